@@ -1,0 +1,71 @@
+package manifests
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Addon returns the workload of modes DaemonSet and Deployment. Its pods live in the machine's network, so an update
+// has to free the port before it can take it: never a surge.
+func Addon(p *templates.Profile, v templates.Values) ([]*Object, error) {
+	template, err := podTemplate(p, v)
+	if err != nil {
+		return nil, fmt.Errorf("render addon: %w", err)
+	}
+	selector := map[string]string{nameLabel: workloadName(p)}
+	template.Labels[nameLabel] = workloadName(p)
+	template.Labels[managedByLabel] = FieldManager
+	switch v.Mode {
+	case templates.DaemonSet:
+		return objects(daemonSet(p, selector, *template))
+	case templates.Deployment:
+		return objects(deployment(p, v, selector, *template))
+	default:
+		return nil, fmt.Errorf("render addon: mode %s has none", v.Mode)
+	}
+}
+
+func workloadName(p *templates.Profile) string { return p.Name + "-" + component }
+
+func daemonSet(p *templates.Profile, selector map[string]string, template corev1.PodTemplateSpec) *appsv1.DaemonSet {
+	return &appsv1.DaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: meta(workloadName(p)),
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: template,
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+				Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))},
+			},
+		},
+	}
+}
+
+func deployment(p *templates.Profile, v templates.Values, selector map[string]string, template corev1.PodTemplateSpec) *appsv1.Deployment {
+	template.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: selector},
+			TopologyKey:   corev1.LabelHostname,
+		}},
+	}
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: meta(workloadName(p)),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(max(v.Replicas, 1)),
+			Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: template,
+			Strategy: appsv1.DeploymentStrategy{
+				Type:          appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))},
+			},
+		},
+	}
+}

@@ -1,0 +1,63 @@
+package manifests
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// kubeadmBootstrappers is the group of kubeadm's tokens (kubeadm's constant NodeBootstrapTokenAuthGroup).
+const kubeadmBootstrappers = "system:bootstrappers:kubeadm:default-node-token"
+
+// CloudConfigSecret returns the Secret with the provider's files, keyed by their names in the pod.
+func CloudConfigSecret(p *templates.Profile, files map[string][]byte) ([]*Object, error) {
+	if err := p.CheckConfig(files); err != nil {
+		return nil, fmt.Errorf("render Secret %s: %w", CloudConfigName, err)
+	}
+	return objects(&corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: meta(CloudConfigName),
+		Type:       corev1.SecretTypeOpaque,
+		Data:       files,
+	})
+}
+
+// ConfigHash changes when any of the files does. No files have no hash.
+func ConfigHash(files map[string][]byte) string {
+	if len(files) == 0 {
+		return ""
+	}
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(h, "%q %d ", name, len(files[name]))
+		h.Write(files[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// Record returns the ConfigMap in which machines that join find the cluster's settings, and lets them read it: with a
+// bootstrap token before they have joined, as a node afterwards. kubeadm's own ConfigMap is open to the same groups.
+func Record(data []byte) ([]*Object, error) {
+	const access = prefix + "record"
+	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{RecordName}, Verbs: []string{"get"}}
+	group := func(name string) rbacv1.Subject {
+		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
+	}
+	return objects(
+		&corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: meta(RecordName),
+			Data:       map[string]string{RecordKey: string(data)},
+		},
+		role(access, []rbacv1.PolicyRule{read}),
+		roleBinding(access, access, group(kubeadmBootstrappers), group("system:nodes")),
+	)
+}

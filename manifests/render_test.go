@@ -1,0 +1,177 @@
+package manifests
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func values(mode templates.Mode) templates.Values {
+	return templates.Values{
+		Mode: mode, Version: "v1.2.3", ClusterName: "ber1-prod", KubernetesVersion: "v1.36.3", NodeLifecycle: true,
+		Endpoint: "https://198.18.0.10:6443", PodSubnet: "10.244.0.0/16",
+	}
+}
+
+func onprem(t *testing.T) *templates.Profile {
+	t.Helper()
+	p, err := templates.Load("onprem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// foreign is a provider that uses everything onprem does not.
+func foreign(t *testing.T) *templates.Profile {
+	t.Helper()
+	file := filepath.Join("testdata", "foreign-profile.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := templates.Parse(file, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestRender(t *testing.T) {
+	full := func(mode templates.Mode) templates.Values {
+		v := values(mode)
+		v.CloudConfig, v.Routes, v.NodeLifecycle, v.Replicas = true, true, false, 3
+		v.ConfigHash = ConfigHash(map[string][]byte{"cloud.conf": []byte("x")})
+		v.ExtraArgs = []string{"--v=4", "--leader-elect=false"}
+		return v
+	}
+	secret := map[string][]byte{"cloud.conf": []byte("[Global]\nurl = https://cloud.example\n"), "token": []byte("t0ken")}
+	tests := []struct {
+		name   string
+		render func() ([]*Object, error)
+	}{
+		{"static pod", func() ([]*Object, error) { return parseOne(StaticPod(onprem(t), values(templates.StaticPod))) }},
+		{"static pod of another provider", func() ([]*Object, error) { return parseOne(StaticPod(foreign(t), full(templates.StaticPod))) }},
+		{"daemonset", func() ([]*Object, error) { return Addon(onprem(t), values(templates.DaemonSet)) }},
+		{"deployment of another provider", func() ([]*Object, error) { return Addon(foreign(t), full(templates.Deployment)) }},
+		{"rbac of a static pod", func() ([]*Object, error) { return RBAC(onprem(t), values(templates.StaticPod)) }},
+		{"rbac of a daemonset of another provider", func() ([]*Object, error) { return RBAC(foreign(t), values(templates.DaemonSet)) }},
+		{"cloud config", func() ([]*Object, error) { return CloudConfigSecret(foreign(t), secret) }},
+		{"record", func() ([]*Object, error) { return Record([]byte("provider: onprem\n")) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			list, err := tt.render()
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, list)
+		})
+	}
+}
+
+func parseOne(data []byte, err error) ([]*Object, error) {
+	o := &Object{}
+	if err == nil {
+		err = yaml.Unmarshal(data, &o.Object)
+	}
+	return []*Object{o}, err
+}
+
+func golden(t *testing.T, list []*Object) {
+	t.Helper()
+	var docs []string
+	for _, o := range list {
+		data, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, string(data))
+	}
+	got := strings.Join(docs, "---\n")
+	file := filepath.Join("testdata", strings.ReplaceAll(t.Name(), "/", "_")+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func TestRender_Refused(t *testing.T) {
+	tests := []struct {
+		name    string
+		change  func(*templates.Values)
+		wantErr string
+	}{
+		{"no cluster name", func(v *templates.Values) { v.ClusterName = "" }, "cluster name is empty"},
+		{"routes that the provider has not", func(v *templates.Values) { v.Routes = true }, "provider onprem has no routes"},
+		{"routes without a subnet", func(v *templates.Values) { v.Routes, v.PodSubnet = true, "" }, "routes need a pod subnet"},
+		{"an endpoint without host", func(v *templates.Values) { v.Endpoint = "198.18.0.10:6443" }, `endpoint "198.18.0.10:6443": want https://host:port`},
+		{"an argument without value", func(v *templates.Values) { v.ExtraArgs = []string{"--v", "4"} }, `argument "--v": must have the form --flag=value`},
+		{"a mode that is none", func(v *templates.Values) { v.Mode = "Manual" }, `mode "Manual" is not among`},
+		{"a mode without workload", func(v *templates.Values) { v.Mode = templates.StaticPod }, "render addon: mode StaticPod has none"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := values(templates.DaemonSet)
+			tt.change(&v)
+			_, err := Addon(onprem(t), v)
+			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("got error %v, want %q", err, tt.wantErr)
+			}
+		})
+	}
+}
+
+// Kubelets from 1.34 on refuse static pods that refer to objects of the API (kubernetes/kubernetes#131837).
+func TestStaticPod_NoReferences(t *testing.T) {
+	v := values(templates.StaticPod)
+	v.CloudConfig, v.Credentials, v.ConfigHash = true, true, "abc"
+	data, err := StaticPod(foreign(t), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"serviceAccount", "secret", "configMap", "valueFrom", "envFrom", "resourceClaims", "persistentVolumeClaim"} {
+		if strings.Contains(string(data), word) {
+			t.Errorf("static pod mentions %q", word)
+		}
+	}
+}
+
+func TestConfigHash(t *testing.T) {
+	base := map[string][]byte{"a": []byte("1"), "b": []byte("2")}
+	tests := []struct {
+		name  string
+		files map[string][]byte
+		same  bool
+	}{
+		{"the same content", map[string][]byte{"b": []byte("2"), "a": []byte("1")}, true},
+		{"another value", map[string][]byte{"a": []byte("1"), "b": []byte("3")}, false},
+		{"values exchanged", map[string][]byte{"a": []byte("2"), "b": []byte("1")}, false},
+		{"content that moved to another file", map[string][]byte{"a": []byte("12"), "b": nil}, false},
+		{"nothing", nil, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if same := ConfigHash(base) == ConfigHash(tt.files); same != tt.same {
+				t.Errorf("same hash: %t, want %t", same, tt.same)
+			}
+		})
+	}
+}
