@@ -1,12 +1,17 @@
 package provider
 
 import (
+	"bufio"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -45,23 +50,53 @@ type Configuration struct {
 // ReadConfiguration decodes strictly and validates. A nil reader, or a file with
 // nothing but comments, means the defaults.
 func ReadConfiguration(r io.Reader) (Configuration, error) {
-	c := Configuration{}
+	c := Configuration{TypeMeta: metav1.TypeMeta{APIVersion: configAPIVersion, Kind: configKind}}
 	if r != nil {
-		data, err := io.ReadAll(r)
+		document, err := readDocument(r)
 		if err != nil {
 			return Configuration{}, fmt.Errorf("read %s: %w", configKind, err)
 		}
-		if err := yaml.UnmarshalStrict(data, &c); err != nil {
-			return Configuration{}, fmt.Errorf("decode %s: %w", configKind, err)
+		if document != nil {
+			if c, err = decode(document); err != nil {
+				return Configuration{}, fmt.Errorf("decode %s: %w", configKind, err)
+			}
 		}
 	}
-	if c == (Configuration{}) {
-		c.APIVersion, c.Kind = configAPIVersion, configKind
-	}
-	if c.Site == "" {
-		c.Site = defaultSite
-	}
+	c.Site = cmp.Or(c.Site, defaultSite)
 	return c, c.validate()
+}
+
+// readDocument returns the only document of a YAML file as JSON, or nil if there
+// are none but empty ones. More than one would be ignored: refuse them.
+func readDocument(r io.Reader) ([]byte, error) {
+	var found []byte
+	for documents := utilyaml.NewYAMLReader(bufio.NewReader(r)); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		document, err = yaml.YAMLToJSONStrict(document)
+		if err != nil {
+			return nil, err
+		}
+		if string(document) == "null" {
+			continue
+		}
+		if found != nil {
+			return nil, errors.New("want one document, got more")
+		}
+		found = document
+	}
+}
+
+// decode refuses unknown fields, letters in the wrong case included.
+func decode(document []byte) (Configuration, error) {
+	c := Configuration{}
+	problems, err := json.UnmarshalStrict(document, &c)
+	return c, errors.Join(append(problems, err)...)
 }
 
 // validate refuses what the API server would refuse on every Node: there, the
