@@ -23,9 +23,9 @@ func Addon(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	template.Labels[managedByLabel] = FieldManager
 	switch v.Mode {
 	case templates.DaemonSet:
-		return objects(daemonSet(p, selector, *template))
+		return toObjects(daemonSet(p, selector, *template))
 	case templates.Deployment:
-		return objects(deployment(p, v, selector, *template))
+		return toObjects(deployment(p, v, selector, *template))
 	default:
 		return nil, fmt.Errorf("render addon: mode %s has none", v.Mode)
 	}
@@ -36,7 +36,7 @@ func workloadName(p *templates.Profile) string { return p.Name + "-" + component
 func daemonSet(p *templates.Profile, selector map[string]string, template corev1.PodTemplateSpec) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: meta(workloadName(p)),
+		ObjectMeta: objectMeta(workloadName(p)),
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: selector},
 			Template: template,
@@ -57,7 +57,7 @@ func deployment(p *templates.Profile, v templates.Values, selector map[string]st
 	}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: meta(workloadName(p)),
+		ObjectMeta: objectMeta(workloadName(p)),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(max(v.Replicas, 1)),
 			Selector: &metav1.LabelSelector{MatchLabels: selector},

@@ -22,9 +22,9 @@ func CloudConfigSecret(p *templates.Profile, files map[string][]byte) ([]*Object
 	if err := p.CheckConfig(files); err != nil {
 		return nil, fmt.Errorf("render Secret %s: %w", CloudConfigName, err)
 	}
-	return objects(&corev1.Secret{
+	return toObjects(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: meta(CloudConfigName),
+		ObjectMeta: objectMeta(CloudConfigName),
 		Type:       corev1.SecretTypeOpaque,
 		Data:       files,
 	})
@@ -51,10 +51,10 @@ func Record(data []byte) ([]*Object, error) {
 	group := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
 	}
-	return objects(
+	return toObjects(
 		&corev1.ConfigMap{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-			ObjectMeta: meta(RecordName),
+			ObjectMeta: objectMeta(RecordName),
 			Data:       map[string]string{RecordKey: string(data)},
 		},
 		role(access, []rbacv1.PolicyRule{read}),

@@ -64,8 +64,8 @@ func load(name string, into any) error {
 	return nil
 }
 
-// object returns what server-side apply shall send: without the status, which is not ours to own.
-func object(typed metav1.Object) (*Object, error) {
+// toObject returns what server-side apply shall send: without the status, which is not ours to own.
+func toObject(typed metav1.Object) (*Object, error) {
 	labels := typed.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
@@ -80,10 +80,10 @@ func object(typed metav1.Object) (*Object, error) {
 	return &Object{Object: content}, nil
 }
 
-func objects(typed ...metav1.Object) ([]*Object, error) {
+func toObjects(typed ...metav1.Object) ([]*Object, error) {
 	var list []*Object
 	for _, t := range typed {
-		o, err := object(t)
+		o, err := toObject(t)
 		if err != nil {
 			return nil, err
 		}
@@ -92,6 +92,6 @@ func objects(typed ...metav1.Object) ([]*Object, error) {
 	return list, nil
 }
 
-func meta(name string) metav1.ObjectMeta {
+func objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: Namespace}
 }

@@ -27,7 +27,7 @@ func StaticPod(p *templates.Profile, v templates.Values) ([]byte, error) {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.APIVersion, pod.Kind = "v1", "Pod"
 	pod.Name, pod.Namespace = component, Namespace
-	o, err := object(pod)
+	o, err := toObject(pod)
 	if err != nil {
 		return nil, err
 	}

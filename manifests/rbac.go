@@ -30,7 +30,7 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if v.Mode != templates.StaticPod {
 		list = append([]metav1.Object{serviceAccount(p)}, list...)
 	}
-	return objects(list...)
+	return toObjects(list...)
 }
 
 func subject(p *templates.Profile, mode templates.Mode) rbacv1.Subject {
@@ -53,7 +53,7 @@ func policy(rules []templates.Rule, namespaced bool) []rbacv1.PolicyRule {
 func serviceAccount(p *templates.Profile) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		TypeMeta:                     metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
-		ObjectMeta:                   meta(workloadName(p)),
+		ObjectMeta:                   objectMeta(workloadName(p)),
 		AutomountServiceAccountToken: new(false), // its own pods ask for it
 	}
 }
@@ -72,12 +72,12 @@ func clusterRoleBinding(name string, who rbacv1.Subject) *rbacv1.ClusterRoleBind
 }
 
 func role(name string, rules []rbacv1.PolicyRule) *rbacv1.Role {
-	return &rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: meta(name), Rules: rules}
+	return &rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: objectMeta(name), Rules: rules}
 }
 
 func roleBinding(name, role string, who ...rbacv1.Subject) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		TypeMeta: rbacType("RoleBinding"), ObjectMeta: meta(name),
+		TypeMeta: rbacType("RoleBinding"), ObjectMeta: objectMeta(name),
 		Subjects: who, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
 	}
 }

@@ -1,0 +1,132 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fluxcd/pkg/ssa"
+	"k8s.io/client-go/rest"
+)
+
+// Applier makes a cluster agree with objects, or shows what that would change.
+type Applier interface {
+	// Apply makes the named set consist of exactly these objects. What an earlier run applied under this name and is
+	// not among them is deleted, if it still is ours. What has not drifted is not written.
+	Apply(ctx context.Context, set string, objects []*Object) ([]Change, error)
+	// Remove deletes all that was applied, in whatever set, and the inventory last.
+	Remove(ctx context.Context) ([]Change, error)
+}
+
+// Change is what became of one object, or would become of it.
+type Change struct {
+	// Subject is Kind/namespace/name, or Kind/name.
+	Subject string
+	// Action is created, configured, unchanged, deleted, or skipped for what is not ours to delete.
+	Action string
+}
+
+func (c Change) String() string { return c.Subject + " " + c.Action }
+
+// Cluster is the Applier that writes.
+type Cluster struct {
+	manager *ssa.ResourceManager
+}
+
+var _ Applier = (*Cluster)(nil)
+
+// NewCluster returns an Applier for the cluster. With force, fields that others have taken over are taken back.
+// It talks to nobody yet: the API server may come up later.
+func NewCluster(cfg *rest.Config, force bool) (*Cluster, error) {
+	manager, err := newManager(cfg, force)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{manager: manager}, nil
+}
+
+// Apply retries while the API server is coming up.
+func (c *Cluster) Apply(ctx context.Context, set string, objects []*Object) (changes []Change, err error) {
+	err = retry(ctx, func(ctx context.Context) error {
+		changes, err = c.apply(ctx, set, objects)
+		return err
+	})
+	return changes, err
+}
+
+func (c *Cluster) apply(ctx context.Context, set string, objects []*Object) ([]Change, error) {
+	inv, err := readInventory(ctx, c.manager.Client())
+	if err != nil {
+		return nil, err
+	}
+	// A clone, for the engine sorts in place.
+	applied, err := c.manager.ApplyAll(ctx, slices.Clone(objects), ssa.DefaultApplyOptions())
+	if err != nil {
+		return nil, explainConflict(err)
+	}
+	changes := changesOf(applied)
+	stale, err := inv.stale(set, objects)
+	if err != nil {
+		return changes, err
+	}
+	deleted, err := c.delete(ctx, stale)
+	changes = append(changes, deleted...)
+	if err != nil {
+		return changes, err
+	}
+	// Last, so that the inventory never lists an object that was somebody else's and that we could not apply.
+	written, err := c.manager.Apply(ctx, inv.with(set, objects).object(), ssa.DefaultApplyOptions())
+	if err != nil {
+		return changes, explainConflict(err)
+	}
+	return append(changes, changeOf(*written)), nil
+}
+
+// Remove retries while the API server is coming up.
+func (c *Cluster) Remove(ctx context.Context) (changes []Change, err error) {
+	err = retry(ctx, func(ctx context.Context) error {
+		changes, err = c.remove(ctx)
+		return err
+	})
+	return changes, err
+}
+
+func (c *Cluster) remove(ctx context.Context) ([]Change, error) {
+	inv, err := readInventory(ctx, c.manager.Client())
+	if err != nil || len(inv) == 0 {
+		return nil, err
+	}
+	all, err := inv.objects()
+	if err != nil {
+		return nil, err
+	}
+	changes, err := c.delete(ctx, all)
+	if err != nil {
+		return changes, err
+	}
+	last, err := c.delete(ctx, []*Object{inv.object()})
+	return append(changes, last...), err
+}
+
+// delete leaves alone what does not carry our label: somebody has made it theirs.
+func (c *Cluster) delete(ctx context.Context, objects []*Object) ([]Change, error) {
+	opts := ssa.DefaultDeleteOptions()
+	opts.Inclusions = map[string]string{managedByLabel: FieldManager}
+	set, err := c.manager.DeleteAll(ctx, objects, opts)
+	if err != nil {
+		return changesOf(set), fmt.Errorf("delete what is not wanted any more: %w", err)
+	}
+	return changesOf(set), nil
+}
+
+func changesOf(set *ssa.ChangeSet) []Change {
+	var list []Change
+	for _, entry := range set.Entries {
+		list = append(list, changeOf(entry))
+	}
+	return list
+}
+
+func changeOf(entry ssa.ChangeSetEntry) Change {
+	return Change{Subject: entry.Subject, Action: entry.Action.String()}
+}

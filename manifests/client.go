@@ -1,0 +1,62 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fluxcd/pkg/ssa"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// newManager returns the engine of server-side apply. It never asks the API server which kinds there are: ours are
+// built in, and a control plane that is just coming up has better things to do.
+func newManager(cfg *rest.Config, force bool) (*ssa.ResourceManager, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1 // the server's priority and fairness is the better limit
+	cfg.WarningHandlerWithContext = rest.NoWarnings{}
+	c, err := client.New(cfg, client.Options{Mapper: kinds()})
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if !force {
+		c = polite{c}
+	}
+	manager := ssa.NewResourceManager(c, nil, ssa.Owner{Field: FieldManager, Group: prefix})
+	manager.SetConcurrency(8)
+	return manager, nil
+}
+
+// kinds maps what this package renders. Anything else is a mistake that the mapper reports.
+func kinds() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion})
+	for _, kind := range []string{"ConfigMap", "Secret", "ServiceAccount"} {
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	for _, kind := range []string{"DaemonSet", "Deployment"} {
+		m.Add(appsv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	for _, kind := range []string{"Role", "RoleBinding"} {
+		m.Add(rbacv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
+		m.Add(rbacv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	return m
+}
+
+// polite is a client whose server-side apply does not take fields away from others. The engine always would.
+type polite struct{ client.Client }
+
+func (p polite) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return p.Client.Patch(ctx, obj, patch, append(opts, unforced{})...)
+}
+
+type unforced struct{}
+
+func (unforced) ApplyToPatch(opts *client.PatchOptions) { opts.Force = nil }

@@ -1,0 +1,149 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/fluxcd/pkg/ssa"
+	"github.com/fluxcd/pkg/ssa/utils"
+	"github.com/rogpeppe/go-internal/diff"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// Printer is the Applier of a dry run: it prints the difference that each object would make, and writes nothing.
+// The API server works out the difference, defaults and admission included. Values of Secrets are masked.
+type Printer struct {
+	out     io.Writer
+	manager *ssa.ResourceManager // nil: no cluster yet
+}
+
+var _ Applier = (*Printer)(nil)
+
+// NewPrinter returns an Applier that prints to out. Without a configuration, or if nobody listens there, it takes the
+// cluster as empty: that is what a machine looks like before its first control plane.
+func NewPrinter(cfg *rest.Config, out io.Writer) (*Printer, error) {
+	p := &Printer{out: out}
+	if cfg == nil {
+		return p, nil
+	}
+	var err error
+	p.manager, err = newManager(cfg, false)
+	return p, err
+}
+
+// Apply prints what it would change.
+func (p *Printer) Apply(ctx context.Context, set string, objects []*Object) ([]Change, error) {
+	inv, err := p.inventory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stale, err := inv.stale(set, objects)
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for _, o := range append(slices.Clone(objects), inv.with(set, objects).object()) {
+		change, err := p.show(ctx, o)
+		if err != nil {
+			return changes, err
+		}
+		changes = append(changes, change)
+	}
+	return append(changes, p.showDeleted(stale)...), nil
+}
+
+// Remove prints what it would delete.
+func (p *Printer) Remove(ctx context.Context) ([]Change, error) {
+	inv, err := p.inventory(ctx)
+	if err != nil || len(inv) == 0 {
+		return nil, err
+	}
+	all, err := inv.objects()
+	if err != nil {
+		return nil, err
+	}
+	return p.showDeleted(append(all, inv.object())), nil
+}
+
+// inventory finds out at the same time whether there is a cluster.
+func (p *Printer) inventory(ctx context.Context) (inventory, error) {
+	if p.manager == nil {
+		return inventory{}, nil
+	}
+	inv, err := readInventory(ctx, p.manager.Client())
+	if utilnet.IsConnectionRefused(err) {
+		p.manager = nil
+		return inventory{}, nil
+	}
+	return inv, err
+}
+
+func (p *Printer) show(ctx context.Context, o *Object) (Change, error) {
+	change := Change{Subject: utils.FmtUnstructured(o), Action: ssa.CreatedAction.String()}
+	live, merged := &Object{}, o.DeepCopy()
+	if p.manager != nil {
+		entry, before, after, err := p.manager.Diff(ctx, o, ssa.DefaultDiffOptions())
+		if err != nil {
+			return change, explainConflict(err)
+		}
+		change = changeOf(*entry)
+		if before != nil {
+			live, merged = before, after
+		}
+	}
+	switch change.Action {
+	case ssa.CreatedAction.String():
+		return change, p.print("create", change.Subject, live, merged)
+	case ssa.ConfiguredAction.String():
+		return change, p.print("change", change.Subject, live, merged)
+	default:
+		return change, nil
+	}
+}
+
+func (p *Printer) print(verb, subject string, live, merged *Object) error {
+	if utils.IsSecret(merged) && live.Object == nil { // else the engine has masked both
+		if err := ssa.SanitizeUnstructuredData(nil, merged); err != nil {
+			return fmt.Errorf("mask %s: %w", subject, err)
+		}
+	}
+	from, before := "/dev/null", []byte(nil)
+	var err error
+	if live.Object != nil {
+		from = subject
+		if before, err = text(live); err != nil {
+			return err
+		}
+	}
+	after, err := text(merged)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.out, "[dryrun] would %s %s\n%s", verb, subject, diff.Diff(from, before, subject, after))
+	return err
+}
+
+// text leaves out what the API server keeps for itself.
+func text(o *Object) ([]byte, error) {
+	o = o.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(o.Object, "status")
+	return yaml.Marshal(o.Object)
+}
+
+func (p *Printer) showDeleted(objects []*Object) []Change {
+	var changes []Change
+	for _, o := range objects {
+		subject := utils.FmtUnstructured(o)
+		fmt.Fprintf(p.out, "[dryrun] would delete %s\n", subject)
+		changes = append(changes, Change{Subject: subject, Action: ssa.DeletedAction.String()})
+	}
+	return changes
+}

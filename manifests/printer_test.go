@@ -1,0 +1,104 @@
+package manifests
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+)
+
+func printer(t *testing.T, cfg *rest.Config) (*Printer, *bytes.Buffer) {
+	t.Helper()
+	var out bytes.Buffer
+	p, err := NewPrinter(cfg, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, &out
+}
+
+func goldenText(t *testing.T, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", t.Name()+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func TestPrinter_NoCluster(t *testing.T) {
+	p, out := printer(t, nil)
+	wantChanges(t, changesWith("created", "ConfigMap/kube-system/ccmadm-config", "Role/kube-system/ccmadm:record",
+		"RoleBinding/kube-system/ccmadm:record", "ConfigMap/kube-system/ccmadm-inventory"), apply(t, p, "record", mustRecord(t)))
+	goldenText(t, out.String())
+}
+
+func TestPrinter_NobodyListens(t *testing.T) {
+	p, out := printer(t, &rest.Config{Host: "https://127.0.0.1:1"})
+	apply(t, p, "record", mustRecord(t))
+	alone, want := printer(t, nil)
+	apply(t, alone, "record", mustRecord(t))
+	if diff := cmp.Diff(want.String(), out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+func TestCluster_Printer(t *testing.T) {
+	c := newCluster(t, cluster.Config, false)
+	record := mustRecord(t)
+	apply(t, c, "record", record)
+	record[0].Object["data"] = map[string]any{RecordKey: "provider: other\n"}
+	before := versions(t, record)
+
+	p, out := printer(t, cluster.Config)
+	want := []Change{
+		{"ConfigMap/kube-system/ccmadm-config", "configured"},
+		{"RoleBinding/kube-system/ccmadm:record", "unchanged"},
+		{"ConfigMap/kube-system/ccmadm-inventory", "configured"},
+		{"Role/kube-system/ccmadm:record", "deleted"},
+	}
+	wantChanges(t, want, apply(t, p, "record", []*Object{record[0], record[2]}))
+	goldenText(t, out.String())
+
+	if _, err := p.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, versions(t, mustRecord(t))); diff != "" {
+		t.Errorf("a dry run wrote (-before +after):\n%s", diff)
+	}
+}
+
+func TestCluster_Printer_MasksSecrets(t *testing.T) {
+	secret := func(value string) []*Object {
+		list, err := CloudConfigSecret(foreign(t), map[string][]byte{"cloud.conf": []byte("[Global]\nurl=" + value), "token": []byte(value)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	c := newCluster(t, cluster.Config, false)
+	p, out := printer(t, cluster.Config)
+	apply(t, p, "cloud-config", secret("hunter2"))
+	apply(t, c, "cloud-config", secret("hunter2"))
+	apply(t, p, "cloud-config", secret("hunter3"))
+	for _, old := range []string{"hunter", "aHVudGVy", "PWh1bnRlc", "odW50ZX"} {
+		if strings.Contains(out.String(), old) {
+			t.Errorf("output shows %q:\n%s", old, out)
+		}
+	}
+	if got := strings.Count(out.String(), "[dryrun] would"); got != 3 {
+		t.Errorf("got %d objects, want the Secret created, the inventory created, the Secret changed:\n%s", got, out)
+	}
+}
