@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
+	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/provider"
 )
@@ -36,6 +37,7 @@ zone and region, and takes the uninitialized taint away.`,
 		if err := logsapi.ValidateAndApply(logOptions, utilfeature.DefaultFeatureGate); err != nil {
 			return err
 		}
+		klog.InfoS("Starting "+cmd.Name(), "version", version)
 		return run(cmd.Context(), o)
 	}
 

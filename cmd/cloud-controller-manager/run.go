@@ -90,6 +90,9 @@ func runControllers(ctx context.Context, c *config.CompletedConfig, cloud cloudp
 	c.ComponentConfig.Generic.LeaderElection.LeaderElect = false
 	c.SecureServing = nil
 	initializers := app.ConstructControllerInitializers(app.DefaultInitFuncConstructors, c, cloud)
+	if _, ok := cloud.LoadBalancer(); !ok {
+		delete(initializers, names.ServiceLBController) // it would log an error at every start
+	}
 	klog.InfoS("Starting controllers", "provider", cloud.ProviderName())
 	return app.Run(c, cloud, initializers, nil, ctx.Done())
 }

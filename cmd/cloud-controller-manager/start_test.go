@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A static pod starts before the API server that it needs: it waits, is healthy
+// meanwhile, and then does not dawdle.
+func TestCluster_LateAPIServer(t *testing.T) {
+	server, err := url.Parse(plane.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	kubeconfig := bytes.ReplaceAll(controllerManager(t), []byte(server.Host), []byte(address))
+	join(t, "early", "198.18.0.2", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: machine1}})
+
+	p := start(t, kubeconfig)
+	p.says("connection refused")
+	p.healthy()
+
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go forward(listener, server.Host)
+	answered := time.Now()
+	initialised(t, "early")
+	t.Logf("initialised %s after the API server answered", time.Since(answered).Round(time.Millisecond))
+}
+
+// forward lends the listener to a server.
+func forward(listener net.Listener, to string) {
+	for {
+		from, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		back, err := net.Dial("tcp", to)
+		if err != nil {
+			from.Close()
+			return
+		}
+		go func() { _, _ = io.Copy(back, from); back.Close() }()
+		go func() { _, _ = io.Copy(from, back); from.Close() }()
+	}
+}
+
+// RBAC comes when kubeadm's API server is up, and the process is older: it says
+// what is missing, and nothing is forbidden to it once the permissions are there.
+func TestCluster_WaitsForRBAC(t *testing.T) {
+	const user = "late-controller-manager"
+	kubeconfig, err := plane.Kubeconfig(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	join(t, "waiting", "198.18.0.2", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: machine2}})
+	p := start(t, kubeconfig, "--leader-elect-resource-name=late")
+	p.says("permission to create leases.coordination.k8s.io in namespace kube-system")
+	p.healthy()
+
+	grant(t, user, "late")
+	granted := time.Now()
+	initialised(t, "waiting")
+	t.Logf("initialised %s after RBAC went in", time.Since(granted).Round(time.Millisecond))
+	if code := p.stop(); code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+	compareWithAudit(t, user)
+}
+
+// A process that waits ends when it is told to.
+func TestCluster_StopsWhileWaiting(t *testing.T) {
+	kubeconfig, err := plane.Kubeconfig("nobody-in-particular")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, kubeconfig)
+	p.says("permission to")
+	if code := p.stop(); code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+}
