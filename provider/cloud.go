@@ -19,12 +19,10 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
@@ -42,8 +40,7 @@ const clientName = "node-controller"
 // Cloud is the onprem provider.
 type Cloud struct {
 	config   Configuration
-	nodes    corelisters.NodeLister
-	synced   cache.InformerSynced
+	informer cache.SharedIndexInformer // of Nodes
 	recorder record.EventRecorder
 }
 
@@ -83,13 +80,15 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 
 // SetInformers takes the Nodes from the informers of the controller manager.
 func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
-	nodes := factory.Core().V1().Nodes()
-	c.nodes, c.synced = nodes.Lister(), nodes.Informer().HasSynced
+	c.informer = factory.Core().V1().Nodes().Informer()
+	if err := c.informer.AddIndexers(indexers()); err != nil {
+		klog.ErrorS(err, "No Node will be given an identity", "provider", Name)
+	}
 }
 
 // InstancesV2 answers for every machine.
 func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) {
-	return &instances{config: c.config, peers: c.allNodes, warn: c.warn}, true
+	return &instances{config: c.config, nodes: c.nodes, warn: c.warn}, true
 }
 
 // Instances is not served: InstancesV2 replaced it.
@@ -114,16 +113,16 @@ func (c *Cloud) ProviderName() string { return Name }
 // controller managers in the style of upstream's sample refuse to start on no.
 func (c *Cloud) HasClusterID() bool { return true }
 
-// allNodes lists the Nodes, once the informer has seen all of them: an empty
-// cache would make every identity look unique.
-func (c *Cloud) allNodes(ctx context.Context) ([]*corev1.Node, error) {
-	if c.synced == nil {
-		return nil, errors.New("list Nodes: informers are not set")
+// nodes returns the Nodes, once the informer has seen all of them: an empty cache
+// would make every identity look unique.
+func (c *Cloud) nodes(ctx context.Context) (cache.Indexer, error) {
+	if c.informer == nil {
+		return nil, errors.New("look at Nodes: informers are not set")
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
 		return nil, context.Cause(ctx)
 	}
-	return c.nodes.List(labels.Everything())
+	return c.informer.GetIndexer(), nil
 }
 
 // warn writes a Warning on the Node.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 )
 
@@ -13,7 +14,7 @@ import (
 // its surroundings as functions: the Nodes of the cluster, and a way to warn.
 type instances struct {
 	config Configuration
-	peers  func(context.Context) ([]*corev1.Node, error)
+	nodes  func(context.Context) (cache.Indexer, error)
 	warn   func(node *corev1.Node, reason, message string)
 }
 
@@ -41,11 +42,13 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*c
 	}
 	metadata := &cloudprovider.InstanceMetadata{ProviderID: node.Spec.ProviderID, NodeAddresses: addresses}
 	if metadata.ProviderID == "" {
-		peers, err := i.peers(ctx)
+		nodes, err := i.nodes(ctx)
 		if err != nil {
 			return nil, err
 		}
-		metadata.ProviderID = newProviderID(i.config.Site, node, peers)
+		if metadata.ProviderID, err = newProviderID(i.config.Site, node, nodes); err != nil {
+			return nil, err
+		}
 	}
 	// A machine of another provider (kwok, k3s, a cloud) stands elsewhere.
 	if !ours(metadata.ProviderID) {

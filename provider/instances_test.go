@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 )
 
@@ -37,7 +38,7 @@ func TestInstanceMetadata(t *testing.T) {
 		name     string
 		config   Configuration
 		node     *corev1.Node
-		peers    error
+		cache    error
 		want     cloudprovider.InstanceMetadata // without addresses
 		wantWarn string
 		wantErr  string
@@ -70,21 +71,21 @@ func TestInstanceMetadata(t *testing.T) {
 			name:   "our provider ID stays, whatever the machine shows by now",
 			config: configured,
 			node:   withProviderID(reachable(machine("w1", uuidA, machineA)), "onprem://old/"+machineB),
-			peers:  errCache, // and nobody asks for the others
+			cache:  errCache, // and nobody asks for the others
 			want:   cloudprovider.InstanceMetadata{ProviderID: "onprem://old/" + machineB, Region: "ber", Zone: "ber-a", InstanceType: "r650"},
 		},
 		{
 			name:   "a foreign machine gets its own back and nothing else",
 			config: configured,
 			node:   withProviderID(reachable(machine("w1", uuidA, machineA)), "kwok://w1"),
-			peers:  errCache,
+			cache:  errCache,
 			want:   cloudprovider.InstanceMetadata{ProviderID: "kwok://w1"},
 		},
 		{
 			name:    "no identity before the other Nodes are known",
 			config:  configured,
 			node:    reachable(machine("w1", uuidA, machineA)),
-			peers:   errCache,
+			cache:   errCache,
 			wantErr: "no cache",
 		},
 		{
@@ -99,8 +100,10 @@ func TestInstanceMetadata(t *testing.T) {
 			var warned string
 			i := &instances{
 				config: tt.config,
-				peers:  func(context.Context) ([]*corev1.Node, error) { return []*corev1.Node{tt.node}, tt.peers },
-				warn:   func(node *corev1.Node, reason, _ string) { warned = node.Name + " " + reason },
+				nodes: func(context.Context) (cache.Indexer, error) {
+					return indexed(t, []*corev1.Node{tt.node}), tt.cache
+				},
+				warn: func(node *corev1.Node, reason, _ string) { warned = node.Name + " " + reason },
 			}
 			before := tt.node.DeepCopy()
 			got, err := i.InstanceMetadata(t.Context(), tt.node)

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 const (
@@ -24,6 +25,18 @@ func machine(name, systemUUID, machineID string) *corev1.Node {
 func withProviderID(node *corev1.Node, id string) *corev1.Node {
 	node.Spec.ProviderID = id
 	return node
+}
+
+// indexed is the cache of an informer that has seen the Nodes.
+func indexed(t *testing.T, nodes []*corev1.Node) cache.Indexer {
+	t.Helper()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers())
+	for _, node := range nodes {
+		if err := indexer.Add(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return indexer
 }
 
 func TestNewProviderID(t *testing.T) {
@@ -147,7 +160,11 @@ func TestNewProviderID(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := newProviderID("ber1", tt.node, tt.peers); got != tt.want {
+			got, err := newProviderID("ber1", tt.node, indexed(t, tt.peers))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -163,7 +180,10 @@ func TestNewProviderID_ClonesNeverShare(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			node := machine(name, uuidA, machineA)
 			peers = append(peers, node)
-			id := newProviderID("ber1", node, peers)
+			id, err := newProviderID("ber1", node, indexed(t, peers))
+			if err != nil {
+				t.Fatal(err)
+			}
 			if other, ok := seen[id]; ok {
 				t.Errorf("%s and %s are both %s (provider ID written: %v)", other, name, id, written)
 			}
@@ -172,5 +192,13 @@ func TestNewProviderID_ClonesNeverShare(t *testing.T) {
 				node.Spec.ProviderID = id
 			}
 		}
+	}
+}
+
+// Without its index the cache cannot tell whether an identity is free.
+func TestNewProviderID_NoIndex(t *testing.T) {
+	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	if id, err := newProviderID("ber1", machine("a", uuidA, machineA), nodes); err == nil {
+		t.Errorf("got %s, want an error", id)
 	}
 }
