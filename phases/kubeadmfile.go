@@ -1,0 +1,164 @@
+package phases
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Role is what a machine does: it starts a cluster, or it joins one.
+type Role string
+
+// The roles, named as kubeadm's commands are.
+const (
+	RoleInit Role = "init"
+	RoleJoin Role = "join"
+)
+
+// kind is the document that kubeadm reads for the role.
+func (r Role) kind() string {
+	if r == RoleJoin {
+		return "JoinConfiguration"
+	}
+	return "InitConfiguration"
+}
+
+const (
+	kubeadmGroup       = "kubeadm.k8s.io"
+	kubeadmV1beta3     = kubeadmGroup + "/v1beta3"
+	kubeadmV1beta4     = kubeadmGroup + "/v1beta4"
+	clusterConfigKind  = "ClusterConfiguration"
+	byteOrderMark      = "\ufeff"
+	documentSeparator  = "---"
+	cloudConfigAPIPart = "ccmadm.dev/"
+)
+
+// KubeadmFile is a kubeadm configuration: YAML or JSON documents in one file. It is edited as text, in the places
+// that must change and nowhere else, so comments, order, quoting and unknown documents stay as the user wrote them.
+type KubeadmFile struct {
+	name     string
+	bom      string
+	docs     []*kubeadmDoc
+	nodeName string // --node-name, which kubeadm lays over the file
+}
+
+// ParseKubeadmFile reads the documents and refuses what kubeadm would refuse too, as far as an editor must know it.
+// The name and the line lead its errors. Without data the file is empty.
+func ParseKubeadmFile(name string, data []byte) (*KubeadmFile, error) {
+	f := &KubeadmFile{name: name}
+	if err := checkEncoding(name, data); err != nil {
+		return nil, err
+	}
+	text := string(data)
+	if rest, ok := strings.CutPrefix(text, byteOrderMark); ok {
+		f.bom, text = byteOrderMark, rest
+	}
+	docs, err := splitDocuments(name, text)
+	if err != nil {
+		return nil, err
+	}
+	f.docs = docs
+	kinds := map[string]int{}
+	for _, d := range f.docs {
+		if err := d.parse(); err != nil {
+			return nil, err
+		}
+		if d.kind == "" {
+			continue
+		}
+		if first, ok := kinds[d.kind]; ok {
+			return nil, d.errorf(d.root, "kind %q is specified twice, first in line %d", d.kind, first)
+		}
+		kinds[d.kind] = d.lineOf(d.root)
+	}
+	return f, nil
+}
+
+// Bytes returns the file with the edits made so far.
+func (f *KubeadmFile) Bytes() []byte {
+	var b bytes.Buffer
+	b.WriteString(f.bom)
+	for _, d := range f.docs {
+		b.WriteString(d.separator)
+		b.WriteString(d.text)
+	}
+	return b.Bytes()
+}
+
+// TakeCloudConfiguration cuts our own document out of the file and returns it with the line on which it starts:
+// kubeadm init and join only warn about a kind that they do not know, but `kubeadm config validate` refuses it.
+func (f *KubeadmFile) TakeCloudConfiguration() (doc []byte, line int, ok bool) {
+	i := slices.IndexFunc(f.docs, func(d *kubeadmDoc) bool { return strings.HasPrefix(d.apiVersion, cloudConfigAPIPart) })
+	if i < 0 {
+		return nil, 0, false
+	}
+	d := f.docs[i]
+	f.docs = slices.Delete(f.docs, i, i+1)
+	return []byte(d.text), d.lineOf(d.root), true
+}
+
+// document returns the document of a kubeadm kind, or nil.
+func (f *KubeadmFile) document(kind string) *kubeadmDoc {
+	for _, d := range f.docs {
+		if d.kind == kind && d.isKubeadm() {
+			return d
+		}
+	}
+	return nil
+}
+
+// add appends a document to the file.
+func (f *KubeadmFile) add(text string) error {
+	d := &kubeadmDoc{file: f.name, line: 1, text: text}
+	if n := len(f.docs); n > 0 {
+		last := f.docs[n-1]
+		d.separator = documentSeparator + last.newline()
+		if !strings.HasSuffix(last.separator+last.text, "\n") {
+			last.text += last.newline()
+		}
+		d.text = strings.ReplaceAll(text, "\n", last.newline())
+	}
+	if err := d.parse(); err != nil {
+		return fmt.Errorf("add a document: %w", err)
+	}
+	f.docs = append(f.docs, d)
+	return nil
+}
+
+// joinEmpty gives the comments of an empty document to the next one, or to the last when none follows: kubeadm
+// refuses a document without apiVersion and kind, even if it is nothing but a licence.
+func (f *KubeadmFile) joinEmpty() ([]Change, error) {
+	var kept []*kubeadmDoc
+	var changes []Change
+	var held *kubeadmDoc
+	for _, d := range f.docs {
+		switch {
+		case d.root == nil && held == nil:
+			held = &kubeadmDoc{separator: d.separator, text: d.text}
+		case d.root == nil:
+			held.text += separatorComment(d.separator) + d.text
+		case held != nil:
+			if err := d.prepend(held.text + separatorComment(d.separator)); err != nil {
+				return nil, err
+			}
+			d.separator, held = held.separator, nil
+			kept = append(kept, d)
+		default:
+			kept = append(kept, d)
+		}
+		if d.root == nil && d.text != "" {
+			changes = append(changes, Change{Line: d.line, Text: "dropped an empty document (kubeadm refuses it)"})
+		}
+	}
+	if len(kept) == 0 {
+		return nil, nil
+	}
+	if held != nil {
+		if err := kept[len(kept)-1].prepend(separatorComment(held.separator) + held.text); err != nil {
+			return nil, err
+		}
+	}
+	f.docs = kept
+	return changes, nil
+}

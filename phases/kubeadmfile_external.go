@@ -1,0 +1,216 @@
+package phases
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// Change is one thing that SetExternal did.
+type Change struct {
+	// Line is where it stood in the user's file; 0 for what is new.
+	Line int
+	// Text says what was done and, if it takes something away, why.
+	Text string
+}
+
+// String is the text.
+func (c Change) String() string { return c.Text }
+
+// cloudFlag is an argument of the time when the cloud providers were built in.
+type cloudFlag struct {
+	component []string // path of the component in its document
+	name      string
+	since     int // the minor version that made it wrong
+	why       string
+}
+
+func cloudFlags(kind string) []cloudFlag {
+	if kind != clusterConfigKind {
+		kubelet := []string{"nodeRegistration", "kubeletExtraArgs"}
+		return []cloudFlag{
+			{kubelet, "cloud-config", 34, "kubelet 1.34 and newer refuse it"}, // kubernetes/kubernetes#130161
+		}
+	}
+	apiServer, controllerManager := []string{"apiServer", "extraArgs"}, []string{"controllerManager", "extraArgs"}
+	return []cloudFlag{
+		{apiServer, "cloud-provider", 33, "kube-apiserver 1.33 and newer refuse it"}, // kubernetes/kubernetes#130162
+		{apiServer, "cloud-config", 33, "kube-apiserver 1.33 and newer refuse it"},
+		// kube-controller-manager skips all cloud controllers since the built-in providers are gone, whatever it is told.
+		{controllerManager, "cloud-provider", 31, "it has no effect since Kubernetes 1.31"},
+		{controllerManager, "cloud-config", 31, "it has no effect since Kubernetes 1.31"},
+	}
+}
+
+// SetExternal puts this machine's kubelet into external cloud mode: cloud-provider=external and, unless nodeIP is
+// empty, node-ip. It takes away what components of the Kubernetes version (1.kubernetesMinor) refuse or ignore. What
+// the user set is kept; an argument that names another cloud provider is an error. A second call changes nothing.
+// After an error the file is half edited and of no use.
+func (f *KubeadmFile) SetExternal(role Role, nodeIP string, kubernetesMinor int) ([]Change, error) {
+	d, changes, err := f.ensure(role)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkCloudProviders(role); err != nil {
+		return nil, err
+	}
+	stale := f.staleFlags(role, kubernetesMinor)
+	joined, err := f.joinEmpty()
+	if err != nil {
+		return nil, err
+	}
+	added, err := f.setKubeletArgs(role, d, nodeIP)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range slices.Backward(stale) { // from the bottom up: line numbers stay what they were
+		if err := f.drop(s); err != nil {
+			return nil, err
+		}
+	}
+	changes = append(changes, joined...)
+	for _, s := range stale {
+		changes = append(changes, Change{Line: s.line, Text: s.text})
+	}
+	return append(changes, added...), nil
+}
+
+// ensure returns the role's document, after making one for init if there is none.
+func (f *KubeadmFile) ensure(role Role) (*kubeadmDoc, []Change, error) {
+	if d := f.document(role.kind()); d != nil {
+		return d, nil, nil
+	}
+	if role == RoleJoin {
+		return nil, nil, fmt.Errorf("%sno %s found in the supplied config", f.prefix(), role.kind())
+	}
+	if err := f.add(fmt.Sprintf("apiVersion: %s\nkind: %s\n", kubeadmV1beta4, role.kind())); err != nil {
+		return nil, nil, err
+	}
+	return f.document(role.kind()), []Change{{Text: "added an " + role.kind()}}, nil
+}
+
+func (f *KubeadmFile) prefix() string {
+	if f.name == "" {
+		return ""
+	}
+	return f.name + ": "
+}
+
+// checkCloudProviders refuses every cloud-provider argument that says something else than external: the user meant
+// it, and no component of a supported version can do it.
+func (f *KubeadmFile) checkCloudProviders(role Role) error {
+	components := [][]string{{role.kind(), "nodeRegistration", "kubeletExtraArgs"}}
+	if role == RoleInit {
+		components = append(components, []string{clusterConfigKind, "apiServer", "extraArgs"}, []string{clusterConfigKind, "controllerManager", "extraArgs"})
+	}
+	var errs []error
+	for i, c := range components {
+		for _, a := range extraArgs(f.value(c[0], c[1:]...)) {
+			if a.name != "cloud-provider" || a.value == "external" || a.value == "" && i > 0 {
+				continue
+			}
+			errs = append(errs, f.document(c[0]).errorf(a.key,
+				"%s.%s cloud-provider is %q: remove it or set it to external; Kubernetes 1.31 and newer have no built-in cloud providers", c[1], c[2], a.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setKubeletArgs adds what the user has not set.
+func (f *KubeadmFile) setKubeletArgs(role Role, d *kubeadmDoc, nodeIP string) ([]Change, error) {
+	var args []extraArg
+	if _, ok := f.KubeletArg(role, "cloud-provider"); !ok {
+		args = append(args, extraArg{name: "cloud-provider", value: "external"})
+	}
+	if _, ok := f.KubeletArg(role, "node-ip"); !ok && nodeIP != "" {
+		args = append(args, extraArg{name: "node-ip", value: nodeIP})
+	}
+	if len(args) == 0 {
+		return nil, nil
+	}
+	line := d.lineOf(d.root)
+	if n := lookup(lookup(d.root, "nodeRegistration"), "kubeletExtraArgs"); n != nil {
+		line = d.lineOf(n)
+	}
+	if err := d.insert(argsNode(d.apiVersion, args), "nodeRegistration", "kubeletExtraArgs"); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", f.name, line, err)
+	}
+	var changes []Change
+	for _, a := range args {
+		changes = append(changes, Change{Text: fmt.Sprintf("set nodeRegistration.kubeletExtraArgs %s=%s", a.name, a.value)})
+	}
+	return changes, nil
+}
+
+// argsNode is the shape of extra arguments in the version: a mapping in v1beta3, a list in v1beta4.
+func argsNode(apiVersion string, args []extraArg) *yaml.Node {
+	if apiVersion == kubeadmV1beta3 {
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		for _, a := range args {
+			n.Content = append(n.Content, scalarNode(a.name, 0), scalarNode(a.value, 0))
+		}
+		return n
+	}
+	n := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, a := range args {
+		item := mappingNode("name", scalarNode(a.name, 0))
+		item.Content = append(item.Content, scalarNode("value", 0), scalarNode(a.value, 0))
+		n.Content = append(n.Content, item)
+	}
+	return n
+}
+
+// staleFlag is a cloudFlag that the file has.
+type staleFlag struct {
+	cloudFlag
+	kind string
+	line int
+	text string
+}
+
+// staleFlags lists them by line.
+func (f *KubeadmFile) staleFlags(role Role, minor int) []staleFlag {
+	kinds := []string{role.kind(), clusterConfigKind}
+	if role == RoleJoin {
+		kinds = kinds[:1] // kubeadm join does not read the other
+	}
+	var found []staleFlag
+	for _, kind := range kinds {
+		for _, flag := range cloudFlags(kind) {
+			for _, a := range extraArgs(f.value(kind, flag.component...)) {
+				if a.name != flag.name || minor < flag.since {
+					continue
+				}
+				text := fmt.Sprintf("removed %s %s (%s)", strings.Join(flag.component, "."), flag.name, flag.why)
+				if flag.name == "cloud-config" && f.value(kind, flag.component[0], "extraVolumes") != nil {
+					text += "; " + flag.component[0] + ".extraVolumes stay as they are"
+				}
+				found = append(found, staleFlag{flag, kind, f.document(kind).lineOf(a.key), text})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b staleFlag) int { return cmp.Compare(a.line, b.line) })
+	return found
+}
+
+// drop removes the last argument of the name.
+func (f *KubeadmFile) drop(s staleFlag) error {
+	last := -1
+	for _, a := range extraArgs(f.value(s.kind, s.component...)) {
+		if a.name == s.name {
+			last = a.index
+		}
+	}
+	err := errors.New("it comes through a YAML merge key: write the arguments out, so that it can be removed")
+	if last >= 0 {
+		err = f.document(s.kind).remove(last, s.component...)
+	}
+	if err != nil {
+		return fmt.Errorf("%s:%d: remove %s %s (%s): %w", f.name, s.line, strings.Join(s.component, "."), s.name, s.why, err)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package phases
+
+import (
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// BootstrapDiscovery is how a machine finds the cluster with a bootstrap token.
+type BootstrapDiscovery struct {
+	Token                    string
+	Endpoint                 string
+	CACertHashes             []string
+	UnsafeSkipCAVerification bool
+}
+
+// NodeName follows kubeadm: a hostname-override among the kubelet's arguments, --node-name, nodeRegistration.name.
+// It is empty when the host name is used.
+func (f *KubeadmFile) NodeName(role Role) string {
+	if name, ok := f.KubeletArg(role, "hostname-override"); ok && name != "" {
+		return name
+	}
+	if f.nodeName != "" {
+		return f.nodeName
+	}
+	return f.text(role.kind(), "nodeRegistration", "name")
+}
+
+// KubeletArg returns the value of a kubelet argument. Of several the last wins, as on the kubelet's command line.
+func (f *KubeadmFile) KubeletArg(role Role, name string) (value string, ok bool) {
+	for _, a := range extraArgs(f.value(role.kind(), "nodeRegistration", "kubeletExtraArgs")) {
+		if a.name == name {
+			value, ok = a.value, true
+		}
+	}
+	return value, ok
+}
+
+// CRISocket is nodeRegistration.criSocket.
+func (f *KubeadmFile) CRISocket(role Role) string {
+	return f.text(role.kind(), "nodeRegistration", "criSocket")
+}
+
+// AdvertiseAddress is what this machine's API server advertises.
+func (f *KubeadmFile) AdvertiseAddress(role Role) string {
+	return f.text(role.kind(), localEndpoint(role, "advertiseAddress")...)
+}
+
+// BindPort is the port of this machine's API server, 0 when it is not set.
+func (f *KubeadmFile) BindPort(role Role) int {
+	port, err := strconv.Atoi(f.text(role.kind(), localEndpoint(role, "bindPort")...))
+	if err != nil {
+		return 0 // kubeadm reports what is no number
+	}
+	return port
+}
+
+func localEndpoint(role Role, field string) []string {
+	if role == RoleJoin {
+		return []string{"controlPlane", "localAPIEndpoint", field}
+	}
+	return []string{"localAPIEndpoint", field}
+}
+
+// SkipPhases are the phases that kubeadm init leaves out.
+func (f *KubeadmFile) SkipPhases() []string { return f.list(RoleInit.kind(), "skipPhases") }
+
+// PodSubnet is networking.podSubnet.
+func (f *KubeadmFile) PodSubnet() string { return f.text(clusterConfigKind, "networking", "podSubnet") }
+
+// ServiceSubnet is networking.serviceSubnet.
+func (f *KubeadmFile) ServiceSubnet() string {
+	return f.text(clusterConfigKind, "networking", "serviceSubnet")
+}
+
+// CertificatesDir is the directory of the CA.
+func (f *KubeadmFile) CertificatesDir() string { return f.text(clusterConfigKind, "certificatesDir") }
+
+// KubernetesVersion is the version that kubeadm init installs.
+func (f *KubeadmFile) KubernetesVersion() string {
+	return f.text(clusterConfigKind, "kubernetesVersion")
+}
+
+// ClusterName is kubeadm's name for the cluster.
+func (f *KubeadmFile) ClusterName() string { return f.text(clusterConfigKind, "clusterName") }
+
+// ControlPlaneEndpoint is the address that all machines reach the control plane at.
+func (f *KubeadmFile) ControlPlaneEndpoint() string {
+	return f.text(clusterConfigKind, "controlPlaneEndpoint")
+}
+
+// JoinsControlPlane tells whether kubeadm join makes this machine a control plane.
+func (f *KubeadmFile) JoinsControlPlane() bool {
+	v := f.value(RoleJoin.kind(), "controlPlane")
+	return v != nil && !isNull(v)
+}
+
+// JoinEndpoint is the API server that discovery with a token asks.
+func (f *KubeadmFile) JoinEndpoint() string { return f.BootstrapDiscovery().Endpoint }
+
+// CanDiscover tells whether the file says how to find the cluster.
+func (f *KubeadmFile) CanDiscover() bool { return f.JoinEndpoint() != "" || f.DiscoveryFile() != "" }
+
+// DiscoveryFile is the kubeconfig that discovery reads.
+func (f *KubeadmFile) DiscoveryFile() string {
+	return f.text(RoleJoin.kind(), "discovery", "file", "kubeConfigPath")
+}
+
+// TLSBootstrapToken is the token that the kubelet asks for its certificate with.
+func (f *KubeadmFile) TLSBootstrapToken() string {
+	return f.text(RoleJoin.kind(), "discovery", "tlsBootstrapToken")
+}
+
+// BootstrapDiscovery is discovery.bootstrapToken.
+func (f *KubeadmFile) BootstrapDiscovery() BootstrapDiscovery {
+	path := func(field string) []string { return []string{"discovery", "bootstrapToken", field} }
+	kind := RoleJoin.kind()
+	return BootstrapDiscovery{
+		Token:                    f.text(kind, path("token")...),
+		Endpoint:                 f.text(kind, path("apiServerEndpoint")...),
+		CACertHashes:             f.list(kind, path("caCertHashes")...),
+		UnsafeSkipCAVerification: strings.EqualFold(f.text(kind, path("unsafeSkipCAVerification")...), "true"),
+	}
+}
+
+// value follows the path through aliases and merge keys; nil when there is nothing.
+func (f *KubeadmFile) value(kind string, path ...string) *yaml.Node {
+	d := f.document(kind)
+	if d == nil {
+		return nil
+	}
+	n := d.root
+	for _, key := range path {
+		n = lookup(n, key)
+	}
+	return resolve(n)
+}
+
+func (f *KubeadmFile) text(kind string, path ...string) string {
+	return scalar(f.value(kind, path...))
+}
+
+func (f *KubeadmFile) list(kind string, path ...string) []string {
+	n := f.value(kind, path...)
+	if n == nil || n.Kind != yaml.SequenceNode {
+		return nil
+	}
+	var items []string
+	for _, item := range n.Content {
+		items = append(items, scalar(item))
+	}
+	return items
+}

@@ -1,0 +1,164 @@
+package phases
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// encode writes a fragment in block style, indented as the document is.
+func (d *kubeadmDoc) encode(n *yaml.Node) (string, error) {
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(d.indentStep())
+	if wideSequences(d.root) {
+		encoder.DefaultSeqIndent()
+	}
+	if err := encoder.Encode(n); err != nil {
+		return "", fmt.Errorf("encode YAML: %w", err)
+	}
+	return b.String(), nil
+}
+
+// encodeFlow writes a fragment on one line. With quotes everywhere it is JSON as well.
+func (d *kubeadmDoc) encodeFlow(n *yaml.Node) (string, error) {
+	style := n.Style
+	setStyle(n, yaml.FlowStyle, yaml.DoubleQuotedStyle)
+	text, err := d.encode(n)
+	n.Style = style
+	return strings.TrimSuffix(text, "\n"), err
+}
+
+func setStyle(n *yaml.Node, collection, scalar yaml.Style) {
+	n.Style = collection
+	if n.Kind == yaml.ScalarNode {
+		n.Style = scalar
+	}
+	for _, child := range n.Content {
+		setStyle(child, collection, scalar)
+	}
+}
+
+// indentStep is the number of columns that the document indents by.
+func (d *kubeadmDoc) indentStep() int {
+	for i := 0; d.root != nil && i+1 < len(d.root.Content); i += 2 {
+		key, value := d.root.Content[i], d.root.Content[i+1]
+		if value.Kind == yaml.MappingNode && !isFlow(value) && len(value.Content) > 0 {
+			return max(2, value.Content[0].Column-key.Column)
+		}
+	}
+	return 2
+}
+
+// wideSequences tells whether the document indents lists below their key. kubeadm's own output does not.
+func wideSequences(n *yaml.Node) bool {
+	if n == nil {
+		return false
+	}
+	for i := range n.Content {
+		value := n.Content[i]
+		if n.Kind == yaml.MappingNode && i%2 == 1 && value.Kind == yaml.SequenceNode && !isFlow(value) {
+			return value.Column > n.Content[i-1].Column
+		}
+		if wideSequences(value) {
+			return true
+		}
+	}
+	return false
+}
+
+// offset turns a node's line and column, which counts characters, into an index of the text.
+func (d *kubeadmDoc) offset(n *yaml.Node) int {
+	at := 0
+	for range n.Line - 1 {
+		at += strings.IndexByte(d.text[at:], '\n') + 1
+	}
+	column := 1
+	for i := range d.text[at:] {
+		if column == n.Column {
+			return at + i
+		}
+		column++
+	}
+	return len(d.text)
+}
+
+// indentBelow is the indentation of what stands below line n.
+func indentBelow(lines []string, n int) int {
+	for _, line := range lines[n:] {
+		if text := strings.TrimSpace(line); text != "" && text[0] != '#' {
+			return indentOf(line)
+		}
+	}
+	return 0
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+func leadingSpace(text string) string {
+	return text[:len(text)-len(strings.TrimLeft(text, " \t\r\n"))]
+}
+
+// lineComment returns the comment at a line's end. Quotes count where a scalar may begin.
+func lineComment(line string) string {
+	var quote byte
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		starts := i == 0 || strings.IndexByte(" \t,:[{", line[i-1]) >= 0
+		switch {
+		case quote == '"' && c == '\\':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+		case starts && (c == '"' || c == '\''):
+			quote = c
+		case c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'):
+			return strings.TrimRight(line[i:], "\r\n")
+		}
+	}
+	return ""
+}
+
+// flowEnd returns where a value in a flow collection ends: at the comma or bracket behind it.
+func flowEnd(text string, at int) int {
+	depth := 0
+	var quote byte
+	for i := at; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote == '"' && c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case (c == '"' || c == '\'') && (i == at || strings.IndexByte(" \t\n,:[{", text[i-1]) >= 0):
+			quote = c
+		case c == '#' && i > 0 && strings.IndexByte(" \t\n", text[i-1]) >= 0:
+			i += max(0, strings.IndexByte(text[i:], '\n'))
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth < 0 {
+				return i
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case c == ',' && depth == 0:
+			return i
+		}
+	}
+	return len(text)
+}
+
+func mappingNode(key string, value *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalarNode(key, 0), value}}
+}
+
+func scalarNode(value string, style yaml.Style) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagString, Value: value, Style: style}
+}
