@@ -38,6 +38,10 @@ const (
 	// CloudConfigDir has the provider's files, on the machine and in the pod.
 	CloudConfigDir = "/etc/kubernetes/cloud-config"
 
+	// From k8s.io/cloud-provider/api, whose other packages would come with it.
+	uninitializedTaint       = "node.cloudprovider.kubernetes.io/uninitialized"
+	providedNodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip"
+
 	managedByLabel = "app.kubernetes.io/managed-by"
 	nameLabel      = "app.kubernetes.io/name"
 	componentLabel = "component"

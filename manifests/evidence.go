@@ -1,0 +1,116 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// evidence is what there is to know of the cloud-controller-manager itself. It is gathered once for all nodes.
+type evidence struct {
+	pods    []corev1.Pod
+	podsErr error
+	lease   *coordinationv1.Lease
+	// logs are the last lines of pods by name, as far as they can be fetched.
+	logs map[string][]string
+	now  time.Time
+}
+
+const (
+	logLines = 200 // enough for a round over all nodes of a small cluster
+	logPods  = 3   // the leader, and what has just crashed
+)
+
+// gather reads what it may. What it may not see is left out: half an answer is better than none.
+func gather(ctx context.Context, c kubernetes.Interface) *evidence {
+	e := &evidence{lease: getLease(ctx, c), logs: map[string][]string{}, now: time.Now()}
+	list, err := c.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: componentLabel + "=" + component})
+	if err != nil {
+		e.podsErr = fmt.Errorf("list pods of the cloud-controller-manager: %w", err)
+		return e
+	}
+	e.pods = list.Items
+	leads := func(p corev1.Pod) int {
+		if e.leads(&p) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(e.pods, func(a, b corev1.Pod) int { return leads(a) - leads(b) })
+	for _, p := range e.pods[:min(len(e.pods), logPods)] {
+		if lines := tail(ctx, c, &p); lines != nil {
+			e.logs[p.Name] = lines
+		}
+	}
+	return e
+}
+
+// leads tells whether the pod holds the lease. A holder is HOSTNAME_UUID, and our pods have their machine's name.
+func (e *evidence) leads(p *corev1.Pod) bool {
+	host, _, _ := strings.Cut(e.holder(), "_")
+	return host != "" && host == p.Spec.NodeName
+}
+
+func (e *evidence) holder() string {
+	if e.lease == nil || e.lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *e.lease.Spec.HolderIdentity
+}
+
+// tail returns the last lines of a pod; of the run before, if it has crashed and waits to be started again.
+func tail(ctx context.Context, c kubernetes.Interface, p *corev1.Pod) []string {
+	if len(p.Status.ContainerStatuses) == 0 {
+		return nil
+	}
+	status := p.Status.ContainerStatuses[0]
+	if status.State.Running == nil && status.LastTerminationState.Terminated == nil {
+		return nil
+	}
+	data, err := c.CoreV1().Pods(Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+		Container: status.Name, Previous: status.State.Running == nil, TailLines: new(int64(logLines)),
+	}).DoRaw(ctx)
+	if err != nil {
+		return nil // the API server does not reach every kubelet, least of all one whose node has no address yet
+	}
+	return slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
+}
+
+// lastLine returns the last line that tells most: a complaint about the node, any word about it, any complaint.
+func lastLine(lines []string, node string) string {
+	about := func(line string) bool { return strings.Contains(line, node) }
+	for _, match := range []func(string) bool{
+		func(line string) bool { return about(line) && complaint(line) },
+		about,
+		complaint,
+	} {
+		for _, line := range slices.Backward(lines) {
+			if match(line) {
+				return shorten(line)
+			}
+		}
+	}
+	return ""
+}
+
+// complaint knows the log format of Kubernetes, in which errors and fatal errors start with their letter.
+func complaint(line string) bool {
+	return strings.HasPrefix(line, "E") || strings.HasPrefix(line, "F") ||
+		strings.Contains(line, "forbidden") || strings.Contains(line, "error")
+}
+
+func shorten(line string) string {
+	const most = 400
+	line = strings.TrimSpace(line)
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + "..."
+	}
+	return line
+}

@@ -1,0 +1,117 @@
+package manifests
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// newNode returns a node as an initialised one is, and then changes it.
+func newNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
+	n.Spec.ProviderID = "onprem://default/" + name
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.11"}, {Type: corev1.NodeHostName, Address: name}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	for _, change := range changes {
+		change(n)
+	}
+	return n
+}
+
+func tainted(n *corev1.Node) {
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+}
+
+func unresolved(n *corev1.Node) { n.Spec.ProviderID = "" }
+
+func unaddressed(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] }
+
+func notReadyYet(n *corev1.Node) {
+	n.Status.Conditions[0].Status = corev1.ConditionFalse
+	n.Status.Conditions[0].Message = "container runtime network not ready: cni plugin not initialized"
+}
+
+func newLease(holder string, renewed time.Time) *coordinationv1.Lease {
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Namespace: Namespace}}
+	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = &holder, new(int32(15))
+	l.Spec.RenewTime = &metav1.MicroTime{Time: renewed}
+	return l
+}
+
+func TestStatusOf(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	held := newLease("cp1_1234", now.Add(-2*time.Second))
+	tests := []struct {
+		name  string
+		node  *corev1.Node
+		lease *coordinationv1.Lease
+		want  State
+	}{
+		{"no node", nil, held, Absent},
+		{"neither taint nor provider ID", newNode("w1", unresolved), held, Registered},
+		{"tainted, no lease", newNode("w1", unresolved, tainted), nil, Tainted},
+		{"tainted, lease lapsed", newNode("w1", unresolved, tainted), newLease("cp1_1234", now.Add(-16*time.Second)), Tainted},
+		{"tainted, lease released", newNode("w1", unresolved, tainted), newLease("", now), Tainted},
+		{"tainted, lease without times", newNode("w1", unresolved, tainted), &coordinationv1.Lease{}, Tainted},
+		{"tainted, somebody leads", newNode("w1", unresolved, tainted), held, Claimed},
+		{"a taint of another effect and value", newNode("w1", unresolved, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: uninitializedTaint, Effect: corev1.TaintEffectNoExecute}}
+		}), nil, Tainted},
+		{"another taint", newNode("w1", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule}}
+		}), held, Ready},
+		{"tainted with a provider ID", newNode("w1", tainted), held, Resolved},
+		{"no internal IP", newNode("w1", unaddressed), held, Initialized},
+		{"ready without internal IP", newNode("w1", unaddressed), nil, Initialized},
+		{"not ready", newNode("w1", notReadyYet), held, Addressed},
+		{"no condition yet", newNode("w1", func(n *corev1.Node) { n.Status.Conditions = nil }), held, Addressed},
+		{"ready", newNode("w1"), nil, Ready},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := StatusOf("w1", tt.node, tt.lease, now).State; got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestStatusOf_Details(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	node := newNode("w1", func(n *corev1.Node) {
+		n.Labels = map[string]string{corev1.LabelTopologyZone: "rack1"}
+		n.Status.NodeInfo.KubeletVersion = "v1.36.3"
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00::11"})
+	})
+	data, err := json.Marshal(StatusOf("w1", node, nil, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"time":"2026-11-21T10:00:00Z","node":"w1","state":"Ready","providerID":"onprem://default/w1","internalIPs":["198.18.0.11","fd00::11"],"zone":"rack1","version":"v1.36.3"}`
+	if diff := cmp.Diff(want, string(data)); diff != "" {
+		t.Errorf("JSON (-want +got):\n%s", diff)
+	}
+	var back NodeStatus
+	if err := json.Unmarshal(data, &back); err != nil || back.State != Ready {
+		t.Errorf("read back: %v, %v", back, err)
+	}
+}
+
+func TestParseState(t *testing.T) {
+	for _, name := range stateNames() {
+		if s, err := ParseState(name); err != nil || s.String() != name {
+			t.Errorf("ParseState(%q) = %s, %v", name, s, err)
+		}
+	}
+	if s, err := ParseState("ready"); err != nil || s != Ready {
+		t.Errorf("ParseState(ready) = %s, %v", s, err)
+	}
+	if _, err := ParseState("Gone"); err == nil {
+		t.Error("ParseState accepts a state that there is not")
+	}
+}

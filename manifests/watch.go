@@ -1,0 +1,138 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// watcher keeps Nodes and the Lease up to date, as far as one may see them.
+type watcher struct {
+	changed <-chan struct{}
+	stop    func()
+
+	nodes, leases cache.SharedInformer
+	errors        *lastErrors
+}
+
+// watchNodes starts a watch. One node alone is watched by its name: a kubelet's own credentials allow no more.
+func watchNodes(ctx context.Context, c kubernetes.Interface, names []string) (*watcher, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	changed := make(chan struct{}, 1)
+	poke := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	w := &watcher{changed: changed, errors: &lastErrors{poke: poke}}
+	w.nodes = coreinformers.NewFilteredNodeInformer(c, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+		if len(names) == 1 {
+			o.FieldSelector = byName(names[0])
+		}
+	})
+	w.leases = coordinationinformers.NewFilteredLeaseInformer(c, Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+		o.FieldSelector = byName(LeaseName)
+	})
+	onChange := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { poke() }, UpdateFunc: func(any, any) { poke() }, DeleteFunc: func(any) { poke() },
+	}
+	var running sync.WaitGroup
+	for informer, onError := range map[cache.SharedInformer]func(error){w.nodes: w.errors.set, w.leases: func(error) {}} {
+		if _, err := informer.AddEventHandler(onChange); err != nil {
+			cancel()
+			return nil, fmt.Errorf("watch nodes: %w", err)
+		}
+		if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { onError(err) }); err != nil {
+			cancel()
+			return nil, fmt.Errorf("watch nodes: %w", err)
+		}
+		running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	w.stop = func() {
+		cancel()
+		running.Wait()
+	}
+	return w, nil
+}
+
+func byName(name string) string {
+	return fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+}
+
+// statuses returns one for each name, or for each node there is. Nothing is known before the first list has arrived.
+func (w *watcher) statuses(names []string, now time.Time) []NodeStatus {
+	if !w.nodes.HasSynced() {
+		return nil
+	}
+	if len(names) == 0 {
+		names = w.nodes.GetStore().ListKeys()
+		slices.SortFunc(names, strings.Compare)
+	}
+	var list []NodeStatus
+	for _, name := range names {
+		list = append(list, StatusOf(name, w.node(name), w.lease(), now))
+	}
+	return list
+}
+
+func (w *watcher) node(name string) *corev1.Node {
+	node, _ := get(w.nodes, name).(*corev1.Node)
+	return node
+}
+
+func (w *watcher) lease() *coordinationv1.Lease {
+	lease, _ := get(w.leases, Namespace+"/"+LeaseName).(*coordinationv1.Lease)
+	return lease
+}
+
+func get(informer cache.SharedInformer, key string) any {
+	o, _, err := informer.GetStore().GetByKey(key)
+	if err != nil {
+		return nil // an in-memory store has no errors
+	}
+	return o
+}
+
+// hopeless returns the error that waiting does not cure.
+func (w *watcher) hopeless() error {
+	err := w.lastError()
+	if !w.nodes.HasSynced() && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
+		return err
+	}
+	return nil
+}
+
+func (w *watcher) lastError() error {
+	w.errors.mu.Lock()
+	defer w.errors.mu.Unlock()
+	return w.errors.last
+}
+
+// lastErrors keeps what the watch of nodes complains about; it goes on by itself.
+type lastErrors struct {
+	poke func()
+
+	mu   sync.Mutex
+	last error
+}
+
+func (l *lastErrors) set(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = err
+	l.poke()
+}
