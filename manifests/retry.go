@@ -22,6 +22,7 @@ const (
 // retry runs what is safe to run again until it works, the error is one that waiting does not cure, or ctx ends.
 // What it returns then is the last answer, for "deadline exceeded" helps nobody.
 func retry(ctx context.Context, run func(context.Context) error) error {
+	ctx = quietly(ctx)
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)

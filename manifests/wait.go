@@ -124,15 +124,15 @@ func (o WaitOptions) late(ctx context.Context, c kubernetes.Interface, w *watche
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("wait for nodes to be %s: %w", o.Until, context.Cause(ctx))
 	}
-	if len(statuses) == 0 {
-		if err := w.lastError(); err != nil {
-			return fmt.Errorf("watch nodes: %w", err)
-		}
-		return fmt.Errorf("wait for nodes to be %s: there is no node at all: %w", o.Until, ctx.Err())
-	}
 	e := &WaitError{Until: o.Until, Nodes: below(statuses, o.Until), Err: ctx.Err()}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explaining)
 	defer cancel()
+	if len(statuses) == 0 {
+		if _, err := getNodes(ctx, c, o.Nodes); err != nil { // the watch keeps refused connections to itself
+			return fmt.Errorf("wait for nodes to be %s: %w", o.Until, err)
+		}
+		return fmt.Errorf("wait for nodes to be %s: there is no node at all: %w", o.Until, e.Err)
+	}
 	explain(ctx, c, w.node, e.Nodes)
 	for _, s := range e.Nodes {
 		o.Changed(s)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // watcher keeps Nodes and the Lease up to date, as far as one may see them.
@@ -30,7 +32,7 @@ type watcher struct {
 
 // watchNodes starts a watch. One node alone is watched by its name: a kubelet's own credentials allow no more.
 func watchNodes(ctx context.Context, c kubernetes.Interface, names []string) (*watcher, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(quietly(ctx))
 	changed := make(chan struct{}, 1)
 	poke := func() {
 		select {
@@ -50,7 +52,6 @@ func watchNodes(ctx context.Context, c kubernetes.Interface, names []string) (*w
 	onChange := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { poke() }, UpdateFunc: func(any, any) { poke() }, DeleteFunc: func(any) { poke() },
 	}
-	var running sync.WaitGroup
 	for informer, onError := range map[cache.SharedInformer]func(error){w.nodes: w.errors.set, w.leases: func(error) {}} {
 		if _, err := informer.AddEventHandler(onChange); err != nil {
 			cancel()
@@ -60,14 +61,21 @@ func watchNodes(ctx context.Context, c kubernetes.Interface, names []string) (*w
 			cancel()
 			return nil, fmt.Errorf("watch nodes: %w", err)
 		}
-		running.Go(func() { informer.RunWithContext(ctx) })
+		go informer.RunWithContext(ctx)
 	}
-	w.stop = func() {
-		cancel()
-		running.Wait()
-	}
+	go func() {
+		select {
+		case <-w.nodes.HasSyncedChecker().Done():
+			poke() // an empty list brings no event
+		case <-ctx.Done():
+		}
+	}()
+	w.stop = cancel // and no more: an informer that cannot connect first sleeps out its pause
 	return w, nil
 }
+
+// quietly keeps the client's own log lines off the screen: what matters comes back as an error.
+func quietly(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 func byName(name string) string {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()

@@ -41,7 +41,9 @@ type ControlPlane struct {
 func Start(flags ...string) (*ControlPlane, error) {
 	env := &envtest.Environment{BinaryAssetsDirectory: binaries()}
 	args := env.ControlPlane.GetAPIServer().Configure()
-	args.Set("authorization-mode", "Node", "RBAC").Append("enable-admission-plugins", "NodeRestriction")
+	args.Set("authorization-mode", "Node", "RBAC").
+		Append("enable-admission-plugins", "NodeRestriction").
+		Set("kubelet-preferred-address-types", "InternalIP,ExternalIP,Hostname")
 	for _, flag := range flags {
 		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
 		args.Set(name, value)
