@@ -67,8 +67,10 @@ func TestNodeAddresses(t *testing.T) {
 			provided:  "198.18.0.2",
 			published: addresses{{Type: external, Address: "198.18.0.2"}, {Type: dns, Address: "w1.example.org"}, {Type: hostname, Address: "w1"}},
 			want: addresses{
-				{Type: internal, Address: "198.18.0.2"}, {Type: external, Address: "198.18.0.2"},
-				{Type: dns, Address: "w1.example.org"}, {Type: hostname, Address: "w1"},
+				{Type: internal, Address: "198.18.0.2"},
+				{Type: external, Address: "198.18.0.2"},
+				{Type: dns, Address: "w1.example.org"},
+				{Type: hostname, Address: "w1"},
 			},
 		},
 		{

@@ -55,9 +55,9 @@ func TestCluster_EndsWithoutLease(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		lease.Spec.HolderIdentity = ptr.To("thief")
-		lease.Spec.LeaseDurationSeconds = ptr.To[int32](3600)
-		lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+		lease.Spec.HolderIdentity = new("thief")
+		lease.Spec.LeaseDurationSeconds = new(int32(3600))
+		lease.Spec.RenewTime = new(metav1.NowMicro())
 		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 		return err
 	})

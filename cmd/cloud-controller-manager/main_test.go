@@ -43,7 +43,7 @@ func (s suite) Run() int {
 	if err != nil {
 		return fail(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	policy := filepath.Join(dir, "policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return fail(err)
@@ -53,8 +53,11 @@ func (s suite) Run() int {
 	if err != nil {
 		return fail(err)
 	}
-	defer plane.Stop()
-	return s.m.Run()
+	code := s.m.Run()
+	if err := plane.Stop(); err != nil {
+		return fail(err)
+	}
+	return code
 }
 
 const auditPolicy = `

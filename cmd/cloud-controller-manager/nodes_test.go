@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
@@ -24,7 +23,7 @@ const (
 
 // join does what a kubelet with --cloud-provider=external and --node-ip does: it
 // registers the Node with the taint, and publishes status.
-func join(t *testing.T, name, nodeIP string, status corev1.NodeStatus) {
+func join(t *testing.T, name, nodeIP string, status corev1.NodeStatus) *corev1.Node {
 	t.Helper()
 	nodes := client(t, plane.Config).CoreV1().Nodes()
 	node := &corev1.Node{
@@ -37,15 +36,17 @@ func join(t *testing.T, name, nodeIP string, status corev1.NodeStatus) {
 	if nodeIP != "" {
 		node.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: nodeIP}
 	}
-	if _, err := nodes.Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+	node, err := nodes.Create(t.Context(), node, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		err := nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err != nil {
 			t.Error(err)
 		}
 	})
+	return node
 }
 
 // initialised waits until the Node has its identity and an address, and no taint.
@@ -78,6 +79,25 @@ func tainted(node *corev1.Node) bool {
 		}
 	}
 	return false
+}
+
+// event waits for an Event about the Node and returns the last one.
+func event(t *testing.T, node *corev1.Node, reason string) corev1.Event {
+	t.Helper()
+	var found corev1.Event
+	about := metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.uid=" + string(node.UID)}
+	eventually(t, "there is an Event "+reason, func(ctx context.Context) error {
+		list, err := client(t, plane.Config).CoreV1().Events("").List(ctx, about)
+		if err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			return errors.New("none")
+		}
+		found = list.Items[len(list.Items)-1]
+		return nil
+	})
+	return found
 }
 
 func TestCluster_InitialisesNode(t *testing.T) {
@@ -157,23 +177,12 @@ func TestCluster_ForeignNodeStaysForeign(t *testing.T) {
 // one Event says what to do.
 func TestCluster_NoAddress(t *testing.T) {
 	c := client(t, plane.Config)
-	join(t, "bare", "", corev1.NodeStatus{
+	node := join(t, "bare", "", corev1.NodeStatus{
 		NodeInfo:  corev1.NodeSystemInfo{MachineID: machine2},
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "bare"}},
 	})
 	p := start(t, controllerManager(t))
-	var warning corev1.Event
-	eventually(t, "there is an Event", func(ctx context.Context) error {
-		events, err := c.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=bare,reason=NoAddress"})
-		if err != nil {
-			return err
-		}
-		if len(events.Items) == 0 {
-			return errors.New("none")
-		}
-		warning = events.Items[0]
-		return nil
-	})
+	warning := event(t, node, "NoAddress")
 	if warning.Type != corev1.EventTypeWarning || !strings.Contains(warning.Message, "--node-ip") {
 		t.Errorf("got Event %s %q", warning.Type, warning.Message)
 	}
@@ -186,12 +195,8 @@ func TestCluster_NoAddress(t *testing.T) {
 	if node, err := c.CoreV1().Nodes().Get(t.Context(), "bare", metav1.GetOptions{}); err != nil || !tainted(node) {
 		t.Errorf("got error %v and Node %v, want a tainted one", err, node)
 	}
-	events, err := c.CoreV1().Events("").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=bare,reason=NoAddress"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(events.Items) != 1 || events.Items[0].Count != 1 {
-		t.Errorf("got %d Events, the first one %d times", len(events.Items), events.Items[0].Count)
+	if again := event(t, node, "NoAddress"); again.UID != warning.UID || again.Count != 1 {
+		t.Errorf("got an Event %d times, want once", again.Count)
 	}
 
 	patch := []byte(`{"status":{"addresses":[{"type":"InternalIP","address":"198.18.0.9"}]}}`)

@@ -49,16 +49,16 @@ func permissions(c cloudconfig.CloudControllerManagerConfiguration) []authorizat
 	return needed
 }
 
-// waitForAccess returns once the API server answers and grants everything that is
-// needed, or with the cause when ctx is done.
-func waitForAccess(ctx context.Context, client kubernetes.Interface, needed []authorizationv1.ResourceAttributes) error {
+// waitForAccess says true once the API server answers and grants everything that
+// is needed, and false when ctx is done.
+func waitForAccess(ctx context.Context, client kubernetes.Interface, needed []authorizationv1.ResourceAttributes) bool {
 	var said string
 	var saidAt time.Time
 	for start := time.Now(); ; {
 		err := checkAccess(ctx, client, needed)
 		if err == nil {
 			klog.InfoS("API server answers and grants what is needed", "waited", time.Since(start).Round(time.Millisecond))
-			return nil
+			return true
 		}
 		if err.Error() != said || time.Since(saidAt) > remindAfter {
 			said, saidAt = err.Error(), time.Now()
@@ -66,7 +66,7 @@ func waitForAccess(ctx context.Context, client kubernetes.Interface, needed []au
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return false
 		case <-time.After(min(max(time.Since(start)/40, minPause), maxPause)):
 		}
 	}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -97,14 +97,13 @@ func compareWithAudit(t *testing.T, user string) {
 		}
 	}
 	var used []string
-	file, err := os.Open(plane.auditLog)
+	log, err := os.ReadFile(plane.auditLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
+	for line := range bytes.Lines(log) {
 		var event auditv1.Event
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+		if err := json.Unmarshal(line, &event); err != nil {
 			continue // the last line may be half written
 		}
 		if event.User.Username != user || event.ObjectRef == nil || event.ObjectRef.Resource == "selfsubjectaccessreviews" {

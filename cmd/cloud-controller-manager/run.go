@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -44,7 +45,7 @@ func run(ctx context.Context, o *options.CloudControllerManagerOptions) error {
 	if err := serve(ctx, c, leading); err != nil {
 		return err
 	}
-	if err := waitForAccess(ctx, c.Client, permissions(c.ComponentConfig)); err != nil {
+	if !waitForAccess(ctx, c.Client, permissions(c.ComponentConfig)) {
 		return nil // told to stop before there was anything to do
 	}
 	return lead(ctx, c, leading, func(ctx context.Context) error { return runControllers(ctx, c, cloud) })
@@ -58,12 +59,11 @@ func newCloud(name, file string) (cloudprovider.Interface, error) {
 	}
 	var content io.Reader
 	if file != "" {
-		f, err := os.Open(file)
+		data, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("--cloud-config: %w", err)
 		}
-		defer f.Close()
-		content = f
+		content = bytes.NewReader(data)
 	}
 	cloud, err := cloudprovider.GetCloudProvider(name, content)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestCluster_LateAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
+	t.Cleanup(func() { _ = listener.Close() })
 	go forward(listener, server.Host)
 	answered := time.Now()
 	initialised(t, "early")
@@ -47,31 +47,37 @@ func forward(listener net.Listener, to string) {
 		}
 		back, err := net.Dial("tcp", to)
 		if err != nil {
-			from.Close()
+			_ = from.Close()
 			return
 		}
-		go func() { _, _ = io.Copy(back, from); back.Close() }()
-		go func() { _, _ = io.Copy(from, back); from.Close() }()
+		go pipe(back, from)
+		go pipe(from, back)
 	}
+}
+
+func pipe(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	_ = to.Close()
 }
 
 // RBAC comes when kubeadm's API server is up, and the process is older: it says
 // what is missing, and nothing is forbidden to it once the permissions are there.
 func TestCluster_WaitsForRBAC(t *testing.T) {
-	const user = "late-controller-manager"
+	user := fmt.Sprintf("late-%d", time.Now().UnixNano()) // who has no permissions from an earlier run
 	kubeconfig, err := plane.Kubeconfig(user)
 	if err != nil {
 		t.Fatal(err)
 	}
-	join(t, "waiting", "198.18.0.2", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: machine2}})
-	p := start(t, kubeconfig, "--leader-elect-resource-name=late")
+	node := join(t, "waiting", "198.18.0.2", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: machine2}})
+	p := start(t, kubeconfig, "--leader-elect-resource-name="+user)
 	p.says("permission to create leases.coordination.k8s.io in namespace kube-system")
 	p.healthy()
 
-	grant(t, user, "late")
+	grant(t, user, user)
 	granted := time.Now()
 	initialised(t, "waiting")
 	t.Logf("initialised %s after RBAC went in", time.Since(granted).Round(time.Millisecond))
+	event(t, node, "Synced")
 	if code := p.stop(); code != 0 {
 		t.Errorf("got exit code %d, want 0", code)
 	}
