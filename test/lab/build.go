@@ -1,0 +1,162 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type buildFlags struct {
+	kubernetes string
+	mirror     string
+	install    bool
+}
+
+func (f *buildFlags) declare(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubernetes, "kubernetes", "1.36", "minor version of Kubernetes")
+	cmd.Flags().StringVar(&f.mirror, "mirror", "http://deb.debian.org/debian", "Debian mirror")
+	cmd.Flags().BoolVar(&f.install, "install", false, "install missing Debian packages on the host")
+}
+
+func newBuild(p *places) *cobra.Command {
+	var flags buildFlags
+	cmd := &cobra.Command{
+		Use:   "build",
+		Short: "Build what up needs, and keep it in the cache",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := build(cmd.Context(), cmd.OutOrStdout(), p, flags)
+			return err
+		},
+	}
+	flags.declare(cmd)
+	return cmd
+}
+
+// builder makes things once and keeps them in the cache.
+type builder struct {
+	cache     string
+	source    string // the folder test/lab
+	goVersion string
+	out       io.Writer
+}
+
+// build makes all that machines of one Kubernetes version share.
+func build(ctx context.Context, out io.Writer, p *places, flags buildFlags) (settings, error) {
+	s := settings{Kubernetes: flags.kubernetes}
+	if err := checkHost(ctx, out, p, flags.install); err != nil {
+		return s, err
+	}
+	b, err := newBuilder(ctx, out, p)
+	if err != nil {
+		return s, err
+	}
+	debian, err := b.debian(ctx, flags.mirror)
+	if err != nil {
+		return s, fmt.Errorf("build Debian root: %w", err)
+	}
+	t, err := b.toolbox(ctx, flags.kubernetes)
+	if err != nil {
+		return s, fmt.Errorf("build binaries: %w", err)
+	}
+	layer, err := b.layer(t)
+	if err != nil {
+		return s, fmt.Errorf("build layer: %w", err)
+	}
+	s.Layers = []string{layer, debian}
+	if s.Seed, err = b.seed(ctx, t, debian, layer); err != nil {
+		return s, fmt.Errorf("build images: %w", err)
+	}
+	return s, nil
+}
+
+func newBuilder(ctx context.Context, out io.Writer, p *places) (builder, error) {
+	cache, err := filepath.Abs(p.cache)
+	if err != nil {
+		return builder{}, err
+	}
+	source, err := findSource(p.source)
+	if err != nil {
+		return builder{}, err
+	}
+	version, err := exec.CommandContext(ctx, "go", "env", "GOVERSION").Output()
+	if err != nil {
+		return builder{}, fmt.Errorf("go env: %w", err)
+	}
+	return builder{cache: cache, source: source, goVersion: strings.TrimSpace(string(version)), out: out}, nil
+}
+
+// findSource returns this repository's test/lab, looking upwards from the working directory.
+func findSource(given string) (string, error) {
+	if given != "" {
+		return filepath.Abs(filepath.Join(given, "test/lab"))
+	}
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "test/lab/containerd/go.mod")); err == nil {
+			return filepath.Join(dir, "test/lab"), nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("find test/lab above %s: go into the repository or use --source", start)
+		}
+	}
+}
+
+// cached returns the folder CACHE/KIND-HASH(inputs) and has it filled first when it is not there. Two processes that
+// want the same wait for each other; a folder that has its name is complete.
+func (b builder) cached(ctx context.Context, kind string, inputs []string, fill func(dir string) error) (string, error) {
+	dir := filepath.Join(b.cache, kind+"-"+digest(inputs))
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(b.cache, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lockFile(ctx, dir+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	fmt.Fprintf(b.out, "[build] %s\n", kind)
+	started := time.Now()
+	unfinished := dir + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(unfinished, 0o755); err != nil {
+		return "", err
+	}
+	if err := fill(unfinished); err != nil {
+		return "", fmt.Errorf("%s: %w", kind, err)
+	}
+	fmt.Fprintf(b.out, "[build] %s took %.0fs\n", kind, time.Since(started).Seconds())
+	return dir, os.Rename(unfinished, dir)
+}
+
+// goBuild compiles what the arguments name, statically and reproducibly, in one call so that all cores have work.
+func (b builder) goBuild(ctx context.Context, dir, output, ldflags string, packages ...string) error {
+	args := append([]string{"build", "-trimpath", "-ldflags", strings.TrimSpace("-s -w " + ldflags), "-o", output + "/"}, packages...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build in %s: %w: %s", dir, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFile waits for an exclusive lock, which ends with the process that holds it. The file is removed with the lock
+// held; whoever waited for that old file notices and opens the new one.
+func lockFile(ctx context.Context, path string) (func(), error) {
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(ctx, f); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		held, err := f.Stat()
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		if named, err := os.Stat(path); err == nil && os.SameFile(held, named) {
+			return func() { os.Remove(path); f.Close() }, nil
+		}
+		f.Close()
+	}
+}
+
+// flock waits in the kernel; a signal that ends ctx leaves the waiting thread to the end of the process.
+func flock(ctx context.Context, f *os.File) error {
+	done := make(chan error, 1)
+	go func() { done <- ignoreInterrupts(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) }) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func ignoreInterrupts(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

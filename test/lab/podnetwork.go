@@ -1,0 +1,128 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func newNetwork(p *places) *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "network",
+		Short: "Connect the pods of all nodes: a bridge on each machine and one static route per node",
+		Long: "Reads the podCIDR of every node and writes the CNI configuration and the routes of every machine that runs.\n" +
+			"Run it again after a join; what is right already stays.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := existingLab(p, name)
+			if err != nil {
+				return err
+			}
+			return l.connectPods(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	addName(cmd, &name)
+	return cmd
+}
+
+func (l lab) connectPods(ctx context.Context, out io.Writer) error {
+	machines, err := l.running()
+	if err != nil {
+		return err
+	}
+	ranges, err := podRanges(ctx, machines)
+	if err != nil {
+		return err
+	}
+	for _, m := range machines {
+		own, ok := ranges[m.name]
+		if !ok {
+			continue // not a node yet
+		}
+		if err := m.writeNetwork(ctx, own, l.routes(m, ranges)); err != nil {
+			return fmt.Errorf("connect pods of %s: %w", m.name, err)
+		}
+		fmt.Fprintf(out, "[network] pods of %s have addresses from %s\n", m.name, own)
+	}
+	return nil
+}
+
+// podRanges asks the first control plane that answers for the podCIDR of each node.
+func podRanges(ctx context.Context, machines []machine) (map[string]string, error) {
+	err := errors.New("no control plane runs")
+	for _, m := range machines {
+		if !strings.HasPrefix(m.name, "cp") {
+			continue
+		}
+		cmd := m.command(ctx, "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "--request-timeout=10s", "get", "nodes", "--output=json")
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		content, runErr := cmd.Output()
+		if runErr != nil {
+			err = fmt.Errorf("list nodes on %s: %w: %s", m.name, runErr, strings.TrimSpace(stderr.String()))
+			continue
+		}
+		var nodes corev1.NodeList
+		if err := json.Unmarshal(content, &nodes); err != nil {
+			return nil, fmt.Errorf("decode nodes: %w", err)
+		}
+		ranges := map[string]string{}
+		for _, n := range nodes.Items {
+			if n.Spec.PodCIDR != "" {
+				ranges[n.Name] = n.Spec.PodCIDR
+			}
+		}
+		return ranges, nil
+	}
+	return nil, err
+}
+
+// routes is a script for `ip -batch` that leads to the pods of all machines but one.
+func (l lab) routes(self machine, ranges map[string]string) string {
+	var b strings.Builder
+	for n := 1; n < 255; n++ { // in the order of addresses, so that nothing changes without need
+		for name, podRange := range ranges {
+			if m, err := l.machine(name); err == nil && m.index == n && m.name != self.name {
+				fmt.Fprintf(&b, "route replace %s via %s\n", podRange, m.address())
+			}
+		}
+	}
+	return b.String()
+}
+
+const networkConfig = `{
+  "cniVersion": "1.0.0",
+  "name": "lab",
+  "plugins": [
+    {
+      "type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
+      "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    },
+    {"type": "portmap", "capabilities": {"portMappings": true}}
+  ]
+}
+`
+
+// writeNetwork hands the routes to a unit of the machine, which sets them again when it boots.
+func (m machine) writeNetwork(ctx context.Context, podRange, routes string) error {
+	const script = `set -e
+mkdir -p /etc/cni/net.d
+printf %s "$1" > /etc/lab/routes
+systemctl restart lab-routes.service
+printf %s "$2" > /etc/cni/net.d/.lab.new
+mv /etc/cni/net.d/.lab.new /etc/cni/net.d/10-lab.conflist`
+	out, err := m.command(ctx, "sh", "-c", script, "sh", routes, fmt.Sprintf(networkConfig, podRange)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// powerOn boots a machine that does not run: a new child gets its network from outside and then becomes systemd.
+// The order matters: everything is on record before the child is told to go on, and without that word it ends itself.
+func (m machine) powerOn(s settings) error {
+	hierarchies, err := hostCgroups()
+	if err != nil {
+		return err
+	}
+	for _, h := range hierarchies {
+		// What a power cut left would keep the dead machine's limits.
+		if err := h.remove(m.cgroup()); err != nil {
+			return err
+		}
+		if err := h.create(m.cgroup()); err != nil {
+			return fmt.Errorf("create cgroup: %w", err)
+		}
+	}
+	if err := m.writeFaces(); err != nil {
+		return err
+	}
+	cmd := exec.Command("/proc/self/exe", "boot")
+	cmd.SysProcAttr = &unix.SysProcAttr{
+		Setsid:     true, // Ctrl-C at `up` must not reach machines that run
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start PID 1: %w", err)
+	}
+	spec := bootSpec{Dir: m.dir(), Hostname: m.name, Layers: s.Layers, Cgroup: m.cgroup()}
+	if err := m.letGo(cmd.Process.Pid, spec, stdin, stdout); err != nil {
+		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
+	// From here on it belongs to the host's init.
+	return cmd.Process.Release()
+}
+
+func (m machine) letGo(pid int, spec bootSpec, stdin io.WriteCloser, stdout io.Reader) error {
+	defer stdin.Close()
+	if err := m.recordPid(pid); err != nil {
+		return err
+	}
+	if err := m.plugIn(pid); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(stdin).Encode(spec); err != nil {
+		return err
+	}
+	complaint, err := io.ReadAll(stdout) // ends when exec closes the child's side
+	if err != nil {
+		return err
+	}
+	if len(complaint) > 0 {
+		return fmt.Errorf("boot: %s", complaint)
+	}
+	return nil
+}
+
+// waitReady returns when systemd has nothing left to start and containerd answers.
+func (m machine) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		if m.pid() == 0 {
+			return errors.New("machine ended while it booted")
+		}
+		connection, err := net.Dial("unix", m.path("/run/containerd/containerd.sock"))
+		if err == nil {
+			connection.Close()
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for containerd: %w", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	out, err := m.command(ctx, "systemctl", "is-system-running", "--wait").Output()
+	switch state := strings.TrimSpace(string(out)); {
+	case state == "running":
+		return nil
+	case state == "":
+		return fmt.Errorf("ask systemd for its state: %w", err)
+	default:
+		failed, _ := m.command(ctx, "systemctl", "--failed", "--plain", "--no-legend").CombinedOutput()
+		return fmt.Errorf("systemd is %s: %s", state, strings.TrimSpace(string(failed)))
+	}
+}
+
+// powerOff is a power cut: PID 1 is killed, and the kernel ends every process of the machine with it.
+func (m machine) powerOff(ctx context.Context) error {
+	pid := m.pid()
+	if pid == 0 {
+		return nil
+	}
+	handle, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open PID 1: %w", err)
+	}
+	defer unix.Close(handle)
+	if m.pid() != pid { // the number changed hands before it was pinned
+		return nil
+	}
+	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill PID 1: %w", err)
+	}
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 100)
+		switch {
+		case n > 0:
+			return os.Remove(filepath.Join(m.dir(), "pid"))
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+	}
+}
