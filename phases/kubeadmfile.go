@@ -148,7 +148,7 @@ func (f *KubeadmFile) joinEmpty() ([]Change, error) {
 			kept = append(kept, d)
 		}
 		if d.root == nil && d.text != "" {
-			changes = append(changes, Change{Line: d.line, Text: "dropped an empty document (kubeadm refuses it)"})
+			changes = append(changes, Change{Line: d.line, Text: "joined an empty document with its neighbour (kubeadm refuses it)"})
 		}
 	}
 	if len(kept) == 0 {

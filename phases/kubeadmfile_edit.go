@@ -38,7 +38,7 @@ func (d *kubeadmDoc) insert(fragment *yaml.Node, path ...string) error {
 		return err
 	}
 	at := 0
-	if len(path) == 0 {
+	if len(path) == 0 && !isFlow(container) {
 		at = d.afterHeader()
 	}
 	if isNull(container) {
@@ -132,10 +132,12 @@ func (d *kubeadmDoc) insertFlow(container, fragment *yaml.Node) (string, error) 
 	}
 	text = text[1 : len(text)-1]
 	if len(container.Content) > 0 {
-		if space := leadingSpace(d.text[at:]); strings.Contains(space, "\n") {
-			text = space + text + ","
-		} else {
-			text += ", "
+		space := leadingSpace(d.text[at:])
+		text += ","
+		if strings.Contains(space, "\n") {
+			text = space + text
+		} else if space == "" {
+			text += " "
 		}
 	}
 	return d.text[:at] + text + d.text[at:], nil

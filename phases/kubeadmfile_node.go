@@ -15,8 +15,8 @@ type extraArg struct {
 	key   *yaml.Node // where it stands
 }
 
-// extraArgs reads a mapping of v1beta3 or a list of v1beta4. Components take an underscore for a dash
-// (k8s.io/component-base/cli/flag.WordSepNormalizeFunc), so the names are returned with dashes.
+// extraArgs reads a mapping of v1beta3 or a list of v1beta4. Components take an underscore for a dash, so the names
+// are returned with dashes.
 func extraArgs(n *yaml.Node) []extraArg {
 	n = resolve(n)
 	if n == nil {
@@ -39,10 +39,13 @@ func extraArgs(n *yaml.Node) []extraArg {
 		}
 	}
 	for i := range args {
-		args[i].name = strings.ReplaceAll(args[i].name, "_", "-")
+		args[i].name = normalizeFlag(args[i].name)
 	}
 	return args
 }
+
+// normalizeFlag follows k8s.io/component-base/cli/flag.WordSepNormalizeFunc.
+func normalizeFlag(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 // lookup returns the value of a key, of the mapping's own or else of what is merged into it.
 func lookup(n *yaml.Node, key string) *yaml.Node {

@@ -1,0 +1,119 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/manifests"
+)
+
+func rbac() Phase {
+	return Phase{
+		Name:  "rbac",
+		Short: "Give the cloud-controller-manager its rights",
+		Long:  "Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager is not a static pod. No right is wider than the profile says.",
+		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
+		Run: func(ctx context.Context, d *Data) error {
+			profile, values, err := d.values(ctx, nil)
+			if err != nil {
+				return err
+			}
+			objects, err := manifests.RBAC(profile, values)
+			if err != nil {
+				return err
+			}
+			return d.apply(ctx, bootstrapConf(), objects)
+		},
+	}
+}
+
+func cloudConfig() Phase {
+	return Phase{
+		Name:  "cloud-config",
+		Short: "Store the provider's configuration and credentials",
+		Long:  "Reads the files and environment variables that the configuration names. Writes the Secret kube-system/" + manifests.CloudConfigName + ". Its values are never printed.",
+		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
+		Run: func(ctx context.Context, d *Data) error {
+			files, err := d.cloudFiles(ctx)
+			if err != nil {
+				return err
+			}
+			if len(files) == 0 {
+				d.Sayf("the provider needs no configuration")
+				return nil
+			}
+			profile, err := d.Profile(ctx)
+			if err != nil {
+				return err
+			}
+			objects, err := manifests.CloudConfigSecret(profile, files)
+			if err != nil {
+				return err
+			}
+			return d.apply(ctx, adminConf, objects)
+		},
+	}
+}
+
+func addon() Phase {
+	return Phase{
+		Name:  "addon",
+		Short: "Run the cloud-controller-manager as a DaemonSet or Deployment",
+		Long:  "Reads the profile and the settings. Writes the workload, which reaches the API server through the control-plane endpoint and so needs no kube-proxy, no DNS and no pod network.",
+		Only:  []Mode{ModeDaemonSet, ModeDeployment},
+		Run: func(ctx context.Context, d *Data) error {
+			files, err := d.cloudFiles(ctx)
+			if err != nil {
+				return err
+			}
+			profile, values, err := d.values(ctx, files)
+			if err != nil {
+				return err
+			}
+			if values.Endpoint, err = d.endpointForPods(); err != nil {
+				return err
+			}
+			objects, err := manifests.Addon(profile, values)
+			if err != nil {
+				return err
+			}
+			return d.apply(ctx, adminConf, objects)
+		},
+	}
+}
+
+// endpointForPods is the control-plane endpoint; a dry run before there is a cluster knows only this machine's.
+func (d *Data) endpointForPods() (string, error) {
+	path := adminConf
+	if d.Kubeconfig != "" {
+		path = d.Kubeconfig
+	}
+	url, err := controlPlaneURL(path)
+	if err != nil && d.DryRun {
+		return "https://" + d.localEndpoint(), nil
+	}
+	return url, err
+}
+
+// fetchCloudFiles brings the provider's files to a further control plane.
+func (d *Data) fetchCloudFiles(ctx context.Context) (map[string][]byte, error) {
+	client, err := d.client(adminConf)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, manifests.CloudConfigName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch Secret/kube-system/%s: %w", manifests.CloudConfigName, err)
+	}
+	if len(secret.Data) == 0 {
+		return nil, errors.New("fetch Secret/kube-system/" + manifests.CloudConfigName + ": it has no keys")
+	}
+	return secret.Data, nil
+}

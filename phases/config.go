@@ -1,0 +1,312 @@
+package phases
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// The version and kind of our configuration document.
+const (
+	ConfigAPIVersion = "ccmadm.dev/v1alpha1"
+	ConfigKind       = "CloudConfiguration"
+)
+
+// Mode is how the cloud-controller-manager runs.
+type Mode string
+
+// The modes. Auto becomes one of the others before anything is written.
+const (
+	ModeAuto       Mode = "Auto"
+	ModeStaticPod  Mode = "StaticPod"
+	ModeDaemonSet  Mode = "DaemonSet"
+	ModeDeployment Mode = "Deployment"
+	// ModeManual sets the kubelet flags and leaves the cloud-controller-manager to the user.
+	ModeManual Mode = "Manual"
+)
+
+// Lifecycle is the policy for deleting Nodes whose machine is gone.
+type Lifecycle string
+
+// The lifecycle policies.
+const (
+	// LifecycleGuarded runs the cloud-node-lifecycle controller.
+	LifecycleGuarded Lifecycle = "Guarded"
+	// LifecycleOff leaves it out, so that no Node is ever deleted or marked as shut down.
+	LifecycleOff Lifecycle = "Off"
+)
+
+// CloudConfiguration is everything ccmadm is told about a cluster. It stands as a document of its own in the
+// kubeadm configuration file, or in a file by itself.
+type CloudConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Provider names a profile. Default: onprem.
+	Provider string `json:"provider,omitempty"`
+	// ClusterName is passed to the provider. Default: kubeadm's clusterName if it was set, else a name derived
+	// from the cluster's CA; never the "kubernetes" that all clusters share.
+	ClusterName string `json:"clusterName,omitempty"`
+	// Mode is StaticPod, DaemonSet, Deployment, Manual or Auto. Default: Auto.
+	Mode Mode `json:"mode,omitempty"`
+	// ControllerManager changes the cloud-controller-manager's image and arguments.
+	ControllerManager ControllerManager `json:"controllerManager,omitzero"`
+	// CloudConfig is the provider's own configuration file.
+	CloudConfig CloudConfigFile `json:"cloudConfig,omitzero"`
+	// Credentials are further keys of the same Secret.
+	Credentials []Credential `json:"credentials,omitempty"`
+	// NodeIP is the kubelet's --node-ip: Auto, Default (the address of the default route, chosen at each start),
+	// an address, a comma separated pair for dual-stack, or a CIDR that the address is in. Default: Auto.
+	NodeIP string `json:"nodeIP,omitempty"`
+	// Routes lets the provider program pod routes. Default: false.
+	Routes bool `json:"routes,omitempty"`
+	// Lifecycle is Guarded or Off. Default: Guarded.
+	Lifecycle Lifecycle `json:"lifecycle,omitempty"`
+	// Wait bounds the wait phase.
+	Wait WaitPolicy `json:"wait,omitzero"`
+}
+
+// ControllerManager changes what runs.
+type ControllerManager struct {
+	// Image replaces the profile's image, tag included.
+	Image string `json:"image,omitempty"`
+	// Version replaces the tag of the profile's image.
+	Version string `json:"version,omitempty"`
+	// ExtraArgs are appended to the profile's arguments, as --flag=value.
+	ExtraArgs []string `json:"extraArgs,omitempty"`
+}
+
+// CloudConfigFile names the provider's configuration file.
+type CloudConfigFile struct {
+	// File is a path, relative to the document that names it.
+	File string `json:"file,omitempty"`
+}
+
+// Credential is one more key of the provider's Secret.
+type Credential struct {
+	// Key is the name of the file in the pod.
+	Key string `json:"key"`
+	// File or Env says where the value comes from.
+	File string `json:"file,omitempty"`
+	Env  string `json:"env,omitempty"`
+}
+
+// WaitPolicy bounds the wait for initialised nodes.
+type WaitPolicy struct {
+	// Timeout is a Go duration. Default: 5m.
+	Timeout metav1.Duration `json:"timeout,omitzero"`
+}
+
+// DecodeCloudConfiguration reads our document strictly, without defaults. The name and the line on which the
+// document starts lead its errors; relative file names are resolved against the directory of name.
+func DecodeCloudConfiguration(name string, line int, data []byte) (*CloudConfiguration, error) {
+	at := fmt.Sprintf("%s:%d: %s", name, line, ConfigKind)
+	raw, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, usagef("read %s: %w", at, err)
+	}
+	c := &CloudConfiguration{}
+	strict, err := kjson.UnmarshalStrict(raw, c)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return nil, usagef("read %s: %w", at, err).withHint("`ccmadm config print` shows every field")
+	}
+	if c.APIVersion != ConfigAPIVersion || c.Kind != ConfigKind {
+		return nil, usagef("read %s: apiVersion %q and kind %q, want %s and %s", at, c.APIVersion, c.Kind, ConfigAPIVersion, ConfigKind)
+	}
+	c.resolve(filepath.Dir(name))
+	if errs := c.Validate(); len(errs) > 0 {
+		return nil, usagef("validate %s: %w", at, errs.ToAggregate())
+	}
+	return c, nil
+}
+
+// resolve makes file names absolute, since later phases run in other directories.
+func (c *CloudConfiguration) resolve(dir string) {
+	abs := func(p *string) {
+		if *p == "" || filepath.IsAbs(*p) {
+			return
+		}
+		if full, err := filepath.Abs(filepath.Join(dir, *p)); err == nil {
+			*p = full
+		}
+	}
+	abs(&c.CloudConfig.File)
+	for i := range c.Credentials {
+		abs(&c.Credentials[i].File)
+	}
+}
+
+// Default fills what the user left open.
+func (c *CloudConfiguration) Default() {
+	c.APIVersion, c.Kind = ConfigAPIVersion, ConfigKind
+	setDefault(&c.Provider, "onprem")
+	setDefault(&c.Mode, ModeAuto)
+	setDefault(&c.NodeIP, NodeIPAuto)
+	setDefault(&c.Lifecycle, LifecycleGuarded)
+	setDefault(&c.Wait.Timeout, metav1.Duration{Duration: 5 * time.Minute})
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Override lays what is set in other over c: a flag over the file, the file over an earlier phase's settings.
+func (c *CloudConfiguration) Override(other *CloudConfiguration) {
+	override(&c.Provider, other.Provider)
+	override(&c.ClusterName, other.ClusterName)
+	override(&c.Mode, other.Mode)
+	override(&c.ControllerManager.Image, other.ControllerManager.Image)
+	override(&c.ControllerManager.Version, other.ControllerManager.Version)
+	override(&c.CloudConfig.File, other.CloudConfig.File)
+	override(&c.NodeIP, other.NodeIP)
+	override(&c.Routes, other.Routes)
+	override(&c.Lifecycle, other.Lifecycle)
+	override(&c.Wait.Timeout, other.Wait.Timeout)
+	if other.ControllerManager.ExtraArgs != nil {
+		c.ControllerManager.ExtraArgs = other.ControllerManager.ExtraArgs
+	}
+	if other.Credentials != nil {
+		c.Credentials = other.Credentials
+	}
+}
+
+func override[T comparable](field *T, value T) {
+	var zero T
+	if value != zero {
+		*field = value
+	}
+}
+
+// Validate returns everything that is wrong with what is set, by field path. Unset fields are fine.
+func (c *CloudConfiguration) Validate() field.ErrorList {
+	var errs field.ErrorList
+	root := field.NewPath("")
+	oneOf := func(name, value string, allowed ...string) {
+		if value != "" && !slices.Contains(allowed, value) {
+			errs = append(errs, field.NotSupported(root.Child(name), value, allowed))
+		}
+	}
+	oneOf("mode", string(c.Mode), string(ModeAuto), string(ModeStaticPod), string(ModeDaemonSet), string(ModeDeployment), string(ModeManual))
+	oneOf("lifecycle", string(c.Lifecycle), string(LifecycleGuarded), string(LifecycleOff))
+	if c.Provider != "" {
+		if _, err := templates.Load(c.Provider); err != nil {
+			errs = append(errs, field.Invalid(root.Child("provider"), c.Provider, err.Error()))
+		}
+	}
+	if c.ClusterName != "" {
+		for _, msg := range validation.IsDNS1123Subdomain(c.ClusterName) {
+			errs = append(errs, field.Invalid(root.Child("clusterName"), c.ClusterName, msg))
+		}
+	}
+	if err := validateNodeIP(c.NodeIP); err != nil {
+		errs = append(errs, field.Invalid(root.Child("nodeIP"), c.NodeIP, err.Error()))
+	}
+	if c.Wait.Timeout.Duration < 0 {
+		errs = append(errs, field.Invalid(root.Child("wait", "timeout"), c.Wait.Timeout.Duration.String(), "must not be negative"))
+	}
+	return append(errs, c.validateControllerManager(root.Child("controllerManager"))...)
+}
+
+func (c *CloudConfiguration) validateControllerManager(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.ControllerManager.Image != "" && c.ControllerManager.Version != "" {
+		errs = append(errs, field.Forbidden(path.Child("version"), "image names its own tag"))
+	}
+	for i, arg := range c.ControllerManager.ExtraArgs {
+		if !isFlagValue(arg) {
+			errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i), arg, "must have the form --flag=value"))
+		}
+	}
+	for i, cred := range c.Credentials {
+		at := field.NewPath("credentials").Index(i)
+		for _, msg := range validation.IsConfigMapKey(cred.Key) {
+			errs = append(errs, field.Invalid(at.Child("key"), cred.Key, msg))
+		}
+		if (cred.File == "") == (cred.Env == "") {
+			errs = append(errs, field.Required(at, "exactly one of file and env"))
+		}
+	}
+	return errs
+}
+
+// ReadFiles returns the provider's configuration and credentials by the name of the file they become in the pod.
+func (c *CloudConfiguration) ReadFiles(configName string, env func(string) string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	read := func(key, path string) error {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return usagef("read cloud config: %w", err)
+		}
+		if len(data) == 0 {
+			return usagef("read cloud config: %s is empty", path)
+		}
+		files[key] = data
+		return nil
+	}
+	if c.CloudConfig.File != "" {
+		if err := read(configName, c.CloudConfig.File); err != nil {
+			return nil, err
+		}
+	}
+	for _, cred := range c.Credentials {
+		if cred.File != "" {
+			if err := read(cred.Key, cred.File); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		value := env(cred.Env)
+		if value == "" {
+			return nil, usagef("read credential %q: environment variable %s is empty or not set", cred.Key, cred.Env)
+		}
+		files[cred.Key] = []byte(value)
+	}
+	return files, nil
+}
+
+// Encode returns the document as YAML.
+func (c *CloudConfiguration) Encode() ([]byte, error) {
+	data, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", ConfigKind, err)
+	}
+	return data, nil
+}
+
+// The node-ip policies that are not addresses.
+const (
+	NodeIPAuto    = "Auto"
+	NodeIPDefault = "Default"
+)
+
+func validateNodeIP(policy string) error {
+	if policy == "" || policy == NodeIPAuto || policy == NodeIPDefault {
+		return nil
+	}
+	if _, err := netip.ParsePrefix(policy); err == nil {
+		return nil
+	}
+	_, err := parseAddresses(policy)
+	return err
+}
+
+// isFlagValue tells whether an argument has the only form that cannot be joined with its neighbour by mistake.
+func isFlagValue(arg string) bool {
+	name, _, ok := strings.Cut(arg, "=")
+	return ok && len(name) > 2 && strings.HasPrefix(name, "--")
+}

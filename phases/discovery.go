@@ -1,0 +1,154 @@
+package phases
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	certutil "k8s.io/client-go/util/cert"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/cluster-bootstrap/token/jws"
+)
+
+// signatureTimeout is how long a token that was made just now may take to be signed by the controller manager.
+// kubeadm waits five minutes for it, and a mistyped token then looks like a slow cluster.
+const signatureTimeout = 10 * time.Second
+
+// discover returns a client with the rights of the bootstrap token, or of the discovery file.
+func (d *Data) discover(ctx context.Context) (kubernetes.Interface, error) {
+	if path := d.Kubeadm.DiscoveryFile(); path != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			return nil, fmt.Errorf("load discovery file: %w", err)
+		}
+		if config.BearerToken == "" && len(config.CertData) == 0 && config.CertFile == "" {
+			config.BearerToken = d.Kubeadm.TLSBootstrapToken()
+		}
+		return newClient(config)
+	}
+	boot := d.Kubeadm.BootstrapDiscovery()
+	ca, server, err := clusterInfo(ctx, boot)
+	if err != nil {
+		return nil, err
+	}
+	token := boot.Token
+	if t := d.Kubeadm.TLSBootstrapToken(); t != "" {
+		token = t
+	}
+	return newClient(&rest.Config{Host: server, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+}
+
+func newClient(config *rest.Config) (kubernetes.Interface, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return client, nil
+}
+
+// clusterInfo fetches the cluster's CA and endpoint as `kubeadm join` does: without trust, then checked against the
+// token's signature and the pinned CA hash.
+func clusterInfo(ctx context.Context, boot BootstrapDiscovery) (ca []byte, server string, err error) {
+	id, secret, ok := strings.Cut(boot.Token, ".")
+	if !ok {
+		return nil, "", usagef("read the bootstrap token: want the form abcdef.0123456789abcdef")
+	}
+	info, err := fetchClusterInfo(ctx, boot.Endpoint, id)
+	if err != nil {
+		return nil, "", err
+	}
+	text := info.Data[bootstrapapi.KubeConfigKey]
+	signature, signed := info.Data[bootstrapapi.JWSSignatureKeyPrefix+id]
+	if !signed || !jws.DetachedTokenIsValid(signature, text, id, secret) {
+		return nil, "", tokenError(boot.Endpoint, id, signed)
+	}
+	config, err := clientcmd.Load([]byte(text))
+	if err != nil {
+		return nil, "", fmt.Errorf("read ConfigMap/kube-public/cluster-info: %w", err)
+	}
+	for _, cluster := range config.Clusters {
+		if err := checkPins(cluster.CertificateAuthorityData, boot); err != nil {
+			return nil, "", err
+		}
+		return cluster.CertificateAuthorityData, cluster.Server, nil
+	}
+	return nil, "", errors.New("read ConfigMap/kube-public/cluster-info: no cluster in it")
+}
+
+// fetchClusterInfo waits a while for the signature, and returns what there is after that.
+func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.ConfigMap, error) {
+	anonymous, err := newClient(&rest.Config{
+		Host: "https://" + endpoint, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, Timeout: 5 * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var info *corev1.ConfigMap
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, signatureTimeout, true, func(ctx context.Context) (bool, error) {
+		info, last = anonymous.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
+		if last != nil {
+			return false, nil //nolint:nilerr // kept in last; the API server may be restarting
+		}
+		_, signed := info.Data[bootstrapapi.JWSSignatureKeyPrefix+tokenID]
+		return signed, nil
+	})
+	if info != nil && last == nil {
+		return info, nil
+	}
+	if last == nil {
+		last = err
+	}
+	if apierrors.IsForbidden(last) || apierrors.IsNotFound(last) {
+		return nil, (&Error{Code: ExitPreflight, Err: fmt.Errorf("discover the cluster at %s: %w", endpoint, last)}).
+			withHint("the cluster does not publish cluster-info; on a control plane: kubeadm init phase bootstrap-token")
+	}
+	return nil, (&Error{Code: ExitPreflight, Err: fmt.Errorf("reach the API server at %s: %w", endpoint, last)}).
+		withHint("is the address right, is the API server up, does a firewall stand between? Nothing was changed")
+}
+
+func tokenError(endpoint, id string, signed bool) error {
+	cause := "the cluster has no such token: it expired, was deleted or is mistyped"
+	if signed {
+		cause = "its second half is wrong"
+	}
+	return (&Error{Code: ExitPreflight, Err: fmt.Errorf("use bootstrap token %s at %s: %s", id, endpoint, cause)}).
+		withHint("on a control plane: kubeadm token create, then ccmadm init phase show-join-command. Nothing was changed")
+}
+
+// checkPins compares the CA with the --discovery-token-ca-cert-hash values, which are of the form sha256:HEX over the
+// public key (RFC 7469).
+func checkPins(caData []byte, boot BootstrapDiscovery) error {
+	if boot.UnsafeSkipCAVerification {
+		return nil
+	}
+	certs, err := certutil.ParseCertsPEM(caData)
+	if err != nil {
+		return fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	for _, cert := range certs {
+		if slices.ContainsFunc(boot.CACertHashes, func(pin string) bool { return strings.EqualFold(pin, pinOf(cert)) }) {
+			return nil
+		}
+	}
+	return (&Error{Code: ExitPreflight, Err: fmt.Errorf("verify the CA of %s: its hash is %s, which --discovery-token-ca-cert-hash does not name", boot.Endpoint, pinOf(certs[0]))}).
+		withHint("either the hash is of another cluster, or something stands between this machine and the API server")
+}
+
+func pinOf(cert *x509.Certificate) string {
+	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,50 @@
+package phases
+
+import "fmt"
+
+// ExitCode tells a script what became of the machine; it is the exit status of ccmadm.
+type ExitCode int
+
+// The exit codes are part of the command line's contract: new meanings get new numbers.
+const (
+	// ExitError is any failure that has no code of its own.
+	ExitError ExitCode = 1
+	// ExitUsage is a command line or a configuration that cannot be understood.
+	ExitUsage ExitCode = 2
+	// ExitPreflight says that a check failed and nothing was changed.
+	ExitPreflight ExitCode = 3
+	// ExitNotInTime says that all was applied, but the nodes were not there in time. A re-run is safe.
+	ExitNotInTime ExitCode = 4
+	// ExitRefused says that going on could destroy something that is not ours.
+	ExitRefused ExitCode = 5
+)
+
+// Error is a failure that knows its exit code and, where there is one, the next step.
+type Error struct {
+	// Code is the exit status that it asks for.
+	Code ExitCode
+	// Err is what was being done, to what, and why it did not work.
+	Err error
+	// Hint is the next command or edit. Empty when Err says it all.
+	Hint string
+}
+
+// Error is the text of the cause; the code and the hint are for main.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func usagef(format string, args ...any) *Error {
+	return &Error{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
+}
+
+func refusedf(format string, args ...any) *Error {
+	return &Error{Code: ExitRefused, Err: fmt.Errorf(format, args...)}
+}
+
+// withHint says what to do next about a failure of this kind.
+func (e *Error) withHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}

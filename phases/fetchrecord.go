@@ -1,0 +1,147 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/manifests"
+)
+
+func fetchRecord() Phase {
+	return Phase{
+		Name:  "record",
+		Short: "Read the cluster's settings",
+		Long: `Reads, with the bootstrap token, the ConfigMap kube-system/` + manifests.RecordName + ` that ` + "`ccmadm init`" + ` has published, and
+whether the cluster has a node of this machine's name. Refuses flags that contradict the record. Writes ` + RecordFile + `.`,
+		Run: func(ctx context.Context, d *Data) error {
+			client, err := d.discover(ctx)
+			if err != nil {
+				return err
+			}
+			if err := d.refuseTakenName(ctx, client); err != nil {
+				return err
+			}
+			rec, err := d.recordOf(ctx, client)
+			if err != nil {
+				return err
+			}
+			if err := d.contradiction(rec); err != nil {
+				return err
+			}
+			d.Sayf("cluster %s: provider %s, mode %s", rec.Configuration.ClusterName, rec.Configuration.Provider, rec.Configuration.Mode)
+			data, err := rec.encode()
+			if err != nil {
+				return err
+			}
+			return d.write(File{Path: RecordFile, Data: data, Mode: 0o600})
+		},
+	}
+}
+
+// discoverRecord reads the record without writing it down.
+func (d *Data) discoverRecord(ctx context.Context) (*Record, error) {
+	client, err := d.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.recordOf(ctx, client)
+}
+
+func (d *Data) recordOf(ctx context.Context, client kubernetes.Interface) (*Record, error) {
+	name := "ConfigMap/kube-system/" + manifests.RecordName
+	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, manifests.RecordName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, (&Error{Code: ExitPreflight, Err: fmt.Errorf("read %s: %w", name, err)}).
+			withHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
+	}
+	if apierrors.IsUnauthorized(err) {
+		return nil, (&Error{Code: ExitPreflight, Err: fmt.Errorf("read %s: the API server refuses the token", name)}).
+			withHint("on a control plane: kubeadm token create")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return decodeRecord(name, []byte(cm.Data[manifests.RecordKey]))
+}
+
+// refuseTakenName finds a second machine with one name before it takes the first one's place in the cluster.
+// kubeadm looks only for ready nodes, and without a CNI plugin none is.
+// Bootstrap tokens may read Nodes for exactly this check (ClusterRole kubeadm:get-nodes).
+func (d *Data) refuseTakenName(ctx context.Context, client kubernetes.Interface) error {
+	if d.joined(ctx) {
+		return nil
+	}
+	name, err := d.nodeName()
+	if err != nil {
+		return err
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for Node/%s: %w", name, err)
+	}
+	other := node.Status.NodeInfo.MachineID
+	if d.ignores("NodeName") || (!nodeReady(node) && other == machineID()) {
+		d.Sayf("Node/%s is there already: this machine takes it over", name)
+		return nil
+	}
+	return (&Error{Code: ExitPreflight, Err: fmt.Errorf("join as %q: NodeName: the cluster has a node of that name, machine %s", name, other)}).
+		withHint("give this machine another host name, or --node-name; if the other machine is gone, `kubectl delete node %s` or --ignore-preflight-errors=NodeName", name)
+}
+
+// machineID is what the kubelet reports as status.nodeInfo.machineID.
+func machineID() string {
+	data, err := os.ReadFile("/etc/machine-id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+func nodeReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// contradiction compares what the user said for this machine with what holds in the cluster. The node IP is the
+// machine's own affair.
+func (d *Data) contradiction(rec *Record) error {
+	said := d.Flags
+	if d.cloud != nil {
+		said = *d.cloud
+		said.Override(&d.Flags)
+	}
+	known := rec.Configuration
+	for _, c := range []struct{ field, said, known string }{
+		{"provider", said.Provider, known.Provider},
+		{"clusterName", said.ClusterName, known.ClusterName},
+		{"mode", auto(string(said.Mode)), string(known.Mode)},
+		{"controllerManager.image", said.ControllerManager.Image, known.ControllerManager.Image},
+	} {
+		if c.said != "" && c.said != c.known {
+			return refusedf("join with %s %q: the cluster's record says %q", c.field, c.said, c.known).
+				withHint("leave it out: joining machines take it from the record")
+		}
+	}
+	return nil
+}
+
+func auto(mode string) string {
+	if mode == string(ModeAuto) {
+		return ""
+	}
+	return mode
+}

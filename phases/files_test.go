@@ -1,0 +1,106 @@
+package phases
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDiskFiles_Write(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "etc", "x.yaml")
+	write := func(content string, want bool) {
+		t.Helper()
+		got, err := diskFiles{}.Write(File{Path: path, Data: []byte(content), Mode: 0o640})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("write %q: changed = %t, want %t", content, got, want)
+		}
+	}
+	write("one\n", true)
+	write("one\n", false)
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write("two\n", true)
+
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("mode after a rewrite is %#o, want the one the administrator chose, 0600", info.Mode().Perm())
+	}
+	previous, err := os.ReadFile(previousName(path))
+	if err != nil || string(previous) != "one\n" {
+		t.Errorf("previous content is %q (%v), want %q", previous, err, "one\n")
+	}
+
+	if removed, err := (diskFiles{}).Remove(path); !removed || err != nil {
+		t.Errorf("remove: %t, %v", removed, err)
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+func TestDiskFiles_WriteToAFullDisk(t *testing.T) {
+	// /dev/full refuses every write; a directory below it cannot be made, and the error names the file.
+	_, err := diskFiles{}.Write(File{Path: "/dev/full/x", Data: []byte("x"), Mode: 0o600})
+	if err == nil || !strings.Contains(err.Error(), "/dev/full/x") {
+		t.Errorf("got %v, want an error that names the file", err)
+	}
+}
+
+func TestPrintFiles_Write(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeadm.yaml")
+	if err := os.WriteFile(path, []byte("token: abcdef.0123456789abcdef\nname: a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	p := printFiles{out: &out}
+	changed, err := p.Write(File{Path: path, Data: []byte("token: abcdef.0123456789abcdef\nname: b\n"), Mode: 0o600})
+	if err != nil || !changed {
+		t.Fatalf("changed = %t, %v", changed, err)
+	}
+	want := "[dryrun] would write " + path + "\ndiff " + path + " " + path + "\n--- " + path + "\n+++ " + path +
+		"\n@@ -1,2 +1,2 @@\n token: abcdef.<hidden>\n-name: a\n+name: b\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("diff (-want +got):\n%s", diff)
+	}
+	if data, err := os.ReadFile(path); err != nil || !strings.Contains(string(data), "name: a") {
+		t.Errorf("a dry run changed the file: %q, %v", data, err)
+	}
+
+	out.Reset()
+	if _, err := p.Write(File{Path: path, Data: []byte("PRIVATE KEY"), Mode: 0o600, Opaque: true}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "PRIVATE") {
+		t.Errorf("an opaque file is shown: %s", out.String())
+	}
+}
+
+func TestSeal(t *testing.T) {
+	written := seal([]byte("kind: Pod\n"))
+	if !sealed(written) {
+		t.Error("a manifest just written counts as edited")
+	}
+	for name, edited := range map[string][]byte{
+		"a changed field":   bytes.Replace(written, []byte("Pod"), []byte("Job"), 1),
+		"an added line":     append(bytes.Clone(written), "spec: {}\n"...),
+		"no first line":     []byte("kind: Pod\n"),
+		"nothing":           nil,
+		"somebody's digest": append([]byte(sealPrefix+"00\n"), "kind: Pod\n"...),
+	} {
+		if sealed(edited) {
+			t.Errorf("%s does not count as edited", name)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	certutil "k8s.io/client-go/util/cert"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+)
+
+func showJoinCommand() Phase {
+	return Phase{
+		Name:  "show-join-command",
+		Short: "Show how further machines join",
+		Long:  "Reads the bootstrap tokens and the cluster's CA. Writes nothing. `kubeadm token create` makes a new token when the old ones have expired.",
+		Run: func(ctx context.Context, d *Data) error {
+			if d.DryRun {
+				d.Sayf("would show the command for further machines")
+				return nil
+			}
+			command, err := d.joinCommand(ctx)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(d.progress(), "\nThe control plane is up. To use the cluster:\n\n  export KUBECONFIG=%s\n\nFurther machines join with:\n\n  %s\n\n", adminConf, command)
+			return nil
+		},
+	}
+}
+
+func (d *Data) joinCommand(ctx context.Context) (string, error) {
+	client, err := d.client(adminConf)
+	if err != nil {
+		return "", err
+	}
+	server, err := controlPlaneURL(adminConf)
+	if err != nil {
+		return "", err
+	}
+	endpoint, err := url.Parse(server)
+	if err != nil {
+		return "", fmt.Errorf("read the control-plane endpoint: %w", err)
+	}
+	certs, err := certutil.CertsFromFile(filepath.Join(d.certsDir(), "ca.crt"))
+	if err != nil {
+		return "", fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	secrets, err := client.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{
+		FieldSelector: "type=" + string(bootstrapapi.SecretTypeBootstrapToken),
+	})
+	if err != nil {
+		return "", fmt.Errorf("look for a bootstrap token: %w", err)
+	}
+	token := usableToken(secrets.Items, time.Now())
+	if token == "" {
+		return "", (&Error{Code: ExitError, Err: fmt.Errorf("show the join command: no bootstrap token is valid")}).
+			withHint("kubeadm token create, then ccmadm init phase show-join-command")
+	}
+	return fmt.Sprintf("ccmadm join %s --token %s --discovery-token-ca-cert-hash %s", endpoint.Host, token, pinOf(certs[0])), nil
+}
+
+// usableToken returns the token that lasts longest among those that can join a node.
+func usableToken(secrets []corev1.Secret, now time.Time) string {
+	var best string
+	var bestExpiry time.Time
+	for _, s := range secrets {
+		usable := string(s.Data[bootstrapapi.BootstrapTokenUsageAuthentication]) == "true" && string(s.Data[bootstrapapi.BootstrapTokenUsageSigningKey]) == "true"
+		expiry := now.AddDate(100, 0, 0) // a token without expiration lasts longest
+		if text, ok := s.Data[bootstrapapi.BootstrapTokenExpirationKey]; ok {
+			var err error
+			if expiry, err = time.Parse(time.RFC3339, string(text)); err != nil {
+				continue
+			}
+		}
+		if usable && expiry.After(now) && expiry.After(bestExpiry) {
+			best, bestExpiry = string(s.Data[bootstrapapi.BootstrapTokenIDKey])+"."+string(s.Data[bootstrapapi.BootstrapTokenSecretKey]), expiry
+		}
+	}
+	return best
+}

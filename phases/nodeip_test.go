@@ -1,0 +1,45 @@
+package phases
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestCheckLocal(t *testing.T) {
+	err := checkLocal([]netip.Addr{netip.MustParseAddr("203.0.113.7")})
+	if err == nil || !strings.Contains(err.Error(), "203.0.113.7 is not an address of this machine") {
+		t.Errorf("got %v, want a refusal that names the address", err)
+	}
+	addrs, err := localAddresses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkLocal(addrs); err != nil {
+		t.Errorf("the machine's own addresses: %v", err)
+	}
+}
+
+func TestParseAddresses(t *testing.T) {
+	for _, tc := range []struct{ list, wantErr string }{
+		{"10.0.0.1", ""},
+		{"10.0.0.1,fd00::1", ""},
+		{"fd00::1,10.0.0.1", ""},
+		{"10.0.0.1,10.0.0.2", "one of each family"},
+		{"10.0.0.1,fd00::1,10.0.0.2", "one of each family"},
+		{"host", "want Auto"},
+		{"", "want Auto"},
+	} {
+		_, err := parseAddresses(tc.list)
+		if (err == nil) != (tc.wantErr == "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {
+			t.Errorf("parse %q: got %v, want %q", tc.list, err, tc.wantErr)
+		}
+	}
+}
+
+func TestSourceAddress_RefusesALoop(t *testing.T) {
+	_, err := sourceAddress(t.Context(), "127.0.0.1:6443")
+	if err == nil || !strings.Contains(err.Error(), "leads back to this machine") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,126 @@
+// Package phases runs ccmadm's own phases around kubeadm's.
+//
+// Start at [Init], [Join] and [Reset]: the lists are the architecture. A [Phase] is a value; [Bind] puts a list of
+// them on kubeadm's workflow runner, which gives each its sub-command, --skip-phases and help text.
+//
+// Reads: kubeadm configuration and flags, /etc/ccmadm, the kubelet's flag sources, the cluster's CA, the cluster.
+// Writes: /etc/ccmadm, files of the cloud-controller-manager below /etc/kubernetes, the kubelet's drop-in, and
+// objects in kube-system by server-side apply. What passes from one phase to a later one is on disk or in the
+// cluster, never in memory: each phase runs alone in a fresh process, and a second run says "unchanged".
+//
+// It never edits a file that belongs to kubeadm or to the user, and never runs kubeadm code in its own process:
+// the kubeadm that is installed on the machine does kubeadm's work.
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubernetes/cmd/kubeadm/app/cmd/phases/workflow"
+)
+
+// Phase is one step of a workflow.
+type Phase struct {
+	// Name is the sub-command, and the prefix of what the phase prints.
+	Name string
+	// Short is one line of help.
+	Short string
+	// Long says what the phase reads and writes.
+	Long string
+	// Only names the modes that the phase is for. Empty: all.
+	Only []Mode
+	// Run does it.
+	Run func(context.Context, *Data) error
+}
+
+// Init lists the phases of `ccmadm init` in their order.
+func Init() []Phase {
+	return []Phase{
+		initPreflight(),
+		kubeadmConfig(),
+		kubeconfig(),   // signed by the CA, which `kubeadm init phase certs ca` makes first
+		controlPlane(), // before the kubelet starts, so that the CCM comes up beside the API server
+		kubeadmControlPlane(),
+		rbac(), // as early as the API server answers: the CCM initialises the node while kubeadm finishes
+		kubeadmFinish(),
+		cloudConfig(),
+		addon(),
+		record(),
+		waitNodes(),
+		showJoinCommand(),
+	}
+}
+
+// Join lists the phases of `ccmadm join` in their order.
+func Join() []Phase {
+	return []Phase{
+		joinPreflight(),
+		fetchRecord(),
+		kubelet(),
+		kubeadmJoin(),
+		joinKubeconfig(), // the CA's key has arrived by now, if this is a control plane
+		joinControlPlane(),
+		waitNodes(),
+	}
+}
+
+// Bind puts phases on a workflow runner for cmd. The runner asks for its data once per command; build must return
+// the same for a single phase and for the whole list, told apart by its second argument.
+func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *cobra.Command, args []string, single bool) (*Data, error)) {
+	runner := workflow.NewRunner()
+	for _, p := range list {
+		runner.AppendPhase(workflow.Phase{
+			Name: p.Name, Short: p.Short, Long: p.Long, InheritFlags: inherit,
+			Run: func(data workflow.RunData) error {
+				d := data.(*Data) //nolint:errcheck,forcetypeassert // build below makes nothing else
+				return p.run(d.ctx, d)
+			},
+		})
+	}
+	runner.SetDataInitializer(func(sub *cobra.Command, args []string) (workflow.RunData, error) {
+		return build(sub, args, sub != cmd)
+	})
+	runner.BindToCommand(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error { return runner.Run(args) }
+}
+
+// run leaves out a phase that the mode has no use for, and gives plain errors their exit code, so that main can
+// print them without the runner's own prefix.
+func (p Phase) run(ctx context.Context, d *Data) error {
+	if err := ctx.Err(); err != nil {
+		return &Error{Code: ExitError, Err: fmt.Errorf("stopped before phase %s: %w", p.Name, err), Hint: "the same command again goes on from here"}
+	}
+	if wanted, err := p.wanted(ctx, d); err != nil || !wanted {
+		return asError(err)
+	}
+	return asError(p.Run(ctx, d.in(p.Name)))
+}
+
+func (p Phase) wanted(ctx context.Context, d *Data) (bool, error) {
+	if len(p.Only) == 0 {
+		return true, nil
+	}
+	settings, err := d.Settings(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, mode := range p.Only {
+		if settings.Mode == mode {
+			return true, nil
+		}
+	}
+	if d.Single {
+		d.in(p.Name).Sayf("nothing to do in mode %s", settings.Mode)
+	}
+	return false, nil
+}
+
+func asError(err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &Error{Code: ExitError, Err: err}
+}

@@ -1,0 +1,68 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/manifests"
+)
+
+func waitNodes() Phase {
+	return Phase{
+		Name:  "wait",
+		Short: "Wait until the node is initialised, or say why it is not",
+		Long:  "Reads this machine's Node, the cloud-controller-manager's pods, its Lease and Events. Writes nothing. Does not wait for the node to be Ready, which takes a CNI plugin.",
+		Run: func(ctx context.Context, d *Data) error {
+			settings, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			if settings.Mode == ModeManual {
+				d.Sayf("mode Manual: `ccmadm wait` waits, once your cloud-controller-manager runs")
+				return nil
+			}
+			if d.DryRun {
+				d.Sayf("would wait up to %s for this node", settings.Wait.Timeout.Duration)
+				return nil
+			}
+			name, err := d.nodeName()
+			if err != nil {
+				return err
+			}
+			path := adminConf
+			if !d.isControlPlane() {
+				path = kubeletConf
+			}
+			client, err := d.client(path)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, settings.Wait.Timeout.Duration)
+			defer cancel()
+			return Wait(ctx, client, []string{name}, manifests.Addressed, d.renderer())
+		},
+	}
+}
+
+// Wait follows nodes (none named: all) until each is in the wanted state, or ctx ends. It shows every change.
+func Wait(ctx context.Context, client kubernetes.Interface, nodes []string, until manifests.State, r manifests.Renderer) error {
+	_, err := manifests.Wait(ctx, client, manifests.WaitOptions{Nodes: nodes, Until: until, Changed: r.Show})
+	if closeErr := r.Close(); err == nil && closeErr != nil {
+		return fmt.Errorf("show the state of nodes: %w", closeErr)
+	}
+	var late *manifests.WaitError
+	if errors.As(err, &late) {
+		return &Error{Code: ExitNotInTime, Err: err, Hint: late.Hint()}
+	}
+	return err
+}
+
+func (d *Data) renderer() manifests.Renderer {
+	if d.Output == "json" {
+		return manifests.NewJSONLines(d.Out)
+	}
+	return manifests.NewTable(d.Out)
+}
