@@ -1,0 +1,87 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+// workflowFlags are what init and join have in common. Names are kubeadm's wherever the meaning is.
+type workflowFlags struct {
+	options phases.Options
+	mode    string
+	timeout metav1.Duration
+}
+
+// declare adds the flags.
+func (w *workflowFlags) declare(flags *pflag.FlagSet) {
+	o := &w.options
+	flags.StringVar(&o.ConfigFile, "config", "", "kubeadm configuration, with or without a CloudConfiguration document")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig to use instead of this machine's own")
+	flags.StringSliceVar(&o.IgnorePreflightErrors, "ignore-preflight-errors", nil, "checks, kubeadm's or ccmadm's, whose failure is only a warning; 'all' for each")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
+	flags.BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another manager owns")
+	flags.StringVarP(&o.Output, "output", "o", "text", "text, or json for one object per change of a node's state")
+	flags.StringVar(&o.Flags.Provider, "provider", "", "provider profile (default onprem)")
+	flags.StringVar(&o.Flags.ClusterName, "cluster-name", "", "name given to the provider (default: from the cluster's CA)")
+	flags.StringVar(&w.mode, "mode", "", "StaticPod, DaemonSet, Deployment or Manual (default Auto)")
+	flags.StringVar(&o.Flags.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
+	flags.StringVar(&o.Flags.CloudConfig.File, "cloud-config", "", "the provider's configuration file")
+	flags.StringVar(&o.Flags.NodeIP, "node-ip", "", "Auto, Default, an address, a pair of addresses, or a CIDR (default Auto)")
+	flags.DurationVar(&w.timeout.Duration, "timeout", 0, "how long to wait for the node (default 5m)")
+}
+
+// data builds what the phases are given.
+func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, kubeadmArgs []string, single bool) (*phases.Data, error) {
+	o := w.options
+	o.Single = single
+	o.KubeadmArgs = kubeadmArgs
+	o.Flags.Mode = phases.Mode(w.mode)
+	o.Flags.Wait.Timeout = w.timeout
+	if err := checkOutput(o.Output); err != nil {
+		return nil, err
+	}
+	return phases.New(cmd.Context(), o, s, version)
+}
+
+func checkOutput(format string) error {
+	if format == "text" || format == "json" {
+		return nil
+	}
+	return usage("read --output: %q is neither text nor json", format)
+}
+
+// bindWorkflow gives a command its flags, those of kubeadm that users expect without a --, and its phases.
+func bindWorkflow(cmd *cobra.Command, s phases.Streams, w *workflowFlags, list []phases.Phase) {
+	flags := cmd.Flags()
+	kubeadm := phases.KubeadmFlags(w.options.Role)
+	w.declare(flags)
+	kubeadm.VisitAll(func(f *pflag.Flag) {
+		if flags.Lookup(f.Name) == nil && f.Name != "skip-phases" { // those are ours; kubeadm's own come behind --
+			flags.AddFlag(f)
+		}
+	})
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	phases.Bind(cmd, list, names, func(sub *cobra.Command, args []string, single bool) (*phases.Data, error) {
+		var given []string
+		kubeadm.VisitAll(func(f *pflag.Flag) {
+			if f.Changed { // marked by the command's own set, which shares the flag
+				given = append(given, "--"+f.Name+"="+flagValue(f))
+			}
+		})
+		return w.data(sub, s, append(given, args...), single)
+	})
+}
+
+// flagValue is what would give the flag its value again.
+func flagValue(f *pflag.Flag) string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return strings.Join(list.GetSlice(), ",")
+	}
+	return f.Value.String()
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+func newInit(s phases.Streams) *cobra.Command {
+	var w workflowFlags
+	w.options.Role = phases.RoleInit
+	cmd := &cobra.Command{
+		Use:   "init [flags] [-- kubeadm init flags]",
+		Short: "Make this machine the first control plane of a cluster in external cloud mode",
+		Example: `  ccmadm init --pod-network-cidr 10.244.0.0/16
+  ccmadm init --config kubeadm.yaml --cloud-config cloud.conf
+  ccmadm init --mode DaemonSet -- --upload-certs --v=5
+  ccmadm init phase kubeadm-config --config kubeadm.yaml && kubeadm init --config ` + phases.KubeadmConfig,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
+				return usage("read arguments: %q is not expected; kubeadm's own flags come behind --", args[0])
+			}
+			return nil
+		},
+	}
+	bindWorkflow(cmd, s, &w, phases.Init())
+	return cmd
+}

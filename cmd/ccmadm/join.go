@@ -1,0 +1,29 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+func newJoin(s phases.Streams) *cobra.Command {
+	var w workflowFlags
+	w.options.Role = phases.RoleJoin
+	cmd := &cobra.Command{
+		Use:   "join [HOST:PORT] [flags] [-- kubeadm join flags]",
+		Short: "Join this machine to a cluster that ccmadm init has made",
+		Long:  `Provider, mode and everything else about the cluster come from the record that "ccmadm init" has published there.`,
+		Example: `  ccmadm join 198.18.0.2:6443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash sha256:...
+  ccmadm join 198.18.0.2:6443 --token ... --discovery-token-ca-cert-hash ... --control-plane --certificate-key ...
+  ccmadm join phase kubelet          # under a plain kubeadm join that comes later`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); dash > 1 || (dash < 0 && len(args) > 1) {
+				return usage("read arguments: %q is not expected after HOST:PORT; kubeadm's own flags come behind --", args[1])
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&w.options.InstallUnit, "install-unit", false, "phase kubelet: install a unit that runs it at each boot, for machine images")
+	bindWorkflow(cmd, s, &w, phases.Join())
+	return cmd
+}

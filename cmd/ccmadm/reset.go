@@ -1,0 +1,25 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+func newReset(s phases.Streams) *cobra.Command {
+	var o phases.Options
+	cmd := &cobra.Command{
+		Use:   "reset [flags] [-- kubeadm reset flags]",
+		Short: "Take this machine out of its cluster: kubeadm reset, and what ccmadm wrote here",
+		Long: `Runs "kubeadm reset", and removes what ccmadm has written on this machine. Objects in the cluster stay, since
+other machines use them. Everything behind -- goes to kubeadm.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.KubeadmArgs = args
+			return phases.Reset(cmd.Context(), phases.NewReset(o, s, version))
+		},
+	}
+	cmd.Flags().BoolVarP(&o.Force, "force", "f", false, "do not ask")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would go, and change nothing")
+	cmd.Flags().StringSliceVar(&o.IgnorePreflightErrors, "ignore-preflight-errors", nil, "kubeadm checks whose failure is only a warning")
+	return cmd
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+// run executes one command line and returns the exit status. Every error leaves here, as "ccmadm: error: ..." and,
+// where the error knows the next step, "ccmadm: hint: ...".
+func run(ctx context.Context, s phases.Streams, args []string) int {
+	root := newRoot(s)
+	root.SetArgs(args[1:])
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	if filepath.Base(args[0]) == "kubectl-ccmadm" { // as a kubectl plugin it is called by this name
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl ccmadm"}
+	}
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var known *phases.Error
+	if !errors.As(err, &known) {
+		known = &phases.Error{Code: phases.ExitUsage, Err: err, Hint: "ccmadm --help, or ccmadm COMMAND --help"}
+	}
+	for _, line := range strings.Split(known.Error(), "\n") {
+		fmt.Fprintf(s.Err, "ccmadm: error: %s\n", line)
+	}
+	if known.Hint != "" {
+		for _, line := range strings.Split(known.Hint, "\n") {
+			fmt.Fprintf(s.Err, "ccmadm: hint: %s\n", line)
+		}
+	}
+	return int(known.Code)
+}
+
+func newRoot(s phases.Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ccmadm",
+		Short: "kubeadm for external clouds",
+		Long: `ccmadm runs extra phases around kubeadm init and kubeadm join, so that a cluster in external cloud mode comes up
+right the first time: every kubelet in external mode, the cloud-controller-manager with its rights in place, every node
+initialised, or a reason why not.
+
+On the first machine:        ccmadm init
+On every further machine:    ccmadm join HOST:PORT --token ... --discovery-token-ca-cert-hash ...
+At any time:                 ccmadm status`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          cobra.NoArgs,
+	}
+	root.AddCommand(newInit(s), newJoin(s), newReset(s), newWait(s), newStatus(s), newConfig(s), newVersion(s))
+	return root
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+// observer is what wait and status have in common.
+type observer struct {
+	kubeconfig string
+	output     string
+}
+
+func (o *observer) declare(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, /etc/kubernetes/admin.conf, ~/.kube/config)")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
+}
+
+func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", phases.FindKubeconfig(o.kubeconfig, s.Env))
+	if err != nil {
+		return nil, &phases.Error{Code: phases.ExitUsage, Err: fmt.Errorf("load kubeconfig: %w", err), Hint: "--kubeconfig names one"}
+	}
+	config.QPS, config.Burst = 50, 100
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return client, nil
+}
+
+func (o *observer) renderer(s phases.Streams) manifests.Renderer {
+	if o.output == "json" {
+		return manifests.NewJSONLines(s.Out)
+	}
+	return manifests.NewTable(s.Out)
+}
+
+func newStatus(s phases.Streams) *cobra.Command {
+	var o observer
+	cmd := &cobra.Command{
+		Use:   "status [NODE...]",
+		Short: "Show the state of every node, and the cause where one is not initialised",
+		Long: `Shows each node's state once: ` + stateNames() + `.
+Exit status 4 if a node is below Addressed.`,
+		RunE: func(cmd *cobra.Command, nodes []string) error {
+			if err := checkOutput(o.output); err != nil {
+				return err
+			}
+			client, err := o.client(s)
+			if err != nil {
+				return err
+			}
+			return showStatus(cmd.Context(), client, nodes, o.renderer(s))
+		},
+	}
+	o.declare(cmd)
+	return cmd
+}
+
+func showStatus(ctx context.Context, client kubernetes.Interface, nodes []string, r manifests.Renderer) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	list, err := manifests.Status(ctx, client, nodes)
+	if err != nil {
+		return &phases.Error{Code: phases.ExitError, Err: err}
+	}
+	late := &manifests.WaitError{Until: manifests.Addressed}
+	for _, n := range list {
+		r.Show(n)
+		if n.State < manifests.Addressed {
+			late.Nodes = append(late.Nodes, n)
+		}
+	}
+	if err := r.Close(); err != nil {
+		return &phases.Error{Code: phases.ExitError, Err: err}
+	}
+	if len(late.Nodes) == 0 {
+		return nil
+	}
+	late.Err = errors.New("not yet")
+	return &phases.Error{Code: phases.ExitNotInTime, Err: late, Hint: late.Hint()}
+}

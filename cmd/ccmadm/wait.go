@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+func newWait(s phases.Streams) *cobra.Command {
+	var o observer
+	var until string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait [NODE...]",
+		Short: "Wait until every node, or those named, are initialised",
+		Long: `Follows nodes through their states: ` + stateNames() + `.
+When the time is up it names each node that is behind, its state, the cause, and what to do. Exit status 4 then.`,
+		RunE: func(cmd *cobra.Command, nodes []string) error {
+			if err := checkOutput(o.output); err != nil {
+				return err
+			}
+			state, err := manifests.ParseState(until)
+			if err != nil {
+				return usage("read --for: %w", err)
+			}
+			client, err := o.client(s)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return phases.Wait(ctx, client, nodes, state, o.renderer(s))
+		},
+	}
+	o.declare(cmd)
+	cmd.Flags().StringVar(&until, "for", manifests.Addressed.String(), "the state to wait for")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
+	return cmd
+}
+
+func stateNames() string {
+	var names []string
+	for s := manifests.Absent; s <= manifests.Ready; s++ {
+		names = append(names, s.String())
+	}
+	return strings.Join(names, ", ")
+}
