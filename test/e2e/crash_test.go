@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// initPhases print something, in this order, when `ccmadm init` makes a static pod.
+var initPhases = []string{
+	"kubeadm-config", "kubeconfig", "control-plane", "kubeadm-control-plane", "rbac", "kubeadm-finish", "cloud-config",
+	"record", "wait", "show-join-command",
+}
+
+// killAt runs a command and kills it with SIGKILL as soon as a phase prints its first line.
+func killAt(command, phase string) string {
+	return fmt.Sprintf(`mkfifo -m 600 /tmp/out.$$; %s > /tmp/out.$$ 2>&1 & pid=$!
+while IFS= read -r line; do echo "$line"; case $line in "[%s]"*) kill -9 $pid; break;; esac; done < /tmp/out.$$
+wait $pid; code=$?; rm /tmp/out.$$; exit $code`, command, phase)
+}
+
+// TestCrash kills ccmadm at every phase of init and join in turn, on one machine: each run goes on where the last one
+// was cut off, and the final one completes.
+func TestCrash(t *testing.T) {
+	l := up(t, "crash", 1, 2)
+	t.Run("dry run on a bare machine", func(t *testing.T) { l.expectDryRun(t, "cp1", ccmadmInit) })
+	for _, phase := range initPhases {
+		if phase == "show-join-command" {
+			continue // prints without its name
+		}
+		r := l.sh(t, "cp1", killAt(ccmadmInit, phase))
+		if r.code != 137 {
+			t.Fatalf("killed at %s: exit status %d, want 137\n%s", phase, r.code, r.out)
+		}
+	}
+	out := l.must(t, "cp1", ccmadmInit)
+	t.Logf("the run after nine kills:\n%s", out)
+	t.Run("dry run on a running control plane", func(t *testing.T) {
+		revision := l.revision(t)
+		l.expectDryRun(t, "cp1", ccmadmInit+" --node-ip Default --cluster-name other --mode DaemonSet")
+		l.expectNoWritesSince(t, revision)
+	})
+	join := l.joinCommand(t)
+	t.Run("dry run of a join", func(t *testing.T) { l.expectDryRun(t, "w1", join) })
+	for _, phase := range []string{"record", "kubelet", "kubeadm", "wait"} {
+		if r := l.sh(t, "w1", killAt(join, phase)); r.code != 137 {
+			t.Fatalf("killed at %s: exit status %d, want 137\n%s", phase, r.code, r.out)
+		}
+	}
+	l.must(t, "w1", join)
+	l.must(t, "w2", join)
+	l.expectCluster(t, "cp1", "w1", "w2")
+}
+
+// expectDryRun leaves /etc and /var/lib/kubelet as they were, to the byte.
+func (l *lab) expectDryRun(t *testing.T, node, command string) {
+	t.Helper()
+	before := l.must(t, node, treeHash)
+	out := l.must(t, node, command+" --dry-run")
+	if !strings.Contains(out, "[dryrun] would write /etc/ccmadm/") && !strings.Contains(out, "would apply") {
+		t.Errorf("the dry run shows no file:\n%s", out)
+	}
+	if after := l.must(t, node, treeHash); after != before {
+		t.Errorf("a dry run changed /etc or /var/lib/kubelet")
+	}
+	if left := l.must(t, node, "ls -d /tmp/ccmadm-dryrun-* 2>/dev/null || true"); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+}

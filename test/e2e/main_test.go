@@ -1,0 +1,41 @@
+// Package e2e runs ccmadm on real machines: systemd, containerd, kubelet, kubeadm and the control plane that kubeadm
+// makes, as `make e2e` builds and boots them. Each test has machines of its own.
+//
+// Reads: bin/ccmadm, bin/lab and bin/images of the repository. Needs root. Nothing is skipped: what is missing fails.
+package e2e
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+)
+
+var kubernetesMinor = flag.String("kubernetes", "1.36", "minor version of the machines' Kubernetes")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("real machines take minutes: not in -short")
+		return
+	}
+	if err := prepared(); err != nil {
+		fmt.Fprintf(os.Stderr, "e2e: %v\ne2e: run it as `make e2e`, which builds what is missing\n", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func prepared() error {
+	var missing []error
+	if os.Geteuid() != 0 {
+		missing = append(missing, errors.New("not root"))
+	}
+	for _, path := range []string{labBinary, ccmadmBinary, ccmImage} {
+		if _, err := os.Stat(path); err != nil {
+			missing = append(missing, err)
+		}
+	}
+	return errors.Join(missing...)
+}
