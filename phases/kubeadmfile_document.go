@@ -112,7 +112,9 @@ func (d *kubeadmDoc) decode() (*yaml.Node, error) {
 		return nil, d.yamlError(err)
 	}
 	if err := decoder.Decode(&second); err == nil {
-		return nil, d.errorf(second.Content[0], "kubeadm reads only what is before `...`: separate documents by `---`")
+		return nil, d.errorf(&second, "kubeadm reads only the first of two documents that `---` does not separate")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, d.yamlError(err)
 	}
 	if isNull(doc.Content[0]) {
 		return nil, nil
@@ -127,26 +129,36 @@ func (d *kubeadmDoc) errorf(at *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", d.file, d.lineOf(at), fmt.Errorf(format, args...))
 }
 
-var yamlLine = regexp.MustCompile(`\bline (\d+)`) //nolint:gochecknoglobals // constant
+var (
+	yamlLine   = regexp.MustCompile(`\bline (\d+)`)       //nolint:gochecknoglobals // constant
+	yamlAnchor = regexp.MustCompile(`\banchor '([^']+)'`) //nolint:gochecknoglobals // constant
+	// yamlParser matches the errors whose line the library counts from 0: the parser's, not the scanner's.
+	yamlParser = regexp.MustCompile(`did not find expected (key|node content|',' or|'-' indicator|<)`) //nolint:gochecknoglobals // constant
+)
 
-// yamlError rewrites the lines in an error of the YAML library, which count from the document's start.
+// yamlError rewrites an error of the YAML library, whose lines count from the document's start.
 func (d *kubeadmDoc) yamlError(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	var types *yaml.TypeError
 	if errors.As(err, &types) {
 		text = types.Errors[0]
 	}
-	first := d.line
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		n, _ := strconv.Atoi(m[1]) // digits
-		first = d.line + n - 1
-		text = strings.TrimPrefix(text, m[0]+": ")
+	offset := d.line - 1
+	if yamlParser.MatchString(text) {
+		offset++
 	}
 	text = yamlLine.ReplaceAllStringFunc(text, func(s string) string {
-		n, _ := strconv.Atoi(strings.TrimPrefix(s, "line "))
-		return "line " + strconv.Itoa(d.line+n-1)
+		n, _ := strconv.Atoi(strings.TrimPrefix(s, "line ")) // digits
+		return "line " + strconv.Itoa(offset+n)
 	})
-	return fmt.Errorf("%s:%d: read YAML: %s", d.file, first, text)
+	at := strconv.Itoa(d.line)
+	if m := yamlLine.FindStringSubmatch(text); m != nil && strings.HasPrefix(text, m[0]+": ") {
+		at, text = m[1], strings.TrimPrefix(text, m[0]+": ")
+	} else if m := yamlAnchor.FindStringSubmatch(text); m != nil {
+		before, _, _ := strings.Cut(d.text, "*"+m[1])
+		at = strconv.Itoa(d.line + strings.Count(before, "\n"))
+	}
+	return fmt.Errorf("%s:%s: read YAML: %s", d.file, at, text)
 }
 
 // prepend puts comments before the document.

@@ -132,11 +132,15 @@ func (f *KubeadmFile) setKubeletArgs(role Role, d *kubeadmDoc, nodeIP string) ([
 	if len(args) == 0 {
 		return nil, nil
 	}
+	path := []string{"nodeRegistration", "kubeletExtraArgs"}
 	line := d.lineOf(d.root)
-	if n := lookup(lookup(d.root, "nodeRegistration"), "kubeletExtraArgs"); n != nil {
+	for n, i := d.root, 0; i < len(path); i++ {
+		if n = lookup(n, path[i]); n == nil {
+			break
+		}
 		line = d.lineOf(n)
 	}
-	if err := d.insert(argsNode(d.apiVersion, args), "nodeRegistration", "kubeletExtraArgs"); err != nil {
+	if err := d.insert(argsNode(d.apiVersion, args), path...); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", f.name, line, err)
 	}
 	var changes []Change
