@@ -73,7 +73,8 @@ const managerLogs = "kubectl -n " + Namespace + " logs --tail=-1 -l " + componen
 
 func nodeIPCause(s NodeStatus, wrong []string) Cause {
 	return Cause{
-		"NodeIPUnknown", "the kubelet's --node-ip " + strings.Join(wrong, ", ") + " is not among the addresses that the provider gives the node",
+		"NodeIPUnknown",
+		"the kubelet's --node-ip " + strings.Join(wrong, ", ") + " is not among the addresses that the provider gives the node",
 		"correct or remove --node-ip on " + s.Node + ", then: systemctl restart kubelet",
 	}
 }
@@ -107,11 +108,16 @@ func notReady(s NodeStatus, node *corev1.Node) Cause {
 func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	switch {
 	case e.podsErr != nil:
-		return Cause{"NotVisible", "the node waits for the cloud-controller-manager, and this identity may not look at it: " + e.podsErr.Error(),
-			"on a control plane: ccmadm status " + s.Node}
+		return Cause{
+			"NotVisible", "the node waits for the cloud-controller-manager, and this identity may not look at it: " + e.podsErr.Error(),
+			"on a control plane: ccmadm status " + s.Node,
+		}
 	case len(e.pods) == 0:
-		return Cause{"NoPod", "no pod with label " + componentLabel + "=" + component + " is in " + Namespace + ": no cloud-controller-manager was installed, or no kubelet runs its static pod",
-			"ccmadm init phase control-plane (or addon), then on that machine: journalctl -u kubelet | grep " + component}
+		return Cause{
+			"NoPod", "no pod with label " + componentLabel + "=" + component + " is in " + Namespace +
+				": no cloud-controller-manager was installed, or no kubelet runs its static pod",
+			"ccmadm init phase control-plane (or addon), then on that machine: journalctl -u kubelet | grep " + component,
+		}
 	}
 	running := func(p corev1.Pod) bool { return podCause(&p, e) == nil }
 	i := slices.IndexFunc(e.pods, running)
@@ -131,7 +137,8 @@ func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	}
 	next := "kubectl -n " + Namespace + " logs " + pod.Name
 	if line == "" {
-		return Cause{"NotServed", "the cloud-controller-manager runs and leads (" + e.holder() + "), and its last lines do not mention this node", next}
+		message := "the cloud-controller-manager runs and leads (" + e.holder() + "), and its last lines do not mention this node"
+		return Cause{"NotServed", message, next}
 	}
 	return Cause{"ManagerFails", "the cloud-controller-manager runs, and its last word on this node is: " + line, next}
 }
@@ -140,7 +147,8 @@ func leaderCause(pod *corev1.Pod, line string, e *evidence) Cause {
 	message := "the cloud-controller-manager runs, but nobody holds Lease/" + Namespace + "/" + LeaseName
 	if holder := e.holder(); holder != "" && e.lease.Spec.RenewTime != nil {
 		ago := e.now.Sub(e.lease.Spec.RenewTime.Time).Round(time.Second)
-		message = fmt.Sprintf("the cloud-controller-manager runs, but %s, holder of Lease/%s/%s, has not renewed it for %s", holder, Namespace, LeaseName, ago)
+		message = fmt.Sprintf("the cloud-controller-manager runs, but %s, holder of Lease/%s/%s, has not renewed it for %s",
+			holder, Namespace, LeaseName, ago)
 	}
 	return Cause{"NoLeader", withLine(message, line), "kubectl -n " + Namespace + " logs " + pod.Name}
 }

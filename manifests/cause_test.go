@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -66,6 +65,9 @@ func TestCauseOf(t *testing.T) {
 		}))}, "PodPending", "enough resource"},
 		{"image", waits, evidence{pods: pods(newPod(waiting("ImagePullBackOff", "not found")))}, "ImagePull", "image ghcr.io/ccmadm/ccm:v9 of pod cloud-controller-manager-cp1 cannot be pulled: not found"},
 		{"secret missing", waits, evidence{pods: pods(newPod(waiting("CreateContainerConfigError", `secret "x" not found`)))}, "PodWaiting", `CreateContainerConfigError: secret "x" not found`},
+		{"stopped", waits, evidence{pods: pods(newPod(func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}}
+		})), logs: logged("the end")}, "PodTerminated", "exit code 137 (OOMKilled); its last word: the end"},
 		{"crashing", waits, evidence{pods: pods(newPod(crashed)), logs: logged("starting", "F1121 could not init cloud provider")}, "CrashLoop", "(7 times), last with exit code 1 (Error); its last word: F1121 could not init"},
 		{"terminating", waits, evidence{pods: pods(newPod(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }))}, "PodTerminating", "is being deleted"},
 		{"one crashes, another runs", waits, evidence{pods: pods(newPod(crashed), newPod()), lease: live}, "NotServed", "cp1_1234"},
@@ -81,8 +83,7 @@ func TestCauseOf(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.e.now = now
-			var lease *coordinationv1.Lease = tt.e.lease
-			got := causeOf(StatusOf("w1", tt.node, lease, now), tt.node, &tt.e)
+			got := causeOf(StatusOf("w1", tt.node, tt.e.lease, now), tt.node, &tt.e)
 			if got.Reason != tt.reason || !strings.Contains(got.Message, tt.words) || got.Next == "" {
 				t.Errorf("got %+v, want %s with %q and a next step", got, tt.reason, tt.words)
 			}

@@ -31,7 +31,8 @@ func podCause(p *corev1.Pod, e *evidence) *Cause {
 	case status.State.Waiting != nil:
 		return waitingCause(p, status, e, describe)
 	default:
-		return &Cause{"PodTerminated", withLine("pod "+p.Name+" has stopped: "+termination(status.State.Terminated), lastLine(e.logs[p.Name], p.Name)), describe}
+		message := "pod " + p.Name + " has stopped: " + termination(status.State.Terminated)
+		return &Cause{"PodTerminated", withLine(message, e.lastWord(p)), describe}
 	}
 }
 
@@ -39,15 +40,14 @@ func waitingCause(p *corev1.Pod, status corev1.ContainerStatus, e *evidence, des
 	waiting := status.State.Waiting
 	switch waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
-		return &Cause{"ImagePull", fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, shorten(waiting.Message)),
-			fmt.Sprintf("check the image's name, or on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName)}
-	case "CrashLoopBackOff":
-		line := ""
-		if lines := e.logs[p.Name]; len(lines) > 0 {
-			line = shorten(lines[len(lines)-1])
+		return &Cause{
+			"ImagePull", fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, shorten(waiting.Message)),
+			fmt.Sprintf("check the image's name, or on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName),
 		}
-		return &Cause{"CrashLoop", withLine(fmt.Sprintf("pod %s dies again and again (%d times), %s", p.Name, status.RestartCount, termination(status.LastTerminationState.Terminated)), line),
-			"kubectl -n " + Namespace + " logs --previous " + p.Name}
+	case "CrashLoopBackOff":
+		message := fmt.Sprintf("pod %s dies again and again (%d times), %s",
+			p.Name, status.RestartCount, termination(status.LastTerminationState.Terminated))
+		return &Cause{"CrashLoop", withLine(message, e.lastWord(p)), "kubectl -n " + Namespace + " logs --previous " + p.Name}
 	default:
 		message := fmt.Sprintf("pod %s waits: %s", p.Name, waiting.Reason)
 		if waiting.Message != "" {
@@ -55,6 +55,15 @@ func waitingCause(p *corev1.Pod, status corev1.ContainerStatus, e *evidence, des
 		}
 		return &Cause{"PodWaiting", message, describe}
 	}
+}
+
+// lastWord is what a process wrote last before it died.
+func (e *evidence) lastWord(p *corev1.Pod) string {
+	lines := e.logs[p.Name]
+	if len(lines) == 0 {
+		return ""
+	}
+	return shorten(lines[len(lines)-1])
 }
 
 func termination(t *corev1.ContainerStateTerminated) string {

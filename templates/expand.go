@@ -2,9 +2,10 @@ package templates
 
 import (
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
-	"text/template"
 )
 
 // Supports says whether the provider can run that way.
@@ -37,19 +38,30 @@ func (p *Profile) ExpandArgs(v Values) ([]string, error) {
 	return args, nil
 }
 
+// expand replaces ${name} by a field of v. It is not text/template, which reaches methods by reflection: the linker
+// then keeps every method of the Kubernetes API types, and the program is twice the size.
 func expand(text string, v Values) (string, error) {
-	t, err := template.New("").Option("missingkey=error").Parse(text)
-	if err != nil {
+	fields := map[string]string{
+		"version": v.Version, "kubernetesVersion": v.KubernetesVersion, "clusterName": v.ClusterName,
+		"endpoint": v.Endpoint, "podSubnet": v.PodSubnet, "mode": string(v.Mode),
+	}
+	var err error
+	empty := false
+	out := os.Expand(text, func(name string) string {
+		value, ok := fields[name]
+		if !ok && err == nil {
+			err = fmt.Errorf("expand %q: no value is called %q; there are %s", text, name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		}
+		empty = empty || value == ""
+		return value
+	})
+	if err != nil || empty {
 		return "", err
 	}
-	var out strings.Builder
-	if err := t.Execute(&out, v); err != nil {
-		return "", err
-	}
-	return strings.TrimSpace(out.String()), nil
+	return out, nil
 }
 
-// example lets a profile's templates be tried when it is read, not when a cluster waits for them.
+// example lets a profile's texts be tried when it is read, not when a cluster waits for them.
 func example() Values {
 	return Values{
 		Mode: StaticPod, Version: "v0.0.0", ClusterName: "example", KubernetesVersion: "v1.36.0",

@@ -58,7 +58,7 @@ func (p *Profile) validate() field.ErrorList {
 
 func (p *Profile) validateImage(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if p.Image.Repository == "" || strings.ContainsAny(p.Image.Repository, " @{") {
+	if p.Image.Repository == "" || strings.ContainsAny(p.Image.Repository, " @$") {
 		errs = append(errs, field.Invalid(path.Child("repository"), p.Image.Repository, "must be an image without tag or digest"))
 	}
 	if tag, err := expand(p.Image.Tag, example()); err != nil {

@@ -30,8 +30,8 @@ type Profile struct {
 	Image Image `json:"image"`
 	// Command replaces the image's entrypoint. Empty: the entrypoint is used.
 	Command []string `json:"command,omitempty"`
-	// Args are the provider's own arguments, --flag=value, each a template over Values. One that comes out empty is
-	// left out. What every cloud-controller-manager needs (kubeconfigs, leader election, cluster name, routes,
+	// Args are the provider's own arguments, --flag=value, in which ${clusterName}, ${podSubnet} and so on stand
+	// for Values. One whose value is empty is left out. What every cloud-controller-manager needs (kubeconfigs, leader election, cluster name, routes,
 	// cloud config) is added for all providers alike and need not be repeated.
 	Args []string `json:"args,omitempty"`
 	// Modes lists how it can run, the preferred one first.
@@ -51,7 +51,7 @@ type Profile struct {
 type Image struct {
 	// Repository is the image without its tag.
 	Repository string `json:"repository"`
-	// Tag is a template over Values, for it may follow the version of ccmadm or of Kubernetes.
+	// Tag may be ${version} or ${kubernetesVersion}, for it may follow the version of ccmadm or of Kubernetes.
 	Tag string `json:"tag"`
 }
 

@@ -1,7 +1,7 @@
 // Package templates holds the provider profiles: everything in which one cloud differs from another, as data.
 //
 // Start at [Profile]. [Load] returns a built-in profile, [Parse] reads a user's own; both work exactly alike, and no
-// code anywhere knows a cloud by name. A profile's texts are templates over [Values].
+// code anywhere knows a cloud by name. In a profile's texts ${name} stands for one of the [Values].
 //
 // Reads: the embedded profiles/*.yaml. Writes: nothing. A profile is immutable once it is read, so loading it twice
 // gives the same.

@@ -60,11 +60,11 @@ func TestParse(t *testing.T) {
 		{"the same key twice", "name: example", "name: example\nname: other", []string{`key "name" already set`}},
 		{"wrong kind", "ProviderProfile", "Provider", []string{`kind: Unsupported value: "Provider"`}},
 		{"a name that no object may have", "name: example", "name: Ex_ample", []string{"name: Invalid value"}},
-		{"everything at once", "modes: [DaemonSet]", "modes: [Daemon]\nargs: [x, '{{ .Nope }}']", []string{
-			"modes[0]: Unsupported value", "args[0]: Invalid value", "args[1]: Invalid value", "can't evaluate field Nope",
+		{"everything at once", "modes: [DaemonSet]", "modes: [Daemon]\nargs: [x, '--a=${nope}']", []string{
+			"modes[0]: Unsupported value", "args[0]: Invalid value", "args[1]: Invalid value", `no value is called "nope"`,
 		}},
 		{"no tag", "tag: v1", "tag: ''", []string{"image.tag: Required value"}},
-		{"a tag in the repository is no repository", "example.com/ccm,", "'{{ .Image }}',", []string{"image.repository: Invalid value"}},
+		{"a tag in the repository is no repository", "example.com/ccm,", "'${image}',", []string{"image.repository: Invalid value"}},
 		{"opaque with keys", "format: ini", "format: opaque", []string{"config.requiredKeys: Forbidden"}},
 		{"a rule without reason", "credentials:", "rbac: [{apiGroups: [''], resources: [pods], verbs: [get]}]\ncredentials:", []string{"rbac[0].why: Required value"}},
 		{"a wildcard", "credentials:", "rbac: [{apiGroups: [''], resources: ['*'], verbs: [get], why: x}]\ncredentials:", []string{"rbac[0].resources[0]: Forbidden"}},
@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestExpandArgs(t *testing.T) {
-	p := &Profile{Name: "example", Args: []string{"--a={{ .ClusterName }}", "{{ if .Routes }}--b=c{{ end }}", "--d"}}
+	p := &Profile{Name: "example", Args: []string{"--a=${clusterName}", "--b=${podSubnet}", "--d"}}
 	got, err := p.ExpandArgs(Values{ClusterName: "ber1"})
 	if err != nil {
 		t.Fatal(err)

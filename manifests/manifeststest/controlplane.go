@@ -13,8 +13,8 @@
 //		...
 //	}
 //
-// Reads: the binaries that `go run ./test/lab build` makes, from the user's cache directory; or those in the directory
-// that KUBEBUILDER_ASSETS names. Without them it fails, and says so: a test that was asked for is not skipped.
+// Reads: the binaries that `go run ./test/lab build` makes, from the user's cache directory; where there are none,
+// those in the directory that KUBEBUILDER_ASSETS names. Without them it fails, and says so: a test that was asked for is not skipped.
 // Writes: temporary directories, gone after Stop. Every Start is a new and empty cluster.
 package manifeststest
 
@@ -39,7 +39,9 @@ type ControlPlane struct {
 
 // Start runs a control plane. The flags, --name=value, are added to kube-apiserver's.
 func Start(flags ...string) (*ControlPlane, error) {
-	env := &envtest.Environment{BinaryAssetsDirectory: binaries()}
+	env := &envtest.Environment{}
+	env.ControlPlane.Etcd = &envtest.Etcd{}
+	env.ControlPlane.GetAPIServer().Path, env.ControlPlane.Etcd.Path = binaries()
 	args := env.ControlPlane.GetAPIServer().Configure()
 	args.Set("authorization-mode", "Node", "RBAC").
 		Append("enable-admission-plugins", "NodeRestriction").
@@ -55,17 +57,18 @@ func Start(flags ...string) (*ControlPlane, error) {
 	return &ControlPlane{Config: cfg, env: env}, nil
 }
 
-// binaries returns where the lab keeps them: the newest minor's.
-func binaries() string {
+// binaries returns the lab's kube-apiserver and etcd of the newest minor. Empty: envtest has its own places to look.
+func binaries() (apiServer, etcd string) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	found, err := filepath.Glob(filepath.Join(cache, "ccmadm-lab", "*", "kube-apiserver"))
+	found, err := filepath.Glob(filepath.Join(cache, "ccmadm-lab", "kubernetes-*", "kube-apiserver"))
 	if err != nil || len(found) == 0 {
-		return ""
+		return "", ""
 	}
-	return filepath.Dir(slices.Max(found))
+	apiServer = slices.Max(found)
+	return apiServer, filepath.Join(filepath.Dir(apiServer), "server") // etcd's module calls its command so
 }
 
 // User returns the configuration of somebody with a client certificate.
