@@ -78,11 +78,7 @@ func (d *Data) installUnit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	unit, err := templates.KubeletUnit(self)
-	if err != nil {
-		return err
-	}
-	if err := d.write(File{Path: KubeletUnit, Data: unit, Mode: 0o644}); err != nil {
+	if err := d.write(File{Path: KubeletUnit, Data: templates.KubeletUnit(self), Mode: 0o644}); err != nil {
 		return err
 	}
 	if d.DryRun {
