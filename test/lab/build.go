@@ -25,7 +25,7 @@ type buildFlags struct {
 func (f *buildFlags) declare(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubernetes, "kubernetes", "1.36", "minor version of Kubernetes")
 	cmd.Flags().StringVar(&f.mirror, "mirror", "http://deb.debian.org/debian", "Debian mirror")
-	cmd.Flags().BoolVar(&f.install, "install", false, "install missing Debian packages on the host")
+	cmd.Flags().BoolVar(&f.install, "install", false, "install missing Debian packages on the host, and raise kernel limits that are too low until the last lab is down")
 }
 
 func newBuild(p *places) *cobra.Command {

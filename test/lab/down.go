@@ -36,6 +36,9 @@ func newDown(p *places) *cobra.Command {
 					return err
 				}
 			}
+			if err := restoreLimits(cmd.Context(), p); err != nil {
+				return err
+			}
 			_ = os.Remove(p.state) // succeeds after the last lab: the folder was made by the first
 			return nil
 		},

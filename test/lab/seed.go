@@ -25,10 +25,10 @@ func (b builder) seed(ctx context.Context, t toolbox, debian, layer string) (str
 	inputs := append([]string{t.binaries, t.containerd, t.coredns, t.own, debian, imageFormat}, t.images...)
 	return b.cached(ctx, "seed", inputs, func(dir string) error {
 		archives := dir + ".images"
-		defer os.RemoveAll(archives)
-		if err := os.MkdirAll(archives, 0o755); err != nil {
+		if err := errors.Join(os.RemoveAll(archives), os.Mkdir(archives, 0o755)); err != nil {
 			return err
 		}
+		defer os.RemoveAll(archives)
 		specs, err := t.imageSpecs(debian)
 		if err != nil {
 			return err
@@ -130,8 +130,9 @@ func dependencies(root, name string) ([]string, error) {
 
 // importImages runs a containerd for the time it takes to unpack the archives into its root.
 func importImages(ctx context.Context, root, binaries string, archives []string) error {
-	state, err := os.MkdirTemp("", "ccmadm-lab-")
-	if err != nil {
+	// Not below root: the path of a socket has 107 bytes at most. The name is fixed, so a crash leaves nothing for ever.
+	state := filepath.Join(os.TempDir(), "ccmadm-lab-"+filepath.Base(root))
+	if err := errors.Join(os.RemoveAll(state), os.Mkdir(state, 0o700)); err != nil {
 		return err
 	}
 	defer os.RemoveAll(state)
@@ -150,7 +151,7 @@ func importImages(ctx context.Context, root, binaries string, archives []string)
 	if err := daemon.Start(); err != nil {
 		return err
 	}
-	err = waitSocket(ctx, socket)
+	err := waitSocket(ctx, socket)
 	for _, archive := range archives {
 		if err != nil {
 			break

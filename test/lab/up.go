@@ -69,6 +69,9 @@ func up(ctx context.Context, out io.Writer, p *places, flags upFlags) error {
 	if s, err = l.settle(s, flags); err != nil {
 		return err
 	}
+	if err := ensureLimits(ctx, out, p, flags); err != nil {
+		return err
+	}
 	if err := l.installSwitch(); err != nil {
 		return fmt.Errorf("install switch: %w", err)
 	}
