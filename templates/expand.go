@@ -20,6 +20,9 @@ func (p *Profile) ImageRef(v Values) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("render image of profile %s: %w", p.Name, err)
 	}
+	if tag == "" {
+		return "", fmt.Errorf("render image of profile %s: no value for tag %q", p.Name, p.Image.Tag)
+	}
 	return p.Image.Repository + ":" + tag, nil
 }
 

@@ -97,12 +97,14 @@ func TestExpandArgs(t *testing.T) {
 
 func TestImageRef(t *testing.T) {
 	tests := []struct {
-		name   string
-		values Values
-		want   string
+		name    string
+		values  Values
+		want    string
+		wantErr string
 	}{
-		{"the tag follows the values", Values{Version: "v1.2.3"}, "ghcr.io/ccmadm/cloud-controller-manager:v1.2.3"},
-		{"a complete reference wins", Values{Version: "v1.2.3", Image: "mine:1"}, "mine:1"},
+		{name: "the tag follows the values", values: Values{Version: "v1.2.3"}, want: "ghcr.io/ccmadm/cloud-controller-manager:v1.2.3"},
+		{name: "a complete reference wins", values: Values{Version: "v1.2.3", Image: "mine:1"}, want: "mine:1"},
+		{name: "no tag", wantErr: "no value for tag"},
 	}
 	p, err := Load("onprem")
 	if err != nil {
@@ -111,8 +113,11 @@ func TestImageRef(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := p.ImageRef(tt.values)
-			if err != nil || got != tt.want {
-				t.Errorf("got %q, %v, want %q", got, err, tt.want)
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if (err != nil || tt.wantErr != "") && (err == nil || tt.wantErr == "" || !strings.Contains(err.Error(), tt.wantErr)) {
+				t.Errorf("got error %v, want %q", err, tt.wantErr)
 			}
 		})
 	}
