@@ -72,8 +72,9 @@ func waitForAccess(ctx context.Context, client kubernetes.Interface, needed []au
 	}
 }
 
-// checkAccess asks the API server for each permission, and stops at the first
-// that is missing.
+// checkAccess asks the API server for each permission, stops at the first that is
+// missing, and then asks whether it is well: app.Run does so, too, but only once
+// a second, and ends the process after ten.
 func checkAccess(ctx context.Context, client kubernetes.Interface, needed []authorizationv1.ResourceAttributes) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
@@ -88,6 +89,9 @@ func checkAccess(ctx context.Context, client kubernetes.Interface, needed []auth
 		if !review.Status.Allowed {
 			return fmt.Errorf("permission to %s", describe(attributes))
 		}
+	}
+	if err := client.Discovery().RESTClient().Get().AbsPath("/healthz").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("ask for health: %w", err)
 	}
 	return nil
 }
