@@ -47,7 +47,7 @@ func TestDecodeCloudConfiguration_BadInput(t *testing.T) {
 		{"a credential from nowhere", configHead + "credentials: [{key: token}]", "credentials[0]"},
 		{"a cluster name with blanks", configHead + "clusterName: my cluster", "clusterName"},
 		{"a negative timeout", configHead + "wait: {timeout: -1s}", "wait.timeout"},
-		{"a timeout without unit", configHead + "wait: {timeout: 90}", "time: missing unit"},
+		{"a timeout without unit", configHead + "wait: {timeout: 90}", "wait.timeout of type string"},
 		{"a list", "- a", "cannot unmarshal"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -25,11 +25,15 @@ type kubeadmDoc struct {
 
 func (d *kubeadmDoc) isKubeadm() bool { return strings.HasPrefix(d.apiVersion, kubeadmGroup+"/") }
 
-// checkEncoding refuses what Windows editors write besides UTF-8.
+// checkEncoding refuses text in which YAML and kubeadm would not see the same lines.
 func checkEncoding(name string, data []byte) error {
 	for i, line := range strings.Split(string(data), "\n") {
 		if !utf8.ValidString(line) || strings.ContainsRune(line, 0) {
 			return fmt.Errorf("%s:%d: not UTF-8 text: save the file as UTF-8", name, i+1)
+		}
+		// YAML breaks lines at all of these, and kubeadm at line feeds only.
+		if strings.ContainsAny(strings.TrimSuffix(line, "\r"), "\r\u0085\u2028\u2029") {
+			return fmt.Errorf("%s:%d: an odd line break in the line: save the file with Unix or Windows line ends", name, i+1)
 		}
 	}
 	return nil
@@ -74,10 +78,11 @@ func (d *kubeadmDoc) parse() error {
 	if !ok || group == "" || version == "" || d.kind == "" {
 		return d.errorf(root, "kubeadm wants apiVersion (as group/version) and kind in each document")
 	}
-	if !d.isKubeadm() {
+	ours := d.kind == clusterConfigKind || d.kind == RoleInit.kind() || d.kind == RoleJoin.kind()
+	if !d.isKubeadm() && !ours {
 		return nil
 	}
-	return d.checkKubeadm(version)
+	return d.checkKubeadm(version) // kubeadm goes by the kind alone
 }
 
 // checkKubeadm refuses versions that no supported kubeadm reads, and what makes an edit ambiguous.
@@ -105,15 +110,13 @@ func (d *kubeadmDoc) decode() (*yaml.Node, error) {
 		}
 	}
 	decoder := yaml.NewDecoder(strings.NewReader(d.text))
-	var doc, second yaml.Node
+	var doc yaml.Node
 	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
 		return nil, d.yamlError(err)
 	}
-	if err := decoder.Decode(&second); err == nil {
-		return nil, d.errorf(&second, "kubeadm reads only the first of two documents that `---` does not separate")
-	} else if !errors.Is(err, io.EOF) {
+	if err := decoder.Decode(&yaml.Node{}); err != nil && !errors.Is(err, io.EOF) { // what is behind the document
 		return nil, d.yamlError(err)
 	}
 	if isNull(doc.Content[0]) {

@@ -21,38 +21,45 @@ func FuzzKubeadmFile_RoundTrip(f *testing.F) {
 		if join {
 			role = RoleJoin
 		}
-		file, err := ParseKubeadmFile("fuzz", input)
-		if err != nil {
-			return
-		}
-		if diff := cmp.Diff(string(input), string(file.Bytes())); diff != "" {
-			t.Fatalf("an unedited file changed (-want +got):\n%s", diff)
-		}
-		before := inventory(file.docs)
-		changes, err := file.SetExternal(role, testNodeIP, testMinor)
-		if err != nil {
-			return
-		}
-		output := file.Bytes()
-		again, err := ParseKubeadmFile("fuzz", output)
-		if err != nil {
-			t.Fatalf("the result does not parse: %v\n%s", err, output)
-		}
-		if lost := missing(before, inventory(again.docs)); len(lost) > 0 {
-			t.Errorf("lost %q, changes %v, result:\n%s", lost, changes, output)
-		}
-		if value, _ := again.KubeletArg(role, "cloud-provider"); value != "external" {
-			t.Errorf("cloud-provider is %q:\n%s", value, output)
-		}
-		changes, err = again.SetExternal(role, testNodeIP, testMinor)
-		if err != nil || len(changes) > 0 {
-			t.Errorf("the second run reports %v, %v:\n%s", changes, err, output)
-		}
-		if diff := cmp.Diff(string(output), string(again.Bytes())); diff != "" {
-			t.Errorf("the second run changed the file (-first +second):\n%s", diff)
-		}
+		checkRoundTrip(t, input, role)
 	})
 }
+
+func checkRoundTrip(t *testing.T, input []byte, role Role) {
+	t.Helper()
+	file, err := ParseKubeadmFile("fuzz", input)
+	if err != nil {
+		return
+	}
+	if diff := cmp.Diff(string(input), string(file.Bytes())); diff != "" {
+		t.Fatalf("an unedited file changed (-want +got):\n%s", diff)
+	}
+	before := inventory(file.docs)
+	changes, err := file.SetExternal(role, testNodeIP, testMinor)
+	if err != nil {
+		return
+	}
+	output := file.Bytes()
+	again, err := ParseKubeadmFile("fuzz", output)
+	if err != nil {
+		t.Fatalf("the result does not parse: %v\n%s", err, output)
+	}
+	if lost := missing(before, inventory(again.docs), string(output)); len(lost) > 0 {
+		t.Errorf("lost %q, changes %v, result:\n%s", lost, changes, output)
+	}
+	if value, _ := again.KubeletArg(role, "cloud-provider"); value != "external" {
+		t.Errorf("cloud-provider is %q:\n%s", value, output)
+	}
+	changes, err = again.SetExternal(role, testNodeIP, testMinor)
+	if err != nil || len(changes) > 0 {
+		t.Errorf("the second run reports %v, %v:\n%s", changes, err, output)
+	}
+	if diff := cmp.Diff(string(output), string(again.Bytes())); diff != "" {
+		t.Errorf("the second run changed the file (-first +second):\n%s", diff)
+	}
+}
+
+const commentKey = "comment "
 
 // inventory counts all that stands in documents: kinds, paths with their values, and the lines of comments.
 func inventory(docs []*kubeadmDoc) map[string]int {
@@ -100,21 +107,39 @@ func isCloudItem(n *yaml.Node) bool {
 
 func count(all map[string]int, comment string) {
 	if comment = strings.TrimSpace(comment); strings.HasPrefix(comment, "#") {
-		all[comment]++
+		all[commentKey+comment]++
 	}
 }
 
-// missing lists what was there before and is not now, but for what SetExternal is there to take away.
-func missing(before, after map[string]int) []string {
+// missing lists what was there before and is not now, but for what SetExternal is there to take away. Comments are
+// looked for in the text, since the YAML library drops those behind an opening bracket.
+func missing(before, after map[string]int, text string) []string {
 	var lost []string
 	for key, n := range before {
-		taken := strings.Contains(key, "cloud-item") || strings.Contains(normalizeFlag(key), "cloud-provider") || strings.Contains(normalizeFlag(key), "cloud-config") ||
-			strings.HasSuffix(key, `= !!str "apiServer"`) || strings.HasSuffix(key, `= !!str "controllerManager"`) || strings.HasSuffix(key, `= !!str "extraArgs"`) ||
-			strings.Contains(key, "= !!null")
-		if after[key] < n && (!taken || strings.HasPrefix(key, "#")) {
+		found := after[key]
+		if comment, ok := strings.CutPrefix(key, commentKey); ok {
+			found = strings.Count(text, comment)
+		} else if takenAway(key) {
+			continue
+		}
+		if found < n {
 			lost = append(lost, key)
 		}
 	}
 	slices.Sort(lost)
 	return lost
+}
+
+func takenAway(key string) bool {
+	for _, part := range []string{"cloud-item", "cloud-provider", "cloud-config", "= !!null"} {
+		if strings.Contains(normalizeFlag(key), part) {
+			return true
+		}
+	}
+	for _, emptied := range []string{"apiServer", "controllerManager", "extraArgs"} {
+		if strings.HasSuffix(key, fmt.Sprintf("= !!str %q", emptied)) {
+			return true
+		}
+	}
+	return false
 }

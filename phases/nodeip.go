@@ -81,8 +81,8 @@ func sourceAddress(ctx context.Context, server string) (netip.Addr, error) {
 	}
 	defer conn.Close() //nolint:errcheck // nothing was sent
 	addr := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
-	if addr.IsLoopback() {
-		return netip.Addr{}, fmt.Errorf("find the route to the API server: %s leads back to this machine", server)
+	if addr.IsLoopback() { // a load balancer on each machine, which says nothing about the network behind it
+		return advertiseAddress("")
 	}
 	return addr.WithZone(""), nil
 }

@@ -65,7 +65,7 @@ func (l *lab) expectNoWritesSince(t testing.TB, revision string) {
 	out := l.must(t, "cp1", etcdctl+` get / --prefix --keys-only --order=ASCEND --min-mod-rev=$((`+revision+`+1)) | grep . || true`)
 	for _, key := range strings.Fields(out) {
 		quiet := false
-		for _, prefix := range []string{"/registry/leases/", "/registry/masterleases/", "/registry/events/", "/registry/minions/", "/registry/pods/"} {
+		for _, prefix := range []string{"/registry/leases/", "/registry/masterleases/", "/registry/peerserverleases/", "/registry/events/", "/registry/minions/", "/registry/pods/"} {
 			quiet = quiet || strings.HasPrefix(key, prefix)
 		}
 		if !quiet {
