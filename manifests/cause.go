@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -108,10 +109,7 @@ func notReady(s NodeStatus, node *corev1.Node) Cause {
 func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	switch {
 	case e.podsErr != nil:
-		return Cause{
-			"NotVisible", "the node waits for the cloud-controller-manager, and this identity may not look at it: " + e.podsErr.Error(),
-			"on a control plane: ccmadm status " + s.Node,
-		}
+		return notVisible(s, e.podsErr)
 	case len(e.pods) == 0:
 		return Cause{
 			"NoPod", "no pod with label " + componentLabel + "=" + component + " is in " + Namespace +
@@ -141,6 +139,14 @@ func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 		return Cause{"NotServed", message, next}
 	}
 	return Cause{"ManagerFails", "the cloud-controller-manager runs, and its last word on this node is: " + line, next}
+}
+
+func notVisible(s NodeStatus, err error) Cause {
+	message := "the node waits for the cloud-controller-manager, which cannot be looked at: " + err.Error()
+	if apierrors.IsForbidden(err) {
+		message = "the node waits for the cloud-controller-manager, whose pods and Lease an administrator may see, not a worker's kubelet"
+	}
+	return Cause{"NotVisible", message, "on a control plane: ccmadm status " + s.Node}
 }
 
 func leaderCause(pod *corev1.Pod, line string, e *evidence) Cause {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -57,7 +58,8 @@ func TestCauseOf(t *testing.T) {
 	}{
 		{"absent", nil, evidence{}, "NodeAbsent", "has not registered"},
 		{"never tainted", newNode("w1", unresolved), evidence{}, "NeverTainted", "--cloud-provider=external"},
-		{"may not look", waits, evidence{podsErr: errors.New("pods is forbidden")}, "NotVisible", "pods is forbidden"},
+		{"may not look", waits, evidence{podsErr: apierrors.NewForbidden(corev1.Resource("pods"), "", nil)}, "NotVisible", "not a worker's"},
+		{"cannot look", waits, evidence{podsErr: errors.New("connection refused")}, "NotVisible", "connection refused"},
 		{"no pod", waits, evidence{}, "NoPod", "component=cloud-controller-manager"},
 		{"pod cannot be scheduled", waits, evidence{pods: pods(newPod(unschedulable))}, "PodPending", "untolerated taint"},
 		{"no container yet", waits, evidence{pods: pods(newPod(func(p *corev1.Pod) {
@@ -68,7 +70,7 @@ func TestCauseOf(t *testing.T) {
 		{"stopped", waits, evidence{pods: pods(newPod(func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}}
 		})), logs: logged("the end")}, "PodTerminated", "exit code 137 (OOMKilled); its last word: the end"},
-		{"crashing", waits, evidence{pods: pods(newPod(crashed)), logs: logged("starting", "F1121 could not init cloud provider")}, "CrashLoop", "(7 times), last with exit code 1 (Error); its last word: F1121 could not init"},
+		{"crashing", waits, evidence{pods: pods(newPod(crashed)), logs: logged("starting", "F1121 could not init cloud provider")}, "CrashLoop", "(restarts: 7), last with exit code 1 (Error); its last word: F1121 could not init"},
 		{"terminating", waits, evidence{pods: pods(newPod(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }))}, "PodTerminating", "is being deleted"},
 		{"one crashes, another runs", waits, evidence{pods: pods(newPod(crashed), newPod()), lease: live}, "NotServed", "cp1_1234"},
 		{"nobody leads", waits, evidence{pods: pods(newPod()), logs: logged("E1121 leases is forbidden")}, "NoLeader", "nobody holds Lease/kube-system/cloud-controller-manager; its last word: E1121 leases is forbidden"},

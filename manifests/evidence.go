@@ -71,16 +71,19 @@ func tail(ctx context.Context, c kubernetes.Interface, p *corev1.Pod) []string {
 		return nil
 	}
 	status := p.Status.ContainerStatuses[0]
-	if status.State.Running == nil && status.LastTerminationState.Terminated == nil {
-		return nil
+	waits := status.State.Waiting != nil
+	if waits && status.LastTerminationState.Terminated == nil {
+		return nil // it has never run
 	}
 	data, err := c.CoreV1().Pods(Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: status.Name, Previous: status.State.Running == nil, TailLines: new(int64(logLines)),
+		Container: status.Name, Previous: waits, TailLines: new(int64(logLines)),
 	}).DoRaw(ctx)
 	if err != nil {
 		return nil // the API server does not reach every kubelet, least of all one whose node has no address yet
 	}
-	return slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
+	return slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool {
+		return strings.TrimSpace(line) == "" || strings.HasPrefix(line, "unable to retrieve container logs") // the kubelet's own words
+	})
 }
 
 // lastLine returns the last line that tells most: a complaint about the node, any word about it, any complaint.

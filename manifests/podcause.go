@@ -45,7 +45,7 @@ func waitingCause(p *corev1.Pod, status corev1.ContainerStatus, e *evidence, des
 			fmt.Sprintf("check the image's name, or on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName),
 		}
 	case "CrashLoopBackOff":
-		message := fmt.Sprintf("pod %s dies again and again (%d times), %s",
+		message := fmt.Sprintf("pod %s dies again and again (restarts: %d), %s",
 			p.Name, status.RestartCount, termination(status.LastTerminationState.Terminated))
 		return &Cause{"CrashLoop", withLine(message, e.lastWord(p)), "kubectl -n " + Namespace + " logs --previous " + p.Name}
 	default:
