@@ -22,6 +22,9 @@ func newDown(p *places) *cobra.Command {
 		Short: "Remove a lab and every trace of it; the cache stays",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireRoot(); err != nil {
+				return err
+			}
 			labs, err := allLabs(p)
 			if !all {
 				var l lab

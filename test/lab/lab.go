@@ -45,6 +45,9 @@ func existingLab(p *places, name string) (lab, error) {
 	if err != nil {
 		return lab{}, err
 	}
+	if err := requireRoot(); err != nil {
+		return lab{}, err
+	}
 	if _, err := os.Stat(l.dir); err != nil {
 		return lab{}, fmt.Errorf("no lab %q: start it with: lab up --name %s", name, name)
 	}

@@ -82,34 +82,40 @@ func (m machine) letGo(pid int, spec bootSpec, stdin io.WriteCloser, stdout io.R
 	return nil
 }
 
-// waitReady returns when systemd has nothing left to start and containerd answers.
-func (m machine) waitReady(ctx context.Context) error {
+// waitReady returns what is wrong with the machine, or nothing, once containerd answers and systemd has nothing left
+// to start.
+func (m machine) waitReady(ctx context.Context) (complaint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
+	if err := m.waitContainerd(ctx); err != nil {
+		return "", err
+	}
+	out, err := m.command(ctx, "systemctl", "is-system-running", "--wait").Output()
+	switch state := strings.TrimSpace(string(out)); state {
+	case "running":
+		return "", nil
+	case "":
+		return "", fmt.Errorf("ask systemd for its state: %w", err)
+	default: // the exit code says no more than the word; on a machine in use a failed unit is its user's business
+		failed, err := m.command(ctx, "systemctl", "list-units", "--failed", "--plain", "--no-legend").Output()
+		return fmt.Sprintf("%s: %s", state, strings.TrimSpace(string(failed))), err
+	}
+}
+
+func (m machine) waitContainerd(ctx context.Context) error {
 	for {
 		if m.pid() == 0 {
 			return errors.New("machine ended while it booted")
 		}
 		connection, err := net.Dial("unix", m.path("/run/containerd/containerd.sock"))
 		if err == nil {
-			connection.Close()
-			break
+			return connection.Close()
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for containerd: %w", err)
 		case <-time.After(50 * time.Millisecond):
 		}
-	}
-	out, err := m.command(ctx, "systemctl", "is-system-running", "--wait").Output()
-	switch state := strings.TrimSpace(string(out)); {
-	case state == "running":
-		return nil
-	case state == "":
-		return fmt.Errorf("ask systemd for its state: %w", err)
-	default:
-		failed, _ := m.command(ctx, "systemctl", "--failed", "--plain", "--no-legend").CombinedOutput()
-		return fmt.Errorf("systemd is %s: %s", state, strings.TrimSpace(string(failed)))
 	}
 }
 

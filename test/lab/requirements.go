@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tool is a program of the host and the Debian package that brings it.
+// tool is a program of the host and the Debian package that brings it. Go has none: Debian's is too old.
 type tool struct{ program, debian string }
 
 func requiredTools() []tool {
-	return []tool{{"nsenter", "util-linux"}, {"go", "golang"}, {"debootstrap", "debootstrap"}}
+	return []tool{{"nsenter", "util-linux"}, {"go", ""}, {"debootstrap", "debootstrap"}}
 }
 
 // checkHost reports everything that is missing at once. With install, missing programs are fetched first.
@@ -38,11 +39,23 @@ func checkHost(ctx context.Context, out io.Writer, p *places, install bool) erro
 		problems = append(problems, "root: run it with sudo")
 	}
 	for _, t := range missing {
-		problems = append(problems, fmt.Sprintf("program %s: apt-get install %s, or use --install", t.program, t.debian))
+		advice := "apt-get install " + t.debian + ", or use --install"
+		if t.debian == "" {
+			advice = "https://go.dev/doc/install, and the PATH of root leads to it"
+		}
+		problems = append(problems, fmt.Sprintf("program %s: %s", t.program, advice))
 	}
 	problems = append(problems, checkKernel(p)...)
 	if len(problems) > 0 {
 		return fmt.Errorf("the lab cannot work here, missing:\n  %s", strings.Join(problems, "\n  "))
+	}
+	return nil
+}
+
+// requireRoot is checkHost for commands that need nothing else.
+func requireRoot() error {
+	if os.Geteuid() != 0 {
+		return errors.New("machines belong to root: run it with sudo")
 	}
 	return nil
 }
@@ -60,7 +73,9 @@ func missingTools(lookPath func(string) (string, error)) []tool {
 func installTools(ctx context.Context, out io.Writer, missing []tool) error {
 	packages := []string{"install", "--yes", "--no-install-recommends"}
 	for _, t := range missing {
-		packages = append(packages, t.debian)
+		if t.debian != "" {
+			packages = append(packages, t.debian)
+		}
 	}
 	for _, args := range [][]string{{"update"}, packages} {
 		fmt.Fprintf(out, "[host] apt-get %s\n", strings.Join(args, " "))

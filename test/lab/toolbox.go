@@ -42,7 +42,7 @@ func (b builder) toolbox(ctx context.Context, minor string) (toolbox, error) {
 	if t.binaries, err = b.tools(ctx, module, ldflags); err != nil {
 		return t, err
 	}
-	if t.containerd, err = b.tools(ctx, "containerd", ""); err != nil {
+	if t.containerd, err = b.containerd(ctx); err != nil {
 		return t, err
 	}
 	if t.images, err = listImages(ctx, filepath.Join(t.binaries, "kubeadm"), version); err != nil {
@@ -72,6 +72,16 @@ func (b builder) tools(ctx context.Context, module, ldflags string) (string, err
 	return b.cached(ctx, module, inputs, func(output string) error {
 		return b.goBuild(ctx, dir, output, ldflags, "tool")
 	})
+}
+
+// containerd says its version on every node.
+func (b builder) containerd(ctx context.Context) (string, error) {
+	const module = "github.com/containerd/containerd/v2"
+	version, err := b.required("containerd", module)
+	if err != nil {
+		return "", err
+	}
+	return b.tools(ctx, "containerd", "-X "+module+"/version.Version="+version)
 }
 
 // own builds the programs of this folder that run on machines.

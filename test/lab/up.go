@@ -127,19 +127,22 @@ func (l lab) settle(wanted settings, flags upFlags) (settings, error) {
 
 // bring makes a machine run, whatever there is of it.
 func (m machine) bring(ctx context.Context, out io.Writer, s settings) error {
-	if m.pid() != 0 {
-		return nil
+	if m.pid() == 0 {
+		if err := m.create(s); err != nil {
+			return fmt.Errorf("create machine %s: %w", m.name, err)
+		}
+		if err := m.powerOn(s); err != nil {
+			return fmt.Errorf("start machine %s: %w", m.name, err)
+		}
 	}
-	if err := m.create(s); err != nil {
-		return fmt.Errorf("create machine %s: %w", m.name, err)
-	}
-	if err := m.powerOn(s); err != nil {
-		return fmt.Errorf("start machine %s: %w", m.name, err)
-	}
-	if err := m.waitReady(ctx); err != nil {
+	complaint, err := m.waitReady(ctx)
+	if err != nil {
 		return fmt.Errorf("start machine %s: %w", m.name, err)
 	}
 	fmt.Fprintf(out, "[machine] %s runs, address %s\n", m.name, m.address())
+	if complaint != "" {
+		fmt.Fprintf(out, "[machine] %s: systemd is %s\n", m.name, complaint)
+	}
 	return nil
 }
 
