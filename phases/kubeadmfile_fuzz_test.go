@@ -2,6 +2,7 @@ package phases
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,15 +15,45 @@ import (
 // cloud's arguments, that a second edit finds nothing to do, and that the result is what was asked for.
 func FuzzKubeadmFile_RoundTrip(f *testing.F) {
 	for _, path := range kubeadmFileInputs(f) {
-		f.Add(readFile(f, path), roleOf(path) == RoleJoin)
+		for seed := range uint64(50) {
+			f.Add(readFile(f, path), roleOf(path) == RoleJoin, seed)
+		}
 	}
-	f.Fuzz(func(t *testing.T, input []byte, join bool) {
+	f.Fuzz(func(t *testing.T, input []byte, join bool, seed uint64) {
 		role := RoleInit
 		if join {
 			role = RoleJoin
 		}
-		checkRoundTrip(t, input, role)
+		checkRoundTrip(t, []byte(scribble(string(input), seed)), role)
 	})
+}
+
+// scribble edits lines as a hasty person does; seed 0 leaves them alone. Random bytes alone are hardly ever YAML.
+func scribble(text string, seed uint64) string {
+	r := rand.New(rand.NewPCG(seed, seed))
+	lines := strings.SplitAfter(text, "\n")
+	for range seed % 7 {
+		line, other := &lines[r.IntN(len(lines))], &lines[r.IntN(len(lines))]
+		switch r.IntN(8) {
+		case 0:
+			*line = strings.TrimRight(*line, "\r\n") + fmt.Sprintf(" # right %d\n", r.IntN(100))
+		case 1:
+			*line = fmt.Sprintf("%*s# above %d\n", r.IntN(8), "", r.IntN(100)) + *line
+		case 2:
+			*line = "\n" + *line
+		case 3:
+			*line = ""
+		case 4:
+			*line += *other
+		case 5:
+			*line = "  " + *line
+		case 6:
+			*line = documentSeparator + "\n" + *line
+		case 7:
+			*line, *other = *other, *line
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 func checkRoundTrip(t *testing.T, input []byte, role Role) {

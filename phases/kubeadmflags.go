@@ -1,7 +1,9 @@
 package phases
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -102,7 +104,7 @@ func FoldKubeadmFlags(role Role, f *KubeadmFile, args []string) (rest []string, 
 	flags := KubeadmFlags(role)
 	for _, arg := range args {
 		if arg == "--config" || strings.HasPrefix(arg, "--config=") {
-			return nil, fmt.Errorf("read kubeadm's flags: --config belongs to ccmadm, which gives kubeadm its own")
+			return nil, errors.New("read kubeadm's flags: --config belongs to ccmadm, which gives kubeadm its own")
 		}
 	}
 	if err := flags.Parse(args); err != nil {
@@ -111,7 +113,7 @@ func FoldKubeadmFlags(role Role, f *KubeadmFile, args []string) (rest []string, 
 	if err := checkPositional(role, flags.Args()); err != nil {
 		return nil, err
 	}
-	configured := len(f.docs) > 0
+	configured := slices.ContainsFunc(f.docs, func(d *kubeadmDoc) bool { return d.root != nil })
 	var mixed []string
 	for _, k := range kubeadmFlags(role) {
 		flag := flags.Lookup(k.name)

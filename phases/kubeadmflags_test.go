@@ -90,6 +90,21 @@ func TestFoldKubeadmFlags_WithFile(t *testing.T) {
 	}
 }
 
+func TestFoldKubeadmFlags_WithOurDocumentOnly(t *testing.T) {
+	f := parseKubeadmFile(t, "k.yaml", []byte("apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n---\n# kubeadm has flags\n"))
+	f.TakeCloudConfiguration()
+	if _, err := FoldKubeadmFlags(RoleInit, f, []string{"--node-name=cp-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.SetExternal(RoleInit, "", testMinor); err != nil {
+		t.Fatal(err)
+	}
+	want := "---\n# kubeadm has flags\n" + foldInit + "nodeRegistration:\n  kubeletExtraArgs:\n  - name: cloud-provider\n    value: external\n  name: cp-1\n"
+	if diff := cmp.Diff(want, string(f.Bytes())); diff != "" {
+		t.Errorf("documents (-want +got):\n%s", diff)
+	}
+}
+
 func TestFoldKubeadmFlags_Errors(t *testing.T) {
 	tests := []struct {
 		name    string
