@@ -69,12 +69,12 @@ func build(ctx context.Context, out io.Writer, p *places, flags buildFlags) (set
 	if err != nil {
 		return s, fmt.Errorf("build binaries: %w", err)
 	}
-	layer, err := b.layer(t)
+	layer, err := b.layer(ctx, t)
 	if err != nil {
 		return s, fmt.Errorf("build layer: %w", err)
 	}
 	s.Layers = []string{layer, debian}
-	if s.Seed, err = b.seed(ctx, t, debian, layer); err != nil {
+	if s.Seed, err = b.seed(ctx, t, debian); err != nil {
 		return s, fmt.Errorf("build images: %w", err)
 	}
 	return s, nil

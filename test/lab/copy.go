@@ -55,7 +55,7 @@ func (m machine) copyIn(ctx context.Context, source, target string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	base, err := filepath.Abs(source)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (m machine) copyOut(ctx context.Context, source, target string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	return m.copyVia(ctx, f, source, "/proc/self/fd/3/"+base, base)
 }
 

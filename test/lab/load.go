@@ -45,7 +45,7 @@ func (m machine) loadImage(ctx context.Context, archive string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	cmd := m.command(ctx, "ctr", "--namespace=k8s.io", "images", "import", "-")
 	cmd.Stdin = f
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -20,18 +20,18 @@ func lockFile(ctx context.Context, path string) (func(), error) {
 			return nil, err
 		}
 		if err := flock(ctx, f); err != nil {
-			f.Close()
+			_ = f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		held, err := f.Stat()
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 			return nil, err
 		}
 		if named, err := os.Stat(path); err == nil && os.SameFile(held, named) {
-			return func() { os.Remove(path); f.Close() }, nil
+			return func() { _, _ = os.Remove(path), f.Close() }, nil
 		}
-		f.Close()
+		_ = f.Close()
 	}
 }
 

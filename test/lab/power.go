@@ -62,7 +62,7 @@ func (m machine) powerOn(s settings) error {
 }
 
 func (m machine) letGo(pid int, spec bootSpec, stdin io.WriteCloser, stdout io.Reader) error {
-	defer stdin.Close()
+	defer func() { _ = stdin.Close() }()
 	if err := m.recordPid(pid); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (m machine) powerOff(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open PID 1: %w", err)
 	}
-	defer unix.Close(handle)
+	defer func() { _ = unix.Close(handle) }()
 	if m.pid() != pid { // the number changed hands before it was pinned
 		return nil
 	}

@@ -54,7 +54,7 @@ func lastLines(text string, n int) string {
 }
 
 // layer makes the overlay directory with everything that is not Debian's.
-func (b builder) layer(t toolbox) (string, error) {
+func (b builder) layer(ctx context.Context, t toolbox) (string, error) {
 	inputs := []string{t.binaries, t.containerd, t.own, fmt.Sprint(canLowerOOMScore()), fmt.Sprint(machineLinks(), emptyDirs())}
 	err := fs.WalkDir(machineFiles, "files", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -67,7 +67,7 @@ func (b builder) layer(t toolbox) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return b.cached(context.Background(), "layer", inputs, func(dir string) error {
+	return b.cached(ctx, "layer", inputs, func(dir string) error {
 		if err := t.writeFiles(dir); err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func copyFile(source, target string) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	info, err := in.Stat()
 	if err != nil {
 		return err

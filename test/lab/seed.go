@@ -21,14 +21,14 @@ import (
 )
 
 // seed makes the content of /var/lib/containerd with all images unpacked, so that no machine has to import anything.
-func (b builder) seed(ctx context.Context, t toolbox, debian, layer string) (string, error) {
+func (b builder) seed(ctx context.Context, t toolbox, debian string) (string, error) {
 	inputs := append([]string{t.binaries, t.containerd, t.coredns, t.own, debian, imageFormat}, t.images...)
 	return b.cached(ctx, "seed", inputs, func(dir string) error {
 		archives := dir + ".images"
 		if err := errors.Join(os.RemoveAll(archives), os.Mkdir(archives, 0o755)); err != nil {
 			return err
 		}
-		defer os.RemoveAll(archives)
+		defer func() { _ = os.RemoveAll(archives) }()
 		specs, err := t.imageSpecs(debian)
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func dependencies(root, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var found []string
 	if section := f.Section(".interp"); section != nil {
 		interpreter, err := section.Data()
@@ -135,7 +135,7 @@ func importImages(ctx context.Context, root, binaries string, archives []string)
 	if err := errors.Join(os.RemoveAll(state), os.Mkdir(state, 0o700)); err != nil {
 		return err
 	}
-	defer os.RemoveAll(state)
+	defer func() { _ = os.RemoveAll(state) }()
 	socket := filepath.Join(state, "sock")
 	config := fmt.Sprintf("version = 3\nroot = %q\nstate = %q\ndisabled_plugins = ['io.containerd.cri.v1.runtime', 'io.containerd.cri.v1.images', 'io.containerd.grpc.v1.cri']\n[grpc]\naddress = %q\n", root, filepath.Join(state, "state"), socket)
 	configFile := filepath.Join(state, "config.toml")

@@ -101,7 +101,7 @@ func (m machine) plugIn(pid int) error {
 	if err != nil {
 		return err
 	}
-	defer ns.Close()
+	defer func() { _ = ns.Close() }()
 	inside, err := netlink.NewHandleAt(ns)
 	if err != nil {
 		return err
@@ -142,6 +142,6 @@ func (l lab) switchHandle() (*netlink.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer ns.Close()
+	defer func() { _ = ns.Close() }()
 	return netlink.NewHandleAt(ns)
 }

@@ -36,7 +36,7 @@ func serve(ctx context.Context, address string, backends []string) error {
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(ctx, func() { listener.Close() })
+	context.AfterFunc(ctx, func() { _ = listener.Close() })
 	for {
 		client, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -50,17 +50,17 @@ func serve(ctx context.Context, address string, backends []string) error {
 }
 
 func forward(ctx context.Context, client net.Conn, backends []string) {
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	server, err := dial(ctx, backends)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "apiproxy:", err)
 		return
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	done := make(chan struct{}, 2)
 	for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
 		go func() {
-			io.Copy(pair[0], pair[1])
+			_, _ = io.Copy(pair[0], pair[1]) // whatever ended it, both ends are closed
 			done <- struct{}{}
 		}()
 	}

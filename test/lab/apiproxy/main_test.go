@@ -10,7 +10,7 @@ import (
 
 func TestDial(t *testing.T) {
 	alive, dead := listen(t), listen(t)
-	dead.Close()
+	_ = dead.Close()
 	// Wherever it begins in the list, the one that answers is found.
 	for range 20 {
 		connection, err := dial(t.Context(), []string{dead.Addr().String(), alive.Addr().String()})
@@ -20,13 +20,13 @@ func TestDial(t *testing.T) {
 		if got, want := connection.RemoteAddr().String(), alive.Addr().String(); got != want {
 			t.Errorf("connected to %s, want %s", got, want)
 		}
-		connection.Close()
+		_ = connection.Close()
 	}
 }
 
 func TestDial_NobodyAnswers(t *testing.T) {
 	dead := listen(t)
-	dead.Close()
+	_ = dead.Close()
 	_, err := dial(t.Context(), []string{dead.Addr().String()})
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got error %v, want a refused connection", err)
@@ -39,6 +39,6 @@ func listen(t *testing.T) net.Listener {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { _ = l.Close() })
 	return l
 }

@@ -40,7 +40,7 @@ func serve(ctx context.Context) error {
 	}
 	answer := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, host) }
 	server := &http.Server{Addr: ":8080", Handler: http.HandlerFunc(answer), ReadHeaderTimeout: 5 * time.Second}
-	context.AfterFunc(ctx, func() { server.Close() })
+	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.ListenAndServe(); err != http.ErrServerClosed {
 		return err
 	}
@@ -58,7 +58,7 @@ func get(ctx context.Context, url string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("get %s: %s", url, response.Status)
 	}

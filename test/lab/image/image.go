@@ -51,8 +51,8 @@ func Write(archive string, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(layerFile.Name())
-	defer layerFile.Close()
+	defer func() { _ = os.Remove(layerFile.Name()) }()
+	defer func() { _ = layerFile.Close() }()
 	if err := writeLayer(layerFile, spec.Files); err != nil {
 		return fmt.Errorf("write layer of %s: %w", spec.Name, err)
 	}
@@ -64,7 +64,7 @@ func Write(archive string, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	defer out.Cleanup()
+	defer func() { _ = out.Cleanup() }()
 	if err := tarball.Write(tag, img, out); err != nil {
 		return fmt.Errorf("write archive %s: %w", archive, err)
 	}
@@ -133,7 +133,7 @@ func addFile(tw *tar.Writer, target, source string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
 		return err

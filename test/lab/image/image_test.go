@@ -110,7 +110,7 @@ func program(t *testing.T, dir, name string) string {
 func sorted(t *testing.T, img v1.Image) []string {
 	t.Helper()
 	content := mutate.Extract(img)
-	defer content.Close()
+	defer func() { _ = content.Close() }()
 	var names []string
 	for r := tar.NewReader(content); ; {
 		header, err := r.Next()
