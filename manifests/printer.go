@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,8 +19,8 @@ import (
 // Printer is the Applier of a dry run: it prints the difference that each object would make, and writes nothing.
 // The API server works out the difference, defaults and admission included. Values of Secrets are masked.
 type Printer struct {
-	out     io.Writer
-	manager *ssa.ResourceManager // nil: no cluster yet
+	out            io.Writer
+	manager, force *ssa.ResourceManager // nil: no cluster yet
 }
 
 var _ Applier = (*Printer)(nil)
@@ -32,7 +33,10 @@ func NewPrinter(cfg *rest.Config, out io.Writer) (*Printer, error) {
 		return p, nil
 	}
 	var err error
-	p.manager, err = newManager(cfg, false)
+	if p.manager, err = newManager(cfg, false); err != nil {
+		return nil, err
+	}
+	p.force, err = newManager(cfg, true)
 	return p, err
 }
 
@@ -87,9 +91,9 @@ func (p *Printer) show(ctx context.Context, o *Object) (Change, error) {
 	change := Change{Subject: utils.FmtUnstructured(o), Action: ssa.CreatedAction.String()}
 	live, merged := &Object{}, o.DeepCopy()
 	if p.manager != nil {
-		entry, before, after, err := p.manager.Diff(ctx, o, ssa.DefaultDiffOptions())
+		entry, before, after, err := p.diff(ctx, o)
 		if err != nil {
-			return change, explainConflict(err)
+			return change, err
 		}
 		change = changeOf(*entry)
 		if before != nil {
@@ -104,6 +108,17 @@ func (p *Printer) show(ctx context.Context, o *Object) (Change, error) {
 	default:
 		return change, nil
 	}
+}
+
+// diff shows what force would do where there is a conflict: this is what one wants to see before using it.
+func (p *Printer) diff(ctx context.Context, o *Object) (entry *ssa.ChangeSetEntry, before, after *Object, err error) {
+	entry, before, after, err = p.manager.Diff(ctx, o, ssa.DefaultDiffOptions())
+	var conflict *ConflictError
+	if err = explainConflict(err); errors.As(err, &conflict) {
+		fmt.Fprintf(p.out, "[dryrun] only with --force: %s\n", conflict)
+		return p.force.Diff(ctx, o, ssa.DefaultDiffOptions())
+	}
+	return entry, before, after, err
 }
 
 func (p *Printer) print(verb, subject string, live, merged *Object) error {

@@ -80,6 +80,21 @@ func TestCluster_Printer(t *testing.T) {
 	}
 }
 
+func TestCluster_Printer_ShowsConflicts(t *testing.T) {
+	c := newCluster(t, cluster.Config, false)
+	apply(t, c, "rbac", rbacObjects(t))
+	edit(t)
+	before := versions(t, rbacObjects(t))
+	p, out := printer(t, cluster.Config)
+	want := changesWith("unchanged", rbacSubjects()...)
+	want[0].Action = "configured"
+	wantChanges(t, want, apply(t, p, "rbac", rbacObjects(t)))
+	goldenText(t, out.String())
+	if diff := cmp.Diff(before, versions(t, rbacObjects(t))); diff != "" {
+		t.Errorf("a dry run wrote (-before +after):\n%s", diff)
+	}
+}
+
 func TestCluster_Printer_MasksSecrets(t *testing.T) {
 	secret := func(value string) []*Object {
 		list, err := CloudConfigSecret(foreign(t), map[string][]byte{"cloud.conf": []byte("[Global]\nurl=" + value), "token": []byte(value)})
