@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -15,13 +16,13 @@ func (d *kubeadmDoc) cutBlock(first, value *yaml.Node, container yaml.Kind) stri
 	}
 	indent := indentOf(lines[start])
 	end := d.blockEnd(lines, start, value, container)
-	text := strings.Join(lines[:start], "")
+	kept := slices.Clone(lines[:start])
 	for _, line := range lines[start:end] {
 		if c := lineComment(line); c != "" {
-			text += strings.Repeat(" ", indent) + c + d.newline()
+			kept = append(kept, strings.Repeat(" ", indent)+c+d.newline())
 		}
 	}
-	return text + strings.Join(lines[end:], "")
+	return strings.Join(append(kept, lines[end:]...), "")
 }
 
 // blockEnd returns the line behind an entry: the first that is indented no deeper. Comments and blank lines at the
@@ -54,14 +55,14 @@ func (d *kubeadmDoc) cutFlow(first, value *yaml.Node) string {
 	} else if before := strings.TrimRight(text[:start], " \t\r\n"); strings.HasSuffix(before, ",") {
 		start = len(before) - 1
 	}
-	var comments string
-	for _, line := range strings.Split(text[start:end], "\n") {
+	parts := []string{text[:start]}
+	for line := range strings.SplitSeq(text[start:end], "\n") {
 		if c := lineComment(line); c != "" {
-			comments += " " + c + d.newline()
+			parts = append(parts, " "+c+d.newline())
 		}
 	}
 	if strings.HasPrefix(text[end:], "#") {
-		comments += " "
+		parts = append(parts, " ")
 	}
-	return text[:start] + comments + text[end:]
+	return strings.Join(append(parts, text[end:]), "")
 }

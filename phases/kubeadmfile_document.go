@@ -133,10 +133,10 @@ func (d *kubeadmDoc) errorf(at *yaml.Node, format string, args ...any) error {
 }
 
 var (
-	yamlLine   = regexp.MustCompile(`\bline (\d+)`)       //nolint:gochecknoglobals // constant
-	yamlAnchor = regexp.MustCompile(`\banchor '([^']+)'`) //nolint:gochecknoglobals // constant
+	yamlLine   = regexp.MustCompile(`\bline (\d+)`)
+	yamlAnchor = regexp.MustCompile(`\banchor '([^']+)'`)
 	// yamlParser matches the errors whose line the library counts from 0: the parser's, not the scanner's.
-	yamlParser = regexp.MustCompile(`did not find expected (key|node content|',' or|'-' indicator|<)`) //nolint:gochecknoglobals // constant
+	yamlParser = regexp.MustCompile(`did not find expected (key|node content|',' or|'-' indicator|<)`)
 )
 
 // yamlError rewrites an error of the YAML library, whose lines count from the document's start.

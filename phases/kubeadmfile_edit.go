@@ -107,15 +107,15 @@ func (d *kubeadmDoc) insertLines(lines []string, n, indent int, fragment *yaml.N
 	if err != nil {
 		return "", err
 	}
-	head := strings.Join(lines[:n], "")
-	if !strings.HasSuffix(head, "\n") {
-		head += d.newline()
+	above := slices.Clone(lines[:n])
+	if !strings.HasSuffix(above[n-1], "\n") {
+		above[n-1] += d.newline()
 	}
 	prefix := strings.Repeat(" ", indent)
-	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		head += prefix + line + d.newline()
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		above = append(above, prefix+line+d.newline())
 	}
-	return head + strings.Join(lines[n:], ""), nil
+	return strings.Join(append(above, lines[n:]...), ""), nil
 }
 
 // insertFlow writes the entries behind the opening bracket, on a line of their own where the others are.

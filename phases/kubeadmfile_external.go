@@ -155,14 +155,14 @@ func argsNode(apiVersion string, args []extraArg) *yaml.Node {
 	if apiVersion == kubeadmV1beta3 {
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		for _, a := range args {
-			n.Content = append(n.Content, scalarNode(a.name, 0), scalarNode(a.value, 0))
+			n.Content = append(n.Content, scalarNode(a.name), scalarNode(a.value))
 		}
 		return n
 	}
 	n := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, a := range args {
-		item := mappingNode("name", scalarNode(a.name, 0))
-		item.Content = append(item.Content, scalarNode("value", 0), scalarNode(a.value, 0))
+		item := mappingNode("name", scalarNode(a.name))
+		item.Content = append(item.Content, scalarNode("value"), scalarNode(a.value))
 		n.Content = append(n.Content, item)
 	}
 	return n

@@ -156,9 +156,9 @@ func flowEnd(text string, at int) int {
 }
 
 func mappingNode(key string, value *yaml.Node) *yaml.Node {
-	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalarNode(key, 0), value}}
+	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalarNode(key), value}}
 }
 
-func scalarNode(value string, style yaml.Style) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagString, Value: value, Style: style}
+func scalarNode(value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagString, Value: value}
 }
