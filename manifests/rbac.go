@@ -24,7 +24,8 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 		clusterRoleBinding(name, who),
 		role(name, policy(rules, true)),
 		roleBinding(name, name, who),
-		// Without it the server cannot verify who asks for its metrics, and gives up (kubernetes/cloud-provider#34).
+		// Without it the server cannot verify who asks for its metrics, and gives up (kubernetes/cloud-provider#34);
+		// onprem's own looks up nothing unless --authentication-skip-lookup=false. The ConfigMap holds public CAs only.
 		roleBinding(name+":authentication-reader", "extension-apiserver-authentication-reader", who),
 	}
 	if v.Mode != templates.StaticPod {
