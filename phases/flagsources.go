@@ -40,7 +40,7 @@ func kubeletFlagSources(root string) []string {
 	)
 }
 
-var flagPattern = regexp.MustCompile(`(?:^|[\s"'=])--([a-z][a-z0-9-]*)(?:[= ]([^\s"']*))?`) //nolint:gochecknoglobals // constant
+var flagPattern = regexp.MustCompile(`(?:^|[\s"'=])--([a-z][a-z0-9-]*)(?:[= ]([^\s"']*))?`)
 
 // FindKubeletFlags lists where the named flags stand in files below root. Comments do not count, nor do our own
 // files: those say what an earlier run chose.

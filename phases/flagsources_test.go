@@ -17,15 +17,24 @@ func TestFindKubeletFlags(t *testing.T) {
 		want  []string
 	}{
 		{name: "no files"},
-		{name: "kubeadm's file", files: map[string]string{"var/lib/kubelet/kubeadm-flags.env": `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=10.0.0.1"`},
-			want: []string{"/var/lib/kubelet/kubeadm-flags.env:1: --cloud-provider=external", "/var/lib/kubelet/kubeadm-flags.env:1: --node-ip=10.0.0.1"}},
-		{name: "Debian's file, a blank instead of =", files: map[string]string{"etc/default/kubelet": "# --cloud-provider=gce\nKUBELET_EXTRA_ARGS=--cloud-provider aws\n"},
-			want: []string{"/etc/default/kubelet:2: --cloud-provider=aws"}},
-		{name: "the RPM's file", files: map[string]string{"etc/sysconfig/kubelet": "KUBELET_EXTRA_ARGS='--v=2 --cloud-provider=openstack'"},
-			want: []string{"/etc/sysconfig/kubelet:1: --cloud-provider=openstack"}},
-		{name: "weakest first", files: map[string]string{
-			"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--cloud-provider=b", dropIn: `Environment="KUBELET_KUBEADM_ARGS=--cloud-provider=a"`},
-			want: []string{"/" + dropIn + ":1: --cloud-provider=a", "/etc/default/kubelet:1: --cloud-provider=b"}},
+		{
+			name: "kubeadm's file", files: map[string]string{"var/lib/kubelet/kubeadm-flags.env": `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=10.0.0.1"`},
+			want: []string{"/var/lib/kubelet/kubeadm-flags.env:1: --cloud-provider=external", "/var/lib/kubelet/kubeadm-flags.env:1: --node-ip=10.0.0.1"},
+		},
+		{
+			name: "Debian's file, a blank instead of =", files: map[string]string{"etc/default/kubelet": "# --cloud-provider=gce\nKUBELET_EXTRA_ARGS=--cloud-provider aws\n"},
+			want: []string{"/etc/default/kubelet:2: --cloud-provider=aws"},
+		},
+		{
+			name: "the RPM's file", files: map[string]string{"etc/sysconfig/kubelet": "KUBELET_EXTRA_ARGS='--v=2 --cloud-provider=openstack'"},
+			want: []string{"/etc/sysconfig/kubelet:1: --cloud-provider=openstack"},
+		},
+		{
+			name: "weakest first", files: map[string]string{
+				"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--cloud-provider=b", dropIn: `Environment="KUBELET_KUBEADM_ARGS=--cloud-provider=a"`,
+			},
+			want: []string{"/" + dropIn + ":1: --cloud-provider=a", "/etc/default/kubelet:1: --cloud-provider=b"},
+		},
 		{name: "our own drop-in does not count", files: map[string]string{"etc/systemd/system/kubelet.service.d/20-ccmadm.conf": "--cloud-provider=external"}},
 		{name: "a longer flag is another flag", files: map[string]string{"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--cloud-provider-x=1 --my-cloud-provider=2"}},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -23,6 +24,9 @@ preflight is left out, since it would take its own files for another cluster's.`
 			if d.apiServerAnswers(ctx) {
 				d.Sayf("unchanged: the API server of this machine answers")
 				return nil
+			}
+			if d.DryRun { // kubeadm's own needs both halves in one process: it keeps what it would have written in memory
+				return d.kubeadm(ctx, d.initHalf([]string{"show-join-command"})...)
 			}
 			skip := kubeadmSecondHalf
 			if _, err := os.Stat(apiServerPod); err == nil {
@@ -43,8 +47,12 @@ func kubeadmFinish() Phase {
 				d.Sayf("unchanged: kubeadm has finished here")
 				return nil
 			}
-			skip := append(slices.Clone(kubeadmFirstHalf), "show-join-command")
-			return d.kubeadm(ctx, d.initHalf(skip)...)
+			args := d.initHalf(append(slices.Clone(kubeadmFirstHalf), "show-join-command"))
+			if d.DryRun {
+				d.Sayf("would run kubeadm %s", strings.Join(maskArgs(args), " "))
+				return nil
+			}
+			return d.kubeadm(ctx, args...)
 		},
 	}
 }

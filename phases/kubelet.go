@@ -95,7 +95,7 @@ func (d *Data) installUnit(ctx context.Context) error {
 // configArgs is the variable of kubeadm's unit that comes before kubeadm's own and the administrator's flags.
 const configArgs = "KUBELET_CONFIG_ARGS"
 
-var configArgsPattern = regexp.MustCompile(`Environment=.?` + configArgs + `=([^"']*)`) //nolint:gochecknoglobals // constant
+var configArgsPattern = regexp.MustCompile(`Environment=.?` + configArgs + `=([^"']*)`)
 
 // kubeletConfigArgs is what the unit gives in that variable without our drop-in.
 func kubeletConfigArgs(ctx context.Context) (string, error) {

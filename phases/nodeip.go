@@ -93,7 +93,7 @@ func (d *Data) dualStack(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	var v4, v6 bool
-	for _, s := range strings.Split(subnets, ",") {
+	for s := range strings.SplitSeq(subnets, ",") {
 		if p, err := netip.ParsePrefix(strings.TrimSpace(s)); err == nil {
 			v4, v6 = v4 || p.Addr().Is4(), v6 || p.Addr().Is6()
 		}

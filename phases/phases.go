@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/kubernetes/cmd/kubeadm/app/cmd/phases/workflow"
@@ -74,7 +75,7 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 		runner.AppendPhase(workflow.Phase{
 			Name: p.Name, Short: p.Short, Long: p.Long, InheritFlags: inherit,
 			Run: func(data workflow.RunData) error {
-				d := data.(*Data) //nolint:errcheck,forcetypeassert // build below makes nothing else
+				d := data.(*Data) // build below makes nothing else
 				return p.run(d.ctx, d)
 			},
 		})
@@ -106,10 +107,8 @@ func (p Phase) wanted(ctx context.Context, d *Data) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, mode := range p.Only {
-		if settings.Mode == mode {
-			return true, nil
-		}
+	if slices.Contains(p.Only, settings.Mode) {
+		return true, nil
 	}
 	if d.Single {
 		d.in(p.Name).Sayf("nothing to do in mode %s", settings.Mode)

@@ -51,6 +51,7 @@ func commonChecks() []Check {
 		{"KubeadmVersion", checkKubeadm},
 		{"KubeletInUse", checkKubeletInUse},
 		{"KubeletFlags", checkKubeletFlags},
+		{"KubeadmConfig", checkKubeadmConfig},
 		{"NodeIP", checkNodeIP},
 		{"Writable", checkWritable},
 	}
@@ -146,6 +147,20 @@ func checkKubeletFlags(_ context.Context, _ *Data) error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// checkKubeadmConfig finds what stands in the way of external mode in the user's own file, on a copy of it.
+func checkKubeadmConfig(ctx context.Context, d *Data) error {
+	v, err := KubeadmVersion(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // another check says so
+	}
+	file, err := ParseKubeadmFile(d.ConfigFile, d.Kubeadm.Bytes())
+	if err != nil {
+		return err
+	}
+	_, err = file.SetExternal(d.Role, "", int(v.Minor()))
+	return err
 }
 
 func checkNodeIP(ctx context.Context, d *Data) error {

@@ -15,7 +15,7 @@ import (
 // run executes one command line and returns the exit status. Every error leaves here, as "ccmadm: error: ..." and,
 // where the error knows the next step, "ccmadm: hint: ...".
 func run(ctx context.Context, s phases.Streams, args []string) int {
-	root := newRoot(s)
+	root := newRoot(s) //nolint:contextcheck // a command has its context from ExecuteContext below
 	root.SetArgs(args[1:])
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -31,11 +31,11 @@ func run(ctx context.Context, s phases.Streams, args []string) int {
 	if !errors.As(err, &known) {
 		known = &phases.Error{Code: phases.ExitUsage, Err: err, Hint: "ccmadm --help, or ccmadm COMMAND --help"}
 	}
-	for _, line := range strings.Split(known.Error(), "\n") {
+	for line := range strings.SplitSeq(known.Error(), "\n") {
 		fmt.Fprintf(s.Err, "ccmadm: error: %s\n", line)
 	}
 	if known.Hint != "" {
-		for _, line := range strings.Split(known.Hint, "\n") {
+		for line := range strings.SplitSeq(known.Hint, "\n") {
 			fmt.Fprintf(s.Err, "ccmadm: hint: %s\n", line)
 		}
 	}

@@ -19,8 +19,10 @@ type badInput struct {
 var badInputs = []badInput{
 	{name: "malformed YAML", given: `printf 'kind: InitConfiguration\n  bad: [\n' > /tmp/k.yaml`, run: "ccmadm init --config /tmp/k.yaml", code: 2, want: []string{"/tmp/k.yaml:2"}},
 	{name: "no such file", run: "ccmadm init --config /tmp/nothing.yaml", code: 2, want: []string{"/tmp/nothing.yaml", "no such file"}},
-	{name: "an unknown field in our document", given: `printf 'apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\ncontrollerManager: {imag: x}\n' > /tmp/k.yaml`,
-		run: "ccmadm init --config /tmp/k.yaml", code: 2, want: []string{"/tmp/k.yaml:1", `unknown field "controllerManager.imag"`}},
+	{
+		name: "an unknown field in our document", given: `printf 'apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\ncontrollerManager: {imag: x}\n' > /tmp/k.yaml`,
+		run: "ccmadm init --config /tmp/k.yaml", code: 2, want: []string{"/tmp/k.yaml:1", `unknown field "controllerManager.imag"`},
+	},
 	{name: "an unknown provider", run: "ccmadm init --provider onpremm", code: 2, want: []string{"onpremm", "onprem"}},
 	{name: "an unknown phase", run: "ccmadm init --skip-phases waits", code: 2, want: []string{"waits"}},
 	{name: "an unknown flag", run: "ccmadm init --no-such", code: 2, want: []string{"no-such"}},
@@ -30,8 +32,10 @@ var badInputs = []badInput{
 	{name: "kubeadm too old", given: fakeKubeadm("v1.29.3"), undo: realKubeadm, code: 3, want: []string{"1.29.3 is too old", "1.34"}},
 	{name: "kubeadm too new", given: fakeKubeadm("v1.99.0"), undo: realKubeadm, code: 3, want: []string{"1.99.0 is too new", "1.36"}},
 	{name: "not root", given: "cp /usr/local/bin/ccmadm /tmp/ccmadm && chmod 755 /tmp/ccmadm", run: "setpriv --reuid=65534 --regid=65534 --clear-groups /tmp/ccmadm init", code: 3, want: []string{"IsPrivilegedUser: not root"}},
-	{name: "cloud-provider=aws in the file", given: `sed 's/^kind: InitConfiguration/&\nnodeRegistration: {kubeletExtraArgs: [{name: cloud-provider, value: aws}]}/' ` + kubeadmYAML + ` > /tmp/k.yaml`,
-		run: "ccmadm init --config /tmp/k.yaml", code: 3, want: []string{"/tmp/k.yaml:", "aws", "external"}},
+	{
+		name: "cloud-provider=aws in the file", given: `sed 's/^nodeRegistration:/&\n  kubeletExtraArgs: [{name: cloud-provider, value: aws}]/' ` + kubeadmYAML + ` > /tmp/k.yaml`,
+		run: "ccmadm init --config /tmp/k.yaml", code: 3, want: []string{"/tmp/k.yaml:", "aws", "external"},
+	},
 	{name: "cloud-provider=aws among the kubelet's flags", given: "echo KUBELET_EXTRA_ARGS=--cloud-provider=aws > /etc/default/kubelet", undo: "rm /etc/default/kubelet", code: 3, want: []string{"/etc/default/kubelet:1: --cloud-provider=aws"}},
 	{name: "a node IP of another machine", run: "ccmadm init --node-ip 203.0.113.9", code: 3, want: []string{"203.0.113.9 is not an address of this machine"}},
 	{name: "routes from a provider without", given: `printf 'apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\nroutes: true\n' > /tmp/k.yaml`, run: "ccmadm init --config /tmp/k.yaml", code: 3, want: []string{"routes", "onprem"}},

@@ -112,15 +112,3 @@ func (l *lab) expectPodsTalk(t testing.TB) {
 		t.Errorf("the pod on w1 asked the pod on w2 for its name and got %q", got)
 	}
 }
-
-// phasesIn lists the phases that printed something, in order.
-func phasesIn(output string) []string {
-	var list []string
-	for _, line := range strings.Split(output, "\n") {
-		name, _, ok := strings.Cut(strings.TrimPrefix(line, "["), "]")
-		if ok && strings.HasPrefix(line, "[") && (len(list) == 0 || list[len(list)-1] != name) {
-			list = append(list, name)
-		}
-	}
-	return list
-}

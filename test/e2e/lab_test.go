@@ -54,7 +54,7 @@ func up(t testing.TB, name string, controlPlanes, workers int) *lab {
 }
 
 // run calls the lab's command.
-func (l *lab) run(t testing.TB, args ...string) string {
+func (l *lab) run(t testing.TB, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute) // cleanup runs after t's end
 	defer cancel()
@@ -62,7 +62,6 @@ func (l *lab) run(t testing.TB, args ...string) string {
 	if err != nil {
 		t.Fatalf("lab %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	return string(out)
 }
 
 // sh runs a shell script on a machine.

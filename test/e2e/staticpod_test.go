@@ -63,7 +63,7 @@ const etcdctl = "etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/kubern
 func (l *lab) expectNoWritesSince(t testing.TB, revision string) {
 	t.Helper()
 	out := l.must(t, "cp1", etcdctl+` get / --prefix --keys-only --order=ASCEND --min-mod-rev=$((`+revision+`+1)) | grep . || true`)
-	for _, key := range strings.Fields(out) {
+	for key := range strings.FieldsSeq(out) {
 		quiet := false
 		for _, prefix := range []string{"/registry/leases/", "/registry/masterleases/", "/registry/peerserverleases/", "/registry/events/", "/registry/minions/", "/registry/pods/"} {
 			quiet = quiet || strings.HasPrefix(key, prefix)
