@@ -48,6 +48,8 @@ func ConfigHash(files map[string][]byte) string {
 func Record(data []byte) ([]*Object, error) {
 	const access = prefix + "record"
 	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{RecordName}, Verbs: []string{"get"}}
+	// A machine that joins watches its own Node until it is initialised; the Lease tells it whether anybody is at work.
+	watch := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{LeaseName}, Verbs: []string{"get", "list", "watch"}}
 	group := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
 	}
@@ -57,7 +59,7 @@ func Record(data []byte) ([]*Object, error) {
 			ObjectMeta: objectMeta(RecordName),
 			Data:       map[string]string{RecordKey: string(data)},
 		},
-		role(access, []rbacv1.PolicyRule{read}),
+		role(access, []rbacv1.PolicyRule{read, watch}),
 		roleBinding(access, access, group(kubeadmBootstrappers), group("system:nodes")),
 	)
 }

@@ -71,6 +71,9 @@ func (d *Data) removeUnit(ctx context.Context) error {
 	if !any {
 		return nil
 	}
+	if err := d.removeEmptyDir(filepath.Dir(KubeletDropIn)); err != nil {
+		return err
+	}
 	return d.systemctl(ctx, "daemon-reload")
 }
 
