@@ -19,6 +19,7 @@
 package manifeststest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,6 +53,7 @@ func Start(flags ...string) (*ControlPlane, error) {
 	}
 	cfg, err := env.Start()
 	if err != nil {
+		err = errors.Join(err, env.Stop()) // else etcd outlives a kube-apiserver that did not start
 		return nil, fmt.Errorf("start a control plane (`go run ./test/lab build` makes its binaries): %w", err)
 	}
 	return &ControlPlane{Config: cfg, env: env}, nil
