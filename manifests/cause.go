@@ -109,7 +109,7 @@ func notReady(s NodeStatus, node *corev1.Node) Cause {
 func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	switch {
 	case e.podsErr != nil:
-		return notVisible(s, e.podsErr)
+		return notVisible(s, e)
 	case len(e.pods) == 0:
 		return Cause{
 			"NoPod", "no pod with label " + componentLabel + "=" + component + " is in " + Namespace +
@@ -141,22 +141,33 @@ func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	return Cause{"ManagerFails", "the cloud-controller-manager runs, and its last word on this node is: " + line, next}
 }
 
-func notVisible(s NodeStatus, err error) Cause {
-	message := "the node waits for the cloud-controller-manager, which cannot be looked at: " + err.Error()
-	if apierrors.IsForbidden(err) {
-		message = "the node waits for the cloud-controller-manager, whose pods and Lease an administrator may see, not a worker's kubelet"
+func notVisible(s NodeStatus, e *evidence) Cause {
+	message := "the node waits for the cloud-controller-manager"
+	if e.lease != nil && !held(e.lease, e.now) {
+		message += ", and " + e.leaderless()
+	}
+	if apierrors.IsForbidden(e.podsErr) {
+		message += "; an administrator may look at its pods, a worker's kubelet may not"
+	} else {
+		message += "; its pods cannot be looked at: " + e.podsErr.Error()
 	}
 	return Cause{"NotVisible", message, "on a control plane: ccmadm status " + s.Node}
 }
 
 func leaderCause(pod *corev1.Pod, line string, e *evidence) Cause {
-	message := "the cloud-controller-manager runs, but nobody holds Lease/" + Namespace + "/" + LeaseName
-	if holder := e.holder(); holder != "" && e.lease.Spec.RenewTime != nil {
-		ago := e.now.Sub(e.lease.Spec.RenewTime.Time).Round(time.Second)
-		message = fmt.Sprintf("the cloud-controller-manager runs, but %s, holder of Lease/%s/%s, has not renewed it for %s",
-			holder, Namespace, LeaseName, ago)
-	}
+	message := "the cloud-controller-manager runs, but " + e.leaderless()
 	return Cause{"NoLeader", withLine(message, line), "kubectl -n " + Namespace + " logs " + pod.Name}
+}
+
+// leaderless says in which way there is no leader.
+func (e *evidence) leaderless() string {
+	const lease = "Lease/" + Namespace + "/" + LeaseName
+	holder := e.holder()
+	if holder == "" || e.lease.Spec.RenewTime == nil {
+		return "nobody holds " + lease
+	}
+	ago := e.now.Sub(e.lease.Spec.RenewTime.Time).Round(time.Second)
+	return fmt.Sprintf("%s, holder of %s, has not renewed it for %s", holder, lease, ago)
 }
 
 // about returns the line that tells most about a node, the leader's first.

@@ -58,7 +58,8 @@ func TestCauseOf(t *testing.T) {
 	}{
 		{"absent", nil, evidence{}, "NodeAbsent", "has not registered"},
 		{"never tainted", newNode("w1", unresolved), evidence{}, "NeverTainted", "--cloud-provider=external"},
-		{"may not look", waits, evidence{podsErr: apierrors.NewForbidden(corev1.Resource("pods"), "", nil)}, "NotVisible", "not a worker's"},
+		{"may not look", waits, evidence{podsErr: apierrors.NewForbidden(corev1.Resource("pods"), "", nil)}, "NotVisible", "a worker's kubelet may not"},
+		{"may look at the lease only", waits, evidence{podsErr: apierrors.NewForbidden(corev1.Resource("pods"), "", nil), lease: stale}, "NotVisible", "cp9_1234, holder of"},
 		{"cannot look", waits, evidence{podsErr: errors.New("connection refused")}, "NotVisible", "connection refused"},
 		{"no pod", waits, evidence{}, "NoPod", "component=cloud-controller-manager"},
 		{"pod cannot be scheduled", waits, evidence{pods: pods(newPod(unschedulable))}, "PodPending", "untolerated taint"},
