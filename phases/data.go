@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -90,14 +91,15 @@ type Data struct {
 // New reads the configuration that the options name. It changes nothing.
 func New(ctx context.Context, o Options, s Streams, version string) (*Data, error) {
 	d := &Data{Options: o, Streams: s, Version: version, Files: diskFiles{}, ctx: ctx}
-	if o.DryRun {
-		d.Files = printFiles{out: s.Out}
-	}
 	if errs := o.Flags.Validate(); len(errs) > 0 {
 		return nil, usagef("validate flags: %w", errs.ToAggregate())
 	}
 	if err := d.loadKubeadm(); err != nil {
 		return nil, err
+	}
+	d.adoptKubeadmFlags()
+	if d.DryRun {
+		d.Files = printFiles{out: s.Out}
 	}
 	return d, nil
 }
@@ -131,6 +133,15 @@ func (d *Data) loadKubeadm() error {
 	}
 	d.Kubeadm = file
 	return nil
+}
+
+// adoptKubeadmFlags takes the flags that mean the same to ccmadm: a --dry-run behind the -- is for both.
+func (d *Data) adoptKubeadmFlags() {
+	var dryRun, ignored []string
+	d.KubeadmRest, dryRun = takeFlag(d.KubeadmRest, "dry-run")
+	d.KubeadmRest, ignored = takeFlag(d.KubeadmRest, "ignore-preflight-errors")
+	d.DryRun = d.DryRun || slices.Contains(dryRun, "true")
+	d.IgnorePreflightErrors = append(d.IgnorePreflightErrors, ignored...)
 }
 
 // Settings returns what holds on this machine: flags over the user's file over what is known already. What is known
