@@ -57,6 +57,10 @@ func (d *Data) apply(ctx context.Context, kubeconfigPath string, objects []*mani
 	for _, c := range changes {
 		d.Sayf("%s", c)
 	}
+	var conflict *manifests.ConflictError
+	if errors.As(err, &conflict) {
+		return &Error{Code: ExitRefused, Err: err, Hint: conflict.Hint()}
+	}
 	return err
 }
 

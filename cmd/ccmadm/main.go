@@ -3,9 +3,12 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/phases"
 )
@@ -16,6 +19,8 @@ var version = "dev"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard) // client-go's own words; what matters of them is in our errors
 	streams := phases.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
 	os.Exit(run(ctx, streams, os.Args)) //nolint:gocritic // stop has nothing left to do
 }

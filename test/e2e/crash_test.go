@@ -33,7 +33,7 @@ func TestCrash(t *testing.T) {
 	out := l.must(t, "cp1", ccmadmInit)
 	t.Logf("the run after the last kill:\n%s", out)
 	t.Run("dry run on a running control plane", func(t *testing.T) {
-		revision := l.revision(t)
+		revision := l.quietRevision(t)
 		l.expectDryRun(t, "cp1", ccmadmInit+" --node-ip Default --cluster-name other --mode DaemonSet")
 		l.expectNoWritesSince(t, revision)
 	})

@@ -3,6 +3,7 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestStaticPod is the main job: bare machines, ccmadm init, two ccmadm joins.
@@ -21,7 +22,7 @@ func TestStaticPod(t *testing.T) {
 
 	t.Run("a second run changes nothing", func(t *testing.T) {
 		before := l.must(t, "cp1", treeHash)
-		revision := l.revision(t)
+		revision := l.quietRevision(t)
 		out := l.must(t, "cp1", ccmadmInit)
 		for _, line := range strings.Split(out, "\n") {
 			if strings.HasSuffix(line, " written") || strings.HasSuffix(line, " created") || strings.HasSuffix(line, " configured") {
@@ -58,10 +59,18 @@ func (l *lab) revision(t testing.TB) string {
 
 const etcdctl = "etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/kubernetes/pki/etcd/ca.crt --cert=/etc/kubernetes/pki/etcd/server.crt --key=/etc/kubernetes/pki/etcd/server.key"
 
-// expectNoWritesSince looks for keys that were written after a revision, but for those that a cluster at rest writes
-// all the time: leases, heartbeats, events.
+// expectNoWritesSince looks for keys that were written after a revision.
 func (l *lab) expectNoWritesSince(t testing.TB, revision string) {
 	t.Helper()
+	for _, key := range l.writtenSince(t, revision) {
+		t.Errorf("written: %s", key)
+	}
+}
+
+// writtenSince leaves out what a cluster at rest writes all the time: leases, heartbeats, events.
+func (l *lab) writtenSince(t testing.TB, revision string) []string {
+	t.Helper()
+	var keys []string
 	out := l.must(t, "cp1", etcdctl+` get / --prefix --keys-only --order=ASCEND --min-mod-rev=$((`+revision+`+1)) | grep . || true`)
 	for key := range strings.FieldsSeq(out) {
 		quiet := false
@@ -69,7 +78,21 @@ func (l *lab) expectNoWritesSince(t testing.TB, revision string) {
 			quiet = quiet || strings.HasPrefix(key, prefix)
 		}
 		if !quiet {
-			t.Errorf("written: %s", key)
+			keys = append(keys, key)
 		}
 	}
+	return keys
+}
+
+// quietRevision waits until the controllers of a young cluster have done their first work, and returns etcd's revision.
+func (l *lab) quietRevision(t testing.TB) string {
+	t.Helper()
+	revision := l.revision(t)
+	eventually(t, time.Minute, "three seconds without a write", func() bool {
+		before := revision
+		time.Sleep(3 * time.Second)
+		revision = l.revision(t)
+		return len(l.writtenSince(t, before)) == 0
+	})
+	return revision
 }
