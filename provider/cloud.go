@@ -27,11 +27,13 @@ import (
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // Name is what --cloud-provider says, and the scheme of every provider ID.
 // Provider IDs are immutable: never change it.
-const Name = "onprem"
+const Name = inventory.Scheme
 
 // clientName is the one under which upstream's node controllers write, so that
 // --use-service-account-credentials needs no further ServiceAccount.

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // instances answers upstream's controllers from what the kubelet said. It takes
@@ -51,7 +53,7 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*c
 		}
 	}
 	// A machine of another provider (kwok, k3s, a cloud) stands elsewhere.
-	if !ours(metadata.ProviderID) {
+	if _, _, ours := inventory.Split(metadata.ProviderID); !ours {
 		return metadata, nil
 	}
 	metadata.InstanceType = cmp.Or(i.config.InstanceType,
