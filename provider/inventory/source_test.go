@@ -1,0 +1,127 @@
+package inventory
+
+import (
+	"context"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// reading is what a source offered.
+type reading struct {
+	document string
+	err      error
+}
+
+// run starts a source, and returns what it offers.
+func run(t *testing.T, source Source) <-chan reading {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	readings, ended := make(chan reading), make(chan struct{})
+	go func() {
+		defer close(ended)
+		source.Run(ctx, func(document []byte, err error) {
+			select {
+			case readings <- reading{string(document), err}:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	t.Cleanup(func() { // and no goroutine is left
+		cancel()
+		<-ended
+	})
+	return readings
+}
+
+// until waits for a reading.
+func until(t *testing.T, readings <-chan reading, what string, good func(reading) bool) {
+	t.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		select {
+		case r := <-readings:
+			if good(r) {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("no reading that is %s", what)
+		}
+	}
+}
+
+func is(document string) func(reading) bool {
+	return func(r reading) bool { return r.err == nil && r.document == document }
+}
+
+func fails(words string) func(reading) bool {
+	return func(r reading) bool { return r.err != nil && strings.Contains(r.err.Error(), words) }
+}
+
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "machines.yaml")
+	readings := run(t, File{Path: path, Interval: time.Millisecond})
+	until(t, readings, "an error", fails("no such file"))
+	for _, content := range []string{"one", "two"} {
+		if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+		until(t, readings, content, is(content))
+	}
+}
+
+func TestHTTPS(t *testing.T) {
+	var status, notModified atomic.Int64
+	status.Store(http.StatusOK)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case status.Load() == http.StatusFound:
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		case status.Load() != http.StatusOK:
+			w.WriteHeader(int(status.Load()))
+		case r.Header.Get("If-None-Match") == `"1"`:
+			notModified.Add(1)
+			w.WriteHeader(http.StatusNotModified)
+		default:
+			w.Header().Set("ETag", `"1"`)
+			_, _ = w.Write([]byte("one"))
+		}
+	}))
+	t.Cleanup(server.Close)
+	caFile := filepath.Join(t.TempDir(), "ca.crt")
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(caFile, ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	source, err := NewHTTPS(server.URL, caFile, time.Second, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readings := run(t, source)
+	until(t, readings, "the document, again without being sent", func(r reading) bool { return is("one")(r) && notModified.Load() > 1 })
+	status.Store(http.StatusInternalServerError)
+	until(t, readings, "an error", fails("500"))
+	status.Store(http.StatusFound)
+	until(t, readings, "refused to go elsewhere", fails("want https"))
+	status.Store(http.StatusOK)
+	until(t, readings, "the document", is("one"))
+
+	stranger, err := NewHTTPS(server.URL, "", time.Second, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, run(t, stranger), "an error", fails("certificate"))
+	if _, err := NewHTTPS(server.URL, filepath.Join(t.TempDir(), "none"), time.Second, time.Second); err == nil {
+		t.Error("a CA file that is not there is taken")
+	}
+}

@@ -1,0 +1,190 @@
+package inventory
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Reason says in one word why a reading was rejected.
+type Reason string
+
+// The reasons.
+const (
+	Unreadable   Reason = "Unreadable"
+	Malformed    Reason = "Malformed"
+	Empty        Reason = "Empty"
+	OtherSite    Reason = "OtherSite"
+	OlderSerial  Reason = "OlderSerial"
+	LostMachines Reason = "LostMachines"
+)
+
+// Rejection is why a reading did not become the inventory.
+type Rejection struct {
+	Reason Reason
+	Err    error
+}
+
+func (r *Rejection) Error() string { return string(r.Reason) + ": " + r.Err.Error() }
+
+// Unwrap returns the cause.
+func (r *Rejection) Unwrap() error { return r.Err }
+
+// Limits are what a reading must keep to.
+type Limits struct {
+	// Site that the inventory must be of; "" means that of the first one.
+	Site string
+	// MaxLossPercent of the machines may vanish from one reading to the next, but
+	// always one.
+	MaxLossPercent int
+}
+
+// Store holds the last good inventory. It may be used concurrently, and what it
+// returns never changes.
+type Store struct {
+	limits Limits
+	now    func() time.Time
+
+	mu        sync.Mutex
+	last      *Inventory
+	document  []byte // that last came from
+	refused   []byte // that problem came from
+	problem   *Rejection
+	confirmed time.Time
+	readings  int
+	seen      map[string]sighting
+}
+
+// sighting is when a machine was listed last.
+type sighting struct {
+	reading int
+	at      time.Time
+}
+
+// NewStore returns an empty store.
+func NewStore(limits Limits, now func() time.Time) *Store {
+	return &Store{limits: limits, now: now, seen: map[string]sighting{}}
+}
+
+// Status of a Store.
+type Status struct {
+	// Inventory is the last good one; nil before the first.
+	Inventory *Inventory
+	// Confirmed is when the source last said that; zero if it has not since the start.
+	Confirmed time.Time
+	// Readings that were good, since the start.
+	Readings int
+	// Document is what Inventory came from.
+	Document []byte
+	// Problem is why the latest reading was rejected; nil if it was not.
+	Problem *Rejection
+}
+
+// Status returns what is known.
+func (s *Store) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Status{Inventory: s.last, Confirmed: s.confirmed, Readings: s.readings, Document: s.document, Problem: s.problem}
+}
+
+// Restore takes the copy that an earlier process kept. Nodes are served from it,
+// but it is no reading: from it alone nothing counts as gone.
+func (s *Store) Restore(document []byte) error {
+	i, err := Decode(document)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last, s.document = i, document
+	}
+	return nil
+}
+
+// Offer gives the store what a source has read, or the error that it met. It says
+// whether the inventory is a new one, and why it was rejected, if it was.
+func (s *Store) Offer(document []byte, err error) (changed bool, rejection *Rejection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.problem, s.refused = &Rejection{Unreadable, err}, nil
+		return false, s.problem
+	case s.refused != nil && bytes.Equal(document, s.refused):
+		return false, s.problem
+	case s.last != nil && bytes.Equal(document, s.document) && s.limits.check(nil, s.last) == nil:
+		s.confirm()
+		return false, nil
+	}
+	i, err := Decode(document)
+	if err != nil {
+		s.problem, s.refused = &Rejection{Malformed, err}, document
+		return false, s.problem
+	}
+	if problem := s.limits.check(s.last, i); problem != nil {
+		s.problem, s.refused = problem, document
+		return false, problem
+	}
+	s.last, s.document = i, document
+	s.confirm()
+	return true, nil
+}
+
+// confirm notes a good reading. The caller holds the lock.
+func (s *Store) confirm() {
+	s.problem, s.refused = nil, nil
+	s.confirmed = s.now()
+	s.readings++
+	for n := range s.last.Machines {
+		s.seen[s.last.Machines[n].ID] = sighting{s.readings, s.confirmed}
+	}
+}
+
+// Missing says in how many good readings in a row a machine has not been listed,
+// and for how long. What this process never saw is missing since it first asked.
+func (s *Store) Missing(id string) (readings int, since time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || s.last.ByID(id) != nil {
+		return 0, 0
+	}
+	last, ok := s.seen[id]
+	if !ok {
+		last = sighting{s.readings, s.now()}
+		s.seen[id] = last
+	}
+	return s.readings - last.reading, s.now().Sub(last.at)
+}
+
+// check compares a reading with the one before, if there was one.
+func (l Limits) check(last, next *Inventory) *Rejection {
+	reject := func(reason Reason, format string, args ...any) *Rejection {
+		return &Rejection{reason, fmt.Errorf(format, args...)}
+	}
+	site := l.Site
+	if site == "" && last != nil {
+		site = last.Metadata.Site
+	}
+	switch {
+	case len(next.Machines) == 0:
+		return reject(Empty, "it lists no machine")
+	case site != "" && next.Metadata.Site != site:
+		return reject(OtherSite, "it is that of site %q, want %q", next.Metadata.Site, site)
+	case last == nil:
+		return nil
+	case next.Metadata.Serial < last.Metadata.Serial:
+		return reject(OlderSerial, "its serial is %d, there was %d already: raise metadata.serial", next.Metadata.Serial, last.Metadata.Serial)
+	}
+	lost := 0
+	for n := range last.Machines {
+		if m := &last.Machines[n]; m.State != Decommissioned && next.ByID(m.ID) == nil {
+			lost++
+		}
+	}
+	if allowed := max(1, len(last.Machines)*l.MaxLossPercent/100); lost > allowed {
+		return reject(LostMachines, "%d of %d machines are missing, at most %d may vanish at once: if they did, raise maxLossPercent", lost, len(last.Machines), allowed)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// listing is an inventory of n machines.
+func listing(serial, n int) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: %d}\nmachines:\n", serial)
+	for i := range n {
+		fmt.Fprintf(&b, "- id: m%d\n", i)
+	}
+	return []byte(b.String())
+}
+
+// clock is moved by hand.
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time       { return c.at }
+func (c *clock) pass(d time.Duration) { c.at = c.at.Add(d) }
+func newClock() *clock                { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
+func newTestStore() (store *Store, c *clock) {
+	c = newClock()
+	return NewStore(Limits{MaxLossPercent: 20}, c.now), c
+}
+
+// Whatever comes instead of an inventory, the last good one stays.
+func TestStore_Rejects(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		document []byte
+		err      error
+		want     Reason
+		wantErr  string
+	}{
+		{"the file is gone", nil, errors.New("no such file"), Unreadable, "no such file"},
+		{"a page of HTML", []byte("<html>502</html>"), nil, Malformed, "decode Inventory"},
+		{"an empty file", []byte{}, nil, Malformed, "nothing in it"},
+		{"cut off", listing(5, 10)[:60], nil, Malformed, "Inventory"},
+		{"no machine", []byte(strings.Replace(string(listing(5, 0)), "machines:", "machines: []", 1)), nil, Empty, "no machine"},
+		{"an older one", listing(4, 10), nil, OlderSerial, "serial is 4, there was 5"},
+		{"of another site", []byte(strings.Replace(string(listing(6, 10)), "ber1", "ham1", 1)), nil, OtherSite, `"ham1", want "ber1"`},
+		{"too many lost", listing(6, 7), nil, LostMachines, "3 of 10 machines are missing, at most 2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, c := newTestStore()
+			if changed, rejection := s.Offer(listing(5, 10), nil); !changed || rejection != nil {
+				t.Fatalf("the first one: %v, %v", changed, rejection)
+			}
+			good := s.Status()
+			c.pass(time.Minute)
+			for range 2 { // a reading that is repeated is no better
+				changed, rejection := s.Offer(tt.document, tt.err)
+				if changed || rejection == nil || rejection.Reason != tt.want || !strings.Contains(rejection.Error(), tt.wantErr) {
+					t.Fatalf("got %v, %v, want %s with %q", changed, rejection, tt.want, tt.wantErr)
+				}
+			}
+			got := s.Status()
+			if got.Inventory != good.Inventory || got.Confirmed != good.Confirmed || got.Readings != 1 || got.Problem == nil {
+				t.Errorf("got %+v after %+v", got, good)
+			}
+			if changed, rejection := s.Offer(listing(5, 10), nil); changed || rejection != nil || s.Status().Problem != nil {
+				t.Errorf("the good one again: %v, %v", changed, rejection)
+			}
+		})
+	}
+}
+
+func TestStore_FollowsWhatIsAllowed(t *testing.T) {
+	s, _ := newTestStore()
+	for _, document := range [][]byte{listing(1, 10), listing(1, 8), listing(2, 7), listing(3, 100)} {
+		if changed, rejection := s.Offer(document, nil); !changed || rejection != nil {
+			t.Fatalf("got %v, %v", changed, rejection)
+		}
+	}
+	if got := len(s.Status().Inventory.Machines); got != 100 {
+		t.Errorf("got %d machines", got)
+	}
+}
+
+func TestStore_Restore(t *testing.T) {
+	s, _ := newTestStore()
+	if err := s.Restore(listing(5, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Status(); got.Inventory == nil || got.Readings != 0 || !got.Confirmed.IsZero() {
+		t.Errorf("a copy counts as a reading: %+v", got)
+	}
+	if _, rejection := s.Offer(listing(4, 10), nil); rejection == nil || rejection.Reason != OlderSerial {
+		t.Errorf("got %v, want the serial to survive a restart", rejection)
+	}
+	if changed, rejection := s.Offer(listing(5, 10), nil); changed || rejection != nil || s.Status().Readings != 1 {
+		t.Errorf("the same again: %v, %v", changed, rejection)
+	}
+	if err := s.Restore([]byte("{")); err == nil {
+		t.Error("a broken copy is taken")
+	}
+}
+
+func TestStore_Missing(t *testing.T) {
+	s, c := newTestStore()
+	want := func(id string, readings int, since time.Duration) {
+		t.Helper()
+		if r, d := s.Missing(id); r != readings || d != since {
+			t.Errorf("%s is missing in %d readings for %s, want %d and %s", id, r, d, readings, since)
+		}
+	}
+	s.Offer(listing(1, 10), nil)
+	want("m9", 0, 0)
+	want("never-seen", 0, 0)
+	c.pass(time.Minute)
+	s.Offer(listing(2, 9), nil)
+	want("m9", 1, time.Minute)
+	want("never-seen", 1, time.Minute)
+	c.pass(time.Minute)
+	s.Offer(listing(2, 9), nil)
+	want("m9", 2, 2*time.Minute)
+	s.Offer([]byte("{"), nil) // is no evidence
+	want("m9", 2, 2*time.Minute)
+	s.Offer(listing(2, 10), nil)
+	want("m9", 0, 0)
+}
