@@ -1,0 +1,111 @@
+package inventory
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func bounds() Bounds { return Bounds{MaxAge: 10 * time.Minute, Silence: 5 * time.Minute} }
+
+func policy(d Deletion) Policy {
+	return Policy{
+		Deletion: d, Absence: AbsencePolicy{MinSnapshots: 3, MinDuration: minutes(15)},
+		DeletionBudget: Budget{Max: 1, Per: minutes(10), MaxPercent: 10},
+	}
+}
+
+// tombstoned is a machine that is gone by all rules.
+func tombstoned() Evidence {
+	return Evidence{
+		OurSite: true, UpToDate: true, Readings: 3,
+		Machine: &Machine{ID: "a", State: Decommissioned},
+		Leading: MinLeading, Silent: 5 * time.Minute, Nodes: 20, Candidates: 2,
+	}
+}
+
+// vanished is, too, but it is no longer listed.
+func vanished() Evidence {
+	e := tombstoned()
+	e.Machine, e.WasListed, e.MissingIn, e.MissingSince = nil, true, 3, 15*time.Minute
+	return e
+}
+
+// Each rule alone saves the Node.
+func TestGuard(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		policy Policy
+		from   func() Evidence
+		change func(*Evidence)
+		want   Refusal
+	}{
+		{"decommissioned", policy(Tombstone), tombstoned, func(*Evidence) {}, ""},
+		{"decommissioned, and absence would do as well", policy(Absence), tombstoned, func(*Evidence) {}, ""},
+		{"absent", policy(Absence), vanished, func(*Evidence) {}, ""},
+		{"a control plane that is forced", policy(Tombstone), tombstoned, func(e *Evidence) { e.ControlPlane, e.Machine.Force = true, true }, ""},
+		{"one candidate is never too many", policy(Tombstone), tombstoned, func(e *Evidence) { e.Nodes, e.Candidates = 2, 1 }, ""},
+
+		{"no provider ID, a foreign one, another site", policy(Tombstone), tombstoned, func(e *Evidence) { e.OurSite = false }, NotOurs},
+		{"the latest reading was rejected", policy(Tombstone), tombstoned, func(e *Evidence) { e.UpToDate = false }, NotUpToDate},
+		{"an old inventory", policy(Tombstone), tombstoned, func(e *Evidence) { e.Age = 10*time.Minute + 1 }, NotUpToDate},
+		{"few readings", policy(Tombstone), tombstoned, func(e *Evidence) { e.Readings = 2 }, NotUpToDate},
+		{"an active machine", policy(Tombstone), tombstoned, func(e *Evidence) { e.Machine.State = Active }, NotGone},
+		{"a machine in maintenance", policy(Absence), tombstoned, func(e *Evidence) { e.Machine.State = Maintenance }, NotGone},
+		{"deletion: never", policy(Never), tombstoned, func(*Evidence) {}, NotGone},
+		{"no policy", Policy{}, tombstoned, func(*Evidence) {}, NotGone},
+		{"absent, but tombstones are asked for", policy(Tombstone), vanished, func(*Evidence) {}, NotGone},
+		{"absent, but never listed", policy(Absence), vanished, func(e *Evidence) { e.WasListed = false }, NotGone},
+		{"absent in few readings", policy(Absence), vanished, func(e *Evidence) { e.MissingIn = 2 }, NotGone},
+		{"absent for a moment", policy(Absence), vanished, func(e *Evidence) { e.MissingSince = 15*time.Minute - 1 }, NotGone},
+		{"protected", policy(Tombstone), tombstoned, func(e *Evidence) { e.Machine.Protected = true }, ProtectedNode},
+		{"protected, and forced by mistake", policy(Tombstone), tombstoned, func(e *Evidence) { e.Machine.Protected, e.Machine.Force = true, true }, ProtectedNode},
+		{"a control plane", policy(Tombstone), tombstoned, func(e *Evidence) { e.ControlPlane = true }, ControlPlane},
+		{"a control plane that is absent", policy(Absence), vanished, func(e *Evidence) { e.ControlPlane = true }, ControlPlane},
+		{"a new leader", policy(Tombstone), tombstoned, func(e *Evidence) { e.Leading = MinLeading - 1 }, NewLeader},
+		{"a kubelet that talks", policy(Tombstone), tombstoned, func(e *Evidence) { e.Silent = 5*time.Minute - 1 }, StillTalking},
+		{"too many at once", policy(Tombstone), tombstoned, func(e *Evidence) { e.Candidates = 3 }, TooManyAtOnce},
+		{"the budget", policy(Tombstone), tombstoned, func(e *Evidence) { e.Deleted = 1 }, BudgetExhausted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := tt.from()
+			tt.change(&e)
+			if got := Guard(tt.policy, bounds(), e); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Whatever else is the case: who talks, stays; so does who is not listed as gone.
+func TestGuard_Property(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	kept := 0
+	for range 200_000 {
+		e := Evidence{
+			OurSite: r.IntN(8) > 0, UpToDate: r.IntN(8) > 0, Age: time.Duration(r.IntN(12)) * time.Minute, Readings: r.IntN(20),
+			WasListed: r.IntN(4) > 0, MissingIn: r.IntN(10), MissingSince: time.Duration(r.IntN(40)) * time.Minute,
+			ControlPlane: r.IntN(8) == 0, Leading: time.Duration(r.IntN(10)) * time.Minute, Silent: time.Duration(r.IntN(20)) * time.Minute,
+			Nodes: r.IntN(100), Candidates: r.IntN(5), Deleted: r.IntN(2),
+		}
+		if r.IntN(2) == 0 {
+			states := []State{Active, Maintenance, Decommissioned, Decommissioned}
+			e.Machine = &Machine{State: states[r.IntN(4)], Protected: r.IntN(8) == 0, Force: r.IntN(2) == 0}
+		}
+		p := policy([]Deletion{Never, Tombstone, Absence}[r.IntN(3)])
+		if Guard(p, bounds(), e) != "" {
+			kept++
+			continue
+		}
+		switch {
+		case e.Silent < bounds().Silence,
+			!e.OurSite, !e.UpToDate, p.Deletion == Never,
+			e.Machine != nil && (e.Machine.State != Decommissioned || e.Machine.Protected),
+			e.Machine == nil && p.Deletion != Absence:
+			t.Fatalf("deleted by %+v: %+v", p, e)
+		}
+	}
+	if kept == 200_000 || kept == 0 {
+		t.Errorf("kept %d Nodes: the histories say nothing", kept)
+	}
+}
