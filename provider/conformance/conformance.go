@@ -1,0 +1,167 @@
+// Package conformance checks a cloud provider against the contract that upstream's controllers hold it to. It runs the
+// real node, node lifecycle, service and route controllers of k8s.io/cloud-provider with the provider, against a real
+// API server, scripts what happens in the cloud, and looks at what becomes of Nodes and Services.
+//
+// Start at [Run], from a test of the provider, and at [Rules], which lists what is asked and why:
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.Run(t, conformance.Options{New: func() (conformance.Cloud, error) {
+//			api := newFakeAPI()
+//			return conformance.Cloud{Provider: New(api), Add: api.create, Remove: api.delete}, nil
+//		}})
+//	}
+//
+// Every rule is a subtest with a provider, a cloud and controllers of its own. What a provider does not offer, or a
+// cloud cannot be made to do, is skipped, and the skip names it.
+//
+// Reads: the binaries that manifests/manifeststest finds, unless Options has an API server.
+// Writes: Nodes, and Services in the namespace default. It refuses an API server that has Nodes: they could be real.
+// Running it twice: every rule removes what it made.
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
+)
+
+// Options say what to check.
+type Options struct {
+	// New returns the provider over a cloud that is empty and works. Every rule calls it once.
+	New func() (Cloud, error)
+	// Config is that of an administrator of an API server without Nodes. Where it is nil, one is started.
+	Config *rest.Config
+	// Patience is how long a rule waits for what should happen. Default: 20 s, for what takes milliseconds.
+	Patience time.Duration
+}
+
+// Cloud is a provider, and the means to script the cloud behind it. A hook that is nil is something that the cloud
+// cannot do; rules that need it are skipped. Hooks are called while the controllers run: they must be safe for that.
+type Cloud struct {
+	Provider cloudprovider.Interface
+
+	// Add makes a machine, before or after its Node is there. It may be nil where the provider adopts every Node.
+	Add func(Machine) error
+	// Remove makes the machine go for good.
+	Remove func(Machine) error
+	// Rename gives the machine another name in the cloud. Its Node keeps the old one.
+	Rename func(m Machine, name string) error
+	// Stop and Start switch the machine off and on.
+	Stop, Start func(Machine) error
+	// Faults are switched on with true and off with false.
+	Faults map[Fault]func(on bool)
+}
+
+// Machine is what a rule asks for: a machine whose kubelet will register a Node of this name.
+type Machine struct {
+	Name string
+	// UUID is what SMBIOS shows, and with it Node.status.nodeInfo.systemUUID.
+	UUID string
+	// Addresses are one of IPv4 and one of IPv6, both internal.
+	Addresses []corev1.NodeAddress
+}
+
+// Fault is a way in which a cloud does not answer as it should.
+type Fault string
+
+// The faults that clouds have shown, each of which has deleted Nodes of running machines.
+const (
+	Forbidden    Fault = "forbidden"     // credentials expired or lost a permission: 401, 403
+	WrongProject Fault = "wrong-project" // project, tenant or region are wrong, and nothing of ours is in them
+	Throttled    Fault = "throttled"     // too many requests: 429
+	Unavailable  Fault = "unavailable"   // 500, or no connection
+	Slow         Fault = "slow"          // no answer as long as the fault is on
+)
+
+// faults lists them in the order of the rules.
+func faults() []Fault { return []Fault{Forbidden, WrongProject, Throttled, Unavailable, Slow} }
+
+// NotOffered is the error of a rule that the provider is not asked about.
+type NotOffered struct {
+	What string // the role, hook or fault that is missing
+}
+
+// Error names what is missing.
+func (e NotOffered) Error() string { return "not offered: " + e.What }
+
+// Result is the answer to one rule: no error, a NotOffered, or why the provider breaks it.
+type Result struct {
+	Rule Rule
+	Err  error
+}
+
+// Run checks every rule in a subtest of its name.
+func Run(t *testing.T, o Options) {
+	t.Helper()
+	if o.Config == nil {
+		plane, err := manifeststest.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := plane.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+		o.Config = plane.Config
+	}
+	for _, rule := range Rules() {
+		t.Run(rule.Name, func(t *testing.T) {
+			err := rule.checkWith(t.Context(), o)
+			var missing NotOffered
+			switch {
+			case errors.As(err, &missing):
+				t.Skip(missing)
+			case err != nil:
+				t.Errorf("%v\n%s", err, rule.Why)
+			}
+		})
+	}
+}
+
+// Check does what Run does without a testing.T, and returns the results in the order of Rules. Options.Config is required.
+func Check(ctx context.Context, o Options) []Result {
+	var results []Result
+	for _, rule := range Rules() {
+		results = append(results, Result{rule, rule.checkWith(ctx, o)})
+	}
+	return results
+}
+
+// checkWith checks one rule with a provider and controllers of its own.
+func (r Rule) checkWith(ctx context.Context, o Options) error {
+	cloud, err := o.New()
+	if err != nil {
+		return fmt.Errorf("make the provider: %w", err)
+	}
+	config := rest.CopyConfig(o.Config)
+	config.QPS = -1 // limits would only make rules slow
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if len(nodes.Items) > 0 {
+		return fmt.Errorf("the API server has Nodes (%s): want one for tests", nodes.Items[0].Name)
+	}
+	b := &bed{cloud: cloud, client: client, config: config, patience: cmp.Or(o.Patience, 20*time.Second)}
+	err = b.start(ctx)
+	if err == nil {
+		err = r.check(ctx, b)
+	}
+	return errors.Join(err, b.stop(ctx))
+}

@@ -1,0 +1,67 @@
+package conformance_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
+	"github.com/ccmadm/ccmadm/provider"
+	"github.com/ccmadm/ccmadm/provider/conformance"
+)
+
+// plane is what the tests of this package named TestCluster... share.
+var plane *manifeststest.ControlPlane
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	flag.Parse()
+	if testing.Short() {
+		if err := flag.Set("test.skip", "^TestCluster"); err != nil {
+			return 1, err
+		}
+		return m.Run(), nil
+	}
+	if !testing.Verbose() { // controllers log every error that a rule provokes
+		klog.LogToStderr(false)
+		klog.SetOutput(io.Discard)
+	}
+	if plane, err = manifeststest.Start(); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, plane.Stop()) }()
+	return m.Run(), nil
+}
+
+// The provider with which broken ones are compared has every role and every hook: nothing is skipped.
+func TestCluster_Scripted(t *testing.T) {
+	results := conformance.Check(t.Context(), conformance.Options{
+		Config: plane.Config,
+		New:    func() (conformance.Cloud, error) { return newScripted().cloud(), nil },
+	})
+	for _, r := range results {
+		if r.Err != nil {
+			t.Errorf("%s: %v", r.Rule.Name, r.Err)
+		}
+	}
+}
+
+func TestCluster_OnPrem(t *testing.T) {
+	conformance.Run(t, conformance.Options{Config: plane.Config, New: func() (conformance.Cloud, error) {
+		cloud, err := provider.New(nil)
+		return conformance.Cloud{Provider: cloud}, err
+	}})
+}

@@ -1,0 +1,277 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+)
+
+// initialiseRules are about the way from a registered Node to one that takes pods.
+func initialiseRules() []Rule {
+	instances := (*bed).hasInstances
+	return []Rule{
+		{
+			"node-is-initialised",
+			"The Node keeps the taint uninitialized, and no pod runs on the machine.",
+			needs(nodeIsInitialised, instances),
+		},
+		{
+			"unknown-machine-stays-tainted",
+			"Pods run on a machine that the cloud does not know: no addresses, no zone, and deletion at its first hiccup.",
+			needs(unknownMachineStaysTainted, instances, canRemove),
+		},
+		{
+			"late-machine-is-initialised",
+			"Clouds list new machines late. A provider that answers (nil, nil) then is not asked again until the Node changes; an error is retried.",
+			needs(lateMachineIsInitialised, instances),
+		},
+		{
+			"provided-node-ip",
+			"The address of --node-ip must be among those returned, or the node controller keeps the taint.",
+			needs(providedNodeIP(1), instances),
+		},
+		{
+			"provided-node-ip-list",
+			"--node-ip of a dual-stack machine names two addresses; both must be returned, or the node controller keeps the taint.",
+			needs(providedNodeIP(2), instances),
+		},
+		{
+			"metadata-is-idempotent",
+			"Asked twice about a Node, the provider must say the same: the node controller retries until its write goes through.",
+			needs(metadataIsIdempotent, hasV2),
+		},
+		{
+			"metadata-is-not-nil",
+			"(nil, nil) for an initialised Node makes the node controller panic, and the cloud-controller-manager restarts until somebody finds out.",
+			needs(metadataIsNotNil, hasV2),
+		},
+		{
+			"provider-id-is-unique",
+			"Two Nodes of one provider ID are one machine for load balancers and autoscalers, and for the check whether it exists.",
+			needs(providerIDIsUnique, instances),
+		},
+		{
+			"provider-id-stays",
+			"The API server refuses to change a provider ID: a provider that comes up with another one cannot find its machine any more.",
+			needs(providerIDStays, hasV2),
+		},
+		{
+			"objects-are-not-written-to",
+			"The lifecycle and service controllers hand over objects of the informers' caches: what is written there is seen by everybody.",
+			needs(objectsAreNotWrittenTo, hasV2),
+		},
+	}
+}
+
+func nodeIsInitialised(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	return b.until(ctx, "it has an address", func(ctx context.Context) error {
+		return b.hasAddresses(ctx, m, m.Addresses[:1])
+	})
+}
+
+// hasAddresses says whether the status of the Node shows these.
+func (b *bed) hasAddresses(ctx context.Context, m Machine, want []corev1.NodeAddress) error {
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, address := range want {
+		if !slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address.Address }) {
+			return fmt.Errorf("Node/%s: %s is not among its addresses %v", m.Name, address.Address, node.Status.Addresses)
+		}
+	}
+	return nil
+}
+
+func unknownMachineStaysTainted(ctx context.Context, b *bed) error {
+	m := b.plan()
+	if err := b.join(ctx, m, ""); err != nil {
+		return err
+	}
+	b.settle(ctx, "InstanceMetadata", m.Name)
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if !tainted(node, cloudproviderapi.TaintExternalCloudProvider) {
+		return fmt.Errorf("Node/%s was initialised with provider ID %q, and the cloud has no such machine", m.Name, node.Spec.ProviderID)
+	}
+	return nil
+}
+
+func lateMachineIsInitialised(ctx context.Context, b *bed) error {
+	m := b.plan()
+	if err := b.join(ctx, m, ""); err != nil {
+		return err
+	}
+	b.settle(ctx, "InstanceMetadata", m.Name)
+	if err := b.add(m); err != nil {
+		return err
+	}
+	_, err := b.initialised(ctx, m)
+	return err
+}
+
+// providedNodeIP returns the check for so many addresses in --node-ip.
+func providedNodeIP(count int) func(context.Context, *bed) error {
+	return func(ctx context.Context, b *bed) error {
+		m, err := b.machine()
+		if err != nil {
+			return err
+		}
+		nodeIP := m.Addresses[0].Address
+		if count > 1 {
+			nodeIP += "," + m.Addresses[1].Address
+		}
+		if err := b.join(ctx, m, nodeIP); err != nil {
+			return err
+		}
+		if _, err := b.initialised(ctx, m); err != nil {
+			return fmt.Errorf("--node-ip=%s: %w", nodeIP, err)
+		}
+		return b.until(ctx, "it has the addresses of --node-ip="+nodeIP, func(ctx context.Context) error {
+			return b.hasAddresses(ctx, m, m.Addresses[:count])
+		})
+	}
+}
+
+// ask asks the provider itself about the Node, as it is in the cluster.
+func (b *bed) ask(ctx context.Context, m Machine) (*cloudprovider.InstanceMetadata, *corev1.Node, error) {
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	instances, _ := b.seen.InstancesV2()
+	metadata, err := instances.InstanceMetadata(ctx, node)
+	if err == nil && metadata == nil {
+		err = fmt.Errorf("InstanceMetadata of Node/%s is nil", m.Name)
+	}
+	return metadata, node, err
+}
+
+func metadataIsIdempotent(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	first, _, err := b.ask(ctx, m)
+	if err != nil {
+		return err
+	}
+	second, _, err := b.ask(ctx, m)
+	if err != nil {
+		return err
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		return fmt.Errorf("InstanceMetadata of Node/%s: %w, -first +second:\n%s", m.Name, errUnlike, diff)
+	}
+	return nil
+}
+
+// metadataIsNotNil looks at an initialised Node in good times and, where they can be had, after its machine has gone
+// and during a fault.
+func metadataIsNotNil(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	b.settle(ctx, "InstanceMetadata", m.Name)
+	if heal, err := b.anyFault(); err == nil {
+		b.settle(ctx, "InstanceMetadata", m.Name)
+		heal()
+	}
+	if b.cloud.Remove != nil {
+		if err := b.cloud.Remove(m); err != nil {
+			return err
+		}
+		b.settle(ctx, "InstanceMetadata", m.Name)
+	}
+	b.seen.mu.Lock()
+	defer b.seen.mu.Unlock()
+	return b.seen.nilMeta
+}
+
+func providerIDIsUnique(ctx context.Context, b *bed) error {
+	holders := map[string]string{}
+	for range 3 {
+		m, err := b.joined(ctx)
+		if err != nil {
+			return err
+		}
+		node, err := b.initialised(ctx, m)
+		if err != nil {
+			return err
+		}
+		if other, ok := holders[node.Spec.ProviderID]; ok {
+			return fmt.Errorf("Node/%s and Node/%s have both provider ID %q", other, m.Name, node.Spec.ProviderID)
+		}
+		holders[node.Spec.ProviderID] = m.Name
+	}
+	return nil
+}
+
+// providerIDStays asks about a Node that is initialised, and again once it is initialised for the second time.
+func providerIDStays(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	same := func() error {
+		metadata, node, err := b.ask(ctx, m)
+		if err != nil {
+			return err
+		}
+		// Upstream takes none for the one that the Node has.
+		if metadata.ProviderID != "" && metadata.ProviderID != node.Spec.ProviderID {
+			return fmt.Errorf("Node/%s has provider ID %q, and InstanceMetadata says %q", m.Name, node.Spec.ProviderID, metadata.ProviderID)
+		}
+		return nil
+	}
+	return firstOf(same, func() error { return b.taint(ctx, m) }, func() error {
+		_, err := b.initialised(ctx, m)
+		return err
+	}, same)
+}
+
+// taint makes the Node wait for its initialisation once more.
+func (b *bed) taint(ctx context.Context, m Machine) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{
+			Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule,
+		})
+		_, err = b.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// objectsAreNotWrittenTo lets both controllers ask about a Node.
+func objectsAreNotWrittenTo(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.says(ctx, m, corev1.ConditionUnknown); err != nil {
+		return err
+	}
+	b.settleLifecycle(ctx, m.Name)
+	b.settle(ctx, "InstanceMetadata", m.Name)
+	return b.seen.written()
+}
+
+func nodeName(m Machine) types.NodeName { return types.NodeName(m.Name) }

@@ -1,0 +1,267 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+)
+
+// lifecycleRules are about machines that have fallen silent: the lifecycle controller asks about no other.
+func lifecycleRules() []Rule {
+	instances := (*bed).hasInstances
+	return []Rule{
+		{
+			"removed-machine-loses-its-node",
+			"InstanceExists must say (false, nil) when the machine is gone, or its Node, and pods with volumes, stay for ever.",
+			needs(removedMachineLosesItsNode, instances, canRemove),
+		},
+		{
+			"silent-machine-keeps-its-node",
+			"A Node that is NotReady, or has only just joined, is deleted at the first no; its kubelet does not register again until it is restarted.",
+			needs(silentMachineKeepsItsNode, instances),
+		},
+		{
+			"renamed-machine-keeps-its-node",
+			"A machine is found by the provider ID of its Node first. By name, a new label in the cloud's console deletes a Node.",
+			needs(renamedMachineKeepsItsNode, instances, canRename),
+		},
+		{
+			"stopped-machine-is-tainted",
+			"Without the taint shutdown, volumes of a machine that is switched off are not detached until somebody forces it.",
+			needs(stoppedMachineIsTainted, instances, canStop),
+		},
+		{
+			"running-machine-is-not-tainted",
+			"The taint shutdown on a machine that runs lets volumes be attached twice.",
+			needs(runningMachineIsNotTainted, instances),
+		},
+	}
+}
+
+// faultRules are about clouds that do not answer as they should.
+func faultRules() []Rule {
+	instances := (*bed).hasInstances
+	rules := []Rule{
+		{
+			"initialised-once-the-cloud-is-back",
+			"During a fault InstanceMetadata must return an error: it is retried, while an empty answer is taken as it is.",
+			needs(initialisedOnceTheCloudIsBack, instances),
+		},
+		{
+			"fault-is-not-instance-not-found",
+			"Some controllers take InstanceNotFound for a no, and delete the Node; a fault is no answer at all.",
+			needs(faultIsNotInstanceNotFound, hasV2),
+		},
+		{
+			"ends-with-its-context",
+			"The lifecycle controller asks about one Node after the other: a call that ignores its context stops it for all of them.",
+			needs(endsWithItsContext, hasV2),
+		},
+	}
+	for _, f := range faults() {
+		rules = append(rules, Rule{
+			"no-deletion-when-" + string(f),
+			"InstanceExists said no while it could not know. Every Node that is NotReady at that time is deleted (oracle/oci-cloud-controller-manager#434).",
+			needs(noDeletionWhen(f), instances),
+		})
+	}
+	return rules
+}
+
+func removedMachineLosesItsNode(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	return firstOf(
+		func() error { return b.cloud.Remove(m) },
+		func() error { return b.says(ctx, m, corev1.ConditionUnknown) },
+		func() error { return b.gone(ctx, m) },
+	)
+}
+
+// silentMachineKeepsItsNode looks at a Node that is initialised, and at one that is NotReady before it is.
+func silentMachineKeepsItsNode(ctx context.Context, b *bed) error {
+	old, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.says(ctx, old, corev1.ConditionUnknown); err != nil {
+		return err
+	}
+	young, err := b.machine()
+	if err != nil {
+		return err
+	}
+	if err := b.join(ctx, young, "", func(n *corev1.Node) { n.Status.Conditions = nil }); err != nil {
+		return err
+	}
+	b.settleLifecycle(ctx, old.Name)
+	b.settleLifecycle(ctx, young.Name)
+	return errors.Join(b.there(ctx, old), b.there(ctx, young))
+}
+
+func renamedMachineKeepsItsNode(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.cloud.Rename(m, "renamed-"+m.Name); err != nil {
+		return err
+	}
+	if err := b.says(ctx, m, corev1.ConditionUnknown); err != nil {
+		return err
+	}
+	b.settleLifecycle(ctx, m.Name)
+	return b.there(ctx, m)
+}
+
+// stoppedMachineIsTainted switches a machine off and on.
+func stoppedMachineIsTainted(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	becomes := func(what string, want bool) error {
+		return b.until(ctx, fmt.Sprintf("Node/%s is %s", m.Name, what), func(ctx context.Context) error {
+			off, err := b.shutdown(ctx, m)
+			if err == nil && off != want {
+				err = fmt.Errorf("taint %s: %v", cloudproviderapi.TaintNodeShutdown, off)
+			}
+			return err
+		})
+	}
+	return firstOf(
+		func() error { return b.cloud.Stop(m) },
+		func() error { return b.says(ctx, m, corev1.ConditionUnknown) },
+		func() error { return becomes("tainted as shut down", true) },
+		func() error { return b.cloud.Start(m) },
+		func() error { return b.says(ctx, m, corev1.ConditionTrue) },
+		func() error { return becomes("not tainted any more", false) },
+	)
+}
+
+func runningMachineIsNotTainted(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.says(ctx, m, corev1.ConditionUnknown); err != nil {
+		return err
+	}
+	b.settleLifecycle(ctx, m.Name)
+	off, err := b.shutdown(ctx, m)
+	if err == nil && off {
+		err = fmt.Errorf("Node/%s has the taint %s, and its machine runs", m.Name, cloudproviderapi.TaintNodeShutdown)
+	}
+	return err
+}
+
+// shutdown says whether the Node has the taint of machines that are switched off.
+func (b *bed) shutdown(ctx context.Context, m Machine) (bool, error) {
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	return tainted(node, cloudproviderapi.TaintNodeShutdown), nil
+}
+
+func initialisedOnceTheCloudIsBack(ctx context.Context, b *bed) error {
+	m, err := b.machine()
+	if err != nil {
+		return err
+	}
+	heal, err := b.anyFault()
+	if err != nil {
+		return err
+	}
+	if err := b.join(ctx, m, ""); err != nil {
+		return err
+	}
+	b.settle(ctx, "InstanceMetadata", m.Name)
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if !tainted(node, cloudproviderapi.TaintExternalCloudProvider) {
+		return fmt.Errorf("Node/%s was initialised during the fault", m.Name)
+	}
+	heal()
+	_, err = b.initialised(ctx, m)
+	return err
+}
+
+func faultIsNotInstanceNotFound(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := b.anyFault(); err != nil {
+		return err
+	}
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	instances, _ := b.seen.InstancesV2()
+	if _, err := instances.InstanceExists(ctx, node); errors.Is(err, cloudprovider.InstanceNotFound) {
+		return fmt.Errorf("InstanceExists during a fault: %w", err)
+	}
+	return nil
+}
+
+// endsWithItsContext asks a cloud that does not answer.
+func endsWithItsContext(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := b.fault(Slow); err != nil {
+		return err
+	}
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	instances, _ := b.seen.InstancesV2()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		_, _ = instances.InstanceExists(ctx, node) // when it answers counts, not what
+	}()
+	select {
+	case <-answered:
+		return nil
+	case <-time.After(2 * time.Second):
+		return errors.New("InstanceExists is still waiting for the cloud, 2 s after its context has ended")
+	}
+}
+
+// noDeletionWhen returns the check for one fault: silent Nodes outlive it.
+func noDeletionWhen(f Fault) func(context.Context, *bed) error {
+	return func(ctx context.Context, b *bed) error {
+		m, err := b.joined(ctx)
+		if err != nil {
+			return err
+		}
+		heal, err := b.fault(f)
+		if err != nil {
+			return err
+		}
+		if err := b.says(ctx, m, corev1.ConditionUnknown); err != nil {
+			return err
+		}
+		b.settleLifecycle(ctx, m.Name)
+		heal()
+		b.settleLifecycle(ctx, m.Name)
+		return b.there(ctx, m)
+	}
+}

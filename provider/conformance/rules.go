@@ -1,0 +1,103 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// Rule is one thing that upstream's controllers rely on.
+type Rule struct {
+	Name string
+	// Why says what happens in a cluster whose provider breaks the rule.
+	Why string
+
+	check func(context.Context, *bed) error
+}
+
+// Rules returns all of them, in the order in which they are checked.
+func Rules() []Rule {
+	return slices.Concat(initialiseRules(), lifecycleRules(), faultRules(), loadBalancerRules(), routeRules())
+}
+
+// hasInstances says whether there is anything to ask about machines.
+func (b *bed) hasInstances() error {
+	if _, ok := b.seen.InstancesV2(); ok {
+		return nil
+	}
+	if _, ok := b.seen.Instances(); ok {
+		return nil
+	}
+	return NotOffered{"InstancesV2, nor Instances"}
+}
+
+// hasLoadBalancers says whether the service controller has work.
+func (b *bed) hasLoadBalancers() error {
+	if _, ok := b.seen.LoadBalancer(); ok {
+		return nil
+	}
+	return NotOffered{"LoadBalancer"}
+}
+
+// hasRoutes says whether the route controller has work.
+func (b *bed) hasRoutes() error {
+	if _, ok := b.seen.Routes(); ok {
+		return nil
+	}
+	return NotOffered{"Routes"}
+}
+
+// needs puts conditions in front of a check: the first that is missing is the answer.
+func needs(check func(context.Context, *bed) error, conditions ...func(*bed) error) func(context.Context, *bed) error {
+	return func(ctx context.Context, b *bed) error {
+		for _, condition := range conditions {
+			if err := condition(b); err != nil {
+				return err
+			}
+		}
+		return check(ctx, b)
+	}
+}
+
+// hasV2 is for rules about objects that only InstancesV2 hands over.
+func hasV2(b *bed) error {
+	if _, ok := b.seen.InstancesV2(); ok {
+		return nil
+	}
+	return NotOffered{"InstancesV2"}
+}
+
+// canRemove is also what tells a cloud that knows its machines from a provider that adopts every Node.
+func canRemove(b *bed) error {
+	if b.cloud.Remove == nil {
+		return NotOffered{"Cloud.Remove"}
+	}
+	return nil
+}
+
+func canRename(b *bed) error {
+	if b.cloud.Rename == nil {
+		return NotOffered{"Cloud.Rename"}
+	}
+	return nil
+}
+
+func canStop(b *bed) error {
+	if b.cloud.Stop == nil || b.cloud.Start == nil {
+		return NotOffered{"Cloud.Stop and Cloud.Start"}
+	}
+	return nil
+}
+
+// firstOf calls steps until one of them fails.
+func firstOf(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errUnlike is for answers that should have been alike.
+var errUnlike = errors.New("answers differ")
