@@ -1,26 +1,34 @@
 // Package provider is onprem, the cloud provider for machines that no cloud
-// knows: it serves them as they present themselves through their kubelet.
+// knows: it serves them as an inventory lists them, and without one as they
+// present themselves through their kubelet.
 //
 // Start at New, which cmd/cloud-controller-manager registers under Name, and at
-// instances.go, which answers what upstream's controllers ask about a Node.
+// instances.go, which answers what upstream's controllers ask about a Node;
+// lifecycle.go decides whether a machine is gone.
 //
 // Reads: Nodes, through the informer of the controller manager, and an
-// OnPremConfiguration (see Configuration).
-// Writes: nothing but Warning Events on Nodes. Upstream's controllers write the
-// provider ID, the labels and the addresses that it returns.
-// Running it twice: answers for a Node depend on that Node and its peers only. A
-// provider ID, once on the Node, is returned as it is for ever.
-// It will not: say that a machine is gone or shut down, balance load, set routes.
+// OnPremConfiguration (see Configuration). With an inventory, also that, the
+// Leases of kubelets that are silent, and its own last good copy.
+// Writes: Warning Events on Nodes. Upstream's controllers write the provider ID,
+// the labels and the addresses that it returns. With an inventory, also labels and
+// annotations of Nodes that follow it, and ConfigMap
+// kube-system/ccmadm-machines-last-good.
+// Running it twice: answers for a Node depend on the inventory, that Node and its
+// peers only. A provider ID, once on the Node, is returned as it is for ever.
+// It will not: say that a machine is gone or shut down which the inventory does
+// not list so, balance load, set routes.
 package provider
 
 import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -43,7 +51,14 @@ const clientName = "node-controller"
 type Cloud struct {
 	config   Configuration
 	informer cache.SharedIndexInformer // of Nodes
-	recorder record.EventRecorder
+	metrics  *metrics
+	voice    *voice
+
+	// The rest is nil without an inventory.
+	store     *inventory.Store
+	machines  *machines
+	lifecycle *lifecycle
+	follower  *follower
 }
 
 // New makes the provider from an OnPremConfiguration; a nil reader means the
@@ -53,7 +68,19 @@ func New(config io.Reader) (cloudprovider.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cloud{config: c}, nil
+	cloud := &Cloud{config: c}
+	if c.Inventory == nil {
+		cloud.metrics = newMetrics(nil, time.Now)
+		return cloud, nil
+	}
+	limits := inventory.Limits{Site: c.Site, MaxLossPercent: c.Inventory.MaxLossPercent}
+	cloud.store = inventory.NewStore(limits, time.Now)
+	cloud.metrics = newMetrics(cloud.store, time.Now)
+	cloud.machines = newMachines(cloud.store, cloud.metrics)
+	cloud.follower = newFollower(cloud.machines, cloud.nodes)
+	cloud.lifecycle = newLifecycle(*c.Inventory, cloud.store, cloud.metrics, time.Now)
+	cloud.lifecycle.nodes = cloud.nodes
+	return cloud, nil
 }
 
 var (
@@ -62,22 +89,39 @@ var (
 	_ cloudprovider.InformerUser = (*Cloud)(nil)
 )
 
-// Initialize starts the recorder of Events. Upstream calls SetInformers after
-// it, so that nothing here may wait for an informer.
+// Initialize starts the recorder of Events, and what follows the inventory.
+// Upstream calls it in the leader only, and SetInformers after it, so that nothing
+// here may wait for an informer.
 func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
-	broadcaster := record.NewBroadcaster(
-		record.WithContext(wait.ContextForChannel(stop)),
-		// The node controller asks again with every change of a Node: one
-		// Event per Node and five minutes tells as much.
-		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: 1, QPS: 1. / 300}))
-	c.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name})
+	ctx := wait.ContextForChannel(stop)
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	c.voice = newVoice(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name}), time.Now)
+	c.metrics.register()
 
 	client, err := clients.Client(clientName)
 	if err != nil {
-		klog.ErrorS(err, "No Events will be written", "provider", Name)
+		klog.ErrorS(err, "No Events will be written, no inventory read", "provider", Name)
 		return
 	}
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	if c.store != nil {
+		c.startInventory(ctx, client)
+	}
+}
+
+// startInventory starts reading it, and what acts on it.
+func (c *Cloud) startInventory(ctx context.Context, client kubernetes.Interface) {
+	c.lifecycle.started = time.Now()
+	c.lifecycle.sign = signOfLife(client)
+	c.lifecycle.warn = c.warn
+	c.follower.client = client
+	w, err := newWatcher(c, client)
+	if err != nil {
+		klog.ErrorS(err, "No inventory will be read: every new Node stays tainted", "provider", Name)
+		return
+	}
+	go w.run(ctx)
+	go c.follower.run(ctx)
 }
 
 // SetInformers takes the Nodes from the informers of the controller manager.
@@ -90,7 +134,9 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 
 // InstancesV2 answers for every machine.
 func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) {
-	return &instances{config: c.config, nodes: c.nodes, warn: c.warn}, true
+	return &instances{
+		config: c.config, nodes: c.nodes, warn: c.warn, metrics: c.metrics, machines: c.machines, lifecycle: c.lifecycle,
+	}, true
 }
 
 // Instances is not served: InstancesV2 replaced it.
@@ -127,7 +173,5 @@ func (c *Cloud) nodes(ctx context.Context) (cache.Indexer, error) {
 	return c.informer.GetIndexer(), nil
 }
 
-// warn writes a Warning on the Node.
-func (c *Cloud) warn(node *corev1.Node, reason, message string) {
-	c.recorder.Event(node, corev1.EventTypeWarning, reason, message)
-}
+// warn writes a Warning on the Node, unless it was said just now.
+func (c *Cloud) warn(node *corev1.Node, reason, message string) { c.voice.warn(node, reason, message) }

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -31,6 +32,7 @@ const (
 //	region: ber
 //	zone: ber-a
 //	instanceType: generic
+//	inventory: {configMap: ccmadm-machines}
 //
 // Every field is optional.
 type Configuration struct {
@@ -45,6 +47,12 @@ type Configuration struct {
 	Region       string `json:"region,omitempty"`
 	Zone         string `json:"zone,omitempty"`
 	InstanceType string `json:"instanceType,omitempty"`
+
+	// Inventory lists the machines. Without one, every machine is served as it
+	// presents itself. With one, site, region, zone and type are the inventory's;
+	// what is said above is for Nodes that are not in it. A site that is named here
+	// must be the inventory's.
+	Inventory *InventoryConfiguration `json:"inventory,omitempty"`
 }
 
 // ReadConfiguration decodes strictly and validates. A nil reader, or a file with
@@ -62,7 +70,11 @@ func ReadConfiguration(r io.Reader) (Configuration, error) {
 			}
 		}
 	}
-	c.Site = cmp.Or(c.Site, defaultSite)
+	if c.Inventory == nil {
+		c.Site = cmp.Or(c.Site, defaultSite)
+	} else {
+		c.Inventory.setDefaults()
+	}
 	return c, c.validate()
 }
 
@@ -106,7 +118,12 @@ func (c Configuration) validate() error {
 		return fmt.Errorf("decode %s: want apiVersion %q and kind %q, got %q and %q",
 			configKind, configAPIVersion, configKind, c.APIVersion, c.Kind)
 	}
-	if problems := validation.IsDNS1123Label(c.Site); len(problems) > 0 {
+	if c.Inventory != nil {
+		if err := c.Inventory.validate(field.NewPath("inventory")).ToAggregate(); err != nil {
+			return fmt.Errorf("validate %s: %w", configKind, err)
+		}
+	}
+	if problems := validation.IsDNS1123Label(c.Site); len(problems) > 0 && (c.Site != "" || c.Inventory == nil) {
 		return fmt.Errorf("validate %s: site: %q: %s", configKind, c.Site, strings.Join(problems, "; "))
 	}
 	for _, label := range []struct{ field, value string }{

@@ -6,10 +6,15 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+func seconds(n int) metav1.Duration {
+	return metav1.Duration{Duration: time.Duration(n) * time.Second}
+}
 
 func TestReadConfiguration(t *testing.T) {
 	const head = "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n"
@@ -40,6 +45,34 @@ func TestReadConfiguration(t *testing.T) {
 			name: "between separators and comments",
 			file: strings.NewReader("# ours\n---\n" + head + "zone: ber-a\n---\n# the end\n"),
 			want: Configuration{TypeMeta: kind, Site: "default", Zone: "ber-a"},
+		},
+		{
+			name: "an inventory",
+			file: strings.NewReader(head + "inventory: {url: https://198.18.0.1/machines, silence: 2m, dryRun: true}\n"),
+			want: Configuration{TypeMeta: kind, Inventory: &InventoryConfiguration{
+				URL: "https://198.18.0.1/machines", Timeout: seconds(10), Interval: seconds(30), MaxLossPercent: 20,
+				MaxAge: seconds(600), Silence: seconds(120), DeletionDelay: seconds(300), DryRun: true,
+			}},
+		},
+		{
+			name:    "no source",
+			file:    strings.NewReader(head + "inventory: {}\n"),
+			wantErr: "inventory: Invalid value: 0: want exactly one of file, configMap and url",
+		},
+		{
+			name:    "two sources",
+			file:    strings.NewReader(head + "inventory: {file: a, configMap: b}\n"),
+			wantErr: "inventory: Invalid value: 2: want exactly one",
+		},
+		{
+			name:    "a server that nobody vouches for",
+			file:    strings.NewReader(head + "inventory: {url: 'http://198.18.0.1/'}\n"),
+			wantErr: "inventory.url: Invalid value",
+		},
+		{
+			name:    "a kubelet that restarts would count as silent",
+			file:    strings.NewReader(head + "inventory: {file: a, silence: 59s, maxLossPercent: 101}\n"),
+			wantErr: "inventory.silence: Invalid value: \"59s\": must be 1m0s at least",
 		},
 		{
 			name:    "a field that is not there",

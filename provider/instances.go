@@ -3,7 +3,9 @@ package provider
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -12,55 +14,117 @@ import (
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
-// instances answers upstream's controllers from what the kubelet said. It takes
-// its surroundings as functions: the Nodes of the cluster, and a way to warn.
+// instances answers upstream's controllers from the inventory, if there is one,
+// and from what the kubelet said. It takes its surroundings as functions: the
+// Nodes of the cluster, and a way to warn.
 type instances struct {
-	config Configuration
-	nodes  func(context.Context) (cache.Indexer, error)
-	warn   func(node *corev1.Node, reason, message string)
+	config    Configuration
+	nodes     func(context.Context) (cache.Indexer, error)
+	warn      func(node *corev1.Node, reason, message string)
+	metrics   *metrics
+	machines  *machines  // nil without an inventory
+	lifecycle *lifecycle // nil without an inventory
 }
 
 var _ cloudprovider.InstancesV2 = (*instances)(nil)
 
-// InstanceExists always says yes: on no, the lifecycle controller deletes a
-// NotReady Node at once, and from its silence alone nobody can tell that a
-// machine is gone.
-func (i *instances) InstanceExists(context.Context, *corev1.Node) (bool, error) {
-	return true, nil
+// InstanceExists says no only when the inventory says so and nothing speaks
+// against it, see lifecycle: on no, the lifecycle controller deletes a NotReady
+// Node at once. Without an inventory it always says yes, since from its silence
+// alone nobody can tell that a machine is gone.
+//
+// It never returns cloudprovider.InstanceNotFound, which a future controller may
+// take for no (kubernetes/kubernetes#139301).
+func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (exists bool, err error) {
+	if i.lifecycle == nil {
+		return true, nil
+	}
+	defer func(start time.Time) { i.metrics.called("InstanceExists", start, err) }(time.Now())
+	return i.lifecycle.exists(ctx, node)
 }
 
-// InstanceShutdown always says no, as power is not looked at.
-func (i *instances) InstanceShutdown(context.Context, *corev1.Node) (bool, error) {
-	return false, nil
+// InstanceShutdown says yes only when the inventory says that the power is off.
+func (i *instances) InstanceShutdown(_ context.Context, node *corev1.Node) (off bool, err error) {
+	if _, _, ours := inventory.Split(node.Spec.ProviderID); i.machines == nil || !ours {
+		return false, nil
+	}
+	defer func(start time.Time) { i.metrics.called("InstanceShutdown", start, err) }(time.Now())
+	_, m, err := i.machines.find(node)
+	if err != nil || m == nil {
+		return false, err
+	}
+	return m.Power.State == inventory.Off, nil
 }
 
 // InstanceMetadata returns identity, addresses and place of a machine. An error
 // leaves the Node tainted, and upstream asks again.
-func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	addresses, err := nodeAddresses(node)
+func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (metadata *cloudprovider.InstanceMetadata, err error) {
+	defer func(start time.Time) { i.metrics.called("InstanceMetadata", start, err) }(time.Now())
+	metadata, err = i.metadata(ctx, node)
+	var t *trouble
+	if errors.As(err, &t) {
+		i.warn(node, t.reason, err.Error())
+	}
+	return metadata, err
+}
+
+func (i *instances) metadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	_, _, ours := inventory.Split(node.Spec.ProviderID)
+	foreign := node.Spec.ProviderID != "" && !ours
+	site, place := i.config.Site, inventory.Place{}
+	var m *inventory.Machine
+	if i.machines != nil && !foreign {
+		list, found, err := i.machines.find(node)
+		if err != nil {
+			return nil, fmt.Errorf("find the machine of Node/%s: %w", node.Name, err)
+		}
+		m, site, place = found, list.Metadata.Site, list.Defaults
+	}
+	addresses, err := machineAddresses(node, m)
 	if err != nil {
-		i.warn(node, "NoAddress", err.Error())
-		return nil, fmt.Errorf("find addresses of Node/%s: %w", node.Name, err)
+		reason := "NoAddress"
+		if errors.Is(err, errNotListed) {
+			reason = "AddressNotListed"
+		}
+		return nil, fmt.Errorf("find addresses of Node/%s: %w", node.Name, &trouble{reason, err})
 	}
 	metadata := &cloudprovider.InstanceMetadata{ProviderID: node.Spec.ProviderID, NodeAddresses: addresses}
 	if metadata.ProviderID == "" {
-		nodes, err := i.nodes(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if metadata.ProviderID, err = newProviderID(i.config.Site, node, nodes); err != nil {
+		if metadata.ProviderID, err = i.newIdentity(ctx, site, node, m); err != nil {
 			return nil, err
 		}
 	}
-	// A machine of another provider (kwok, k3s, a cloud) stands elsewhere.
-	if _, _, ours := inventory.Split(metadata.ProviderID); !ours {
-		return metadata, nil
+	switch {
+	case foreign: // a machine of another provider (kwok, k3s, a cloud) stands elsewhere
+	case m != nil:
+		metadata.Region, metadata.Zone, metadata.InstanceType = m.Region, m.Zone, m.InstanceType
+		metadata.AdditionalLabels = i.machines.hand(node, machineLabels(m))
+	default:
+		i.place(metadata, node, place)
 	}
-	metadata.InstanceType = cmp.Or(i.config.InstanceType,
-		node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType])
-	metadata.Zone = cmp.Or(i.config.Zone,
-		node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelFailureDomainBetaZone])
-	metadata.Region = cmp.Or(i.config.Region,
-		node.Labels[corev1.LabelTopologyRegion], node.Labels[corev1.LabelFailureDomainBetaRegion])
 	return metadata, nil
+}
+
+// newIdentity returns the provider ID of a Node that has none.
+func (i *instances) newIdentity(ctx context.Context, site string, node *corev1.Node, m *inventory.Machine) (string, error) {
+	nodes, err := i.nodes(ctx)
+	if err != nil {
+		return "", err
+	}
+	if m == nil {
+		return newProviderID(site, node, nodes)
+	}
+	id := inventory.ProviderID(site, m.ID)
+	return id, i.machines.take(id, node, nodes)
+}
+
+// place says where a machine stands that is not listed: as configured, else as
+// the Node is labelled, else as the inventory says of all.
+func (i *instances) place(metadata *cloudprovider.InstanceMetadata, node *corev1.Node, defaults inventory.Place) {
+	metadata.InstanceType = cmp.Or(i.config.InstanceType,
+		node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType], defaults.InstanceType)
+	metadata.Zone = cmp.Or(i.config.Zone,
+		node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelFailureDomainBetaZone], defaults.Zone)
+	metadata.Region = cmp.Or(i.config.Region,
+		node.Labels[corev1.LabelTopologyRegion], node.Labels[corev1.LabelFailureDomainBetaRegion], defaults.Region)
 }

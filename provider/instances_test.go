@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -103,7 +104,8 @@ func TestInstanceMetadata(t *testing.T) {
 				nodes: func(context.Context) (cache.Indexer, error) {
 					return indexed(t, []*corev1.Node{tt.node}), tt.cache
 				},
-				warn: func(node *corev1.Node, reason, _ string) { warned = node.Name + " " + reason },
+				warn:    func(node *corev1.Node, reason, _ string) { warned = node.Name + " " + reason },
+				metrics: newMetrics(nil, time.Now),
 			}
 			before := tt.node.DeepCopy()
 			got, err := i.InstanceMetadata(t.Context(), tt.node)

@@ -14,9 +14,9 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// clusterRules and namespaceRules are all that the command may do in these tests.
-// Not in them: deleting Nodes, which the provider never asks for; Services, whose
-// controller does not start without load balancers.
+// clusterRules and namespaceRules are all that the command needs without an
+// inventory. Not in them: Services, whose controller does not start without load
+// balancers.
 func clusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "update"}},
@@ -32,6 +32,22 @@ func namespaceRules(lease string) []rbacv1.PolicyRule {
 	}
 }
 
+// inventoryRules and inventoryNamespaceRules are what an inventory needs on top.
+func inventoryRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "patch", "delete"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get"}},
+	}
+}
+
+func inventoryNamespaceRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"ccmadm-machines"}, Verbs: []string{"get", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"ccmadm-machines-last-good"}, Verbs: []string{"get", "update"}},
+	}
+}
+
 // controllerManager returns a kubeconfig with just these permissions.
 func controllerManager(t *testing.T) []byte {
 	t.Helper()
@@ -39,6 +55,23 @@ func controllerManager(t *testing.T) []byte {
 	grant(t, user, leaseName)
 	kubeconfig, err := plane.Kubeconfig(user)
 	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// inventoryManager returns a kubeconfig with those for an inventory as well.
+func inventoryManager(t *testing.T) []byte {
+	t.Helper()
+	kubeconfig := controllerManager(t)
+	user := "ccm-" + strings.ToLower(strings.TrimPrefix(t.Name(), "TestCluster_"))
+	rbac := client(t, plane.Config).RbacV1()
+	meta := metav1.ObjectMeta{Name: user}
+	if _, err := rbac.ClusterRoles().Update(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: append(clusterRules(), inventoryRules()...)}, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rules := append(namespaceRules(leaseName), inventoryNamespaceRules()...)
+	if _, err := rbac.Roles("kube-system").Update(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return kubeconfig

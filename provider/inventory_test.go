@@ -1,0 +1,249 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/ccmadm/ccmadm/provider/inventory"
+)
+
+const uuidC = "6e6e4544-0042-3510-8052-b3c04f4b4e32"
+
+// listed has a machine for each of uuidA and uuidC.
+const listed = `apiVersion: ccmadm.dev/v1alpha1
+kind: Inventory
+metadata: {site: ber1}
+defaults: {region: ber, zone: ber-a, instanceType: generic}
+policy: {unknownNodes: hold}
+machines:
+- {id: r1, hostname: w1, zone: ber-b, rack: r12, labels: {example.com/disk: nvme}, match: {systemUUID: ` + uuidA + `, macs: ["52:54:00:00:00:01"]}}
+- id: r2
+  addresses: [{type: InternalIP, address: 198.18.0.2}, {type: ExternalIP, address: 198.18.9.2}]
+  match: {systemUUID: ` + uuidC + `, macs: ["52:54:00:00:00:02"]}
+  power: {state: "off"}
+`
+
+// withInventory returns instances that know the document.
+func withInventory(t *testing.T, document string, nodes ...*corev1.Node) (i *instances, warnings *[]string) {
+	t.Helper()
+	store := inventory.NewStore(inventory.Limits{}, time.Now)
+	if document != "" {
+		if _, rejection := store.Offer([]byte(document), nil); rejection != nil {
+			t.Fatal(rejection)
+		}
+	}
+	m := newMetrics(store, time.Now)
+	warnings = &[]string{}
+	return &instances{
+		nodes:   func(context.Context) (cache.Indexer, error) { return indexed(t, nodes), nil },
+		warn:    func(_ *corev1.Node, reason, message string) { *warnings = append(*warnings, reason+": "+message) },
+		metrics: m, machines: newMachines(store, m),
+	}, warnings
+}
+
+// shows is a reachable Node with a UID.
+func shows(name, uuid string) *corev1.Node {
+	node := reachable(machine(name, uuid, ""))
+	node.UID = types.UID(name)
+	return node
+}
+
+func withNodeIP(node *corev1.Node, ips string) *corev1.Node {
+	node.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: ips}
+	return node
+}
+
+func ready(node *corev1.Node, status corev1.ConditionStatus) *corev1.Node {
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+	return node
+}
+
+func TestInstanceMetadata_Inventory(t *testing.T) {
+	adopting := strings.Replace(listed, "hold", "adopt", 1)
+	r1 := cloudprovider.InstanceMetadata{
+		ProviderID: "onprem://ber1/r1", Region: "ber", Zone: "ber-b", InstanceType: "generic",
+		AdditionalLabels: map[string]string{"example.com/disk": "nvme", "ccmadm.dev/rack": "r12"},
+		NodeAddresses:    []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname", Address: "w1"}},
+	}
+	renamed := r1
+	renamed.NodeAddresses = []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname", Address: "new"}}
+	for _, tt := range []struct {
+		name      string
+		inventory string
+		node      *corev1.Node
+		peers     []*corev1.Node
+		want      cloudprovider.InstanceMetadata
+		wantErr   string
+		wantWarn  string
+	}{
+		{name: "a listed machine", inventory: listed, node: shows("w1", uuidA), want: r1},
+		{name: "under another name", inventory: listed, node: shows("new", uuidA), want: renamed},
+		{
+			name: "addresses of the inventory", inventory: listed, node: withNodeIP(shows("w2", uuidC), "198.18.0.2"),
+			want: cloudprovider.InstanceMetadata{
+				ProviderID: "onprem://ber1/r2", Region: "ber", Zone: "ber-a", InstanceType: "generic", AdditionalLabels: map[string]string{},
+				NodeAddresses: []corev1.NodeAddress{
+					{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "ExternalIP", Address: "198.18.9.2"}, {Type: "Hostname", Address: "w2"},
+				},
+			},
+		},
+		{
+			name: "an adopted one", inventory: adopting, node: shows("w9", "7f7f4544-0042-3510-8052-b3c04f4b4e32"),
+			want: cloudprovider.InstanceMetadata{
+				ProviderID: "onprem://ber1/7f7f4544-0042-3510-8052-b3c04f4b4e32", Region: "ber", Zone: "ber-a", InstanceType: "generic",
+				NodeAddresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname", Address: "w9"}},
+			},
+		},
+		{
+			name: "a foreign one", inventory: listed, node: withProviderID(shows("w1", uuidA), "kwok://w1"),
+			want: cloudprovider.InstanceMetadata{ProviderID: "kwok://w1", NodeAddresses: r1.NodeAddresses},
+		},
+		{
+			name: "a renamed machine, once the old Node is silent", inventory: listed, node: shows("new", uuidA),
+			peers: []*corev1.Node{ready(withProviderID(shows("w1", uuidA), "onprem://ber1/r1"), corev1.ConditionUnknown)}, want: renamed,
+		},
+		{
+			name: "a clone", inventory: listed, node: shows("new", uuidA),
+			peers:   []*corev1.Node{ready(withProviderID(shows("w1", uuidA), "onprem://ber1/r1"), corev1.ConditionFalse)},
+			wantErr: "onprem://ber1/r1 is Node/w1, too", wantWarn: "MachineTaken",
+		},
+		{
+			name: "two clones at once", inventory: listed, node: shows("new", uuidA), peers: []*corev1.Node{shows("w1", uuidA)},
+			wantErr: "is Node/w1, too", wantWarn: "MachineTaken",
+		},
+		{name: "not listed", inventory: listed, node: shows("w9", ""), wantErr: "hostname w9", wantWarn: "UnknownMachine"},
+		{
+			name: "the name of another machine", inventory: listed, node: shows("w1", uuidA[:35]+"3"),
+			wantErr: "the Node shows " + uuidA[:35] + "3", wantWarn: "OtherMachine",
+		},
+		{
+			name: "an address that is not listed", inventory: listed, node: withNodeIP(shows("w2", uuidC), "198.18.0.2,fd00::2"),
+			wantErr: "--node-ip=fd00::2 is not among those of machine r2", wantWarn: "AddressNotListed",
+		},
+		{name: "no inventory yet", node: shows("w1", uuidA), wantErr: "it has not been read yet", wantWarn: "NoInventory"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i, warnings := withInventory(t, tt.inventory, append(tt.peers, tt.node)...)
+			got, err := i.InstanceMetadata(t.Context(), tt.node)
+			if tt.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) || errors.Is(err, cloudprovider.InstanceNotFound) {
+					t.Fatalf("got %+v and error %v, want an error with %q", got, err, tt.wantErr)
+				}
+				if len(*warnings) != 1 || !strings.HasPrefix((*warnings)[0], tt.wantWarn+": ") {
+					t.Errorf("got warnings %q, want %s", *warnings, tt.wantWarn)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.want.NodeAddresses[len(tt.want.NodeAddresses)-1].Address == "new" {
+				tt.node.Name = "new"
+			}
+			if diff := cmp.Diff(&tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if len(*warnings) > 0 {
+				t.Errorf("got warnings %q", *warnings)
+			}
+		})
+	}
+}
+
+// Two workers may ask for two clones at the same time, before either shows up in
+// the cache with its identity.
+func TestInstanceMetadata_OneMachineOneNode(t *testing.T) {
+	one, two := shows("a", ""), shows("b", "")
+	one.Annotations = map[string]string{inventory.AnnotationMACs: "52:54:00:00:00:02"}
+	two.Annotations = one.Annotations
+	one.Status.Addresses, two.Status.Addresses = nil, nil
+	i, warnings := withInventory(t, listed, one, two)
+	if _, err := i.InstanceMetadata(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.InstanceMetadata(t.Context(), one); err != nil {
+		t.Errorf("asked again: %v", err)
+	}
+	if got, err := i.InstanceMetadata(t.Context(), two); err == nil || !strings.Contains((*warnings)[0], "MachineTaken") {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestInstanceShutdown(t *testing.T) {
+	i, _ := withInventory(t, listed)
+	for id, want := range map[string]bool{
+		"onprem://ber1/r1": false, "onprem://ber1/r2": true, "onprem://ber1/r9": false, "onprem://ham1/r2": false, "kwok://r2": false, "": false,
+	} {
+		node := ready(withProviderID(shows("w2", ""), id), corev1.ConditionUnknown)
+		if got, _ := i.InstanceShutdown(t.Context(), node); got != want {
+			t.Errorf("%q: got %v", id, got)
+		}
+	}
+}
+
+func TestVoice(t *testing.T) {
+	now := time.Now()
+	v := newVoice(nil, func() time.Time { return now })
+	for _, step := range []struct {
+		after time.Duration
+		words string
+		want  bool
+	}{
+		{0, "a", true}, {time.Second, "a", false}, {time.Second, "b", true}, {time.Second, "a", true},
+		{repeatAfter - time.Second, "a", false}, {time.Second, "a", true},
+	} {
+		now = now.Add(step.after)
+		if got := v.fresh("uid", step.words); got != step.want {
+			t.Errorf("%q after %s: got %v", step.words, step.after, got)
+		}
+	}
+	now = now.Add(3 * repeatAfter)
+	if v.fresh("another", "a"); len(v.said) != 1 {
+		t.Errorf("%d Nodes are remembered, want the latest", len(v.said))
+	}
+}
+
+func TestDifference(t *testing.T) {
+	i, _ := withInventory(t, strings.Replace(listed, "rack: r12,", `rack: r12, taints: [{key: gpu, effect: NoSchedule}],`, 1))
+	m := i.machines.store.Status().Inventory.ByID("r1")
+	node := shows("w1", uuidA)
+	node.Labels = map[string]string{corev1.LabelTopologyZone: "old", "example.com/disk": "theirs", "example.com/gone": "ours", "example.com/kept": "theirs"}
+	node.Annotations = map[string]string{annotationLabels: "example.com/gone"}
+	node.Labels["example.com/handed"] = "upstream"
+	p := difference(node, m, map[string]string{"example.com/handed": "upstream", "example.com/kept": "not this"})
+	text := func(s string) *string { return &s }
+	want := map[string]*string{
+		corev1.LabelTopologyZone: text("ber-b"), corev1.LabelFailureDomainBetaZone: text("ber-b"),
+		corev1.LabelTopologyRegion: text("ber"), corev1.LabelFailureDomainBetaRegion: text("ber"),
+		corev1.LabelInstanceTypeStable: text("generic"), corev1.LabelInstanceType: text("generic"),
+		"ccmadm.dev/rack": text("r12"), "example.com/gone": nil, "example.com/handed": nil,
+	}
+	if diff := cmp.Diff(want, p.Metadata.Labels); diff != "" {
+		t.Errorf("labels, -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{annotationMachine: "r1", annotationLabels: "ccmadm.dev/rack"}, p.Metadata.Annotations); diff != "" {
+		t.Errorf("annotations, -want +got:\n%s", diff)
+	}
+	if len(p.Spec.Taints) != 1 {
+		t.Errorf("got taints %v", p.Spec.Taints)
+	}
+	for key, value := range p.Metadata.Labels {
+		if delete(node.Labels, key); value != nil {
+			node.Labels[key] = *value
+		}
+	}
+	node.Annotations = p.Metadata.Annotations
+	if again := difference(node, m, nil); again != nil {
+		t.Errorf("twice is not once: %+v", again)
+	}
+}

@@ -1,0 +1,216 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider/inventory"
+)
+
+// lifecycle decides whether a machine is gone. inventory.Guard has the rules; here
+// is what it takes to apply them: who was heard of when, what was announced, and
+// what was deleted lately. All of it is forgotten when the process ends, and then
+// every deletion is announced anew.
+type lifecycle struct {
+	config  InventoryConfiguration
+	store   *inventory.Store
+	metrics *metrics
+	now     func() time.Time
+	started time.Time // leading since
+
+	nodes func(context.Context) (cache.Indexer, error)
+	// sign returns something that changes whenever the machine talks, read from
+	// the API server itself, and fails when the Node is no longer this one.
+	sign func(context.Context, *corev1.Node) (string, error)
+	warn func(node *corev1.Node, reason, message string)
+
+	mu         sync.Mutex
+	heard      map[types.UID]heard
+	candidates map[types.UID]candidate
+	deleted    map[types.UID]time.Time
+}
+
+// heard is since when a Node has given the same sign. The clock is ours: that of
+// a machine may be slow, and then each of its signs looks old.
+type heard struct {
+	sign  string
+	at    time.Time
+	asked time.Time
+}
+
+// candidate is a Node that is gone by all rules except those that look at others.
+type candidate struct {
+	asked     time.Time
+	announced time.Time // zero: not yet, or withdrawn
+}
+
+func newLifecycle(config InventoryConfiguration, store *inventory.Store, metrics *metrics, now func() time.Time) *lifecycle {
+	return &lifecycle{
+		config: config, store: store, metrics: metrics, now: now, started: now(),
+		heard: map[types.UID]heard{}, candidates: map[types.UID]candidate{}, deleted: map[types.UID]time.Time{},
+	}
+}
+
+// exists answers for a NotReady Node. An error keeps the Node, as yes does.
+func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error) {
+	if _, _, ours := inventory.Split(node.Spec.ProviderID); !ours {
+		return l.keep(node, inventory.NotOurs), nil
+	}
+	status := l.store.Status()
+	if status.Inventory == nil {
+		return true, fmt.Errorf("ask whether Node/%s exists: there is no inventory", node.Name)
+	}
+	evidence, err := l.evidence(status, node)
+	if err != nil {
+		return true, err
+	}
+	policy := status.Inventory.Policy
+	if refusal := inventory.GuardIdentity(policy, l.config.bounds(), evidence); refusal != "" {
+		l.forget(node)
+		return l.keep(node, refusal), nil
+	}
+	nodes, err := l.nodes(ctx)
+	if err != nil {
+		return true, err
+	}
+	evidence.Nodes = len(nodes.ListKeys())
+	sign, err := l.sign(ctx, node)
+	if err != nil {
+		l.forget(node)
+		l.keep(node, inventory.StillTalking)
+		return true, fmt.Errorf("listen to Node/%s: %w", node.Name, err)
+	}
+	return l.decide(policy, evidence, node, sign), nil
+}
+
+// evidence is what is known without asking anybody.
+func (l *lifecycle) evidence(status inventory.Status, node *corev1.Node) (inventory.Evidence, error) {
+	i := status.Inventory
+	site, id, ours := inventory.Split(node.Spec.ProviderID)
+	m, rule, err := i.Match(inventory.FactsOf(node))
+	if err != nil {
+		return inventory.Evidence{}, err
+	}
+	_, controlPlane := node.Labels["node-role.kubernetes.io/control-plane"]
+	e := inventory.Evidence{
+		OurSite:  ours && site == i.Metadata.Site,
+		UpToDate: status.Problem == nil && !status.Confirmed.IsZero(),
+		Age:      l.now().Sub(status.Confirmed), Readings: status.Readings,
+		Machine: m, WasListed: node.Annotations[annotationMachine] == id,
+		ControlPlane: controlPlane, Leading: l.now().Sub(l.started),
+	}
+	if m == nil {
+		e.MissingIn, e.MissingSince = l.store.Missing(id)
+	} else if rule != inventory.ByProviderID && !inventory.Adopted(id) {
+		// Its own entry has gone, and it looks like another one: which of the two
+		// was meant is not for us to say.
+		e.OurSite = false
+	}
+	return e, nil
+}
+
+// decide applies the rules that need memory, and answers exists.
+func (l *lifecycle) decide(policy inventory.Policy, e inventory.Evidence, node *corev1.Node, sign string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.prune(now, policy.DeletionBudget.Per.Duration)
+	h, ok := l.heard[node.UID]
+	if !ok || h.sign != sign {
+		h = heard{sign: sign, at: now}
+	}
+	h.asked = now
+	l.heard[node.UID] = h
+	e.Silent = now.Sub(h.at)
+	c := l.candidates[node.UID]
+	c.asked = now
+	if e.Silent >= l.config.Silence.Duration {
+		l.candidates[node.UID] = c
+	}
+	e.Candidates = len(l.candidates)
+	for uid := range l.deleted {
+		if uid != node.UID { // a deletion that did not work may be tried again
+			e.Deleted++
+		}
+	}
+	if refusal := inventory.Guard(policy, l.config.bounds(), e); refusal != "" {
+		if refusal == inventory.StillTalking {
+			delete(l.candidates, node.UID)
+		} else {
+			l.candidates[node.UID] = candidate{asked: now}
+			l.warn(node, "DeletionRefused", fmt.Sprintf("the inventory says that machine %s is gone, and the Node stays: %s", node.Spec.ProviderID, refusal))
+		}
+		return l.keep(node, refusal)
+	}
+	return l.announceOrDelete(node, c, now)
+}
+
+// announceOrDelete is the two steps. The caller holds the lock.
+func (l *lifecycle) announceOrDelete(node *corev1.Node, c candidate, now time.Time) bool {
+	delay := l.config.DeletionDelay.Duration
+	switch {
+	case c.announced.IsZero():
+		c.announced = now
+		l.candidates[node.UID] = c
+		message := fmt.Sprintf("the inventory says that machine %s is gone, and its kubelet is silent: the Node will be deleted after %s; to keep it, say protected: true, or start the machine",
+			node.Spec.ProviderID, now.Add(delay).UTC().Format(time.RFC3339))
+		if l.config.DryRun {
+			message += " (dry run: it will not)"
+		}
+		l.warn(node, "DeletionAnnounced", message)
+		return l.keep(node, "Announced")
+	case now.Sub(c.announced) < delay:
+		return l.keep(node, "Announced")
+	case l.config.DryRun:
+		return l.keep(node, "DryRun")
+	}
+	if _, again := l.deleted[node.UID]; !again {
+		l.metrics.deleted.Inc()
+		klog.InfoS("Machine is gone", "node", node.Name, "providerID", node.Spec.ProviderID, "announced", c.announced)
+	}
+	l.deleted[node.UID] = now
+	return false
+}
+
+// keep counts and logs why, and says that the machine exists.
+func (l *lifecycle) keep(node *corev1.Node, why inventory.Refusal) bool {
+	l.metrics.refused.WithLabelValues(string(why)).Inc()
+	klog.V(2).InfoS("Node stays", "node", node.Name, "providerID", node.Spec.ProviderID, "why", why)
+	return true
+}
+
+// forget withdraws what was announced.
+func (l *lifecycle) forget(node *corev1.Node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.candidates, node.UID)
+	delete(l.heard, node.UID)
+}
+
+// prune drops what is no longer asked about: Nodes that are Ready or gone. The
+// caller holds the lock.
+func (l *lifecycle) prune(now time.Time, period time.Duration) {
+	const patience = 2 * time.Minute
+	for uid, c := range l.candidates {
+		if now.Sub(c.asked) > patience {
+			delete(l.candidates, uid)
+		}
+	}
+	for uid, h := range l.heard {
+		if now.Sub(h.asked) > patience {
+			delete(l.heard, uid)
+		}
+	}
+	for uid, at := range l.deleted {
+		if now.Sub(at) > period {
+			delete(l.deleted, uid)
+		}
+	}
+}

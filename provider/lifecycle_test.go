@@ -1,0 +1,242 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/ccmadm/ccmadm/provider/inventory"
+)
+
+// site is a lifecycle whose surroundings are set by hand.
+type site struct {
+	*lifecycle
+	at       time.Time
+	all      []*corev1.Node
+	signs    map[string]string
+	signErr  error
+	warnings []string
+}
+
+// recorder notes Events.
+type recorder struct{ *site }
+
+func (r recorder) Event(_ runtime.Object, _, reason, message string) {
+	r.warnings = append(r.warnings, reason+": "+message)
+}
+
+func (r recorder) Eventf(_ runtime.Object, _, reason, format string, args ...any) {
+	r.warnings = append(r.warnings, reason+": "+fmt.Sprintf(format, args...))
+}
+
+func (r recorder) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, reason, format string, args ...any) {
+	r.Eventf(o, kind, reason, format, args...)
+}
+
+func newSite(t *testing.T, n int) *site {
+	t.Helper()
+	s := &site{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), signs: map[string]string{}}
+	now := func() time.Time { return s.at }
+	store := inventory.NewStore(inventory.Limits{MaxLossPercent: 100}, now)
+	config := InventoryConfiguration{File: "unused"}
+	config.setDefaults()
+	s.lifecycle = newLifecycle(config, store, newMetrics(store, now), now)
+	s.nodes = func(context.Context) (cache.Indexer, error) { return indexed(t, s.all), nil }
+	s.sign = func(_ context.Context, node *corev1.Node) (string, error) { return s.signs[node.Name], s.signErr }
+	s.warn = newVoice(recorder{s}, now).warn
+	for i := range n {
+		node := withProviderID(shows(fmt.Sprintf("w%d", i), ""), fmt.Sprintf("onprem://ber1/m%d", i))
+		node.Annotations = map[string]string{annotationMachine: fmt.Sprintf("m%d", i)}
+		s.all = append(s.all, node)
+	}
+	return s
+}
+
+// lists n machines, of which some are decommissioned.
+func lists(n int, decommissioned ...int) []byte {
+	document := "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1}\nmachines:\n"
+	for i := range n {
+		state := "active"
+		for _, d := range decommissioned {
+			if d == i {
+				state = "decommissioned"
+			}
+		}
+		document += fmt.Sprintf("- {id: m%d, state: %s}\n", i, state)
+	}
+	return []byte(document)
+}
+
+// runFor asks about the Nodes every 5 seconds, as upstream does, and returns those
+// that are gone, and when.
+func (s *site) runFor(t *testing.T, d time.Duration, document []byte, ask ...int) map[int]time.Duration {
+	t.Helper()
+	gone, start := map[int]time.Duration{}, s.at
+	for end := s.at.Add(d); s.at.Before(end); s.at = s.at.Add(5 * time.Second) {
+		s.store.Offer(document, nil)
+		for _, n := range ask {
+			if _, ok := gone[n]; ok {
+				continue
+			}
+			if exists, _ := s.exists(t.Context(), s.all[n]); !exists {
+				gone[n] = s.at.Sub(start)
+			}
+		}
+	}
+	return gone
+}
+
+func TestLifecycle_TwoSteps(t *testing.T) {
+	s := newSite(t, 30)
+	gone := s.runFor(t, 15*time.Minute, lists(30, 3), 3)
+	// A minute as leader, five of silence, five after the announcement.
+	if at, ok := gone[3]; !ok || at < 11*time.Minute || at > 11*time.Minute+10*time.Second {
+		t.Errorf("got %v (warnings %q)", gone, s.warnings)
+	}
+	if len(s.warnings) != 1 || !strings.Contains(s.warnings[0], "the Node will be deleted after 2026-01-01T00:11:") {
+		t.Errorf("got warnings %q", s.warnings)
+	}
+}
+
+func TestLifecycle_Keeps(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*site)
+	}{
+		{"a dry run", func(s *site) { s.config.DryRun = true }},
+		{"nobody can tell whether it talks", func(s *site) { s.signErr = errors.New("forbidden") }},
+		{"another Node by its own word", func(s *site) { s.all[3].Spec.ProviderID = "onprem://ber1/m4" }},
+		{"a foreign Node", func(s *site) { s.all[3].Spec.ProviderID = "kwok://m3" }},
+		{"a Node without identity", func(s *site) { s.all[3].Spec.ProviderID = "" }},
+		{"a control plane", func(s *site) { s.all[3].Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t, 30)
+			tt.change(s)
+			if gone := s.runFor(t, 30*time.Minute, lists(30, 3), 3); len(gone) > 0 {
+				t.Errorf("gone: %v", gone)
+			}
+		})
+	}
+}
+
+func TestLifecycle_Withdraws(t *testing.T) {
+	s := newSite(t, 30)
+	s.runFor(t, 8*time.Minute, lists(30, 3), 3)
+	if len(s.warnings) != 1 {
+		t.Fatalf("got warnings %q, want the announcement", s.warnings)
+	}
+	s.runFor(t, time.Minute, lists(30), 3) // active again
+	if gone := s.runFor(t, 9*time.Minute, lists(30, 3), 3); len(gone) > 0 {
+		t.Errorf("gone %v after a new decision: the old announcement counts", gone)
+	}
+	s.signs["w3"] = "it talks"
+	if gone := s.runFor(t, 9*time.Minute, lists(30, 3), 3); len(gone) > 0 {
+		t.Errorf("gone %v though it talked", gone)
+	}
+}
+
+func TestLifecycle_Budget(t *testing.T) {
+	s := newSite(t, 30)
+	gone := s.runFor(t, 30*time.Minute, lists(30, 1, 2), 1, 2)
+	if len(gone) != 2 || (gone[1]-gone[2]).Abs() < 10*time.Minute {
+		t.Errorf("gone %v, want two that are ten minutes apart", gone)
+	}
+}
+
+func TestLifecycle_Breaker(t *testing.T) {
+	s := newSite(t, 30)
+	if gone := s.runFor(t, time.Hour, lists(30, 1, 2, 3, 4), 1, 2, 3, 4); len(gone) > 0 {
+		t.Errorf("gone %v, want none of four", gone)
+	}
+	// Three are announced before the fourth makes them too many; then each is told
+	// once in ten minutes that it stays.
+	if n := len(s.warnings); !strings.Contains(s.warnings[n-1], "TooManyAtOnce") || n > 3+4*6 {
+		t.Errorf("got %d warnings, the last is %q", n, s.warnings[n-1])
+	}
+}
+
+func TestLifecycle_NoInventory(t *testing.T) {
+	s := newSite(t, 1)
+	if exists, err := s.exists(t.Context(), s.all[0]); !exists || err == nil {
+		t.Errorf("got %v, %v", exists, err)
+	}
+}
+
+func TestLifecycle_Absence(t *testing.T) {
+	s := newSite(t, 30)
+	absence := func(n int) []byte {
+		return []byte(strings.Replace(string(lists(n)), "machines:", "policy: {deletion: absence}\nmachines:", 1))
+	}
+	s.runFor(t, time.Minute, absence(30), 29)
+	gone := s.runFor(t, time.Hour, absence(29), 29)
+	if at := gone[29]; at < 24*time.Minute || at > 26*time.Minute {
+		t.Errorf("gone %v, want 15 minutes missing, 5 silent and 5 announced", gone)
+	}
+}
+
+// Whatever the inventory, the leader and the sources do: a machine that talks, or
+// that the inventory never called gone, is not deleted.
+func TestLifecycle_Property(t *testing.T) {
+	deletions := 0
+	for seed := range uint64(150) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		s := newSite(t, 30)
+		talking := map[int]bool{}
+		lastTalk := map[int]time.Time{}
+		everGone := map[int]bool{}
+		document := lists(30)
+		for range 600 {
+			switch r.IntN(40) {
+			case 0:
+				d := r.IntN(3)
+				document = lists(30, d)
+				everGone[d] = true
+			case 1:
+				document = lists(30)
+			case 2:
+				document = []byte("<html>")
+			case 3:
+				n := r.IntN(4)
+				talking[n] = !talking[n]
+			case 4:
+				s.signErr = errors.New("throttled")
+			case 5:
+				s.signErr = nil
+			case 6:
+				fresh := newLifecycle(s.config, s.store, s.metrics, s.now)
+				fresh.nodes, fresh.sign, fresh.warn = s.nodes, s.sign, s.warn
+				if r.IntN(4) == 0 { // a new leader
+					s.lifecycle = fresh
+				}
+			}
+			s.store.Offer(document, nil)
+			for n := range 4 {
+				if talking[n] {
+					lastTalk[n] = s.at
+					s.signs[s.all[n].Name] = s.at.String()
+				}
+				if exists, _ := s.exists(t.Context(), s.all[n]); exists {
+					continue
+				}
+				deletions++
+				if silent := s.at.Sub(lastTalk[n]); talking[n] || silent < 5*time.Minute || !everGone[n] {
+					t.Fatalf("seed %d: machine %d is gone: silent for %s, ever said to be gone: %v", seed, n, silent, everGone[n])
+				}
+			}
+			s.at = s.at.Add(time.Duration(1+r.IntN(60)) * time.Second)
+		}
+	}
+	if deletions == 0 {
+		t.Error("nothing was ever deleted: the histories say nothing")
+	}
+	t.Logf("%d times a machine was gone", deletions)
+}

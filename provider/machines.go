@@ -1,0 +1,160 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/ccmadm/ccmadm/provider/inventory"
+)
+
+// trouble is an error that a person has to end: it has a reason for an Event, and
+// its words say what to do.
+type trouble struct {
+	reason string
+	err    error
+}
+
+func (t *trouble) Error() string { return t.err.Error() }
+func (t *trouble) Unwrap() error { return t.err }
+
+func troublef(reason, format string, args ...any) error {
+	return &trouble{reason, fmt.Errorf(format, args...)}
+}
+
+// machines finds the machine of a Node in the inventory.
+type machines struct {
+	store   *inventory.Store
+	metrics *metrics
+
+	mu     sync.Mutex
+	claims map[string]claim // by provider ID
+	handed map[types.UID]map[string]string
+}
+
+// claim is a provider ID on its way to a Node.
+type claim struct {
+	node string
+	uid  types.UID
+}
+
+func newMachines(store *inventory.Store, metrics *metrics) *machines {
+	return &machines{store: store, metrics: metrics, claims: map[string]claim{}, handed: map[types.UID]map[string]string{}}
+}
+
+// find returns the inventory and the machine of a Node. No machine and no error
+// means a Node that is to be adopted, or one of another provider.
+func (m *machines) find(node *corev1.Node) (*inventory.Inventory, *inventory.Machine, error) {
+	status := m.store.Status()
+	if status.Inventory == nil {
+		why := "it has not been read yet"
+		if status.Problem != nil {
+			why = status.Problem.Error()
+		}
+		return nil, nil, troublef("NoInventory", "there is no inventory: %s", why)
+	}
+	i := status.Inventory
+	machine, rule, err := i.Match(inventory.FactsOf(node))
+	switch {
+	case errors.Is(err, inventory.ErrAmbiguous):
+		m.metrics.match("ambiguous")
+		return i, nil, troublef("AmbiguousMachine", "%w: correct what the inventory says under match", err)
+	case err != nil:
+		m.metrics.match("contradiction")
+		return i, nil, troublef("OtherMachine", "%w: correct its match.systemUUID if the board was replaced", err)
+	case machine != nil:
+		m.metrics.match(string(rule))
+		return i, machine, nil
+	}
+	m.metrics.match("none")
+	if _, _, ours := inventory.Split(node.Spec.ProviderID); !ours && node.Spec.ProviderID != "" {
+		return i, nil, nil
+	}
+	if i.Policy.UnknownNodes == inventory.Hold && node.Spec.ProviderID == "" {
+		return i, nil, troublef("UnknownMachine", "no machine of the inventory is this Node: list one with match.systemUUID %s or hostname %s",
+			orNone(inventory.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
+	}
+	return i, nil, nil
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(it shows none)"
+	}
+	return s
+}
+
+// take gives a machine's provider ID to a Node that has none, unless another Node
+// that is alive has it: that one, or this, runs on a clone.
+func (m *machines) take(id string, node *corev1.Node, nodes cache.Indexer) error {
+	for _, identity := range []string{id, systemUUID(node.Status.NodeInfo)} {
+		if identity == "" {
+			continue
+		}
+		others, err := nodes.ByIndex(identityIndex, identity)
+		if err != nil {
+			return fmt.Errorf("find Nodes that are %s: %w", identity, err)
+		}
+		for _, object := range others {
+			other, ok := object.(*corev1.Node)
+			waits := identity == id || other.Spec.ProviderID == "" // a Node that became another machine shares a UUID, and no more
+			if ok && other.Name != node.Name && waits && alive(other) {
+				return taken(id, other.Name)
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c, ok := m.claims[id]; ok && c.uid != node.UID {
+		object, exists, err := nodes.GetByKey(c.node)
+		if other, ok := object.(*corev1.Node); err == nil && exists && ok && other.UID == c.uid && alive(other) {
+			return taken(id, c.node)
+		}
+	}
+	m.claims[id] = claim{node.Name, node.UID}
+	return nil
+}
+
+// hand remembers the labels that upstream writes to a new Node: until the follower
+// has noted that they are ours, nothing on the Node says so.
+func (m *machines) hand(node *corev1.Node, labels map[string]string) map[string]string {
+	if uninitialised(node) && len(labels) > 0 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.handed[node.UID] = labels
+	}
+	return labels
+}
+
+// handedTo returns those labels.
+func (m *machines) handedTo(node *corev1.Node) map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.handed[node.UID]
+}
+
+// settle forgets them.
+func (m *machines) settle(node *corev1.Node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.handed, node.UID)
+}
+
+func taken(id, by string) error {
+	return troublef("MachineTaken", "%s is Node/%s, too: if one of them is a clone, give it a systemUUID of its own; if it was renamed, the old Node gives way once it is silent", id, by)
+}
+
+// alive says whether a kubelet still speaks for the Node: kube-controller-manager
+// calls it Unknown when it does not.
+func alive(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status != corev1.ConditionUnknown
+		}
+	}
+	return true
+}
