@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -83,9 +85,10 @@ type Data struct {
 	// Files writes, or in a dry run shows.
 	Files Files
 
-	cloud *CloudConfiguration // from the user's file; nil when there was none
-	phase string
-	ctx   context.Context //nolint:containedctx // the workflow runner hands phases nothing but data
+	kubeadmVersion func() (*version.Version, error) // asks once
+	cloud          *CloudConfiguration              // from the user's file; nil when there was none
+	phase          string
+	ctx            context.Context //nolint:containedctx // the workflow runner hands phases nothing but data
 }
 
 // New reads the configuration that the options name. It changes nothing.
@@ -98,6 +101,7 @@ func New(ctx context.Context, o Options, s Streams, version string) (*Data, erro
 		return nil, err
 	}
 	d.adoptKubeadmFlags()
+	d.kubeadmVersion = askOnce(ctx)
 	if d.DryRun {
 		d.Files = printFiles{out: s.Out}
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -99,6 +100,11 @@ func KubeadmVersion(ctx context.Context) (*version.Version, error) {
 		return nil, fmt.Errorf("read the version that kubeadm printed: %w", err)
 	}
 	return v, nil
+}
+
+// askOnce spares a run the process starts: the version is wanted in several phases.
+func askOnce(ctx context.Context) func() (*version.Version, error) {
+	return sync.OnceValues(func() (*version.Version, error) { return KubeadmVersion(ctx) })
 }
 
 func checkKubeadmVersion(v *version.Version) error {

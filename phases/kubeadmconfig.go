@@ -27,7 +27,7 @@ later phases need to ` + RecordFile + `.`,
 }
 
 func (d *Data) writeKubeadmConfig(ctx context.Context, settings *CloudConfiguration) error {
-	v, err := KubeadmVersion(ctx)
+	v, err := d.kubeadmVersion()
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 )
 
@@ -30,7 +31,7 @@ func kubeconfig() Phase {
 	return Phase{
 		Name:  "kubeconfig",
 		Short: "Sign a client certificate for the cloud-controller-manager",
-		Long: `Reads the cluster's CA; runs "kubeadm init phase certs ca" where there is none yet.
+		Long: `Reads the cluster's CA.
 Writes ` + CCMKubeconfig + ` for the user ` + staticPodManager + `, who is in no group and has
 only the rights that the rbac phase gives.`,
 		Only: []Mode{ModeStaticPod},
@@ -50,16 +51,15 @@ func joinKubeconfig() Phase {
 	return p
 }
 
-func runKubeconfig(ctx context.Context, d *Data) error {
+func runKubeconfig(_ context.Context, d *Data) error {
 	ca := filepath.Join(d.certsDir(), "ca.crt")
-	if _, err := os.Stat(ca); errors.Is(err, fs.ErrNotExist) && d.Role == RoleInit {
+	if _, err := os.Stat(ca); errors.Is(err, fs.ErrNotExist) {
 		if d.DryRun {
-			d.Sayf("would make the cluster's CA with kubeadm, and sign %s with it", CCMKubeconfig)
+			d.Sayf("would sign %s with the CA that kubeadm makes", CCMKubeconfig)
 			return nil
 		}
-		if err := d.kubeadm(ctx, "init", "phase", "certs", "ca", "--config="+KubeadmConfig); err != nil {
-			return err
-		}
+		return (&Error{Code: ExitError, Err: fmt.Errorf("sign a certificate for %s: %w", staticPodManager, err)}).
+			withHint("kubeadm makes the CA: kubeadm init phase certs ca --config %s", KubeadmConfig)
 	}
 	server := "https://" + d.localEndpoint()
 	if kubeconfigValid(CCMKubeconfig, ca, server) {
@@ -147,6 +147,8 @@ func signKubeconfig(certsDir, server string) ([]byte, error) {
 	cert, key, err := pkiutil.NewCertAndKey(caCert, caKey, &pkiutil.CertConfig{
 		Config:   certutil.Config{CommonName: staticPodManager, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
 		NotAfter: time.Now().Add(certificateValidity),
+		// Whatever the CA's own algorithm: any API server accepts it, and an RSA key takes a tenth of a second.
+		EncryptionAlgorithm: kubeadmapi.EncryptionAlgorithmECDSAP256,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sign a certificate for %s: %w", staticPodManager, err)

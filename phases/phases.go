@@ -41,9 +41,9 @@ func Init() []Phase {
 	return []Phase{
 		initPreflight(),
 		kubeadmConfig(),
-		kubeconfig(),   // signed by the CA, which `kubeadm init phase certs ca` makes first
-		controlPlane(), // before the kubelet starts, so that the CCM comes up beside the API server
 		kubeadmControlPlane(),
+		kubeconfig(), // signed by the CA that kubeadm has made
+		controlPlane(),
 		rbac(), // as early as the API server answers: the CCM initialises the node while kubeadm finishes
 		kubeadmFinish(),
 		cloudConfig(),

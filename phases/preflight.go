@@ -97,8 +97,8 @@ func checkRoot(context.Context, *Data) error {
 	return nil
 }
 
-func checkKubeadm(ctx context.Context, _ *Data) error {
-	v, err := KubeadmVersion(ctx)
+func checkKubeadm(_ context.Context, d *Data) error {
+	v, err := d.kubeadmVersion()
 	if err != nil {
 		return err
 	}
@@ -150,8 +150,8 @@ func checkKubeletFlags(_ context.Context, _ *Data) error {
 }
 
 // checkKubeadmConfig finds what stands in the way of external mode in the user's own file, on a copy of it.
-func checkKubeadmConfig(ctx context.Context, d *Data) error {
-	v, err := KubeadmVersion(ctx)
+func checkKubeadmConfig(_ context.Context, d *Data) error {
+	v, err := d.kubeadmVersion()
 	if err != nil {
 		return nil //nolint:nilerr // another check says so
 	}

@@ -74,7 +74,7 @@ func (d *Data) newRecord(ctx context.Context) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := KubeadmVersion(ctx)
+	v, err := d.kubeadmVersion()
 	if err != nil {
 		return nil, err
 	}
