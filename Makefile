@@ -4,7 +4,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 K8S     ?= 1.36
 RUN     ?= .
 LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
-GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -buildid= -X main.version=$(VERSION)'
+# client-go and the controllers name these versions in their logs and to the API server.
+LIBS    := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' go.mod)
+LDFLAGS := -s -w -buildid= -X main.version=$(VERSION) -X k8s.io/component-base/version.gitVersion=$(LIBS) -X k8s.io/client-go/pkg/version.gitVersion=$(LIBS)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
 # The lab needs root: namespaces, mounts, cgroups. The PATH goes along, because it builds Kubernetes with go.
 ROOT    := $(shell [ "$$(id -u)" = 0 ] || echo 'sudo env "PATH=$$PATH" "HOME=$$HOME"')

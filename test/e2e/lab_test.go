@@ -19,8 +19,9 @@ const (
 
 // lab is a set of machines.
 type lab struct {
-	name  string
-	nodes []string
+	name       string
+	nodes      []string
+	kubeadmEnd float64 // of the last timed init, in ns
 }
 
 // result is what a command on a machine did.
@@ -47,7 +48,7 @@ func up(t testing.TB, name string, controlPlanes, workers int) *lab {
 		l.run(t, "down", "--name", l.name)
 	})
 	start := time.Now()
-	l.run(t, "up", "--name", l.name, "--kubernetes", *kubernetesMinor, "--control-planes", fmt.Sprint(controlPlanes),
+	l.run(t, "up", "--install", "--name", l.name, "--kubernetes", *kubernetesMinor, "--control-planes", fmt.Sprint(controlPlanes),
 		"--workers", fmt.Sprint(workers), "--image", ccmImage, "--binary", ccmadmBinary)
 	t.Logf("%d machines up in %.1f s", len(l.nodes), time.Since(start).Seconds())
 	return l

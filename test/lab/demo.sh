@@ -5,7 +5,7 @@ lab() { local verb=$1; shift; $LAB "$verb" --name demo "$@"; }
 step() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
 
 $LAB down --name demo
-lab up --control-planes 1 --workers 2 \
+lab up --install --control-planes 1 --workers 2 \
   --image bin/images/cloud-controller-manager.tar --binary bin/ccmadm
 
 step 'cp1: ccmadm init --config /etc/lab/kubeadm.yaml'
