@@ -1,0 +1,300 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/controllers/nodelifecycle"
+	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+
+	"github.com/ccmadm/ccmadm/provider/inventory"
+)
+
+// decommissioned is an inventory that says that m0 is gone.
+const decommissioned = `apiVersion: ccmadm.dev/v1alpha1
+kind: Inventory
+metadata: {site: ber1}
+machines: [{id: m0, state: decommissioned}, {id: m1}, {id: m2}, {id: m3}]
+`
+
+// history is what happens to a cluster of a few silent Nodes while upstream's
+// lifecycle controller looks at them. Every question takes ten seconds of its time.
+type history struct {
+	cloud  *Cloud
+	client *kubernetes.Clientset
+	silent []*corev1.Node
+
+	document func(question int) []byte // nil: the source says nothing
+	during   func(t *testing.T, question int)
+
+	mu        sync.Mutex
+	at        time.Time
+	questions map[string]int
+}
+
+func (h *history) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.at
+}
+
+// asked moves the clock, and returns how often that Node was asked about.
+func (h *history) asked(node string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.questions[node]++
+	if node == h.silent[0].Name {
+		h.at = h.at.Add(10 * time.Second)
+	}
+	return h.questions[node]
+}
+
+func (h *history) count(node string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.questions[node]
+}
+
+// watched is the provider, and lets the history go on with every question.
+type watched struct {
+	*Cloud
+	*history
+	t *testing.T
+}
+
+func (w watched) InstancesV2() (cloudprovider.InstancesV2, bool) {
+	i, ok := w.Cloud.InstancesV2()
+	return watchedInstances{i, w}, ok
+}
+
+type watchedInstances struct {
+	cloudprovider.InstancesV2
+	watched
+}
+
+func (w watchedInstances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	n := w.asked(node.Name)
+	if document := w.document(n); document != nil && node.Name == w.silent[0].Name {
+		w.store.Offer(document, nil)
+	}
+	w.during(w.t, n)
+	exists, err := w.InstancesV2.InstanceExists(ctx, node)
+	if err != nil {
+		exists = true // upstream leaves the Node alone
+	}
+	return exists, err
+}
+
+// newHistory has a Node for each provider ID, silent for long.
+func newHistory(t *testing.T, providerIDs ...string) *history {
+	t.Helper()
+	h := &history{
+		at: time.Now(), questions: map[string]int{},
+		document: func(int) []byte { return []byte(decommissioned) },
+		during:   func(*testing.T, int) {},
+	}
+	h.client = kubernetes.NewForConfigOrDie(unlimited(plane.Config))
+	cloud, err := New(strings.NewReader("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: unused}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.cloud = cloud.(*Cloud)
+	h.cloud.store = inventory.NewStore(inventory.Limits{}, h.now)
+	h.cloud.metrics = newMetrics(h.cloud.store, h.now)
+	h.cloud.voice = newVoice(record.NewFakeRecorder(1000), h.now)
+	h.cloud.machines = newMachines(h.cloud.store, h.cloud.metrics)
+	h.cloud.lifecycle = newLifecycle(*h.cloud.config.Inventory, h.cloud.store, h.cloud.metrics, h.now)
+	h.cloud.lifecycle.nodes, h.cloud.lifecycle.warn, h.cloud.lifecycle.sign = h.cloud.nodes, h.cloud.warn, signOfLife(h.client)
+	for n, id := range providerIDs {
+		h.silent = append(h.silent, silentNode(t, h.client, fmt.Sprintf("silent-%d", n), id))
+	}
+	return h
+}
+
+func unlimited(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.QPS = -1
+	return c
+}
+
+// silentNode registers a Node as an initialised one that went away.
+func silentNode(t *testing.T, client kubernetes.Interface, name, providerID string) *corev1.Node {
+	t.Helper()
+	_, id, _ := inventory.Split(providerID)
+	node := ready(withProviderID(machine(name, "", ""), providerID), corev1.ConditionUnknown)
+	node.Annotations = map[string]string{annotationMachine: id}
+	node, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if _, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		_ = client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+		_ = leases.Delete(ctx, name, metav1.DeleteOptions{})
+	})
+	return node
+}
+
+// update changes the first Node before the history starts.
+func (h *history) update(t *testing.T, change func(*corev1.Node)) {
+	t.Helper()
+	change(h.silent[0])
+	var err error
+	if h.silent[0], err = h.client.CoreV1().Nodes().Update(t.Context(), h.silent[0], metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs upstream's controller until half an hour has passed for each Node that
+// is still there, and returns how many are not.
+func (h *history) run(t *testing.T) (gone int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	factory := informers.NewSharedInformerFactory(h.client, 0)
+	h.cloud.SetInformers(factory)
+	controller, err := nodelifecycle.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), h.client, watched{h.cloud, h, t}, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		controller.Run(ctx, controllersmetrics.NewControllerManagerMetrics("test"))
+	}()
+	defer func() { cancel(); <-ended; factory.Shutdown() }()
+	timeout := time.After(time.Minute)
+	for {
+		gone = 0
+		done := true
+		for _, node := range h.silent {
+			_, err := h.client.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+				gone++
+			case err != nil:
+				t.Fatal(err)
+			case h.count(node.Name) < 180:
+				done = false
+			}
+		}
+		if done || gone > 0 && gone == len(h.silent) {
+			return gone
+		}
+		select {
+		case <-timeout:
+			t.Fatalf("a minute has passed: %v questions", h.questions)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// With upstream's lifecycle controller and a real API server: the Node of a machine
+// that is gone by all rules goes, and each rule alone keeps it.
+func TestCluster_EachRuleKeepsTheNode(t *testing.T) {
+	const m0 = "onprem://ber1/m0"
+	say := func(document string) func(*testing.T, *history) {
+		return func(_ *testing.T, h *history) { h.document = func(int) []byte { return []byte(document) } }
+	}
+	replace := func(from, to string) func(*testing.T, *history) {
+		return say(strings.Replace(decommissioned, from, to, 1))
+	}
+	nobody, err := plane.User("may-read-nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		nodes  []string
+		change func(*testing.T, *history)
+		want   int
+	}{
+		{"no rule", []string{m0}, func(*testing.T, *history) {}, 1},
+		{"a forced control plane", []string{m0}, func(t *testing.T, h *history) {
+			replace("state: decommissioned", "state: decommissioned, force: true")(t, h)
+			h.update(t, func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} })
+		}, 1},
+		{"1: a foreign Node", []string{"kwok://m0"}, func(*testing.T, *history) {}, 0},
+		{"1: another site", []string{"onprem://ham1/m0"}, func(*testing.T, *history) {}, 0},
+		{"2: two readings only", []string{m0}, func(_ *testing.T, h *history) {
+			h.document = func(n int) []byte { return map[bool][]byte{true: []byte(decommissioned)}[n <= 2] }
+		}, 0},
+		{"2: an old inventory", []string{m0}, func(_ *testing.T, h *history) {
+			h.document = func(n int) []byte { return map[bool][]byte{true: []byte(decommissioned)}[n <= 5] }
+		}, 0},
+		{"2: the source is broken by now", []string{m0}, func(_ *testing.T, h *history) {
+			h.document = func(n int) []byte {
+				return map[bool][]byte{true: []byte(decommissioned), false: []byte("<html>")}[n <= 30]
+			}
+		}, 0},
+		{"3: an active machine", []string{m0}, replace("decommissioned", "active"), 0},
+		{"3: in maintenance", []string{m0}, replace("decommissioned", "maintenance"), 0},
+		{"3: deletion: never", []string{m0}, replace("machines:", "policy: {deletion: never}\nmachines:"), 0},
+		{"3: absent, and tombstones are wanted", []string{m0}, replace("{id: m0, state: decommissioned}, ", ""), 0},
+		{"4: a kubelet that talks", []string{m0}, func(_ *testing.T, h *history) { h.during = h.renew }, 0},
+		{"4: nobody can tell whether it talks", []string{m0}, func(_ *testing.T, h *history) {
+			h.cloud.lifecycle.sign = signOfLife(kubernetes.NewForConfigOrDie(unlimited(nobody)))
+		}, 0},
+		{"5: protected", []string{m0}, replace("state: decommissioned", "state: decommissioned, protected: true"), 0},
+		{"5: a control plane", []string{m0}, func(t *testing.T, h *history) {
+			h.update(t, func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} })
+		}, 0},
+		{"6: too many at once", []string{m0, "onprem://ber1/m1"}, replace("{id: m1}", "{id: m1, state: decommissioned}"), 0},
+		{"6: the budget", []string{m0, "onprem://ber1/m1"}, say(strings.NewReplacer("{id: m1}", "{id: m1, state: decommissioned}",
+			"machines:", "policy: {deletionBudget: {max: 1, per: 100h, maxPercent: 100}}\nmachines:").Replace(decommissioned)), 1},
+		{"7: a leader that changes all the time", []string{m0}, func(_ *testing.T, h *history) {
+			h.during = func(*testing.T, int) { h.cloud.lifecycle.started = h.now() }
+		}, 0},
+		{"a dry run", []string{m0}, func(_ *testing.T, h *history) { h.cloud.lifecycle.config.DryRun = true }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHistory(t, tt.nodes...)
+			tt.change(t, h)
+			if got := h.run(t); got != tt.want {
+				t.Errorf("%d Nodes are gone, want %d; events: %s", got, tt.want, h.events())
+			}
+		})
+	}
+}
+
+// renew writes the Lease of the first Node, as its kubelet would.
+func (h *history) renew(t *testing.T, _ int) {
+	leases := h.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	patch := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
+	_, err := leases.Patch(t.Context(), h.silent[0].Name, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	if err != nil && t.Context().Err() == nil {
+		t.Error(err)
+	}
+}
+
+func (h *history) events() string {
+	var b bytes.Buffer
+	for recorder := h.cloud.voice.recorder.(*record.FakeRecorder); ; {
+		select {
+		case e := <-recorder.Events:
+			fmt.Fprintln(&b, e)
+		default:
+			return b.String()
+		}
+	}
+}
