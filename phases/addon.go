@@ -2,11 +2,6 @@ package phases
 
 import (
 	"context"
-	"errors"
-	"fmt"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/manifests"
 )
@@ -97,23 +92,4 @@ func (d *Data) endpointForPods() (string, error) {
 		return "https://" + d.localEndpoint(), nil
 	}
 	return url, err
-}
-
-// fetchCloudFiles brings the provider's files to a further control plane.
-func (d *Data) fetchCloudFiles(ctx context.Context) (map[string][]byte, error) {
-	client, err := d.client(adminConf)
-	if err != nil {
-		return nil, err
-	}
-	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, manifests.CloudConfigName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("fetch Secret/kube-system/%s: %w", manifests.CloudConfigName, err)
-	}
-	if len(secret.Data) == 0 {
-		return nil, errors.New("fetch Secret/kube-system/" + manifests.CloudConfigName + ": it has no keys")
-	}
-	return secret.Data, nil
 }

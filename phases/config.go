@@ -3,20 +3,12 @@ package phases
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
-
-	"github.com/ccmadm/ccmadm/templates"
 )
 
 // The version and kind of our configuration document.
@@ -192,93 +184,6 @@ func override[T comparable](field *T, value T) {
 	}
 }
 
-// Validate returns everything that is wrong with what is set, by field path. Unset fields are fine.
-func (c *CloudConfiguration) Validate() field.ErrorList {
-	var errs field.ErrorList
-	root := field.NewPath("")
-	oneOf := func(name, value string, allowed ...string) {
-		if value != "" && !slices.Contains(allowed, value) {
-			errs = append(errs, field.NotSupported(root.Child(name), value, allowed))
-		}
-	}
-	oneOf("mode", string(c.Mode), string(ModeAuto), string(ModeStaticPod), string(ModeDaemonSet), string(ModeDeployment), string(ModeManual))
-	oneOf("lifecycle", string(c.Lifecycle), string(LifecycleGuarded), string(LifecycleOff))
-	if c.Provider != "" {
-		if _, err := templates.Load(c.Provider); err != nil {
-			errs = append(errs, field.Invalid(root.Child("provider"), c.Provider, err.Error()))
-		}
-	}
-	if c.ClusterName != "" {
-		for _, msg := range validation.IsDNS1123Subdomain(c.ClusterName) {
-			errs = append(errs, field.Invalid(root.Child("clusterName"), c.ClusterName, msg))
-		}
-	}
-	if err := validateNodeIP(c.NodeIP); err != nil {
-		errs = append(errs, field.Invalid(root.Child("nodeIP"), c.NodeIP, err.Error()))
-	}
-	if c.Wait.Timeout.Duration < 0 {
-		errs = append(errs, field.Invalid(root.Child("wait", "timeout"), c.Wait.Timeout.Duration.String(), "must not be negative"))
-	}
-	return append(errs, c.validateControllerManager(root.Child("controllerManager"))...)
-}
-
-func (c *CloudConfiguration) validateControllerManager(path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if c.ControllerManager.Image != "" && c.ControllerManager.Version != "" {
-		errs = append(errs, field.Forbidden(path.Child("version"), "image names its own tag"))
-	}
-	for i, arg := range c.ControllerManager.ExtraArgs {
-		if !isFlagValue(arg) {
-			errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i), arg, "must have the form --flag=value"))
-		}
-	}
-	for i, cred := range c.Credentials {
-		at := field.NewPath("credentials").Index(i)
-		for _, msg := range validation.IsConfigMapKey(cred.Key) {
-			errs = append(errs, field.Invalid(at.Child("key"), cred.Key, msg))
-		}
-		if (cred.File == "") == (cred.Env == "") {
-			errs = append(errs, field.Required(at, "exactly one of file and env"))
-		}
-	}
-	return errs
-}
-
-// ReadFiles returns the provider's configuration and credentials by the name of the file they become in the pod.
-func (c *CloudConfiguration) ReadFiles(configName string, env func(string) string) (map[string][]byte, error) {
-	files := map[string][]byte{}
-	read := func(key, path string) error {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return usagef("read cloud config: %w", err)
-		}
-		if len(data) == 0 {
-			return usagef("read cloud config: %s is empty", path)
-		}
-		files[key] = data
-		return nil
-	}
-	if c.CloudConfig.File != "" {
-		if err := read(configName, c.CloudConfig.File); err != nil {
-			return nil, err
-		}
-	}
-	for _, cred := range c.Credentials {
-		if cred.File != "" {
-			if err := read(cred.Key, cred.File); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		value := env(cred.Env)
-		if value == "" {
-			return nil, usagef("read credential %q: environment variable %s is empty or not set", cred.Key, cred.Env)
-		}
-		files[cred.Key] = []byte(value)
-	}
-	return files, nil
-}
-
 // Encode returns the document as YAML.
 func (c *CloudConfiguration) Encode() ([]byte, error) {
 	data, err := yaml.Marshal(c)
@@ -293,20 +198,3 @@ const (
 	NodeIPAuto    = "Auto"
 	NodeIPDefault = "Default"
 )
-
-func validateNodeIP(policy string) error {
-	if policy == "" || policy == NodeIPAuto || policy == NodeIPDefault {
-		return nil
-	}
-	if _, err := netip.ParsePrefix(policy); err == nil {
-		return nil
-	}
-	_, err := parseAddresses(policy)
-	return err
-}
-
-// isFlagValue tells whether an argument has the only form that cannot be joined with its neighbour by mistake.
-func isFlagValue(arg string) bool {
-	name, _, ok := strings.Cut(arg, "=")
-	return ok && len(name) > 2 && strings.HasPrefix(name, "--")
-}

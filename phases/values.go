@@ -71,23 +71,6 @@ func compatible(settings *CloudConfiguration, profile *templates.Profile) error 
 	return nil
 }
 
-// cloudFiles reads the provider's files from where the user's configuration says they are.
-func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
-	settings, err := d.Settings(ctx)
-	if err != nil {
-		return nil, err
-	}
-	profile, err := d.Profile(ctx)
-	if err != nil {
-		return nil, err
-	}
-	files, err := settings.ReadFiles(profile.Config.File, d.Env)
-	if err != nil {
-		return nil, err
-	}
-	return files, profile.CheckConfig(files)
-}
-
 // controlPlaneURL is where pods of ours reach the API server: kubeadm writes the control-plane endpoint into the
 // administrator's kubeconfig. The service's virtual address would need kube-proxy first.
 func controlPlaneURL(kubeconfigPath string) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -42,7 +43,7 @@ func waitNodes() Phase {
 			}
 			ctx, cancel := context.WithTimeout(ctx, settings.Wait.Timeout.Duration)
 			defer cancel()
-			return Wait(ctx, client, []string{name}, manifests.Addressed, d.renderer())
+			return Wait(ctx, client, []string{name}, manifests.Addressed, NewRenderer(d.Output, d.Out))
 		},
 	}
 }
@@ -60,9 +61,10 @@ func Wait(ctx context.Context, client kubernetes.Interface, nodes []string, unti
 	return err
 }
 
-func (d *Data) renderer() manifests.Renderer {
-	if d.Output == "json" {
-		return manifests.NewJSONLines(d.Out)
+// NewRenderer shows states as the -o flag says: a table, or one JSON object per change.
+func NewRenderer(output string, out io.Writer) manifests.Renderer {
+	if output == "json" {
+		return manifests.NewJSONLines(out)
 	}
-	return manifests.NewTable(d.Out)
+	return manifests.NewTable(out)
 }

@@ -38,13 +38,6 @@ func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-func (o *observer) renderer(s phases.Streams) manifests.Renderer {
-	if o.output == "json" {
-		return manifests.NewJSONLines(s.Out)
-	}
-	return manifests.NewTable(s.Out)
-}
-
 func newStatus(s phases.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
@@ -60,7 +53,7 @@ Exit status 4 if a node is below Addressed.`,
 			if err != nil {
 				return err
 			}
-			return showStatus(cmd.Context(), client, nodes, o.renderer(s))
+			return showStatus(cmd.Context(), client, nodes, phases.NewRenderer(o.output, s.Out))
 		},
 	}
 	o.declare(cmd)

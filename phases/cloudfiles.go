@@ -1,0 +1,84 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/manifests"
+)
+
+// cloudFiles reads the provider's files from where the user's configuration says they are.
+func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
+	settings, err := d.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := d.Profile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, err := settings.ReadFiles(profile.Config.File, d.Env)
+	if err != nil {
+		return nil, err
+	}
+	return files, profile.CheckConfig(files)
+}
+
+// ReadFiles returns the provider's configuration and credentials by the name of the file they become in the pod.
+func (c *CloudConfiguration) ReadFiles(configName string, env func(string) string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	read := func(key, path string) error {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return usagef("read cloud config: %w", err)
+		}
+		if len(data) == 0 {
+			return usagef("read cloud config: %s is empty", path)
+		}
+		files[key] = data
+		return nil
+	}
+	if c.CloudConfig.File != "" {
+		if err := read(configName, c.CloudConfig.File); err != nil {
+			return nil, err
+		}
+	}
+	for _, cred := range c.Credentials {
+		if cred.File != "" {
+			if err := read(cred.Key, cred.File); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		value := env(cred.Env)
+		if value == "" {
+			return nil, usagef("read credential %q: environment variable %s is empty or not set", cred.Key, cred.Env)
+		}
+		files[cred.Key] = []byte(value)
+	}
+	return files, nil
+}
+
+// fetchCloudFiles brings the provider's files to a further control plane.
+func (d *Data) fetchCloudFiles(ctx context.Context) (map[string][]byte, error) {
+	client, err := d.client(adminConf)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, manifests.CloudConfigName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch Secret/kube-system/%s: %w", manifests.CloudConfigName, err)
+	}
+	if len(secret.Data) == 0 {
+		return nil, errors.New("fetch Secret/kube-system/" + manifests.CloudConfigName + ": it has no keys")
+	}
+	return secret.Data, nil
+}

@@ -1,0 +1,81 @@
+package phases
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Validate returns everything that is wrong with what is set, by field path. Unset fields are fine.
+func (c *CloudConfiguration) Validate() field.ErrorList {
+	var errs field.ErrorList
+	root := field.NewPath("")
+	oneOf := func(name, value string, allowed ...string) {
+		if value != "" && !slices.Contains(allowed, value) {
+			errs = append(errs, field.NotSupported(root.Child(name), value, allowed))
+		}
+	}
+	oneOf("mode", string(c.Mode), string(ModeAuto), string(ModeStaticPod), string(ModeDaemonSet), string(ModeDeployment), string(ModeManual))
+	oneOf("lifecycle", string(c.Lifecycle), string(LifecycleGuarded), string(LifecycleOff))
+	if c.Provider != "" {
+		if _, err := templates.Load(c.Provider); err != nil {
+			errs = append(errs, field.Invalid(root.Child("provider"), c.Provider, err.Error()))
+		}
+	}
+	if c.ClusterName != "" {
+		for _, msg := range validation.IsDNS1123Subdomain(c.ClusterName) {
+			errs = append(errs, field.Invalid(root.Child("clusterName"), c.ClusterName, msg))
+		}
+	}
+	if err := validateNodeIP(c.NodeIP); err != nil {
+		errs = append(errs, field.Invalid(root.Child("nodeIP"), c.NodeIP, err.Error()))
+	}
+	if c.Wait.Timeout.Duration < 0 {
+		errs = append(errs, field.Invalid(root.Child("wait", "timeout"), c.Wait.Timeout.Duration.String(), "must not be negative"))
+	}
+	return append(errs, c.validateControllerManager(root.Child("controllerManager"))...)
+}
+
+func (c *CloudConfiguration) validateControllerManager(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.ControllerManager.Image != "" && c.ControllerManager.Version != "" {
+		errs = append(errs, field.Forbidden(path.Child("version"), "image names its own tag"))
+	}
+	for i, arg := range c.ControllerManager.ExtraArgs {
+		if !isFlagValue(arg) {
+			errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i), arg, "must have the form --flag=value"))
+		}
+	}
+	for i, cred := range c.Credentials {
+		at := field.NewPath("credentials").Index(i)
+		for _, msg := range validation.IsConfigMapKey(cred.Key) {
+			errs = append(errs, field.Invalid(at.Child("key"), cred.Key, msg))
+		}
+		if (cred.File == "") == (cred.Env == "") {
+			errs = append(errs, field.Required(at, "exactly one of file and env"))
+		}
+	}
+	return errs
+}
+
+func validateNodeIP(policy string) error {
+	if policy == "" || policy == NodeIPAuto || policy == NodeIPDefault {
+		return nil
+	}
+	if _, err := netip.ParsePrefix(policy); err == nil {
+		return nil
+	}
+	_, err := parseAddresses(policy)
+	return err
+}
+
+// isFlagValue tells whether an argument has the only form that cannot be joined with its neighbour by mistake.
+func isFlagValue(arg string) bool {
+	name, _, ok := strings.Cut(arg, "=")
+	return ok && len(name) > 2 && strings.HasPrefix(name, "--")
+}
