@@ -53,6 +53,7 @@ type Cloud struct {
 	informer cache.SharedIndexInformer // of Nodes
 	metrics  *metrics
 	voice    *voice
+	server   string // the API server's address
 
 	// The rest is nil without an inventory.
 	store     *inventory.Store
@@ -103,6 +104,9 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 		klog.ErrorS(err, "No Events will be written, no inventory read", "provider", Name)
 		return
 	}
+	if config, err := clients.Config(clientName); err == nil {
+		c.server = config.Host
+	}
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	if c.store != nil {
 		c.startInventory(ctx, client)
@@ -133,20 +137,36 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 }
 
 // InstancesV2 answers for every machine.
-func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) {
+func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return c.instances(), true }
+
+// Instances, Zones and Clusters are for callers that do not know InstancesV2.
+func (c *Cloud) Instances() (cloudprovider.Instances, bool) { return c.legacy(), true }
+
+// Zones is what Instances is.
+func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return c.legacy(), true }
+
+// Clusters is what Instances is.
+func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return c.legacy(), true }
+
+func (c *Cloud) instances() *instances {
 	return &instances{
 		config: c.config, nodes: c.nodes, warn: c.warn, metrics: c.metrics, machines: c.machines, lifecycle: c.lifecycle,
-	}, true
+	}
 }
 
-// Instances is not served: InstancesV2 replaced it.
-func (c *Cloud) Instances() (cloudprovider.Instances, bool) { return nil, false }
+func (c *Cloud) legacy() *legacy {
+	return &legacy{instances: c.instances(), site: c.site, master: func() string { return c.server }}
+}
 
-// Zones is not served: InstancesV2 replaced it.
-func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return nil, false }
-
-// Clusters is not served: no controller of upstream's asks for it.
-func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
+// site is that of new provider IDs.
+func (c *Cloud) site() string {
+	if c.store != nil {
+		if i := c.store.Status().Inventory; i != nil {
+			return i.Metadata.Site
+		}
+	}
+	return c.config.Site
+}
 
 // LoadBalancer is not served: there is nothing here that could carry traffic.
 func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }

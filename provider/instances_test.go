@@ -159,7 +159,7 @@ func TestInstanceExists_NeverSaysNo(t *testing.T) {
 }
 
 // Upstream starts a controller for every role that says ok.
-func TestCloud_ServesInstancesOnly(t *testing.T) {
+func TestCloud_ServesNodes(t *testing.T) {
 	cloud, err := New(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestCloud_ServesInstancesOnly(t *testing.T) {
 	_, roles["LoadBalancer"] = cloud.LoadBalancer()
 	_, roles["Routes"] = cloud.Routes()
 	want := map[string]bool{
-		"Instances": false, "InstancesV2": true, "Zones": false, "Clusters": false, "LoadBalancer": false, "Routes": false,
+		"Instances": true, "InstancesV2": true, "Zones": true, "Clusters": true, "LoadBalancer": false, "Routes": false,
 	}
 	if diff := cmp.Diff(want, roles); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
