@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -29,7 +30,7 @@ preflight is left out, since it would take its own files for another cluster's.`
 				return d.kubeadm(ctx, d.initHalf([]string{"show-join-command"})...)
 			}
 			skip := kubeadmSecondHalf
-			if _, err := os.Stat(apiServerPod); err == nil {
+			if leftByKubeadm() != "" {
 				skip = append([]string{"preflight"}, skip...)
 			}
 			return d.kubeadm(ctx, d.initHalf(skip)...)
@@ -55,6 +56,18 @@ func kubeadmFinish() Phase {
 			return d.kubeadm(ctx, args...)
 		},
 	}
+}
+
+// leftByKubeadm names a file that kubeadm writes after its preflight has passed, and that this would stumble over.
+// Our own preflight has made sure that it was ccmadm's kubeadm.
+func leftByKubeadm() string {
+	for _, name := range []string{"etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"} {
+		path := filepath.Join(filepath.Dir(CCMManifest), name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // apiServerAnswers asks this machine's API server whether it is ready, as an administrator.

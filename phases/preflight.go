@@ -114,6 +114,10 @@ func checkKubeletInUse(ctx context.Context, d *Data) error {
 		return usagef("%s exists: this machine is registered with a cluster already", kubeletConf).
 			withHint("`ccmadm reset` (or `kubeadm reset`) takes it out of that cluster")
 	}
+	if path := leftByKubeadm(); path != "" {
+		return usagef("%s exists: this machine runs a control plane, or did", path).
+			withHint("`ccmadm reset` (or `kubeadm reset`) removes it")
+	}
 	if _, err := os.Stat(kubeletConfig); err == nil && serviceActive(ctx, "kubelet") {
 		return usagef("the kubelet is running with %s", kubeletConfig).
 			withHint("`kubeadm reset` stops it, if this machine's cluster is to be given up")
