@@ -76,6 +76,8 @@ func nodeIsInitialised(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
+	// Addresses are written after the taint has gone, and the kubelet's are there until then.
+	b.settle(ctx, "InstanceMetadata", m.Name)
 	return b.until(ctx, "it has an address", func(ctx context.Context) error {
 		return b.hasAddresses(ctx, m, m.Addresses[:1])
 	})
@@ -89,7 +91,7 @@ func (b *bed) hasAddresses(ctx context.Context, m Machine, want []corev1.NodeAdd
 	}
 	for _, address := range want {
 		if !slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address.Address }) {
-			return fmt.Errorf("Node/%s: %s is not among its addresses %v", m.Name, address.Address, node.Status.Addresses)
+			return fmt.Errorf("%s is not among the addresses of Node/%s: %v", address.Address, m.Name, node.Status.Addresses)
 		}
 	}
 	return nil
@@ -106,7 +108,7 @@ func unknownMachineStaysTainted(ctx context.Context, b *bed) error {
 		return err
 	}
 	if !tainted(node, cloudproviderapi.TaintExternalCloudProvider) {
-		return fmt.Errorf("Node/%s was initialised with provider ID %q, and the cloud has no such machine", m.Name, node.Spec.ProviderID)
+		return fmt.Errorf("the cloud has no machine for Node/%s, which was initialised with provider ID %q", m.Name, node.Spec.ProviderID)
 	}
 	return nil
 }
@@ -141,6 +143,7 @@ func providedNodeIP(count int) func(context.Context, *bed) error {
 		if _, err := b.initialised(ctx, m); err != nil {
 			return fmt.Errorf("--node-ip=%s: %w", nodeIP, err)
 		}
+		b.settle(ctx, "InstanceMetadata", m.Name)
 		return b.until(ctx, "it has the addresses of --node-ip="+nodeIP, func(ctx context.Context) error {
 			return b.hasAddresses(ctx, m, m.Addresses[:count])
 		})
@@ -215,7 +218,7 @@ func providerIDIsUnique(ctx context.Context, b *bed) error {
 			return err
 		}
 		if other, ok := holders[node.Spec.ProviderID]; ok {
-			return fmt.Errorf("Node/%s and Node/%s have both provider ID %q", other, m.Name, node.Spec.ProviderID)
+			return fmt.Errorf("provider ID %q is that of Node/%s and of Node/%s", node.Spec.ProviderID, other, m.Name)
 		}
 		holders[node.Spec.ProviderID] = m.Name
 	}
@@ -235,7 +238,7 @@ func providerIDStays(ctx context.Context, b *bed) error {
 		}
 		// Upstream takes none for the one that the Node has.
 		if metadata.ProviderID != "" && metadata.ProviderID != node.Spec.ProviderID {
-			return fmt.Errorf("Node/%s has provider ID %q, and InstanceMetadata says %q", m.Name, node.Spec.ProviderID, metadata.ProviderID)
+			return fmt.Errorf("the provider ID of Node/%s is %q, and InstanceMetadata says %q", m.Name, node.Spec.ProviderID, metadata.ProviderID)
 		}
 		return nil
 	}
@@ -266,7 +269,7 @@ func objectsAreNotWrittenTo(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	if err := b.says(ctx, m, corev1.ConditionUnknown); err != nil {
+	if err := b.says(m, corev1.ConditionUnknown); err != nil {
 		return err
 	}
 	b.settleLifecycle(ctx, m.Name)

@@ -81,7 +81,7 @@ func removedMachineLosesItsNode(ctx context.Context, b *bed) error {
 	}
 	return firstOf(
 		func() error { return b.cloud.Remove(m) },
-		func() error { return b.says(ctx, m, corev1.ConditionUnknown) },
+		func() error { return b.says(m, corev1.ConditionUnknown) },
 		func() error { return b.gone(ctx, m) },
 	)
 }
@@ -92,7 +92,7 @@ func silentMachineKeepsItsNode(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	if err := b.says(ctx, old, corev1.ConditionUnknown); err != nil {
+	if err := b.says(old, corev1.ConditionUnknown); err != nil {
 		return err
 	}
 	young, err := b.machine()
@@ -115,7 +115,7 @@ func renamedMachineKeepsItsNode(ctx context.Context, b *bed) error {
 	if err := b.cloud.Rename(m, "renamed-"+m.Name); err != nil {
 		return err
 	}
-	if err := b.says(ctx, m, corev1.ConditionUnknown); err != nil {
+	if err := b.says(m, corev1.ConditionUnknown); err != nil {
 		return err
 	}
 	b.settleLifecycle(ctx, m.Name)
@@ -139,10 +139,10 @@ func stoppedMachineIsTainted(ctx context.Context, b *bed) error {
 	}
 	return firstOf(
 		func() error { return b.cloud.Stop(m) },
-		func() error { return b.says(ctx, m, corev1.ConditionUnknown) },
+		func() error { return b.says(m, corev1.ConditionUnknown) },
 		func() error { return becomes("tainted as shut down", true) },
 		func() error { return b.cloud.Start(m) },
-		func() error { return b.says(ctx, m, corev1.ConditionTrue) },
+		func() error { return b.says(m, corev1.ConditionTrue) },
 		func() error { return becomes("not tainted any more", false) },
 	)
 }
@@ -152,13 +152,13 @@ func runningMachineIsNotTainted(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	if err := b.says(ctx, m, corev1.ConditionUnknown); err != nil {
+	if err := b.says(m, corev1.ConditionUnknown); err != nil {
 		return err
 	}
 	b.settleLifecycle(ctx, m.Name)
 	off, err := b.shutdown(ctx, m)
 	if err == nil && off {
-		err = fmt.Errorf("Node/%s has the taint %s, and its machine runs", m.Name, cloudproviderapi.TaintNodeShutdown)
+		err = fmt.Errorf("the taint %s is on Node/%s, and its machine runs", cloudproviderapi.TaintNodeShutdown, m.Name)
 	}
 	return err
 }
@@ -190,7 +190,7 @@ func initialisedOnceTheCloudIsBack(ctx context.Context, b *bed) error {
 		return err
 	}
 	if !tainted(node, cloudproviderapi.TaintExternalCloudProvider) {
-		return fmt.Errorf("Node/%s was initialised during the fault", m.Name)
+		return fmt.Errorf("the fault did not keep Node/%s from being initialised", m.Name)
 	}
 	heal()
 	_, err = b.initialised(ctx, m)
@@ -256,7 +256,7 @@ func noDeletionWhen(f Fault) func(context.Context, *bed) error {
 		if err != nil {
 			return err
 		}
-		if err := b.says(ctx, m, corev1.ConditionUnknown); err != nil {
+		if err := b.says(m, corev1.ConditionUnknown); err != nil {
 			return err
 		}
 		b.settleLifecycle(ctx, m.Name)

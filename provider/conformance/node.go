@@ -70,12 +70,12 @@ func (b *bed) join(ctx context.Context, m Machine, nodeIP string, edit ...func(*
 }
 
 // joined makes a machine and its Node, and waits until it is initialised.
-func (b *bed) joined(ctx context.Context, edit ...func(*corev1.Node)) (Machine, error) {
+func (b *bed) joined(ctx context.Context) (Machine, error) {
 	m, err := b.machine()
 	if err != nil {
 		return m, err
 	}
-	if err := b.join(ctx, m, "", edit...); err != nil {
+	if err := b.join(ctx, m, ""); err != nil {
 		return m, err
 	}
 	_, err = b.initialised(ctx, m)
@@ -100,7 +100,7 @@ func (b *bed) initialised(ctx context.Context, m Machine) (node *corev1.Node, er
 }
 
 // says sets the Ready condition, as the kubelet does, or, with Unknown, whoever misses it.
-func (b *bed) says(ctx context.Context, m Machine, ready corev1.ConditionStatus) error {
+func (b *bed) says(m Machine, ready corev1.ConditionStatus) error {
 	condition := corev1.NodeCondition{Type: corev1.NodeReady, Status: ready, Reason: "Conformance", LastHeartbeatTime: metav1.Now()}
 	if err := nodeutil.SetNodeCondition(b.client, nodeName(m), condition); err != nil {
 		return fmt.Errorf("set condition Ready of Node/%s: %w", m.Name, err)
@@ -112,7 +112,7 @@ func (b *bed) says(ctx context.Context, m Machine, ready corev1.ConditionStatus)
 func (b *bed) there(ctx context.Context, m Machine) error {
 	_, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("Node/%s was deleted", m.Name)
+		return fmt.Errorf("the lifecycle controller deleted Node/%s", m.Name)
 	}
 	return err
 }

@@ -142,7 +142,7 @@ func (i *observedInstances) InstanceMetadata(ctx context.Context, node *corev1.N
 	defer i.o.watch("InstanceMetadata", node)()
 	metadata, err := i.InstancesV2.InstanceMetadata(ctx, node)
 	if metadata == nil && err == nil && !tainted(node, cloudproviderapi.TaintExternalCloudProvider) {
-		err = fmt.Errorf("Node/%s: %w", node.Name, errNilMetadata)
+		err = fmt.Errorf("ask about Node/%s: %w", node.Name, errNilMetadata)
 		i.o.mu.Lock()
 		i.o.nilMeta = err
 		i.o.mu.Unlock()

@@ -182,7 +182,7 @@ func (b *bed) targets(ctx context.Context, m Machine) error {
 		return err
 	}
 	if route == nil || len(route.TargetNodeAddresses) != len(node.Status.Addresses) {
-		return fmt.Errorf("Node/%s has %v, and its route %+v", m.Name, node.Status.Addresses, route)
+		return fmt.Errorf("the addresses of Node/%s are %v, and its route is %+v", m.Name, node.Status.Addresses, route)
 	}
 	return nil
 }

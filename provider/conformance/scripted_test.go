@@ -251,9 +251,11 @@ func (s *scripted) ProviderName() string                                        
 func (s *scripted) InstancesV2() (cloudprovider.InstancesV2, bool) {
 	return machinesOf{s}, s.instances
 }
+
 func (s *scripted) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 	return balancersOf{s}, s.loadBalancer
 }
+
 func (s *scripted) Routes() (cloudprovider.Routes, bool) { return routesOf{s}, s.routing }
 
 type machinesOf struct{ s *scripted }
