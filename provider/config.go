@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -34,7 +35,8 @@ const (
 //	instanceType: generic
 //	inventory: {configMap: ccmadm-machines}
 //
-// Every field is optional.
+// Every field is optional. Plain settings may also be in the syntax of git-config,
+// see readGCFG.
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -60,14 +62,12 @@ type Configuration struct {
 func ReadConfiguration(r io.Reader) (Configuration, error) {
 	c := Configuration{TypeMeta: metav1.TypeMeta{APIVersion: configAPIVersion, Kind: configKind}}
 	if r != nil {
-		document, err := readDocument(r)
+		data, err := io.ReadAll(r)
 		if err != nil {
 			return Configuration{}, fmt.Errorf("read %s: %w", configKind, err)
 		}
-		if document != nil {
-			if c, err = decode(document); err != nil {
-				return Configuration{}, fmt.Errorf("decode %s: %w", configKind, err)
-			}
+		if c, err = parse(data, c); err != nil {
+			return Configuration{}, err
 		}
 	}
 	if c.Inventory == nil {
@@ -76,6 +76,29 @@ func ReadConfiguration(r io.Reader) (Configuration, error) {
 		c.Inventory.setDefaults()
 	}
 	return c, c.validate()
+}
+
+// parse reads YAML, or the plain settings in the syntax of git-config.
+func parse(data []byte, defaults Configuration) (Configuration, error) {
+	if isGCFG(data) {
+		c, err := readGCFG(data)
+		if err != nil {
+			return c, fmt.Errorf("decode %s: %w", configKind, err)
+		}
+		return c, nil
+	}
+	document, err := readDocument(bytes.NewReader(data))
+	if err != nil {
+		return defaults, fmt.Errorf("read %s: %w", configKind, err)
+	}
+	if document == nil {
+		return defaults, nil
+	}
+	c, err := decode(document)
+	if err != nil {
+		return c, fmt.Errorf("decode %s: %w", configKind, err)
+	}
+	return c, nil
 }
 
 // readDocument returns the only document of a YAML file as JSON, or nil if there
