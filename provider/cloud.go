@@ -139,13 +139,13 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 // InstancesV2 answers for every machine.
 func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return c.instances(), true }
 
-// Instances, Zones and Clusters are for callers that do not know InstancesV2.
+// Instances serves callers that do not know InstancesV2.
 func (c *Cloud) Instances() (cloudprovider.Instances, bool) { return c.legacy(), true }
 
-// Zones is what Instances is.
+// Zones serves them, too.
 func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return c.legacy(), true }
 
-// Clusters is what Instances is.
+// Clusters serves them, too.
 func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return c.legacy(), true }
 
 func (c *Cloud) instances() *instances {

@@ -89,7 +89,7 @@ type watchedInstances struct {
 func (w watchedInstances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	n := w.asked(node.Name)
 	if document := w.document(n); document != nil && node.Name == w.silent[0].Name {
-		w.store.Offer(document, nil)
+		_, _ = w.store.Offer(document, nil)
 	}
 	w.during(w.t, n)
 	exists, err := w.InstancesV2.InstanceExists(ctx, node)

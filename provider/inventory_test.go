@@ -199,8 +199,12 @@ func TestVoice(t *testing.T) {
 		words string
 		want  bool
 	}{
-		{0, "a", true}, {time.Second, "a", false}, {time.Second, "b", true}, {time.Second, "a", true},
-		{repeatAfter - time.Second, "a", false}, {time.Second, "a", true},
+		{0, "a", true},
+		{time.Second, "a", false},
+		{time.Second, "b", true},
+		{time.Second, "a", true},
+		{repeatAfter - time.Second, "a", false},
+		{time.Second, "a", true},
 	} {
 		now = now.Add(step.after)
 		if got := v.fresh("uid", step.words); got != step.want {

@@ -62,7 +62,7 @@ func newSite(t *testing.T, n int) *site {
 
 // lists n machines, of which some are decommissioned.
 func lists(n int, decommissioned ...int) []byte {
-	document := "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1}\nmachines:\n"
+	document := []byte("apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1}\nmachines:\n")
 	for i := range n {
 		state := "active"
 		for _, d := range decommissioned {
@@ -70,9 +70,9 @@ func lists(n int, decommissioned ...int) []byte {
 				state = "decommissioned"
 			}
 		}
-		document += fmt.Sprintf("- {id: m%d, state: %s}\n", i, state)
+		document = fmt.Appendf(document, "- {id: m%d, state: %s}\n", i, state)
 	}
-	return []byte(document)
+	return document
 }
 
 // runFor asks about the Nodes every 5 seconds, as upstream does, and returns those
@@ -81,7 +81,7 @@ func (s *site) runFor(t *testing.T, d time.Duration, document []byte, ask ...int
 	t.Helper()
 	gone, start := map[int]time.Duration{}, s.at
 	for end := s.at.Add(d); s.at.Before(end); s.at = s.at.Add(5 * time.Second) {
-		s.store.Offer(document, nil)
+		_, _ = s.store.Offer(document, nil)
 		for _, n := range ask {
 			if _, ok := gone[n]; ok {
 				continue
@@ -218,7 +218,7 @@ func TestLifecycle_Property(t *testing.T) {
 					s.lifecycle = fresh
 				}
 			}
-			s.store.Offer(document, nil)
+			_, _ = s.store.Offer(document, nil)
 			for n := range 4 {
 				if talking[n] {
 					lastTalk[n] = s.at

@@ -43,7 +43,7 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 func running() string {
 	stacks := make([]byte, 1<<20)
 	var ours []string
-	for _, stack := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
 		_, creator, _ := strings.Cut(stack, "created by ")
 		if strings.HasPrefix(creator, "github.com/ccmadm/ccmadm/provider.") || strings.Contains(stack, "client-go/tools/record.") {
 			ours = append(ours, stack)

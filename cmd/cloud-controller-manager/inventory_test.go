@@ -50,11 +50,11 @@ func publish(t *testing.T, document string) {
 	})
 }
 
-// has waits until a Node has a label.
-func has(t *testing.T, node, label, value string) {
+// has waits until Node/listed has a label.
+func has(t *testing.T, label, value string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("Node/%s has %s=%s", node, label, value), func(ctx context.Context) error {
-		n, err := client(t, plane.Config).CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	eventually(t, "Node/listed has "+label+"="+value, func(ctx context.Context) error {
+		n, err := client(t, plane.Config).CoreV1().Nodes().Get(ctx, "listed", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -76,17 +76,17 @@ func TestCluster_Inventory(t *testing.T) {
 	if got := initialised(t, "listed").Spec.ProviderID; got != "onprem://ber1/r12-u07" {
 		t.Errorf("got provider ID %s", got)
 	}
-	has(t, "listed", corev1.LabelTopologyZone, "ber-a")
-	has(t, "listed", "example.com/disk", "nvme")
-	has(t, "listed", "ccmadm.dev/rack", "r12")
+	has(t, corev1.LabelTopologyZone, "ber-a")
+	has(t, "example.com/disk", "nvme")
+	has(t, "ccmadm.dev/rack", "r12")
 	if e := event(t, stranger, "UnknownMachine"); e.Type != corev1.EventTypeWarning || !strings.Contains(e.Message, "hostname stranger") {
 		t.Errorf("got Event %s %q", e.Type, e.Message)
 	}
 
 	publish(t, strings.NewReplacer("zone: ber-a", "zone: ber-b", "{example.com/disk: nvme}", "{example.com/disk: ssd}").Replace(machines)+
 		"- {id: r12-u08, hostname: stranger}\n")
-	has(t, "listed", corev1.LabelTopologyZone, "ber-b")
-	has(t, "listed", "example.com/disk", "ssd")
+	has(t, corev1.LabelTopologyZone, "ber-b")
+	has(t, "example.com/disk", "ssd")
 	if got := initialised(t, "stranger").Spec.ProviderID; got != "onprem://ber1/r12-u08" {
 		t.Errorf("got provider ID %s", got)
 	}
@@ -107,13 +107,16 @@ func TestCluster_Inventory(t *testing.T) {
 	if _, err := nodes.Patch(t.Context(), "listed", "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	has(t, "listed", corev1.LabelTopologyZone, "ber-b")
+	has(t, corev1.LabelTopologyZone, "ber-b")
 	publish(t, machines+"- {id: r12-u08, hostname: stranger}\n- {id: r12-u09, hostname: later}\n")
 	if got := initialised(t, "later").Spec.ProviderID; got != "onprem://ber1/r12-u09" {
 		t.Errorf("got provider ID %s", got)
 	}
 	state(t, "Confirmed")
 	p.stop()
+	if strings.Contains(p.log.String(), "forbidden") {
+		t.Error("a permission is missing")
+	}
 }
 
 // state waits for that of the last good copy.

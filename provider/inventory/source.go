@@ -117,4 +117,3 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 		}
 	}
 }
-

@@ -95,6 +95,9 @@ func (s *Store) Restore(document []byte) error {
 	if err != nil {
 		return err
 	}
+	if rejection := s.limits.check(nil, i); rejection != nil {
+		return rejection
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {

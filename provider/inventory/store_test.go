@@ -100,6 +100,10 @@ func TestStore_Restore(t *testing.T) {
 	if err := s.Restore([]byte("{")); err == nil {
 		t.Error("a broken copy is taken")
 	}
+	elsewhere := NewStore(Limits{Site: "ham1"}, time.Now)
+	if err := elsewhere.Restore(listing(5, 10)); err == nil || elsewhere.Status().Inventory != nil {
+		t.Errorf("the copy of another site: %v", err)
+	}
 }
 
 func TestStore_Missing(t *testing.T) {
@@ -110,18 +114,18 @@ func TestStore_Missing(t *testing.T) {
 			t.Errorf("%s is missing in %d readings for %s, want %d and %s", id, r, d, readings, since)
 		}
 	}
-	s.Offer(listing(1, 10), nil)
+	_, _ = s.Offer(listing(1, 10), nil)
 	want("m9", 0, 0)
 	want("never-seen", 0, 0)
 	c.pass(time.Minute)
-	s.Offer(listing(2, 9), nil)
+	_, _ = s.Offer(listing(2, 9), nil)
 	want("m9", 1, time.Minute)
 	want("never-seen", 1, time.Minute)
 	c.pass(time.Minute)
-	s.Offer(listing(2, 9), nil)
+	_, _ = s.Offer(listing(2, 9), nil)
 	want("m9", 2, 2*time.Minute)
-	s.Offer([]byte("{"), nil) // is no evidence
+	_, _ = s.Offer([]byte("{"), nil) // is no evidence
 	want("m9", 2, 2*time.Minute)
-	s.Offer(listing(2, 10), nil)
+	_, _ = s.Offer(listing(2, 10), nil)
 	want("m9", 0, 0)
 }

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"net"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -152,10 +153,8 @@ func problems(path *field.Path, value string, check func(string) []string) field
 }
 
 func oneOf[T ~string](path *field.Path, value T, known ...T) field.ErrorList {
-	for _, k := range known {
-		if value == k {
-			return nil
-		}
+	if slices.Contains(known, value) {
+		return nil
 	}
 	return field.ErrorList{field.NotSupported(path, value, known)}
 }
