@@ -17,7 +17,11 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if err := load("core.yaml", &rules); err != nil {
 		return nil, fmt.Errorf("render RBAC: %w", err)
 	}
-	rules = append(rules, p.RBAC...)
+	for _, r := range p.RBAC {
+		if !r.WithConfig || v.CloudConfig {
+			rules = append(rules, r)
+		}
+	}
 	name, who := prefix+p.Name, subject(p, v.Mode)
 	list := []metav1.Object{
 		clusterRole(name, policy(rules, false)),

@@ -13,7 +13,11 @@ func rbac() Phase {
 		Long:  "Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager is not a static pod. No right is wider than the profile says.",
 		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
 		Run: func(ctx context.Context, d *Data) error {
-			profile, values, err := d.values(ctx, nil)
+			files, err := d.cloudFiles(ctx)
+			if err != nil {
+				return err
+			}
+			profile, values, err := d.values(ctx, files)
 			if err != nil {
 				return err
 			}

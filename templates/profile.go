@@ -100,6 +100,8 @@ type Rule struct {
 	Verbs []string `json:"verbs"`
 	// Namespaced grants it in kube-system only.
 	Namespaced bool `json:"namespaced,omitempty"`
+	// WithConfig grants it only where the user gives the provider a configuration file, without which it has no use.
+	WithConfig bool `json:"withConfig,omitempty"`
 	// Why names the caller of these verbs.
 	Why string `json:"why"`
 }

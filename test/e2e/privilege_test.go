@@ -15,20 +15,14 @@ import (
 
 // unusedButGranted are rights that a quiet run of a few minutes does not need. Each has its reason.
 var unusedButGranted = map[string]string{
-	"leases update kube-system":     "used from the first renewal on; a very short run may not reach it",
-	"events patch":                  "the event recorder patches when an event repeats, as it does for a node that fails twice",
-	"nodes get":                     "the node controller reads a node again when its cached copy has gone",
-	"nodes patch":                   "the lifecycle controller adds and removes the taint of machines that are shut down",
-	"nodes list":                    "the informer lists where the API server does not stream lists (before 1.35, or with the feature off)",
-	"nodes/status patch":            "addresses that the kubelet has not published by itself, as with a node-ip that changes later",
-	"nodes delete":                  "machines that an inventory lists as gone; this cluster has no inventory",
-	"leases get":                    "kubelets of such machines",
-	"configmaps get kube-system":    "the inventory and its last good copy; this cluster has none",
-	"configmaps watch kube-system":  "an inventory in a ConfigMap",
-	"configmaps create kube-system": "the last good copy of an inventory",
-	"configmaps update kube-system": "the last good copy of an inventory",
-	"tokenreviews create":           "/metrics asks who is calling; nothing scrapes it in this run",
-	"subjectaccessreviews create":   "/metrics asks whether the caller may; nothing scrapes it in this run",
+	"leases update kube-system":   "used from the first renewal on; a very short run may not reach it",
+	"events patch":                "the event recorder patches when an event repeats, as it does for a node that fails twice",
+	"nodes get":                   "the node controller reads a node again when its cached copy has gone",
+	"nodes patch":                 "the lifecycle controller adds and removes the taint of machines that are shut down",
+	"nodes list":                  "the informer lists where the API server does not stream lists (before 1.35, or with the feature off)",
+	"nodes/status patch":          "addresses that the kubelet has not published by itself, as with a node-ip that changes later",
+	"tokenreviews create":         "/metrics asks who is calling; nothing scrapes it in this run",
+	"subjectaccessreviews create": "/metrics asks whether the caller may; nothing scrapes it in this run",
 }
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
