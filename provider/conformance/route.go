@@ -168,6 +168,10 @@ func routeFollowsAddresses(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
+	// Both at once would leave either two routes or none (kubernetes/kubernetes#98359).
+	if order := b.seen.order(m.Name, "CreateRoute", "DeleteRoute"); len(order) < 3 || order[1] != "DeleteRoute" {
+		return fmt.Errorf("got the order %v, want that the old route is deleted before the new one is created", order)
+	}
 	return b.until(ctx, "its route has the addresses of the Node", func(ctx context.Context) error { return b.targets(ctx, m) })
 }
 
