@@ -147,7 +147,7 @@ func localAddressIn(prefix netip.Prefix) (string, error) {
 
 func parseAddresses(list string) ([]netip.Addr, error) {
 	var addrs []netip.Addr
-	for _, s := range strings.Split(list, ",") {
+	for s := range strings.SplitSeq(list, ",") {
 		addr, err := netip.ParseAddr(s)
 		if err != nil {
 			return nil, fmt.Errorf("want %s, %s, an address, a pair of addresses or a CIDR: %w", NodeIPAuto, NodeIPDefault, err)

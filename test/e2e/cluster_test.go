@@ -22,7 +22,7 @@ const (
 // joinCommand is the line that init printed, or prints again.
 func (l *lab) joinCommand(t testing.TB) string {
 	t.Helper()
-	for _, line := range strings.Split(l.must(t, "cp1", joinCommandCmd), "\n") {
+	for line := range strings.SplitSeq(l.must(t, "cp1", joinCommandCmd), "\n") {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ccmadm join ") {
 			return line + " " + ignore
 		}

@@ -63,7 +63,7 @@ func TestLeastPrivilege(t *testing.T) {
 func (l *lab) auditEvents(t *testing.T) []auditv1.Event {
 	t.Helper()
 	var events []auditv1.Event
-	for _, line := range strings.Split(l.must(t, "cp1", "cat /var/log/audit/audit.log"), "\n") {
+	for line := range strings.SplitSeq(l.must(t, "cp1", "cat /var/log/audit/audit.log"), "\n") {
 		var e auditv1.Event
 		if err := json.Unmarshal([]byte(line), &e); err == nil {
 			events = append(events, e)
