@@ -24,7 +24,7 @@ func TestStaticPod(t *testing.T) {
 		before := l.must(t, "cp1", treeHash)
 		revision := l.quietRevision(t)
 		out := l.must(t, "cp1", ccmadmInit)
-		for _, line := range strings.Split(out, "\n") {
+		for line := range strings.SplitSeq(out, "\n") {
 			if strings.HasSuffix(line, " written") || strings.HasSuffix(line, " created") || strings.HasSuffix(line, " configured") {
 				t.Errorf("written again: %s", line)
 			}

@@ -152,11 +152,11 @@ func TestReset(t *testing.T) {
 // onlyIn returns the lines of a that are not in b.
 func onlyIn(a, b string) string {
 	known := map[string]bool{}
-	for _, line := range strings.Split(b, "\n") {
+	for line := range strings.SplitSeq(b, "\n") {
 		known[line] = true
 	}
 	var extra []string
-	for _, line := range strings.Split(a, "\n") {
+	for line := range strings.SplitSeq(a, "\n") {
 		if !known[line] {
 			extra = append(extra, line)
 		}
