@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,22 +36,17 @@ func lockFile(ctx context.Context, path string) (func(), error) {
 	}
 }
 
-// flock waits in the kernel; a signal that ends ctx leaves the waiting thread to the end of the process.
+// flock asks again and again instead of waiting in the kernel, where nothing but the lock would end the wait.
 func flock(ctx context.Context, f *os.File) error {
-	done := make(chan error, 1)
-	go func() { done <- ignoreInterrupts(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) }) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func ignoreInterrupts(call func() error) error {
 	for {
-		if err := call(); !errors.Is(err, unix.EINTR) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
