@@ -57,7 +57,11 @@ func (d *Data) stream(cmd *exec.Cmd, args []string) error {
 	d.Sayf("running kubeadm %s", strings.Join(maskArgs(args), " "))
 	runtime.LockOSThread() // the signal above comes when the thread ends that started kubeadm
 	defer runtime.UnlockOSThread()
-	if err := cmd.Run(); err != nil {
+	err := cmd.Run()
+	if errors.Is(err, exec.ErrNotFound) {
+		return errNoKubeadm()
+	}
+	if err != nil {
 		return (&Error{Code: ExitError, Err: fmt.Errorf("run kubeadm %s: %w", args[0], err)}).
 			withHint("kubeadm's own words are above; when the cause is mended, the same ccmadm command goes on from here")
 	}
@@ -90,7 +94,7 @@ func kubeadmCommand(ctx context.Context, args ...string) *exec.Cmd {
 func KubeadmVersion(ctx context.Context) (*version.Version, error) {
 	out, err := kubeadmOutput(ctx, "version", "-o", "short")
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, errors.New("kubeadm is not in the PATH")
+		return nil, errNoKubeadm()
 	}
 	if err != nil {
 		return nil, err
@@ -100,6 +104,11 @@ func KubeadmVersion(ctx context.Context) (*version.Version, error) {
 		return nil, fmt.Errorf("read the version that kubeadm printed: %w", err)
 	}
 	return v, nil
+}
+
+func errNoKubeadm() *Error {
+	return (&Error{Code: ExitError, Err: errors.New("kubeadm is not in the PATH")}).
+		withHint("install kubeadm, kubelet and a container runtime first; ccmadm runs them and does not bring them along")
 }
 
 // askOnce spares a run the process starts: the version is wanted in several phases.
