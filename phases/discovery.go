@@ -99,14 +99,16 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.Co
 	var info *corev1.ConfigMap
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, signatureTimeout, true, func(ctx context.Context) (bool, error) {
-		info, last = anonymous.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
-		if last != nil {
+		cm, err := anonymous.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
+		if err != nil {
+			last = err
 			return false, nil //nolint:nilerr // kept in last; the API server may be restarting
 		}
+		info = cm // what one answer said is not undone by the next request, which the deadline may cut off
 		_, signed := info.Data[bootstrapapi.JWSSignatureKeyPrefix+tokenID]
 		return signed, nil
 	})
-	if info != nil && last == nil {
+	if info != nil {
 		return info, nil
 	}
 	if last == nil {
