@@ -105,7 +105,7 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.Co
 			if ctx.Err() == nil { // the end of our patience is no reason
 				last = err
 			}
-			return false, nil //nolint:nilerr // kept in last; the API server may be restarting
+			return false, nil // asked again: the API server may be restarting
 		}
 		info = cm // what one answer said is not undone by the next request, which the deadline may cut off
 		_, signed := info.Data[bootstrapapi.JWSSignatureKeyPrefix+tokenID]
