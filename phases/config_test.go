@@ -37,7 +37,7 @@ func TestDecodeCloudConfiguration_BadInput(t *testing.T) {
 		{"an unknown field", configHead + "controllerManager: {imag: x}", `unknown field "controllerManager.imag"`},
 		{"a field given twice", configHead + "mode: Manual\nmode: DaemonSet", `"mode" already set`},
 		{"the wrong case", configHead + "NodeIP: Auto", `unknown field "NodeIP"`},
-		{"an unknown provider", configHead + "provider: onpremm", "provider"},
+		{"an unknown provider", configHead + "provider: onpremm", "CloudConfiguration: provider: Invalid value"},
 		{"an unknown mode", configHead + "mode: Pod", `mode: Unsupported value: "Pod"`},
 		{"another version", strings.Replace(configHead, "v1alpha1", "v9", 1), `"ccmadm.dev/v9"`},
 		{"a node IP that is none", configHead + "nodeIP: 10.0.0.256", "nodeIP: Invalid value"},

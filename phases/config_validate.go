@@ -14,31 +14,30 @@ import (
 // Validate returns everything that is wrong with what is set, by field path. Unset fields are fine.
 func (c *CloudConfiguration) Validate() field.ErrorList {
 	var errs field.ErrorList
-	root := field.NewPath("")
 	oneOf := func(name, value string, allowed ...string) {
 		if value != "" && !slices.Contains(allowed, value) {
-			errs = append(errs, field.NotSupported(root.Child(name), value, allowed))
+			errs = append(errs, field.NotSupported(field.NewPath(name), value, allowed))
 		}
 	}
 	oneOf("mode", string(c.Mode), string(ModeAuto), string(ModeStaticPod), string(ModeDaemonSet), string(ModeDeployment), string(ModeManual))
 	oneOf("lifecycle", string(c.Lifecycle), string(LifecycleGuarded), string(LifecycleOff))
 	if c.Provider != "" {
 		if _, err := templates.Load(c.Provider); err != nil {
-			errs = append(errs, field.Invalid(root.Child("provider"), c.Provider, err.Error()))
+			errs = append(errs, field.Invalid(field.NewPath("provider"), c.Provider, err.Error()))
 		}
 	}
 	if c.ClusterName != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(c.ClusterName) {
-			errs = append(errs, field.Invalid(root.Child("clusterName"), c.ClusterName, msg))
+			errs = append(errs, field.Invalid(field.NewPath("clusterName"), c.ClusterName, msg))
 		}
 	}
 	if err := validateNodeIP(c.NodeIP); err != nil {
-		errs = append(errs, field.Invalid(root.Child("nodeIP"), c.NodeIP, err.Error()))
+		errs = append(errs, field.Invalid(field.NewPath("nodeIP"), c.NodeIP, err.Error()))
 	}
 	if c.Wait.Timeout.Duration < 0 {
-		errs = append(errs, field.Invalid(root.Child("wait", "timeout"), c.Wait.Timeout.Duration.String(), "must not be negative"))
+		errs = append(errs, field.Invalid(field.NewPath("wait", "timeout"), c.Wait.Timeout.Duration.String(), "must not be negative"))
 	}
-	return append(errs, c.validateControllerManager(root.Child("controllerManager"))...)
+	return append(errs, c.validateControllerManager(field.NewPath("controllerManager"))...)
 }
 
 func (c *CloudConfiguration) validateControllerManager(path *field.Path) field.ErrorList {
