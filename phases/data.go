@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -20,18 +21,17 @@ const (
 	KubeletEnvFile   = ConfigDir + "/kubelet.env"
 	KubeletDropIn    = "/etc/systemd/system/kubelet.service.d/20-ccmadm.conf"
 	KubeletUnit      = "/etc/systemd/system/ccmadm-kubelet.service"
-	CCMKubeconfig    = "/etc/kubernetes/cloud-controller-manager.conf"
+	CCMKubeconfig    = manifests.Kubeconfig
 	CCMManifest      = "/etc/kubernetes/manifests/cloud-controller-manager.yaml"
-	CloudConfigDir   = "/etc/kubernetes/cloud-config"
+	CloudConfigDir   = manifests.CloudConfigDir
 	adminConf        = "/etc/kubernetes/admin.conf"
 	superAdminConf   = "/etc/kubernetes/super-admin.conf"
 	kubeletConf      = "/etc/kubernetes/kubelet.conf"
 	apiServerPod     = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 	kubeletConfig    = "/var/lib/kubelet/config.yaml"
 	defaultCertsDir  = "/etc/kubernetes/pki"
-	defaultCAFile    = defaultCertsDir + "/ca.crt"
 	defaultBindPort  = 6443
-	staticPodManager = "system:cloud-controller-manager"
+	staticPodManager = manifests.StaticPodUser
 )
 
 // Options is the command line of one run.

@@ -75,7 +75,7 @@ each whose kubelet talks. Machines that no Node is follow. Exit status 1 if a No
 			return showMachines(s.Out, inv, nodes)
 		},
 	}
-	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, /etc/kubernetes/admin.conf, ~/.kube/config)")
+	o.declareKubeconfig(cmd)
 	requireInventory(cmd, &path)
 	return cmd
 }
@@ -104,7 +104,7 @@ func newMachinesExport(s phases.Streams) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, /etc/kubernetes/admin.conf, ~/.kube/config)")
+	o.declareKubeconfig(cmd)
 	cmd.Flags().StringVar(&site, "site", "default", "the site; the first part of every provider ID")
 	return cmd
 }

@@ -21,8 +21,12 @@ type observer struct {
 }
 
 func (o *observer) declare(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, /etc/kubernetes/admin.conf, ~/.kube/config)")
+	o.declareKubeconfig(cmd)
 	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
+}
+
+func (o *observer) declareKubeconfig(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, /etc/kubernetes/admin.conf, ~/.kube/config)")
 }
 
 func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
