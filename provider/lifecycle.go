@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,7 +68,11 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 	if status.Inventory == nil {
 		return true, fmt.Errorf("ask whether Node/%s exists: there is no inventory", node.Name)
 	}
-	evidence, err := l.evidence(status, node)
+	nodes, err := l.nodes(ctx)
+	if err != nil {
+		return true, err
+	}
+	evidence, err := l.evidence(status, node, nodes)
 	if err != nil {
 		return true, err
 	}
@@ -76,11 +81,6 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 		l.forget(node)
 		return l.keep(node, refusal), nil
 	}
-	nodes, err := l.nodes(ctx)
-	if err != nil {
-		return true, err
-	}
-	evidence.Nodes = len(nodes.ListKeys())
 	sign, err := l.sign(ctx, node)
 	if err != nil {
 		l.forget(node)
@@ -91,7 +91,7 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 }
 
 // evidence is what is known without asking anybody.
-func (l *lifecycle) evidence(status inventory.Status, node *corev1.Node) (inventory.Evidence, error) {
+func (l *lifecycle) evidence(status inventory.Status, node *corev1.Node, nodes cache.Indexer) (inventory.Evidence, error) {
 	i := status.Inventory
 	site, id, ours := inventory.Split(node.Spec.ProviderID)
 	m, rule, err := i.Match(inventory.FactsOf(node))
@@ -104,16 +104,48 @@ func (l *lifecycle) evidence(status inventory.Status, node *corev1.Node) (invent
 		UpToDate: status.Problem == nil && !status.Confirmed.IsZero(),
 		Age:      l.now().Sub(status.Confirmed), Readings: status.Readings,
 		Machine: m, WasListed: node.Annotations[annotationMachine] == id,
-		ControlPlane: controlPlane, Leading: l.now().Sub(l.started),
+		ControlPlane: controlPlane, Leading: l.now().Sub(l.started), Nodes: len(nodes.ListKeys()),
 	}
 	if m == nil {
 		e.MissingIn, e.MissingSince = l.store.Missing(id)
-	} else if rule != inventory.ByProviderID && !inventory.Adopted(id) {
+		return e, nil
+	}
+	if rule != inventory.ByProviderID && !inventory.Adopted(id) {
 		// Its own entry has gone, and it looks like another one: which of the two
 		// was meant is not for us to say.
 		e.OurSite = false
 	}
-	return e, nil
+	e.Renamed, err = l.renamed(node, m, nodes)
+	return e, err
+}
+
+// renamed says whether the Node is but the old name of a machine: one that the
+// inventory calls by the name of another Node, which has the same provider ID and
+// is Ready. Where the inventory names neither, one of them may run on a clone, and
+// a person has to say which.
+func (l *lifecycle) renamed(node *corev1.Node, m *inventory.Machine, nodes cache.Indexer) (bool, error) {
+	others, err := nodes.ByIndex(identityIndex, node.Spec.ProviderID)
+	if err != nil {
+		return false, fmt.Errorf("find Nodes that are %s: %w", node.Spec.ProviderID, err)
+	}
+	for _, object := range others {
+		other, ok := object.(*corev1.Node)
+		if !ok || other.Name == node.Name || other.Spec.ProviderID != node.Spec.ProviderID || !isReady(other) {
+			continue
+		}
+		if m.Named(other.Name) && !m.Named(node.Name) {
+			return true, nil
+		}
+		l.warn(node, "MachineTaken", fmt.Sprintf("machine %s is Node/%s, too: if it was renamed, list it with hostname %s, and this Node will go; if one is a clone, give it a systemUUID of its own",
+			node.Spec.ProviderID, other.Name, other.Name))
+	}
+	return false, nil
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // decide applies the rules that need memory, and answers exists.
@@ -145,22 +177,30 @@ func (l *lifecycle) decide(policy inventory.Policy, e inventory.Evidence, node *
 			delete(l.candidates, node.UID)
 		} else {
 			l.candidates[node.UID] = candidate{asked: now}
-			l.warn(node, "DeletionRefused", fmt.Sprintf("the inventory says that machine %s is gone, and the Node stays: %s", node.Spec.ProviderID, refusal))
+			l.warn(node, "DeletionRefused", fmt.Sprintf("%s, and the Node stays (%s): %s", verdict(node, e), refusal, refusal.Because()))
 		}
 		return l.keep(node, refusal)
 	}
-	return l.announceOrDelete(node, c, now)
+	return l.announceOrDelete(node, verdict(node, e), c, now)
+}
+
+// verdict is what the inventory says of a Node that may go.
+func verdict(node *corev1.Node, e inventory.Evidence) string {
+	if e.Renamed && e.Machine.State != inventory.Decommissioned {
+		return fmt.Sprintf("the inventory says that machine %s has another name", node.Spec.ProviderID)
+	}
+	return fmt.Sprintf("the inventory says that machine %s is gone", node.Spec.ProviderID)
 }
 
 // announceOrDelete is the two steps. The caller holds the lock.
-func (l *lifecycle) announceOrDelete(node *corev1.Node, c candidate, now time.Time) bool {
+func (l *lifecycle) announceOrDelete(node *corev1.Node, verdict string, c candidate, now time.Time) bool {
 	delay := l.config.DeletionDelay.Duration
 	switch {
 	case c.announced.IsZero():
 		c.announced = now
 		l.candidates[node.UID] = c
-		message := fmt.Sprintf("the inventory says that machine %s is gone, and its kubelet is silent: the Node will be deleted after %s; to keep it, say protected: true, or start the machine",
-			node.Spec.ProviderID, now.Add(delay).UTC().Format(time.RFC3339))
+		message := fmt.Sprintf("%s, and its kubelet is silent: the Node will be deleted after %s; to keep it, say protected: true, or start the machine",
+			verdict, now.Add(delay).UTC().Format(time.RFC3339))
 		if l.config.DryRun {
 			message += " (dry run: it will not)"
 		}

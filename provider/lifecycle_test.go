@@ -144,6 +144,37 @@ func TestLifecycle_Withdraws(t *testing.T) {
 	}
 }
 
+// A machine that was renamed has two Nodes for a while. The old one goes only if
+// the inventory says which name is the new one: without that it may be a clone.
+func TestLifecycle_Renamed(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		hostname string
+		other    corev1.ConditionStatus
+		wantGone bool
+		wantWarn string
+	}{
+		{name: "the inventory has the new name", hostname: "new", other: corev1.ConditionTrue, wantGone: true, wantWarn: "has another name"},
+		{name: "the new Node is not Ready", hostname: "new", other: corev1.ConditionFalse},
+		{name: "no name is listed", other: corev1.ConditionTrue, wantWarn: "MachineTaken"},
+		{name: "the old name is listed", hostname: "w3", other: corev1.ConditionTrue, wantWarn: "MachineTaken"},
+		{name: "a third name is listed", hostname: "w99", other: corev1.ConditionTrue, wantWarn: "MachineTaken"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t, 30)
+			s.all = append(s.all, ready(withProviderID(shows("new", ""), "onprem://ber1/m3"), tt.other))
+			document := strings.Replace(string(lists(30)), "id: m3,", "id: m3, hostname: '"+tt.hostname+"',", 1)
+			gone := s.runFor(t, 15*time.Minute, []byte(document), 3)
+			if (len(gone) > 0) != tt.wantGone {
+				t.Errorf("got %v", gone)
+			}
+			if got := strings.Join(s.warnings, "\n"); !strings.Contains(got, tt.wantWarn) || tt.wantWarn == "" && got != "" {
+				t.Errorf("got warnings %q, want %q", got, tt.wantWarn)
+			}
+		})
+	}
+}
+
 func TestLifecycle_Budget(t *testing.T) {
 	s := newSite(t, 30)
 	gone := s.runFor(t, 30*time.Minute, lists(30, 1, 2), 1, 2)

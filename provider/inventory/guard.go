@@ -18,6 +18,31 @@ const (
 	BudgetExhausted Refusal = "BudgetExhausted" // others were deleted just now
 )
 
+// Because is the same in words, for people.
+func (r Refusal) Because() string {
+	switch r {
+	case NotOurs:
+		return "its provider ID is none of this site's"
+	case NotUpToDate:
+		return "the inventory is old, doubtful, or read too few times"
+	case NotGone:
+		return "the inventory does not say that the machine is gone"
+	case ProtectedNode:
+		return "the inventory protects it"
+	case ControlPlane:
+		return "it is a control plane, and force is not set"
+	case NewLeader:
+		return "the cloud-controller-manager has just become the leader"
+	case StillTalking:
+		return "its kubelet talks"
+	case TooManyAtOnce:
+		return "more Nodes look gone at once than deletionBudget.maxPercent allows"
+	case BudgetExhausted:
+		return "deletionBudget is used up by other Nodes"
+	}
+	return string(r)
+}
+
 // MinLeading is for how long a process must have led before it may delete: two
 // that take turns would otherwise forget what they saw.
 const MinLeading = time.Minute
@@ -32,6 +57,7 @@ type Evidence struct {
 
 	Machine      *Machine // nil: not listed
 	WasListed    bool     // the Node was initialised as a listed machine
+	Renamed      bool     // the inventory gives the machine another name, and the Node of that name is Ready
 	MissingIn    int      // good readings in a row
 	MissingSince time.Duration
 
@@ -86,14 +112,14 @@ func GuardIdentity(p Policy, b Bounds, e Evidence) Refusal {
 	return ""
 }
 
-// gone says whether the inventory does. A Node that was never listed, but adopted,
-// is not missing from it.
+// gone says whether the inventory does, of the machine or of its old name. A Node
+// that was never listed, but adopted, is not missing from it.
 func gone(p Policy, e Evidence) bool {
 	switch {
 	case p.Deletion == Never || p.Deletion == "":
 		return false
 	case e.Machine != nil:
-		return e.Machine.State == Decommissioned
+		return e.Machine.State == Decommissioned || e.Renamed
 	default:
 		return p.Deletion == Absence && e.WasListed &&
 			e.MissingIn >= p.Absence.MinSnapshots && e.MissingSince >= p.Absence.MinDuration.Duration

@@ -44,6 +44,7 @@ func TestGuard(t *testing.T) {
 		{"decommissioned, and absence would do as well", policy(Absence), tombstoned, func(*Evidence) {}, ""},
 		{"absent", policy(Absence), vanished, func(*Evidence) {}, ""},
 		{"a control plane that is forced", policy(Tombstone), tombstoned, func(e *Evidence) { e.ControlPlane, e.Machine.Force = true, true }, ""},
+		{"the old name of a machine", policy(Tombstone), tombstoned, func(e *Evidence) { e.Machine.State, e.Renamed = Active, true }, ""},
 		{"one candidate is never too many", policy(Tombstone), tombstoned, func(e *Evidence) { e.Nodes, e.Candidates = 2, 1 }, ""},
 
 		{"no provider ID, a foreign one, another site", policy(Tombstone), tombstoned, func(e *Evidence) { e.OurSite = false }, NotOurs},
@@ -51,6 +52,7 @@ func TestGuard(t *testing.T) {
 		{"an old inventory", policy(Tombstone), tombstoned, func(e *Evidence) { e.Age = 10*time.Minute + 1 }, NotUpToDate},
 		{"few readings", policy(Tombstone), tombstoned, func(e *Evidence) { e.Readings = 2 }, NotUpToDate},
 		{"an active machine", policy(Tombstone), tombstoned, func(e *Evidence) { e.Machine.State = Active }, NotGone},
+		{"the old name of a machine, deletion: never", policy(Never), tombstoned, func(e *Evidence) { e.Machine.State, e.Renamed = Active, true }, NotGone},
 		{"a machine in maintenance", policy(Absence), tombstoned, func(e *Evidence) { e.Machine.State = Maintenance }, NotGone},
 		{"deletion: never", policy(Never), tombstoned, func(*Evidence) {}, NotGone},
 		{"no policy", Policy{}, tombstoned, func(*Evidence) {}, NotGone},
