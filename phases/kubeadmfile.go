@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ccmadm/ccmadm/manifests/edit"
 )
 
 // Role is what a machine does: it starts a cluster, or it joins one.
@@ -30,7 +32,6 @@ const (
 	kubeadmV1beta4     = kubeadmGroup + "/v1beta4"
 	clusterConfigKind  = "ClusterConfiguration"
 	byteOrderMark      = "\ufeff"
-	documentSeparator  = "---"
 	cloudConfigAPIPart = "ccmadm.dev/"
 )
 
@@ -47,18 +48,20 @@ type KubeadmFile struct {
 // The name and the line lead its errors. Without data the file is empty.
 func ParseKubeadmFile(name string, data []byte) (*KubeadmFile, error) {
 	f := &KubeadmFile{name: name}
-	if err := checkEncoding(name, data); err != nil {
+	if err := edit.CheckEncoding(name, data); err != nil {
 		return nil, err
 	}
 	text := string(data)
 	if rest, ok := strings.CutPrefix(text, byteOrderMark); ok {
 		f.bom, text = byteOrderMark, rest
 	}
-	docs, err := splitDocuments(name, text)
+	docs, err := edit.Split(name, text)
 	if err != nil {
 		return nil, err
 	}
-	f.docs = docs
+	for _, d := range docs {
+		f.docs = append(f.docs, &kubeadmDoc{Document: *d})
+	}
 	kinds := map[string]int{}
 	for _, d := range f.docs {
 		if err := d.parse(); err != nil {
@@ -68,9 +71,9 @@ func ParseKubeadmFile(name string, data []byte) (*KubeadmFile, error) {
 			continue
 		}
 		if first, ok := kinds[d.kind]; ok {
-			return nil, d.errorf(d.root, "kind %q is specified twice, first in line %d", d.kind, first)
+			return nil, d.Errorf(d.Root, "kind %q is specified twice, first in line %d", d.kind, first)
 		}
-		kinds[d.kind] = d.lineOf(d.root)
+		kinds[d.kind] = d.LineOf(d.Root)
 	}
 	return f, nil
 }
@@ -80,8 +83,8 @@ func (f *KubeadmFile) Bytes() []byte {
 	var b bytes.Buffer
 	b.WriteString(f.bom)
 	for _, d := range f.docs {
-		b.WriteString(d.separator)
-		b.WriteString(d.text)
+		b.WriteString(d.Separator)
+		b.WriteString(d.Text)
 	}
 	return b.Bytes()
 }
@@ -95,7 +98,7 @@ func (f *KubeadmFile) TakeCloudConfiguration() (doc []byte, line int, ok bool) {
 	}
 	d := f.docs[i]
 	f.docs = slices.Delete(f.docs, i, i+1)
-	return []byte(d.text), d.lineOf(d.root), true
+	return []byte(d.Text), d.LineOf(d.Root), true
 }
 
 // document returns the document of a kubeadm kind, or nil.
@@ -110,14 +113,14 @@ func (f *KubeadmFile) document(kind string) *kubeadmDoc {
 
 // add appends a document to the file.
 func (f *KubeadmFile) add(text string) error {
-	d := &kubeadmDoc{file: f.name, line: 1, text: text}
+	d := &kubeadmDoc{Document: edit.Document{File: f.name, Line: 1, Text: text}}
 	if n := len(f.docs); n > 0 {
 		last := f.docs[n-1]
-		d.separator = documentSeparator + last.newline()
-		if !strings.HasSuffix(last.separator+last.text, "\n") {
-			last.text += last.newline()
+		d.Separator = edit.Separator + last.Newline()
+		if !strings.HasSuffix(last.Separator+last.Text, "\n") {
+			last.Text += last.Newline()
 		}
-		d.text = strings.ReplaceAll(text, "\n", last.newline())
+		d.Text = strings.ReplaceAll(text, "\n", last.Newline())
 	}
 	if err := d.parse(); err != nil {
 		return fmt.Errorf("add a document: %w", err)
@@ -134,28 +137,28 @@ func (f *KubeadmFile) joinEmpty() ([]Change, error) {
 	var held *kubeadmDoc
 	for _, d := range f.docs {
 		switch {
-		case d.root == nil && held == nil:
-			held = &kubeadmDoc{separator: d.separator, text: d.text}
-		case d.root == nil:
-			held.text += separatorComment(d.separator) + d.text
+		case d.Root == nil && held == nil:
+			held = &kubeadmDoc{Document: edit.Document{Separator: d.Separator, Text: d.Text}}
+		case d.Root == nil:
+			held.Text += separatorComment(d.Separator) + d.Text
 		case held != nil:
-			if err := d.prepend(held.text + separatorComment(d.separator)); err != nil {
+			if err := d.prepend(held.Text + separatorComment(d.Separator)); err != nil {
 				return nil, err
 			}
-			d.separator, held = held.separator, nil
+			d.Separator, held = held.Separator, nil
 			kept = append(kept, d)
 		default:
 			kept = append(kept, d)
 		}
-		if d.root == nil && d.text != "" {
-			changes = append(changes, Change{Line: d.line, Text: "joined an empty document with its neighbour (kubeadm refuses it)"})
+		if d.Root == nil && d.Text != "" {
+			changes = append(changes, Change{Line: d.Line, Text: "joined an empty document with its neighbour (kubeadm refuses it)"})
 		}
 	}
 	if len(kept) == 0 {
 		return nil, nil
 	}
 	if held != nil {
-		if err := kept[len(kept)-1].prepend(separatorComment(held.separator) + held.text); err != nil {
+		if err := kept[len(kept)-1].prepend(separatorComment(held.Separator) + held.Text); err != nil {
 			return nil, err
 		}
 	}

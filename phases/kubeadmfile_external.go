@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/ccmadm/ccmadm/manifests/edit"
 )
 
 // Change is one thing that SetExternal did.
@@ -113,7 +115,7 @@ func (f *KubeadmFile) checkCloudProviders(role Role) error {
 			if a.name != "cloud-provider" || a.value == "external" || a.value == "" && i > 0 {
 				continue
 			}
-			errs = append(errs, f.document(c[0]).errorf(a.key,
+			errs = append(errs, f.document(c[0]).Errorf(a.key,
 				"%s.%s cloud-provider is %q: remove it or set it to external; Kubernetes 1.31 and newer have no built-in cloud providers", c[1], c[2], a.value))
 		}
 	}
@@ -133,14 +135,14 @@ func (f *KubeadmFile) setKubeletArgs(role Role, d *kubeadmDoc, nodeIP string) ([
 		return nil, nil
 	}
 	path := []string{"nodeRegistration", "kubeletExtraArgs"}
-	line := d.lineOf(d.root)
-	for n, i := d.root, 0; i < len(path); i++ {
-		if n = lookup(n, path[i]); n == nil {
+	line := d.LineOf(d.Root)
+	for n, i := d.Root, 0; i < len(path); i++ {
+		if n = edit.Lookup(n, path[i]); n == nil {
 			break
 		}
-		line = d.lineOf(n)
+		line = d.LineOf(n)
 	}
-	if err := d.insert(argsNode(d.apiVersion, args), path...); err != nil {
+	if err := d.Insert(argsNode(d.apiVersion, args), path...); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", f.name, line, err)
 	}
 	var changes []Change
@@ -155,14 +157,14 @@ func argsNode(apiVersion string, args []extraArg) *yaml.Node {
 	if apiVersion == kubeadmV1beta3 {
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		for _, a := range args {
-			n.Content = append(n.Content, scalarNode(a.name), scalarNode(a.value))
+			n.Content = append(n.Content, edit.ScalarNode(a.name), edit.ScalarNode(a.value))
 		}
 		return n
 	}
 	n := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, a := range args {
-		item := mappingNode("name", scalarNode(a.name))
-		item.Content = append(item.Content, scalarNode("value"), scalarNode(a.value))
+		item := edit.MappingNode("name", edit.ScalarNode(a.name))
+		item.Content = append(item.Content, edit.ScalarNode("value"), edit.ScalarNode(a.value))
 		n.Content = append(n.Content, item)
 	}
 	return n
@@ -193,7 +195,7 @@ func (f *KubeadmFile) staleFlags(role Role, minor int) []staleFlag {
 				if flag.name == "cloud-config" && f.value(kind, flag.component[0], "extraVolumes") != nil {
 					text += "; " + flag.component[0] + ".extraVolumes stay as they are"
 				}
-				found = append(found, staleFlag{flag, kind, f.document(kind).lineOf(a.key), text})
+				found = append(found, staleFlag{flag, kind, f.document(kind).LineOf(a.key), text})
 			}
 		}
 	}
@@ -211,7 +213,7 @@ func (f *KubeadmFile) drop(s staleFlag) error {
 	}
 	err := errors.New("it comes through a YAML merge key: write the arguments out, so that it can be removed")
 	if last >= 0 {
-		err = f.document(s.kind).remove(last, s.component...)
+		err = f.document(s.kind).Remove(last, s.component...)
 	}
 	if err != nil {
 		return fmt.Errorf("%s:%d: remove %s %s (%s): %w", f.name, s.line, strings.Join(s.component, "."), s.name, s.why, err)

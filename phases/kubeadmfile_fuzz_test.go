@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/ccmadm/ccmadm/manifests/edit"
 )
 
 // FuzzKubeadmFile_RoundTrip edits whatever parses and expects that no document, key or comment is lost but for the
@@ -48,7 +50,7 @@ func scribble(text string, seed uint64) string {
 		case 5:
 			*line = "  " + *line
 		case 6:
-			*line = documentSeparator + "\n" + *line
+			*line = edit.Separator + "\n" + *line
 		case 7:
 			*line, *other = *other, *line
 		}
@@ -96,17 +98,17 @@ const commentKey = "comment "
 func inventory(docs []*kubeadmDoc) map[string]int {
 	all := map[string]int{}
 	for _, d := range docs {
-		for comment := range strings.SplitSeq(separatorComment(d.separator), "\n") {
+		for comment := range strings.SplitSeq(separatorComment(d.Separator), "\n") {
 			count(all, comment)
 		}
-		if d.root == nil {
-			for line := range strings.Lines(d.text) {
+		if d.Root == nil {
+			for line := range strings.Lines(d.Text) {
 				count(all, line)
 			}
 			continue
 		}
 		all["kind "+d.apiVersion+" "+d.kind]++
-		walk(all, d.kind, d.root)
+		walk(all, d.kind, d.Root)
 	}
 	return all
 }
@@ -133,7 +135,7 @@ func walk(all map[string]int, path string, n *yaml.Node) {
 }
 
 func isCloudItem(n *yaml.Node) bool {
-	return slices.Contains([]string{"cloud-provider", "cloud-config"}, normalizeFlag(scalar(lookup(n, "name"))))
+	return slices.Contains([]string{"cloud-provider", "cloud-config"}, normalizeFlag(edit.Scalar(edit.Lookup(n, "name"))))
 }
 
 func count(all map[string]int, comment string) {

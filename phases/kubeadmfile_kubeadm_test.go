@@ -24,7 +24,7 @@ func TestKubeadmFile_Kubeadm(t *testing.T) {
 			before := map[string]runtime.Object{}
 			for _, d := range f.docs {
 				if d.isKubeadm() {
-					before[d.kind] = decodeKubeadm(t, []byte(d.text))
+					before[d.kind] = decodeKubeadm(t, []byte(d.Text))
 				}
 			}
 			setExternal(t, f, role)

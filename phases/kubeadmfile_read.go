@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/ccmadm/ccmadm/manifests/edit"
 )
 
 // BootstrapDiscovery is how a machine finds the cluster with a bootstrap token.
@@ -93,7 +95,7 @@ func (f *KubeadmFile) ControlPlaneEndpoint() string {
 // JoinsControlPlane tells whether kubeadm join makes this machine a control plane.
 func (f *KubeadmFile) JoinsControlPlane() bool {
 	v := f.value(RoleJoin.kind(), "controlPlane")
-	return v != nil && !isNull(v)
+	return v != nil && !edit.IsNull(v)
 }
 
 // JoinEndpoint is the API server that discovery with a token asks.
@@ -130,15 +132,15 @@ func (f *KubeadmFile) value(kind string, path ...string) *yaml.Node {
 	if d == nil {
 		return nil
 	}
-	n := d.root
+	n := d.Root
 	for _, key := range path {
-		n = lookup(n, key)
+		n = edit.Lookup(n, key)
 	}
-	return resolve(n)
+	return edit.Resolve(n)
 }
 
 func (f *KubeadmFile) text(kind string, path ...string) string {
-	return scalar(f.value(kind, path...))
+	return edit.Scalar(f.value(kind, path...))
 }
 
 func (f *KubeadmFile) list(kind string, path ...string) []string {
@@ -148,7 +150,7 @@ func (f *KubeadmFile) list(kind string, path ...string) []string {
 	}
 	var items []string
 	for _, item := range n.Content {
-		items = append(items, scalar(item))
+		items = append(items, edit.Scalar(item))
 	}
 	return items
 }

@@ -113,7 +113,7 @@ func FoldKubeadmFlags(role Role, f *KubeadmFile, args []string) (rest []string, 
 	if err := checkPositional(role, flags.Args()); err != nil {
 		return nil, err
 	}
-	configured := slices.ContainsFunc(f.docs, func(d *kubeadmDoc) bool { return d.root != nil })
+	configured := slices.ContainsFunc(f.docs, func(d *kubeadmDoc) bool { return d.Root != nil })
 	var mixed []string
 	for _, k := range kubeadmFlags(role) {
 		flag := flags.Lookup(k.name)

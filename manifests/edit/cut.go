@@ -1,4 +1,4 @@
-package phases
+package edit
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 )
 
 // cutBlock returns the text without the lines of an entry in block style. Their comments stay, on lines of their own.
-func (d *kubeadmDoc) cutBlock(first, value *yaml.Node, container yaml.Kind) string {
-	lines := strings.SplitAfter(d.text, "\n")
+func (d *Document) cutBlock(first, value *yaml.Node, container yaml.Kind) string {
+	lines := strings.SplitAfter(d.Text, "\n")
 	start := first.Line - 1
 	for container == yaml.SequenceNode && start > 0 && !strings.HasPrefix(strings.TrimSpace(lines[start]), "-") {
 		start--
@@ -19,7 +19,7 @@ func (d *kubeadmDoc) cutBlock(first, value *yaml.Node, container yaml.Kind) stri
 	kept := slices.Clone(lines[:start])
 	for _, line := range lines[start:end] {
 		if c := lineComment(line); c != "" {
-			kept = append(kept, strings.Repeat(" ", indent)+c+d.newline())
+			kept = append(kept, strings.Repeat(" ", indent)+c+d.Newline())
 		}
 	}
 	return strings.Join(append(kept, lines[end:]...), "")
@@ -27,7 +27,7 @@ func (d *kubeadmDoc) cutBlock(first, value *yaml.Node, container yaml.Kind) stri
 
 // blockEnd returns the line behind an entry: the first that is indented no deeper. Comments and blank lines at the
 // end belong to what follows.
-func (d *kubeadmDoc) blockEnd(lines []string, start int, value *yaml.Node, container yaml.Kind) int {
+func (d *Document) blockEnd(lines []string, start int, value *yaml.Node, container yaml.Kind) int {
 	end, indent := start+1, indentOf(lines[start])
 	dashes := container == yaml.MappingNode && value.Kind == yaml.SequenceNode // they may stand right below the key
 	for i := start + 1; i < len(lines); i++ {
@@ -45,8 +45,8 @@ func (d *kubeadmDoc) blockEnd(lines []string, start int, value *yaml.Node, conta
 }
 
 // cutFlow returns the text without an entry in flow style and its comma.
-func (d *kubeadmDoc) cutFlow(first, value *yaml.Node) string {
-	text := d.text
+func (d *Document) cutFlow(first, value *yaml.Node) string {
+	text := d.Text
 	start := d.offset(first)
 	end := flowEnd(text, d.offset(value))
 	if comma := end + len(leadingSpace(text[end:])); comma < len(text) && text[comma] == ',' {
@@ -58,7 +58,7 @@ func (d *kubeadmDoc) cutFlow(first, value *yaml.Node) string {
 	parts := []string{text[:start]}
 	for line := range strings.SplitSeq(text[start:end], "\n") {
 		if c := lineComment(line); c != "" {
-			parts = append(parts, " "+c+d.newline())
+			parts = append(parts, " "+c+d.Newline())
 		}
 	}
 	if strings.HasPrefix(text[end:], "#") {

@@ -1,4 +1,4 @@
-package phases
+package edit
 
 import (
 	"bytes"
@@ -9,11 +9,11 @@ import (
 )
 
 // encode writes a fragment in block style, indented as the document is.
-func (d *kubeadmDoc) encode(n *yaml.Node) (string, error) {
+func (d *Document) encode(n *yaml.Node) (string, error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(d.indentStep())
-	if wideSequences(d.root) {
+	if wideSequences(d.Root) {
 		encoder.DefaultSeqIndent()
 	}
 	if err := encoder.Encode(n); err != nil {
@@ -23,7 +23,7 @@ func (d *kubeadmDoc) encode(n *yaml.Node) (string, error) {
 }
 
 // encodeFlow writes a fragment on one line. With quotes everywhere it is JSON as well.
-func (d *kubeadmDoc) encodeFlow(n *yaml.Node) (string, error) {
+func (d *Document) encodeFlow(n *yaml.Node) (string, error) {
 	style := n.Style
 	setStyle(n, yaml.FlowStyle, yaml.DoubleQuotedStyle)
 	text, err := d.encode(n)
@@ -42,9 +42,9 @@ func setStyle(n *yaml.Node, collection, scalar yaml.Style) {
 }
 
 // indentStep is the number of columns that the document indents by.
-func (d *kubeadmDoc) indentStep() int {
-	for i := 0; d.root != nil && i+1 < len(d.root.Content); i += 2 {
-		key, value := d.root.Content[i], d.root.Content[i+1]
+func (d *Document) indentStep() int {
+	for i := 0; d.Root != nil && i+1 < len(d.Root.Content); i += 2 {
+		key, value := d.Root.Content[i], d.Root.Content[i+1]
 		if value.Kind == yaml.MappingNode && !isFlow(value) && len(value.Content) > 0 {
 			return max(2, value.Content[0].Column-key.Column)
 		}
@@ -70,19 +70,19 @@ func wideSequences(n *yaml.Node) bool {
 }
 
 // offset turns a node's line and column, which counts characters, into an index of the text.
-func (d *kubeadmDoc) offset(n *yaml.Node) int {
+func (d *Document) offset(n *yaml.Node) int {
 	at := 0
 	for range n.Line - 1 {
-		at += strings.IndexByte(d.text[at:], '\n') + 1
+		at += strings.IndexByte(d.Text[at:], '\n') + 1
 	}
 	column := 1
-	for i := range d.text[at:] {
+	for i := range d.Text[at:] {
 		if column == n.Column {
 			return at + i
 		}
 		column++
 	}
-	return len(d.text)
+	return len(d.Text)
 }
 
 // indentBelow is the indentation of what stands below line n.
@@ -93,6 +93,24 @@ func indentBelow(lines []string, n int) int {
 		}
 	}
 	return 0
+}
+
+// entryEnd is the line behind the first entry of a mapping in block style.
+func entryEnd(lines []string, mapping *yaml.Node) int {
+	key, value := mapping.Content[0], mapping.Content[1]
+	dashes := value.Kind == yaml.SequenceNode && !isFlow(value)
+	end := key.Line
+	for i := key.Line; i < len(lines); i++ {
+		text, indent := strings.TrimSpace(lines[i]), indentOf(lines[i])
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		if indent < key.Column && !(dashes && indent == key.Column-1 && text[0] == '-') {
+			break
+		}
+		end = i + 1
+	}
+	return end
 }
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
@@ -155,10 +173,12 @@ func flowEnd(text string, at int) int {
 	return len(text)
 }
 
-func mappingNode(key string, value *yaml.Node) *yaml.Node {
-	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalarNode(key), value}}
+// MappingNode is a mapping with one entry.
+func MappingNode(key string, value *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{ScalarNode(key), value}}
 }
 
-func scalarNode(value string) *yaml.Node {
+// ScalarNode is a text.
+func ScalarNode(value string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagString, Value: value}
 }
