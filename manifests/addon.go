@@ -11,32 +11,50 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// Addon returns the workload of modes DaemonSet and Deployment. Its pods live in the machine's network, so an update
-// has to free the port before it can take it: never a surge.
+// Addon returns the workload of modes DaemonSet and Deployment, and in every mode the provider's agents, which run on
+// each node. Pods live in the machine's network, so an update has to free the port before it can take it: never a surge.
 func Addon(p *templates.Profile, v templates.Values) ([]*Object, error) {
+	if err := check(p, v); err != nil {
+		return nil, fmt.Errorf("render addon: %w", err)
+	}
+	var list []metav1.Object
+	if v.Mode != templates.StaticPod {
+		w, err := workload(p, v)
+		if err != nil {
+			return nil, fmt.Errorf("render addon: %w", err)
+		}
+		list = append(list, w)
+	}
+	for _, a := range p.Agents {
+		w, err := agent(p, a, v)
+		if err != nil {
+			return nil, fmt.Errorf("render addon: %w", err)
+		}
+		list = append(list, w)
+	}
+	return toObjects(list...)
+}
+
+func workload(p *templates.Profile, v templates.Values) (metav1.Object, error) {
 	template, err := podTemplate(p, v)
 	if err != nil {
-		return nil, fmt.Errorf("render addon: %w", err)
+		return nil, err
 	}
 	selector := map[string]string{nameLabel: workloadName(p)}
 	template.Labels[nameLabel] = workloadName(p)
 	template.Labels[managedByLabel] = FieldManager
-	switch v.Mode {
-	case templates.DaemonSet:
-		return toObjects(daemonSet(p, selector, *template))
-	case templates.Deployment:
-		return toObjects(deployment(p, v, selector, *template))
-	default:
-		return nil, fmt.Errorf("render addon: mode %s has none", v.Mode)
+	if v.Mode == templates.Deployment {
+		return deployment(p, v, selector, *template), nil
 	}
+	return daemonSet(workloadName(p), selector, *template), nil
 }
 
 func workloadName(p *templates.Profile) string { return p.Name + "-" + component }
 
-func daemonSet(p *templates.Profile, selector map[string]string, template corev1.PodTemplateSpec) *appsv1.DaemonSet {
+func daemonSet(name string, selector map[string]string, template corev1.PodTemplateSpec) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: objectMeta(workloadName(p)),
+		ObjectMeta: objectMeta(name),
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: selector},
 			Template: template,

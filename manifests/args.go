@@ -2,7 +2,6 @@ package manifests
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -16,7 +15,10 @@ func args(p *templates.Profile, v templates.Values) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := preset(p, v)
+	var list []string
+	if !p.OwnFlags {
+		list = preset(p, v)
+	}
 	for _, arg := range slices.Concat(own, v.ExtraArgs) {
 		name, _, ok := strings.Cut(arg, "=")
 		if !ok || !strings.HasPrefix(arg, "--") {
@@ -34,7 +36,7 @@ func args(p *templates.Profile, v templates.Values) ([]string, error) {
 
 func preset(p *templates.Profile, v templates.Values) []string {
 	list := []string{
-		"--cloud-provider=" + p.Name,
+		"--cloud-provider=" + p.CloudProviderName(),
 		"--cluster-name=" + v.ClusterName, // upstream's default is the same in all clusters of a cloud
 		"--leader-elect=true",
 		"--bind-address=127.0.0.1",                           // the probes ask there; kubeadm's own controller manager does the same
@@ -47,11 +49,18 @@ func preset(p *templates.Profile, v templates.Values) []string {
 	if !v.NodeLifecycle {
 		list = append(list, "--controllers=*,-cloud-node-lifecycle-controller")
 	}
-	if v.CloudConfig {
-		list = append(list, "--cloud-config="+path.Join(CloudConfigDir, p.Config.File))
+	if config := v.ConfigPath(p); config != "" {
+		list = append(list, "--cloud-config="+config)
+	}
+	if port := p.Health.Port; port != 0 {
+		list = append(list, fmt.Sprintf("--secure-port=%d", port))
+	}
+	if p.Lease != "" {
+		list = append(list, "--leader-elect-resource-name="+p.Lease)
 	}
 	if v.Mode == templates.StaticPod {
-		list = append(list, "--kubeconfig="+Kubeconfig, "--authentication-kubeconfig="+Kubeconfig, "--authorization-kubeconfig="+Kubeconfig)
+		const kubeconfig = templates.Kubeconfig
+		list = append(list, "--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	}
 	return list
 }

@@ -59,7 +59,7 @@ func Record(data []byte) ([]*Object, error) {
 			ObjectMeta: objectMeta(RecordName),
 			Data:       map[string]string{RecordKey: string(data)},
 		},
-		role(access, []rbacv1.PolicyRule{read, watch}),
-		roleBinding(access, access, group(kubeadmBootstrappers), group("system:nodes")),
+		role(Namespace, access, []rbacv1.PolicyRule{read, watch}),
+		roleBinding(Namespace, access, access, group(kubeadmBootstrappers), group("system:nodes")),
 	)
 }

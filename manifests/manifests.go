@@ -33,10 +33,6 @@ const (
 	LeaseName       = "cloud-controller-manager"
 	// StaticPodUser is the name in the client certificate of a static pod.
 	StaticPodUser = "system:cloud-controller-manager"
-	// Kubeconfig holds that certificate.
-	Kubeconfig = "/etc/kubernetes/cloud-controller-manager.conf"
-	// CloudConfigDir has the provider's files, on the machine and in the pod.
-	CloudConfigDir = "/etc/kubernetes/cloud-config"
 
 	// From k8s.io/cloud-provider/api, whose other packages would come with it.
 	uninitializedTaint       = "node.cloudprovider.kubernetes.io/uninitialized"

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/templates"
@@ -50,17 +52,17 @@ func podTemplate(p *templates.Profile, v templates.Values) (*corev1.PodTemplateS
 	if err := load("pod.yaml", &t.Spec); err != nil {
 		return nil, err
 	}
-	if err := fillContainer(&t.Spec.Containers[0], p, v); err != nil {
+	if err := fillContainer(&t.Spec, p, v); err != nil {
 		return nil, err
 	}
 	if v.Mode == templates.StaticPod {
 		setUser(&t.Spec, 0)
-		mount(&t.Spec, "kubeconfig", Kubeconfig, hostPath(Kubeconfig, corev1.HostPathFile))
-	} else if err := schedule(&t.Spec, p, v); err != nil {
+		mount(&t.Spec, "kubeconfig", templates.Kubeconfig, hostPath(templates.Kubeconfig, corev1.HostPathFile))
+	} else if err := schedule(&t.Spec, workloadName(p), v); err != nil {
 		return nil, err
 	}
-	if v.CloudConfig || v.Credentials {
-		mount(&t.Spec, "cloud-config", CloudConfigDir, cloudConfigVolume(v.Mode))
+	if len(v.Files) > 0 {
+		mount(&t.Spec, "cloud-config", templates.ConfigDir, cloudConfigVolume(v.Mode))
 	}
 	return t, nil
 }
@@ -74,7 +76,7 @@ func check(p *templates.Profile, v templates.Values) error {
 	if v.ClusterName == "" {
 		errs = append(errs, errors.New("cluster name is empty"))
 	}
-	if v.Routes && !p.Routes {
+	if v.Routes && !p.Has(templates.Routes) {
 		errs = append(errs, fmt.Errorf("provider %s has no routes", p.Name))
 	}
 	if v.Routes && v.PodSubnet == "" {
@@ -83,22 +85,65 @@ func check(p *templates.Profile, v templates.Values) error {
 	return errors.Join(errs...)
 }
 
-func fillContainer(c *corev1.Container, p *templates.Profile, v templates.Values) (err error) {
+// fillContainer is everything about the container that does not depend on who starts the pod.
+func fillContainer(spec *corev1.PodSpec, p *templates.Profile, v templates.Values) (err error) {
+	c := &spec.Containers[0]
 	c.Command = p.Command
 	if c.Args, err = args(p, v); err != nil {
 		return err
 	}
-	c.Image, err = p.ImageRef(v)
-	return err
+	if c.Image, err = p.ImageRef(v); err != nil {
+		return err
+	}
+	setHealth(c, p.Health)
+	for _, port := range p.Ports {
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.Port, Protocol: corev1.ProtocolTCP})
+	}
+	return setEnvironment(spec, p, p.Container, v)
+}
+
+// setHealth makes the probes ask where the program answers.
+func setHealth(c *corev1.Container, h templates.Health) {
+	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe} {
+		get := probe.HTTPGet
+		get.Scheme = cmp.Or(corev1.URIScheme(h.Scheme), get.Scheme)
+		get.Path = cmp.Or(h.Path, get.Path)
+		if h.Port != 0 {
+			get.Port = intstr.FromInt32(h.Port)
+		}
+	}
+	c.Ports[0].ContainerPort = cmp.Or(h.Port, c.Ports[0].ContainerPort)
+}
+
+// setEnvironment adds what the profile and the machine say: variables, proxies, and directories of the machine.
+// kubeadm gives the proxy settings of its own environment to the control plane's pods in the same way.
+func setEnvironment(spec *corev1.PodSpec, p *templates.Profile, from templates.Container, v templates.Values) error {
+	c := &spec.Containers[0]
+	env, err := p.ExpandEnv(from, v, CloudConfigName)
+	if err != nil {
+		return err
+	}
+	c.Env = append(c.Env, env...)
+	for _, setting := range v.Proxy {
+		name, value, _ := strings.Cut(setting, "=")
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
+	}
+	for i, m := range from.Mounts {
+		mount(spec, fmt.Sprintf("machine-%d", i), m.Path, hostPath(m.Path, corev1.HostPathDirectoryOrCreate))
+	}
+	return nil
 }
 
 // schedule adds what a pod needs that is placed by the scheduler and talks to the API server with a ServiceAccount.
-func schedule(spec *corev1.PodSpec, p *templates.Profile, v templates.Values) error {
+func schedule(spec *corev1.PodSpec, account string, v templates.Values) error {
 	if err := load("scheduled.yaml", spec); err != nil {
 		return err
 	}
 	setUser(spec, nonRoot)
-	spec.ServiceAccountName = workloadName(p)
+	spec.ServiceAccountName = account
+	if v.Endpoint == "" {
+		return nil
+	}
 	// The service VIP works only once kube-proxy does, or whatever replaces it: kubernetes/kubernetes#49017.
 	u, err := url.Parse(v.Endpoint)
 	if err != nil || u.Hostname() == "" {
@@ -120,7 +165,7 @@ func setUser(spec *corev1.PodSpec, id int64) {
 
 func cloudConfigVolume(mode templates.Mode) corev1.VolumeSource {
 	if mode == templates.StaticPod {
-		return hostPath(CloudConfigDir, corev1.HostPathDirectory)
+		return hostPath(templates.ConfigDir, corev1.HostPathDirectory)
 	}
 	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: CloudConfigName, DefaultMode: new(int32(0o440))}}
 }

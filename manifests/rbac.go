@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -10,55 +11,94 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// RBAC returns the identity of the cloud-controller-manager and all that it may do: core.yaml and the profile's rules.
-// The names carry the provider's, so that neither a distribution nor a vendor's chart shares them (k3s-io/k3s#3308).
+// RBAC returns the identities of the cloud-controller-manager and of the provider's agents, and all that they may do:
+// core.yaml and the profile's rules. The names carry the provider's, so that neither a distribution nor a vendor's
+// chart shares them (k3s-io/k3s#3308).
 func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
-	var rules []templates.Rule
-	if err := load("core.yaml", &rules); err != nil {
+	core, err := coreRules(p)
+	if err != nil {
 		return nil, fmt.Errorf("render RBAC: %w", err)
 	}
-	for _, r := range p.RBAC {
-		if !r.WithConfig || v.CloudConfig {
-			rules = append(rules, r)
-		}
-	}
 	name, who := prefix+p.Name, subject(p, v.Mode)
-	list := []metav1.Object{
-		clusterRole(name, policy(rules, false)),
-		clusterRoleBinding(name, who),
-		role(name, policy(rules, true)),
-		roleBinding(name, name, who),
-		// Without it the server cannot verify who asks for its metrics, and gives up (kubernetes/cloud-provider#34);
-		// onprem's own looks up nothing unless --authentication-skip-lookup=false. The ConfigMap holds public CAs only.
-		roleBinding(name+":authentication-reader", "extension-apiserver-authentication-reader", who),
-	}
+	var list []metav1.Object
 	if v.Mode != templates.StaticPod {
-		list = append([]metav1.Object{serviceAccount(p)}, list...)
+		list = append(list, serviceAccount(workloadName(p)))
+	}
+	list = append(list, grant(name, who, granted(slices.Concat(core, p.RBAC), p, v))...)
+	// Without it the server cannot verify who asks for its metrics, and gives up (kubernetes/cloud-provider#34);
+	// onprem's own looks up nothing unless --authentication-skip-lookup=false. The ConfigMap holds public CAs only.
+	list = append(list, roleBinding(Namespace, name+":authentication-reader", "extension-apiserver-authentication-reader", who))
+	for _, a := range p.Agents {
+		list = append(list, serviceAccount(agentName(p, a)))
+		list = append(list, grant(name+":"+a.Name, account(agentName(p, a)), granted(a.RBAC, p, v))...)
 	}
 	return toObjects(list...)
+}
+
+// coreRules are those of every provider. The Lease's name is the profile's.
+func coreRules(p *templates.Profile) ([]templates.Rule, error) {
+	var rules []templates.Rule
+	if err := load("core.yaml", &rules); err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		if i := slices.Index(r.ResourceNames, "${lease}"); i >= 0 {
+			r.ResourceNames[i] = p.LeaseName()
+		}
+	}
+	return rules, nil
+}
+
+func granted(rules []templates.Rule, p *templates.Profile, v templates.Values) []templates.Rule {
+	var list []templates.Rule
+	for _, r := range rules {
+		if r.When.Holds(p, v) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// grant returns one ClusterRole for the rules without a namespace, one Role for each namespace, and their bindings.
+func grant(name string, who rbacv1.Subject, rules []templates.Rule) []metav1.Object {
+	list := []metav1.Object{clusterRole(name, policy(rules, "")), clusterRoleBinding(name, who)}
+	var namespaces []string
+	for _, r := range rules {
+		if r.Namespace != "" && !slices.Contains(namespaces, r.Namespace) {
+			namespaces = append(namespaces, r.Namespace)
+		}
+	}
+	for _, ns := range namespaces {
+		list = append(list, role(ns, name, policy(rules, ns)), roleBinding(ns, name, name, who))
+	}
+	return list
 }
 
 func subject(p *templates.Profile, mode templates.Mode) rbacv1.Subject {
 	if mode == templates.StaticPod {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: StaticPodUser}
 	}
-	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: workloadName(p), Namespace: Namespace}
+	return account(workloadName(p))
 }
 
-func policy(rules []templates.Rule, namespaced bool) []rbacv1.PolicyRule {
+func account(name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: Namespace}
+}
+
+func policy(rules []templates.Rule, namespace string) []rbacv1.PolicyRule {
 	var list []rbacv1.PolicyRule
 	for _, r := range rules {
-		if r.Namespaced == namespaced {
+		if r.Namespace == namespace {
 			list = append(list, rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames, Verbs: r.Verbs})
 		}
 	}
 	return list
 }
 
-func serviceAccount(p *templates.Profile) *corev1.ServiceAccount {
+func serviceAccount(name string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		TypeMeta:                     metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
-		ObjectMeta:                   objectMeta(workloadName(p)),
+		ObjectMeta:                   objectMeta(name),
 		AutomountServiceAccountToken: new(false), // its own pods ask for it
 	}
 }
@@ -76,13 +116,13 @@ func clusterRoleBinding(name string, who rbacv1.Subject) *rbacv1.ClusterRoleBind
 	}
 }
 
-func role(name string, rules []rbacv1.PolicyRule) *rbacv1.Role {
-	return &rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: objectMeta(name), Rules: rules}
+func role(namespace, name string, rules []rbacv1.PolicyRule) *rbacv1.Role {
+	return &rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules}
 }
 
-func roleBinding(name, role string, who ...rbacv1.Subject) *rbacv1.RoleBinding {
+func roleBinding(namespace, name, role string, who ...rbacv1.Subject) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		TypeMeta: rbacType("RoleBinding"), ObjectMeta: objectMeta(name),
+		TypeMeta: rbacType("RoleBinding"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Subjects: who, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
 	}
 }

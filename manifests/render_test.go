@@ -49,7 +49,8 @@ func foreign(t *testing.T) *templates.Profile {
 func TestRender(t *testing.T) {
 	full := func(mode templates.Mode) templates.Values {
 		v := values(mode)
-		v.CloudConfig, v.Routes, v.NodeLifecycle, v.Replicas = true, true, false, 3
+		v.Files, v.Routes, v.NodeLifecycle, v.Replicas = []string{"cloud.conf", "token"}, true, false, 3
+		v.Proxy = []string{"HTTPS_PROXY=http://proxy.example:3128"}
 		v.ConfigHash = ConfigHash(map[string][]byte{"cloud.conf": []byte("x")})
 		v.ExtraArgs = []string{"--v=4", "--leader-elect=false"}
 		return v
@@ -62,6 +63,7 @@ func TestRender(t *testing.T) {
 		{"static pod", func() ([]*Object, error) { return parseOne(StaticPod(onprem(t), values(templates.StaticPod))) }},
 		{"static pod of another provider", func() ([]*Object, error) { return parseOne(StaticPod(foreign(t), full(templates.StaticPod))) }},
 		{"daemonset", func() ([]*Object, error) { return Addon(onprem(t), values(templates.DaemonSet)) }},
+		{"agents of a static pod of another provider", func() ([]*Object, error) { return Addon(foreign(t), values(templates.StaticPod)) }},
 		{"deployment of another provider", func() ([]*Object, error) { return Addon(foreign(t), full(templates.Deployment)) }},
 		{"rbac of a static pod", func() ([]*Object, error) { return RBAC(onprem(t), values(templates.StaticPod)) }},
 		{"rbac of a daemonset of another provider", func() ([]*Object, error) { return RBAC(foreign(t), values(templates.DaemonSet)) }},
@@ -125,7 +127,6 @@ func TestRender_Refused(t *testing.T) {
 		{"an endpoint without host", func(v *templates.Values) { v.Endpoint = "198.18.0.10:6443" }, `endpoint "198.18.0.10:6443": want https://host:port`},
 		{"an argument without value", func(v *templates.Values) { v.ExtraArgs = []string{"--v", "4"} }, `argument "--v": must have the form --flag=value`},
 		{"a mode that is none", func(v *templates.Values) { v.Mode = "Manual" }, `mode "Manual" is not among`},
-		{"a mode without workload", func(v *templates.Values) { v.Mode = templates.StaticPod }, "render addon: mode StaticPod has none"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestRender_Refused(t *testing.T) {
 // Kubelets from 1.34 on refuse static pods that refer to objects of the API (kubernetes/kubernetes#131837).
 func TestStaticPod_NoReferences(t *testing.T) {
 	v := values(templates.StaticPod)
-	v.CloudConfig, v.Credentials, v.ConfigHash = true, true, "abc"
+	v.Files, v.ConfigHash = []string{"cloud.conf", "token"}, "abc"
 	data, err := StaticPod(foreign(t), v)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 func rbac() Phase {
@@ -61,9 +62,9 @@ func cloudConfig() Phase {
 func addon() Phase {
 	return Phase{
 		Name:  "addon",
-		Short: "Run the cloud-controller-manager as a DaemonSet or Deployment",
-		Long:  "Reads the profile and the settings. Writes the workload, which reaches the API server through the control-plane endpoint and so needs no kube-proxy, no DNS and no pod network.",
-		Only:  []Mode{ModeDaemonSet, ModeDeployment},
+		Short: "Run what the scheduler places: a DaemonSet or Deployment, and the provider's agents",
+		Long:  "Reads the profile and the settings. Writes the workload, which reaches the API server through the control-plane endpoint and so needs no kube-proxy, no DNS and no pod network; and in every mode the programs that some providers run on each node.",
+		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
 		Run: func(ctx context.Context, d *Data) error {
 			files, err := d.cloudFiles(ctx)
 			if err != nil {
@@ -72,6 +73,9 @@ func addon() Phase {
 			profile, values, err := d.values(ctx, files)
 			if err != nil {
 				return err
+			}
+			if values.Mode == templates.StaticPod && len(profile.Agents) == 0 {
+				return nil
 			}
 			if values.Endpoint, err = d.endpointForPods(); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // cloudFiles reads the provider's files from where the user's configuration says they are.
@@ -22,15 +23,18 @@ func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := settings.ReadFiles(profile.Config.File, d.Env)
+	files, err := settings.ReadFiles(profile, d.Env)
 	if err != nil {
 		return nil, err
 	}
-	return files, profile.CheckConfig(files)
+	if err := profile.CheckConfig(files); err != nil {
+		return nil, &Error{Code: ExitUsage, Err: err}
+	}
+	return files, nil
 }
 
 // ReadFiles returns the provider's configuration and credentials by the name of the file they become in the pod.
-func (c *CloudConfiguration) ReadFiles(configName string, env func(string) string) (map[string][]byte, error) {
+func (c *CloudConfiguration) ReadFiles(profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	read := func(key, path string) error {
 		data, err := os.ReadFile(path)
@@ -44,7 +48,11 @@ func (c *CloudConfiguration) ReadFiles(configName string, env func(string) strin
 		return nil
 	}
 	if c.CloudConfig.File != "" {
-		if err := read(configName, c.CloudConfig.File); err != nil {
+		if profile.Config == nil {
+			return nil, usagef("read cloud config: provider %s reads no configuration file, so %s would have no effect", profile.Name, c.CloudConfig.File).
+				withHint("`ccmadm provider show %s` lists what it wants", profile.Name)
+		}
+		if err := read(profile.Config.File, c.CloudConfig.File); err != nil {
 			return nil, err
 		}
 	}

@@ -46,8 +46,10 @@ const (
 type CloudConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Provider names a profile. Default: onprem.
+	// Provider names a profile, or is "auto" to ask the machine's DMI data. Default: onprem.
 	Provider string `json:"provider,omitempty"`
+	// Profile is a file with a profile of the user's own, relative to the document that names it.
+	Profile string `json:"profile,omitempty"`
 	// ClusterName is passed to the provider. Default: kubeadm's clusterName if it was set, else a name derived
 	// from the cluster's CA; never the "kubernetes" that all clusters share.
 	ClusterName string `json:"clusterName,omitempty"`
@@ -134,6 +136,7 @@ func (c *CloudConfiguration) resolve(dir string) {
 			*p = full
 		}
 	}
+	abs(&c.Profile)
 	abs(&c.CloudConfig.File)
 	for i := range c.Credentials {
 		abs(&c.Credentials[i].File)
@@ -143,7 +146,9 @@ func (c *CloudConfiguration) resolve(dir string) {
 // Default fills what the user left open.
 func (c *CloudConfiguration) Default() {
 	c.APIVersion, c.Kind = ConfigAPIVersion, ConfigKind
-	setDefault(&c.Provider, "onprem")
+	if c.Profile == "" {
+		setDefault(&c.Provider, "onprem")
+	}
 	setDefault(&c.Mode, ModeAuto)
 	setDefault(&c.NodeIP, NodeIPAuto)
 	setDefault(&c.Lifecycle, LifecycleGuarded)
@@ -160,6 +165,7 @@ func setDefault[T comparable](field *T, value T) {
 // Override lays what is set in other over c: a flag over the file, the file over an earlier phase's settings.
 func (c *CloudConfiguration) Override(other *CloudConfiguration) {
 	override(&c.Provider, other.Provider)
+	override(&c.Profile, other.Profile)
 	override(&c.ClusterName, other.ClusterName)
 	override(&c.Mode, other.Mode)
 	override(&c.ControllerManager.Image, other.ControllerManager.Image)

@@ -21,7 +21,7 @@ func (c *CloudConfiguration) Validate() field.ErrorList {
 	}
 	oneOf("mode", string(c.Mode), string(ModeAuto), string(ModeStaticPod), string(ModeDaemonSet), string(ModeDeployment), string(ModeManual))
 	oneOf("lifecycle", string(c.Lifecycle), string(LifecycleGuarded), string(LifecycleOff))
-	if c.Provider != "" {
+	if c.Provider != "" && c.Provider != ProviderAuto && c.Profile == "" {
 		if _, err := templates.Load(c.Provider); err != nil {
 			errs = append(errs, field.Invalid(field.NewPath("provider"), c.Provider, err.Error()))
 		}

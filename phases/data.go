@@ -21,9 +21,9 @@ const (
 	KubeletEnvFile   = ConfigDir + "/kubelet.env"
 	KubeletDropIn    = "/etc/systemd/system/kubelet.service.d/20-ccmadm.conf"
 	KubeletUnit      = "/etc/systemd/system/ccmadm-kubelet.service"
-	CCMKubeconfig    = manifests.Kubeconfig
+	CCMKubeconfig    = templates.Kubeconfig
 	CCMManifest      = "/etc/kubernetes/manifests/cloud-controller-manager.yaml"
-	CloudConfigDir   = manifests.CloudConfigDir
+	CloudConfigDir   = templates.ConfigDir
 	adminConf        = "/etc/kubernetes/admin.conf"
 	superAdminConf   = "/etc/kubernetes/super-admin.conf"
 	kubeletConf      = "/etc/kubernetes/kubelet.conf"
@@ -166,19 +166,7 @@ func (d *Data) Settings(ctx context.Context) (*CloudConfiguration, error) {
 	}
 	settings.Override(&d.Flags)
 	settings.Default()
-	if settings.Mode == ModeAuto {
-		settings.Mode = ModeStaticPod
-	}
-	return settings, nil
-}
-
-// Profile returns the profile of the provider that holds on this machine.
-func (d *Data) Profile(ctx context.Context) (*templates.Profile, error) {
-	settings, err := d.Settings(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return templates.Load(settings.Provider)
+	return settings, d.settle(ctx, settings)
 }
 
 // Sayf prints a line of progress, as kubeadm does.

@@ -31,11 +31,14 @@ func (d *Data) writeKubeadmConfig(ctx context.Context, settings *CloudConfigurat
 	if err != nil {
 		return err
 	}
-	nodeIP, err := d.effectiveNodeIP(ctx, settings)
-	if err != nil {
+	flags := KubeletFlags{}
+	if flags.NodeIP, err = d.effectiveNodeIP(ctx, settings); err != nil {
 		return err
 	}
-	changes, err := d.Kubeadm.SetExternal(d.Role, nodeIP, int(v.Minor()))
+	if flags.ProviderID, err = d.kubeletProviderID(ctx); err != nil {
+		return err
+	}
+	changes, err := d.Kubeadm.SetExternal(d.Role, flags, int(v.Minor()))
 	if err != nil {
 		return &Error{Code: ExitPreflight, Err: err}
 	}

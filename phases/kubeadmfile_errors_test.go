@@ -85,7 +85,7 @@ func TestKubeadmFile_SetExternal_Errors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := parseKubeadmFile(t, "k.yaml", []byte(tt.file)).SetExternal(tt.role, testNodeIP, testMinor)
+			_, err := parseKubeadmFile(t, "k.yaml", []byte(tt.file)).SetExternal(tt.role, KubeletFlags{NodeIP: testNodeIP}, testMinor)
 			checkError(t, err, tt.wantErr)
 		})
 	}

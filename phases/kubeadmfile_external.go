@@ -48,11 +48,16 @@ func cloudFlags(kind string) []cloudFlag {
 	}
 }
 
-// SetExternal puts this machine's kubelet into external cloud mode: cloud-provider=external and, unless nodeIP is
-// empty, node-ip. It takes away what components of the Kubernetes version (1.kubernetesMinor) refuse or ignore. What
+// KubeletFlags are set beside cloud-provider=external, unless they are empty or the user has set them.
+type KubeletFlags struct {
+	NodeIP     string
+	ProviderID string
+}
+
+// SetExternal puts this machine's kubelet into external cloud mode: cloud-provider=external and the given flags. It takes away what components of the Kubernetes version (1.kubernetesMinor) refuse or ignore. What
 // the user set is kept; an argument that names another cloud provider is an error. A second call changes nothing.
 // After an error the file is half edited and of no use.
-func (f *KubeadmFile) SetExternal(role Role, nodeIP string, kubernetesMinor int) ([]Change, error) {
+func (f *KubeadmFile) SetExternal(role Role, flags KubeletFlags, kubernetesMinor int) ([]Change, error) {
 	d, changes, err := f.ensure(role)
 	if err != nil {
 		return nil, err
@@ -65,7 +70,7 @@ func (f *KubeadmFile) SetExternal(role Role, nodeIP string, kubernetesMinor int)
 	if err != nil {
 		return nil, err
 	}
-	added, err := f.setKubeletArgs(role, d, nodeIP)
+	added, err := f.setKubeletArgs(role, d, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -123,13 +128,12 @@ func (f *KubeadmFile) checkCloudProviders(role Role) error {
 }
 
 // setKubeletArgs adds what the user has not set.
-func (f *KubeadmFile) setKubeletArgs(role Role, d *kubeadmDoc, nodeIP string) ([]Change, error) {
+func (f *KubeadmFile) setKubeletArgs(role Role, d *kubeadmDoc, flags KubeletFlags) ([]Change, error) {
 	var args []extraArg
-	if _, ok := f.KubeletArg(role, "cloud-provider"); !ok {
-		args = append(args, extraArg{name: "cloud-provider", value: "external"})
-	}
-	if _, ok := f.KubeletArg(role, "node-ip"); !ok && nodeIP != "" {
-		args = append(args, extraArg{name: "node-ip", value: nodeIP})
+	for _, a := range []extraArg{{name: "cloud-provider", value: "external"}, {name: "node-ip", value: flags.NodeIP}, {name: "provider-id", value: flags.ProviderID}} {
+		if _, ok := f.KubeletArg(role, a.name); !ok && a.value != "" {
+			args = append(args, a)
+		}
 	}
 	if len(args) == 0 {
 		return nil, nil

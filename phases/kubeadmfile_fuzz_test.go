@@ -68,7 +68,7 @@ func checkRoundTrip(t *testing.T, input []byte, role Role) {
 		t.Fatalf("an unedited file changed (-want +got):\n%s", diff)
 	}
 	before := inventory(file.docs)
-	changes, err := file.SetExternal(role, testNodeIP, testMinor)
+	changes, err := file.SetExternal(role, KubeletFlags{NodeIP: testNodeIP}, testMinor)
 	if err != nil {
 		return
 	}
@@ -83,7 +83,7 @@ func checkRoundTrip(t *testing.T, input []byte, role Role) {
 	if value, _ := again.KubeletArg(role, "cloud-provider"); value != "external" {
 		t.Errorf("cloud-provider is %q:\n%s", value, output)
 	}
-	changes, err = again.SetExternal(role, testNodeIP, testMinor)
+	changes, err = again.SetExternal(role, KubeletFlags{NodeIP: testNodeIP}, testMinor)
 	if err != nil || len(changes) > 0 {
 		t.Errorf("the second run reports %v, %v:\n%s", changes, err, output)
 	}

@@ -87,7 +87,7 @@ apiServer:
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := parseKubeadmFile(t, "kubeadm.yaml", []byte(input))
-			changes, err := f.SetExternal(RoleInit, "", tt.minor)
+			changes, err := f.SetExternal(RoleInit, KubeletFlags{}, tt.minor)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func parseKubeadmFile(t testing.TB, name string, data []byte) *KubeadmFile {
 
 func setExternal(t testing.TB, f *KubeadmFile, role Role) []Change {
 	t.Helper()
-	changes, err := f.SetExternal(role, testNodeIP, testMinor)
+	changes, err := f.SetExternal(role, KubeletFlags{NodeIP: testNodeIP}, testMinor)
 	if err != nil {
 		t.Fatal(err)
 	}

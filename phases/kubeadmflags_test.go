@@ -96,7 +96,7 @@ func TestFoldKubeadmFlags_WithOurDocumentOnly(t *testing.T) {
 	if _, err := FoldKubeadmFlags(RoleInit, f, []string{"--node-name=cp-1"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.SetExternal(RoleInit, "", testMinor); err != nil {
+	if _, err := f.SetExternal(RoleInit, KubeletFlags{}, testMinor); err != nil {
 		t.Fatal(err)
 	}
 	want := "---\n# kubeadm has flags\n" + foldInit + "nodeRegistration:\n  kubeletExtraArgs:\n  - name: cloud-provider\n    value: external\n  name: cp-1\n"

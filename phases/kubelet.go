@@ -28,6 +28,9 @@ wins. With --install-unit, also a unit that does this at each boot before the ku
 			if err != nil {
 				return err
 			}
+			if err := runChecks(ctx, d, nodeChecks()); err != nil {
+				return err
+			}
 			if d.Kubeadm.CanDiscover() {
 				return d.writeKubeadmConfig(ctx, settings)
 			}
@@ -53,6 +56,13 @@ func (d *Data) writeDropIn(ctx context.Context, settings *CloudConfiguration) er
 	args := base + " --cloud-provider=external"
 	if nodeIP != "" {
 		args += " --node-ip=" + nodeIP
+	}
+	providerID, err := d.kubeletProviderID(ctx)
+	if err != nil {
+		return err
+	}
+	if providerID != "" {
+		args += " --provider-id=" + providerID
 	}
 	env := fmt.Sprintf("# Written by ccmadm: external cloud mode. Flags that come later on the kubelet's command line win.\n%s=%q\n", configArgs, args)
 	if err := d.write(File{Path: KubeletEnvFile, Data: []byte(env), Mode: 0o644}); err != nil {

@@ -25,11 +25,11 @@ func initPreflight() Phase {
 		Short: "Check that this machine can become a control plane in external cloud mode",
 		Long:  "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
-			return runChecks(ctx, d, append(commonChecks(),
-				Check{"Settings", checkSettings},
-				Check{"CloudConfig", checkCloudConfig},
-				Check{"StaticPodManifest", checkManifestUntouched},
-			))
+			return runChecks(ctx, d, slices.Concat(commonChecks(), nodeChecks(), []Check{
+				{"Provider", checkProvider},
+				{"CloudConfig", checkCloudConfig},
+				{"StaticPodManifest", checkManifestUntouched},
+			}))
 		},
 	}
 }
@@ -163,7 +163,7 @@ func checkKubeadmConfig(_ context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.SetExternal(d.Role, "", int(v.Minor()))
+	_, err = file.SetExternal(d.Role, KubeletFlags{}, int(v.Minor()))
 	return err
 }
 
@@ -204,21 +204,13 @@ func checkWritable(context.Context, *Data) error {
 	return errors.Join(wrong...)
 }
 
-// checkSettings finds what the file and the flags say together that the profile cannot do.
-func checkSettings(ctx context.Context, d *Data) error {
+func checkCloudConfig(ctx context.Context, d *Data) error {
 	settings, err := d.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	profile, err := d.Profile(ctx)
-	if err != nil {
-		return err
-	}
-	return compatible(settings, profile)
-}
-
-func checkCloudConfig(ctx context.Context, d *Data) error {
-	_, err := d.cloudFiles(ctx)
+	d.warnReadable(settings)
+	_, err = d.cloudFiles(ctx)
 	return err
 }
 

@@ -24,6 +24,8 @@ type Record struct {
 	metav1.TypeMeta `json:",inline"`
 	// Configuration holds in the whole cluster; names of local files are left out.
 	Configuration CloudConfiguration `json:"configuration"`
+	// Profile is the text of the provider's profile where it is the user's own.
+	Profile string `json:"profile,omitempty"`
 	// PodSubnet tells machines that join whether the cluster is dual-stack.
 	PodSubnet string `json:"podSubnet,omitempty"`
 	// KubernetesVersion is kubeadm's when the record was written.
@@ -46,11 +48,7 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 			if rec.Configuration.ClusterName, err = d.clusterName(&rec.Configuration); err != nil {
 				return err
 			}
-			profile, err := d.Profile(ctx)
-			if err != nil {
-				return err
-			}
-			if rec.Configuration.ControllerManager.Image, err = d.image(profile, &rec.Configuration); err != nil {
+			if rec.Configuration.ControllerManager.Image, err = d.image(ctx, &rec.Configuration); err != nil {
 				return err
 			}
 			rec.Configuration.ControllerManager.Version = ""
@@ -78,9 +76,15 @@ func (d *Data) newRecord(ctx context.Context) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, profile, err := d.ownProfile(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	settings.Profile = "" // a file of this machine; its text goes along
 	return &Record{
 		TypeMeta:          metav1.TypeMeta{APIVersion: ConfigAPIVersion, Kind: RecordKind},
 		Configuration:     *settings,
+		Profile:           profile,
 		PodSubnet:         d.Kubeadm.PodSubnet(),
 		KubernetesVersion: "v" + v.String(),
 		WrittenBy:         d.Version,
@@ -109,7 +113,9 @@ func decodeRecord(where string, data []byte) (*Record, error) {
 	if r.APIVersion != ConfigAPIVersion || r.Kind != RecordKind {
 		return nil, fmt.Errorf("read %s: apiVersion %q and kind %q, want %s and %s", where, r.APIVersion, r.Kind, ConfigAPIVersion, RecordKind)
 	}
-	if errs := r.Configuration.Validate(); len(errs) > 0 {
+	c := r.Configuration
+	c.Profile = r.Profile // then the provider's name need not be known
+	if errs := c.Validate(); len(errs) > 0 {
 		return nil, fmt.Errorf("read %s: %w", where, errs.ToAggregate())
 	}
 	return r, nil

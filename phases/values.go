@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -25,17 +28,22 @@ func (d *Data) values(ctx context.Context, cloudFiles map[string][]byte) (*templ
 	if err := compatible(settings, profile); err != nil {
 		return nil, templates.Values{}, err
 	}
-	_, hasConfig := cloudFiles[profile.Config.File]
+	minor, err := d.kubeadmVersion()
+	if err != nil {
+		return nil, templates.Values{}, err
+	}
 	v := templates.Values{
-		Mode:          templates.Mode(settings.Mode),
-		Version:       d.Version,
-		Image:         settings.ControllerManager.Image,
-		Routes:        settings.Routes,
-		NodeLifecycle: settings.Lifecycle != LifecycleOff,
-		CloudConfig:   hasConfig,
-		Credentials:   !hasConfig && len(cloudFiles) > 0,
-		ConfigHash:    manifests.ConfigHash(cloudFiles),
-		ExtraArgs:     settings.ControllerManager.ExtraArgs,
+		Mode:              templates.Mode(settings.Mode),
+		Version:           d.Version,
+		Image:             settings.ControllerManager.Image,
+		ImageTag:          settings.ControllerManager.Version,
+		KubernetesVersion: "v" + minor.String(),
+		Routes:            settings.Routes,
+		NodeLifecycle:     settings.Lifecycle != LifecycleOff,
+		Files:             slices.Sorted(maps.Keys(cloudFiles)),
+		ConfigHash:        manifests.ConfigHash(cloudFiles),
+		Proxy:             proxySettings(d.Env),
+		ExtraArgs:         settings.ControllerManager.ExtraArgs,
 	}
 	if v.PodSubnet, err = d.podSubnet(ctx); err != nil {
 		return nil, templates.Values{}, err
@@ -43,26 +51,44 @@ func (d *Data) values(ctx context.Context, cloudFiles map[string][]byte) (*templ
 	if v.ClusterName, err = d.clusterName(settings); err != nil {
 		return nil, templates.Values{}, err
 	}
-	if v.Image, err = d.image(profile, settings); err != nil {
-		return nil, templates.Values{}, err
-	}
 	return profile, v, nil
 }
 
-// image is the complete reference. The tag follows ccmadm's version unless the settings name one.
-func (d *Data) image(profile *templates.Profile, settings *CloudConfiguration) (string, error) {
-	if settings.ControllerManager.Image != "" {
+// proxySettings are those of this machine's environment, under the names that kubeadm passes on to its own pods.
+func proxySettings(env func(string) string) []string {
+	var list []string
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"} {
+		if value := env(name); value != "" {
+			list = append(list, name+"="+value)
+		}
+	}
+	return list
+}
+
+// image is the complete reference, for machines that join. In mode Manual it is the user's affair.
+func (d *Data) image(ctx context.Context, settings *CloudConfiguration) (string, error) {
+	if settings.Mode == ModeManual {
 		return settings.ControllerManager.Image, nil
 	}
-	if tag := settings.ControllerManager.Version; tag != "" {
-		return profile.Image.Repository + ":" + tag, nil
+	profile, values, err := d.values(ctx, nil)
+	if err != nil {
+		return "", err
 	}
-	return profile.ImageRef(templates.Values{Version: d.Version})
+	return profile.ImageRef(values)
 }
 
 // compatible refuses settings that the profile has no answer to.
 func compatible(settings *CloudConfiguration, profile *templates.Profile) error {
-	if settings.Routes && !profile.Routes {
+	if !profile.Has(templates.Nodes) {
+		return usagef("provider: %s serves %v only: nothing of it takes the uninitialized taint away, so a cluster must not be in external mode for it alone", profile.Name, profile.Features).
+			withHint("init with another provider, then beside it: ccmadm render --provider %s | kubectl apply --server-side -f -", profile.Name)
+	}
+	for _, name := range profile.UserArgs {
+		if !slices.ContainsFunc(settings.ControllerManager.ExtraArgs, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) && settings.Mode != ModeManual {
+			return usagef("controllerManager.extraArgs: provider %s needs %s=...", profile.Name, name)
+		}
+	}
+	if settings.Routes && !profile.Has(templates.Routes) {
 		return usagef("routes: provider %s programs no routes", profile.Name).withHint("set routes to false and install a CNI plugin")
 	}
 	if mode := settings.Mode; mode != ModeManual && !profile.Supports(templates.Mode(mode)) {

@@ -9,44 +9,107 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Format is how a configuration file is written.
+type Format string
+
+// The formats. Required keys can be checked in all but Opaque.
+const (
+	YAML   Format = "yaml"
+	JSON   Format = "json"
+	INI    Format = "ini"
+	Opaque Format = "opaque"
+)
+
+// Config describes the file that --cloud-config names.
+type Config struct {
+	// Format is yaml, json, ini or opaque.
+	Format Format `json:"format"`
+	// File is its name in /etc/kubernetes/cloud-config, on the machine as in the pod.
+	File string `json:"file"`
+	// Required says that the provider does not start without it.
+	Required bool `json:"required,omitempty"`
+	// RequiredKeys must be there when the file is: dotted paths, for ini "Section.key".
+	RequiredKeys []string `json:"requiredKeys,omitempty"`
+	// Example is the smallest file that works, shown where one is missing or incomplete.
+	Example string `json:"example,omitempty"`
+}
+
+// Credential is one more file in the configuration's directory.
+type Credential struct {
+	// Key is the file's name.
+	Key string `json:"key"`
+	// Required says that the provider does not start without it.
+	Required bool `json:"required,omitempty"`
+	// Why says what the provider does with it.
+	Why string `json:"why"`
+}
+
+func (p *Profile) knowsFile(name string) bool {
+	if p.Config != nil && p.Config.File == name {
+		return true
+	}
+	return slices.ContainsFunc(p.Credentials, func(c Credential) bool { return c.Key == name })
+}
+
 // CheckConfig says everything that the provider would miss in its files, given by name. Values never get into an
 // error: not every provider keeps its secrets out of its configuration.
 func (p *Profile) CheckConfig(files map[string][]byte) error {
 	var errs []error
-	data, there := files[p.Config.File]
-	switch {
-	case there:
-		errs = append(errs, p.Config.check(data)...)
-	case p.Config.Required:
-		errs = append(errs, fmt.Errorf("provider %s needs a configuration file %s", p.Name, p.Config.File))
+	if p.Config != nil {
+		data, there := files[p.Config.File]
+		switch {
+		case there:
+			errs = append(errs, p.Config.check(data)...)
+		case p.Config.Required:
+			errs = append(errs, fmt.Errorf("provider %s needs a configuration file: --cloud-config, or cloudConfig.file%s", p.Name, p.Config.shown()))
+		}
 	}
 	for _, c := range p.Credentials {
 		if _, ok := files[c.Key]; !ok && c.Required {
-			errs = append(errs, fmt.Errorf("provider %s needs credential %s: %s", p.Name, c.Key, c.Why))
+			errs = append(errs, fmt.Errorf("provider %s needs credential %s: %s; `credentials: [{key: %s, file: ...}]`, or env instead of file", p.Name, c.Key, c.Why, c.Key))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// shown is the example for the end of an error.
+func (c Config) shown() string {
+	if c.Example == "" {
+		return ""
+	}
+	return "; for example\n" + strings.TrimRight(c.Example, "\n")
 }
 
 func (c Config) check(data []byte) []error {
 	if c.Format == Opaque {
 		return nil
 	}
-	has := iniKeys(data)
-	if c.Format != INI {
-		content := map[string]any{}
-		if err := yaml.Unmarshal(data, &content); err != nil {
-			return []error{fmt.Errorf("read %s: not %s", c.File, c.Format)}
-		}
-		has = func(key string) bool { return lookup(content, strings.Split(key, ".")) }
+	has, err := c.keys(data)
+	if err != nil {
+		return []error{fmt.Errorf("read %s: not %s: %w%s", c.File, c.Format, err, c.shown())}
 	}
-	var errs []error
+	var missing []string
 	for _, key := range c.RequiredKeys {
 		if !has(key) {
-			errs = append(errs, fmt.Errorf("read %s: key %s is missing or empty", c.File, key))
+			missing = append(missing, key)
 		}
 	}
-	return errs
+	if len(missing) == 0 {
+		return nil
+	}
+	return []error{fmt.Errorf("read %s: missing or empty: %s%s", c.File, strings.Join(missing, ", "), c.shown())}
+}
+
+// keys reads the file far enough to say which keys have a value.
+func (c Config) keys(data []byte) (func(key string) bool, error) {
+	if c.Format == INI {
+		return iniKeys(data)
+	}
+	content := map[string]any{}
+	if err := yaml.Unmarshal(data, &content); err != nil { // JSON is YAML too
+		return nil, errors.New("no mapping of keys to values") // the parser's own words may quote a secret
+	}
+	return func(key string) bool { return lookup(content, strings.Split(key, ".")) }, nil
 }
 
 func lookup(content map[string]any, path []string) bool {
@@ -63,20 +126,30 @@ func lookup(content map[string]any, path []string) bool {
 
 // iniKeys finds "Section.key" the way gcfg, the parser of most providers, does: names in any case, and a section may
 // have a quoted subsection.
-func iniKeys(data []byte) func(string) bool {
+func iniKeys(data []byte) (func(key string) bool, error) {
 	var keys []string
-	section := ""
+	section, number := "", 0
 	for line := range strings.Lines(string(data)) {
+		number++
 		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
 		if name, ok := strings.CutPrefix(line, "["); ok {
-			name, _, _ = strings.Cut(name, "]")
+			name, _, ok = strings.Cut(name, "]")
+			if !ok {
+				return nil, fmt.Errorf("line %d: a section without its ]", number)
+			}
 			section, _, _ = strings.Cut(strings.TrimSpace(name), " ")
 			continue
 		}
 		key, value, ok := strings.Cut(line, "=")
-		if ok && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") && strings.Trim(value, " \t\"") != "" {
+		if section == "" || (!ok && strings.ContainsAny(line, ":{}")) {
+			return nil, fmt.Errorf("line %d: want [Section] and key = value", number)
+		}
+		if !ok || strings.Trim(value, " \t\"") != "" { // a key alone means true
 			keys = append(keys, strings.ToLower(section+"."+strings.TrimSpace(key)))
 		}
 	}
-	return func(key string) bool { return slices.Contains(keys, strings.ToLower(key)) }
+	return func(key string) bool { return slices.Contains(keys, strings.ToLower(key)) }, nil
 }

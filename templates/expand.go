@@ -5,32 +5,80 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
-// Supports says whether the provider can run that way.
-func (p *Profile) Supports(m Mode) bool { return slices.Contains(p.Modes, m) }
+// CloudProviderName is the value of --cloud-provider.
+func (p *Profile) CloudProviderName() string {
+	if p.CloudProvider != "" {
+		return p.CloudProvider
+	}
+	return p.Name
+}
 
-// ImageRef returns the image to run: the one in v, else the profile's own.
+// LeaseName is the Lease of the leader.
+func (p *Profile) LeaseName() string {
+	if p.Lease != "" {
+		return p.Lease
+	}
+	return "cloud-controller-manager"
+}
+
+// ImageRef returns the image to run: the one in v, else the profile's own for that Kubernetes version.
 func (p *Profile) ImageRef(v Values) (string, error) {
 	if v.Image != "" {
 		return v.Image, nil
 	}
-	tag, err := expand(p.Image.Tag, v)
+	return p.ContainerImage(p.Image, v)
+}
+
+// ContainerImage returns the image of an agent.
+func (p *Profile) ContainerImage(i Image, v Values) (string, error) {
+	ref, err := i.ref(v)
 	if err != nil {
-		return "", fmt.Errorf("render image of profile %s: %w", p.Name, err)
+		return "", fmt.Errorf("choose the image of provider %s: %w", p.Name, err)
 	}
-	if tag == "" {
-		return "", fmt.Errorf("render image of profile %s: no value for tag %q", p.Name, p.Image.Tag)
+	return ref, nil
+}
+
+// Images lists every image that the provider runs.
+func (p *Profile) Images(v Values) ([]string, error) {
+	main, err := p.ImageRef(v)
+	if err != nil {
+		return nil, err
 	}
-	return p.Image.Repository + ":" + tag, nil
+	list := []string{main}
+	for _, a := range p.Agents {
+		ref, err := p.ContainerImage(a.Image, v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, ref)
+	}
+	return list, nil
 }
 
 // ExpandArgs returns the provider's own arguments.
 func (p *Profile) ExpandArgs(v Values) ([]string, error) {
+	texts := p.Args
+	if v.Routes {
+		texts = slices.Concat(p.Args, p.RoutesArgs)
+	}
+	return p.expandList(texts, v)
+}
+
+// ExpandAgentArgs returns an agent's arguments.
+func (p *Profile) ExpandAgentArgs(a Agent, v Values) ([]string, error) {
+	return p.expandList(a.Args, v)
+}
+
+func (p *Profile) expandList(texts []string, v Values) ([]string, error) {
 	var args []string
-	for i, text := range p.Args {
-		arg, err := expand(text, v)
+	for i, text := range texts {
+		arg, err := expand(text, v.lookup(p))
 		if err != nil {
 			return nil, fmt.Errorf("render args[%d] of profile %s: %w", i, p.Name, err)
 		}
@@ -41,33 +89,106 @@ func (p *Profile) ExpandArgs(v Values) ([]string, error) {
 	return args, nil
 }
 
-// expand replaces ${name} by a field of v. It is not text/template, which reaches methods by reflection: the linker
-// then keeps every method of the Kubernetes API types, and the program is twice the size.
-func expand(text string, v Values) (string, error) {
+// ExpandEnv returns the environment of a container of the profile. Secret names the Secret with the credentials.
+func (p *Profile) ExpandEnv(c Container, v Values, secret string) ([]corev1.EnvVar, error) {
+	var list []corev1.EnvVar
+	for _, e := range c.Env {
+		env := corev1.EnvVar{Name: e.Name}
+		switch {
+		case e.Field != "":
+			env.ValueFrom = &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: e.Field}}
+		case e.Credential != "":
+			if !slices.Contains(v.Files, e.Credential) {
+				continue
+			}
+			env.ValueFrom = &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: e.Credential,
+			}}
+		default:
+			value, err := expand(e.Value, v.lookup(p))
+			if err != nil {
+				return nil, fmt.Errorf("render env %s of profile %s: %w", e.Name, p.Name, err)
+			}
+			if value == "" {
+				continue
+			}
+			env.Value = value
+		}
+		list = append(list, env)
+	}
+	return list, nil
+}
+
+// lookup finds the values that texts of a profile may name.
+func (v Values) lookup(p *Profile) func(string) (string, error) {
 	fields := map[string]string{
 		"version": v.Version, "kubernetesVersion": v.KubernetesVersion, "clusterName": v.ClusterName,
 		"endpoint": v.Endpoint, "podSubnet": v.PodSubnet, "mode": string(v.Mode),
+		"routes": strconv.FormatBool(v.Routes), "kubeconfig": "", "cloudConfig": "",
 	}
-	var err error
+	if v.Mode == StaticPod {
+		fields["kubeconfig"] = Kubeconfig
+	}
+	if p != nil {
+		fields["cloudConfig"] = v.ConfigPath(p)
+	}
+	named := fromMap(fields)
+	return func(name string) (string, error) {
+		file, ok := strings.CutPrefix(name, "file:")
+		if !ok {
+			return named(name)
+		}
+		if p != nil && !p.knowsFile(file) {
+			return "", fmt.Errorf("no credential has the key %q", file)
+		}
+		if !slices.Contains(v.Files, file) {
+			return "", nil
+		}
+		return ConfigDir + "/" + file, nil
+	}
+}
+
+func fromMap(fields map[string]string) func(string) (string, error) {
+	return func(name string) (string, error) {
+		value, ok := fields[name]
+		if !ok {
+			return "", fmt.Errorf("no value is called %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		}
+		return value, nil
+	}
+}
+
+// expand replaces every ${name}; a text with one that is empty is empty as a whole. It is not text/template, which
+// reaches methods by reflection: the linker then keeps every method of the Kubernetes API types, and the program is
+// twice the size.
+func expand(text string, lookup func(string) (string, error)) (string, error) {
+	var failure error
 	empty := false
 	out := os.Expand(text, func(name string) string {
-		value, ok := fields[name]
-		if !ok && err == nil {
-			err = fmt.Errorf("expand %q: no value is called %q; there are %s", text, name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		value, err := lookup(name)
+		if err != nil && failure == nil {
+			failure = fmt.Errorf("expand %q: %w", text, err)
 		}
 		empty = empty || value == ""
 		return value
 	})
-	if err != nil || empty {
-		return "", err
+	if failure != nil || empty {
+		return "", failure
 	}
 	return out, nil
 }
 
 // example lets a profile's texts be tried when it is read, not when a cluster waits for them.
-func example() Values {
-	return Values{
+func (p *Profile) example() Values {
+	v := Values{
 		Mode: StaticPod, Version: "v0.0.0", ClusterName: "example", KubernetesVersion: "v1.36.0",
-		Endpoint: "https://192.0.2.1:6443", PodSubnet: "192.0.2.0/24", Routes: true, CloudConfig: true, Credentials: true,
+		Endpoint: "https://192.0.2.1:6443", PodSubnet: "192.0.2.0/24", Routes: true,
 	}
+	if p.Config != nil {
+		v.Files = append(v.Files, p.Config.File)
+	}
+	for _, c := range p.Credentials {
+		v.Files = append(v.Files, c.Key)
+	}
+	return v
 }

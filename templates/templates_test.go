@@ -43,6 +43,8 @@ apiVersion: ccmadm.dev/v1alpha1
 kind: ProviderProfile
 name: example
 title: Example
+status: Supported
+features: [Nodes]
 image: {repository: example.com/ccm, tag: v1}
 modes: [DaemonSet]
 config: {format: ini, file: cloud.conf, required: true, requiredKeys: [Global.auth-url]}
@@ -63,7 +65,14 @@ func TestParse(t *testing.T) {
 		{"everything at once", "modes: [DaemonSet]", "modes: [Daemon]\nargs: [x, '--a=${nope}']", []string{
 			"modes[0]: Unsupported value", "args[0]: Invalid value", "args[1]: Invalid value", `no value is called "nope"`,
 		}},
-		{"no tag", "tag: v1", "tag: ''", []string{"image.tag: Required value"}},
+		{"no tag", "tag: v1", "tag: ''", []string{"read profile mine.yaml:8: image.tag: Required value"}},
+		{"a floating tag", "tag: v1", "tag: latest", []string{"image.tag: Invalid value"}},
+		{"a table that is none", "tag: v1", "tags: {v1: v1, '1.36': latest}", []string{"must be a minor version like 1.36", "image.tags[1.36]: Invalid value"}},
+		{"a secret that a static pod would show", "modes: [DaemonSet]", "modes: [StaticPod]\nenv: [{name: TOKEN, credential: token}]", []string{"env[0].credential: Forbidden"}},
+		{"a credential that is none", "modes: [DaemonSet]", "modes: [DaemonSet]\nargs: ['--x=${file:key}']\nenv: [{name: TOKEN, credential: tokn}]", []string{`no credential has the key "key"`, "env[0].credential: Invalid value"}},
+		{"deprecated for nothing", "status: Supported", "status: Deprecated", []string{"instead: Required value"}},
+		{"a name rule from nowhere", "modes: [DaemonSet]", "modes: [DaemonSet]\nnode: {nameFrom: ['${host}'], namePattern: '('}", []string{"node.nameFrom: Invalid value", "node.namePattern: Invalid value"}},
+		{"an example that is wrong itself", "required: true,", "required: true, example: '[Global]',", []string{"config.example: Invalid value"}},
 		{"a tag in the repository is no repository", "example.com/ccm,", "'${image}',", []string{"image.repository: Invalid value"}},
 		{"opaque with keys", "format: ini", "format: opaque", []string{"config.requiredKeys: Forbidden"}},
 		{"a rule without reason", "credentials:", "rbac: [{apiGroups: [''], resources: [pods], verbs: [get]}]\ncredentials:", []string{"rbac[0].why: Required value"}},
@@ -85,7 +94,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestExpandArgs(t *testing.T) {
-	p := &Profile{Name: "example", Args: []string{"--a=${clusterName}", "--b=${podSubnet}", "--d"}}
+	p := &Profile{Name: "example", Container: Container{Args: []string{"--a=${clusterName}", "--b=${podSubnet}", "--d"}}}
 	got, err := p.ExpandArgs(Values{ClusterName: "ber1"})
 	if err != nil {
 		t.Fatal(err)
@@ -103,8 +112,9 @@ func TestImageRef(t *testing.T) {
 		wantErr string
 	}{
 		{name: "the tag follows the values", values: Values{Version: "v1.2.3"}, want: "ghcr.io/ccmadm/cloud-controller-manager:v1.2.3"},
+		{name: "the user's tag wins", values: Values{Version: "v1.2.3", ImageTag: "v9"}, want: "ghcr.io/ccmadm/cloud-controller-manager:v9"},
 		{name: "a complete reference wins", values: Values{Version: "v1.2.3", Image: "mine:1"}, want: "mine:1"},
-		{name: "no tag", wantErr: "no value for tag"},
+		{name: "no tag", wantErr: "no tag of ghcr.io/ccmadm/cloud-controller-manager is known"},
 	}
 	p, err := Load("onprem")
 	if err != nil {
@@ -131,13 +141,13 @@ func TestCheckConfig(t *testing.T) {
 		wantErr []string
 	}{
 		{"ini with its key", INI, map[string][]byte{"cloud.conf": []byte("[global]\nAuth-URL = https://x\n"), "token": nil}, nil},
-		{"ini with the key in another section", INI, map[string][]byte{"cloud.conf": []byte("[other]\nauth-url=x\n"), "token": nil}, []string{"read cloud.conf: key Global.auth-url is missing or empty"}},
-		{"ini with a comment", INI, map[string][]byte{"cloud.conf": []byte("[Global]\n#auth-url=x\n"), "token": nil}, []string{"key Global.auth-url"}},
-		{"ini with an empty value", INI, map[string][]byte{"cloud.conf": []byte("[Global]\nauth-url=\"\"\n"), "token": nil}, []string{"key Global.auth-url"}},
+		{"ini with the key in another section", INI, map[string][]byte{"cloud.conf": []byte("[other]\nauth-url=x\n"), "token": nil}, []string{"read cloud.conf: missing or empty: Global.auth-url"}},
+		{"ini with a comment", INI, map[string][]byte{"cloud.conf": []byte("[Global]\n#auth-url=x\n"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
+		{"ini with an empty value", INI, map[string][]byte{"cloud.conf": []byte("[Global]\nauth-url=\"\"\n"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
 		{"yaml with its key", YAML, map[string][]byte{"cloud.conf": []byte("Global: {auth-url: x}"), "token": nil}, nil},
-		{"yaml without", YAML, map[string][]byte{"cloud.conf": []byte("Global: {}"), "token": nil}, []string{"key Global.auth-url"}},
+		{"yaml without", YAML, map[string][]byte{"cloud.conf": []byte("Global: {}"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
 		{"not yaml, and no value in the message", YAML, map[string][]byte{"cloud.conf": []byte("secret: {"), "token": nil}, []string{"read cloud.conf: not yaml"}},
-		{"nothing", INI, nil, []string{"provider example needs a configuration file cloud.conf", "provider example needs credential token: it logs in with it"}},
+		{"nothing", INI, nil, []string{"provider example needs a configuration file: --cloud-config", "provider example needs credential token: it logs in with it"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,6 +172,29 @@ func TestCheckConfig(t *testing.T) {
 	}
 }
 
+func TestImage_ByKubernetesVersion(t *testing.T) {
+	image := Image{Repository: "example.com/ccm", Tags: map[string]string{"1.34": "v1.34.3", "1.36": "v1.36.1"}}
+	tests := []struct{ version, want, wantErr string }{
+		{version: "v1.36.3", want: "example.com/ccm:v1.36.1"},
+		{version: "1.34.0-rc.1", want: "example.com/ccm:v1.34.3"},
+		{version: "v1.35.0", wantErr: "no release of example.com/ccm for Kubernetes 1.35 is known, the nearest is 1.36 (v1.36.1): set controllerManager.version"},
+		{version: "v1.40.0", wantErr: "the nearest is 1.36 (v1.36.1)"},
+		{version: "v1.28.0", wantErr: "the nearest is 1.34 (v1.34.3)"},
+		{version: "", wantErr: "depends on the Kubernetes version"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.version, func(t *testing.T) {
+			got, err := image.ref(Values{KubernetesVersion: tt.version})
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if (err != nil) != (tt.wantErr != "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("got error %v, want %q", err, tt.wantErr)
+			}
+		})
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(valid))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -169,7 +202,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := p.ExpandArgs(example()); err != nil {
+		if _, err := p.ExpandArgs(p.example()); err != nil {
 			t.Errorf("accepted, but cannot be rendered: %v", err)
 		}
 	})

@@ -1,0 +1,112 @@
+package phases
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// metadataTimeout bounds all questions together: where there is no such service, the address may swallow packets.
+const metadataTimeout = 3 * time.Second
+
+// askMetadata returns what the cloud's metadata service says about this machine, by the profile's names. A value that
+// the service does not have is empty.
+func askMetadata(ctx context.Context, m *templates.Metadata) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
+	defer cancel()
+	ask := metadataClient{http: &http.Client{Transport: &http.Transport{}}, base: m.URL} // never through a proxy
+	defer ask.http.CloseIdleConnections()
+	headers := maps.Clone(m.Headers)
+	if m.Token != nil {
+		token, err := ask.request(ctx, http.MethodPut, m.Token.Path, m.Token.Headers)
+		if err != nil {
+			return nil, fmt.Errorf("ask the metadata service for a token: %w", err)
+		}
+		if headers == nil {
+			headers = map[string]string{}
+		}
+		headers[m.Token.Header] = token
+	}
+	values := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(m.Values)) {
+		path, keys, isJSON := strings.Cut(m.Values[name], "#")
+		body, err := ask.request(ctx, http.MethodGet, path, headers)
+		if errors.Is(err, errNoSuchValue) {
+			values[name] = ""
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ask the metadata service for %s: %w", name, err)
+		}
+		if isJSON {
+			if body, err = pick(body, strings.Split(keys, ".")); err != nil {
+				return nil, fmt.Errorf("ask the metadata service for %s: %w", name, err)
+			}
+		}
+		values[name] = strings.TrimSpace(body)
+	}
+	return values, nil
+}
+
+var errNoSuchValue = errors.New("there is no such value")
+
+type metadataClient struct {
+	http *http.Client
+	base string
+}
+
+func (c metadataClient) request(ctx context.Context, method, path string, headers map[string]string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, nil)
+	if err != nil {
+		return "", err
+	}
+	for name, value := range headers {
+		req.Header.Set(name, value)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read from
+	if resp.StatusCode == http.StatusNotFound {
+		return "", errNoSuchValue
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s %s: %s", method, req.URL, resp.Status)
+	}
+	const enough = 1 << 20
+	body, err := io.ReadAll(io.LimitReader(resp.Body, enough))
+	return string(body), err
+}
+
+// pick follows keys into a JSON document.
+func pick(body string, keys []string) (string, error) {
+	var value any
+	if err := json.Unmarshal([]byte(body), &value); err != nil {
+		return "", fmt.Errorf("the answer is no JSON: %w", err)
+	}
+	for _, key := range keys {
+		object, ok := value.(map[string]any)
+		if !ok {
+			return "", fmt.Errorf("the answer has no %s", strings.Join(keys, "."))
+		}
+		value = object[key]
+	}
+	switch v := value.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	default:
+		return fmt.Sprint(v), nil
+	}
+}

@@ -1,0 +1,144 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// nodeChecks are what the provider expects of the machine. A machine that joins knows the provider from the record.
+func nodeChecks() []Check {
+	return []Check{
+		{"NodeName", checkNodeNameRule},
+		{"ProviderID", func(ctx context.Context, d *Data) error { _, err := d.kubeletProviderID(ctx); return err }},
+	}
+}
+
+// checkNodeNameRule finds a name by which the cloud does not know the machine. Such a node keeps its taint, or worse:
+// the lifecycle controller takes it for one that is gone.
+func checkNodeNameRule(ctx context.Context, d *Data) error {
+	profile, err := d.Profile(ctx)
+	if err != nil {
+		return err
+	}
+	name, err := d.nodeName()
+	if err != nil {
+		return err
+	}
+	rules := profile.Node
+	if ok, err := regexp.MatchString(rules.NamePattern, name); err != nil || !ok {
+		return usagef("node name %q: provider %s wants %s (%s)", name, profile.Name, rules.Name, rules.NamePattern).withHint("--node-name=NAME, or another host name")
+	}
+	id, err := d.givenProviderID()
+	if err != nil || id != "" || len(rules.NameFrom) == 0 || profile.Metadata == nil {
+		return err // a provider ID makes the name irrelevant
+	}
+	values, err := askMetadata(ctx, profile.Metadata)
+	if err != nil {
+		d.Sayf("warning, the node's name is not checked, %v; provider %s wants: %s", err, profile.Name, rules.Name)
+		return nil
+	}
+	names, err := rules.ExpandName(values)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 && !slices.Contains(names, name) {
+		return usagef("node name %q: provider %s knows this machine as %s", name, profile.Name, strings.Join(names, " or ")).
+			withHint("--node-name=%s; the rule: %s", names[0], rules.Name)
+	}
+	return nil
+}
+
+// kubeletProviderID is what the kubelet's --provider-id has to be, where the provider finds a machine by nothing else
+// and the user has not set it.
+func (d *Data) kubeletProviderID(ctx context.Context) (string, error) {
+	profile, err := d.Profile(ctx)
+	if err != nil || !profile.Node.KubeletProviderID {
+		return "", err
+	}
+	if id, err := d.givenProviderID(); err != nil || id != "" {
+		return "", err
+	}
+	id, err := providerIDFromMetadata(ctx, profile)
+	if err != nil {
+		return "", (&Error{Code: ExitPreflight, Err: err}).
+			withHint("nodeRegistration.kubeletExtraArgs provider-id=%s in the kubeadm configuration sets it", profile.Node.ProviderID)
+	}
+	return id, nil
+}
+
+func providerIDFromMetadata(ctx context.Context, profile *templates.Profile) (string, error) {
+	missing := fmt.Errorf("provider %s finds a machine only by the kubelet's --provider-id, which is not set", profile.Name)
+	if profile.Metadata == nil || profile.Node.ProviderIDFrom == "" {
+		return "", missing
+	}
+	values, err := askMetadata(ctx, profile.Metadata)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", missing, err)
+	}
+	id, err := profile.Node.ExpandProviderID(values)
+	if err == nil && id == "" {
+		err = fmt.Errorf("%w, and the metadata service %s does not say enough", missing, profile.Metadata.URL)
+	}
+	return id, err
+}
+
+// givenProviderID is what the user has set, in kubeadm's configuration or in a file that feeds the kubelet.
+func (d *Data) givenProviderID() (string, error) {
+	if id, ok := d.Kubeadm.KubeletArg(d.Role, "provider-id"); ok {
+		return id, nil
+	}
+	uses, err := FindKubeletFlags("/", "provider-id")
+	if err != nil || len(uses) == 0 {
+		return "", err
+	}
+	return uses[len(uses)-1].Value, nil
+}
+
+// checkProvider tells the user what the profile is worth, and what was seen where the machine was asked.
+func checkProvider(ctx context.Context, d *Data) error {
+	settings, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	profile, err := d.Profile(ctx)
+	if err != nil {
+		return err
+	}
+	if d.wantsAuto() {
+		found, err := Detect(dmiDir)
+		if err != nil {
+			return err
+		}
+		d.Sayf("provider %s: this machine says %s", found.Provider, strings.Join(found.Saw, ", "))
+	}
+	if profile.Instead != "" {
+		d.Sayf("warning, provider %s is %s: %s", profile.Name, profile.Status, profile.Instead)
+	}
+	return compatible(settings, profile)
+}
+
+func (d *Data) wantsAuto() bool {
+	if d.Flags.Provider != "" {
+		return d.Flags.Provider == ProviderAuto
+	}
+	return d.cloud != nil && d.cloud.Provider == ProviderAuto
+}
+
+// warnReadable tells of files with secrets that every user of the machine may read.
+func (d *Data) warnReadable(settings *CloudConfiguration) {
+	paths := []string{settings.CloudConfig.File}
+	for _, c := range settings.Credentials {
+		paths = append(paths, c.File)
+	}
+	for _, path := range paths {
+		if info, err := os.Stat(path); path != "" && err == nil && info.Mode().Perm()&0o004 != 0 {
+			d.Sayf("warning, every user of this machine can read %s (%s): chmod 600 %s", path, info.Mode().Perm(), path)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// ProviderAuto asks the machine which cloud it runs in.
+const ProviderAuto = "auto"
+
+// Profile returns the profile of the provider that holds on this machine.
+func (d *Data) Profile(ctx context.Context) (*templates.Profile, error) {
+	settings, err := d.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.profileOf(ctx, settings)
+}
+
+// profileOf takes the user's file over the text in the record over what is built in.
+func (d *Data) profileOf(ctx context.Context, settings *CloudConfiguration) (*templates.Profile, error) {
+	where, text, err := d.ownProfile(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	if text == "" {
+		return templates.Load(settings.Provider)
+	}
+	p, err := templates.Parse(where, []byte(text))
+	if err != nil {
+		return nil, usagef("%w", err).withHint("docs/reference/profile.md describes every field; `ccmadm provider show NAME -o yaml` prints a built-in one")
+	}
+	return p, nil
+}
+
+// ownProfile is the user's own profile and where it stands; empty where a built-in one is used.
+func (d *Data) ownProfile(ctx context.Context, settings *CloudConfiguration) (where, text string, err error) {
+	if settings.Profile != "" {
+		data, err := os.ReadFile(settings.Profile)
+		if err != nil {
+			return "", "", usagef("read profile: %w", err)
+		}
+		if strings.TrimSpace(string(data)) == "" {
+			return "", "", usagef("read profile %s: it is empty", settings.Profile)
+		}
+		return settings.Profile, string(data), nil
+	}
+	if !d.Single && d.Role != RoleJoin {
+		return "", "", nil
+	}
+	rec, err := d.knownRecord(ctx)
+	if err != nil || rec == nil || rec.Configuration.Provider != settings.Provider {
+		return "", "", err
+	}
+	return "the cluster's record", rec.Profile, nil
+}
+
+// settle replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.
+func (d *Data) settle(ctx context.Context, settings *CloudConfiguration) error {
+	if settings.Provider == ProviderAuto {
+		found, err := Detect(dmiDir)
+		if err != nil {
+			return err
+		}
+		settings.Provider = found.Provider
+	}
+	p, err := d.profileOf(ctx, settings)
+	if err != nil {
+		return err
+	}
+	if settings.Provider != "" && settings.Provider != p.Name {
+		return usagef("provider %q: the profile %s is that of %q", settings.Provider, settings.Profile, p.Name).withHint("leave --provider out")
+	}
+	settings.Provider = p.Name
+	if settings.Mode == ModeAuto {
+		settings.Mode = autoMode(p)
+	}
+	return nil
+}
+
+// autoMode is a static pod where the provider can run as one: it needs no scheduler.
+func autoMode(p *templates.Profile) Mode {
+	if p.Supports(templates.StaticPod) {
+		return ModeStaticPod
+	}
+	return Mode(p.Modes[0])
+}
+
+// dmiDir is where the kernel shows what the firmware says of the machine.
+const dmiDir = "/sys/class/dmi/id"
+
+// Detected is what a machine says about its cloud.
+type Detected struct {
+	// Provider names the profile.
+	Provider string
+	// Saw lists the files and their content that told.
+	Saw []string
+}
+
+// Detect finds the built-in profile whose DMI rules fit the machine, of which dir shows the data. None or more than
+// one is an error that says what was seen.
+func Detect(dir string) (*Detected, error) {
+	var found []Detected
+	for _, name := range templates.Names() {
+		p, err := templates.Load(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, rule := range p.DMI {
+			if saw := matchDMI(dir, rule); saw != nil {
+				found = append(found, Detected{Provider: name, Saw: saw})
+				break
+			}
+		}
+	}
+	if len(found) == 1 {
+		return &found[0], nil
+	}
+	saw := fmt.Sprintf("this machine says sys_vendor %q, product_name %q", readDMI(dir, "sys_vendor"), readDMI(dir, "product_name"))
+	if len(found) == 0 {
+		return nil, usagef("detect the provider: %s, which fits no profile", saw).withHint("--provider names one; `ccmadm provider list` shows them, and `onprem` is for machines without a cloud")
+	}
+	var names []string
+	for _, f := range found {
+		names = append(names, f.Provider)
+	}
+	return nil, usagef("detect the provider: %s, which fits %s", saw, strings.Join(names, " and ")).withHint("--provider names one of them")
+}
+
+func matchDMI(dir string, rule map[string]string) []string {
+	var saw []string
+	for file, want := range rule {
+		value := readDMI(dir, file)
+		if value == "" || !strings.HasPrefix(strings.ToLower(value), strings.ToLower(want)) {
+			return nil
+		}
+		saw = append(saw, fmt.Sprintf("%s %q", file, value))
+	}
+	slices.Sort(saw)
+	return saw
+}
+
+func readDMI(dir, file string) string {
+	data, err := os.ReadFile(filepath.Join(dir, filepath.Base(file)))
+	if err != nil {
+		return "" // a machine without firmware tables says nothing
+	}
+	return strings.TrimSpace(string(data))
+}

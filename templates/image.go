@@ -1,0 +1,76 @@
+package templates
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// Image names a container image, and which release of it goes with which Kubernetes.
+type Image struct {
+	// Repository is the image without its tag. Empty: only the user can name the image.
+	Repository string `json:"repository,omitempty"`
+	// Tag is the one for every Kubernetes version. It may be ${version}, which is that of ccmadm.
+	Tag string `json:"tag,omitempty"`
+	// Tags are by Kubernetes minor version, like "1.36". Neither Tag nor Tags: only the user can name one.
+	Tags map[string]string `json:"tags,omitempty"`
+	// Rule says for people how releases follow those of Kubernetes.
+	Rule string `json:"rule,omitempty"`
+}
+
+// ref returns the complete reference: the user's image, else the user's tag, else the one for the Kubernetes version.
+func (i Image) ref(v Values) (string, error) {
+	if i.Repository == "" {
+		return "", fmt.Errorf("the provider publishes no image: set controllerManager.image")
+	}
+	tag, err := i.tag(v)
+	if err != nil {
+		return "", err
+	}
+	return i.Repository + ":" + tag, nil
+}
+
+func (i Image) tag(v Values) (string, error) {
+	if v.ImageTag != "" {
+		return v.ImageTag, nil
+	}
+	if len(i.Tags) > 0 {
+		return i.tagFor(v.KubernetesVersion)
+	}
+	tag, err := expand(i.Tag, v.lookup(nil))
+	if err != nil {
+		return "", err
+	}
+	if tag == "" {
+		return "", fmt.Errorf("no tag of %s is known: set controllerManager.version", i.Repository)
+	}
+	return tag, nil
+}
+
+// tagFor never guesses: a release for another minor version may know other flags and other APIs.
+func (i Image) tagFor(kubernetes string) (string, error) {
+	v, err := version.ParseGeneric(kubernetes)
+	if err != nil {
+		return "", fmt.Errorf("the tag of %s depends on the Kubernetes version: %w", i.Repository, err)
+	}
+	minor := fmt.Sprintf("%d.%d", v.Major(), v.Minor())
+	if tag, ok := i.Tags[minor]; ok {
+		return tag, nil
+	}
+	near := i.nearest(v)
+	return "", fmt.Errorf("no release of %s for Kubernetes %s is known, the nearest is %s (%s): set controllerManager.version to a tag that works",
+		i.Repository, minor, near, i.Tags[near])
+}
+
+// nearest is the known minor version that is least away; of two, the newer.
+func (i Image) nearest(v *version.Version) string {
+	away := func(minor string) int {
+		known := version.MustParseGeneric(minor) // checked when the profile was read
+		d := int(known.Minor()) - int(v.Minor())
+		return max(d, -d)*2 - min(max(d, 0), 1)
+	}
+	return slices.MinFunc(slices.Sorted(maps.Keys(i.Tags)), func(a, b string) int { return cmp.Compare(away(a), away(b)) })
+}

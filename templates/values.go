@@ -1,0 +1,61 @@
+package templates
+
+import (
+	"path"
+	"slices"
+)
+
+// Paths that are the same on the machine and in every pod.
+const (
+	// ConfigDir has the provider's configuration file and credentials.
+	ConfigDir = "/etc/kubernetes/cloud-config"
+	// Kubeconfig holds the certificate of a static pod.
+	Kubeconfig = "/etc/kubernetes/cloud-controller-manager.conf"
+)
+
+// Values are what profiles and manifests are rendered from.
+type Values struct {
+	// Mode is how the pods are run.
+	Mode Mode
+	// Version is that of ccmadm.
+	Version string
+	// Image is a complete reference. Empty: the profile's own.
+	Image string
+	// ImageTag replaces the tag that the profile would choose.
+	ImageTag string
+	// ClusterName tells the resources of one cluster in a cloud from another's.
+	ClusterName string
+	// KubernetesVersion is the cluster's, like v1.36.3.
+	KubernetesVersion string
+	// Endpoint is the API server's URL as seen from a machine. Static pods take theirs from a kubeconfig. Empty: the
+	// service's virtual address, which works once kube-proxy does.
+	Endpoint string
+	// PodSubnet is the cluster's pod CIDR, or two with a comma.
+	PodSubnet string
+	// Routes lets the provider program routes to pods; needs PodSubnet.
+	Routes bool
+	// NodeLifecycle runs the controller that deletes the Nodes of machines that are gone.
+	NodeLifecycle bool
+	// Files are the names of the configuration and credential files that were given.
+	Files []string
+	// ConfigHash changes with the contents of these files, so that pods are replaced.
+	ConfigHash string
+	// Proxy are the proxy settings of the machine's environment, NAME=value.
+	Proxy []string
+	// Replicas is the size of a Deployment. 0 is 1.
+	Replicas int32
+	// ExtraArgs win over arguments of the same name.
+	ExtraArgs []string
+}
+
+func (v Values) hasConfig(p *Profile) bool {
+	return p.Config != nil && slices.Contains(v.Files, p.Config.File)
+}
+
+// ConfigPath is where the pod finds the configuration file; empty if there is none.
+func (v Values) ConfigPath(p *Profile) string {
+	if !v.hasConfig(p) {
+		return ""
+	}
+	return path.Join(ConfigDir, p.Config.File)
+}
