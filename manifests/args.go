@@ -46,8 +46,12 @@ func preset(p *templates.Profile, v templates.Values) []string {
 	if v.Routes {
 		list = append(list, "--cluster-cidr="+v.PodSubnet)
 	}
+	without := p.WithoutControllers
 	if !v.NodeLifecycle {
-		list = append(list, "--controllers=*,-cloud-node-lifecycle-controller")
+		without = append(slices.Clone(without), "cloud-node-lifecycle-controller")
+	}
+	if len(without) > 0 {
+		list = append(list, "--controllers=*,-"+strings.Join(without, ",-"))
 	}
 	if config := v.ConfigPath(p); config != "" {
 		list = append(list, "--cloud-config="+config)

@@ -83,6 +83,8 @@ type Profile struct {
 	// OwnFlags says that the program does not have the flags of k8s.io/cloud-provider/app: then Args is the whole
 	// command line.
 	OwnFlags bool `json:"ownFlags,omitempty"`
+	// WithoutControllers are those of the program's controllers that must not run, by the names of its --controllers.
+	WithoutControllers []string `json:"withoutControllers,omitempty"`
 	// UserArgs are arguments that only the user can give, in controllerManager.extraArgs; without them it cannot run.
 	UserArgs []string `json:"userArgs,omitempty"`
 	// Health is where its probes ask. Default: HTTPS, port 10258, /healthz. The port is given as --secure-port.
