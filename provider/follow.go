@@ -209,5 +209,9 @@ func machineLabels(m *inventory.Machine) map[string]string {
 }
 
 func uninitialised(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
+	return slices.ContainsFunc(node.Spec.Taints, isUninitialisedTaint)
+}
+
+func isUninitialisedTaint(t corev1.Taint) bool {
+	return t.Key == cloudproviderapi.TaintExternalCloudProvider
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/provider"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -19,34 +21,51 @@ func node(name, providerID, uuid string) corev1.Node {
 	return corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "ber-a"}},
 		Spec:       corev1.NodeSpec{ProviderID: providerID},
-		Status:     corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: uuid}},
+		Status: corev1.NodeStatus{
+			NodeInfo:  corev1.NodeSystemInfo{SystemUUID: uuid},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.2"}, {Type: corev1.NodeHostName, Address: name}},
+		},
+	}
+}
+
+// planFor is what the document would do to Nodes.
+func planFor(t *testing.T, document string, nodes ...corev1.Node) *provider.Plan {
+	t.Helper()
+	plan, err := provider.NewPlan(t.Context(), []byte(document), provider.Snapshot{Nodes: nodes, Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+const (
+	head   = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1}\n"
+	listed = head + `machines:
+- {id: r1, zone: ber-b, match: {systemUUID: 4c4c4544-0001-4000-8000-000000000001}}
+- {id: r2, hostname: w2, state: decommissioned}
+- {id: r3, hostname: w3, state: decommissioned, protected: true}
+- {id: r9}
+`
+)
+
+func listedNodes() []corev1.Node {
+	return []corev1.Node{
+		node("w1", "onprem://ber1/r1", "4c4c4544-0001-4000-8000-000000000001"), node("w2", "onprem://ber1/r2", ""),
+		node("w3", "onprem://ber1/r3", ""), node("w4", "onprem://ber1/node-w4", ""), node("k", "kwok://k", ""),
 	}
 }
 
 func TestShowMachines(t *testing.T) {
-	const head = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1}\n"
-	inv, err := inventory.Decode([]byte(head + `machines:
-- {id: r1, match: {systemUUID: 4c4c4544-0001-4000-8000-000000000001}}
-- {id: r2, hostname: w2, state: decommissioned}
-- {id: r3, hostname: w3, state: decommissioned, protected: true}
-- {id: r9}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
-	err = showMachines(&out, inv, []corev1.Node{
-		node("w1", "", "4c4c4544-0001-4000-8000-000000000001"), node("w2", "onprem://ber1/r2", ""), node("w3", "", ""), node("w4", "", ""), node("k", "kwok://k", ""),
-	})
-	if err != nil {
+	if err := showMachines(&out, planFor(t, listed, listedNodes()...)); err != nil {
 		t.Fatal(err)
 	}
 	want := `NODE  MACHINE  BY          STATE           NOTE
-w1    r1       systemUUID  active          
-w2    r2       providerID  decommissioned  may be deleted
-w3    r3       name        decommissioned  protected
-w4    -        -           -               not listed: adopted
 k     -        -           -               another provider's: never touched
+w1    r1       providerID  active          
+w2    r2       providerID  decommissioned  delete: would be announced, and done in 5m0s at the earliest
+w3    r3       providerID  decommissioned  delete: stays as long as this holds: the inventory protects it
+w4    -        -           -               not listed: adopted
 -     r9       -           active          no Node
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
@@ -54,14 +73,43 @@ k     -        -           -               another provider's: never touched
 	}
 
 	// A Node that contradicts what is listed under its name is an error, never a guess.
-	inv, err = inventory.Decode([]byte(head + "machines:\n- {id: r1, hostname: w1, match: {systemUUID: 4c4c4544-0001-4000-8000-000000000001}}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = showMachines(&out, inv, []corev1.Node{node("w1", "", "4c4c4544-0002-4000-8000-000000000002")})
+	contradicted := head + "machines:\n- {id: r1, hostname: w1, match: {systemUUID: 4c4c4544-0001-4000-8000-000000000001}}\n"
+	err := showMachines(&out, planFor(t, contradicted, node("w1", "", "4c4c4544-0002-4000-8000-000000000002")))
 	var known *phases.Error
 	if !errors.As(err, &known) || !errors.Is(err, inventory.ErrContradiction) || known.Hint == "" {
 		t.Errorf("got %v, want a contradiction with a hint", err)
+	}
+}
+
+func TestShowPlan(t *testing.T) {
+	plan := planFor(t, listed, listedNodes()...)
+	var out bytes.Buffer
+	if err := showPlan(&out, "text", plan); err != nil {
+		t.Fatal(err)
+	}
+	want := `NODE  MACHINE  ACTION     DETAIL
+k     -        unchanged  another provider's: never touched
+w1    r1       update     label topology.kubernetes.io/zone: ber-a -> ber-b
+w2    r2       delete     would be announced, and done in 5m0s at the earliest
+w3    r3       delete     stays as long as this holds: the inventory protects it
+w4    -        unchanged  not listed: adopted
+-     r9       no Node    active
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+	out.Reset()
+	if err := showPlan(&out, "json", plan); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`{"node":"w2","machine":"r2","by":"providerID","state":"decommissioned","action":"delete",`, `"earliest":"5m0s"`,
+		`"changes":[{"field":"label topology.kubernetes.io/zone","old":"ber-a","new":"ber-b"}]`,
+		`"reason":"Protected"`, `"machinesWithoutNode":[{"id":"r9","state":"active"}]`,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is missing in\n%s", want, out.String())
+		}
 	}
 }
 

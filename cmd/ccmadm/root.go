@@ -24,8 +24,11 @@ func run(ctx context.Context, s phases.Streams, args []string) int {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl ccmadm"}
 	}
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		return 0
+	case errors.Is(err, errDifferent):
+		return int(phases.ExitError)
 	}
 	var known *phases.Error
 	if !errors.As(err, &known) {

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/provider"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// errDifferent is the answer of a diff, not a failure: it has an exit status, and no words.
+var errDifferent = errors.New("there are differences")
+
+func newMachinesDiff(s phases.Streams) *cobra.Command {
+	var o observer
+	var path string
+	cmd := &cobra.Command{
+		Use:   "diff",
+		Short: "Show what would change if an inventory became the one in use",
+		Long: `Asks the code of the cloud-controller-manager, and writes nothing. For each Node: whether it would be initialised, what would
+change of its labels, taints and addresses, and whether it would be deleted: when at the earliest, or which rule of the
+guard still keeps it. A Node that is stuck fits no machine, two machines, or one that another Node is; it stays as it is.
+Machines without a Node follow.
+
+Exit status 0: every Node is as the inventory says. 1: something would change, or a Node is stuck. Above 1: it could not
+be found out, or the inventory would be rejected, and the last good one stays.`,
+		Example: `  ccmadm machines diff -f inventory.yaml
+  ccmadm machines diff -f inventory.yaml -o json | jq '.nodes[] | select(.action == "delete")'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(o.output); err != nil {
+				return err
+			}
+			_, document, err := readInventory(path)
+			if err != nil {
+				return err
+			}
+			client, err := o.client(s)
+			if err != nil {
+				return err
+			}
+			plan, err := planOf(cmd.Context(), client, path, document)
+			if err != nil {
+				return &phases.Error{Code: phases.ExitPreflight, Err: err} // 1 is taken
+			}
+			if err := showPlan(s.Out, o.output, plan); err != nil || !plan.Differs() {
+				return err
+			}
+			return errDifferent
+		},
+	}
+	o.declare(cmd)
+	requireInventory(cmd, &path)
+	return cmd
+}
+
+func planOf(ctx context.Context, client kubernetes.Interface, path string, document []byte) (*provider.Plan, error) {
+	config, err := onpremConfiguration(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := provider.TakeSnapshot(ctx, client, config)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := provider.NewPlan(ctx, document, snapshot)
+	if err != nil {
+		return nil, fmt.Errorf("%s would be rejected: %w", path, err)
+	}
+	return plan, nil
+}
+
+// onpremConfiguration is the provider's in the cluster. Without one, it has its defaults.
+func onpremConfiguration(ctx context.Context, client kubernetes.Interface) (provider.Configuration, error) {
+	profile, err := templates.Load(provider.Name)
+	if err != nil {
+		return provider.Configuration{}, err
+	}
+	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, manifests.CloudConfigName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return provider.Configuration{}, fmt.Errorf("read the provider's configuration: %w", err)
+	}
+	config, err := provider.ReadConfiguration(bytes.NewReader(secret.Data[profile.Config.File]))
+	if err != nil {
+		return config, fmt.Errorf("read Secret/kube-system/%s: %w", manifests.CloudConfigName, err)
+	}
+	return config, nil
+}
+
+// showPlan prints one line for each thing that would change.
+func showPlan(out io.Writer, format string, plan *provider.Plan) error {
+	if format == "json" {
+		return json.NewEncoder(out).Encode(plan)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tMACHINE\tACTION\tDETAIL")
+	for _, n := range plan.Nodes {
+		line := func(detail string) {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.Node, orDash(n.Machine), n.Action, detail)
+		}
+		for _, c := range n.Changes {
+			line(fmt.Sprintf("%s: %s -> %s", c.Field, orDash(c.Old), orDash(c.New)))
+		}
+		if n.Message != "" || n.Action != provider.Unchanged && len(n.Changes) == 0 {
+			line(n.Message)
+		}
+	}
+	for _, m := range plan.Spare {
+		fmt.Fprintf(w, "-\t%s\tno Node\t%s\n", m.ID, m.State)
+	}
+	return w.Flush()
+}

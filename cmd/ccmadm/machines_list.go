@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/provider"
+)
+
+func newMachinesList(s phases.Streams) *cobra.Command {
+	var o observer
+	var path string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Show which Node is which machine and why",
+		Long: `For each Node of the cluster: the machine that it is, what it was recognised by, what the inventory says of it, and why it
+stays as it is, or goes. Machines that no Node is follow. What would change is shown by "machines diff".
+Exit status 1 if a Node fits more than one machine.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, document, err := readInventory(path)
+			if err != nil {
+				return err
+			}
+			client, err := o.client(s)
+			if err != nil {
+				return err
+			}
+			nodes, err := listNodes(cmd.Context(), client)
+			if err != nil {
+				return err
+			}
+			plan, err := provider.NewPlan(cmd.Context(), document, provider.Snapshot{Nodes: nodes, Now: time.Now()})
+			if err != nil {
+				return usage("%s: %w", path, err)
+			}
+			return showMachines(s.Out, plan)
+		},
+	}
+	o.declareKubeconfig(cmd)
+	requireInventory(cmd, &path)
+	return cmd
+}
+
+// showMachines prints one line per Node, and one per machine that no Node is.
+func showMachines(out io.Writer, plan *provider.Plan) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tMACHINE\tBY\tSTATE\tNOTE")
+	var unclear []error
+	for _, n := range plan.Nodes {
+		if n.Err != nil {
+			unclear = append(unclear, n.Err)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", n.Node, orDash(n.Machine), orDash(string(n.By)), orDash(string(n.State)), note(n))
+	}
+	for _, m := range plan.Spare {
+		fmt.Fprintf(w, "-\t%s\t-\t%s\tno Node\n", m.ID, m.State)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(unclear) > 0 {
+		return &phases.Error{Code: phases.ExitError, Err: errors.Join(unclear...), Hint: "make the machines' match rules distinct; nothing is ever guessed"}
+	}
+	return nil
+}
+
+// note is what there is to say of a Node beside what machine it is.
+func note(n provider.NodePlan) string {
+	switch n.Action {
+	case provider.Stuck, provider.Delete:
+		return string(n.Action) + ": " + n.Message
+	case provider.Initialise:
+		return "not initialised yet"
+	}
+	return n.Message
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

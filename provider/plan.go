@@ -1,0 +1,289 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/ccmadm/ccmadm/provider/inventory"
+)
+
+// Snapshot is a cluster as it is, for NewPlan.
+type Snapshot struct {
+	// Configuration is the provider's.
+	Configuration Configuration
+	// LastGood is the inventory in use; nil if there is none.
+	LastGood []byte
+	Nodes    []corev1.Node
+	// Heard is when the kubelet of each Node was heard of last.
+	Heard map[string]time.Time
+	// Now is the time.
+	Now time.Time
+}
+
+// Plan is what an inventory would do to a cluster.
+type Plan struct {
+	// Nodes are those of the cluster, by name.
+	Nodes []NodePlan `json:"nodes"`
+	// Spare are the machines that no Node is.
+	Spare []SpareMachine `json:"machinesWithoutNode,omitempty"`
+}
+
+// SpareMachine is a machine that no Node is.
+type SpareMachine struct {
+	ID    string          `json:"id"`
+	State inventory.State `json:"state"`
+}
+
+// Action is what would become of a Node.
+type Action string
+
+// The actions. A Node that is Stuck stays as it is until a person has done
+// something; the cloud-controller-manager tells so in an Event.
+const (
+	Unchanged  Action = "unchanged"
+	Initialise Action = "initialise"
+	Update     Action = "update"
+	Delete     Action = "delete"
+	Stuck      Action = "stuck"
+)
+
+// NodePlan is what would become of one Node.
+type NodePlan struct {
+	Node string `json:"node"`
+	// Machine that the Node is, and what it was recognised by.
+	Machine string          `json:"machine,omitempty"`
+	By      inventory.Rule  `json:"by,omitempty"`
+	State   inventory.State `json:"state,omitempty"`
+	Action  Action          `json:"action"`
+	// Changes of what the Node says of its machine.
+	Changes []Change `json:"changes,omitempty"`
+	// Reason is that of the Event for a Node that is stuck, and the first rule of the
+	// guard that still keeps one that is to be deleted. Message is the same in words.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Earliest is how long the deletion of a Node takes that no rule keeps.
+	Earliest *metav1.Duration `json:"earliest,omitempty"`
+
+	// Err is why the Node's machine is not clear.
+	Err error `json:"-"`
+}
+
+// Change of a field.
+type Change struct {
+	Field string `json:"field"`
+	Old   string `json:"old,omitempty"`
+	New   string `json:"new,omitempty"`
+}
+
+// Differs says whether any Node is not yet as the inventory says.
+func (p *Plan) Differs() bool {
+	return slices.ContainsFunc(p.Nodes, func(n NodePlan) bool { return n.Action != Unchanged })
+}
+
+// planner asks what upstream's controllers ask, of the same code, and writes nothing.
+type planner struct {
+	Snapshot
+	instances *instances
+	lifecycle *lifecycle
+	status    inventory.Status
+	index     cache.Indexer
+}
+
+// NewPlan says what would become of the cluster if the document became its
+// inventory. It fails if the document would be rejected: then the last good
+// inventory stays, and nothing happens.
+func NewPlan(ctx context.Context, document []byte, s Snapshot) (*Plan, error) {
+	p, err := newPlanner(document, s)
+	if err != nil {
+		return nil, err
+	}
+	plan := &Plan{Nodes: []NodePlan{}}
+	used := map[string]bool{}
+	gone := map[string]inventory.Evidence{}
+	for _, object := range p.sorted() {
+		n, evidence, err := p.node(ctx, object)
+		if err != nil {
+			return nil, err
+		}
+		if n.Action == Delete && n.Reason == "" {
+			gone[n.Node] = evidence
+		}
+		used[n.Machine] = true
+		plan.Nodes = append(plan.Nodes, n)
+	}
+	p.schedule(plan.Nodes, gone)
+	for _, m := range p.status.Inventory.Machines {
+		if !used[m.ID] {
+			plan.Spare = append(plan.Spare, SpareMachine{m.ID, m.State})
+		}
+	}
+	return plan, nil
+}
+
+func newPlanner(document []byte, s Snapshot) (*planner, error) {
+	limits := inventory.Limits{Site: s.Configuration.Site}
+	if s.Configuration.Inventory == nil { // there is none yet: its site is free
+		limits.Site = ""
+		s.Configuration.Inventory = &InventoryConfiguration{}
+		s.Configuration.Inventory.setDefaults()
+	}
+	limits.MaxLossPercent = s.Configuration.Inventory.MaxLossPercent
+	now := func() time.Time { return s.Now }
+	store := inventory.NewStore(limits, now)
+	if s.LastGood != nil {
+		if err := store.Restore(s.LastGood); err != nil {
+			return nil, fmt.Errorf("read the inventory in use: %w", err)
+		}
+	}
+	if _, rejection := store.Offer(document, nil); rejection != nil {
+		return nil, rejection
+	}
+	index := cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers())
+	for i := range s.Nodes {
+		if err := index.Add(&s.Nodes[i]); err != nil {
+			return nil, fmt.Errorf("look at Nodes: %w", err)
+		}
+	}
+	nodes := func(context.Context) (cache.Indexer, error) { return index, nil }
+	m := newMetrics(store, now)
+	p := &planner{Snapshot: s, status: store.Status(), index: index, lifecycle: newLifecycle(*s.Configuration.Inventory, store, m, now)}
+	p.instances = &instances{config: s.Configuration, nodes: nodes, metrics: m, machines: newMachines(store, m)}
+	p.lifecycle.warn = func(*corev1.Node, string, string) {}
+	return p, nil
+}
+
+func (p *planner) sorted() []*corev1.Node {
+	var nodes []*corev1.Node
+	for i := range p.Nodes {
+		nodes = append(nodes, &p.Nodes[i])
+	}
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return nodes
+}
+
+// node says what would become of one Node, as far as it alone decides.
+func (p *planner) node(ctx context.Context, node *corev1.Node) (NodePlan, inventory.Evidence, error) {
+	n := NodePlan{Node: node.Name, Action: Unchanged}
+	i := p.status.Inventory
+	m, rule, err := i.Match(inventory.FactsOf(node))
+	if n.By = rule; err != nil {
+		n.stuck(p.trouble(ctx, node, err))
+		n.Err = err
+		return n, inventory.Evidence{}, nil
+	}
+	if m != nil {
+		n.Machine, n.State = m.ID, m.State
+	}
+	p.update(ctx, &n, node, m)
+	evidence, err := p.lifecycle.evidence(p.status, node, p.index)
+	if err != nil {
+		return n, evidence, err
+	}
+	p.judge(&n, node, &evidence)
+	if n.Action == Unchanged && n.Message == "" {
+		n.Message = p.unlisted(node, m)
+	}
+	return n, evidence, nil
+}
+
+// trouble is the error with the reason that an Event would have.
+func (p *planner) trouble(ctx context.Context, node *corev1.Node, err error) error {
+	if _, told := p.instances.metadata(ctx, node); told != nil {
+		return told
+	}
+	return err
+}
+
+func (n *NodePlan) stuck(err error) {
+	n.Action, n.Message = Stuck, err.Error()
+	var t *trouble
+	if errors.As(err, &t) {
+		n.Reason, n.Message = t.reason, t.Error()
+	}
+}
+
+// update says what upstream's node controller and the follower would write.
+func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m *inventory.Machine) {
+	metadata, err := p.instances.metadata(ctx, node)
+	if err != nil {
+		n.stuck(err)
+		return
+	}
+	add := func(field, old, next string) {
+		if old != next {
+			n.Changes = append(n.Changes, Change{field, old, next})
+		}
+	}
+	add("providerID", node.Spec.ProviderID, metadata.ProviderID)
+	add("addresses", addressText(node.Status.Addresses), addressText(metadata.NodeAddresses))
+	if m != nil {
+		n.Changes = append(n.Changes, labelChanges(node, m)...)
+	}
+	switch {
+	case uninitialised(node):
+		n.Action = Initialise
+	case len(n.Changes) > 0:
+		n.Action = Update
+	}
+}
+
+// labelChanges are those of labels and taints.
+func labelChanges(node *corev1.Node, m *inventory.Machine) []Change {
+	later := node.DeepCopy() // the follower labels a Node once it is initialised
+	later.Spec.Taints = slices.DeleteFunc(later.Spec.Taints, isUninitialisedTaint)
+	patch := difference(later, m, nil)
+	if patch == nil {
+		return nil
+	}
+	var changes []Change
+	for key, value := range patch.Metadata.Labels {
+		if isOldLabel(key) {
+			continue
+		}
+		change := Change{Field: "label " + key, Old: node.Labels[key]}
+		if value != nil {
+			change.New = *value
+		}
+		changes = append(changes, change)
+	}
+	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Field, b.Field) })
+	for _, taint := range patch.Spec.Taints {
+		changes = append(changes, Change{Field: "taint", New: taint.ToString()})
+	}
+	return changes
+}
+
+// isOldLabel knows the names that say again what a newer one says.
+func isOldLabel(key string) bool {
+	return key == corev1.LabelFailureDomainBetaRegion || key == corev1.LabelFailureDomainBetaZone || key == corev1.LabelInstanceType
+}
+
+func addressText(addresses []corev1.NodeAddress) string {
+	var all []string
+	for _, a := range addresses {
+		all = append(all, string(a.Type)+"="+a.Address)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+// unlisted says why nothing happens to a Node that is none of the machines.
+func (p *planner) unlisted(node *corev1.Node, m *inventory.Machine) string {
+	_, _, ours := inventory.Split(node.Spec.ProviderID)
+	switch {
+	case m != nil:
+		return ""
+	case node.Spec.ProviderID != "" && !ours:
+		return "another provider's: never touched"
+	}
+	return "not listed: adopted"
+}
