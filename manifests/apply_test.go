@@ -238,7 +238,7 @@ func TestCluster_Remove(t *testing.T) {
 
 func mustRecord(t *testing.T) []*Object {
 	t.Helper()
-	list, err := Record([]byte("provider: onprem\n"))
+	list, err := Record([]byte("provider: onprem\n"), LeaseName)
 	if err != nil {
 		t.Fatal(err)
 	}

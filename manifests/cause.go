@@ -23,14 +23,14 @@ type Cause struct {
 }
 
 // explain fills in the causes.
-func explain(ctx context.Context, c kubernetes.Interface, find func(string) *corev1.Node, statuses []NodeStatus) {
+func explain(ctx context.Context, c kubernetes.Interface, leaseName string, find func(string) *corev1.Node, statuses []NodeStatus) {
 	var e *evidence
 	for i := range statuses {
 		if statuses[i].State == Ready {
 			continue
 		}
 		if e == nil {
-			e = gather(ctx, c)
+			e = gather(ctx, c, leaseName)
 		}
 		cause := causeOf(statuses[i], find(statuses[i].Node), e)
 		statuses[i].Cause = &cause
@@ -161,7 +161,7 @@ func leaderCause(pod *corev1.Pod, line string, e *evidence) Cause {
 
 // leaderless says in which way there is no leader.
 func (e *evidence) leaderless() string {
-	const lease = "Lease/" + Namespace + "/" + LeaseName
+	lease := "Lease/" + Namespace + "/" + e.leaseName
 	holder := e.holder()
 	if holder == "" || e.lease.Spec.RenewTime == nil {
 		return "nobody holds " + lease

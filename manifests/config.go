@@ -45,11 +45,11 @@ func ConfigHash(files map[string][]byte) string {
 
 // Record returns the ConfigMap in which machines that join find the cluster's settings, and lets them read it: with a
 // bootstrap token before they have joined, as a node afterwards. kubeadm's own ConfigMap is open to the same groups.
-func Record(data []byte) ([]*Object, error) {
+func Record(data []byte, leaseName string) ([]*Object, error) {
 	const access = prefix + "record"
 	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{RecordName}, Verbs: []string{"get"}}
 	// A machine that joins watches its own Node until it is initialised; the Lease tells it whether anybody is at work.
-	watch := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{LeaseName}, Verbs: []string{"get", "list", "watch"}}
+	watch := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{leaseName}, Verbs: []string{"get", "list", "watch"}}
 	group := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
 	}

@@ -18,6 +18,8 @@ type evidence struct {
 	pods    []corev1.Pod
 	podsErr error
 	lease   *coordinationv1.Lease
+	// leaseName is what it is called, or would be.
+	leaseName string
 	// logs are the last lines of pods by name, as far as they can be fetched.
 	logs map[string][]string
 	now  time.Time
@@ -29,8 +31,8 @@ const (
 )
 
 // gather reads what it may. What it may not see is left out: half an answer is better than none.
-func gather(ctx context.Context, c kubernetes.Interface) *evidence {
-	e := &evidence{lease: getLease(ctx, c), logs: map[string][]string{}, now: time.Now()}
+func gather(ctx context.Context, c kubernetes.Interface, leaseName string) *evidence {
+	e := &evidence{lease: getLease(ctx, c, leaseName), leaseName: leaseName, logs: map[string][]string{}, now: time.Now()}
 	list, err := c.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: componentLabel + "=" + component})
 	if err != nil {
 		e.podsErr = fmt.Errorf("list pods of the cloud-controller-manager: %w", err)

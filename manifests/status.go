@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -12,8 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Status looks at nodes once, at all if none are named, and finds the cause for each that is not Ready.
-func Status(ctx context.Context, c kubernetes.Interface, names []string) ([]NodeStatus, error) {
+// Status looks at nodes once, at all if none are named, and finds the cause for each that is not Ready. The Lease is
+// that of the leader; empty is LeaseName.
+func Status(ctx context.Context, c kubernetes.Interface, leaseName string, names []string) ([]NodeStatus, error) {
 	nodes, err := getNodes(ctx, c, names)
 	if err != nil {
 		return nil, err
@@ -31,12 +33,13 @@ func Status(ctx context.Context, c kubernetes.Interface, names []string) ([]Node
 		}
 		return nil
 	}
-	lease := getLease(ctx, c)
+	leaseName = cmp.Or(leaseName, LeaseName)
+	lease := getLease(ctx, c, leaseName)
 	var list []NodeStatus
 	for _, name := range names {
 		list = append(list, StatusOf(name, find(name), lease, time.Now()))
 	}
-	explain(ctx, c, find, list)
+	explain(ctx, c, leaseName, find, list)
 	return list, nil
 }
 
@@ -63,8 +66,8 @@ func getNodes(ctx context.Context, c kubernetes.Interface, names []string) ([]co
 }
 
 // getLease returns nil where there is none, or where one may not see it: a worker's credentials show only its own.
-func getLease(ctx context.Context, c kubernetes.Interface) *coordinationv1.Lease {
-	lease, err := c.CoordinationV1().Leases(Namespace).Get(ctx, LeaseName, metav1.GetOptions{})
+func getLease(ctx context.Context, c kubernetes.Interface, name string) *coordinationv1.Lease {
+	lease, err := c.CoordinationV1().Leases(Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}

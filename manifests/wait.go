@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ type WaitOptions struct {
 	Nodes []string
 	// Until is the state that each shall reach.
 	Until State
+	// Lease is that of the leader. Empty: LeaseName.
+	Lease string
 	// Changed is called with each change, and at the end with what is missing and why.
 	Changed func(NodeStatus)
 }
@@ -78,7 +81,7 @@ const explaining = 10 * time.Second
 // Wait follows nodes until each has come as far as wanted. It watches; nothing is polled. The error is a *WaitError
 // when ctx's deadline passes before. It returns the last status of each node in any case.
 func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]NodeStatus, error) {
-	w, err := watchNodes(ctx, c, o.Nodes)
+	w, err := watchNodes(ctx, c, o.Nodes, cmp.Or(o.Lease, LeaseName))
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +136,7 @@ func (o WaitOptions) late(ctx context.Context, c kubernetes.Interface, w *watche
 		}
 		return fmt.Errorf("wait for nodes to be %s: there is no node at all: %w", o.Until, e.Err)
 	}
-	explain(ctx, c, w.node, e.Nodes)
+	explain(ctx, c, w.leaseName, w.node, e.Nodes)
 	for _, s := range e.Nodes {
 		o.Changed(s)
 	}

@@ -23,15 +23,16 @@ import (
 
 // watcher keeps Nodes and the Lease up to date, as far as one may see them.
 type watcher struct {
-	changed <-chan struct{}
-	stop    func()
+	changed   <-chan struct{}
+	stop      func()
+	leaseName string
 
 	nodes, leases cache.SharedInformer
 	errors        *lastErrors
 }
 
 // watchNodes starts a watch. One node alone is watched by its name: a kubelet's own credentials allow no more.
-func watchNodes(ctx context.Context, c kubernetes.Interface, names []string) (*watcher, error) {
+func watchNodes(ctx context.Context, c kubernetes.Interface, names []string, leaseName string) (*watcher, error) {
 	ctx, cancel := context.WithCancel(quietly(ctx))
 	changed := make(chan struct{}, 1)
 	poke := func() {
@@ -40,14 +41,14 @@ func watchNodes(ctx context.Context, c kubernetes.Interface, names []string) (*w
 		default:
 		}
 	}
-	w := &watcher{changed: changed, errors: &lastErrors{poke: poke}}
+	w := &watcher{changed: changed, leaseName: leaseName, errors: &lastErrors{poke: poke}}
 	w.nodes = coreinformers.NewFilteredNodeInformer(c, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		if len(names) == 1 {
 			o.FieldSelector = byName(names[0])
 		}
 	})
 	w.leases = coordinationinformers.NewFilteredLeaseInformer(c, Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = byName(LeaseName)
+		o.FieldSelector = byName(leaseName)
 	})
 	onChange := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { poke() }, UpdateFunc: func(any, any) { poke() }, DeleteFunc: func(any) { poke() },
@@ -103,7 +104,7 @@ func (w *watcher) node(name string) *corev1.Node {
 }
 
 func (w *watcher) lease() *coordinationv1.Lease {
-	lease, _ := get(w.leases, Namespace+"/"+LeaseName).(*coordinationv1.Lease)
+	lease, _ := get(w.leases, Namespace+"/"+w.leaseName).(*coordinationv1.Lease)
 	return lease
 }
 

@@ -111,7 +111,7 @@ func checkProvider(ctx context.Context, d *Data) error {
 		return err
 	}
 	if d.wantsAuto() {
-		found, err := Detect(dmiDir)
+		found, err := Detect(DMIDir)
 		if err != nil {
 			return err
 		}

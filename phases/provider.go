@@ -61,10 +61,18 @@ func (d *Data) ownProfile(ctx context.Context, settings *CloudConfiguration) (wh
 	return "the cluster's record", rec.Profile, nil
 }
 
+// profile is that of the cluster's provider.
+func (r *Record) profile() (*templates.Profile, error) {
+	if r.Profile != "" {
+		return templates.Parse("the cluster's record", []byte(r.Profile))
+	}
+	return templates.Load(r.Configuration.Provider)
+}
+
 // settle replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.
 func (d *Data) settle(ctx context.Context, settings *CloudConfiguration) error {
 	if settings.Provider == ProviderAuto {
-		found, err := Detect(dmiDir)
+		found, err := Detect(DMIDir)
 		if err != nil {
 			return err
 		}
@@ -92,8 +100,8 @@ func autoMode(p *templates.Profile) Mode {
 	return Mode(p.Modes[0])
 }
 
-// dmiDir is where the kernel shows what the firmware says of the machine.
-const dmiDir = "/sys/class/dmi/id"
+// DMIDir is where the kernel shows what the firmware says of the machine.
+const DMIDir = "/sys/class/dmi/id"
 
 // Detected is what a machine says about its cloud.
 type Detected struct {

@@ -48,6 +48,10 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 			if rec.Configuration.ClusterName, err = d.clusterName(&rec.Configuration); err != nil {
 				return err
 			}
+			profile, err := d.Profile(ctx)
+			if err != nil {
+				return err
+			}
 			if rec.Configuration.ControllerManager.Image, err = d.image(ctx, &rec.Configuration); err != nil {
 				return err
 			}
@@ -57,7 +61,7 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 			if err != nil {
 				return err
 			}
-			objects, err := manifests.Record(data)
+			objects, err := manifests.Record(data, profile.LeaseName())
 			if err != nil {
 				return err
 			}

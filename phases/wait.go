@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/manifests"
@@ -41,16 +43,21 @@ func waitNodes() Phase {
 			if err != nil {
 				return err
 			}
+			profile, err := d.Profile(ctx)
+			if err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(ctx, settings.Wait.Timeout.Duration)
 			defer cancel()
-			return Wait(ctx, client, []string{name}, manifests.Addressed, NewRenderer(d.Output, d.Out))
+			return Wait(ctx, client, manifests.WaitOptions{Nodes: []string{name}, Until: manifests.Addressed, Lease: profile.LeaseName()}, NewRenderer(d.Output, d.Out))
 		},
 	}
 }
 
-// Wait follows nodes (none named: all) until each is in the wanted state, or ctx ends. It shows every change.
-func Wait(ctx context.Context, client kubernetes.Interface, nodes []string, until manifests.State, r manifests.Renderer) error {
-	_, err := manifests.Wait(ctx, client, manifests.WaitOptions{Nodes: nodes, Until: until, Changed: r.Show})
+// Wait follows nodes until each is in the wanted state, or ctx ends. It shows every change.
+func Wait(ctx context.Context, client kubernetes.Interface, o manifests.WaitOptions, r manifests.Renderer) error {
+	o.Changed = r.Show
+	_, err := manifests.Wait(ctx, client, o)
 	if closeErr := r.Close(); err == nil && closeErr != nil {
 		return fmt.Errorf("show the state of nodes: %w", closeErr)
 	}
@@ -59,6 +66,25 @@ func Wait(ctx context.Context, client kubernetes.Interface, nodes []string, unti
 		return &Error{Code: ExitNotInTime, Err: err, Hint: late.Hint()}
 	}
 	return err
+}
+
+// FindLease returns the name of the leader's Lease by the cluster's record, empty where there is none that one may see.
+func FindLease(ctx context.Context, client kubernetes.Interface) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // where it does not answer, waiting says so better
+	defer cancel()
+	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, manifests.RecordName, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	rec, err := decodeRecord(manifests.RecordName, []byte(cm.Data[manifests.RecordKey]))
+	if err != nil {
+		return ""
+	}
+	profile, err := rec.profile()
+	if err != nil {
+		return ""
+	}
+	return profile.LeaseName()
 }
 
 // NewRenderer shows states as the -o flag says: a table, or one JSON object per change.

@@ -67,7 +67,7 @@ Exit status 4 if a node is below Addressed.`,
 func showStatus(ctx context.Context, client kubernetes.Interface, nodes []string, r manifests.Renderer) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	list, err := manifests.Status(ctx, client, nodes)
+	list, err := manifests.Status(ctx, client, phases.FindLease(ctx, client), nodes)
 	if err != nil {
 		return &phases.Error{Code: phases.ExitError, Err: err}
 	}

@@ -34,7 +34,7 @@ When the time is up it names each node that is behind, its state, the cause, and
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return phases.Wait(ctx, client, nodes, state, phases.NewRenderer(o.output, s.Out))
+			return phases.Wait(ctx, client, manifests.WaitOptions{Nodes: nodes, Until: state, Lease: phases.FindLease(ctx, client)}, phases.NewRenderer(o.output, s.Out))
 		},
 	}
 	o.declare(cmd)
