@@ -33,7 +33,8 @@ func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
 	return files, nil
 }
 
-// ReadFiles returns the provider's configuration and credentials by the name of the file they become in the pod.
+// ReadFiles returns the provider's configuration and credentials by the name of the file they become in the pod. A
+// credential that is not named comes from the environment variable that the provider itself would read, if that is set.
 func (c *CloudConfiguration) ReadFiles(profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	read := func(key, path string) error {
@@ -68,6 +69,11 @@ func (c *CloudConfiguration) ReadFiles(profile *templates.Profile, env func(stri
 			return nil, usagef("read credential %q: environment variable %s is empty or not set", cred.Key, cred.Env)
 		}
 		files[cred.Key] = []byte(value)
+	}
+	for key, name := range profile.CredentialEnv() {
+		if value := env(name); files[key] == nil && value != "" {
+			files[key] = []byte(value)
+		}
 	}
 	return files, nil
 }

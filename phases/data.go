@@ -94,6 +94,7 @@ type Data struct {
 // New reads the configuration that the options name. It changes nothing.
 func New(ctx context.Context, o Options, s Streams, version string) (*Data, error) {
 	d := &Data{Options: o, Streams: s, Version: version, Files: diskFiles{}, ctx: ctx}
+	d.Flags.resolve(".")
 	if errs := o.Flags.Validate(); len(errs) > 0 {
 		return nil, usagef("validate flags: %w", errs.ToAggregate())
 	}

@@ -51,6 +51,17 @@ func (p *Profile) knowsFile(name string) bool {
 	return slices.ContainsFunc(p.Credentials, func(c Credential) bool { return c.Key == name })
 }
 
+// CredentialEnv names, by the key of the credential, the environment variables that the provider reads credentials from.
+func (p *Profile) CredentialEnv() map[string]string {
+	names := map[string]string{}
+	for _, e := range p.Env {
+		if e.Credential != "" {
+			names[e.Credential] = e.Name
+		}
+	}
+	return names
+}
+
 // CheckConfig says everything that the provider would miss in its files, given by name. Values never get into an
 // error: not every provider keeps its secrets out of its configuration.
 func (p *Profile) CheckConfig(files map[string][]byte) error {
@@ -66,10 +77,18 @@ func (p *Profile) CheckConfig(files map[string][]byte) error {
 	}
 	for _, c := range p.Credentials {
 		if _, ok := files[c.Key]; !ok && c.Required {
-			errs = append(errs, fmt.Errorf("provider %s needs credential %s: %s; `credentials: [{key: %s, file: ...}]`, or env instead of file", p.Name, c.Key, c.Why, c.Key))
+			errs = append(errs, fmt.Errorf("provider %s needs credential %s: %s; give it with %s", p.Name, c.Key, c.Why, p.waysToGive(c.Key)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (p *Profile) waysToGive(key string) string {
+	ways := fmt.Sprintf("--credential %s=FILE, or `credentials: [{key: %s, file: FILE}]`", key, key)
+	if name := p.CredentialEnv()[key]; name != "" {
+		ways += ", or the environment variable " + name
+	}
+	return ways
 }
 
 // shown is the example for the end of an error.

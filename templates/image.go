@@ -65,6 +65,16 @@ func (i Image) tagFor(kubernetes string) (string, error) {
 		i.Repository, minor, near, i.Tags[near])
 }
 
+// Minors lists the Kubernetes versions of Tags, the newest first.
+func (i Image) Minors() []string {
+	return slices.SortedFunc(maps.Keys(i.Tags), func(a, b string) int {
+		if version.MustParseGeneric(a).LessThan(version.MustParseGeneric(b)) {
+			return 1
+		}
+		return -1
+	})
+}
+
 // nearest is the known minor version that is least away; of two, the newer.
 func (i Image) nearest(v *version.Version) string {
 	away := func(minor string) int {

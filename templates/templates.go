@@ -33,14 +33,24 @@ func Names() []string {
 
 // Load returns the built-in profile of that name.
 func Load(name string) (*Profile, error) {
+	data, err := Source(name)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(file(name), data)
+}
+
+func file(name string) string { return path.Join("profiles", name+".yaml") }
+
+// Source returns the text of the built-in profile of that name.
+func Source(name string) ([]byte, error) {
 	names := Names()
 	if !slices.Contains(names, name) {
 		return nil, fmt.Errorf("load profile %q: unknown provider%s; known are %s", name, suggestion(name, names), strings.Join(names, ", "))
 	}
-	file := path.Join("profiles", name+".yaml")
-	data, err := profiles.ReadFile(file)
+	data, err := profiles.ReadFile(file(name))
 	if err != nil {
 		return nil, fmt.Errorf("load profile %q: %w", name, err)
 	}
-	return Parse(file, data)
+	return data, nil
 }

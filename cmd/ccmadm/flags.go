@@ -12,9 +12,10 @@ import (
 
 // workflowFlags are what init and join have in common. Names are kubeadm's wherever the meaning is.
 type workflowFlags struct {
-	options phases.Options
-	mode    string
-	timeout metav1.Duration
+	options     phases.Options
+	credentials []string
+	mode        string
+	timeout     metav1.Duration
 }
 
 // declare adds the flags.
@@ -32,6 +33,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&w.mode, "mode", "", "StaticPod, DaemonSet, Deployment or Manual (default Auto)")
 	flags.StringVar(&o.Flags.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&o.Flags.CloudConfig.File, "cloud-config", "", "the provider's configuration file")
+	flags.StringArrayVar(&w.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, one of the provider's credentials; may be repeated")
 	flags.StringVar(&o.Flags.NodeIP, "node-ip", "", "Auto, Default, an address, a pair of addresses, or a CIDR (default Auto)")
 	flags.DurationVar(&w.timeout.Duration, "timeout", 0, "how long to wait for the node (default 5m)")
 }
@@ -43,10 +45,31 @@ func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, kubeadmArgs [
 	o.KubeadmArgs = kubeadmArgs
 	o.Flags.Mode = phases.Mode(w.mode)
 	o.Flags.Wait.Timeout = w.timeout
+	var err error
+	if o.Flags.Credentials, err = parseCredentials(w.credentials); err != nil {
+		return nil, err
+	}
 	if err := checkOutput(o.Output); err != nil {
 		return nil, err
 	}
 	return phases.New(cmd.Context(), o, s, version)
+}
+
+// parseCredentials reads --credential. File names are relative to the working directory.
+func parseCredentials(given []string) ([]phases.Credential, error) {
+	var list []phases.Credential
+	for _, text := range given {
+		key, from, ok := strings.Cut(text, "=")
+		if !ok || key == "" || from == "" {
+			return nil, usage("read --credential: %q has not the form KEY=FILE or KEY=env:NAME", key)
+		}
+		c := phases.Credential{Key: key, File: from}
+		if name, ok := strings.CutPrefix(from, "env:"); ok {
+			c = phases.Credential{Key: key, Env: name}
+		}
+		list = append(list, c)
+	}
+	return list, nil
 }
 
 func checkOutput(format string) error {

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// renderer is what render and images have in common: a profile, and the values to fill it with.
+type renderer struct {
+	settings   phases.CloudConfiguration
+	mode       string
+	kubernetes string
+	podSubnet  string
+	endpoint   string
+
+	credentials []string
+}
+
+func (r *renderer) declare(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&r.settings.Provider, "provider", "", "built-in provider")
+	flags.StringVar(&r.settings.Profile, "profile", "", "file with a provider profile of your own")
+	flags.StringVar(&r.kubernetes, "kubernetes-version", newestKubernetes, "version of the cluster")
+	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
+	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
+}
+
+// newestKubernetes is the newest minor version that is supported.
+const newestKubernetes = "1.36"
+
+func (r *renderer) profile() (*templates.Profile, error) {
+	switch {
+	case r.settings.Profile != "" && r.settings.Provider != "":
+		return nil, usage("--provider and --profile: give one of them")
+	case r.settings.Profile != "":
+		p, _, err := findProfile("./" + r.settings.Profile)
+		if filepath.IsAbs(r.settings.Profile) {
+			p, _, err = findProfile(r.settings.Profile)
+		}
+		return p, err
+	case r.settings.Provider == "":
+		return nil, usage("--provider is missing; `ccmadm provider list` shows them")
+	case r.settings.Provider == phases.ProviderAuto:
+		found, err := phases.Detect(phases.DMIDir)
+		if err != nil {
+			return nil, err
+		}
+		return templates.Load(found.Provider)
+	}
+	p, err := templates.Load(r.settings.Provider)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	return p, nil
+}
+
+func (r *renderer) values(p *templates.Profile, files map[string][]byte) templates.Values {
+	mode := templates.Mode(r.mode)
+	if mode == "" {
+		mode = p.Modes[0]
+	}
+	return templates.Values{
+		Mode:              mode,
+		Version:           version,
+		Image:             r.settings.ControllerManager.Image,
+		ImageTag:          r.settings.ControllerManager.Version,
+		ClusterName:       r.settings.ClusterName,
+		KubernetesVersion: r.kubernetes,
+		Endpoint:          r.endpoint,
+		PodSubnet:         r.podSubnet,
+		Routes:            r.settings.Routes,
+		NodeLifecycle:     true,
+		Files:             slices.Sorted(maps.Keys(files)),
+		ConfigHash:        manifests.ConfigHash(files),
+		ExtraArgs:         r.settings.ControllerManager.ExtraArgs,
+	}
+}
+
+func newRender(s phases.Streams) *cobra.Command {
+	var r renderer
+	var output, dir string
+	cmd := &cobra.Command{
+		Use:   "render --provider NAME --cluster-name NAME",
+		Short: "Print what would be applied for a provider, without a cluster",
+		Long: `Prints the RBAC objects, the Secret if files were given, and the workload, ready for kubectl apply --server-side. In mode
+StaticPod the last document is the static pod, for ` + phases.CCMManifest + `.
+With -o kustomize, one file per object and a kustomization.yaml are written to --output-dir.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			objects, pod, err := r.render(s)
+			if err != nil {
+				return err
+			}
+			switch output {
+			case "yaml":
+				return printObjects(s, objects, pod)
+			case "kustomize":
+				return writeKustomization(s, dir, objects, pod)
+			default:
+				return usage("read --output: %q is neither yaml nor kustomize", output)
+			}
+		},
+	}
+	r.declare(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&r.mode, "mode", "", "StaticPod, DaemonSet or Deployment (default: the profile's first)")
+	flags.StringVar(&r.settings.ClusterName, "cluster-name", "", "name given to the provider; no two clusters in one cloud may share it")
+	flags.StringVar(&r.settings.CloudConfig.File, "cloud-config", "", "the provider's configuration file, for the Secret")
+	flags.StringArrayVar(&r.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, for the Secret; may be repeated")
+	flags.StringSliceVar(&r.settings.ControllerManager.ExtraArgs, "extra-args", nil, "arguments of the form --flag=value that win over the profile's")
+	flags.BoolVar(&r.settings.Routes, "routes", false, "let the provider program routes to pods; needs --pod-network-cidr")
+	flags.StringVar(&r.podSubnet, "pod-network-cidr", "", "the cluster's pod CIDR")
+	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
+	flags.StringVarP(&output, "output", "o", "yaml", "yaml or kustomize")
+	flags.StringVar(&dir, "output-dir", "", "directory for -o kustomize; it is made, and must be empty")
+	return cmd
+}
+
+// render returns the objects and, in mode StaticPod, the manifest.
+func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error) {
+	p, err := r.profile()
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.settings.ClusterName == "" {
+		return nil, nil, usage("--cluster-name is missing; clusters of one name in one cloud take each other's load balancers for their own")
+	}
+	if errs := r.settings.Validate(); len(errs) > 0 {
+		return nil, nil, usage("validate flags: %w", errs.ToAggregate())
+	}
+	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
+		return nil, nil, err
+	}
+	files, err := r.settings.ReadFiles(p, s.Env)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := r.values(p, files)
+	rbac, err := manifests.RBAC(p, v)
+	if err != nil {
+		return nil, nil, usage("%w", err)
+	}
+	objects := rbac
+	if len(files) > 0 {
+		secret, err := manifests.CloudConfigSecret(p, files)
+		if err != nil {
+			return nil, nil, usage("%w", err)
+		}
+		objects = append(objects, secret...)
+	}
+	workload, err := manifests.Addon(p, v)
+	if err != nil {
+		return nil, nil, usage("%w", err)
+	}
+	objects = append(objects, workload...)
+	if v.Mode != templates.StaticPod {
+		return objects, nil, nil
+	}
+	pod, err := manifests.StaticPod(p, v)
+	if err != nil {
+		return nil, nil, usage("%w", err)
+	}
+	return objects, pod, nil
+}
+
+func printObjects(s phases.Streams, objects []*manifests.Object, pod []byte) error {
+	var b bytes.Buffer
+	for _, o := range objects {
+		data, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return fmt.Errorf("encode %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		fmt.Fprintf(&b, "---\n%s", data)
+	}
+	if pod != nil {
+		fmt.Fprintf(&b, "---\n# %s on each control plane; the objects above go into the cluster.\n%s", phases.CCMManifest, pod)
+	}
+	_, err := s.Out.Write(b.Bytes())
+	return err
+}
+
+// writeKustomization never mixes with files that are there already.
+func writeKustomization(s phases.Streams, dir string, objects []*manifests.Object, pod []byte) error {
+	if dir == "" {
+		return usage("-o kustomize needs --output-dir")
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return usage("write to %s: it is not empty", dir)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return usage("write to %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the output directory: %w", err)
+	}
+	kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n"
+	for _, o := range objects {
+		data, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return fmt.Errorf("encode %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		name := strings.ToLower(o.GetKind()) + "-" + strings.ReplaceAll(o.GetName(), ":", "-")
+		if ns := o.GetNamespace(); ns != "" && ns != manifests.Namespace {
+			name += "-" + ns
+		}
+		kustomization += "- " + name + ".yaml\n"
+		mode := fs.FileMode(0o644)
+		if o.GetKind() == "Secret" {
+			mode = 0o600
+		}
+		if err := writeOut(s, filepath.Join(dir, name+".yaml"), data, mode); err != nil {
+			return err
+		}
+	}
+	if pod != nil {
+		if err := writeOut(s, filepath.Join(dir, "static-pod", filepath.Base(phases.CCMManifest)), pod, 0o600); err != nil {
+			return err
+		}
+	}
+	return writeOut(s, filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o644)
+}
+
+func writeOut(s phases.Streams, path string, data []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := renameio.WriteFile(path, data, mode); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err := fmt.Fprintln(s.Out, path)
+	return err
+}
