@@ -38,11 +38,14 @@ type ControlPlane struct {
 	env *envtest.Environment
 }
 
-// Start runs a control plane. The flags, --name=value, are added to kube-apiserver's.
-func Start(flags ...string) (*ControlPlane, error) {
+// Start runs a control plane of the newest version there is. The flags, --name=value, are added to kube-apiserver's.
+func Start(flags ...string) (*ControlPlane, error) { return StartVersion("", flags...) }
+
+// StartVersion runs a control plane of a minor version, like 1.35.
+func StartVersion(minor string, flags ...string) (*ControlPlane, error) {
 	env := &envtest.Environment{}
 	env.ControlPlane.Etcd = &envtest.Etcd{}
-	env.ControlPlane.GetAPIServer().Path, env.ControlPlane.Etcd.Path = binaries()
+	env.ControlPlane.GetAPIServer().Path, env.ControlPlane.Etcd.Path = binaries(minor)
 	args := env.ControlPlane.GetAPIServer().Configure()
 	args.Set("authorization-mode", "Node", "RBAC").
 		Append("enable-admission-plugins", "NodeRestriction").
@@ -59,13 +62,14 @@ func Start(flags ...string) (*ControlPlane, error) {
 	return &ControlPlane{Config: cfg, env: env}, nil
 }
 
-// binaries returns the lab's kube-apiserver and etcd of the newest minor. Empty: envtest has its own places to look.
-func binaries() (apiServer, etcd string) {
+// binaries returns the lab's kube-apiserver and etcd of the minor, or of the newest. Empty: envtest has its own places
+// to look.
+func binaries(minor string) (apiServer, etcd string) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", ""
 	}
-	found, err := filepath.Glob(filepath.Join(cache, "ccmadm-lab", "kubernetes-*", "kube-apiserver"))
+	found, err := filepath.Glob(filepath.Join(cache, "ccmadm-lab", "kubernetes-"+minor+"*", "kube-apiserver"))
 	if err != nil || len(found) == 0 {
 		return "", ""
 	}
