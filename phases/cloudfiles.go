@@ -27,8 +27,18 @@ func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if settings.Inventory != "" {
+		if err := addInventory(files, profile, settings.Inventory); err != nil {
+			return nil, err
+		}
+	}
 	if err := profile.CheckConfig(files); err != nil {
 		return nil, &Error{Code: ExitUsage, Err: err}
+	}
+	if d.CheckFiles != nil {
+		if err := d.CheckFiles(profile.Name, files); err != nil {
+			return nil, &Error{Code: ExitUsage, Err: err}
+		}
 	}
 	return files, nil
 }

@@ -59,6 +59,9 @@ type CloudConfiguration struct {
 	ControllerManager ControllerManager `json:"controllerManager,omitzero"`
 	// CloudConfig is the provider's own configuration file.
 	CloudConfig CloudConfigFile `json:"cloudConfig,omitzero"`
+	// Inventory is a list of machines, for a provider that serves those; a path, relative to the document that names it.
+	// The provider's configuration file is made to point at it.
+	Inventory string `json:"inventory,omitempty"`
 	// Credentials are further keys of the same Secret.
 	Credentials []Credential `json:"credentials,omitempty"`
 	// NodeIP is the kubelet's --node-ip: Auto, Default (the address of the default route, chosen at each start),
@@ -138,6 +141,7 @@ func (c *CloudConfiguration) resolve(dir string) {
 	}
 	abs(&c.Profile)
 	abs(&c.CloudConfig.File)
+	abs(&c.Inventory)
 	for i := range c.Credentials {
 		abs(&c.Credentials[i].File)
 	}
@@ -171,6 +175,7 @@ func (c *CloudConfiguration) Override(other *CloudConfiguration) {
 	override(&c.ControllerManager.Image, other.ControllerManager.Image)
 	override(&c.ControllerManager.Version, other.ControllerManager.Version)
 	override(&c.CloudConfig.File, other.CloudConfig.File)
+	override(&c.Inventory, other.Inventory)
 	override(&c.NodeIP, other.NodeIP)
 	override(&c.Routes, other.Routes)
 	override(&c.Lifecycle, other.Lifecycle)

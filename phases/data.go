@@ -56,6 +56,9 @@ type Options struct {
 	Force bool
 	// InstallUnit asks the kubelet phase for a unit that runs it at each boot.
 	InstallUnit bool
+	// CheckFiles looks into the files of a provider that the caller knows from inside, by their names in the pod; may be
+	// nil.
+	CheckFiles func(provider string, files map[string][]byte) error
 	// Output is "text" or "json", for the progress of waiting.
 	Output string
 }

@@ -56,7 +56,7 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 				return err
 			}
 			rec.Configuration.ControllerManager.Version = ""
-			rec.Configuration.CloudConfig, rec.Configuration.Credentials = CloudConfigFile{}, nil
+			rec.Configuration.CloudConfig, rec.Configuration.Inventory, rec.Configuration.Credentials = CloudConfigFile{}, "", nil
 			data, err := rec.encode()
 			if err != nil {
 				return err

@@ -32,6 +32,16 @@ type Config struct {
 	RequiredKeys []string `json:"requiredKeys,omitempty"`
 	// Example is the smallest file that works, shown where one is missing or incomplete.
 	Example string `json:"example,omitempty"`
+	// Inventory is for a provider that serves the machines of a list.
+	Inventory *Inventory `json:"inventory,omitempty"`
+}
+
+// Inventory is how a configuration file, which must be YAML, names a list of machines.
+type Inventory struct {
+	// File is its name beside the configuration file.
+	File string `json:"file"`
+	// Setting is the key, a dotted path, that takes its path.
+	Setting string `json:"setting"`
 }
 
 // Credential is one more file in the configuration's directory.

@@ -203,6 +203,14 @@ func (c Config) validate(path *field.Path) field.ErrorList {
 	if c.Format == Opaque && len(c.RequiredKeys) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("requiredKeys"), "an opaque file has no keys"))
 	}
+	if c.Inventory != nil {
+		for _, msg := range validation.IsConfigMapKey(c.Inventory.File) {
+			errs = append(errs, field.Invalid(path.Child("inventory", "file"), c.Inventory.File, msg))
+		}
+		if c.Inventory.Setting == "" || c.Format != YAML {
+			errs = append(errs, field.Invalid(path.Child("inventory", "setting"), c.Inventory.Setting, "must be a key of a YAML file"))
+		}
+	}
 	if c.Example != "" && len(errs) == 0 {
 		if wrong := c.check([]byte(c.Example)); len(wrong) > 0 {
 			errs = append(errs, field.Invalid(path.Child("example"), c.Example, wrong[0].Error()))

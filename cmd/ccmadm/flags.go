@@ -34,6 +34,9 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Flags.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&o.Flags.CloudConfig.File, "cloud-config", "", "the provider's configuration file")
 	flags.StringArrayVar(&w.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, one of the provider's credentials; may be repeated")
+	if o.Role == phases.RoleInit {
+		flags.StringVar(&o.Flags.Inventory, "inventory", "", "list of the site's machines, for a provider that serves those")
+	}
 	flags.StringVar(&o.Flags.NodeIP, "node-ip", "", "Auto, Default, an address, a pair of addresses, or a CIDR (default Auto)")
 	flags.DurationVar(&w.timeout.Duration, "timeout", 0, "how long to wait for the node (default 5m)")
 }
@@ -43,6 +46,7 @@ func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, kubeadmArgs [
 	o := w.options
 	o.Single = single
 	o.KubeadmArgs = kubeadmArgs
+	o.CheckFiles = checkFiles
 	o.Flags.Mode = phases.Mode(w.mode)
 	o.Flags.Wait.Timeout = w.timeout
 	var err error

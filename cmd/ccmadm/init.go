@@ -14,6 +14,7 @@ func newInit(s phases.Streams) *cobra.Command {
 		Short: "Make this machine the first control plane of a cluster in external cloud mode",
 		Example: `  ccmadm init --pod-network-cidr 10.244.0.0/16
   ccmadm init --config kubeadm.yaml --cloud-config cloud.conf
+  ccmadm init --inventory machines.yaml
   ccmadm init --mode DaemonSet -- --upload-certs --v=5
   ccmadm init phase kubeadm-config --config kubeadm.yaml && kubeadm init --config ` + phases.KubeadmConfig,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -1,0 +1,82 @@
+package phases
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+const onpremHead = "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n"
+
+func TestAddInventory(t *testing.T) {
+	profile, err := templates.Load("onprem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "machines.yaml")
+	if err := os.WriteFile(path, []byte("the machines"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const pointer = "inventory:\n  file: /etc/kubernetes/cloud-config/inventory.yaml\n"
+	for _, tc := range []struct {
+		name    string
+		config  string // "" is none
+		profile *templates.Profile
+		path    string
+		more    map[string]string
+		want    string
+		wantErr string
+	}{
+		{name: "no configuration", want: onpremHead + pointer},
+		{name: "plain settings, and a comment", config: onpremHead + "site: ber1 # Berlin\n", want: onpremHead + "site: ber1 # Berlin\n" + pointer},
+		{
+			name: "settings of the inventory", config: onpremHead + "inventory: {interval: 1s}\n",
+			want: onpremHead + "inventory: {interval: 1s, file: /etc/kubernetes/cloud-config/inventory.yaml}\n",
+		},
+		{name: "the same file", config: onpremHead + pointer, want: onpremHead + pointer},
+		{name: "another file", config: onpremHead + "inventory: {file: /srv/x.yaml}\n", wantErr: `point cloud.conf at it: inventory.file is "/srv/x.yaml" there`},
+		{name: "another syntax", config: "[Global]\nsite = ber1\n", wantErr: "point cloud.conf at it"},
+		{name: "given as a credential, too", more: map[string]string{"inventory.yaml": "x"}, wantErr: "has a key inventory.yaml already"},
+		{name: "another provider", profile: &templates.Profile{Name: "cumulus"}, wantErr: "provider cumulus serves no list of machines"},
+		{name: "no such file", path: "/nothing.yaml", wantErr: "read inventory: open /nothing.yaml"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			files := map[string][]byte{}
+			if tc.config != "" {
+				files["cloud.conf"] = []byte(tc.config)
+			}
+			for name, content := range tc.more {
+				files[name] = []byte(content)
+			}
+			if tc.profile == nil {
+				tc.profile = profile
+			}
+			if tc.path == "" {
+				tc.path = path
+			}
+			err := addInventory(files, tc.profile, tc.path)
+			if tc.wantErr != "" {
+				var known *Error
+				if !errors.As(err, &known) || !strings.Contains(err.Error(), tc.wantErr) || known.Code != ExitUsage {
+					t.Fatalf("got %v, want %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, string(files["cloud.conf"])); diff != "" {
+				t.Errorf("cloud.conf (-want +got):\n%s", diff)
+			}
+			if got := string(files["inventory.yaml"]); got != "the machines" {
+				t.Errorf("inventory.yaml is %q", got)
+			}
+		})
+	}
+}
