@@ -115,7 +115,7 @@ func (i *instances) newIdentity(ctx context.Context, site string, node *corev1.N
 		return newProviderID(site, node, nodes)
 	}
 	id := inventory.ProviderID(site, m.ID)
-	return id, i.machines.take(id, node, nodes)
+	return id, i.machines.take(id, m, node, nodes)
 }
 
 // place says where a machine stands that is not listed: as configured, else as

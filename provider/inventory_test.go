@@ -109,12 +109,17 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 			want: cloudprovider.InstanceMetadata{ProviderID: "kwok://w1", NodeAddresses: r1.NodeAddresses},
 		},
 		{
-			name: "a renamed machine, once the old Node is silent", inventory: listed, node: shows("new", uuidA),
+			name: "a renamed machine, once the old Node is silent", inventory: strings.Replace(listed, "hostname: w1, ", "", 1), node: shows("new", uuidA),
 			peers: []*corev1.Node{ready(withProviderID(shows("w1", uuidA), "onprem://ber1/r1"), corev1.ConditionUnknown)}, want: renamed,
 		},
 		{
 			name: "a clone", inventory: listed, node: shows("new", uuidA),
 			peers:   []*corev1.Node{ready(withProviderID(shows("w1", uuidA), "onprem://ber1/r1"), corev1.ConditionFalse)},
+			wantErr: "onprem://ber1/r1 is Node/w1, too", wantWarn: "MachineTaken",
+		},
+		{
+			name: "a clone, while the machine reboots", inventory: listed, node: shows("new", uuidA),
+			peers:   []*corev1.Node{ready(withProviderID(shows("w1", uuidA), "onprem://ber1/r1"), corev1.ConditionUnknown)},
 			wantErr: "onprem://ber1/r1 is Node/w1, too", wantWarn: "MachineTaken",
 		},
 		{

@@ -89,8 +89,12 @@ func orNone(s string) string {
 }
 
 // take gives a machine's provider ID to a Node that has none, unless another Node
-// that is alive has it: that one, or this, runs on a clone.
-func (m *machines) take(id string, node *corev1.Node, nodes cache.Indexer) error {
+// has it that is alive, or that the inventory names: that one, or this, runs on a
+// clone. A reboot of the one must not hand its identity to the other.
+func (m *machines) take(id string, listed *inventory.Machine, node *corev1.Node, nodes cache.Indexer) error {
+	keeps := func(other *corev1.Node) bool {
+		return alive(other) || listed.Named(other.Name) && !listed.Named(node.Name)
+	}
 	for _, identity := range []string{id, systemUUID(node.Status.NodeInfo)} {
 		if identity == "" {
 			continue
@@ -102,7 +106,7 @@ func (m *machines) take(id string, node *corev1.Node, nodes cache.Indexer) error
 		for _, object := range others {
 			other, ok := object.(*corev1.Node)
 			waits := identity == id || other.Spec.ProviderID == "" // a Node that became another machine shares a UUID, and no more
-			if ok && other.Name != node.Name && waits && alive(other) {
+			if ok && other.Name != node.Name && waits && keeps(other) {
 				return taken(id, other.Name)
 			}
 		}
@@ -111,7 +115,7 @@ func (m *machines) take(id string, node *corev1.Node, nodes cache.Indexer) error
 	defer m.mu.Unlock()
 	if c, ok := m.claims[id]; ok && c.uid != node.UID {
 		object, exists, err := nodes.GetByKey(c.node)
-		if other, ok := object.(*corev1.Node); err == nil && exists && ok && other.UID == c.uid && alive(other) {
+		if other, ok := object.(*corev1.Node); err == nil && exists && ok && other.UID == c.uid && keeps(other) {
 			return taken(id, c.node)
 		}
 	}
@@ -145,7 +149,7 @@ func (m *machines) settle(node *corev1.Node) {
 }
 
 func taken(id, by string) error {
-	return troublef("MachineTaken", "%s is Node/%s, too: if one of them is a clone, give it a systemUUID of its own; if it was renamed, the old Node gives way once it is silent", id, by)
+	return troublef("MachineTaken", "%s is Node/%s, too: if one of them is a clone, give it a systemUUID of its own; if it was renamed, list the new name as hostname, and the old Node gives way once it is silent", id, by)
 }
 
 // alive says whether a kubelet still speaks for the Node: kube-controller-manager
