@@ -10,6 +10,7 @@
 //	bin/lab exec cp1 -- kubeadm init --config /etc/lab/kubeadm.yaml
 //	bin/lab exec w1 -- kubeadm join ... --ignore-preflight-errors=SystemVerification
 //	bin/lab network                       # pod network, again after every join
+//	bin/lab load $(bin/lab ccm aws)       # a vendor's cloud-controller-manager, built from its Go module
 //	bin/lab kill w2; bin/lab start w2     # a power cut, and the power is back
 //	bin/lab down
 //

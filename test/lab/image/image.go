@@ -35,10 +35,12 @@ type Spec struct {
 	Name string
 	// Files maps an absolute path in the image to the file on this machine.
 	Files map[string]string
-	// Entrypoint is the command, User the numeric user or empty for root.
+	// Entrypoint is the program. Command is its arguments, or the program where a pod's arguments are to replace it.
 	Entrypoint []string
-	User       string
-	Env        []string
+	Command    []string
+	// User is numeric, or empty for root.
+	User string
+	Env  []string
 }
 
 // Write makes the image and puts it into the archive.
@@ -87,7 +89,7 @@ func assemble(layerFile string, spec Spec) (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config = v1.Config{Entrypoint: spec.Entrypoint, User: spec.User, Env: spec.Env}
+	config.Config = v1.Config{Entrypoint: spec.Entrypoint, Cmd: spec.Command, User: spec.User, Env: spec.Env}
 	return mutate.ConfigFile(img, config)
 }
 

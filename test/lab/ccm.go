@@ -1,0 +1,161 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/test/lab/image"
+)
+
+// ccm is a cloud-controller-manager that is not ours, as its authors build and pack it.
+type ccm struct {
+	folder  string // nested module that pins it
+	module  string // the Go module that it is in
+	program string // import path of its main package
+	image   string // without the tag, which is the module's version
+	// command says that the image has a command and no entrypoint, so that arguments alone replace it.
+	command bool
+	// sample says that the main package is upstream's sample, with the files of folder put in.
+	sample bool
+}
+
+// ccms are those that a Go module proxy has, with a main package that builds without cgo.
+func ccms() map[string]ccm {
+	return map[string]ccm{
+		"aws": {
+			folder: "ccm-aws", module: "k8s.io/cloud-provider-aws", program: "k8s.io/cloud-provider-aws/cmd/aws-cloud-controller-manager",
+			image: "registry.k8s.io/provider-aws/cloud-controller-manager",
+		},
+		"openstack": {
+			folder: "ccm-openstack", module: "k8s.io/cloud-provider-openstack",
+			program: "k8s.io/cloud-provider-openstack/cmd/openstack-cloud-controller-manager",
+			image:   "registry.k8s.io/provider-os/openstack-cloud-controller-manager", command: true,
+		},
+		"sample": {
+			folder: "ccm-sample", module: "k8s.io/kubernetes", program: "k8s.io/kubernetes/cmd/cloud-controller-manager",
+			image: "lab.local/sample-ccm", sample: true,
+		},
+	}
+}
+
+func newCCM(p *places) *cobra.Command {
+	names := slices.Sorted(maps.Keys(ccms()))
+	return &cobra.Command{
+		Use:       "ccm " + strings.Join(names, "|"),
+		Short:     "Build a vendor's cloud-controller-manager, and print the path of its image archive",
+		ValidArgs: names,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := newBuilder(cmd.Context(), cmd.ErrOrStderr(), p)
+			if err != nil {
+				return err
+			}
+			dir, err := b.ccm(cmd.Context(), ccms()[args[0]])
+			if err != nil {
+				return fmt.Errorf("build cloud-controller-manager %s: %w", args[0], err)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(dir, "image.tar"))
+			return err
+		},
+	}
+}
+
+// ccm returns the folder with image.tar.
+func (b builder) ccm(ctx context.Context, c ccm) (string, error) {
+	version, err := b.required(c.folder, c.module)
+	if err != nil {
+		return "", err
+	}
+	inputs := []string{fmt.Sprintf("%+v", c), b.goVersion, runtime.GOARCH}
+	sources, err := filepath.Glob(filepath.Join(b.source, c.folder, "*"))
+	if err != nil {
+		return "", err
+	}
+	for _, file := range sources {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		inputs = append(inputs, string(content))
+	}
+	return b.cached(ctx, c.folder, inputs, func(dir string) error {
+		programs := dir + ".programs"
+		defer func() { _ = os.RemoveAll(programs) }()
+		if err := b.buildCCM(ctx, c, programs, version); err != nil {
+			return err
+		}
+		return image.Write(filepath.Join(dir, "image.tar"), c.spec(programs, version))
+	})
+}
+
+func (b builder) buildCCM(ctx context.Context, c ccm, output, version string) error {
+	dir, ldflags := filepath.Join(b.source, c.folder), "-X k8s.io/component-base/version.gitVersion="+version
+	if !c.sample {
+		return b.goBuild(ctx, dir, output, ldflags, c.program)
+	}
+	overlay, err := sampleOverlay(ctx, dir, c.program)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(overlay) }()
+	return b.goBuild(ctx, dir, output, ldflags, "-overlay="+overlay, ".")
+}
+
+// sampleOverlay shows the go command the files of upstream's sample in our folder, except for those that we have
+// written instead, as upstream's text asks of authors.
+func sampleOverlay(ctx context.Context, dir, program string) (string, error) {
+	list := exec.CommandContext(ctx, "go", "list", "-f", `{{.Dir}}{{range .GoFiles}} {{.}}{{end}}`, program)
+	list.Dir = dir
+	out, err := list.Output()
+	if err != nil {
+		return "", fmt.Errorf("go list %s: %w", program, err)
+	}
+	files := strings.Fields(string(out))
+	replace := map[string]string{}
+	for _, name := range files[1:] {
+		ours := filepath.Join(dir, name)
+		if _, err := os.Stat(ours); err != nil {
+			replace[ours] = filepath.Join(files[0], name)
+		}
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp("", "overlay-*.json")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return f.Name(), err
+}
+
+// spec packs the program where its authors have it.
+func (c ccm) spec(programs, version string) image.Spec {
+	base := filepath.Base(c.program)
+	if c.sample {
+		base, version = c.folder, "1"
+	}
+	spec := image.Spec{Name: c.image + ":" + version, Files: map[string]string{"/bin/" + base: filepath.Join(programs, base)}}
+	if c.command {
+		spec.Command = []string{"/bin/" + base}
+	} else {
+		spec.Entrypoint = []string{"/bin/" + base}
+	}
+	return spec
+}
