@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const openstackConfig = `[Global]
+auth-url = ENDPOINT/identity/v3
+region = RegionOne
+application-credential-id = lab
+application-credential-secret = ` + cloudKey + `
+[LoadBalancer]
+enabled = false
+`
+
+// TestRealCCM_OpenStack: the controller manager of k8s.io/cloud-provider-openstack, with its configuration as only file.
+func TestRealCCM_OpenStack(t *testing.T) {
+	l := up(t, "openstack", 1, 2)
+	l.loadCCM(t, "openstack")
+	cp, w := l.address(t, "cp1"), l.address(t, "w1")
+	state := cloudState{Region: "RegionOne", Key: cloudKey, Machines: []cloudMachine{
+		{ID: "6d5f3c4e-0000-4000-8000-000000000001", Name: "cp1", Address: cp, Zone: "nova", Type: "m1.large", State: "running"},
+		{ID: "6d5f3c4e-0000-4000-8000-000000000002", Name: "w1", Address: w, Zone: "nova-b", Type: "m1.small", State: "running"},
+	}}
+	endpoint := l.startCloud(t, state)
+	l.configure(t, "provider: openstack\ncloudConfig: {file: "+cloudConf+"}\n",
+		map[string]string{cloudConf: strings.ReplaceAll(openstackConfig, "ENDPOINT", endpoint)})
+	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
+	l.expectNode(t, "cp1", wantNode{"openstack:///6d5f3c4e-0000-4000-8000-000000000001", "nova", "RegionOne", "m1.large", cp})
+	l.must(t, "w1", l.joinCommand(t))
+	l.expectNode(t, "w1", wantNode{"openstack:///6d5f3c4e-0000-4000-8000-000000000002", "nova-b", "RegionOne", "m1.small", w})
+	l.expectNothingForbiddenInLog(t)
+
+	t.Run("the node of a deleted server goes", func(t *testing.T) {
+		l.run(t, "kill", "--name", l.name, "w1")
+		state.Machines[1].State = "terminated"
+		l.setCloud(t, state)
+		eventually(t, 90*time.Second, "the node of w1 goes", func() bool { _, there := l.nodesNow(t)["w1"]; return !there })
+	})
+}
+
+// TestRealCCM_Sample: upstream's sample of a cloud-controller-manager, with a provider that reads a file.
+func TestRealCCM_Sample(t *testing.T) {
+	l := up(t, "sample", 1, 1)
+	l.loadCCM(t, "sample")
+	cp, w := l.address(t, "cp1"), l.address(t, "w1")
+	instance := func(id, address string) string {
+		return fmt.Sprintf(`{"id": %q, "type": "metal", "zone": "z1", "region": "r1", "address": %q}`, id, address)
+	}
+	l.configure(t, "provider: sample\ncontrollerManager: {image: lab.local/sample-ccm:1, extraArgs: [--cloud-provider=sample]}\ncloudConfig: {file: "+cloudConf+"}\n",
+		map[string]string{cloudConf: fmt.Sprintf("{\"cp1\": %s, \"w1\": %s}\n", instance("one", cp), instance("two", w))})
+	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
+	l.must(t, "w1", l.joinCommand(t))
+	l.expectNode(t, "cp1", wantNode{"sample://one", "z1", "r1", "metal", cp})
+	l.expectNode(t, "w1", wantNode{"sample://two", "z1", "r1", "metal", w})
+	l.expectNothingForbiddenInLog(t)
+}

@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// cloudState is what test/e2e/fakecloud reads.
+type cloudState struct {
+	Region   string         `json:"region"`
+	Key      string         `json:"key"`
+	Denied   bool           `json:"denied"`
+	Machines []cloudMachine `json:"machines"`
+}
+
+type cloudMachine struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Zone    string `json:"zone"`
+	Type    string `json:"type"`
+	State   string `json:"state"`
+	Cluster string `json:"cluster"`
+}
+
+const (
+	cloudPort  = "8773"
+	cloudNode  = "w2" // a machine of the lab that is no node of the cluster
+	cloudKey   = "LABACCESSKEY"
+	cloudFile  = "/tmp/cloud.json"
+	realConfig = "/tmp/k.yaml"
+	cloudConf  = "/tmp/cloud.conf"
+)
+
+// metadataService gives the fake cloud the address at which machines of most clouds ask who they are.
+const metadataService = `nft add table ip cloud; nft add chain ip cloud output '{ type nat hook output priority -100; }'
+nft add rule ip cloud output ip daddr 169.254.169.254 tcp dport 80 dnat to %s`
+
+// loadCCM builds a vendor's cloud-controller-manager where the cache lacks it, and puts its image on every machine.
+func (l *lab) loadCCM(t *testing.T, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	var log bytes.Buffer
+	cmd := exec.CommandContext(ctx, labBinary, "ccm", name)
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("lab ccm %s: %v\n%s", name, err, log.String())
+	}
+	t.Logf("lab ccm %s: %s", name, strings.TrimSpace(log.String()))
+	l.run(t, "load", "--name", l.name, strings.TrimSpace(string(out)))
+}
+
+// startCloud runs the fake cloud on a machine, so that the others reach it.
+func (l *lab) startCloud(t *testing.T, state cloudState) (endpoint string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "fakecloud")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./fakecloud")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build fakecloud: %v\n%s", err, out)
+	}
+	l.run(t, "cp", "--name", l.name, program, cloudNode+":/usr/local/bin/fakecloud")
+	l.setCloud(t, state)
+	address := l.address(t, cloudNode) + ":" + cloudPort
+	l.must(t, cloudNode, "systemd-run --quiet --unit fakecloud fakecloud --listen "+address+" --state "+cloudFile)
+	for _, node := range l.nodes {
+		if node != cloudNode {
+			l.must(t, node, fmt.Sprintf(metadataService, address))
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what the cloud was asked:\n%s", l.sh(t, cloudNode, "journalctl -u fakecloud -o cat --no-pager -n 30").out)
+		}
+	})
+	return "http://" + address
+}
+
+// setCloud replaces the cloud's state as a whole.
+func (l *lab) setCloud(t *testing.T, state cloudState) {
+	t.Helper()
+	data, err := json.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.must(t, cloudNode, fmt.Sprintf("cat > %[1]s.new <<'END'\n%[2]s\nEND\nmv %[1]s.new %[1]s", cloudFile, data))
+}
+
+// asked counts the requests that the cloud has had, those with the text in them.
+func (l *lab) asked(t *testing.T, text string) int {
+	t.Helper()
+	return strings.Count(l.must(t, cloudNode, "journalctl -u fakecloud -o cat --no-pager"), text)
+}
+
+func (l *lab) address(t *testing.T, node string) string {
+	t.Helper()
+	return strings.Fields(l.must(t, node, "hostname -I"))[0]
+}
+
+// configure writes the files that the user of a cloud has: kubeadm's with our document, and the provider's own.
+func (l *lab) configure(t *testing.T, document string, files map[string]string) {
+	t.Helper()
+	for path, content := range files {
+		l.must(t, "cp1", fmt.Sprintf("install -m 600 /dev/null %[1]s && cat > %[1]s <<'END'\n%[2]sEND\n", path, content))
+	}
+	l.must(t, "cp1", "(cat "+kubeadmYAML+"; cat <<'END'\n---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"+document+"END\n) > "+realConfig)
+}
+
+// ours leaves out what kubeadm prints.
+func ours(output string) string {
+	var lines []string
+	for line := range strings.SplitSeq(output, "\n") {
+		for _, phase := range []string{"[cloud-config]", "[control-plane]", "[rbac]", "[addon]", "[preflight] ", " Addressed "} {
+			if strings.Contains(line, phase) {
+				lines = append(lines, line)
+				break
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// wantNode is what a real controller manager has made of a machine.
+type wantNode struct{ providerID, zone, region, kind, address string }
+
+func (l *lab) expectNode(t *testing.T, name string, want wantNode) {
+	t.Helper()
+	n, ok := l.nodesNow(t)[name]
+	if !ok {
+		t.Fatalf("node %s is not in the cluster", name)
+	}
+	got := wantNode{
+		providerID: n.Spec.ProviderID, zone: n.Labels[corev1.LabelTopologyZone], region: n.Labels[corev1.LabelTopologyRegion],
+		kind: n.Labels[corev1.LabelInstanceTypeStable],
+	}
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			got.address += a.Address
+		}
+	}
+	if got != want {
+		t.Errorf("node %s\n got %+v\nwant %+v", name, got, want)
+	}
+	for _, tt := range n.Spec.Taints {
+		if tt.Key == taint {
+			t.Errorf("node %s still has taint %s", name, taint)
+		}
+	}
+}
+
+// expectNothingForbiddenInLog is about RBAC: the vendor's program says it when a right is missing.
+func (l *lab) expectNothingForbiddenInLog(t *testing.T) {
+	t.Helper()
+	logs := l.kubectl(t, "-n kube-system logs -l component=cloud-controller-manager --tail -1")
+	for line := range strings.SplitSeq(logs, "\n") {
+		if strings.Contains(line, "is forbidden") {
+			t.Errorf("a right is missing: %s", line)
+		}
+	}
+}
