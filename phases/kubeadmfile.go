@@ -121,6 +121,7 @@ func (f *KubeadmFile) add(text string) error {
 			last.Text += last.Newline()
 		}
 		d.Text = strings.ReplaceAll(text, "\n", last.Newline())
+		d.Line = last.Line + strings.Count(last.Text, "\n") + 1
 	}
 	if err := d.parse(); err != nil {
 		return fmt.Errorf("add a document: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/ccmadm/ccmadm/manifests/lint"
 	"github.com/ccmadm/ccmadm/phases"
 )
 
@@ -31,6 +32,7 @@ func TestReference(t *testing.T) {
 		}
 		want[strings.ReplaceAll(cmd.CommandPath(), " ", "_")+".md"] = page.String()
 	})
+	want["lint.md"] = lint.Reference(lintRules())
 	if *update {
 		rewrite(t, dir, want)
 	}

@@ -61,6 +61,6 @@ At any time:                 ccmadm status`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args:          cobra.NoArgs,
 	}
-	root.AddCommand(newInit(s), newJoin(s), newReset(s), newWait(s), newStatus(s), newConfig(s), newMachines(s), newProvider(s), newRender(s), newImages(s), newVersion(s))
+	root.AddCommand(newInit(s), newJoin(s), newReset(s), newWait(s), newStatus(s), newConfig(s), newLint(s), newMachines(s), newProvider(s), newRender(s), newImages(s), newVersion(s))
 	return root
 }

@@ -105,7 +105,8 @@ func entryEnd(lines []string, mapping *yaml.Node) int {
 		if text == "" || text[0] == '#' {
 			continue
 		}
-		if indent < key.Column && !(dashes && indent == key.Column-1 && text[0] == '-') {
+		own := indent >= key.Column || dashes && indent == key.Column-1 && text[0] == '-'
+		if !own {
 			break
 		}
 		end = i + 1

@@ -1,0 +1,196 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/edit"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+const authenticationReader = "extension-apiserver-authentication-reader"
+
+type role struct {
+	*object
+	rules []rbacv1.PolicyRule
+}
+
+type binding struct {
+	*object
+	ref      rbacv1.RoleRef
+	subjects []rbacv1.Subject
+}
+
+// grants is what is known about the rights of one workload.
+type grants struct {
+	roles    []*role
+	bindings []*binding
+	complete bool // all roles are in the files
+}
+
+func (w *workload) account() string { return cmp.Or(w.pod.ServiceAccountName, "default") }
+
+func (s *Set) grants(w *workload) grants {
+	g := grants{complete: true}
+	for _, b := range s.bindings {
+		if !slices.ContainsFunc(b.subjects, func(subject rbacv1.Subject) bool { return w.isSubject(subject, b.namespace) }) {
+			continue
+		}
+		g.bindings = append(g.bindings, b)
+		i := slices.IndexFunc(s.roles, func(r *role) bool {
+			return r.kind == b.ref.Kind && r.name == b.ref.Name && (r.kind == "ClusterRole" || r.namespace == b.namespace)
+		})
+		switch {
+		case i >= 0:
+			g.roles = append(g.roles, s.roles[i])
+		case b.ref.Name != authenticationReader && b.ref.Name != "system:auth-delegator":
+			g.complete = false
+		}
+	}
+	return g
+}
+
+func (w *workload) isSubject(s rbacv1.Subject, bindingNamespace string) bool {
+	namespace := cmp.Or(w.namespace, "default")
+	switch s.Kind {
+	case rbacv1.ServiceAccountKind:
+		return s.Name == w.account() && cmp.Or(s.Namespace, bindingNamespace) == namespace
+	case rbacv1.GroupKind:
+		return s.Name == "system:serviceaccounts" || s.Name == "system:serviceaccounts:"+namespace
+	}
+	return false
+}
+
+// lacks returns those of the verbs that no rule allows.
+func (g grants) lacks(group, resource string, verbs []string) []string {
+	return slices.DeleteFunc(slices.Clone(verbs), func(verb string) bool {
+		return slices.ContainsFunc(g.roles, func(r *role) bool {
+			return slices.ContainsFunc(r.rules, func(rule rbacv1.PolicyRule) bool {
+				return allows(rule.APIGroups, group) && allows(rule.Resources, resource) && allows(rule.Verbs, verb)
+			})
+		})
+	})
+}
+
+func allows(list []string, item string) bool {
+	_, sub, hasSub := strings.Cut(item, "/")
+	return slices.Contains(list, item) || slices.Contains(list, "*") || hasSub && slices.Contains(list, "*/"+sub)
+}
+
+// eachGranted calls check for the workloads whose rights are all in the files.
+func (s *Set) eachGranted(check func(*workload, grants) []problem) []problem {
+	var problems []problem
+	for _, w := range s.workloads {
+		if g := s.grants(w); w.scheduled() && len(g.roles) > 0 && g.complete {
+			problems = append(problems, check(w, g)...)
+		}
+	}
+	return problems
+}
+
+// rights compares what the files grant with what every cloud-controller-manager of ccmadm's is granted.
+func rights(id string) func(*Set) []problem {
+	return func(s *Set) []problem {
+		core, err := manifests.CoreRules()
+		if err != nil {
+			return nil // the rules are embedded: a test reads them
+		}
+		return s.eachGranted(func(w *workload, g grants) []problem {
+			var problems []problem
+			for i, r := range core {
+				for _, resource := range r.Resources {
+					if ruleOf(w, resource, r) != id || slices.ContainsFunc(core[:i], func(r templates.Rule) bool {
+						return slices.Contains(r.Resources, resource) && ruleOf(w, resource, r) == id
+					}) {
+						continue
+					}
+					problems = append(problems, g.missing(w, r.APIGroups[0], resource, verbsOf(w, core, id, resource))...)
+				}
+			}
+			return problems
+		})
+	}
+}
+
+// ruleOf tells which rule is about the right; none where the workload can do without.
+func ruleOf(w *workload, resource string, r templates.Rule) string {
+	ownAccounts := w.is("use-service-account-credentials", "true")
+	switch {
+	case resource == "leases" && !w.is("leader-elect", "false"):
+		return "D6"
+	case resource == "nodes" && slices.Contains(r.Verbs, "list"):
+		return "D13"
+	case ownAccounts: // the rest is done under the names of the controllers
+		return ""
+	case strings.HasPrefix(resource, "nodes") && w.may(templates.Nodes):
+		return "D8"
+	case strings.HasPrefix(resource, "services") && w.may(templates.Services):
+		return "D9"
+	case resource == "events":
+		return "D10"
+	}
+	return ""
+}
+
+// verbsOf lists all that the rules say of the resource.
+func verbsOf(w *workload, rules []templates.Rule, id, resource string) []string {
+	var verbs []string
+	for _, r := range rules {
+		if slices.Contains(r.Resources, resource) && ruleOf(w, resource, r) == id {
+			verbs = append(verbs, needed(resource, r.Verbs)...)
+		}
+	}
+	return verbs
+}
+
+// needed leaves out what ccmadm grants for older releases and single providers.
+func needed(resource string, verbs []string) []string {
+	switch resource {
+	case "services":
+		return []string{"list", "watch"}
+	case "services/status":
+		return []string{"patch"}
+	}
+	return verbs
+}
+
+// missing is a finding about the first role, which the fix adds a rule to.
+func (g grants) missing(w *workload, group, resource string, verbs []string) []problem {
+	verbs = g.lacks(group, resource, verbs)
+	if len(verbs) == 0 {
+		return nil
+	}
+	r := g.roles[0]
+	if i := slices.IndexFunc(g.roles, func(r *role) bool { return r.kind == "ClusterRole" }); i >= 0 {
+		r = g.roles[i]
+	}
+	message := fmt.Sprintf("ServiceAccount/%s of %s may not %s %s", w.account(), w, strings.Join(verbs, ", "), resource)
+	return []problem{{object: r.object, at: r.at("rules"), message: message, fix: func() error {
+		rule := edit.MappingNode("apiGroups", list(group))
+		rule.Content = append(rule.Content, edit.ScalarNode("resources"), list(resource), edit.ScalarNode("verbs"), list(verbs...))
+		return r.doc.Insert(&yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{rule}}, r.full("rules")...)
+	}}}
+}
+
+func list(items ...string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+	for _, item := range items {
+		n.Content = append(n.Content, edit.ScalarNode(item))
+	}
+	return n
+}
+
+func accountRights(s *Set) []problem {
+	return s.eachGranted(func(w *workload, g grants) []problem {
+		if !w.is("use-service-account-credentials", "true") {
+			return nil
+		}
+		return slices.Concat(g.missing(w, "", "serviceaccounts", []string{"get", "create"}), g.missing(w, "", "serviceaccounts/token", []string{"create"}))
+	})
+}

@@ -1,0 +1,85 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// staticPod follows kubelet's PreventStaticPodAPIReferences, k8s.io/kubernetes/pkg/kubelet/config.
+func staticPod(w *workload) []problem {
+	if !w.static {
+		return nil
+	}
+	var problems []problem
+	if w.pod.ServiceAccountName != "" {
+		problems = w.problem(w.at(w.in("serviceAccountName")...), "the static pod names a ServiceAccount", nil)
+	}
+	for i, v := range w.pod.Volumes {
+		if v.Secret != nil || v.ConfigMap != nil || v.Projected != nil || v.PersistentVolumeClaim != nil {
+			message := fmt.Sprintf("volume %s of the static pod is an object of the API", v.Name)
+			problems = append(problems, w.problem(w.at(w.in("volumes", fmt.Sprint(i))...), message, nil)...)
+		}
+	}
+	for i, e := range w.main().Env {
+		if e.ValueFrom != nil && (e.ValueFrom.SecretKeyRef != nil || e.ValueFrom.ConfigMapKeyRef != nil) {
+			message := fmt.Sprintf("variable %s of the static pod is from an object of the API", e.Name)
+			problems = append(problems, w.problem(w.at(w.of("env", fmt.Sprint(i))...), message, nil)...)
+		}
+	}
+	if len(w.main().EnvFrom) > 0 {
+		problems = append(problems, w.problem(w.at(w.of("envFrom")...), "variables of the static pod are from objects of the API", nil)...)
+	}
+	return problems
+}
+
+// podSecurity sees Namespaces that are in the same files.
+func podSecurity(w *workload) []problem {
+	level := w.enforced
+	if w.static || !w.pod.HostNetwork || level == "" || level == "privileged" {
+		return nil
+	}
+	return w.problem(nil, fmt.Sprintf("namespace %s enforces pod security %q", w.namespace, level), nil)
+}
+
+func enforcedLevel(namespaces []*corev1.Namespace, name string) string {
+	for _, n := range namespaces {
+		if n.Name == name {
+			return n.Labels["pod-security.kubernetes.io/enforce"]
+		}
+	}
+	return ""
+}
+
+func imageTag(w *workload) []problem {
+	image := w.main().Image
+	if strings.Contains(image, "@") || image != repository(image) && !strings.HasSuffix(image, ":latest") {
+		return nil
+	}
+	return w.problem(w.at(w.of("image")...), fmt.Sprintf("image %q has no version", image), nil)
+}
+
+// apiVersions finds versions that no supported API server has.
+func apiVersions(s *Set) []problem {
+	var problems []problem
+	for _, o := range s.objects {
+		served := ""
+		switch o.kind {
+		case "Deployment", "DaemonSet":
+			served = "apps/v1"
+		case "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding":
+			served = "rbac.authorization.k8s.io/v1"
+		}
+		if served == "" || o.apiVersion == served {
+			continue
+		}
+		p := problem{object: o, at: o.at("apiVersion"), message: fmt.Sprintf("%s has no %s: want %s", o.apiVersion, o.kind, served)}
+		spec, _ := o.content["spec"].(map[string]any)
+		if o.kind != "Deployment" && o.kind != "DaemonSet" || spec["selector"] != nil { // apps/v1 needs one
+			p.fix = o.set(served, "", "apiVersion")
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}

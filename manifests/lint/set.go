@@ -1,0 +1,106 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Set is all files that are looked at together: a right may be granted in another file than the pod that needs it.
+type Set struct {
+	// Files are what Parse returned.
+	Files []*File
+	// Passed names the objects that no rule looks at. Check fills it.
+	Passed []string
+
+	profiles   []*templates.Profile
+	objects    []*object
+	workloads  []*workload
+	namespaces []*corev1.Namespace
+	roles      []*role
+	bindings   []*binding
+}
+
+// read takes everything from the files' text, which fixes change.
+func (s *Set) read() error {
+	if s.profiles == nil {
+		s.profiles = loadProfiles()
+	}
+	*s = Set{Files: s.Files, profiles: s.profiles}
+	for _, f := range s.Files {
+		for _, d := range f.docs {
+			objects, err := readObjects(f, d)
+			if err != nil {
+				return err
+			}
+			s.objects = append(s.objects, objects...)
+		}
+	}
+	for _, o := range s.objects {
+		if err := s.add(o); err != nil {
+			return err
+		}
+	}
+	for _, w := range s.workloads {
+		w.enforced = enforcedLevel(s.namespaces, w.namespace)
+	}
+	return nil
+}
+
+func (s *Set) add(o *object) error {
+	switch o.kind {
+	case "Deployment":
+		return addTyped(o, func(d *appsv1.Deployment) { s.addWorkload(newDeployment(o, d)) })
+	case "DaemonSet":
+		return addTyped(o, func(d *appsv1.DaemonSet) { s.addWorkload(newDaemonSet(o, d)) })
+	case "Pod":
+		return addTyped(o, func(p *corev1.Pod) { s.addWorkload(newStaticPod(o, p)) })
+	case "Namespace":
+		return addTyped(o, func(n *corev1.Namespace) { s.namespaces = append(s.namespaces, n) })
+	case "ClusterRole", "Role":
+		return addTyped(o, func(r *rbacv1.ClusterRole) { s.roles = append(s.roles, &role{o, r.Rules}) })
+	case "ClusterRoleBinding", "RoleBinding":
+		return addTyped(o, func(b *rbacv1.ClusterRoleBinding) {
+			s.bindings = append(s.bindings, &binding{o, b.RoleRef, b.Subjects})
+		})
+	case "ServiceAccount", "Secret", "ConfigMap":
+	default:
+		s.pass(o)
+	}
+	return nil
+}
+
+func addTyped[T any](o *object, add func(*T)) error {
+	typed := new(T)
+	if err := o.decode(typed); err != nil {
+		return err
+	}
+	add(typed)
+	return nil
+}
+
+func (s *Set) addWorkload(w *workload) {
+	if !w.find(s.profiles) {
+		s.pass(w.object)
+		return
+	}
+	s.workloads = append(s.workloads, w)
+}
+
+func (s *Set) pass(o *object) {
+	s.Passed = append(s.Passed, fmt.Sprintf("%s:%d: %s", o.doc.File, o.doc.LineOf(o.node), o))
+}
+
+// Objects is how many objects the files have. Workloads is how many of them run a cloud-controller-manager.
+func (s *Set) Objects() (objects, workloads int) { return len(s.objects), len(s.workloads) }
+
+func (s *Set) has(kind, namespace, name string) bool {
+	return slices.ContainsFunc(s.objects, func(o *object) bool {
+		return o.kind == kind && o.namespace == namespace && o.name == name
+	})
+}

@@ -1,0 +1,195 @@
+package lint_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/lint"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// The manifests of vendors whose repositories are Go modules, as released: Go's checksum database keeps them what they
+// are. All are under the Apache License 2.0.
+func TestVendors(t *testing.T) {
+	cases := []struct {
+		module, dir, files string
+		want               []string // errors in workloads, by object
+	}{
+		{"k8s.io/cloud-provider-aws@v1.36.1", "examples/existing-cluster/base", "*.yaml", []string{
+			"DaemonSet/kube-system/aws-cloud-controller-manager B2",
+		}},
+		{"sigs.k8s.io/cloud-provider-azure@v1.36.5", "examples/out-of-tree", "cloud-*.yaml", []string{
+			"Deployment/kube-system/cloud-controller-manager B4",
+			"Deployment/kube-system/cloud-controller-manager B1",
+			"Deployment/kube-system/cloud-controller-manager B2",
+			"Deployment/kube-system/cloud-controller-manager B3",
+		}},
+		{"k8s.io/cloud-provider-openstack@v1.36.0", "manifests/controller-manager", "*-[rd]*s*.yaml", []string{
+			"DaemonSet/kube-system/openstack-cloud-controller-manager B2",
+		}},
+		{"k8s.io/cloud-provider-vsphere@v1.36.0", "releases/v1.36", "*.yaml", nil},
+		{"sigs.k8s.io/cloud-provider-huaweicloud@v0.26.9", "manifests", "*[ct]*deployment.yaml", []string{
+			"Deployment/kube-system/huawei-cloud-controller-manager B2",
+		}},
+		{"github.com/kube-vip/kube-vip-cloud-provider@v0.0.12", "manifest", "*.yaml", []string{
+			"Deployment/kube-system/kube-vip-cloud-provider C1",
+			"Deployment/kube-system/kube-vip-cloud-provider C3",
+			"Deployment/kube-system/kube-vip-cloud-provider B1",
+			"Deployment/kube-system/kube-vip-cloud-provider B2",
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.module, func(t *testing.T) {
+			t.Parallel()
+			set := readModule(t, c.module, c.dir, c.files)
+			findings, err := set.Check()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, slices.DeleteFunc(errorsOf(findings), func(s string) bool { return !strings.Contains(s, "/kube-system/") })); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+			if _, left, err := lint.Fix(set.Check); err != nil || len(errorsOf(left)) > 0 {
+				t.Errorf("left %v, error %v", errorsOf(left), err)
+			}
+			for _, f := range set.Files {
+				strict(t, f)
+			}
+		})
+	}
+}
+
+// readModule has the go command fetch a module, or find it among those that it has.
+func readModule(t *testing.T, module, dir, files string) *lint.Set {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module).Output()
+	if err != nil {
+		t.Fatalf("download %s: %v\n%s", module, err, out)
+	}
+	var found struct{ Dir string }
+	if err := json.Unmarshal(out, &found); err != nil {
+		t.Fatal(err)
+	}
+	base := os.DirFS(filepath.Join(found.Dir, dir))
+	names, err := fs.Glob(base, files)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s has no %s/%s: %v", module, dir, files, err)
+	}
+	set := &lint.Set{}
+	for _, name := range names {
+		data, err := fs.ReadFile(base, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := lint.Parse(name, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Files = append(set.Files, f)
+	}
+	return set
+}
+
+func errorsOf(findings []lint.Finding) []string {
+	var list []string
+	for _, f := range findings {
+		if f.Severity == lint.Error {
+			list = append(list, f.Object+" "+f.Rule)
+		}
+	}
+	return list
+}
+
+// strict decodes as `kubectl apply --validate=strict` has the API server do.
+func strict(t *testing.T, f *lint.File) {
+	t.Helper()
+	for doc := range strings.SplitSeq(string(f.Bytes()), "\n---") {
+		var meta struct{ Kind string }
+		if err := yaml.Unmarshal([]byte(doc), &meta); err != nil {
+			t.Fatalf("%s: %v", f.Name, err)
+		}
+		into, ok := map[string]any{
+			"Deployment": &appsv1.Deployment{}, "DaemonSet": &appsv1.DaemonSet{},
+			"ClusterRole": &rbacv1.ClusterRole{}, "RoleBinding": &rbacv1.RoleBinding{},
+		}[meta.Kind]
+		if !ok {
+			continue
+		}
+		if err := yaml.UnmarshalStrict([]byte(doc), into); err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+	}
+}
+
+// What ccmadm renders must pass its own rules, for every provider in every mode.
+func TestOwnManifests(t *testing.T) {
+	for _, name := range templates.Names() {
+		p, err := templates.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mode := range p.Modes {
+			t.Run(name+" "+string(mode), func(t *testing.T) {
+				v := templates.Values{
+					Mode: mode, Version: "v1.2.3", ClusterName: "ber1-prod", KubernetesVersion: "v1.36.3", NodeLifecycle: true,
+					Endpoint: "https://198.18.0.10:6443", PodSubnet: "10.244.0.0/16",
+				}
+				if p.Image.Repository == "" {
+					v.Image = "example.com/ccm:v1" // only the user knows
+				}
+				findings, err := render(t, p, v).Check()
+				if err != nil || len(findings) > 0 {
+					t.Errorf("found %v, error %v", messages(findings), err)
+				}
+			})
+		}
+	}
+}
+
+func render(t *testing.T, p *templates.Profile, v templates.Values) *lint.Set {
+	t.Helper()
+	rbac, err := manifests.RBAC(p, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addon, err := manifests.Addon(p, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, o := range append(rbac, addon...) {
+		data, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("---\n" + string(data))
+	}
+	if v.Mode == templates.StaticPod {
+		data, err := manifests.StaticPod(p, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("---\n" + string(data))
+	}
+	return parse(t, b.String())
+}
+
+func messages(findings []lint.Finding) []string {
+	var list []string
+	for _, f := range findings {
+		list = append(list, f.Rule+" "+f.Object+" "+f.Message)
+	}
+	return list
+}

@@ -1,0 +1,74 @@
+package phases
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/manifests/lint"
+)
+
+func TestKubeadmFile_Lint(t *testing.T) {
+	const header = "apiVersion: kubeadm.k8s.io/v1beta4\n"
+	const external = "nodeRegistration:\n  kubeletExtraArgs:\n  - {name: cloud-provider, value: external} # ours\n  - {name: node-ip, value: 10.0.0.1}\n"
+	const initDoc, joinDoc = header + "kind: InitConfiguration\n" + external, header + "kind: JoinConfiguration\n" + external
+	cluster := func(text string) string { return initDoc + "---\n" + header + "kind: ClusterConfiguration\n" + text }
+	cases := []struct {
+		name, input string
+		minor       int
+		want, left  string
+	}{
+		{"nothing wrong", initDoc, 36, "", ""},
+		{"nothing wrong in a join", joinDoc, 36, "", ""},
+		{"init without external mode", header + "kind: InitConfiguration\n", 36, "A1:1 fix A13:1", "A13:5"},
+		{"join without external mode", strings.Replace(joinDoc, "cloud-provider", "v", 1), 36, "A1:5 fix", ""},
+		{"no InitConfiguration", header + "kind: ClusterConfiguration\n", 36, "A1:1 fix", "A13:8"},
+		{"a provider's name", strings.Replace(initDoc, "external", "aws", 1), 36, "A4:5", "A4:5"},
+		{"no address", strings.Replace(initDoc, "node-ip", "v", 1), 36, "A13:5", "A13:5"},
+		{"a kubelet flag that is gone", initDoc + "  - {name: cloud-config, value: /etc/x}\n", 36, "A5:7 fix", ""},
+		{"a kubelet flag that is still there", initDoc + "  - {name: cloud-config, value: /etc/x}\n", 33, "", ""},
+		{"API server", cluster("apiServer:\n  extraArgs:\n  - name: cloud-provider\n    value: external\n  - {name: v, value: '2'}\n"), 36, "A6:12 fix", ""},
+		{"controller manager", cluster("controllerManager:\n  extraArgs:\n  - {name: cloud-provider, value: external}\n"), 36, "A18:12 fix", ""},
+		{"controller manager with a provider", cluster("controllerManager:\n  extraArgs:\n  - {name: cloud-provider, value: gce}\n"), 36, "A7:12", "A7:12"},
+		{"an allocator of the cloud", cluster("controllerManager:\n  extraArgs:\n  - {name: cidr-allocator-type, value: CloudAllocator}\n"), 36, "A7:12", "A7:12"},
+		{"controllers of the cloud", cluster("controllerManager:\n  extraArgs:\n  - {name: controllers, value: '*,-service'}\n"), 36, "A9:12", "A9:12"},
+		{"no allocator", cluster("networking: {podSubnet: 10.0.0.0/8}\ncontrollerManager:\n  extraArgs:\n  - {name: allocate-node-cidrs, value: 'false'}\n"), 36, "F5:13", "F5:13"},
+		{"a mapping in v1beta4", cluster("apiServer:\n  extraArgs: {v: '2'}\n"), 36, "A17:11", "A17:11"},
+		{"a list in v1beta3", strings.ReplaceAll(initDoc, "v1beta4", "v1beta3"), 36, "A17:5", "A17:5"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := ParseKubeadmFile("k.yaml", []byte(c.input))
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func() ([]lint.Finding, error) { return f.Lint(c.minor), nil }
+			findings, _ := check()
+			if got := lintSummary(findings); got != c.want {
+				t.Errorf("found %q, want %q", got, c.want)
+			}
+			_, left, err := lint.Fix(check)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := lintSummary(left); got != c.left {
+				t.Errorf("left %q, want %q in\n%s", got, c.left, f.Bytes())
+			}
+			if _, err := ParseKubeadmFile("k.yaml", f.Bytes()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func lintSummary(findings []lint.Finding) string {
+	var list []string
+	for _, f := range findings {
+		text := fmt.Sprintf("%s:%d", f.Rule, f.Line)
+		if f.Fixable {
+			text += " fix"
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, " ")
+}
