@@ -47,7 +47,7 @@ func preset(p *templates.Profile, v templates.Values) []string {
 		list = append(list, "--cluster-cidr="+v.PodSubnet)
 	}
 	without := p.WithoutControllers
-	if !v.NodeLifecycle {
+	if !v.NodeLifecycle && p.Has(templates.Lifecycle) {
 		without = append(slices.Clone(without), "cloud-node-lifecycle-controller")
 	}
 	if len(without) > 0 {

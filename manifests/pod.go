@@ -124,7 +124,7 @@ func setEnvironment(spec *corev1.PodSpec, p *templates.Profile, from templates.C
 		return err
 	}
 	c.Env = append(c.Env, env...)
-	for _, setting := range v.Proxy {
+	for _, setting := range v.Env {
 		name, value, _ := strings.Cut(setting, "=")
 		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
 	}

@@ -50,7 +50,7 @@ func TestRender(t *testing.T) {
 	full := func(mode templates.Mode) templates.Values {
 		v := values(mode)
 		v.Files, v.Routes, v.NodeLifecycle, v.Replicas = []string{"cloud.conf", "token"}, true, false, 3
-		v.Proxy = []string{"HTTPS_PROXY=http://proxy.example:3128"}
+		v.Env = []string{"HTTPS_PROXY=http://proxy.example:3128"}
 		v.ConfigHash = ConfigHash(map[string][]byte{"cloud.conf": []byte("x")})
 		v.ExtraArgs = []string{"--v=4", "--leader-elect=false"}
 		return v

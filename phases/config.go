@@ -83,6 +83,8 @@ type ControllerManager struct {
 	Version string `json:"version,omitempty"`
 	// ExtraArgs are appended to the profile's arguments, as --flag=value.
 	ExtraArgs []string `json:"extraArgs,omitempty"`
+	// ExtraEnv are environment variables, as NAME=value. No secrets: the cluster's record and the pods show them.
+	ExtraEnv []string `json:"extraEnv,omitempty"`
 }
 
 // CloudConfigFile names the provider's configuration file.
@@ -174,6 +176,9 @@ func (c *CloudConfiguration) Override(other *CloudConfiguration) {
 	override(&c.Mode, other.Mode)
 	override(&c.ControllerManager.Image, other.ControllerManager.Image)
 	override(&c.ControllerManager.Version, other.ControllerManager.Version)
+	if other.ControllerManager.ExtraEnv != nil {
+		c.ControllerManager.ExtraEnv = other.ControllerManager.ExtraEnv
+	}
 	override(&c.CloudConfig.File, other.CloudConfig.File)
 	override(&c.Inventory, other.Inventory)
 	override(&c.NodeIP, other.NodeIP)

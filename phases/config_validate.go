@@ -50,6 +50,12 @@ func (c *CloudConfiguration) validateControllerManager(path *field.Path) field.E
 			errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i), arg, "must have the form --flag=value"))
 		}
 	}
+	for i, env := range c.ControllerManager.ExtraEnv {
+		name, _, ok := strings.Cut(env, "=")
+		if msgs := validation.IsEnvVarName(name); !ok || len(msgs) > 0 {
+			errs = append(errs, field.Invalid(path.Child("extraEnv").Index(i), name, "must have the form NAME=value"))
+		}
+	}
 	for i, cred := range c.Credentials {
 		at := field.NewPath("credentials").Index(i)
 		for _, msg := range validation.IsConfigMapKey(cred.Key) {

@@ -47,7 +47,8 @@ func checkNodeNameRule(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	if len(names) > 0 && !slices.Contains(names, name) {
+	same := func(known string) bool { return strings.EqualFold(known, name) } // kubelets lower their names, clouds do not
+	if len(names) > 0 && !slices.ContainsFunc(names, same) {
 		return usagef("node name %q: provider %s knows this machine as %s", name, profile.Name, strings.Join(names, " or ")).
 			withHint("--node-name=%s; the rule: %s", names[0], rules.Name)
 	}

@@ -120,13 +120,15 @@ func Detect(dir string) (*Detected, error) {
 		if err != nil {
 			return nil, err
 		}
+		best := Detected{Provider: name}
 		for _, rule := range p.DMI {
-			if saw := matchDMI(dir, rule); saw != nil {
-				found = append(found, Detected{Provider: name, Saw: saw})
-				break
+			if saw := matchDMI(dir, rule); len(saw) > len(best.Saw) {
+				best.Saw = saw
 			}
 		}
+		found = append(found, best)
 	}
+	found = mostSpecific(found)
 	if len(found) == 1 {
 		return &found[0], nil
 	}
@@ -139,6 +141,15 @@ func Detect(dir string) (*Detected, error) {
 		names = append(names, f.Provider)
 	}
 	return nil, usagef("detect the provider: %s, which fits %s", saw, strings.Join(names, " and ")).withHint("--provider names one of them")
+}
+
+// mostSpecific keeps those whose rule has most parts: clouds that are built on another's software still say its name.
+func mostSpecific(found []Detected) []Detected {
+	most := 1
+	for _, f := range found {
+		most = max(most, len(f.Saw))
+	}
+	return slices.DeleteFunc(found, func(f Detected) bool { return len(f.Saw) < most })
 }
 
 func matchDMI(dir string, rule map[string]string) []string {

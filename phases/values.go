@@ -42,7 +42,7 @@ func (d *Data) values(ctx context.Context, cloudFiles map[string][]byte) (*templ
 		NodeLifecycle:     settings.Lifecycle != LifecycleOff,
 		Files:             slices.Sorted(maps.Keys(cloudFiles)),
 		ConfigHash:        manifests.ConfigHash(cloudFiles),
-		Proxy:             proxySettings(d.Env),
+		Env:               append(proxySettings(d.Env), settings.ControllerManager.ExtraEnv...),
 		ExtraArgs:         settings.ControllerManager.ExtraArgs,
 	}
 	if v.PodSubnet, err = d.podSubnet(ctx); err != nil {

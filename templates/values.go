@@ -40,8 +40,8 @@ type Values struct {
 	Files []string
 	// ConfigHash changes with the contents of these files, so that pods are replaced.
 	ConfigHash string
-	// Proxy are the proxy settings of the machine's environment, NAME=value.
-	Proxy []string
+	// Env are environment variables beside the profile's, NAME=value: the machine's proxy settings, the user's own.
+	Env []string
 	// Replicas is the size of a Deployment. 0 is 1.
 	Replicas int32
 	// ExtraArgs win over arguments of the same name.

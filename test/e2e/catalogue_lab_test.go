@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/templates"
+	"github.com/ccmadm/ccmadm/test/lab/image"
+)
+
+const standin = "lab.local/standin:1"
+
+// Every profile on a control plane that has no CNI and carries all the taints of a bootstrap: its pod is scheduled or
+// started by the kubelet, gets its ports, and finds its configuration and its credentials where its arguments and its
+// environment say. What runs is a stand-in for the vendor's program.
+func TestCatalogue_Machine(t *testing.T) {
+	l := up(t, "catalogue", 1, 0)
+	l.must(t, "cp1", "ccmadm init --mode Manual --config "+kubeadmYAML)
+	// The condition of a cloud whose routes are not there yet; the node lifecycle controller makes a taint of it.
+	l.kubectl(t, `patch node cp1 --subresource=status -p '{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRoute"}]}}'`)
+	l.expectTaints(t, taint, "node-role.kubernetes.io/control-plane", "node.kubernetes.io/not-ready", "node.kubernetes.io/network-unavailable")
+	l.loadStandins(t)
+	l.must(t, "cp1", "ccmadm init phase kubeconfig --mode StaticPod")
+	for _, mode := range []templates.Mode{templates.StaticPod, templates.DaemonSet, templates.Deployment} {
+		for _, name := range templates.Names() {
+			p, err := templates.Load(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A Deployment's pod differs from a DaemonSet's by its owner only: those that prefer it are enough.
+			if p.Supports(mode) && p.Has(templates.Nodes) && (mode != templates.Deployment || p.Modes[0] == mode) {
+				t.Run(fmt.Sprintf("%s/%s", name, mode), func(t *testing.T) { l.runStandin(t, p, mode) })
+			}
+		}
+		l.must(t, "cp1", "rm -f "+phases.CCMManifest)
+	}
+	l.expectTaints(t, taint, "node-role.kubernetes.io/control-plane", "node.kubernetes.io/not-ready", "node.kubernetes.io/network-unavailable")
+}
+
+func (l *lab) expectTaints(t *testing.T, want ...string) {
+	t.Helper()
+	eventually(t, 30*time.Second, fmt.Sprintf("taints %v", want), func() bool {
+		var got []string
+		for _, tt := range l.nodesNow(t)["cp1"].Spec.Taints {
+			got = append(got, tt.Key)
+		}
+		return !slices.ContainsFunc(want, func(key string) bool { return !slices.Contains(got, key) })
+	})
+}
+
+// loadStandins packs the stand-in under its own name and under those of the providers' agents.
+func (l *lab) loadStandins(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "standin")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./standin")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build standin: %v\n%s", err, out)
+	}
+	files := map[string]string{"/standin": program}
+	names := []string{standin}
+	for _, name := range templates.Names() {
+		p, err := templates.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Command) > 0 {
+			files[p.Command[0]] = program
+		}
+		for _, a := range p.Agents {
+			ref, err := p.ContainerImage(a.Image, manifeststest.Values(p, p.Modes[0], "v"+*kubernetesMinor+".0", false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, ref)
+		}
+	}
+	for i, name := range names {
+		archive := filepath.Join(dir, fmt.Sprintf("%d.tar", i))
+		if err := image.Write(archive, image.Spec{Name: name, Files: files, Entrypoint: []string{"/standin"}}); err != nil {
+			t.Fatal(err)
+		}
+		l.run(t, "load", "--name", l.name, archive)
+	}
+}
+
+// runStandin configures the provider as a user would, with all that it can be given, and looks at what its pod finds.
+func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode) {
+	v := manifeststest.Values(p, mode, "v"+*kubernetesMinor+".0", true)
+	files := manifeststest.Files(p, v)
+	c := phases.CloudConfiguration{Provider: p.Name, Mode: phases.Mode(mode), ClusterName: "ber1", ControllerManager: phases.ControllerManager{Image: standin, ExtraArgs: append(v.ExtraArgs, markOf(p, mode))}}
+	script := "set -e; mkdir -p /root/" + p.Name + "\n"
+	for name, content := range files {
+		file := path.Join("/root", p.Name, name)
+		script += fmt.Sprintf("install -m 600 /dev/null %[1]s; cat > %[1]s <<'END'\n%[2]s\nEND\n", file, strings.TrimRight(string(content), "\n"))
+		if p.Config != nil && name == p.Config.File {
+			c.CloudConfig.File = file
+		} else {
+			c.Credentials = append(c.Credentials, phases.Credential{Key: name, File: file})
+		}
+	}
+	c.APIVersion, c.Kind = phases.ConfigAPIVersion, phases.ConfigKind
+	document, err := yaml.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script += fmt.Sprintf("cat > /root/%[1]s.yaml <<'END'\n%[2]sEND\n", p.Name, document)
+	steps := []string{"rbac", "cloud-config", "addon"}
+	if mode == templates.StaticPod {
+		steps = append(steps, "control-plane")
+		// The kubelet comes back only after ten seconds to a static pod that has to wait for the one before it.
+		script += "rm -f " + phases.CCMManifest + "; until [ -z \"$(crictl pods -q --name cloud-controller-manager)\" ]; do sleep 0.2; done\n"
+	}
+	for _, phase := range steps {
+		script += fmt.Sprintf("ccmadm init phase %s --config /root/%s.yaml\n", phase, p.Name)
+	}
+	l.must(t, "cp1", script)
+	r := l.standinReport(t, p, mode)
+	for name, content := range files {
+		if !r.has(strings.TrimRight(string(content), "\n")) && refersTo(p, name) {
+			t.Errorf("the pod does not find %s: files %v, environment %v", name, r.Files, r.Env)
+		}
+	}
+}
+
+// markOf is an argument by which this test's pod is told from the one before it.
+func markOf(p *templates.Profile, mode templates.Mode) string {
+	return fmt.Sprintf("--mark=%s-%s", p.Name, mode)
+}
+
+// refersTo tells whether the pod is told of the file; of the others it knows by their contents, or through the API.
+func refersTo(p *templates.Profile, name string) bool {
+	for _, e := range p.Env {
+		if e.Credential == name || strings.Contains(e.Value, "${file:"+name+"}") {
+			return true
+		}
+	}
+	return p.Config != nil && p.Config.File == name || strings.Contains(strings.Join(p.Args, " "), "${file:"+name+"}")
+}
+
+type standinReport struct {
+	Args   []string
+	Files  map[string]string
+	Env    map[string]string
+	Server string
+	Port   string
+}
+
+// has tells whether a file or a variable has the content.
+func (r standinReport) has(content string) bool {
+	for _, found := range []map[string]string{r.Files, r.Env} {
+		for _, value := range found {
+			if strings.TrimRight(value, "\n") == content {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// standinReport waits until the pod is ready, its probe included, and reads what it says.
+func (l *lab) standinReport(t *testing.T, p *templates.Profile, mode templates.Mode) (r standinReport) {
+	t.Helper()
+	selector := "app.kubernetes.io/name=" + p.Name + "-cloud-controller-manager"
+	if mode == templates.StaticPod {
+		selector = "component=cloud-controller-manager"
+	}
+	var last string
+	eventually(t, time.Minute, "a ready pod of provider "+p.Name, func() bool {
+		last = l.sh(t, "cp1", "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get pod -l "+selector+` -o jsonpath='{range .items[*]}{.status.containerStatuses[*].ready} {.spec.containers[0].args}{"\n"}{end}'`).out
+		return strings.Count(last, "\n") == 1 && strings.HasPrefix(last, "true") && strings.Contains(last, markOf(p, mode))
+	})
+	logs := l.kubectl(t, "-n kube-system logs -l "+selector+" --tail=1")
+	if err := json.Unmarshal([]byte(logs), &r); err != nil {
+		t.Fatalf("%v: %s", err, logs)
+	}
+	return r
+}
