@@ -149,9 +149,13 @@ func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return c.legacy(), true }
 func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return c.legacy(), true }
 
 func (c *Cloud) instances() *instances {
-	return &instances{
+	i := &instances{
 		config: c.config, nodes: c.nodes, warn: c.warn, metrics: c.metrics, machines: c.machines, lifecycle: c.lifecycle,
 	}
+	if c.follower != nil {
+		i.prepare = c.follower.prepare
+	}
+	return i
 }
 
 func (c *Cloud) legacy() *legacy {

@@ -136,7 +136,7 @@ func silentNode(t *testing.T, client kubernetes.Interface, name, providerID stri
 	t.Helper()
 	_, id, _ := inventory.Split(providerID)
 	node := ready(withProviderID(machine(name, "", ""), providerID), corev1.ConditionUnknown)
-	node.Annotations = map[string]string{annotationMachine: id}
+	node.Labels = map[string]string{labelMachine: id}
 	node, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

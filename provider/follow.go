@@ -2,7 +2,9 @@ package provider
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	cloudproviderapi "k8s.io/cloud-provider/api"
@@ -20,19 +23,19 @@ import (
 )
 
 const (
-	// annotationMachine names the listed machine that a Node is.
-	annotationMachine = "ccmadm.dev/machine"
-	// annotationLabels lists the labels that follow the inventory.
+	// labelMachine names the listed machine that a Node is, and labelRack its rack.
+	// Upstream writes them together with the provider ID, for nothing.
+	labelMachine = "ccmadm.dev/machine"
+	labelRack    = "ccmadm.dev/rack"
+	// annotationLabels lists the other labels that follow the inventory.
 	annotationLabels = "ccmadm.dev/inventory-labels"
-	// labelRack is the rack of a machine.
-	labelRack = "ccmadm.dev/rack"
 
 	// followEvery is how often Nodes are compared; a new inventory does not wait.
 	followEvery = 15 * time.Second
 )
 
 // follower keeps labels of Nodes as the inventory says. Upstream writes them once,
-// when a Node is initialised.
+// when a Node is initialised, and no taints at all.
 type follower struct {
 	client   kubernetes.Interface
 	machines *machines
@@ -71,6 +74,7 @@ func (f *follower) followAll(ctx context.Context) {
 		klog.V(2).InfoS("Nodes do not follow the inventory yet", "why", err)
 		return
 	}
+	f.machines.prune(nodes)
 	for _, object := range nodes.List() {
 		node, ok := object.(*corev1.Node)
 		if !ok || ctx.Err() != nil {
@@ -82,20 +86,53 @@ func (f *follower) followAll(ctx context.Context) {
 	}
 }
 
-// follow patches a Node that differs. For one that still has the taint of an
-// uninitialised Node, the patch also makes upstream try again at once.
+// follow patches a Node that differs. Those that upstream is about to initialise are
+// left to it and to prepare; one that it could not is made to differ, so that it
+// tries again at once.
 func (f *follower) follow(ctx context.Context, node *corev1.Node) error {
-	if _, _, ours := inventory.Split(node.Spec.ProviderID); node.Spec.ProviderID != "" && !ours {
+	if uninitialised(node) && !f.machines.isHeld(node) {
 		return nil
 	}
-	if f.machines.store.Status().Inventory == nil {
+	m := f.listed(node)
+	if m == nil {
+		return nil
+	}
+	return f.patch(ctx, node, difference(node, m))
+}
+
+// prepare writes, while a Node still has the taint of an uninitialised one, what
+// must not come later: the taints of its machine, before pods that they would
+// keep away, and labels, with the note that they are ours. It says whether it had
+// to: then the Node has changed, and upstream asks again.
+func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error) {
+	m := f.listed(node)
+	if m == nil || !uninitialised(node) {
+		return false, nil
+	}
+	patch := difference(node, m)
+	if patch == nil || len(patch.Spec.Taints)+len(patch.Metadata.Annotations) == 0 {
+		return false, nil
+	}
+	if err := f.patch(ctx, node, patch); err != nil {
+		return false, fmt.Errorf("prepare Node/%s: %w", node.Name, err)
+	}
+	return true, nil
+}
+
+// listed returns the machine that a Node is, or nil.
+func (f *follower) listed(node *corev1.Node) *inventory.Machine {
+	_, _, ours := inventory.Split(node.Spec.ProviderID)
+	if node.Spec.ProviderID != "" && !ours || f.machines.store.Status().Inventory == nil {
 		return nil
 	}
 	_, m, err := f.machines.find(node)
-	if err != nil || m == nil {
-		return nil //nolint:nilerr // the controllers meet the same, and tell
+	if err != nil { // the controllers meet the same, and tell
+		return nil
 	}
-	patch := difference(node, m, f.machines.handedTo(node))
+	return m
+}
+
+func (f *follower) patch(ctx context.Context, node *corev1.Node, patch *nodePatch) error {
 	if patch == nil {
 		return nil
 	}
@@ -104,9 +141,6 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node) error {
 		return err
 	}
 	_, err = f.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: Name})
-	if err == nil && !uninitialised(node) {
-		f.machines.settle(node)
-	}
 	return err
 }
 
@@ -122,15 +156,14 @@ type nodePatch struct {
 	} `json:"spec,omitzero"`
 }
 
-// difference returns what makes the Node as its machine is listed, or nil. The
-// labels that upstream was handed for it are ours.
-func difference(node *corev1.Node, m *inventory.Machine, handed map[string]string) *nodePatch {
+// difference returns what makes the Node as its machine is listed, or nil. Where
+// it stands, upstream writes when it initialises the Node.
+func difference(node *corev1.Node, m *inventory.Machine) *nodePatch {
 	p := &nodePatch{}
 	p.Metadata.UID = node.UID
 	p.Metadata.Annotations = map[string]string{}
 	p.Metadata.Labels = map[string]*string{}
-	if node.Annotations[annotationMachine] != m.ID {
-		p.Metadata.Annotations[annotationMachine] = m.ID
+	if uninitialised(node) || node.Labels[labelMachine] != machineLabel(m.ID) {
 		p.Spec.Taints = newTaints(node, m)
 	}
 	if !uninitialised(node) {
@@ -139,26 +172,22 @@ func difference(node *corev1.Node, m *inventory.Machine, handed map[string]strin
 				p.Metadata.Labels[key] = &value
 			}
 		}
-		ours := ownLabels(node, machineLabels(m), handed, p.Metadata.Labels)
-		if node.Annotations[annotationLabels] != ours {
-			p.Metadata.Annotations[annotationLabels] = ours
-		}
 	}
-	if len(p.Metadata.Annotations)+len(p.Metadata.Labels) == 0 {
+	if noted := ownLabels(node, machineLabels(m), p.Metadata.Labels); node.Annotations[annotationLabels] != noted {
+		p.Metadata.Annotations[annotationLabels] = noted
+	}
+	if len(p.Metadata.Annotations)+len(p.Metadata.Labels)+len(p.Spec.Taints) == 0 {
 		return nil
 	}
 	return p
 }
 
 // ownLabels adds the changes of a machine's labels to the patch, and returns the
-// keys that are ours from then on. What somebody else set stays theirs.
-func ownLabels(node *corev1.Node, want, handed map[string]string, patch map[string]*string) string {
+// keys to note: those that are ours from then on, and that do not show it by their
+// names. What somebody else set stays theirs.
+func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*string) string {
 	before := strings.FieldsFunc(node.Annotations[annotationLabels], func(r rune) bool { return r == ',' })
-	for key, value := range handed {
-		if node.Labels[key] == value && !slices.Contains(before, key) {
-			before = append(before, key)
-		}
-	}
+	before = append(before, labelMachine, labelRack)
 	var ours []string
 	for key, value := range want {
 		is, there := node.Labels[key]
@@ -171,12 +200,13 @@ func ownLabels(node *corev1.Node, want, handed map[string]string, patch map[stri
 		}
 	}
 	for _, key := range before {
-		if _, there := node.Labels[key]; there && want[key] == "" && !slices.Contains(ours, key) {
+		if _, there := node.Labels[key]; there && !slices.Contains(ours, key) {
 			patch[key] = nil
 		}
 	}
-	slices.Sort(ours)
-	return strings.Join(ours, ",")
+	noted := slices.DeleteFunc(ours, func(key string) bool { return key == labelMachine || key == labelRack })
+	slices.Sort(noted)
+	return strings.Join(noted, ",")
 }
 
 // newTaints are those of a machine that its Node lacks.
@@ -198,14 +228,21 @@ func placeLabels(m *inventory.Machine) map[string]string {
 
 // machineLabels are all others.
 func machineLabels(m *inventory.Machine) map[string]string {
-	labels := maps.Clone(m.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels := map[string]string{labelMachine: machineLabel(m.ID)}
+	maps.Copy(labels, m.Labels)
 	if m.Rack != "" {
 		labels[labelRack] = m.Rack
 	}
 	return labels
+}
+
+// machineLabel is an id as the value of a label, which may be shorter than ids are.
+func machineLabel(id string) string {
+	if len(id) <= validation.LabelValueMaxLength {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return fmt.Sprintf("%s-%x", id[:46], sum[:8])
 }
 
 func uninitialised(node *corev1.Node) bool {

@@ -24,6 +24,10 @@ type instances struct {
 	metrics   *metrics
 	machines  *machines  // nil without an inventory
 	lifecycle *lifecycle // nil without an inventory
+
+	// prepare writes what must be on a Node before upstream initialises it, and says
+	// whether it had to; nil without an inventory.
+	prepare func(context.Context, *corev1.Node) (bool, error)
 }
 
 var _ cloudprovider.InstancesV2 = (*instances)(nil)
@@ -57,13 +61,23 @@ func (i *instances) InstanceShutdown(_ context.Context, node *corev1.Node) (off 
 }
 
 // InstanceMetadata returns identity, addresses and place of a machine. An error
-// leaves the Node tainted, and upstream asks again.
+// leaves the Node tainted, and upstream asks again. So it does after nil, which it
+// takes for "not yet", once the Node has changed.
 func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (metadata *cloudprovider.InstanceMetadata, err error) {
 	defer func(start time.Time) { i.metrics.called("InstanceMetadata", start, err) }(time.Now())
 	metadata, err = i.metadata(ctx, node)
 	var t *trouble
 	if errors.As(err, &t) {
 		i.warn(node, t.reason, err.Error())
+	}
+	if i.machines != nil && uninitialised(node) {
+		i.machines.hold(node, err != nil)
+	}
+	if err == nil && i.prepare != nil {
+		var changed bool
+		if changed, err = i.prepare(ctx, node); changed || err != nil {
+			return nil, err
+		}
 	}
 	return metadata, err
 }
@@ -98,7 +112,7 @@ func (i *instances) metadata(ctx context.Context, node *corev1.Node) (*cloudprov
 	case foreign: // a machine of another provider (kwok, k3s, a cloud) stands elsewhere
 	case m != nil:
 		metadata.Region, metadata.Zone, metadata.InstanceType = m.Region, m.Zone, m.InstanceType
-		metadata.AdditionalLabels = i.machines.hand(node, machineLabels(m))
+		metadata.AdditionalLabels = machineLabels(m)
 	default:
 		i.place(metadata, node, place)
 	}

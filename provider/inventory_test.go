@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
@@ -72,7 +73,7 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 	adopting := strings.Replace(listed, "hold", "adopt", 1)
 	r1 := cloudprovider.InstanceMetadata{
 		ProviderID: "onprem://ber1/r1", Region: "ber", Zone: "ber-b", InstanceType: "generic",
-		AdditionalLabels: map[string]string{"example.com/disk": "nvme", "ccmadm.dev/rack": "r12"},
+		AdditionalLabels: map[string]string{"example.com/disk": "nvme", "ccmadm.dev/rack": "r12", "ccmadm.dev/machine": "r1"},
 		NodeAddresses:    []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname", Address: "w1"}},
 	}
 	renamed := r1
@@ -91,7 +92,7 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 		{
 			name: "addresses of the inventory", inventory: listed, node: withNodeIP(shows("w2", uuidC), "198.18.0.2"),
 			want: cloudprovider.InstanceMetadata{
-				ProviderID: "onprem://ber1/r2", Region: "ber", Zone: "ber-a", InstanceType: "generic", AdditionalLabels: map[string]string{},
+				ProviderID: "onprem://ber1/r2", Region: "ber", Zone: "ber-a", InstanceType: "generic", AdditionalLabels: map[string]string{"ccmadm.dev/machine": "r2"},
 				NodeAddresses: []corev1.NodeAddress{
 					{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "ExternalIP", Address: "198.18.9.2"}, {Type: "Hostname", Address: "w2"},
 				},
@@ -223,36 +224,53 @@ func TestVoice(t *testing.T) {
 }
 
 func TestDifference(t *testing.T) {
-	i, _ := withInventory(t, strings.Replace(listed, "rack: r12,", `rack: r12, taints: [{key: gpu, effect: NoSchedule}],`, 1))
+	i, _ := withInventory(t, strings.Replace(listed, "rack: r12, labels: {", `taints: [{key: gpu, effect: NoSchedule}], labels: {example.com/new: first, `, 1))
 	m := i.machines.store.Status().Inventory.ByID("r1")
 	node := shows("w1", uuidA)
-	node.Labels = map[string]string{corev1.LabelTopologyZone: "old", "example.com/disk": "theirs", "example.com/gone": "ours", "example.com/kept": "theirs"}
+	node.Labels = map[string]string{
+		corev1.LabelTopologyZone: "old", "ccmadm.dev/rack": "old",
+		"example.com/disk": "theirs", "example.com/gone": "ours", "example.com/kept": "theirs",
+	}
 	node.Annotations = map[string]string{annotationLabels: "example.com/gone"}
-	node.Labels["example.com/handed"] = "upstream"
-	p := difference(node, m, map[string]string{"example.com/handed": "upstream", "example.com/kept": "not this"})
+	node.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}
 	text := func(s string) *string { return &s }
-	want := map[string]*string{
-		corev1.LabelTopologyZone: text("ber-b"), corev1.LabelFailureDomainBetaZone: text("ber-b"),
-		corev1.LabelTopologyRegion: text("ber"), corev1.LabelFailureDomainBetaRegion: text("ber"),
-		corev1.LabelInstanceTypeStable: text("generic"), corev1.LabelInstanceType: text("generic"),
-		"ccmadm.dev/rack": text("r12"), "example.com/gone": nil, "example.com/handed": nil,
+	want := map[string]*string{"ccmadm.dev/machine": text("r1"), "ccmadm.dev/rack": nil, "example.com/gone": nil, "example.com/new": text("first")}
+	check := func(p *nodePatch) {
+		t.Helper()
+		if diff := cmp.Diff(want, p.Metadata.Labels); diff != "" {
+			t.Errorf("labels, -want +got:\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]string{annotationLabels: "example.com/new"}, p.Metadata.Annotations); diff != "" {
+			t.Errorf("annotations, -want +got:\n%s", diff)
+		}
+		if len(p.Spec.Taints) != 1 {
+			t.Errorf("got taints %v", p.Spec.Taints)
+		}
 	}
-	if diff := cmp.Diff(want, p.Metadata.Labels); diff != "" {
-		t.Errorf("labels, -want +got:\n%s", diff)
+	check(difference(node, m)) // upstream writes where the machine stands
+	node.Spec.Taints = nil
+	for key, value := range placeLabels(m) {
+		want[key] = &value
 	}
-	if diff := cmp.Diff(map[string]string{annotationMachine: "r1", annotationLabels: "ccmadm.dev/rack"}, p.Metadata.Annotations); diff != "" {
-		t.Errorf("annotations, -want +got:\n%s", diff)
-	}
-	if len(p.Spec.Taints) != 1 {
-		t.Errorf("got taints %v", p.Spec.Taints)
-	}
+	p := difference(node, m)
+	check(p)
+
 	for key, value := range p.Metadata.Labels {
 		if delete(node.Labels, key); value != nil {
 			node.Labels[key] = *value
 		}
 	}
 	node.Annotations = p.Metadata.Annotations
-	if again := difference(node, m, nil); again != nil {
+	if again := difference(node, m); again != nil { // the taint, too: somebody may have taken it away
 		t.Errorf("twice is not once: %+v", again)
+	}
+}
+
+// The label of a machine is its id, or fits, and is another for each id.
+func TestMachineLabel(t *testing.T) {
+	long := "node-" + strings.Repeat("a", 80)
+	one, two := machineLabel(long+"1"), machineLabel(long+"2")
+	if machineLabel("r1") != "r1" || one == two || len(validation.IsValidLabelValue(one)) > 0 {
+		t.Errorf("got %s, %s and %s", machineLabel("r1"), one, two)
 	}
 }

@@ -103,7 +103,7 @@ func (l *lifecycle) evidence(status inventory.Status, node *corev1.Node, nodes c
 		OurSite:  ours && site == i.Metadata.Site,
 		UpToDate: status.Problem == nil && !status.Confirmed.IsZero(),
 		Age:      l.now().Sub(status.Confirmed), Readings: status.Readings,
-		Machine: m, WasListed: node.Annotations[annotationMachine] == id,
+		Machine: m, WasListed: node.Labels[labelMachine] == machineLabel(id),
 		ControlPlane: controlPlane, Leading: l.now().Sub(l.started), Nodes: len(nodes.ListKeys()),
 	}
 	if m == nil {

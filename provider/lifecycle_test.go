@@ -54,7 +54,7 @@ func newSite(t *testing.T, n int) *site {
 	s.warn = newVoice(recorder{s}, now).warn
 	for i := range n {
 		node := withProviderID(shows(fmt.Sprintf("w%d", i), ""), fmt.Sprintf("onprem://ber1/m%d", i))
-		node.Annotations = map[string]string{annotationMachine: fmt.Sprintf("m%d", i)}
+		node.Labels = map[string]string{labelMachine: fmt.Sprintf("m%d", i)}
 		s.all = append(s.all, node)
 	}
 	return s

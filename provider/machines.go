@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,8 +33,8 @@ type machines struct {
 	metrics *metrics
 
 	mu     sync.Mutex
-	claims map[string]claim // by provider ID
-	handed map[types.UID]map[string]string
+	claims map[string]claim     // by provider ID
+	held   map[string]types.UID // Nodes that could not be initialised, by name
 }
 
 // claim is a provider ID on its way to a Node.
@@ -43,7 +44,7 @@ type claim struct {
 }
 
 func newMachines(store *inventory.Store, metrics *metrics) *machines {
-	return &machines{store: store, metrics: metrics, claims: map[string]claim{}, handed: map[types.UID]map[string]string{}}
+	return &machines{store: store, metrics: metrics, claims: map[string]claim{}, held: map[string]types.UID{}}
 }
 
 // find returns the inventory and the machine of a Node. No machine and no error
@@ -123,29 +124,32 @@ func (m *machines) take(id string, listed *inventory.Machine, node *corev1.Node,
 	return nil
 }
 
-// hand remembers the labels that upstream writes to a new Node: until the follower
-// has noted that they are ours, nothing on the Node says so.
-func (m *machines) hand(node *corev1.Node, labels map[string]string) map[string]string {
-	if uninitialised(node) && len(labels) > 0 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.handed[node.UID] = labels
+// hold remembers whether a Node could not be initialised.
+func (m *machines) hold(node *corev1.Node, held bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if held {
+		m.held[node.Name] = node.UID
+	} else {
+		delete(m.held, node.Name)
 	}
-	return labels
 }
 
-// handedTo returns those labels.
-func (m *machines) handedTo(node *corev1.Node) map[string]string {
+func (m *machines) isHeld(node *corev1.Node) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.handed[node.UID]
+	uid, held := m.held[node.Name]
+	return held && uid == node.UID
 }
 
-// settle forgets them.
-func (m *machines) settle(node *corev1.Node) {
+// prune forgets Nodes that are gone.
+func (m *machines) prune(nodes cache.Indexer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.handed, node.UID)
+	maps.DeleteFunc(m.held, func(name string, _ types.UID) bool {
+		_, exists, err := nodes.GetByKey(name)
+		return err == nil && !exists
+	})
 }
 
 func taken(id, by string) error {

@@ -240,13 +240,13 @@ func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m 
 func labelChanges(node *corev1.Node, m *inventory.Machine) []Change {
 	later := node.DeepCopy() // the follower labels a Node once it is initialised
 	later.Spec.Taints = slices.DeleteFunc(later.Spec.Taints, isUninitialisedTaint)
-	patch := difference(later, m, nil)
+	patch := difference(later, m)
 	if patch == nil {
 		return nil
 	}
 	var changes []Change
 	for key, value := range patch.Metadata.Labels {
-		if isOldLabel(key) {
+		if isRepeated(key) {
 			continue
 		}
 		change := Change{Field: "label " + key, Old: node.Labels[key]}
@@ -262,9 +262,9 @@ func labelChanges(node *corev1.Node, m *inventory.Machine) []Change {
 	return changes
 }
 
-// isOldLabel knows the names that say again what a newer one says.
-func isOldLabel(key string) bool {
-	return key == corev1.LabelFailureDomainBetaRegion || key == corev1.LabelFailureDomainBetaZone || key == corev1.LabelInstanceType
+// isRepeated knows the labels that say again what a newer one says, or the plan.
+func isRepeated(key string) bool {
+	return key == labelMachine || key == corev1.LabelFailureDomainBetaRegion || key == corev1.LabelFailureDomainBetaZone || key == corev1.LabelInstanceType
 }
 
 func addressText(addresses []corev1.NodeAddress) string {

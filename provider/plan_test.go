@@ -14,7 +14,7 @@ import (
 // settled is an initialised Node of machine id, as the inventory of lists has it.
 func settled(name, id string, status corev1.ConditionStatus) *corev1.Node {
 	node := ready(withProviderID(shows(name, ""), "onprem://ber1/"+id), status)
-	node.Annotations = map[string]string{annotationMachine: id}
+	node.Labels = map[string]string{labelMachine: id}
 	node.Status.Addresses = append(node.Status.Addresses[:1:1], corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
 	return node
 }
