@@ -71,6 +71,65 @@ func TestVendors(t *testing.T) {
 	}
 }
 
+// What vendors tolerate whose repositories are no Go modules, as their manifests of August 2026 say it.
+func TestVendors_Tolerations(t *testing.T) {
+	const (
+		uninitialized = `{key: node.cloudprovider.kubernetes.io/uninitialized, value: "true", effect: NoSchedule}`
+		controlPlane  = `{key: node-role.kubernetes.io/control-plane, effect: NoSchedule}`
+		master        = `{key: node-role.kubernetes.io/master, effect: NoSchedule}`
+		notReady      = `{key: node.kubernetes.io/not-ready, effect: NoSchedule}`
+		notReadyRuns  = `{key: node.kubernetes.io/not-ready, effect: NoExecute}`
+		critical      = `{key: CriticalAddonsOnly, operator: Exists}`
+	)
+	cases := []struct {
+		vendor      string
+		tolerations []string
+		want        []string
+	}{
+		{"gcp", []string{uninitialized, notReady, master, controlPlane}, nil},
+		{"alibaba, v2", []string{"{operator: Exists}"}, nil},
+		{"alibaba, example", []string{master, uninitialized}, []string{"B2", "B3"}},
+		{"hetzner", []string{uninitialized, critical, master, controlPlane, notReadyRuns}, []string{"B2"}},
+		{"digitalocean", []string{uninitialized, critical, master, controlPlane}, []string{"B2"}},
+		{"oci", []string{uninitialized, controlPlane, master}, []string{"B2"}},
+		{"ibm", []string{uninitialized, master, controlPlane, notReady}, nil},
+		{"equinix", []string{uninitialized, controlPlane, master, critical, notReady}, nil},
+		{"vultr", []string{critical, "{operator: Exists, effect: NoExecute}", "{operator: Exists, effect: NoSchedule}"}, nil},
+		{"linode", []string{controlPlane, critical, uninitialized, notReady}, nil},
+		{"scaleway", []string{uninitialized, critical, master}, []string{"B2", "B3"}},
+		{"nutanix", []string{master, controlPlane, notReadyRuns, uninitialized, notReady}, nil},
+		{"kubevirt", []string{uninitialized, controlPlane}, []string{"B2"}},
+	}
+	for _, c := range cases {
+		t.Run(c.vendor, func(t *testing.T) {
+			set := parse(t, `apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: cloud-controller-manager}
+spec:
+  template:
+    spec:
+      hostNetwork: true
+      tolerations:
+      - `+strings.Join(c.tolerations, "\n      - ")+`
+      containers: [{name: c, image: "example.com/ccm:v1"}]
+`)
+			findings, err := set.Check()
+			var got []string
+			for _, f := range findings {
+				if f.Severity == lint.Error {
+					got = append(got, f.Rule)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+				t.Errorf("error %v, errors found (-want +got):\n%s", err, diff)
+			}
+			if _, left, err := lint.Fix(set.Check); err != nil || len(errorsOf(left)) > 0 {
+				t.Errorf("left %v, error %v", errorsOf(left), err)
+			}
+		})
+	}
+}
+
 // readModule has the go command fetch a module, or find it among those that it has.
 func readModule(t *testing.T, module, dir, files string) *lint.Set {
 	t.Helper()
@@ -144,7 +203,7 @@ func TestOwnManifests(t *testing.T) {
 			t.Run(name+" "+string(mode), func(t *testing.T) {
 				v := templates.Values{
 					Mode: mode, Version: "v1.2.3", ClusterName: "ber1-prod", KubernetesVersion: "v1.36.3", NodeLifecycle: true,
-					Endpoint: "https://198.18.0.10:6443", PodSubnet: "10.244.0.0/16",
+					Endpoint: "https://198.18.0.10:6443", PodSubnet: "10.244.0.0/16", ImageTag: "v1",
 				}
 				if p.Image.Repository == "" {
 					v.Image = "example.com/ccm:v1" // only the user knows
