@@ -39,7 +39,8 @@ type InventoryConfiguration struct {
 	CAFile string `json:"caFile,omitempty"`
 	// Timeout of one request to the URL. Default: 10s.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Interval between two readings. Default: 10s, and 30s for the URL.
+	// Interval between two readings. Default: 10s, and 30s for the URL. A file and a
+	// ConfigMap are also read as soon as they change.
 	Interval metav1.Duration `json:"interval,omitzero"`
 	// MaxLossPercent of the machines may vanish from one reading to the next, but
 	// always one; with more, the reading is rejected. Default: 20.

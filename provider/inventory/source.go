@@ -3,7 +3,6 @@ package inventory
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,31 +23,6 @@ var (
 	_ Source = ConfigMap{}
 	_ Source = (*HTTPS)(nil)
 )
-
-// File is a file. It is opened by name each time, so that a file that was put in
-// its place by rename, or a mounted ConfigMap, is noticed.
-type File struct {
-	Path     string
-	Interval time.Duration
-}
-
-// Run reads the file at every interval.
-func (f File) Run(ctx context.Context, offer func([]byte, error)) {
-	every(ctx, f.Interval, func() {
-		offer(f.read())
-	})
-}
-
-func (f File) read() ([]byte, error) {
-	info, err := os.Stat(f.Path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxBytes {
-		return nil, fmt.Errorf("%s has more than %d bytes", f.Path, maxBytes)
-	}
-	return os.ReadFile(f.Path)
-}
 
 // ConfigMap is a key of a ConfigMap. It is watched, and read at every interval.
 type ConfigMap struct {

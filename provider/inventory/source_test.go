@@ -64,19 +64,73 @@ func fails(words string) func(reading) bool {
 	return func(r reading) bool { return r.err != nil && strings.Contains(r.err.Error(), words) }
 }
 
+// A change is noticed long before the interval is over, whichever way it is made.
 func TestFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "machines.yaml")
-	readings := run(t, File{Path: path, Interval: time.Millisecond})
-	until(t, readings, "an error", fails("no such file"))
-	for _, content := range []string{"one", "two"} {
-		if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
+	replace := func(t *testing.T, path string, place func(temporary string) error) {
+		t.Helper()
+		if err := place(path + ".new"); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
-		until(t, readings, content, is(content))
 	}
+	for _, tt := range []struct {
+		name  string
+		write func(t *testing.T, dir, content string)
+	}{
+		{"put in place by rename", func(t *testing.T, dir, content string) {
+			replace(t, filepath.Join(dir, "machines.yaml"), func(name string) error { return os.WriteFile(name, []byte(content), 0o600) })
+		}},
+		{"written in place", func(t *testing.T, dir, content string) {
+			file, err := os.Create(filepath.Join(dir, "machines.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := file.WriteString(content); err != nil {
+				t.Fatal(err)
+			}
+			if err := file.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"mounted as the kubelet does", func(t *testing.T, dir, content string) {
+			version := filepath.Join(dir, "..version_"+content)
+			if err := os.Mkdir(version, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(version, "machines.yaml"), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			replace(t, filepath.Join(dir, "..data"), func(name string) error { return os.Symlink(version, name) })
+			_ = os.Symlink("..data/machines.yaml", filepath.Join(dir, "machines.yaml")) // once
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			readings := run(t, File{Path: filepath.Join(dir, "machines.yaml"), Interval: time.Hour})
+			until(t, readings, "an error", fails("no such file"))
+			for _, content := range []string{"one", "two"} {
+				tt.write(t, dir, content)
+				until(t, readings, content, is(content))
+			}
+		})
+	}
+}
+
+// Where nothing tells of changes, as in a directory that is not there yet, the file is polled.
+func TestFile_Polls(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "later")
+	path := filepath.Join(dir, "machines.yaml")
+	readings := run(t, File{Path: path, Interval: time.Millisecond})
+	until(t, readings, "an error", fails("no such file"))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, readings, "one", is("one"))
 }
 
 func TestHTTPS(t *testing.T) {
