@@ -61,6 +61,20 @@ func (p *Profile) knowsFile(name string) bool {
 	return slices.ContainsFunc(p.Credentials, func(c Credential) bool { return c.Key == name })
 }
 
+// RequiredFiles are the names of those without which the provider does not start.
+func (p *Profile) RequiredFiles() []string {
+	var names []string
+	if p.Config != nil && p.Config.Required {
+		names = append(names, p.Config.File)
+	}
+	for _, c := range p.Credentials {
+		if c.Required {
+			names = append(names, c.Key)
+		}
+	}
+	return names
+}
+
 // CredentialEnv names, by the key of the credential, the environment variables that the provider reads credentials from.
 func (p *Profile) CredentialEnv() map[string]string {
 	names := map[string]string{}

@@ -151,6 +151,12 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 		return nil, nil, err
 	}
 	v := r.values(p, files)
+	if missing := p.CheckConfig(files); missing != nil && len(files) > 0 {
+		return nil, nil, usage("%w", missing)
+	} else if missing != nil {
+		v.Files = p.RequiredFiles()
+		fmt.Fprintf(s.Err, "ccmadm: note: the Secret %s is left out: %v\n", manifests.CloudConfigName, missing)
+	}
 	rbac, err := manifests.RBAC(p, v)
 	if err != nil {
 		return nil, nil, usage("%w", err)
