@@ -13,7 +13,7 @@ CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
 ROOT    := $(shell [ "$$(id -u)" = 0 ] || echo 'sudo env "PATH=$$PATH" "HOME=$$HOME"')
 LAB     := $(ROOT) bin/lab
 
-.PHONY: help build lab images demo demo-down test unit e2e bench lint generate verify
+.PHONY: help build lab images demo demo-down test unit e2e bench bench-scale lint generate verify
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,8 +45,12 @@ unit: ## Tests of the packages; some start a real API server, which the lab's bu
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 	$(ROOT) go test ./test/e2e -count=1 -timeout 60m -v -run '$(RUN)' -args -kubernetes $(K8S)
 
-bench: lab images ## Measure against bare kubeadm, side by side in one run
+bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
 	$(ROOT) go test ./test/e2e -count=1 -timeout 30m -v -run '^$$' -bench . -args -kubernetes $(K8S)
+	$(MAKE) bench-scale
+
+bench-scale: build
+	go test ./test/scale -count=1 -timeout 30m -v -run '^$$' -bench . -args -ccm $(CURDIR)/bin/cloud-controller-manager
 
 lint: ## golangci-lint, at the pinned version
 	$(LINT) run

@@ -223,6 +223,9 @@ func TestCluster_EachRuleKeepsTheNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n%-55s %s\n", "all rules say that it is gone, but for", "the Node")
+	defer func() { t.Log(table.String()) }()
 	for _, tt := range []struct {
 		name   string
 		nodes  []string
@@ -270,7 +273,9 @@ func TestCluster_EachRuleKeepsTheNode(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHistory(t, tt.nodes...)
 			tt.change(t, h)
-			if got := h.run(t); got != tt.want {
+			got := h.run(t)
+			fmt.Fprintf(&table, "%-55s %s\n", tt.name, map[bool]string{true: "stays", false: "goes"}[got < len(tt.nodes)])
+			if got != tt.want {
 				t.Errorf("%d Nodes are gone, want %d; events: %s", got, tt.want, h.events())
 			}
 		})

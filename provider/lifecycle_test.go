@@ -49,7 +49,13 @@ func newSite(t *testing.T, n int) *site {
 	config := InventoryConfiguration{File: "unused"}
 	config.setDefaults()
 	s.lifecycle = newLifecycle(config, store, newMetrics(store, now), now)
-	s.nodes = func(context.Context) (cache.Indexer, error) { return indexed(t, s.all), nil }
+	var index cache.Indexer
+	s.nodes = func(context.Context) (cache.Indexer, error) {
+		if index == nil || len(index.ListKeys()) != len(s.all) {
+			index = indexed(t, s.all)
+		}
+		return index, nil
+	}
 	s.sign = func(_ context.Context, node *corev1.Node) (string, error) { return s.signs[node.Name], s.signErr }
 	s.warn = newVoice(recorder{s}, now).warn
 	for i := range n {
@@ -218,7 +224,7 @@ func TestLifecycle_Absence(t *testing.T) {
 // that the inventory never called gone, is not deleted.
 func TestLifecycle_Property(t *testing.T) {
 	deletions := 0
-	for seed := range uint64(60) {
+	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		s := newSite(t, 30)
 		talking := map[int]bool{}
