@@ -1,11 +1,13 @@
 package provider
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
 func TestReadConfiguration_GCFG(t *testing.T) {
@@ -53,4 +55,31 @@ func TestReadConfiguration_GCFG(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever is accepted, in either syntax, is the same after it was written as YAML.
+func FuzzReadConfiguration(f *testing.F) {
+	for _, seed := range []string{
+		"", "[Global]\nsite = ber1\ninstance-type = \"a;b\" ; why\n[Inventory]\nfile = /x\n", "# later\n",
+		"apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\nzone: a\ninventory: {url: \"https://x/y\", timeout: 3s}\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := ReadConfiguration(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		text, err := yaml.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadConfiguration(bytes.NewReader(text))
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Errorf("-first +second:\n%s", diff)
+		}
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
-	"github.com/ccmadm/ccmadm/provider"
 	"github.com/ccmadm/ccmadm/provider/conformance"
 )
 
@@ -57,11 +56,4 @@ func TestCluster_Scripted(t *testing.T) {
 			t.Errorf("%s: %v", r.Rule.Name, r.Err)
 		}
 	}
-}
-
-func TestCluster_OnPrem(t *testing.T) {
-	conformance.Run(t, conformance.Options{Config: plane.Config, New: func() (conformance.Cloud, error) {
-		cloud, err := provider.New(nil)
-		return conformance.Cloud{Provider: cloud}, err
-	}})
 }
