@@ -237,11 +237,9 @@ func TestCluster_EachRuleKeepsTheNode(t *testing.T) {
 			replace("state: decommissioned", "state: decommissioned, force: true")(t, h)
 			h.update(t, func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} })
 		}, 1},
-		{"1: a foreign Node", []string{"kwok://m0"}, func(*testing.T, *history) {}, 0},
-		{"1: another site", []string{"onprem://ham1/m0"}, func(*testing.T, *history) {}, 0},
-		{"2: two readings only", []string{m0}, func(_ *testing.T, h *history) {
-			h.document = func(n int) []byte { return map[bool][]byte{true: []byte(decommissioned)}[n <= 2] }
-		}, 0},
+		{"1: a foreign Node", []string{"kwok://m0"}, replace("state: dec", "match: {providerIDs: ['kwok://m0']}, state: dec"), 0},
+		{"1: another site", []string{"onprem://ham1/node-m0"}, replace("state: dec", "hostname: silent-0, state: dec"), 0},
+		{"2: too few readings", []string{m0}, replace("machines:", "policy: {absence: {minSnapshots: 1000}}\nmachines:"), 0},
 		{"2: an old inventory", []string{m0}, func(_ *testing.T, h *history) {
 			h.document = func(n int) []byte { return map[bool][]byte{true: []byte(decommissioned)}[n <= 5] }
 		}, 0},
