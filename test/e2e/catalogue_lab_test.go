@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -101,7 +102,7 @@ func (l *lab) loadStandins(t *testing.T) {
 func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode) {
 	v := manifeststest.Values(p, mode, "v"+*kubernetesMinor+".0", true)
 	files := manifeststest.Files(p, v)
-	c := phases.CloudConfiguration{Provider: p.Name, Mode: phases.Mode(mode), ClusterName: "ber1", ControllerManager: phases.ControllerManager{Image: standin, ExtraArgs: append(v.ExtraArgs, markOf(p, mode))}}
+	c := phases.CloudConfiguration{Provider: p.Name, Mode: phases.Mode(mode), ClusterName: "ber1", ControllerManager: phases.ControllerManager{Image: standin, ExtraArgs: append(v.ExtraArgs, marksOf(p, mode)...)}}
 	script := "set -e; mkdir -p /root/" + p.Name + "\n"
 	for name, content := range files {
 		file := path.Join("/root", p.Name, name)
@@ -121,11 +122,15 @@ func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode
 	steps := []string{"rbac", "cloud-config", "addon"}
 	if mode == templates.StaticPod {
 		steps = append(steps, "control-plane")
-		// The kubelet comes back only after ten seconds to a static pod that has to wait for the one before it.
-		script += "rm -f " + phases.CCMManifest + "; until [ -z \"$(crictl pods -q --name cloud-controller-manager)\" ]; do sleep 0.2; done\n"
+		// A kubelet comes back only after ten seconds to a static pod that has to wait for the one before it; a new one
+		// does not know that one.
+		script += "systemctl stop kubelet; rm -f " + phases.CCMManifest + "; crictl pods -q --name cloud-controller-manager | xargs -r crictl rmp -f >/dev/null\n"
 	}
 	for _, phase := range steps {
 		script += fmt.Sprintf("ccmadm init phase %s --config /root/%s.yaml\n", phase, p.Name)
+	}
+	if mode == templates.StaticPod {
+		script += "systemctl start kubelet\n"
 	}
 	l.must(t, "cp1", script)
 	r := l.standinReport(t, p, mode)
@@ -136,9 +141,9 @@ func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode
 	}
 }
 
-// markOf is an argument by which this test's pod is told from the one before it.
-func markOf(p *templates.Profile, mode templates.Mode) string {
-	return fmt.Sprintf("--mark=%s-%s", p.Name, mode)
+// marksOf are arguments by which this test's pod is told from the one before it, and where its program listens.
+func marksOf(p *templates.Profile, mode templates.Mode) []string {
+	return []string{fmt.Sprintf("--mark=%s-%s", p.Name, mode), fmt.Sprintf("--listen=%d", cmp.Or(p.Health.Port, 10258))}
 }
 
 // refersTo tells whether the pod is told of the file; of the others it knows by their contents, or through the API.
@@ -178,14 +183,15 @@ func (l *lab) standinReport(t *testing.T, p *templates.Profile, mode templates.M
 	if mode == templates.StaticPod {
 		selector = "component=cloud-controller-manager"
 	}
-	var last string
 	eventually(t, time.Minute, "a ready pod of provider "+p.Name, func() bool {
-		last = l.sh(t, "cp1", "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get pod -l "+selector+` -o jsonpath='{range .items[*]}{.status.containerStatuses[*].ready} {.spec.containers[0].args}{"\n"}{end}'`).out
-		return strings.Count(last, "\n") == 1 && strings.HasPrefix(last, "true") && strings.Contains(last, markOf(p, mode))
+		const ready = `-o jsonpath='{range .items[*]}{.status.containerStatuses[*].ready} {.spec.containers[0].args}{"\n"}{end}'`
+		kubectl := "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system "
+		pods := l.sh(t, "cp1", kubectl+"get pod -l "+selector+" "+ready).out
+		if strings.Count(pods, "\n") != 1 || !strings.HasPrefix(pods, "true") || !strings.Contains(pods, marksOf(p, mode)[0]) {
+			return false
+		}
+		r = standinReport{}
+		return json.Unmarshal([]byte(l.sh(t, "cp1", kubectl+"logs -l "+selector+" --tail=1").out), &r) == nil
 	})
-	logs := l.kubectl(t, "-n kube-system logs -l "+selector+" --tail=1")
-	if err := json.Unmarshal([]byte(logs), &r); err != nil {
-		t.Fatalf("%v: %s", err, logs)
-	}
 	return r
 }

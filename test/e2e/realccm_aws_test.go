@@ -41,7 +41,7 @@ func TestRealCCM_AWS(t *testing.T) {
 		{ID: "i-0aaaaaaaaaaaaaaa1", Name: privateDNS(cp), Address: cp, Zone: "eu-central-1a", Type: "t3.large", State: "running", Cluster: "lab"},
 		{ID: wName, Name: wName, Address: w, Zone: "eu-central-1b", Type: "t3.small", State: "running", Cluster: "lab"},
 	}}
-	endpoint := l.startCloud(t, state)
+	endpoint := "http://" + l.startCloud(t, state)
 	l.configure(t, awsDocument+awsKeys, map[string]string{cloudConf: awsConfig(endpoint), "/tmp/credentials": awsCredentials})
 	initCommand := strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1) + " --node-name "
 	wantCP := wantNode{"aws:///eu-central-1a/i-0aaaaaaaaaaaaaaa1", "eu-central-1a", "eu-central-1", "t3.large", cp}

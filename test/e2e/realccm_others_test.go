@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestRealCCM_OpenStack(t *testing.T) {
 		{ID: "6d5f3c4e-0000-4000-8000-000000000001", Name: "cp1", Address: cp, Zone: "nova", Type: "m1.large", State: "running"},
 		{ID: "6d5f3c4e-0000-4000-8000-000000000002", Name: "w1", Address: w, Zone: "nova-b", Type: "m1.small", State: "running"},
 	}}
-	endpoint := l.startCloud(t, state)
+	endpoint := "http://" + l.startCloud(t, state)
 	l.configure(t, "provider: openstack\ncloudConfig: {file: "+cloudConf+"}\n",
 		map[string]string{cloudConf: strings.ReplaceAll(openstackConfig, "ENDPOINT", endpoint)})
 	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
@@ -35,6 +36,39 @@ func TestRealCCM_OpenStack(t *testing.T) {
 	l.expectNothingForbiddenInLog(t)
 
 	t.Run("the node of a deleted server goes", func(t *testing.T) {
+		l.run(t, "kill", "--name", l.name, "w1")
+		state.Machines[1].State = "terminated"
+		l.setCloud(t, state)
+		eventually(t, 90*time.Second, "the node of w1 goes", func() bool { _, there := l.nodesNow(t)["w1"]; return !there })
+	})
+}
+
+const vsphereConfig = `global: {secretsDirectory: /etc/kubernetes/cloud-config}
+vcenter:
+  lab: {server: HOST, port: ` + cloudPort + `, user: lab, password: ` + cloudKey + `, insecureFlag: true, datacenters: [DC0]}
+`
+
+// TestRealCCM_VSphere: the controller manager of k8s.io/cloud-provider-vsphere, with VMware's simulator of a vCenter.
+func TestRealCCM_VSphere(t *testing.T) {
+	l := up(t, "vsphere", 1, 2)
+	built := l.loadCCM(t, "vsphere")
+	cp, w := l.address(t, "cp1"), l.address(t, "w1")
+	state := cloudState{Key: cloudKey, Machines: []cloudMachine{
+		{ID: "42307a3c-0000-4000-8000-000000000001", Name: "cp1", Address: cp, State: "running"},
+		{ID: "42307a3c-0000-4000-8000-000000000002", Name: "w1", Address: w, State: "running"},
+	}}
+	host, _, _ := strings.Cut(l.runCloud(t, filepath.Join(built, "vcenter"), state), ":")
+	l.configure(t, "provider: vsphere\ncloudConfig: {file: "+cloudConf+"}\n",
+		map[string]string{cloudConf: strings.ReplaceAll(vsphereConfig, "HOST", host)})
+	eventually(t, time.Minute, "vCenter is ready", func() bool { return l.asked(t, "ready on") > 0 })
+	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
+	l.must(t, "w1", l.joinCommand(t))
+	const kind = "vsphere-vm.cpu-1.mem-0gb.os-other" // the simulator's machines are all alike
+	l.expectNode(t, "cp1", wantNode{"vsphere://42307a3c-0000-4000-8000-000000000001", "", "", kind, cp})
+	l.expectNode(t, "w1", wantNode{"vsphere://42307a3c-0000-4000-8000-000000000002", "", "", kind, w})
+	l.expectNothingForbiddenInLog(t)
+
+	t.Run("the node of a destroyed machine goes", func(t *testing.T) {
 		l.run(t, "kill", "--name", l.name, "w1")
 		state.Machines[1].State = "terminated"
 		l.setCloud(t, state)

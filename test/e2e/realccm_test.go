@@ -47,7 +47,8 @@ const metadataService = `nft add table ip cloud; nft add chain ip cloud output '
 nft add rule ip cloud output ip daddr 169.254.169.254 tcp dport 80 dnat to %s`
 
 // loadCCM builds a vendor's cloud-controller-manager where the cache lacks it, and puts its image on every machine.
-func (l *lab) loadCCM(t *testing.T, name string) {
+// It returns the folder that it was built in.
+func (l *lab) loadCCM(t *testing.T, name string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
@@ -59,11 +60,13 @@ func (l *lab) loadCCM(t *testing.T, name string) {
 		t.Fatalf("lab ccm %s: %v\n%s", name, err, log.String())
 	}
 	t.Logf("lab ccm %s: %s", name, strings.TrimSpace(log.String()))
-	l.run(t, "load", "--name", l.name, strings.TrimSpace(string(out)))
+	archive := strings.TrimSpace(string(out))
+	l.run(t, "load", "--name", l.name, archive)
+	return filepath.Dir(archive)
 }
 
 // startCloud runs the fake cloud on a machine, so that the others reach it.
-func (l *lab) startCloud(t *testing.T, state cloudState) (endpoint string) {
+func (l *lab) startCloud(t *testing.T, state cloudState) (address string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "fakecloud")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./fakecloud")
@@ -71,21 +74,28 @@ func (l *lab) startCloud(t *testing.T, state cloudState) (endpoint string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build fakecloud: %v\n%s", err, out)
 	}
-	l.run(t, "cp", "--name", l.name, program, cloudNode+":/usr/local/bin/fakecloud")
-	l.setCloud(t, state)
-	address := l.address(t, cloudNode) + ":" + cloudPort
-	l.must(t, cloudNode, "systemd-run --quiet --unit fakecloud fakecloud --listen "+address+" --state "+cloudFile)
+	address = l.runCloud(t, program, state)
 	for _, node := range l.nodes {
 		if node != cloudNode {
 			l.must(t, node, fmt.Sprintf(metadataService, address))
 		}
 	}
+	return address
+}
+
+// runCloud runs any program that plays a cloud.
+func (l *lab) runCloud(t *testing.T, program string, state cloudState) (address string) {
+	t.Helper()
+	l.run(t, "cp", "--name", l.name, program, cloudNode+":/usr/local/bin/cloud")
+	l.setCloud(t, state)
+	address = l.address(t, cloudNode) + ":" + cloudPort
+	l.must(t, cloudNode, "systemd-run --quiet --unit cloud cloud --listen "+address+" --state "+cloudFile)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("what the cloud was asked:\n%s", l.sh(t, cloudNode, "journalctl -u fakecloud -o cat --no-pager -n 30").out)
+			t.Logf("what the cloud was asked:\n%s", l.sh(t, cloudNode, "journalctl -u cloud -o cat --no-pager -n 30").out)
 		}
 	})
-	return "http://" + address
+	return address
 }
 
 // setCloud replaces the cloud's state as a whole.
@@ -101,7 +111,7 @@ func (l *lab) setCloud(t *testing.T, state cloudState) {
 // asked counts the requests that the cloud has had, those with the text in them.
 func (l *lab) asked(t *testing.T, text string) int {
 	t.Helper()
-	return strings.Count(l.must(t, cloudNode, "journalctl -u fakecloud -o cat --no-pager"), text)
+	return strings.Count(l.must(t, cloudNode, "journalctl -u cloud -o cat --no-pager"), text)
 }
 
 func (l *lab) address(t *testing.T, node string) string {

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -55,7 +56,7 @@ func run(ctx context.Context, args, env []string) error {
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
 		switch name {
-		case "--secure-port":
+		case "--secure-port", "--listen": // the second is for programs whose port no argument names
 			r.Port = value
 		case "--kubeconfig":
 			kubeconfig = value
@@ -103,7 +104,10 @@ func (r *report) read(value string) error {
 }
 
 func askServer(ctx context.Context, kubeconfig string) (string, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	config, err := rest.InClusterConfig()
+	if kubeconfig != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
 	if err != nil {
 		return "", err
 	}
