@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,7 @@ const (
 
 	onpremConfig = `apiVersion: ccmadm.dev/v1alpha1
 kind: OnPremConfiguration
-inventory: {file: ` + inventoryFile + `, interval: 1s, silence: 1m, deletionDelay: 10s}
-`
-	cloudDocument = `---
-apiVersion: ccmadm.dev/v1alpha1
-kind: CloudConfiguration
-cloudConfig: {file: /tmp/cloud.conf}
-credentials: [{key: inventory.yaml, file: /tmp/inventory.yaml}]
+inventory: {interval: 1s, silence: 1m, deletionDelay: 10s}
 `
 	listedTwo = `apiVersion: ccmadm.dev/v1alpha1
 kind: Inventory
@@ -30,17 +25,73 @@ machines:
 `
 )
 
+// put writes a file on cp1.
+func (l *lab) put(t *testing.T, path, content string) {
+	t.Helper()
+	l.must(t, "cp1", "cat > "+path+" <<'END'\n"+content+"END\n")
+}
+
 // replaceInventory swaps the file as an administrator's tool would: beside it, then renamed.
 func (l *lab) replaceInventory(t *testing.T, content string) {
 	t.Helper()
-	l.must(t, "cp1", "cat > /tmp/i.yaml <<'END'\n"+content+"END\nmv /tmp/i.yaml "+inventoryFile+".new && mv "+inventoryFile+".new "+inventoryFile)
+	l.put(t, inventoryFile+".new", content)
+	l.must(t, "cp1", "mv -T "+inventoryFile+".new "+inventoryFile)
+}
+
+// expectDiff compares the cluster with an inventory, and returns the table.
+func (l *lab) expectDiff(t *testing.T, content string, code int, want ...string) {
+	t.Helper()
+	l.put(t, "/tmp/next.yaml", content)
+	r := l.sh(t, "cp1", "ccmadm machines diff -f /tmp/next.yaml")
+	if r.code != code {
+		t.Errorf("exit status %d, want %d", r.code, code)
+	}
+	out := strings.Join(strings.Fields(r.out), " ")
+	for _, w := range want {
+		if !strings.Contains(out, w) {
+			t.Errorf("the diff does not say %q:\n%s", w, r.out)
+		}
+	}
+}
+
+// expectRejected waits until the operator is told that a reading was rejected, and why.
+func (l *lab) expectRejected(t *testing.T, reason string) {
+	t.Helper()
+	eventually(t, 60*time.Second, "the last good copy is stale: "+reason, func() bool {
+		state := l.inventoryState(t)
+		return strings.HasPrefix(state, "Stale: ") && strings.Contains(state, reason)
+	})
+	eventually(t, 20*time.Second, "an Event says "+reason, func() bool {
+		return strings.Contains(l.kubectl(t, "-n kube-system get events --field-selector reason=InventoryRejected"), reason)
+	})
+}
+
+func (l *lab) inventoryState(t *testing.T) string {
+	t.Helper()
+	return l.kubectl(t, `-n kube-system get configmap ccmadm-machines-last-good -o jsonpath='{.metadata.annotations.ccmadm\.dev/inventory-state}'`)
+}
+
+func (l *lab) expectConfirmed(t *testing.T) {
+	t.Helper()
+	eventually(t, 60*time.Second, "the inventory is good again", func() bool { return l.inventoryState(t) == "Confirmed" })
+}
+
+// expectNodes fails unless exactly these are there, and their kubelets work.
+func (l *lab) expectNodes(t *testing.T, names ...string) {
+	t.Helper()
+	nodes := l.nodesNow(t)
+	if len(nodes) != len(names) {
+		t.Errorf("%d nodes, want %v", len(nodes), names)
+	}
+	l.expectInitialised(t, names...)
 }
 
 // TestInventory: an inventory says which machines are nodes, where they stand, and when one is gone.
 func TestInventory(t *testing.T) {
 	l := up(t, "inventory", 1, 2)
-	l.must(t, "cp1", "cat > /tmp/cloud.conf <<'END'\n"+onpremConfig+"END\ncat > /tmp/inventory.yaml <<'END'\n"+listedTwo+"END\n(cat "+kubeadmYAML+"; cat <<'END'\n"+cloudDocument+"END\n) > /tmp/k.yaml")
-	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/k.yaml", 1))
+	l.put(t, "/tmp/cloud.conf", onpremConfig)
+	l.put(t, "/tmp/inventory.yaml", listedTwo)
+	l.must(t, "cp1", ccmadmInit+" --cloud-config /tmp/cloud.conf --inventory /tmp/inventory.yaml")
 	join := l.joinCommand(t)
 	l.must(t, "w1", join)
 	got := l.kubectl(t, `get node w1 -o jsonpath='{.spec.providerID} {.metadata.labels.topology\.kubernetes\.io/zone}'`)
@@ -48,6 +99,7 @@ func TestInventory(t *testing.T) {
 		t.Errorf("w1 is %q, want the machine of the inventory in its zone", got)
 	}
 
+	listedThree := strings.Replace(listedTwo, "serial: 1", "serial: 2", 1) + "- {id: r1-u03, hostname: w2}\n"
 	t.Run("a machine that is not listed stays tainted and says why", func(t *testing.T) {
 		r := l.sh(t, "w2", join+" --timeout 15s")
 		if r.code != 4 {
@@ -61,21 +113,47 @@ func TestInventory(t *testing.T) {
 			t.Errorf("machines list does not say so:\n%s", list)
 		}
 	})
-	listedThree := strings.Replace(listedTwo, "serial: 1", "serial: 2", 1) + "- {id: r1-u03, hostname: w2}\n"
+	l.expectDiff(t, listedThree, 1, "w2 r1-u03 initialise providerID: - -> onprem://ber1/r1-u03")
+	l.expectDiff(t, strings.Replace(listedThree, "serial: 2", "serial: 0", 1), 3, "would be rejected: OlderSerial")
 	l.replaceInventory(t, listedThree)
 	l.must(t, "cp1", "ccmadm wait w2 --timeout 90s")
+	eventually(t, 30*time.Second, "every Node is as the inventory says", func() bool {
+		return l.sh(t, "cp1", "ccmadm machines diff -f "+inventoryFile).code == 0
+	})
 
 	t.Run("an inventory that cannot be right deletes nothing", func(t *testing.T) {
-		for _, broken := range []string{"", "<html>503</html>\n", strings.SplitAfter(listedThree, "machines:\n")[0], listedTwo} {
-			l.replaceInventory(t, broken)
-			time.Sleep(3 * time.Second)
+		for content, reason := range map[string]string{
+			"":                   "Malformed",
+			"<html>503</html>\n": "Malformed",
+			strings.SplitAfter(listedThree, "machines:\n")[0] + "  []\n": "Empty",
+			listedTwo: "OlderSerial",
+		} {
+			l.replaceInventory(t, content)
+			l.expectRejected(t, reason)
 		}
-		if nodes := l.nodesNow(t); len(nodes) != 3 {
-			t.Errorf("%d nodes are left of 3", len(nodes))
+		l.expectNodes(t, "cp1", "w1", "w2")
+		l.replaceInventory(t, listedThree)
+		l.expectConfirmed(t)
+	})
+	t.Run("an inventory that cannot be read deletes nothing", func(t *testing.T) {
+		for _, tc := range []struct{ name, breakIt, mend string }{
+			{"without permissions", "chmod 000 " + inventoryFile, "chmod 600 " + inventoryFile},
+			{"of another owner", "chown 65532 " + inventoryFile, "chown 0 " + inventoryFile},
+			{"a directory", "mv " + inventoryFile + " /tmp/kept && mkdir " + inventoryFile, "rmdir " + inventoryFile + " && mv /tmp/kept " + inventoryFile},
+			{"a link that leads nowhere", "mv " + inventoryFile + " /tmp/kept && ln -s /nowhere " + inventoryFile, "mv -T /tmp/kept " + inventoryFile},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				l.must(t, "cp1", tc.breakIt)
+				l.expectRejected(t, "Unreadable")
+				l.expectNodes(t, "cp1", "w1", "w2")
+				l.must(t, "cp1", tc.mend)
+				l.expectConfirmed(t)
+			})
 		}
 	})
 	t.Run("a machine that is decommissioned and switched off loses its Node, and not before", func(t *testing.T) {
 		gone := strings.Replace(strings.Replace(listedThree, "serial: 2", "serial: 3", 1), "hostname: w2", "hostname: w2, state: decommissioned", 1)
+		l.expectDiff(t, gone, 1, "w2 r1-u03 delete stays as long as this holds: its kubelet talks")
 		l.replaceInventory(t, gone)
 		time.Sleep(20 * time.Second)
 		if _, there := l.nodesNow(t)["w2"]; !there {
@@ -83,13 +161,40 @@ func TestInventory(t *testing.T) {
 		}
 		l.run(t, "kill", "--name", l.name, "w2")
 		off := time.Now()
+		server := serveInventory(t, l, "w1")
+		t.Run("meanwhile, the inventory moves to a server", func(t *testing.T) { l.testServer(t, server, gone) })
 		eventually(t, 4*time.Minute, "Node/w2 goes", func() bool { _, there := l.nodesNow(t)["w2"]; return !there })
 		t.Logf("Node/w2 was deleted %s after the power was cut", time.Since(off).Round(time.Second))
 		if events := l.kubectl(t, "get events -A --field-selector involvedObject.name=w2"); !strings.Contains(events, "will be deleted") {
 			t.Errorf("the deletion was not announced:\n%s", events)
 		}
-		if nodes := l.nodesNow(t); len(nodes) != 2 {
-			t.Errorf("%d nodes are left, want cp1 and w1", len(nodes))
-		}
+		l.expectNodes(t, "cp1", "w1")
 	})
+}
+
+// testServer gives the cloud-controller-manager an https address in place of the file. As long as the server has no
+// inventory to offer, the last good one counts, and the Node of the machine that was switched off stays.
+func (l *lab) testServer(t *testing.T, s *inventoryServer, document string) {
+	l.put(t, "/tmp/ca.crt", s.authority)
+	l.put(t, "/tmp/url.conf", fmt.Sprintf(`apiVersion: ccmadm.dev/v1alpha1
+kind: OnPremConfiguration
+inventory: {url: %q, caFile: /etc/kubernetes/cloud-config/ca.crt, interval: 1s, silence: 1m, deletionDelay: 10s}
+`, s.url))
+	l.put(t, "/tmp/url.yaml", `apiVersion: ccmadm.dev/v1alpha1
+kind: CloudConfiguration
+cloudConfig: {file: /tmp/url.conf}
+credentials: [{key: ca.crt, file: /tmp/ca.crt}]
+`)
+	s.answer(500, "the database is away")
+	l.must(t, "cp1", "(cat "+kubeadmYAML+"; echo ---; cat /tmp/url.yaml) > /tmp/k.yaml")
+	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/k.yaml", 1))
+	l.expectRejected(t, "500 Internal Server Error")
+	s.answer(200, "<!DOCTYPE html><title>Log in</title><p>Your session has expired.</p>")
+	l.expectRejected(t, "Malformed")
+	s.answer(200, strings.SplitAfter(document, "machines:\n")[0]+"  []\n")
+	l.expectRejected(t, "Empty")
+	l.expectNodes(t, "cp1", "w1", "w2")
+	s.answer(200, document)
+	l.expectConfirmed(t)
+	l.expectNodes(t, "cp1", "w1", "w2")
 }
