@@ -33,6 +33,13 @@ func TestReference(t *testing.T) {
 		want[strings.ReplaceAll(cmd.CommandPath(), " ", "_")+".md"] = page.String()
 	})
 	want["lint.md"] = lint.Reference(lintRules())
+	want["profile.md"] = fieldPage(t, "Provider profile", "What `--profile FILE` and the files of `templates/profiles` may say, apiVersion `ccmadm.dev/v1alpha1`, kind `ProviderProfile`. "+
+		"Reading is strict: an unknown field is an error with its line. In arguments and variables stand ${clusterName}, ${podSubnet}, ${routes}, ${endpoint}, ${mode}, "+
+		"${version} (of ccmadm), ${kubernetesVersion}, ${kubeconfig} (of a static pod), ${cloudConfig} and ${file:KEY} (paths in the pod); a text with one that is empty is left out. [Add a provider](../guide-add-a-provider.md) has an example.",
+		"../../templates", "Profile", "Image", "EnvVar", "Mount", "Health", "Port", "Agent", "Config", "Credential", "Rule", "NodeRules", "Metadata", "MetadataToken")
+	want["configuration.md"] = fieldPage(t, "CloudConfiguration", "Everything that ccmadm is told about a cluster, apiVersion `ccmadm.dev/v1alpha1`, kind `CloudConfiguration`: "+
+		"a document of its own in kubeadm's file, or a file by itself. `ccmadm config print` shows the defaults.",
+		"../../phases", "CloudConfiguration", "ControllerManager", "CloudConfigFile", "Credential", "WaitPolicy")
 	if *update {
 		rewrite(t, dir, want)
 	}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// fieldPage describes every field of a document from the comments of its Go types, the outermost first.
+func fieldPage(t *testing.T, title, intro, folder string, types ...string) string {
+	t.Helper()
+	known := structs(t, folder)
+	var page strings.Builder
+	fmt.Fprintf(&page, "# %s\n\n%s\n", title, intro)
+	for _, name := range types {
+		decl, ok := known[name]
+		if !ok {
+			t.Fatalf("%s has no type %s", folder, name)
+		}
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", name, oneLine(decl.doc))
+		writeFields(&page, decl.fields, known)
+	}
+	return page.String()
+}
+
+type structDecl struct {
+	doc    string
+	fields *ast.FieldList
+}
+
+func structs(t *testing.T, folder string) map[string]structDecl {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]structDecl{}
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			decl, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, s := range decl.Specs {
+				spec, ok := s.(*ast.TypeSpec)
+				if !ok {
+					continue
+				}
+				if fields, ok := spec.Type.(*ast.StructType); ok {
+					found[spec.Name.Name] = structDecl{decl.Doc.Text(), fields.Fields}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// writeFields puts the fields of an inlined type where it stands.
+func writeFields(page *strings.Builder, list *ast.FieldList, known map[string]structDecl) {
+	for _, f := range list.List {
+		if f.Tag == nil {
+			continue
+		}
+		name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
+		if name != "" {
+			fmt.Fprintf(page, "| `%s` | %s | %s |\n", name, typeName(f.Type, known), strings.ReplaceAll(oneLine(f.Doc.Text()), "|", "\\|"))
+			continue
+		}
+		if inlined, ok := known[strings.TrimPrefix(typeName(f.Type, nil), "*")]; ok {
+			writeFields(page, inlined.fields, known)
+			continue
+		}
+		page.WriteString("| `apiVersion`, `kind` | string | |\n") // metav1.TypeMeta
+	}
+}
+
+// typeName is a word for people, linked where the page describes the type.
+func typeName(e ast.Expr, known map[string]structDecl) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		if _, ok := known[e.Name]; ok {
+			return fmt.Sprintf("[%s](#%s)", e.Name, strings.ToLower(e.Name))
+		}
+		return e.Name
+	case *ast.StarExpr:
+		return typeName(e.X, known)
+	case *ast.ArrayType:
+		return "list of " + typeName(e.Elt, known)
+	case *ast.MapType:
+		return "map to " + typeName(e.Value, known)
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	default:
+		return ""
+	}
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,157 @@
+package phases
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// metadata is a service like those of clouds: it wants a token, and speaks text and JSON.
+func metadata(t *testing.T) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /token", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Ttl") != "60" {
+			http.Error(w, "how long?", http.StatusBadRequest)
+			return
+		}
+		fmt.Fprint(w, "t0ken")
+	})
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		answers := map[string]string{"/name": "Web-1\n", "/id": "i-1", "/all.json": `{"zone": {"name": "z1", "number": 7}}`, "/broken.json": `{`}
+		answer, ok := answers[r.URL.Path]
+		switch {
+		case r.Header.Get("Token") != "t0ken":
+			http.Error(w, "no token", http.StatusUnauthorized)
+		case !ok:
+			http.NotFound(w, r)
+		default:
+			fmt.Fprint(w, answer)
+		}
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestAskMetadata(t *testing.T) {
+	server := metadata(t)
+	token := &templates.MetadataToken{Path: "/token", Headers: map[string]string{"Ttl": "60"}, Header: "Token"}
+	tests := []struct {
+		name    string
+		m       templates.Metadata
+		want    map[string]string
+		wantErr string
+	}{
+		{
+			name: "text and JSON",
+			m:    templates.Metadata{URL: server.URL, Token: token, Values: map[string]string{"name": "/name", "zone": "/all.json#zone.name", "number": "/all.json#zone.number", "nothing": "/nothing", "none": "/all.json#rack"}},
+			want: map[string]string{"name": "Web-1", "zone": "z1", "number": "7", "nothing": "", "none": ""},
+		},
+		{name: "no token", m: templates.Metadata{URL: server.URL, Values: map[string]string{"name": "/name"}}, wantErr: "401 Unauthorized"},
+		{name: "a token refused", m: templates.Metadata{URL: server.URL, Token: &templates.MetadataToken{Path: "/token", Header: "Token"}}, wantErr: "for a token: PUT"},
+		{name: "no JSON", m: templates.Metadata{URL: server.URL, Token: token, Values: map[string]string{"x": "/broken.json#x"}}, wantErr: "for x: the answer is no JSON"},
+		{name: "not an object", m: templates.Metadata{URL: server.URL, Token: token, Values: map[string]string{"x": "/all.json#zone.name.first"}}, wantErr: "the answer has no zone.name.first"},
+		{name: "nobody there", m: templates.Metadata{URL: "http://127.0.0.1:1", Values: map[string]string{"x": "/x"}}, wantErr: "connection refused"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := askMetadata(t.Context(), &tt.m)
+			if (err != nil) != (tt.wantErr != "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Fatalf("got error %v, want %q", err, tt.wantErr)
+			}
+			if diff := cmp.Diff(tt.want, got); tt.want != nil && diff != "" {
+				t.Errorf("values (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+const strictProfile = `
+apiVersion: ccmadm.dev/v1alpha1
+kind: ProviderProfile
+name: strict
+title: A cloud with rules
+status: BestEffort
+features: [Nodes]
+modes: [DaemonSet]
+image: {repository: example.com/ccm, tag: v1}
+node:
+  name: the server's name, in lower case
+  nameFrom: ["${name}"]
+  namePattern: ^[a-z0-9-]+$
+  providerID: strict://<zone>/<id>
+  providerIDFrom: strict://${zone}/${id}
+  kubeletProviderID: true
+metadata:
+  url: URL
+  token: {path: /token, headers: {Ttl: "60"}, header: Token}
+  values: {name: /name, id: /id, zone: "/all.json#zone.name"}
+`
+
+func TestNodeRules(t *testing.T) {
+	server := metadata(t)
+	const none = "http://127.0.0.1:1"
+	tests := []struct {
+		name       string
+		url        string
+		drop       string // a line of the profile
+		kubeadm    string
+		providerID string
+		says       string
+		wantErr    []string
+	}{
+		{name: "as the cloud knows it, but for the case", url: server.URL, kubeadm: "name: web-1", providerID: "strict://z1/i-1"},
+		{name: "another name", url: server.URL, kubeadm: "name: db-1", providerID: "strict://z1/i-1", wantErr: []string{`NodeName: node name "db-1": provider strict knows this machine as Web-1`}},
+		{name: "a name that no machine may have", url: server.URL, kubeadm: "name: web.1", providerID: "strict://z1/i-1", wantErr: []string{`node name "web.1": provider strict wants the server's name, in lower case (^[a-z0-9-]+$)`}},
+		{name: "the user's provider ID makes the name irrelevant", url: none, kubeadm: "name: db-1\n  kubeletExtraArgs: [{name: provider-id, value: strict://z9/i-9}]"},
+		{name: "nobody to ask", url: none, kubeadm: "name: db-1", says: "warning, the node's name is not checked", wantErr: []string{"ProviderID: provider strict finds a machine only by the kubelet's --provider-id, which is not set", "connection refused"}},
+		{name: "the service does not know", url: server.URL, drop: "zone: \"/all.json#zone.name\"", kubeadm: "name: web-1", wantErr: []string{"does not say enough"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := strings.Replace(strictProfile, "URL", tt.url, 1)
+			if tt.drop != "" {
+				text = strings.Replace(text, tt.drop, "zone: /nothing", 1)
+			}
+			d := rulesData(t, text, tt.kubeadm)
+			err := runChecks(t.Context(), d, nodeChecks())
+			if (err != nil) != (len(tt.wantErr) > 0) {
+				t.Fatalf("got error %v, want %q", err, tt.wantErr)
+			}
+			for _, want := range tt.wantErr {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got error %v, want %q", err, want)
+				}
+			}
+			if said := d.Out.(*bytes.Buffer).String(); !strings.Contains(said, tt.says) {
+				t.Errorf("said %q, want %q", said, tt.says)
+			}
+			if id, _ := d.kubeletProviderID(t.Context()); id != tt.providerID {
+				t.Errorf("provider ID %q, want %q", id, tt.providerID)
+			}
+		})
+	}
+}
+
+func rulesData(t *testing.T, profile, registration string) *Data {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "strict.yaml")
+	if err := os.WriteFile(path, []byte(profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := ParseKubeadmFile("kubeadm.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  "+registration+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Data{Options: Options{Role: RoleInit, Flags: CloudConfiguration{Profile: path}}, Streams: Streams{Out: &bytes.Buffer{}}, Kubeadm: file}
+}
