@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -27,6 +28,8 @@ type ccm struct {
 	image   string // without the tag, which is the module's version
 	// command says that the image has a command and no entrypoint, so that arguments alone replace it.
 	command bool
+	// cloud is a program of the nested module that plays the cloud, if its authors publish one for tests.
+	cloud string
 	// sample says that the main package is upstream's sample, with the files of folder put in.
 	sample bool
 }
@@ -43,6 +46,11 @@ func ccms() map[string]ccm {
 			program: "k8s.io/cloud-provider-openstack/cmd/openstack-cloud-controller-manager",
 			image:   "registry.k8s.io/provider-os/openstack-cloud-controller-manager", command: true,
 		},
+		"vsphere": {
+			folder: "ccm-vsphere", module: "k8s.io/cloud-provider-vsphere",
+			program: "k8s.io/cloud-provider-vsphere/cmd/vsphere-cloud-controller-manager",
+			image:   "registry.k8s.io/cloud-pv-vsphere/cloud-provider-vsphere", cloud: "./vcenter",
+		},
 		"sample": {
 			folder: "ccm-sample", module: "k8s.io/kubernetes", program: "k8s.io/kubernetes/cmd/cloud-controller-manager",
 			image: "lab.local/sample-ccm", sample: true,
@@ -54,7 +62,7 @@ func newCCM(p *places) *cobra.Command {
 	names := slices.Sorted(maps.Keys(ccms()))
 	return &cobra.Command{
 		Use:       "ccm " + strings.Join(names, "|"),
-		Short:     "Build a vendor's cloud-controller-manager, and print the path of its image archive",
+		Short:     "Build a vendor's cloud-controller-manager, and print the path of its image archive (vsphere: with vcenter beside it, a simulator)",
 		ValidArgs: names,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,37 +80,41 @@ func newCCM(p *places) *cobra.Command {
 	}
 }
 
-// ccm returns the folder with image.tar.
+// ccm returns the folder with image.tar, and beside it the program that plays the cloud.
 func (b builder) ccm(ctx context.Context, c ccm) (string, error) {
 	version, err := b.required(c.folder, c.module)
 	if err != nil {
 		return "", err
 	}
 	inputs := []string{fmt.Sprintf("%+v", c), b.goVersion, runtime.GOARCH}
-	sources, err := filepath.Glob(filepath.Join(b.source, c.folder, "*"))
+	err = filepath.WalkDir(filepath.Join(b.source, c.folder), func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(file)
+		inputs = append(inputs, string(content))
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
-	for _, file := range sources {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return "", err
-		}
-		inputs = append(inputs, string(content))
-	}
 	return b.cached(ctx, c.folder, inputs, func(dir string) error {
-		programs := dir + ".programs"
-		defer func() { _ = os.RemoveAll(programs) }()
-		if err := b.buildCCM(ctx, c, programs, version); err != nil {
+		if err := b.buildCCM(ctx, c, dir, version); err != nil {
 			return err
 		}
-		return image.Write(filepath.Join(dir, "image.tar"), c.spec(programs, version))
+		if err := image.Write(filepath.Join(dir, "image.tar"), c.spec(dir, version)); err != nil {
+			return err
+		}
+		return os.Remove(filepath.Join(dir, c.file())) // it is in the image
 	})
 }
 
 func (b builder) buildCCM(ctx context.Context, c ccm, output, version string) error {
 	dir, ldflags := filepath.Join(b.source, c.folder), "-X k8s.io/component-base/version.gitVersion="+version
-	if !c.sample {
+	switch {
+	case c.cloud != "":
+		return b.goBuild(ctx, dir, output, ldflags, c.program, c.cloud)
+	case !c.sample:
 		return b.goBuild(ctx, dir, output, ldflags, c.program)
 	}
 	overlay, err := sampleOverlay(ctx, dir, c.program)
@@ -145,17 +157,25 @@ func sampleOverlay(ctx context.Context, dir, program string) (string, error) {
 	return f.Name(), err
 }
 
+// file is what the go command calls the program.
+func (c ccm) file() string {
+	if c.sample {
+		return c.folder
+	}
+	return filepath.Base(c.program)
+}
+
 // spec packs the program where its authors have it.
 func (c ccm) spec(programs, version string) image.Spec {
-	base := filepath.Base(c.program)
 	if c.sample {
-		base, version = c.folder, "1"
+		version = "1"
 	}
-	spec := image.Spec{Name: c.image + ":" + version, Files: map[string]string{"/bin/" + base: filepath.Join(programs, base)}}
+	target := "/bin/" + c.file()
+	spec := image.Spec{Name: c.image + ":" + version, Files: map[string]string{target: filepath.Join(programs, c.file())}}
 	if c.command {
-		spec.Command = []string{"/bin/" + base}
+		spec.Command = []string{target}
 	} else {
-		spec.Entrypoint = []string{"/bin/" + base}
+		spec.Entrypoint = []string{target}
 	}
 	return spec
 }

@@ -25,6 +25,11 @@ func TestCCM_Spec(t *testing.T) {
 			Files:   map[string]string{"/bin/openstack-cloud-controller-manager": "out/openstack-cloud-controller-manager"},
 			Command: []string{"/bin/openstack-cloud-controller-manager"},
 		},
+		"vsphere": {
+			Name:       "registry.k8s.io/cloud-pv-vsphere/cloud-provider-vsphere:v1",
+			Files:      map[string]string{"/bin/vsphere-cloud-controller-manager": "out/vsphere-cloud-controller-manager"},
+			Entrypoint: []string{"/bin/vsphere-cloud-controller-manager"},
+		},
 		"sample": {
 			Name:       "lab.local/sample-ccm:1",
 			Files:      map[string]string{"/bin/ccm-sample": "out/ccm-sample"},
