@@ -127,6 +127,12 @@ func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	if !held(e.lease, e.now) {
 		return leaderCause(pod, line, e)
 	}
+	if skipped := e.withoutNodes(); skipped != "" {
+		return Cause{
+			"NoNodeController", "the cloud-controller-manager runs without its node controller, for the cloud did not answer when it started, or knows no nodes: " + skipped,
+			"once the cloud's API answers: kubectl -n " + Namespace + " delete pod " + pod.Name,
+		}
+	}
 	if wrong := unknownNodeIPs(node); len(wrong) > 0 {
 		return nodeIPCause(s, wrong)
 	}

@@ -3,6 +3,7 @@ package manifests
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -105,17 +106,33 @@ func lastLine(lines []string, node string) string {
 	return ""
 }
 
+// withoutNodes returns the line by which a manager says that its node controller does not run. It never tries again.
+func (e *evidence) withoutNodes() string {
+	for _, p := range e.pods {
+		for _, line := range e.logs[p.Name] {
+			if strings.Contains(line, "cloud provider does not support instances") || strings.Contains(line, `Skipping "cloud-node-controller"`) {
+				return shorten(line)
+			}
+		}
+	}
+	return ""
+}
+
 // complaint knows the log format of Kubernetes, in which errors and fatal errors start with their letter.
 func complaint(line string) bool {
 	return strings.HasPrefix(line, "E") || strings.HasPrefix(line, "F") ||
 		strings.Contains(line, "forbidden") || strings.Contains(line, "error")
 }
 
+// klogHeader is severity, time, thread and place in the source: "E1121 12:00:00.000000 1 node_controller.go:285] ".
+var klogHeader = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] `)
+
+// shorten keeps both ends of a long line: what it is about stands at the front, and the reason at the end.
 func shorten(line string) string {
-	const most = 400
-	line = strings.TrimSpace(line)
-	if len(line) > most {
-		line = strings.ToValidUTF8(line[:most], "") + "..."
+	const half = 200
+	line = klogHeader.ReplaceAllString(strings.TrimSpace(line), "")
+	if len(line) > 2*half {
+		line = strings.ToValidUTF8(line[:half]+" ... "+line[len(line)-half:], "")
 	}
 	return line
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,7 +48,10 @@ func checkNodeNameRule(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	same := func(known string) bool { return strings.EqualFold(known, name) } // kubelets lower their names, clouds do not
+	same := func(known string) bool { // without case: kubelets lower their names, clouds do not
+		ok, err := path.Match(strings.ToLower(known), strings.ToLower(name))
+		return err == nil && ok
+	}
 	if len(names) > 0 && !slices.ContainsFunc(names, same) {
 		return usagef("node name %q: provider %s knows this machine as %s", name, profile.Name, strings.Join(names, " or ")).
 			withHint("--node-name=%s; the rule: %s", names[0], rules.Name)

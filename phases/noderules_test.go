@@ -87,7 +87,7 @@ modes: [DaemonSet]
 image: {repository: example.com/ccm, tag: v1}
 node:
   name: the server's name, in lower case
-  nameFrom: ["${name}"]
+  nameFrom: ["${name}", "${id}.*"]
   namePattern: ^[a-z0-9-]+$
   providerID: strict://<zone>/<id>
   providerIDFrom: strict://${zone}/${id}
@@ -104,24 +104,25 @@ func TestNodeRules(t *testing.T) {
 	tests := []struct {
 		name       string
 		url        string
-		drop       string // a line of the profile
+		drop, put  string // in the profile
 		kubeadm    string
 		providerID string
 		says       string
 		wantErr    []string
 	}{
 		{name: "as the cloud knows it, but for the case", url: server.URL, kubeadm: "name: web-1", providerID: "strict://z1/i-1"},
-		{name: "another name", url: server.URL, kubeadm: "name: db-1", providerID: "strict://z1/i-1", wantErr: []string{`NodeName: node name "db-1": provider strict knows this machine as Web-1`}},
+		{name: "its ID with a domain", url: server.URL, kubeadm: "name: i-1.example.internal", providerID: "strict://z1/i-1", drop: "  namePattern: ^[a-z0-9-]+$"},
+		{name: "another name", url: server.URL, kubeadm: "name: db-1", providerID: "strict://z1/i-1", wantErr: []string{`NodeName: node name "db-1": provider strict knows this machine as Web-1 or i-1.*`}},
 		{name: "a name that no machine may have", url: server.URL, kubeadm: "name: web.1", providerID: "strict://z1/i-1", wantErr: []string{`node name "web.1": provider strict wants the server's name, in lower case (^[a-z0-9-]+$)`}},
 		{name: "the user's provider ID makes the name irrelevant", url: none, kubeadm: "name: db-1\n  kubeletExtraArgs: [{name: provider-id, value: strict://z9/i-9}]"},
 		{name: "nobody to ask", url: none, kubeadm: "name: db-1", says: "warning, the node's name is not checked", wantErr: []string{"ProviderID: provider strict finds a machine only by the kubelet's --provider-id, which is not set", "connection refused"}},
-		{name: "the service does not know", url: server.URL, drop: "zone: \"/all.json#zone.name\"", kubeadm: "name: web-1", wantErr: []string{"does not say enough"}},
+		{name: "the service does not know", url: server.URL, drop: "zone: \"/all.json#zone.name\"", put: "zone: /nothing", kubeadm: "name: web-1", wantErr: []string{"does not say enough"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			text := strings.Replace(strictProfile, "URL", tt.url, 1)
 			if tt.drop != "" {
-				text = strings.Replace(text, tt.drop, "zone: /nothing", 1)
+				text = strings.Replace(text, tt.drop, tt.put, 1)
 			}
 			d := rulesData(t, text, tt.kubeadm)
 			err := runChecks(t.Context(), d, nodeChecks())

@@ -113,11 +113,11 @@ func TestCompatible(t *testing.T) {
 		wantErr  string
 	}{
 		{"nothing special", CloudConfiguration{Provider: "aws", Mode: ModeStaticPod}, ""},
-		{"a companion alone", CloudConfiguration{Provider: "kubevip", Mode: ModeDeployment}, "provider: kubevip serves [Services] only: nothing of it takes the uninitialized taint away"},
-		{"nobody's name", CloudConfiguration{Provider: "generic", Mode: ModeDaemonSet}, "provider generic needs --cloud-provider=..."},
+		{"a companion alone", CloudConfiguration{Provider: "kubevip", Mode: ModeDeployment}, "provider kubevip serves Services only: nothing of it takes the uninitialized taint away"},
+		{"nobody's name", CloudConfiguration{Provider: "generic", Mode: ModeDaemonSet}, "provider generic needs --cloud-provider=VALUE"},
 		{"a name", CloudConfiguration{Provider: "generic", Mode: ModeDaemonSet, ControllerManager: ControllerManager{ExtraArgs: []string{"--cloud-provider=acme"}}}, ""},
 		{"routes of a provider without", CloudConfiguration{Provider: "digitalocean", Mode: ModeDaemonSet, Routes: true}, "routes: provider digitalocean programs no routes"},
-		{"a mode that would show a secret", CloudConfiguration{Provider: "hetzner", Mode: ModeStaticPod}, "mode: provider hetzner runs as [DaemonSet Deployment], not as StaticPod"},
+		{"a mode that would show a secret", CloudConfiguration{Provider: "hetzner", Mode: ModeStaticPod}, "mode: provider hetzner runs as DaemonSet or Deployment, not as StaticPod"},
 		{"the user's own manager", CloudConfiguration{Provider: "generic", Mode: ModeManual}, ""},
 	}
 	for _, tt := range tests {

@@ -5,7 +5,8 @@ package templates
 type NodeRules struct {
 	// Name says for people what the node's name has to be.
 	Name string `json:"name,omitempty"`
-	// NameFrom are texts over the values of Metadata; the node's name has to be one of them. Empty: not checked.
+	// NameFrom are texts over the values of Metadata; the node's name has to be one of them, where * stands for any
+	// letters. Empty: not checked.
 	NameFrom []string `json:"nameFrom,omitempty"`
 	// NamePattern is a regular expression that the node's name has to match. Empty: any name.
 	NamePattern string `json:"namePattern,omitempty"`
