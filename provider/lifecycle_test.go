@@ -224,7 +224,7 @@ func TestLifecycle_Absence(t *testing.T) {
 // that the inventory never called gone, is not deleted.
 func TestLifecycle_Property(t *testing.T) {
 	deletions := 0
-	for seed := range uint64(400) {
+	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		s := newSite(t, 30)
 		talking := map[int]bool{}
