@@ -19,7 +19,7 @@ const kubeadmBootstrappers = "system:bootstrappers:kubeadm:default-node-token"
 
 // CloudConfigSecret returns the Secret with the provider's files, keyed by their names in the pod.
 func CloudConfigSecret(p *templates.Profile, files map[string][]byte) ([]*Object, error) {
-	if err := p.CheckConfig(files); err != nil {
+	if err := p.CheckConfig(files, ""); err != nil {
 		return nil, fmt.Errorf("render Secret %s: %w", CloudConfigName, err)
 	}
 	return toObjects(&corev1.Secret{

@@ -32,7 +32,7 @@ func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	if err := profile.CheckConfig(files); err != nil {
+	if err := profile.CheckConfig(files, settings.CloudConfig.File); err != nil {
 		return nil, &Error{Code: ExitUsage, Err: err}
 	}
 	if d.CheckFiles != nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/ccmadm/ccmadm/manifests"
 )
 
 // Check is one thing that must hold before anything is changed.
@@ -25,10 +27,10 @@ func initPreflight() Phase {
 		Short: "Check that this machine can become a control plane in external cloud mode",
 		Long:  "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
-			return runChecks(ctx, d, slices.Concat(commonChecks(), nodeChecks(), []Check{
-				{"Provider", checkProvider},
+			return runChecks(ctx, d, slices.Concat([]Check{{"Provider", checkProvider}}, commonChecks(), nodeChecks(), []Check{
 				{"CloudConfig", checkCloudConfig},
 				{"StaticPodManifest", checkManifestUntouched},
+				{"Manifests", checkManifests},
 			}))
 		},
 	}
@@ -57,10 +59,12 @@ func commonChecks() []Check {
 	}
 }
 
-// runChecks runs all of them and fails once, with every failure by its name.
+// runChecks runs all of them and fails once, with every failure by its name. What several checks need and none gets,
+// such as a provider that is not found, is told by the first of them only.
 func runChecks(ctx context.Context, d *Data, checks []Check) error {
 	var failed []error
 	var hints []string
+	told := map[string]bool{}
 	for _, c := range checks {
 		err := c.Run(ctx, d)
 		if err == nil {
@@ -70,9 +74,13 @@ func runChecks(ctx context.Context, d *Data, checks []Check) error {
 			d.Sayf("warning, %s: %v", c.Name, err)
 			continue
 		}
+		if told[err.Error()] {
+			continue
+		}
+		told[err.Error()] = true
 		failed = append(failed, fmt.Errorf("%s: %w", c.Name, err))
 		var known *Error
-		if errors.As(err, &known) && known.Hint != "" {
+		if errors.As(err, &known) && known.Hint != "" && !slices.Contains(hints, known.Hint) {
 			hints = append(hints, known.Hint)
 		}
 	}
@@ -211,6 +219,35 @@ func checkCloudConfig(ctx context.Context, d *Data) error {
 	}
 	d.warnReadable(settings)
 	_, err = d.cloudFiles(ctx)
+	return err
+}
+
+// checkManifests makes all that later phases write or apply, and keeps none of it: an image that nobody knows or a
+// setting without which the provider cannot run must not show when half a cluster is there.
+func checkManifests(ctx context.Context, d *Data) error {
+	settings, err := d.Settings(ctx)
+	if err != nil || settings.Mode == ModeManual {
+		return err
+	}
+	trial := *d
+	trial.DryRun = true // there is no CA yet that names the cluster, and no endpoint
+	files, err := trial.cloudFiles(ctx)
+	if err != nil {
+		return err
+	}
+	profile, values, err := trial.values(ctx, files)
+	if err != nil {
+		return err
+	}
+	if values.Endpoint, err = trial.endpointForPods(); err != nil {
+		return err
+	}
+	if settings.Mode == ModeStaticPod {
+		if _, err = manifests.StaticPod(profile, values); err != nil {
+			return err
+		}
+	}
+	_, err = manifests.Addon(profile, values)
 	return err
 }
 

@@ -133,6 +133,9 @@ func Detect(dir string) (*Detected, error) {
 		return &found[0], nil
 	}
 	saw := fmt.Sprintf("this machine says sys_vendor %q, product_name %q", readDMI(dir, "sys_vendor"), readDMI(dir, "product_name"))
+	if _, err := os.Stat(dir); err != nil {
+		saw = "this machine has no DMI data in " + dir
+	}
 	if len(found) == 0 {
 		return nil, usagef("detect the provider: %s, which fits no profile", saw).withHint("--provider names one; `ccmadm provider list` shows them, and `onprem` is for machines without a cloud")
 	}

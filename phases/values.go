@@ -48,6 +48,10 @@ func (d *Data) values(ctx context.Context, cloudFiles map[string][]byte) (*templ
 	if v.PodSubnet, err = d.podSubnet(ctx); err != nil {
 		return nil, templates.Values{}, err
 	}
+	if v.Routes && v.PodSubnet == "" {
+		return nil, templates.Values{}, usagef("routes: the cluster has no pod subnet whose routes provider %s could program", profile.Name).
+			withHint("networking.podSubnet in the kubeadm configuration, or --pod-network-cidr, names it")
+	}
 	if v.ClusterName, err = d.clusterName(settings); err != nil {
 		return nil, templates.Values{}, err
 	}
@@ -80,21 +84,38 @@ func (d *Data) image(ctx context.Context, settings *CloudConfiguration) (string,
 // compatible refuses settings that the profile has no answer to.
 func compatible(settings *CloudConfiguration, profile *templates.Profile) error {
 	if !profile.Has(templates.Nodes) {
-		return usagef("provider: %s serves %v only: nothing of it takes the uninitialized taint away, so a cluster must not be in external mode for it alone", profile.Name, profile.Features).
-			withHint("init with another provider, then beside it: ccmadm render --provider %s | kubectl apply --server-side -f -", profile.Name)
+		return usagef("provider %s serves %s only: nothing of it takes the uninitialized taint away, so a cluster must not be in external mode for it alone", profile.Name, inWords(profile.Features, "and")).
+			withHint("init with another provider, then beside it: ccmadm render --provider %s --cluster-name NAME | kubectl apply --server-side -f -", profile.Name)
 	}
 	for _, name := range profile.UserArgs {
 		if !slices.ContainsFunc(settings.ControllerManager.ExtraArgs, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) && settings.Mode != ModeManual {
-			return usagef("controllerManager.extraArgs: provider %s needs %s=...", profile.Name, name)
+			return usagef("controllerManager.extraArgs: provider %s needs %s=VALUE", profile.Name, name).
+				withHint("a document in the file of --config: {apiVersion: %s, kind: %s, provider: %s, controllerManager: {image: IMAGE, extraArgs: [%s=VALUE]}}", ConfigAPIVersion, ConfigKind, profile.Name, name)
 		}
 	}
 	if settings.Routes && !profile.Has(templates.Routes) {
 		return usagef("routes: provider %s programs no routes", profile.Name).withHint("set routes to false and install a CNI plugin")
 	}
 	if mode := settings.Mode; mode != ModeManual && !profile.Supports(templates.Mode(mode)) {
-		return usagef("mode: provider %s runs as %v, not as %s", profile.Name, profile.Modes, mode)
+		return usagef("mode: provider %s runs as %s, not as %s", profile.Name, inWords(profile.Modes, "or"), mode).
+			withHint("--mode %s, or leave the mode out", profile.Modes[0])
 	}
 	return nil
+}
+
+// inWords is for people: a, b and c.
+func inWords[T ~string](values []T, and string) string {
+	var b strings.Builder
+	for i, value := range values {
+		switch {
+		case i > 0 && i == len(values)-1:
+			b.WriteString(" " + and + " ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(value))
+	}
+	return b.String()
 }
 
 // controlPlaneURL is where pods of ours reach the API server: kubeadm writes the control-plane endpoint into the

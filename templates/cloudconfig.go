@@ -1,8 +1,10 @@
 package templates
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -86,15 +88,16 @@ func (p *Profile) CredentialEnv() map[string]string {
 	return names
 }
 
-// CheckConfig says everything that the provider would miss in its files, given by name. Values never get into an
-// error: not every provider keeps its secrets out of its configuration.
-func (p *Profile) CheckConfig(files map[string][]byte) error {
+// CheckConfig says everything that the provider would miss in its files, given by name. The configuration file came
+// from path, which errors name; empty: from elsewhere. Values never get into an error: not every provider keeps its
+// secrets out of its configuration.
+func (p *Profile) CheckConfig(files map[string][]byte, path string) error {
 	var errs []error
 	if p.Config != nil {
 		data, there := files[p.Config.File]
 		switch {
 		case there:
-			errs = append(errs, p.Config.check(data)...)
+			errs = append(errs, p.Config.check(cmp.Or(path, p.Config.File), data)...)
 		case p.Config.Required:
 			errs = append(errs, fmt.Errorf("provider %s needs a configuration file: --cloud-config, or cloudConfig.file%s", p.Name, p.Config.shown()))
 		}
@@ -123,13 +126,13 @@ func (c Config) shown() string {
 	return "; for example\n" + strings.TrimRight(c.Example, "\n")
 }
 
-func (c Config) check(data []byte) []error {
+func (c Config) check(name string, data []byte) []error {
 	if c.Format == Opaque {
 		return nil
 	}
 	has, err := c.keys(data)
 	if err != nil {
-		return []error{fmt.Errorf("read %s: not %s: %w%s", c.File, c.Format, err, c.shown())}
+		return []error{fmt.Errorf("read %s: not %s: %w%s", name, c.Format, err, c.shown())}
 	}
 	var missing []string
 	for _, key := range c.RequiredKeys {
@@ -140,8 +143,10 @@ func (c Config) check(data []byte) []error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return []error{fmt.Errorf("read %s: missing or empty: %s%s", c.File, strings.Join(missing, ", "), c.shown())}
+	return []error{fmt.Errorf("read %s: missing or empty: %s%s", name, strings.Join(missing, ", "), c.shown())}
 }
+
+var parserLine = regexp.MustCompile(`line \d+`)
 
 // keys reads the file far enough to say which keys have a value.
 func (c Config) keys(data []byte) (func(key string) bool, error) {
@@ -150,7 +155,11 @@ func (c Config) keys(data []byte) (func(key string) bool, error) {
 	}
 	content := map[string]any{}
 	if err := yaml.Unmarshal(data, &content); err != nil { // JSON is YAML too
-		return nil, errors.New("no mapping of keys to values") // the parser's own words may quote a secret
+		const want = "want a mapping of keys to values"
+		if line := parserLine.FindString(err.Error()); line != "" { // the rest of the parser's words may quote a secret
+			return nil, errors.New(line + ": " + want)
+		}
+		return nil, errors.New(want)
 	}
 	return func(key string) bool { return lookup(content, strings.Split(key, ".")) }, nil
 }

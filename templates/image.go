@@ -24,7 +24,7 @@ type Image struct {
 // ref returns the complete reference: the user's image, else the user's tag, else the one for the Kubernetes version.
 func (i Image) ref(v Values) (string, error) {
 	if i.Repository == "" {
-		return "", fmt.Errorf("the provider publishes no image: set controllerManager.image")
+		return "", fmt.Errorf("the provider publishes no image: set controllerManager.image (--image)")
 	}
 	tag, err := i.tag(v)
 	if err != nil {
@@ -45,7 +45,7 @@ func (i Image) tag(v Values) (string, error) {
 		return "", err
 	}
 	if tag == "" {
-		return "", fmt.Errorf("no tag of %s is known: set controllerManager.version", i.Repository)
+		return "", fmt.Errorf("no tag of %s is known: set controllerManager.version, or controllerManager.image (--image)", i.Repository)
 	}
 	return tag, nil
 }
@@ -61,7 +61,7 @@ func (i Image) tagFor(kubernetes string) (string, error) {
 		return tag, nil
 	}
 	near := i.nearest(v)
-	return "", fmt.Errorf("no release of %s for Kubernetes %s is known, the nearest is %s (%s): set controllerManager.version to a tag that works",
+	return "", fmt.Errorf("no release of %s for Kubernetes %s is known, the nearest is %s (%s): set controllerManager.version to a tag that works, or controllerManager.image (--image)",
 		i.Repository, minor, near, i.Tags[near])
 }
 

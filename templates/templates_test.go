@@ -137,17 +137,20 @@ func TestCheckConfig(t *testing.T) {
 	tests := []struct {
 		name    string
 		format  Format
+		path    string
 		files   map[string][]byte
 		wantErr []string
 	}{
-		{"ini with its key", INI, map[string][]byte{"cloud.conf": []byte("[global]\nAuth-URL = https://x\n"), "token": nil}, nil},
-		{"ini with the key in another section", INI, map[string][]byte{"cloud.conf": []byte("[other]\nauth-url=x\n"), "token": nil}, []string{"read cloud.conf: missing or empty: Global.auth-url"}},
-		{"ini with a comment", INI, map[string][]byte{"cloud.conf": []byte("[Global]\n#auth-url=x\n"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
-		{"ini with an empty value", INI, map[string][]byte{"cloud.conf": []byte("[Global]\nauth-url=\"\"\n"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
-		{"yaml with its key", YAML, map[string][]byte{"cloud.conf": []byte("Global: {auth-url: x}"), "token": nil}, nil},
-		{"yaml without", YAML, map[string][]byte{"cloud.conf": []byte("Global: {}"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
-		{"not yaml, and no value in the message", YAML, map[string][]byte{"cloud.conf": []byte("secret: {"), "token": nil}, []string{"read cloud.conf: not yaml"}},
-		{"nothing", INI, nil, []string{"provider example needs a configuration file: --cloud-config", "provider example needs credential token: it logs in with it"}},
+		{"ini with its key", INI, "", map[string][]byte{"cloud.conf": []byte("[global]\nAuth-URL = https://x\n"), "token": nil}, nil},
+		{"ini with the key in another section", INI, "", map[string][]byte{"cloud.conf": []byte("[other]\nauth-url=x\n"), "token": nil}, []string{"read cloud.conf: missing or empty: Global.auth-url"}},
+		{"ini with a comment", INI, "", map[string][]byte{"cloud.conf": []byte("[Global]\n#auth-url=x\n"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
+		{"ini with an empty value", INI, "", map[string][]byte{"cloud.conf": []byte("[Global]\nauth-url=\"\"\n"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
+		{"yaml with its key", YAML, "", map[string][]byte{"cloud.conf": []byte("Global: {auth-url: x}"), "token": nil}, nil},
+		{"yaml without", YAML, "", map[string][]byte{"cloud.conf": []byte("Global: {}"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
+		{"not yaml, and no value in the message", YAML, "", map[string][]byte{"cloud.conf": []byte("secret: {"), "token": nil}, []string{"read cloud.conf: not yaml: line 1: want"}},
+		{"a list where keys belong", YAML, "/root/my.conf", map[string][]byte{"cloud.conf": []byte("- secret"), "token": nil}, []string{"read /root/my.conf: not yaml: want a mapping"}},
+		{"a key too few, in a file of the user's", YAML, "/root/my.conf", map[string][]byte{"cloud.conf": []byte("a: b"), "token": nil}, []string{"read /root/my.conf: missing or empty: Global.auth-url"}},
+		{"nothing", INI, "", nil, []string{"provider example needs a configuration file: --cloud-config", "provider example needs credential token: it logs in with it"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,7 +159,7 @@ func TestCheckConfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Config.Format = tt.format
-			err = p.CheckConfig(tt.files)
+			err = p.CheckConfig(tt.files, tt.path)
 			if len(tt.wantErr) == 0 && err != nil {
 				t.Fatal(err)
 			}

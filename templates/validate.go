@@ -212,7 +212,7 @@ func (c Config) validate(path *field.Path) field.ErrorList {
 		}
 	}
 	if c.Example != "" && len(errs) == 0 {
-		if wrong := c.check([]byte(c.Example)); len(wrong) > 0 {
+		if wrong := c.check(c.File, []byte(c.Example)); len(wrong) > 0 {
 			errs = append(errs, field.Invalid(path.Child("example"), c.Example, wrong[0].Error()))
 		}
 	}

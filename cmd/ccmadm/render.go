@@ -151,7 +151,7 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 		return nil, nil, err
 	}
 	v := r.values(p, files)
-	if missing := p.CheckConfig(files); missing != nil && len(files) > 0 {
+	if missing := p.CheckConfig(files, r.settings.CloudConfig.File); missing != nil && len(files) > 0 {
 		return nil, nil, usage("%w", missing)
 	} else if missing != nil {
 		v.Files = p.RequiredFiles()
