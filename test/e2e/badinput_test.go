@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,8 +59,9 @@ func fakeKubeadm(version string) string {
 // TestBadInput: what a user gets wrong on a bare machine changes nothing on it.
 func TestBadInput(t *testing.T) {
 	l := up(t, "bad", 1, 0)
+	l.must(t, "cp1", "ip route add unreachable 169.254.169.254") // nobody answers there: say so at once
 	bare := l.must(t, "cp1", treeHash)
-	for _, tc := range badInputs {
+	for _, tc := range slices.Concat(badInputs, providerInputs) {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.given != "" {
 				l.must(t, "cp1", tc.given)
@@ -82,6 +84,9 @@ func TestBadInput(t *testing.T) {
 				if !strings.Contains(r.out, want) {
 					t.Errorf("the message lacks %q", want)
 				}
+			}
+			if strings.Contains(r.out, "s3cret") {
+				t.Error("a secret is in the output")
 			}
 			if after != before {
 				t.Error("something below /etc or /var/lib/kubelet has changed")
