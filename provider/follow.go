@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -113,7 +114,8 @@ func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error)
 	if patch == nil || len(patch.Spec.Taints)+len(patch.Metadata.Annotations) == 0 {
 		return false, nil
 	}
-	if err := f.patch(ctx, node, patch); err != nil {
+	err := f.patch(ctx, node, patch)
+	if err != nil && !apierrors.IsConflict(err) { // a conflict means that the Node has changed, too
 		return false, fmt.Errorf("prepare Node/%s: %w", node.Name, err)
 	}
 	return true, nil
@@ -144,10 +146,13 @@ func (f *follower) patch(ctx context.Context, node *corev1.Node, patch *nodePatc
 	return err
 }
 
-// nodePatch is a strategic merge patch: null removes a label.
+// nodePatch is a strategic merge patch: null removes a label. Taints are replaced as a
+// whole (k8s.io/api has them as an atomic list), so that they come with the version
+// of the Node that they are of.
 type nodePatch struct {
 	Metadata struct {
 		UID         types.UID          `json:"uid"` // so that it fails on the next Node of this name
+		Version     string             `json:"resourceVersion,omitempty"`
 		Labels      map[string]*string `json:"labels,omitempty"`
 		Annotations map[string]string  `json:"annotations,omitempty"`
 	} `json:"metadata"`
@@ -164,7 +169,10 @@ func difference(node *corev1.Node, m *inventory.Machine) *nodePatch {
 	p.Metadata.Annotations = map[string]string{}
 	p.Metadata.Labels = map[string]*string{}
 	if uninitialised(node) || node.Labels[labelMachine] != machineLabel(m.ID) {
-		p.Spec.Taints = newTaints(node, m)
+		if added := newTaints(node, m.Taints); len(added) > 0 {
+			p.Spec.Taints = slices.Concat(node.Spec.Taints, added)
+			p.Metadata.Version = node.ResourceVersion
+		}
 	}
 	if !uninitialised(node) {
 		for key, value := range placeLabels(m) {
@@ -209,9 +217,9 @@ func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*stri
 	return strings.Join(noted, ",")
 }
 
-// newTaints are those of a machine that its Node lacks.
-func newTaints(node *corev1.Node, m *inventory.Machine) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(m.Taints), func(t corev1.Taint) bool {
+// newTaints are those that a Node lacks.
+func newTaints(node *corev1.Node, taints []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
 		return slices.ContainsFunc(node.Spec.Taints, func(has corev1.Taint) bool { return has.Key == t.Key })
 	})
 }

@@ -243,7 +243,7 @@ func TestDifference(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{annotationLabels: "example.com/new"}, p.Metadata.Annotations); diff != "" {
 			t.Errorf("annotations, -want +got:\n%s", diff)
 		}
-		if len(p.Spec.Taints) != 1 {
+		if len(p.Spec.Taints) != len(node.Spec.Taints)+1 || p.Metadata.Version != node.ResourceVersion {
 			t.Errorf("got taints %v", p.Spec.Taints)
 		}
 	}

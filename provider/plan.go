@@ -256,7 +256,7 @@ func labelChanges(node *corev1.Node, m *inventory.Machine) []Change {
 		changes = append(changes, change)
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Field, b.Field) })
-	for _, taint := range patch.Spec.Taints {
+	for _, taint := range newTaints(later, patch.Spec.Taints) {
 		changes = append(changes, Change{Field: "taint", New: taint.ToString()})
 	}
 	return changes

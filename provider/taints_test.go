@@ -33,7 +33,9 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 
 	object := shows("w1", uuidA)
 	object.UID = ""
-	object.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Effect: corev1.TaintEffectNoSchedule}}
+	object.Spec.Taints = []corev1.Taint{
+		{Key: cloudproviderapi.TaintExternalCloudProvider, Effect: corev1.TaintEffectNoSchedule}, {Key: "example.com/theirs", Effect: corev1.TaintEffectNoSchedule},
+	}
 	created, err := nodes.Create(t.Context(), object, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -48,13 +50,17 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 		select {
 		case change := <-changes.ResultChan():
 			now := change.Object.(*corev1.Node)
-			gpu := slices.ContainsFunc(now.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "example.com/gpu" })
-			if !gpu && !uninitialised(now) {
-				t.Errorf("a pod may come: taints %v, labels %v", now.Spec.Taints, now.Labels)
+			if done = !uninitialised(now); !done {
+				continue
 			}
-			done = !uninitialised(now)
-			if done && (now.Labels[labelMachine] != "r1" || now.Labels["example.com/disk"] != "nvme" || now.Annotations[annotationLabels] != "example.com/disk") {
-				t.Errorf("got labels %v, annotations %v", now.Labels, now.Annotations)
+			for _, key := range []string{"example.com/gpu", "example.com/theirs"} {
+				if !slices.ContainsFunc(now.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == key }) {
+					t.Errorf("a pod may come: %s is not among taints %v", key, now.Spec.Taints)
+				}
+			}
+			if now.Spec.ProviderID != "onprem://ber1/r1" || now.Labels[labelMachine] != "r1" || now.Labels["example.com/disk"] != "nvme" ||
+				now.Annotations[annotationLabels] != "example.com/disk" {
+				t.Errorf("got provider ID %s, labels %v, annotations %v", now.Spec.ProviderID, now.Labels, now.Annotations)
 			}
 		case <-timeout:
 			t.Fatal("the Node is not initialised")
