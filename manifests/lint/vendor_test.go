@@ -1,11 +1,7 @@
 package lint_test
 
 import (
-	"encoding/json"
-	"io/fs"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,48 +13,38 @@ import (
 
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/lint"
+	"github.com/ccmadm/ccmadm/manifests/lint/linttest"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// The manifests of vendors whose repositories are Go modules, as released: Go's checksum database keeps them what they
-// are. All are under the Apache License 2.0.
+// What is wrong with the manifests of vendors, as errors in workloads by object.
 func TestVendors(t *testing.T) {
-	cases := []struct {
-		module, dir, files string
-		want               []string // errors in workloads, by object
-	}{
-		{"k8s.io/cloud-provider-aws@v1.36.1", "examples/existing-cluster/base", "*.yaml", []string{
-			"DaemonSet/kube-system/aws-cloud-controller-manager B2",
-		}},
-		{"sigs.k8s.io/cloud-provider-azure@v1.36.5", "examples/out-of-tree", "cloud-*.yaml", []string{
+	want := map[string][]string{
+		"aws": {"DaemonSet/kube-system/aws-cloud-controller-manager B2"},
+		"azure": {
 			"Deployment/kube-system/cloud-controller-manager B4",
 			"Deployment/kube-system/cloud-controller-manager B1",
 			"Deployment/kube-system/cloud-controller-manager B2",
 			"Deployment/kube-system/cloud-controller-manager B3",
-		}},
-		{"k8s.io/cloud-provider-openstack@v1.36.0", "manifests/controller-manager", "*-[rd]*s*.yaml", []string{
-			"DaemonSet/kube-system/openstack-cloud-controller-manager B2",
-		}},
-		{"k8s.io/cloud-provider-vsphere@v1.36.0", "releases/v1.36", "*.yaml", nil},
-		{"sigs.k8s.io/cloud-provider-huaweicloud@v0.26.9", "manifests", "*[ct]*deployment.yaml", []string{
-			"Deployment/kube-system/huawei-cloud-controller-manager B2",
-		}},
-		{"github.com/kube-vip/kube-vip-cloud-provider@v0.0.12", "manifest", "*.yaml", []string{
+		},
+		"openstack": {"DaemonSet/kube-system/openstack-cloud-controller-manager B2"},
+		"huawei":    {"Deployment/kube-system/huawei-cloud-controller-manager B2"},
+		"kubevip": {
 			"Deployment/kube-system/kube-vip-cloud-provider C1",
 			"Deployment/kube-system/kube-vip-cloud-provider C3",
 			"Deployment/kube-system/kube-vip-cloud-provider B1",
 			"Deployment/kube-system/kube-vip-cloud-provider B2",
-		}},
+		},
 	}
-	for _, c := range cases {
-		t.Run(c.module, func(t *testing.T) {
+	for _, v := range linttest.Vendors() {
+		t.Run(v.Name, func(t *testing.T) {
 			t.Parallel()
-			set := readModule(t, c.module, c.dir, c.files)
+			set := readVendor(t, v)
 			findings, err := set.Check()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, slices.DeleteFunc(errorsOf(findings), func(s string) bool { return !strings.Contains(s, "/kube-system/") })); diff != "" {
+			if diff := cmp.Diff(want[v.Name], slices.DeleteFunc(errorsOf(findings), func(s string) bool { return !strings.Contains(s, "/kube-system/") })); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 			if _, left, err := lint.Fix(set.Check); err != nil || len(errorsOf(left)) > 0 {
@@ -130,29 +116,15 @@ spec:
 	}
 }
 
-// readModule has the go command fetch a module, or find it among those that it has.
-func readModule(t *testing.T, module, dir, files string) *lint.Set {
+func readVendor(t *testing.T, v linttest.Vendor) *lint.Set {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module).Output()
+	files, err := v.Manifests(t.Context())
 	if err != nil {
-		t.Fatalf("download %s: %v\n%s", module, err, out)
-	}
-	var found struct{ Dir string }
-	if err := json.Unmarshal(out, &found); err != nil {
 		t.Fatal(err)
 	}
-	base := os.DirFS(filepath.Join(found.Dir, dir))
-	names, err := fs.Glob(base, files)
-	if err != nil || len(names) == 0 {
-		t.Fatalf("%s has no %s/%s: %v", module, dir, files, err)
-	}
 	set := &lint.Set{}
-	for _, name := range names {
-		data, err := fs.ReadFile(base, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := lint.Parse(name, data)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f, err := lint.Parse(name, files[name])
 		if err != nil {
 			t.Fatal(err)
 		}
