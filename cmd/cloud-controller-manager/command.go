@@ -80,10 +80,11 @@ func setDefaults(flags *pflag.FlagSet) error {
 		"configure-cloud-routes": "false",
 
 		// Upstream's one worker at 20 requests a second initialises 6.7 Nodes/s,
-		// each taking three requests: 5,000 Nodes would need 12 minutes.
+		// each taking three requests: 5,000 Nodes would need 12 minutes. Here as
+		// many requests as there are workers are under way at most, and the API
+		// server's priority and fairness says which of them wait: no limit but that.
 		"concurrent-node-syncs": "32",
-		"kube-api-qps":          "500",
-		"kube-api-burst":        "1000",
+		"kube-api-qps":          "-1",
 
 		// Looking up client CAs in the cluster needs an API server and one more
 		// permission before the first byte is served. Tokens work without it,
