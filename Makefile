@@ -43,7 +43,7 @@ unit: ## Tests of the packages; some start a real API server, which the lab's bu
 	go test -race $$(go list ./... | grep -v /test/e2e)
 
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
-	$(ROOT) go test ./test/e2e -count=1 -timeout 60m -v -run '$(RUN)' -args -kubernetes $(K8S)
+	$(ROOT) go test ./test/e2e -count=1 -timeout 60m -parallel 3 -v -run '$(RUN)' -args -kubernetes $(K8S)
 
 bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
 	$(ROOT) go test ./test/e2e -count=1 -timeout 30m -v -run '^$$' -bench . -args -kubernetes $(K8S)

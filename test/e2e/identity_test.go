@@ -20,6 +20,7 @@ machines:
 
 // TestMachineIdentity: what becomes of a Node when its machine is cloned, gets another network card, or another name.
 func TestMachineIdentity(t *testing.T) {
+	t.Parallel()
 	l := up(t, "identity", 1, 2)
 	uuid := strings.TrimSpace(l.must(t, "w1", "cat /etc/machine-id"))
 	document := fmt.Sprintf(identities, uuid)

@@ -88,6 +88,7 @@ func (l *lab) expectNodes(t *testing.T, names ...string) {
 
 // TestInventory: an inventory says which machines are nodes, where they stand, and when one is gone.
 func TestInventory(t *testing.T) {
+	t.Parallel()
 	l := up(t, "inventory", 1, 2)
 	l.put(t, "/tmp/cloud.conf", onpremConfig)
 	l.put(t, "/tmp/inventory.yaml", listedTwo)

@@ -32,6 +32,7 @@ func privateDNS(address string) string {
 // TestRealCCM_AWS: the controller manager of k8s.io/cloud-provider-aws takes machines from tainted to initialised, and
 // its mistakes-to-be cost no node.
 func TestRealCCM_AWS(t *testing.T) {
+	t.Parallel()
 	l := up(t, "aws", 1, 2)
 	l.loadCCM(t, "aws")
 	cp, w := l.address(t, "cp1"), l.address(t, "w1")

@@ -19,6 +19,7 @@ enabled = false
 
 // TestRealCCM_OpenStack: the controller manager of k8s.io/cloud-provider-openstack, with its configuration as only file.
 func TestRealCCM_OpenStack(t *testing.T) {
+	t.Parallel()
 	l := up(t, "openstack", 1, 2)
 	l.loadCCM(t, "openstack")
 	cp, w := l.address(t, "cp1"), l.address(t, "w1")
@@ -50,6 +51,7 @@ vcenter:
 
 // TestRealCCM_VSphere: the controller manager of k8s.io/cloud-provider-vsphere, with VMware's simulator of a vCenter.
 func TestRealCCM_VSphere(t *testing.T) {
+	t.Parallel()
 	l := up(t, "vsphere", 1, 2)
 	built := l.loadCCM(t, "vsphere")
 	cp, w := l.address(t, "cp1"), l.address(t, "w1")
@@ -78,6 +80,7 @@ func TestRealCCM_VSphere(t *testing.T) {
 
 // TestRealCCM_Sample: upstream's sample of a cloud-controller-manager, with a provider that reads a file.
 func TestRealCCM_Sample(t *testing.T) {
+	t.Parallel()
 	l := up(t, "sample", 1, 1)
 	l.loadCCM(t, "sample")
 	cp, w := l.address(t, "cp1"), l.address(t, "w1")
