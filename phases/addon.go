@@ -14,11 +14,7 @@ func rbac() Phase {
 		Long:  "Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager is not a static pod. No right is wider than the profile says.",
 		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
 		Run: func(ctx context.Context, d *Data) error {
-			files, err := d.cloudFiles(ctx)
-			if err != nil {
-				return err
-			}
-			profile, values, err := d.values(ctx, files)
+			profile, values, err := d.valuesWithFiles(ctx)
 			if err != nil {
 				return err
 			}
@@ -66,11 +62,7 @@ func addon() Phase {
 		Long:  "Reads the profile and the settings. Writes the workload, which reaches the API server through the control-plane endpoint and so needs no kube-proxy, no DNS and no pod network; and in every mode the programs that some providers run on each node.",
 		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
 		Run: func(ctx context.Context, d *Data) error {
-			files, err := d.cloudFiles(ctx)
-			if err != nil {
-				return err
-			}
-			profile, values, err := d.values(ctx, files)
+			profile, values, err := d.valuesWithFiles(ctx)
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,15 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
+// valuesWithFiles is values with what the user's configuration gives the provider.
+func (d *Data) valuesWithFiles(ctx context.Context) (*templates.Profile, templates.Values, error) {
+	files, err := d.cloudFiles(ctx)
+	if err != nil {
+		return nil, templates.Values{}, err
+	}
+	return d.values(ctx, files)
+}
+
 // values gathers what the templates vary in.
 func (d *Data) values(ctx context.Context, cloudFiles map[string][]byte) (*templates.Profile, templates.Values, error) {
 	settings, err := d.Settings(ctx)
