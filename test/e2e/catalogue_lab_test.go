@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
@@ -27,11 +28,7 @@ const standin = "lab.local/standin:1"
 // started by the kubelet, gets its ports, and finds its configuration and its credentials where its arguments and its
 // environment say. What runs is a stand-in for the vendor's program.
 func TestCatalogue_Machine(t *testing.T) {
-	l := up(t, "catalogue", 1, 0)
-	l.must(t, "cp1", "ccmadm init --mode Manual --config "+kubeadmYAML)
-	// The condition of a cloud whose routes are not there yet; the node lifecycle controller makes a taint of it.
-	l.kubectl(t, `patch node cp1 --subresource=status -p '{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRoute"}]}}'`)
-	l.expectTaints(t, taint, "node-role.kubernetes.io/control-plane", "node.kubernetes.io/not-ready", "node.kubernetes.io/network-unavailable")
+	l := taintedControlPlane(t, "catalogue")
 	l.loadStandins(t)
 	l.must(t, "cp1", "ccmadm init phase kubeconfig --mode StaticPod")
 	for _, mode := range []templates.Mode{templates.StaticPod, templates.DaemonSet, templates.Deployment} {
@@ -47,11 +44,23 @@ func TestCatalogue_Machine(t *testing.T) {
 		}
 		l.must(t, "cp1", "rm -f "+phases.CCMManifest)
 	}
-	l.expectTaints(t, taint, "node-role.kubernetes.io/control-plane", "node.kubernetes.io/not-ready", "node.kubernetes.io/network-unavailable")
+	l.expectAllTaints(t)
 }
 
-func (l *lab) expectTaints(t *testing.T, want ...string) {
+// taintedControlPlane is a machine as every cloud-controller-manager finds the first one.
+func taintedControlPlane(t *testing.T, name string) *lab {
 	t.Helper()
+	l := up(t, name, 1, 0)
+	l.must(t, "cp1", "ccmadm init --mode Manual --config "+kubeadmYAML)
+	// The condition of a cloud whose routes are not there yet; the node lifecycle controller makes a taint of it.
+	l.kubectl(t, `patch node cp1 --subresource=status -p '{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRoute"}]}}'`)
+	l.expectAllTaints(t)
+	return l
+}
+
+func (l *lab) expectAllTaints(t *testing.T) {
+	t.Helper()
+	want := []string{taint, controlPlane, corev1.TaintNodeNotReady, corev1.TaintNodeNetworkUnavailable}
 	eventually(t, 30*time.Second, fmt.Sprintf("taints %v", want), func() bool {
 		var got []string
 		for _, tt := range l.nodesNow(t)["cp1"].Spec.Taints {

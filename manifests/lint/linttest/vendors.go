@@ -23,19 +23,21 @@ type Vendor struct {
 	Name string
 	// Module is the Go module, as path@version.
 	Module string
-	// Dir is the folder in it, and Files the pattern of those that are applied together.
-	Dir, Files string
+	// Dir is the folder in it.
+	Dir string
+	// Files are patterns of those that are applied together.
+	Files []string
 }
 
 // Vendors lists them.
 func Vendors() []Vendor {
 	return []Vendor{
-		{"aws", "k8s.io/cloud-provider-aws@v1.36.1", "examples/existing-cluster/base", "*.yaml"},
-		{"azure", "sigs.k8s.io/cloud-provider-azure@v1.36.5", "examples/out-of-tree", "cloud-*.yaml"},
-		{"openstack", "k8s.io/cloud-provider-openstack@v1.36.0", "manifests/controller-manager", "*-[rd]*s*.yaml"},
-		{"vsphere", "k8s.io/cloud-provider-vsphere@v1.36.0", "releases/v1.36", "*.yaml"},
-		{"huawei", "sigs.k8s.io/cloud-provider-huaweicloud@v0.26.9", "manifests", "*[ct]*deployment.yaml"},
-		{"kubevip", "github.com/kube-vip/kube-vip-cloud-provider@v0.0.12", "manifest", "*.yaml"},
+		{"aws", "k8s.io/cloud-provider-aws@v1.36.1", "examples/existing-cluster/base", []string{"*.yaml"}},
+		{"azure", "sigs.k8s.io/cloud-provider-azure@v1.36.5", "examples/out-of-tree", []string{"cloud-*.yaml"}},
+		{"openstack", "k8s.io/cloud-provider-openstack@v1.36.0", "manifests/controller-manager", []string{"*-roles.yaml", "*-role-bindings.yaml", "*-ds.yaml"}},
+		{"vsphere", "k8s.io/cloud-provider-vsphere@v1.36.0", "releases/v1.36", []string{"*.yaml"}},
+		{"huawei", "sigs.k8s.io/cloud-provider-huaweicloud@v0.26.9", "manifests", []string{"rbac-*.yaml", "*-deployment.yaml"}},
+		{"kubevip", "github.com/kube-vip/kube-vip-cloud-provider@v0.0.12", "manifest", []string{"*.yaml"}},
 	}
 }
 
@@ -50,17 +52,19 @@ func (v Vendor) Manifests(ctx context.Context) (map[string][]byte, error) {
 		return nil, fmt.Errorf("download %s: %w", v.Module, err)
 	}
 	base := os.DirFS(filepath.Join(found.Dir, v.Dir))
-	names, err := fs.Glob(base, v.Files)
-	if err != nil {
-		return nil, fmt.Errorf("list manifests of %s: %w", v.Module, err)
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("list manifests of %s: no %s/%s", v.Module, v.Dir, v.Files)
-	}
 	files := map[string][]byte{}
-	for _, name := range names {
-		if files[name], err = fs.ReadFile(base, name); err != nil {
-			return nil, fmt.Errorf("read manifest of %s: %w", v.Module, err)
+	for _, pattern := range v.Files {
+		names, err := fs.Glob(base, pattern)
+		if err != nil {
+			return nil, fmt.Errorf("list manifests of %s: %w", v.Module, err)
+		}
+		if len(names) == 0 {
+			return nil, fmt.Errorf("list manifests of %s: no %s/%s", v.Module, v.Dir, pattern)
+		}
+		for _, name := range names {
+			if files[name], err = fs.ReadFile(base, name); err != nil {
+				return nil, fmt.Errorf("read manifest of %s: %w", v.Module, err)
+			}
 		}
 	}
 	return files, nil
