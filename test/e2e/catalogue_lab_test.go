@@ -44,7 +44,44 @@ func TestCatalogue_Machine(t *testing.T) {
 		}
 		l.must(t, "cp1", "rm -f "+phases.CCMManifest)
 	}
+	t.Run("rotation", func(t *testing.T) {
+		l.rotate(t, "hetzner", templates.DaemonSet, "token")
+		l.rotate(t, "openstack", templates.StaticPod, "cloud.conf")
+	})
 	l.expectAllTaints(t)
+}
+
+// rotate gives a provider that runs another credential, by the phases that installed it.
+func (l *lab) rotate(t *testing.T, provider string, mode templates.Mode, key string) {
+	t.Helper()
+	p, err := templates.Load(provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.runStandin(t, p, mode)
+	uid := func() string {
+		return l.kubectl(t, "-n kube-system get pod -l "+podsOf(p, mode)+" -o jsonpath='{.items[*].metadata.uid}'")
+	}
+	old, file := uid(), path.Join("/root", p.Name, key)
+	l.must(t, "cp1", fmt.Sprintf("sed -i '$s/$/ rotated/' %s\n%s", file, phasesOf(p, mode)))
+	content := strings.TrimSpace(l.must(t, "cp1", "cat "+file))
+	start := time.Now()
+	eventually(t, time.Minute, "a pod that finds the other credential", func() bool { return l.standinReport(t, p, mode).has(content) })
+	rotated := uid()
+	if rotated == old {
+		t.Errorf("%s: the pod has not been replaced", provider)
+	}
+	t.Logf("%s as %s: a pod with the other credential after %.1f s", provider, mode, time.Since(start).Seconds())
+	state := func() string {
+		return l.must(t, "cp1", treeHash) + l.kubectl(t, "-n kube-system get secret,daemonset,configmap -o jsonpath='{range .items[*]}{.metadata.name} {.metadata.generation} {.data}{end}'")
+	}
+	before := state()
+	if again := l.must(t, "cp1", phasesOf(p, mode)); strings.Contains(again, "written") || strings.Contains(again, "configured") {
+		t.Errorf("%s: the same phases again change something:\n%s", provider, again)
+	}
+	if state() != before || uid() != rotated {
+		t.Errorf("%s: the same phases again have changed something", provider)
+	}
 }
 
 // taintedControlPlane is a machine as every cloud-controller-manager finds the first one.
@@ -128,16 +165,12 @@ func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode
 		t.Fatal(err)
 	}
 	script += fmt.Sprintf("cat > /root/%[1]s.yaml <<'END'\n%[2]sEND\n", p.Name, document)
-	steps := []string{"rbac", "cloud-config", "addon"}
 	if mode == templates.StaticPod {
-		steps = append(steps, "control-plane")
 		// A kubelet comes back only after ten seconds to a static pod that has to wait for the one before it; a new one
 		// does not know that one.
 		script += "systemctl stop kubelet; rm -f " + phases.CCMManifest + "; crictl pods -q --name cloud-controller-manager | xargs -r crictl rmp -f >/dev/null\n"
 	}
-	for _, phase := range steps {
-		script += fmt.Sprintf("ccmadm init phase %s --config /root/%s.yaml\n", phase, p.Name)
-	}
+	script += phasesOf(p, mode)
 	if mode == templates.StaticPod {
 		script += "systemctl start kubelet\n"
 	}
@@ -148,6 +181,26 @@ func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode
 			t.Errorf("the pod does not find %s: files %v, environment %v", name, r.Files, r.Env)
 		}
 	}
+}
+
+// phasesOf are the commands that install what is configured, or bring it up to date.
+func phasesOf(p *templates.Profile, mode templates.Mode) (script string) {
+	steps := []string{"rbac", "cloud-config", "addon"}
+	if mode == templates.StaticPod {
+		steps = append(steps, "control-plane")
+	}
+	for _, phase := range steps {
+		script += fmt.Sprintf("ccmadm init phase %s --config /root/%s.yaml\n", phase, p.Name)
+	}
+	return script
+}
+
+// podsOf selects the provider's pods.
+func podsOf(p *templates.Profile, mode templates.Mode) string {
+	if mode == templates.StaticPod {
+		return "component=cloud-controller-manager"
+	}
+	return "app.kubernetes.io/name=" + p.Name + "-cloud-controller-manager"
 }
 
 // marksOf are arguments by which this test's pod is told from the one before it, and where its program listens.
@@ -188,10 +241,7 @@ func (r standinReport) has(content string) bool {
 // standinReport waits until the pod is ready, its probe included, and reads what it says.
 func (l *lab) standinReport(t *testing.T, p *templates.Profile, mode templates.Mode) (r standinReport) {
 	t.Helper()
-	selector := "app.kubernetes.io/name=" + p.Name + "-cloud-controller-manager"
-	if mode == templates.StaticPod {
-		selector = "component=cloud-controller-manager"
-	}
+	selector := podsOf(p, mode)
 	eventually(t, time.Minute, "a ready pod of provider "+p.Name, func() bool {
 		const ready = `-o jsonpath='{range .items[*]}{.status.containerStatuses[*].ready} {.spec.containers[0].args}{"\n"}{end}'`
 		kubectl := "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system "
