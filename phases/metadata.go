@@ -73,6 +73,9 @@ func (c metadataClient) request(ctx context.Context, method, path string, header
 		req.Header.Set(name, value)
 	}
 	resp, err := c.http.Do(req)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "", fmt.Errorf("no answer from %s within %s", c.base, metadataTimeout)
+	}
 	if err != nil {
 		return "", err
 	}

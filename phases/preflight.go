@@ -231,11 +231,7 @@ func checkManifests(ctx context.Context, d *Data) error {
 	}
 	trial := *d
 	trial.DryRun = true // there is no CA yet that names the cluster, and no endpoint
-	files, err := trial.cloudFiles(ctx)
-	if err != nil {
-		return err
-	}
-	profile, values, err := trial.values(ctx, files)
+	profile, values, err := trial.valuesWithFiles(ctx)
 	if err != nil {
 		return err
 	}

@@ -149,10 +149,11 @@ func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode
 	v := manifeststest.Values(p, mode, "v"+*kubernetesMinor+".0", true)
 	files := manifeststest.Files(p, v)
 	c := phases.CloudConfiguration{Provider: p.Name, Mode: phases.Mode(mode), ClusterName: "ber1", ControllerManager: phases.ControllerManager{Image: standin, ExtraArgs: append(v.ExtraArgs, marksOf(p, mode)...)}}
-	script := "set -e; mkdir -p /root/" + p.Name + "\n"
+	var script strings.Builder
+	fmt.Fprintf(&script, "set -e; mkdir -p /root/%s\n", p.Name)
 	for name, content := range files {
 		file := path.Join("/root", p.Name, name)
-		script += fmt.Sprintf("install -m 600 /dev/null %[1]s; cat > %[1]s <<'END'\n%[2]s\nEND\n", file, strings.TrimRight(string(content), "\n"))
+		fmt.Fprintf(&script, "install -m 600 /dev/null %[1]s; cat > %[1]s <<'END'\n%[2]s\nEND\n", file, strings.TrimRight(string(content), "\n"))
 		if p.Config != nil && name == p.Config.File {
 			c.CloudConfig.File = file
 		} else {
@@ -164,17 +165,17 @@ func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode
 	if err != nil {
 		t.Fatal(err)
 	}
-	script += fmt.Sprintf("cat > /root/%[1]s.yaml <<'END'\n%[2]sEND\n", p.Name, document)
+	fmt.Fprintf(&script, "cat > /root/%[1]s.yaml <<'END'\n%[2]sEND\n", p.Name, document)
 	if mode == templates.StaticPod {
 		// A kubelet comes back only after ten seconds to a static pod that has to wait for the one before it; a new one
 		// does not know that one.
-		script += "systemctl stop kubelet; rm -f " + phases.CCMManifest + "; crictl pods -q --name cloud-controller-manager | xargs -r crictl rmp -f >/dev/null\n"
+		script.WriteString("systemctl stop kubelet; rm -f " + phases.CCMManifest + "; crictl pods -q --name cloud-controller-manager | xargs -r crictl rmp -f >/dev/null\n")
 	}
-	script += phasesOf(p, mode)
+	script.WriteString(phasesOf(p, mode))
 	if mode == templates.StaticPod {
-		script += "systemctl start kubelet\n"
+		script.WriteString("systemctl start kubelet\n")
 	}
-	l.must(t, "cp1", script)
+	l.must(t, "cp1", script.String())
 	r := l.standinReport(t, p, mode)
 	for name, content := range files {
 		if !r.has(strings.TrimRight(string(content), "\n")) && refersTo(p, name) {
