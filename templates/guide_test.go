@@ -70,8 +70,7 @@ func in(t *testing.T, dir, program string, args ...string) *exec.Cmd {
 func fenced(t *testing.T, text, language string) []string {
 	t.Helper()
 	var blocks []string
-	parts := strings.Split(text, "\n```")
-	for _, part := range parts {
+	for part := range strings.SplitSeq(text, "\n```") {
 		if block, ok := strings.CutPrefix(part, language+"\n"); ok {
 			blocks = append(blocks, block+"\n")
 		}

@@ -210,34 +210,41 @@ func writeKustomization(s phases.Streams, dir string, objects []*manifests.Objec
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return usage("write to %s: %w", dir, err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the output directory: %w", err)
-	}
-	kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n"
+	var names []string
 	for _, o := range objects {
 		data, err := yaml.Marshal(o.Object)
 		if err != nil {
 			return fmt.Errorf("encode %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-		name := strings.ToLower(o.GetKind()) + "-" + strings.ReplaceAll(o.GetName(), ":", "-")
-		if ns := o.GetNamespace(); ns != "" && ns != manifests.Namespace {
-			name += "-" + ns
-		}
-		kustomization += "- " + name + ".yaml\n"
 		mode := fs.FileMode(0o644)
 		if o.GetKind() == "Secret" {
 			mode = 0o600
 		}
-		if err := writeOut(s, filepath.Join(dir, name+".yaml"), data, mode); err != nil {
+		name := fileName(o)
+		if err := writeOut(s, filepath.Join(dir, name), data, mode); err != nil {
 			return err
 		}
+		names = append(names, name)
 	}
 	if pod != nil {
 		if err := writeOut(s, filepath.Join(dir, "static-pod", filepath.Base(phases.CCMManifest)), pod, 0o600); err != nil {
 			return err
 		}
 	}
-	return writeOut(s, filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o644)
+	kustomization, err := yaml.Marshal(map[string]any{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": names})
+	if err != nil {
+		return fmt.Errorf("encode the kustomization: %w", err)
+	}
+	return writeOut(s, filepath.Join(dir, "kustomization.yaml"), kustomization, 0o644)
+}
+
+// fileName tells objects of one name in two namespaces apart.
+func fileName(o *manifests.Object) string {
+	name := strings.ToLower(o.GetKind()) + "-" + strings.ReplaceAll(o.GetName(), ":", "-")
+	if ns := o.GetNamespace(); ns != "" && ns != manifests.Namespace {
+		name += "-" + ns
+	}
+	return name + ".yaml"
 }
 
 func writeOut(s phases.Streams, path string, data []byte, mode fs.FileMode) error {
