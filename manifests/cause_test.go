@@ -97,6 +97,7 @@ func TestCauseOf(t *testing.T) {
 }
 
 func TestLastLine(t *testing.T) {
+	const header = "E1121 12:00:00.123456       1 node_controller.go:285] "
 	long := "E1121 " + strings.Repeat("ü", 300)
 	tests := []struct {
 		name  string
@@ -107,8 +108,9 @@ func TestLastLine(t *testing.T) {
 		{"nothing to the point", []string{"I1121 started"}, ""},
 		{"a complaint about the node before a mere mention", []string{"E1121 w1 broken", "I1121 w1 again"}, "E1121 w1 broken"},
 		{"a mention before a complaint about something else", []string{"I1121 w1 seen", "E1121 other"}, "I1121 w1 seen"},
+		{"without where and when", []string{header + "w1 broken"}, "w1 broken"},
 		{"any complaint", []string{"I1121 nodes is forbidden", "I1121 idle"}, "I1121 nodes is forbidden"},
-		{"cut between characters", []string{long}, "E1121 " + strings.Repeat("ü", 197) + "..."},
+		{"cut between characters", []string{long}, "E1121 " + strings.Repeat("ü", 97) + " ... " + strings.Repeat("ü", 100)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
