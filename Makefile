@@ -40,7 +40,7 @@ demo-down: ## Remove every trace of the demo
 test: verify ## Everything: lint, unit tests, real clusters of every minor; set-up included
 
 unit: ## Tests of the packages; some start a real API server, which the lab's build provides
-	go test -race $$(go list ./... | grep -v /test/e2e)
+	go test -race -parallel 6 $$(go list ./... | grep -v /test/e2e)
 
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 	$(ROOT) go test ./test/e2e -count=1 -timeout 60m -parallel 3 -v -run '$(RUN)' -args -kubernetes $(K8S)

@@ -27,6 +27,7 @@ type broken struct {
 
 // Each breaks its own rule and no other, or the name of a failed rule would say little about what is wrong.
 func TestCluster_Broken(t *testing.T) {
+	t.Parallel()
 	var covered []string
 	for _, group := range []struct {
 		name      string

@@ -28,11 +28,13 @@ func TestCluster_OnPrem(t *testing.T) {
 // With one, the cloud is a file, in which machines are listed, switched off, renamed and decommissioned, and which may
 // be gone or be something else. A Node goes after the least times that the lifecycle guard can be set to.
 func TestCluster_OnPremWithInventory(t *testing.T) {
-	client, err := kubernetes.NewForConfig(plane.Config)
+	t.Parallel() // most of it is waiting for the guard
+	config := ownPlane(t)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conformance.Run(t, conformance.Options{Config: plane.Config, Patience: 5 * time.Minute, New: func() (conformance.Cloud, error) {
+	conformance.Run(t, conformance.Options{Config: config, Patience: 5 * time.Minute, New: func() (conformance.Cloud, error) {
 		// Every rule has a new cloud; the last good inventory is that of the rule before.
 		err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(t.Context(), "ccmadm-machines-last-good", metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {

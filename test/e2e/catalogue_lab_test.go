@@ -28,6 +28,7 @@ const standin = "lab.local/standin:1"
 // started by the kubelet, gets its ports, and finds its configuration and its credentials where its arguments and its
 // environment say. What runs is a stand-in for the vendor's program.
 func TestCatalogue_Machine(t *testing.T) {
+	t.Parallel()
 	l := taintedControlPlane(t, "catalogue")
 	l.loadStandins(t)
 	l.must(t, "cp1", "ccmadm init phase kubeconfig --mode StaticPod")

@@ -21,6 +21,7 @@ import (
 // Vendors' own manifests on a control plane with all the taints of a bootstrap. Those in which lint finds a gap get no
 // pod that is scheduled; what `ccmadm lint --fix` makes of them does.
 func TestLint_Vendors(t *testing.T) {
+	t.Parallel()
 	const notReady, network = corev1.TaintNodeNotReady, corev1.TaintNodeNetworkUnavailable
 	cases := map[string]struct {
 		workload string
