@@ -43,6 +43,8 @@ func TestDecodeCloudConfiguration_BadInput(t *testing.T) {
 		{"a node IP that is none", configHead + "nodeIP: 10.0.0.256", "nodeIP: Invalid value"},
 		{"two node IPs of one family", configHead + "nodeIP: 10.0.0.1,10.0.0.2", "one of each family"},
 		{"an argument without a value", configHead + "controllerManager: {extraArgs: ['--v']}", "controllerManager.extraArgs[0]"},
+		{"a variable without a value", configHead + "controllerManager: {extraEnv: [REGION]}", "controllerManager.extraEnv[0]: Invalid value"},
+		{"a variable that is none", configHead + "controllerManager: {extraEnv: ['1 a=b']}", "must have the form NAME=value"},
 		{"an image and a version", configHead + "controllerManager: {image: 'a:1', version: '2'}", "controllerManager.version"},
 		{"a credential from nowhere", configHead + "credentials: [{key: token}]", "credentials[0]"},
 		{"a cluster name with blanks", configHead + "clusterName: my cluster", "clusterName"},
