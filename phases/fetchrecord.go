@@ -124,6 +124,16 @@ func (d *Data) contradiction(rec *Record) error {
 		said = *d.cloud
 		said.Override(&d.Flags)
 	}
+	if said.Profile != "" {
+		data, err := os.ReadFile(said.Profile)
+		if err != nil {
+			return usagef("read profile: %w", err)
+		}
+		if string(data) != rec.Profile {
+			return refusedf("join with %s: it is not the profile of the cluster's record, whose provider is %s", said.Profile, rec.Configuration.Provider).
+				withHint("leave it out: joining machines take it from the record")
+		}
+	}
 	known := rec.Configuration
 	for _, c := range []struct{ field, said, known string }{
 		{"provider", said.Provider, known.Provider},

@@ -58,6 +58,7 @@ func TestData_Contradiction(t *testing.T) {
 		{name: "the same", flags: CloudConfiguration{Provider: "onprem", Mode: ModeStaticPod, ClusterName: "a"}},
 		{name: "Auto is no contradiction", flags: CloudConfiguration{Mode: ModeAuto}},
 		{name: "the node IP is the machine's own", flags: CloudConfiguration{NodeIP: "Default"}},
+		{name: "another profile", flags: CloudConfiguration{Profile: "record_test.go"}, wantErr: "join with record_test.go: it is not the profile of the cluster's record, whose provider is onprem"},
 		{name: "another provider", flags: CloudConfiguration{Provider: "other"}, wantErr: `join with provider "other": the cluster's record says "onprem"`},
 		{name: "another mode", flags: CloudConfiguration{Mode: ModeManual}, wantErr: "mode"},
 	} {
