@@ -13,10 +13,10 @@ CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
 ROOT    := $(shell [ "$$(id -u)" = 0 ] || echo 'sudo env "PATH=$$PATH" "HOME=$$HOME"')
 LAB     := $(ROOT) bin/lab
 
-.PHONY: help build lab images demo demo-down test unit e2e bench bench-scale lint generate verify
+.PHONY: help build lab ccms images demo demo-down test unit e2e bench bench-scale lint generate verify
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/ccmadm and bin/cloud-controller-manager, static and reproducible
 	$(GOBUILD) -o bin/ccmadm ./cmd/ccmadm
@@ -25,6 +25,10 @@ build: ## Build bin/ccmadm and bin/cloud-controller-manager, static and reproduc
 lab: ## Build bin/lab, and what its machines are made of; installs Debian packages that are missing
 	CGO_ENABLED=0 go build -o bin/lab ./test/lab
 	$(LAB) build --install --kubernetes $(K8S)
+
+# The tests build them where they are missing, beside labs that would then wait for the processor.
+ccms: lab ## Build the vendors' cloud-controller-managers that e2e runs
+	for c in aws openstack vsphere sample; do $(LAB) ccm $$c || exit 1; done
 
 images: build ## Build container images as archives under bin/images, without Docker and without a registry
 	CGO_ENABLED=0 go build -o bin/lab ./test/lab
@@ -49,7 +53,7 @@ bench: lab images ## Measure against bare kubeadm, and thousands of Nodes agains
 	$(ROOT) go test ./test/e2e -count=1 -timeout 30m -v -run '^$$' -bench . -args -kubernetes $(K8S)
 	$(MAKE) bench-scale
 
-bench-scale: build
+bench-scale: build ## Only the thousands of Nodes
 	go test ./test/scale -count=1 -timeout 30m -v -run '^$$' -bench . -args -ccm $(CURDIR)/bin/cloud-controller-manager
 
 lint: ## golangci-lint, at the pinned version
@@ -58,7 +62,7 @@ lint: ## golangci-lint, at the pinned version
 generate: ## Rewrite docs/reference from the commands
 	go generate ./...
 
-verify: lint generate lab unit e2e ## What CI runs, and then: nothing left to tidy or to commit
+verify: lint generate lab ccms unit e2e ## What CI runs, and then: nothing left to tidy or to commit
 	$(MAKE) e2e K8S=1.35 RUN='^Test(StaticPod|Hooks|Configurer|Catalogue_Apply)'
 	$(MAKE) e2e K8S=1.34 RUN='^Test(StaticPod|Hooks|Configurer|Catalogue_Apply)'
 	go mod tidy -diff
