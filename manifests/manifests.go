@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // Names in the cluster and on a machine. They are a contract: other versions of ccmadm look for them.
@@ -30,7 +32,7 @@ const (
 	RecordKey       = "record.yaml"
 	CloudConfigName = "ccmadm-cloud-config"
 	InventoryName   = "ccmadm-inventory"
-	LeaseName       = "cloud-controller-manager"
+	LeaseName       = templates.DefaultLease
 	// StaticPodUser is the name in the client certificate of a static pod.
 	StaticPodUser = "system:cloud-controller-manager"
 

@@ -115,13 +115,7 @@ func (f *KubeadmFile) document(kind string) *kubeadmDoc {
 func (f *KubeadmFile) add(text string) error {
 	d := &kubeadmDoc{Document: edit.Document{File: f.name, Line: 1, Text: text}}
 	if n := len(f.docs); n > 0 {
-		last := f.docs[n-1]
-		d.Separator = edit.Separator + last.Newline()
-		if !strings.HasSuffix(last.Separator+last.Text, "\n") {
-			last.Text += last.Newline()
-		}
-		d.Text = strings.ReplaceAll(text, "\n", last.Newline())
-		d.Line = last.Line + strings.Count(last.Text, "\n") + 1
+		d.Document = f.docs[n-1].Next(text)
 	}
 	if err := d.parse(); err != nil {
 		return fmt.Errorf("add a document: %w", err)

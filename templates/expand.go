@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -13,18 +14,15 @@ import (
 
 // CloudProviderName is the value of --cloud-provider.
 func (p *Profile) CloudProviderName() string {
-	if p.CloudProvider != "" {
-		return p.CloudProvider
-	}
-	return p.Name
+	return cmp.Or(p.CloudProvider, p.Name)
 }
+
+// DefaultLease is upstream's name for the leader's Lease.
+const DefaultLease = "cloud-controller-manager"
 
 // LeaseName is the Lease of the leader.
 func (p *Profile) LeaseName() string {
-	if p.Lease != "" {
-		return p.Lease
-	}
-	return "cloud-controller-manager"
+	return cmp.Or(p.Lease, DefaultLease)
 }
 
 // ImageRef returns the image to run: the one in v, else the profile's own for that Kubernetes version.

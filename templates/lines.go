@@ -13,6 +13,9 @@ import (
 
 // located puts file and line before each error about a field.
 func located(file string, data []byte, strict []error, fields field.ErrorList) error {
+	if len(strict) == 0 && len(fields) == 0 {
+		return nil // profiles are read again and again, and are right
+	}
 	doc, err := yaml.Parse(string(data))
 	if err != nil {
 		doc = nil // it was decoded before, so this is a matter of dialect: errors are shown without lines

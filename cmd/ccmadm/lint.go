@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -260,7 +259,7 @@ func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, l
 	if errorCount == 0 && (!l.strict || len(left) == 0) {
 		return nil
 	}
-	err := &phases.Error{Code: phases.ExitPreflight, Err: fmt.Errorf("%s errors, %s warnings", strconv.Itoa(errorCount), strconv.Itoa(len(left)-errorCount))}
+	err := &phases.Error{Code: phases.ExitPreflight, Err: fmt.Errorf("%d errors, %d warnings", errorCount, len(left)-errorCount)}
 	if fixable > 0 {
 		err.Hint = fmt.Sprintf("--fix mends %d of them", fixable)
 	}

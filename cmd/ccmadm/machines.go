@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/phases"
@@ -54,11 +53,7 @@ func newMachinesExport(s phases.Streams) *cobra.Command {
 		Short: "Print an inventory of the running cluster, as a start for one of your own",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := o.client(s)
-			if err != nil {
-				return err
-			}
-			nodes, err := listNodes(cmd.Context(), client)
+			nodes, err := o.nodes(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
@@ -93,7 +88,12 @@ func readInventory(path string) (*inventory.Inventory, []byte, error) {
 	return inv, document, nil
 }
 
-func listNodes(ctx context.Context, client kubernetes.Interface) ([]corev1.Node, error) {
+// nodes lists those of the cluster.
+func (o *observer) nodes(ctx context.Context, s phases.Streams) ([]corev1.Node, error) {
+	client, err := o.client(s)
+	if err != nil {
+		return nil, err
+	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, &phases.Error{Code: phases.ExitError, Err: fmt.Errorf("list nodes: %w", err)}

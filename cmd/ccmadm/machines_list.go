@@ -28,11 +28,7 @@ Exit status 1 if a Node fits more than one machine.`,
 			if err != nil {
 				return err
 			}
-			client, err := o.client(s)
-			if err != nil {
-				return err
-			}
-			nodes, err := listNodes(cmd.Context(), client)
+			nodes, err := o.nodes(cmd.Context(), s)
 			if err != nil {
 				return err
 			}

@@ -82,6 +82,11 @@ func findProfile(arg string) (*templates.Profile, []byte, error) {
 		p, err := templates.Load(arg)
 		return p, text, err
 	}
+	return readProfile(arg)
+}
+
+// readProfile reads a user's own, and returns its text beside it.
+func readProfile(arg string) (*templates.Profile, []byte, error) {
 	text, err := os.ReadFile(arg)
 	if err != nil {
 		return nil, nil, usage("read profile: %w", err)

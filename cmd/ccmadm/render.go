@@ -35,23 +35,17 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.settings.Provider, "provider", "", "built-in provider")
 	flags.StringVar(&r.settings.Profile, "profile", "", "file with a provider profile of your own")
-	flags.StringVar(&r.kubernetes, "kubernetes-version", newestKubernetes, "version of the cluster")
+	flags.StringVar(&r.kubernetes, "kubernetes-version", phases.NewestKubeadm, "version of the cluster")
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 }
-
-// newestKubernetes is the newest minor version that is supported.
-const newestKubernetes = "1.36"
 
 func (r *renderer) profile() (*templates.Profile, error) {
 	switch {
 	case r.settings.Profile != "" && r.settings.Provider != "":
 		return nil, usage("--provider and --profile: give one of them")
 	case r.settings.Profile != "":
-		p, _, err := findProfile("./" + r.settings.Profile)
-		if filepath.IsAbs(r.settings.Profile) {
-			p, _, err = findProfile(r.settings.Profile)
-		}
+		p, _, err := readProfile(r.settings.Profile)
 		return p, err
 	case r.settings.Provider == "":
 		return nil, usage("--provider is missing; `ccmadm provider list` shows them")
@@ -187,9 +181,9 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 func printObjects(s phases.Streams, objects []*manifests.Object, pod []byte) error {
 	var b bytes.Buffer
 	for _, o := range objects {
-		data, err := yaml.Marshal(o.Object)
+		data, err := encode(o)
 		if err != nil {
-			return fmt.Errorf("encode %s %s: %w", o.GetKind(), o.GetName(), err)
+			return err
 		}
 		fmt.Fprintf(&b, "---\n%s", data)
 	}
@@ -198,6 +192,14 @@ func printObjects(s phases.Streams, objects []*manifests.Object, pod []byte) err
 	}
 	_, err := s.Out.Write(b.Bytes())
 	return err
+}
+
+func encode(o *manifests.Object) ([]byte, error) {
+	data, err := yaml.Marshal(o.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return data, nil
 }
 
 // writeKustomization never mixes with files that are there already.
@@ -212,9 +214,9 @@ func writeKustomization(s phases.Streams, dir string, objects []*manifests.Objec
 	}
 	var names []string
 	for _, o := range objects {
-		data, err := yaml.Marshal(o.Object)
+		data, err := encode(o)
 		if err != nil {
-			return fmt.Errorf("encode %s %s: %w", o.GetKind(), o.GetName(), err)
+			return err
 		}
 		mode := fs.FileMode(0o644)
 		if o.GetKind() == "Secret" {

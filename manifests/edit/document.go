@@ -75,6 +75,18 @@ func Split(name, text string) ([]*Document, error) {
 	return docs, nil
 }
 
+// Next returns a document that follows d in its file, with d's line ends. A last line of d that has no end gets one.
+func (d *Document) Next(text string) Document {
+	newline := d.Newline()
+	if !strings.HasSuffix(d.Separator+d.Text, "\n") {
+		d.Text += newline
+	}
+	return Document{
+		File: d.File, Separator: Separator + newline, Line: d.Line + strings.Count(d.Text, "\n") + 1,
+		Text: strings.ReplaceAll(text, "\n", newline),
+	}
+}
+
 // Parse builds the tree from the text.
 func (d *Document) Parse() (err error) {
 	d.Root, err = d.decode()

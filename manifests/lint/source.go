@@ -77,17 +77,11 @@ func (f *File) Bytes() []byte {
 
 // add appends a document.
 func (f *File) add(text string) error {
-	last := f.docs[len(f.docs)-1]
-	newline := last.Newline()
-	if !strings.HasSuffix(last.Separator+last.Text, "\n") {
-		last.Text += newline
-	}
-	line := last.Line + strings.Count(last.Text, "\n") + 1
-	d := &edit.Document{File: f.Name, Separator: edit.Separator + newline, Line: line, Text: strings.ReplaceAll(text, "\n", newline)}
+	d := f.docs[len(f.docs)-1].Next(text)
 	if err := d.Parse(); err != nil {
 		return err
 	}
-	f.docs = append(f.docs, d)
+	f.docs = append(f.docs, &d)
 	return nil
 }
 

@@ -87,7 +87,7 @@ func loadProfiles() []*templates.Profile {
 
 func findProfile(profiles []*templates.Profile, provider, image string) *templates.Profile {
 	for _, p := range profiles {
-		if provider != "" && provider == cmp.Or(p.CloudProvider, p.Name) || repository(image) == p.Image.Repository {
+		if provider != "" && provider == p.CloudProviderName() || repository(image) == p.Image.Repository {
 			return p
 		}
 	}

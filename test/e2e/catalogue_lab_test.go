@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -112,12 +110,7 @@ func (l *lab) expectAllTaints(t *testing.T) {
 func (l *lab) loadStandins(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	program := filepath.Join(dir, "standin")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./standin")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build standin: %v\n%s", err, out)
-	}
+	program := buildProgram(t, "standin")
 	files := map[string]string{"/standin": program}
 	names := []string{standin}
 	for _, name := range templates.Names() {

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,18 @@ func up(t testing.TB, name string, controlPlanes, workers int) *lab {
 		"--workers", fmt.Sprint(workers), "--image", ccmImage, "--binary", ccmadmBinary)
 	t.Logf("%d machines up in %.1f s", len(l.nodes), time.Since(start).Seconds())
 	return l
+}
+
+// buildProgram builds a program of this folder, static, for machines and images.
+func buildProgram(t testing.TB, name string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./"+name)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+	return program
 }
 
 // run calls the lab's command.

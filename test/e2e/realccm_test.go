@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -68,13 +67,7 @@ func (l *lab) loadCCM(t *testing.T, name string) string {
 // startCloud runs the fake cloud on a machine, so that the others reach it.
 func (l *lab) startCloud(t *testing.T, state cloudState) (address string) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "fakecloud")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./fakecloud")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build fakecloud: %v\n%s", err, out)
-	}
-	address = l.runCloud(t, program, state)
+	address = l.runCloud(t, buildProgram(t, "fakecloud"), state)
 	for _, node := range l.nodes {
 		if node != cloudNode {
 			l.must(t, node, fmt.Sprintf(metadataService, address))
