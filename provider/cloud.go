@@ -60,6 +60,7 @@ type Cloud struct {
 	machines  *machines
 	lifecycle *lifecycle
 	follower  *follower
+	follow    func() // the inventory, from SetInformers on
 }
 
 // New makes the provider from an OnPremConfiguration; a nil reader means the
@@ -90,9 +91,9 @@ var (
 	_ cloudprovider.InformerUser = (*Cloud)(nil)
 )
 
-// Initialize starts the recorder of Events, and what follows the inventory.
-// Upstream calls it in the leader only, and SetInformers after it, so that nothing
-// here may wait for an informer.
+// Initialize starts the recorder of Events. Upstream calls it in the leader only,
+// and SetInformers after it, which is where the inventory begins to be followed:
+// who follows it looks at Nodes.
 func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
 	ctx := wait.ContextForChannel(stop)
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
@@ -109,7 +110,7 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 	}
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	if c.store != nil {
-		c.startInventory(ctx, client)
+		c.follow = func() { c.startInventory(ctx, client) }
 	}
 }
 
@@ -128,11 +129,15 @@ func (c *Cloud) startInventory(ctx context.Context, client kubernetes.Interface)
 	go c.follower.run(ctx)
 }
 
-// SetInformers takes the Nodes from the informers of the controller manager.
+// SetInformers takes the Nodes from the informers of the controller manager, and
+// starts to follow the inventory.
 func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 	c.informer = factory.Core().V1().Nodes().Informer()
 	if err := c.informer.AddIndexers(indexers()); err != nil {
 		klog.ErrorS(err, "No Node will be given an identity", "provider", Name)
+	}
+	if c.follow != nil {
+		c.follow()
 	}
 }
 

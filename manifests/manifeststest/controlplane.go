@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -43,7 +44,8 @@ func Start(flags ...string) (*ControlPlane, error) { return StartVersion("", fla
 
 // StartVersion runs a control plane of a minor version, like 1.35.
 func StartVersion(minor string, flags ...string) (*ControlPlane, error) {
-	env := &envtest.Environment{}
+	// The time is for a machine that is busy with other tests; what does not start says so at once.
+	env := &envtest.Environment{ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 	env.ControlPlane.Etcd = &envtest.Etcd{}
 	env.ControlPlane.GetAPIServer().Path, env.ControlPlane.Etcd.Path = binaries(minor)
 	args := env.ControlPlane.GetAPIServer().Configure()

@@ -167,24 +167,49 @@ func (b *bed) until(ctx context.Context, what string, check func(context.Context
 	}
 }
 
-// settle waits until a controller has asked the provider three more times, or for one second, if it does not ask.
+// quiet is the time of silence after which a controller is taken to have nothing to ask any more.
+const quiet = 2 * time.Second
+
+// settle waits until a controller has asked the provider three more times, or has fallen silent. For its first question
+// about an object it has all the time there is.
 func (b *bed) settle(ctx context.Context, method, object string) {
 	const enough = 3
-	before := b.seen.count(method, object)
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	for b.seen.count(method, object) < before+enough {
-		select {
-		case <-ctx.Done():
+	before, deadline := b.seen.count(method, object), time.Now().Add(quiet)
+	if before == 0 {
+		deadline = time.Now().Add(b.patience)
+	}
+	for asked := 0; asked < enough && time.Now().Before(deadline); {
+		if !pause(ctx, monitorPeriod) {
 			return
-		case <-time.After(monitorPeriod):
+		}
+		if now := b.seen.count(method, object) - before; now > asked {
+			asked, deadline = now, time.Now().Add(quiet)
 		}
 	}
 }
 
-// settleLifecycle gives the lifecycle controller time for three more passes over a Node.
+// pause returns false if ctx was done before the time was over.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// settleMetadata gives the node controller time to ask about a Node.
+func (b *bed) settleMetadata(ctx context.Context, node string) {
+	if hasV2(b) == nil {
+		b.settle(ctx, "InstanceMetadata", node)
+		return
+	}
+	pause(ctx, quiet) // Instances are asked in several ways, which are not observed
+}
+
+// settleLifecycle gives the lifecycle controller time for three more passes over a Node that is not Ready.
 func (b *bed) settleLifecycle(ctx context.Context, node string) {
-	if _, ok := b.seen.InstancesV2(); ok {
+	if hasV2(b) == nil {
 		b.settle(ctx, "InstanceExists", node)
 		return
 	}

@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ type Options struct {
 	New func() (Cloud, error)
 	// Config is that of an administrator of an API server without Nodes. Where it is nil, one is started.
 	Config *rest.Config
+	// Only says which rules to check. Default: all of them.
+	Only func(Rule) bool
 	// Patience is how long a rule waits for what should happen. Default: 20 s, for what takes milliseconds.
 	Patience time.Duration
 }
@@ -116,7 +119,7 @@ func Run(t *testing.T, o Options) {
 		})
 		o.Config = plane.Config
 	}
-	for _, rule := range Rules() {
+	for _, rule := range o.rules() {
 		t.Run(rule.Name, func(t *testing.T) {
 			err := rule.checkWith(t.Context(), o)
 			var missing NotOffered
@@ -133,10 +136,18 @@ func Run(t *testing.T, o Options) {
 // Check does what Run does without a testing.T, and returns the results in the order of Rules. Options.Config is required.
 func Check(ctx context.Context, o Options) []Result {
 	var results []Result
-	for _, rule := range Rules() {
+	for _, rule := range o.rules() {
 		results = append(results, Result{rule, rule.checkWith(ctx, o)})
 	}
 	return results
+}
+
+func (o Options) rules() []Rule {
+	rules := Rules()
+	if o.Only == nil {
+		return rules
+	}
+	return slices.DeleteFunc(rules, func(r Rule) bool { return !o.Only(r) })
 }
 
 // checkWith checks one rule with a provider and controllers of its own.

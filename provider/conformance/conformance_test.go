@@ -4,10 +4,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
@@ -35,8 +35,7 @@ func run(m *testing.M) (code int, err error) {
 		return m.Run(), nil
 	}
 	if !testing.Verbose() { // controllers log every error that a rule provokes
-		klog.LogToStderr(false)
-		klog.SetOutput(io.Discard)
+		klog.SetLogger(logr.Discard())
 	}
 	if plane, err = manifeststest.Start(); err != nil {
 		return 1, err

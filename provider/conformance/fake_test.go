@@ -6,7 +6,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +30,8 @@ func TestCluster_UpstreamFake(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := failed(t, conformance.Options{
-				Config: plane.Config, Patience: 5 * time.Second,
-				New: func() (conformance.Cloud, error) { return newFake(tt.v2).cloud(), nil },
+				Config: plane.Config,
+				New:    func() (conformance.Cloud, error) { return newFake(tt.v2).cloud(), nil },
 			})
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("rules that fail, -want +got:\n%s", diff)

@@ -77,7 +77,7 @@ func nodeIsInitialised(ctx context.Context, b *bed) error {
 		return err
 	}
 	// Addresses are written after the taint has gone, and the kubelet's are there until then.
-	b.settle(ctx, "InstanceMetadata", m.Name)
+	b.settleMetadata(ctx, m.Name)
 	return b.until(ctx, "it has an address", func(ctx context.Context) error {
 		return b.hasAddresses(ctx, m, m.Addresses[:1])
 	})
@@ -102,7 +102,7 @@ func unknownMachineStaysTainted(ctx context.Context, b *bed) error {
 	if err := b.join(ctx, m, ""); err != nil {
 		return err
 	}
-	b.settle(ctx, "InstanceMetadata", m.Name)
+	b.settleMetadata(ctx, m.Name)
 	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func lateMachineIsInitialised(ctx context.Context, b *bed) error {
 	if err := b.join(ctx, m, ""); err != nil {
 		return err
 	}
-	b.settle(ctx, "InstanceMetadata", m.Name)
+	b.settleMetadata(ctx, m.Name)
 	if err := b.add(m); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func providedNodeIP(count int) func(context.Context, *bed) error {
 		if _, err := b.initialised(ctx, m); err != nil {
 			return fmt.Errorf("--node-ip=%s: %w", nodeIP, err)
 		}
-		b.settle(ctx, "InstanceMetadata", m.Name)
+		b.settleMetadata(ctx, m.Name)
 		return b.until(ctx, "it has the addresses of --node-ip="+nodeIP, func(ctx context.Context) error {
 			return b.hasAddresses(ctx, m, m.Addresses[:count])
 		})
@@ -190,16 +190,16 @@ func metadataIsNotNil(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	b.settle(ctx, "InstanceMetadata", m.Name)
+	b.settleMetadata(ctx, m.Name)
 	if heal, err := b.anyFault(); err == nil {
-		b.settle(ctx, "InstanceMetadata", m.Name)
+		b.settleMetadata(ctx, m.Name)
 		heal()
 	}
 	if b.cloud.Remove != nil {
 		if err := b.cloud.Remove(m); err != nil {
 			return err
 		}
-		b.settle(ctx, "InstanceMetadata", m.Name)
+		b.settleMetadata(ctx, m.Name)
 	}
 	b.seen.mu.Lock()
 	defer b.seen.mu.Unlock()
@@ -273,7 +273,7 @@ func objectsAreNotWrittenTo(ctx context.Context, b *bed) error {
 		return err
 	}
 	b.settleLifecycle(ctx, m.Name)
-	b.settle(ctx, "InstanceMetadata", m.Name)
+	b.settleMetadata(ctx, m.Name)
 	return b.seen.written()
 }
 

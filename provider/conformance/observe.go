@@ -15,9 +15,10 @@ import (
 
 // call is something that a controller asked the provider.
 type call struct {
-	method string
-	object string // name of the Node or Service
-	err    error
+	method   string
+	object   string // name of the Node or Service
+	answered bool
+	err      error
 }
 
 // observer stands between the controllers and the provider and keeps what went by.
@@ -25,17 +26,24 @@ type observer struct {
 	cloudprovider.Interface
 
 	mu      sync.Mutex
-	calls   []call
+	calls   []*call
 	changed []error // objects of the informers' caches that the provider wrote to
 	nilMeta error   // (nil, nil) about a Node that is initialised
 }
 
 func observe(p cloudprovider.Interface) *observer { return &observer{Interface: p} }
 
-func (o *observer) saw(method, object string, err error) {
+// asks notes a question, and returns what notes its answer.
+func (o *observer) asks(method, object string) (answered func(error)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.calls = append(o.calls, call{method, object, err})
+	c := &call{method: method, object: object}
+	o.calls = append(o.calls, c)
+	return func(err error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		c.answered, c.err = true, err
+	}
 }
 
 // count returns how often a method was asked about an object.
@@ -64,37 +72,31 @@ func (o *observer) order(object string, of ...string) []string {
 	return slices.Compact(methods)
 }
 
-// watch returns a function which notes whether objects were written to since.
-func (o *observer) watch(method string, objects ...any) func() {
-	before := make([]any, len(objects))
-	for i, object := range objects {
-		before[i] = deepCopy(object)
-	}
-	return func() {
-		for i, object := range objects {
-			if !equality.Semantic.DeepEqual(before[i], object) {
-				o.mu.Lock()
-				o.changed = append(o.changed, fmt.Errorf("%s wrote to the %T that it was given", method, object))
-				o.mu.Unlock()
-			}
+// lend returns a copy of an object for the provider, and a function which notes whether it was written to. With the
+// object itself, a provider that writes would race with everybody who reads the caches of the informers.
+func lend[T interface{ DeepCopy() T }](o *observer, method string, object T) (lent T, back func()) {
+	lent = object.DeepCopy()
+	return lent, func() {
+		if !equality.Semantic.DeepEqual(object, lent) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.changed = append(o.changed, fmt.Errorf("%s wrote to the %T that it was given", method, object))
 		}
 	}
 }
 
-func deepCopy(object any) any {
-	switch object := object.(type) {
-	case *corev1.Node:
-		return object.DeepCopy()
-	case *corev1.Service:
-		return object.DeepCopy()
-	case []*corev1.Node:
-		nodes := make([]*corev1.Node, len(object))
-		for i, n := range object {
-			nodes[i] = n.DeepCopy()
-		}
-		return nodes
+// lendAll does so with Nodes.
+func lendAll(o *observer, method string, nodes []*corev1.Node) (lent []*corev1.Node, back func()) {
+	var backs []func()
+	for _, node := range nodes {
+		n, back := lend(o, method, node)
+		lent, backs = append(lent, n), append(backs, back)
 	}
-	return object
+	return lent, func() {
+		for _, back := range backs {
+			back()
+		}
+	}
 }
 
 // InstancesV2 observes the provider's.
@@ -121,16 +123,20 @@ type observedInstances struct {
 }
 
 func (i *observedInstances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
-	defer i.o.watch("InstanceExists", node)()
+	node, back := lend(i.o, "InstanceExists", node)
+	defer back()
+	answered := i.o.asks("InstanceExists", node.Name)
 	exists, err := i.InstancesV2.InstanceExists(ctx, node)
-	i.o.saw("InstanceExists", node.Name, err)
+	answered(err)
 	return exists, err
 }
 
 func (i *observedInstances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
-	defer i.o.watch("InstanceShutdown", node)()
+	node, back := lend(i.o, "InstanceShutdown", node)
+	defer back()
+	answered := i.o.asks("InstanceShutdown", node.Name)
 	off, err := i.InstancesV2.InstanceShutdown(ctx, node)
-	i.o.saw("InstanceShutdown", node.Name, err)
+	answered(err)
 	return off, err
 }
 
@@ -139,7 +145,9 @@ func (i *observedInstances) InstanceShutdown(ctx context.Context, node *corev1.N
 var errNilMetadata = errors.New("InstanceMetadata returned (nil, nil) for an initialised Node")
 
 func (i *observedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	defer i.o.watch("InstanceMetadata", node)()
+	node, back := lend(i.o, "InstanceMetadata", node)
+	defer back()
+	answered := i.o.asks("InstanceMetadata", node.Name)
 	metadata, err := i.InstancesV2.InstanceMetadata(ctx, node)
 	if metadata == nil && err == nil && !tainted(node, cloudproviderapi.TaintExternalCloudProvider) {
 		err = fmt.Errorf("ask about Node/%s: %w", node.Name, errNilMetadata)
@@ -147,7 +155,7 @@ func (i *observedInstances) InstanceMetadata(ctx context.Context, node *corev1.N
 		i.o.nilMeta = err
 		i.o.mu.Unlock()
 	}
-	i.o.saw("InstanceMetadata", node.Name, err)
+	answered(err)
 	return metadata, err
 }
 
@@ -158,8 +166,9 @@ type observedInstancesV1 struct {
 }
 
 func (i *observedInstancesV1) InstanceExistsByProviderID(ctx context.Context, id string) (bool, error) {
+	answered := i.o.asks("InstanceExistsByProviderID", "")
 	exists, err := i.Instances.InstanceExistsByProviderID(ctx, id)
-	i.o.saw("InstanceExistsByProviderID", "", err)
+	answered(err)
 	return exists, err
 }
 
@@ -184,7 +193,7 @@ func (o *observer) succeeded(method, object string) int {
 	defer o.mu.Unlock()
 	n := 0
 	for _, c := range o.calls {
-		if c.method == method && c.object == object && c.err == nil {
+		if c.method == method && c.object == object && c.answered && c.err == nil {
 			n++
 		}
 	}

@@ -31,30 +31,42 @@ type observedLoadBalancer struct {
 }
 
 func (l *observedLoadBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
-	defer l.o.watch("GetLoadBalancer", service)()
+	service, back := lend(l.o, "GetLoadBalancer", service)
+	defer back()
+	answered := l.o.asks("GetLoadBalancer", service.Name)
 	status, exists, err := l.LoadBalancer.GetLoadBalancer(ctx, cluster, service)
-	l.o.saw("GetLoadBalancer", service.Name, err)
+	answered(err)
 	return status, exists, err
 }
 
 func (l *observedLoadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-	defer l.o.watch("EnsureLoadBalancer", service, nodes)()
+	service, back := lend(l.o, "EnsureLoadBalancer", service)
+	defer back()
+	nodes, backAll := lendAll(l.o, "EnsureLoadBalancer", nodes)
+	defer backAll()
+	answered := l.o.asks("EnsureLoadBalancer", service.Name)
 	status, err := l.LoadBalancer.EnsureLoadBalancer(ctx, cluster, service, nodes)
-	l.o.saw("EnsureLoadBalancer", service.Name, err)
+	answered(err)
 	return status, err
 }
 
 func (l *observedLoadBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
-	defer l.o.watch("UpdateLoadBalancer", service, nodes)()
+	service, back := lend(l.o, "UpdateLoadBalancer", service)
+	defer back()
+	nodes, backAll := lendAll(l.o, "UpdateLoadBalancer", nodes)
+	defer backAll()
+	answered := l.o.asks("UpdateLoadBalancer", service.Name)
 	err := l.LoadBalancer.UpdateLoadBalancer(ctx, cluster, service, nodes)
-	l.o.saw("UpdateLoadBalancer", service.Name, err)
+	answered(err)
 	return err
 }
 
 func (l *observedLoadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
-	defer l.o.watch("EnsureLoadBalancerDeleted", service)()
+	service, back := lend(l.o, "EnsureLoadBalancerDeleted", service)
+	defer back()
+	answered := l.o.asks("EnsureLoadBalancerDeleted", service.Name)
 	err := l.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, service)
-	l.o.saw("EnsureLoadBalancerDeleted", service.Name, err)
+	answered(err)
 	return err
 }
 
@@ -64,19 +76,22 @@ type observedRoutes struct {
 }
 
 func (r *observedRoutes) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider.Route, error) {
+	answered := r.o.asks("ListRoutes", cluster)
 	routes, err := r.Routes.ListRoutes(ctx, cluster)
-	r.o.saw("ListRoutes", cluster, err)
+	answered(err)
 	return routes, err
 }
 
 func (r *observedRoutes) CreateRoute(ctx context.Context, cluster, hint string, route *cloudprovider.Route) error {
+	answered := r.o.asks("CreateRoute", string(route.TargetNode))
 	err := r.Routes.CreateRoute(ctx, cluster, hint, route)
-	r.o.saw("CreateRoute", string(route.TargetNode), err)
+	answered(err)
 	return err
 }
 
 func (r *observedRoutes) DeleteRoute(ctx context.Context, cluster string, route *cloudprovider.Route) error {
+	answered := r.o.asks("DeleteRoute", string(route.TargetNode))
 	err := r.Routes.DeleteRoute(ctx, cluster, route)
-	r.o.saw("DeleteRoute", string(route.TargetNode), err)
+	answered(err)
 	return err
 }

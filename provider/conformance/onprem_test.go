@@ -34,13 +34,15 @@ func TestCluster_OnPremWithInventory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serial := 0
 	conformance.Run(t, conformance.Options{Config: config, Patience: 5 * time.Minute, New: func() (conformance.Cloud, error) {
-		// Every rule has a new cloud; the last good inventory is that of the rule before.
+		// Every rule has a new cloud; the last good inventory is that of the rule before. If that is being written just
+		// now, and comes back, a serial that goes on growing makes it an old one.
 		err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(t.Context(), "ccmadm-machines-last-good", metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return conformance.Cloud{}, err
 		}
-		return newSite(filepath.Join(t.TempDir(), "machines.yaml"))
+		return newSite(filepath.Join(t.TempDir(), "machines.yaml"), &serial)
 	}})
 }
 
@@ -49,15 +51,15 @@ type site struct {
 	path string
 
 	mu       sync.Mutex
-	serial   int
+	serial   *int
 	machines []conformance.Machine
 	off      map[string]bool
 	gone     map[string]bool
 	names    map[string]string
 }
 
-func newSite(path string) (conformance.Cloud, error) {
-	s := &site{path: path, off: map[string]bool{}, gone: map[string]bool{}, names: map[string]string{}}
+func newSite(path string, serial *int) (conformance.Cloud, error) {
+	s := &site{path: path, serial: serial, off: map[string]bool{}, gone: map[string]bool{}, names: map[string]string{}}
 	cloud, err := provider.New(strings.NewReader(
 		"apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: " + path + ", interval: 1s, maxLossPercent: 100, silence: 1m, deletionDelay: 1s}\n"))
 	return conformance.Cloud{
@@ -86,9 +88,9 @@ func (s *site) change(edit func()) error {
 }
 
 func (s *site) write() error {
-	s.serial++
+	*s.serial++
 	var text strings.Builder
-	fmt.Fprintf(&text, "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: %d}\npolicy: {unknownNodes: hold}\nmachines:\n", s.serial)
+	fmt.Fprintf(&text, "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: %d}\npolicy: {unknownNodes: hold}\nmachines:\n", *s.serial)
 	for n, m := range s.machines {
 		name, power, state := m.Name, "on", "active"
 		if other := s.names[m.Name]; other != "" {

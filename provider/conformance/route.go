@@ -107,13 +107,18 @@ func routeIsListedAsCreated(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	before := b.seen.count("CreateRoute", m.Name)
-	b.settle(ctx, "ListRoutes", clusterName)
-	if again := b.seen.count("CreateRoute", m.Name) - before; again > 0 {
-		return fmt.Errorf("the route to Node/%s was created %d times more", m.Name, again)
-	}
-	if deleted := b.seen.count("DeleteRoute", m.Name); deleted > 0 {
-		return fmt.Errorf("the route to Node/%s was deleted", m.Name)
+	// It may be made anew as long as the node controller gives the Node other addresses.
+	err = b.until(ctx, fmt.Sprintf("the route to Node/%s is left alone", m.Name), func(ctx context.Context) error {
+		created, deleted := b.seen.count("CreateRoute", m.Name), b.seen.count("DeleteRoute", m.Name)
+		b.settle(ctx, "ListRoutes", clusterName)
+		created, deleted = b.seen.count("CreateRoute", m.Name)-created, b.seen.count("DeleteRoute", m.Name)-deleted
+		if created+deleted > 0 {
+			return fmt.Errorf("it was created %d and deleted %d times more", created, deleted)
+		}
+		return ctx.Err() // without the time to look, nothing was seen
+	})
+	if err != nil {
+		return err
 	}
 	route, err := b.routeTo(ctx, clusterName, m)
 	if err == nil && route == nil {
