@@ -3,6 +3,7 @@ package lint
 import (
 	"encoding/json"
 	"io"
+	"net/url"
 	"path/filepath"
 )
 
@@ -93,7 +94,7 @@ func WriteSARIF(out io.Writer, version string, rules []Rule, findings []Finding)
 		run.Results = append(run.Results, sarifResult{
 			RuleID: f.Rule, Level: f.Severity, Message: sarifText{f.Message + ". Do: " + f.Do},
 			Locations: []sarifLocation{{
-				Physical: sarifPhysical{sarifArtifact{filepath.ToSlash(f.File)}, sarifRegion{f.Line, f.Column}},
+				Physical: sarifPhysical{sarifArtifact{fileURI(f.File)}, sarifRegion{f.Line, f.Column}},
 				Logical:  []sarifLogical{{f.Object}},
 			}},
 		})
@@ -101,4 +102,9 @@ func WriteSARIF(out io.Writer, version string, rules []Rule, findings []Finding)
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}})
+}
+
+// fileURI returns a path as a reference, in which spaces and the like are escaped.
+func fileURI(path string) string {
+	return (&url.URL{Path: filepath.ToSlash(path)}).String()
 }
