@@ -89,6 +89,7 @@ type Data struct {
 	Files Files
 
 	kubeadmVersion func() (*version.Version, error) // asks once
+	asked          askedMetadata                    // once
 	cloud          *CloudConfiguration              // from the user's file; nil when there was none
 	phase          string
 	ctx            context.Context //nolint:containedctx // the workflow runner hands phases nothing but data

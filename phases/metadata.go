@@ -18,6 +18,22 @@ import (
 // metadataTimeout bounds all questions together: where there is no such service, the address may swallow packets.
 const metadataTimeout = 3 * time.Second
 
+// askedMetadata is the answer of the metadata service, or that there was none.
+type askedMetadata struct {
+	done   bool
+	values map[string]string
+	err    error
+}
+
+// metadata asks the service of the profile, once: where there is none, every question takes its time.
+func (d *Data) metadata(ctx context.Context, m *templates.Metadata) (map[string]string, error) {
+	if !d.asked.done {
+		values, err := askMetadata(ctx, m)
+		d.asked = askedMetadata{true, values, err}
+	}
+	return d.asked.values, d.asked.err
+}
+
 // askMetadata returns what the cloud's metadata service says about this machine, by the profile's names. A value that
 // the service does not have is empty.
 func askMetadata(ctx context.Context, m *templates.Metadata) (map[string]string, error) {

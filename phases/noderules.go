@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 func nodeChecks() []Check {
 	return []Check{
 		{"NodeName", checkNodeNameRule},
+		{"NodeAddress", checkNodeAddress},
 		{"ProviderID", func(ctx context.Context, d *Data) error { _, err := d.kubeletProviderID(ctx); return err }},
 	}
 }
@@ -35,11 +37,11 @@ func checkNodeNameRule(ctx context.Context, d *Data) error {
 	if ok, err := regexp.MatchString(rules.NamePattern, name); err != nil || !ok {
 		return usagef("node name %q: provider %s wants %s (%s)", name, profile.Name, rules.Name, rules.NamePattern).withHint("--node-name=NAME, or another host name")
 	}
-	id, err := d.givenProviderID()
+	id, err := d.givenKubeletArg("provider-id")
 	if err != nil || id != "" || len(rules.NameFrom) == 0 || profile.Metadata == nil {
 		return err // a provider ID makes the name irrelevant
 	}
-	values, err := askMetadata(ctx, profile.Metadata)
+	values, err := d.metadata(ctx, profile.Metadata)
 	if err != nil {
 		d.Sayf("warning, the node's name is not checked, %v; provider %s wants: %s", err, profile.Name, rules.Name)
 		return nil
@@ -59,6 +61,59 @@ func checkNodeNameRule(ctx context.Context, d *Data) error {
 	return nil
 }
 
+// checkNodeAddress warns of a node IP that the cloud may not list: the node controller then says "failed to get node
+// address from cloud provider that matches ip", and leaves the taint on. It is no error, since metadata services name
+// the first network card, and clouds list all.
+func checkNodeAddress(ctx context.Context, d *Data) error {
+	profile, err := d.Profile(ctx)
+	if err != nil || len(profile.Node.AddressesFrom) == 0 || profile.Metadata == nil {
+		return err
+	}
+	ips, err := d.nodeIPInUse(ctx)
+	if err != nil {
+		return err
+	}
+	values, err := d.metadata(ctx, profile.Metadata)
+	if err != nil {
+		return nil //nolint:nilerr // the check of the name, or of the provider ID, says so
+	}
+	texts, err := profile.Node.ExpandAddresses(values)
+	if err != nil {
+		return err
+	}
+	for _, ip := range ips {
+		var known []netip.Addr // of the same family
+		for _, text := range texts {
+			if addr, err := netip.ParseAddr(text); err == nil && addr.Is4() == ip.Is4() {
+				known = append(known, addr)
+			}
+		}
+		if len(known) > 0 && !ip.IsUnspecified() && !slices.Contains(known, ip) {
+			d.Sayf("warning, node IP %s: provider %s knows this machine at %s; with an address that the cloud does not list, the node stays uninitialized: set nodeIP in the CloudConfiguration",
+				ip, profile.Name, join(known))
+		}
+	}
+	return nil
+}
+
+// nodeIPInUse is what the kubelet will be given, by the user or by us.
+func (d *Data) nodeIPInUse(ctx context.Context) ([]netip.Addr, error) {
+	text, err := d.givenKubeletArg("node-ip")
+	if err != nil {
+		return nil, err
+	}
+	if text == "" {
+		settings, err := d.Settings(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if text, err = d.nodeIP(ctx, settings); err != nil {
+			return nil, err
+		}
+	}
+	return parseAddresses(text)
+}
+
 // kubeletProviderID is what the kubelet's --provider-id has to be, where the provider finds a machine by nothing else
 // and the user has not set it.
 func (d *Data) kubeletProviderID(ctx context.Context) (string, error) {
@@ -66,10 +121,10 @@ func (d *Data) kubeletProviderID(ctx context.Context) (string, error) {
 	if err != nil || !profile.Node.KubeletProviderID {
 		return "", err
 	}
-	if id, err := d.givenProviderID(); err != nil || id != "" {
+	if id, err := d.givenKubeletArg("provider-id"); err != nil || id != "" {
 		return "", err
 	}
-	id, err := providerIDFromMetadata(ctx, profile)
+	id, err := d.providerIDFromMetadata(ctx, profile)
 	if err != nil {
 		return "", (&Error{Code: ExitPreflight, Err: err}).
 			withHint("nodeRegistration.kubeletExtraArgs provider-id=%s in the kubeadm configuration sets it", profile.Node.ProviderID)
@@ -77,12 +132,12 @@ func (d *Data) kubeletProviderID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-func providerIDFromMetadata(ctx context.Context, profile *templates.Profile) (string, error) {
+func (d *Data) providerIDFromMetadata(ctx context.Context, profile *templates.Profile) (string, error) {
 	missing := fmt.Errorf("provider %s finds a machine only by the kubelet's --provider-id, which is not set", profile.Name)
 	if profile.Metadata == nil || profile.Node.ProviderIDFrom == "" {
 		return "", missing
 	}
-	values, err := askMetadata(ctx, profile.Metadata)
+	values, err := d.metadata(ctx, profile.Metadata)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", missing, err)
 	}
@@ -93,12 +148,12 @@ func providerIDFromMetadata(ctx context.Context, profile *templates.Profile) (st
 	return id, err
 }
 
-// givenProviderID is what the user has set, in kubeadm's configuration or in a file that feeds the kubelet.
-func (d *Data) givenProviderID() (string, error) {
-	if id, ok := d.Kubeadm.KubeletArg(d.Role, "provider-id"); ok {
-		return id, nil
+// givenKubeletArg is what the user has set, in kubeadm's configuration or in a file that feeds the kubelet.
+func (d *Data) givenKubeletArg(name string) (string, error) {
+	if value, ok := d.Kubeadm.KubeletArg(d.Role, name); ok {
+		return value, nil
 	}
-	uses, err := FindKubeletFlags("/", "provider-id")
+	uses, err := FindKubeletFlags("/", name)
 	if err != nil || len(uses) == 0 {
 		return "", err
 	}

@@ -27,7 +27,7 @@ func metadata(t *testing.T) *httptest.Server {
 		fmt.Fprint(w, "t0ken")
 	})
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
-		answers := map[string]string{"/name": "Web-1\n", "/id": "i-1", "/all.json": `{"zone": {"name": "z1", "number": 7}}`, "/broken.json": `{`}
+		answers := map[string]string{"/ips": "192.0.2.7\n192.0.2.8\n2001:db8::7\n", "/name": "Web-1\n", "/id": "i-1", "/all.json": `{"zone": {"name": "z1", "number": 7}}`, "/broken.json": `{`}
 		answer, ok := answers[r.URL.Path]
 		switch {
 		case r.Header.Get("Token") != "t0ken":
@@ -89,18 +89,20 @@ node:
   name: the server's name, in lower case
   nameFrom: ["${name}", "${id}.*"]
   namePattern: ^[a-z0-9-]+$
+  addressesFrom: ["${ips}"]
   providerID: strict://<zone>/<id>
   providerIDFrom: strict://${zone}/${id}
   kubeletProviderID: true
 metadata:
   url: URL
   token: {path: /token, headers: {Ttl: "60"}, header: Token}
-  values: {name: /name, id: /id, zone: "/all.json#zone.name"}
+  values: {name: /name, id: /id, zone: "/all.json#zone.name", ips: /ips}
 `
 
 func TestNodeRules(t *testing.T) {
 	server := metadata(t)
 	const none = "http://127.0.0.1:1"
+	const withNodeIP = "name: web-1\n  kubeletExtraArgs: [{name: node-ip, value: '" // and addresses
 	tests := []struct {
 		name       string
 		url        string
@@ -108,6 +110,7 @@ func TestNodeRules(t *testing.T) {
 		kubeadm    string
 		providerID string
 		says       string
+		quiet      bool
 		wantErr    []string
 	}{
 		{name: "as the cloud knows it, but for the case", url: server.URL, kubeadm: "name: web-1", providerID: "strict://z1/i-1"},
@@ -116,6 +119,11 @@ func TestNodeRules(t *testing.T) {
 		{name: "a name that no machine may have", url: server.URL, kubeadm: "name: web.1", providerID: "strict://z1/i-1", wantErr: []string{`node name "web.1": provider strict wants the server's name, in lower case (^[a-z0-9-]+$)`}},
 		{name: "the user's provider ID makes the name irrelevant", url: none, kubeadm: "name: db-1\n  kubeletExtraArgs: [{name: provider-id, value: strict://z9/i-9}]"},
 		{name: "nobody to ask", url: none, kubeadm: "name: db-1", says: "warning, the node's name is not checked", wantErr: []string{"ProviderID: provider strict finds a machine only by the kubelet's --provider-id, which is not set", "connection refused"}},
+		{name: "an address of the cloud's", url: server.URL, kubeadm: withNodeIP + "192.0.2.8,2001:db8::7'}]", providerID: "strict://z1/i-1", quiet: true},
+		{name: "any address", url: server.URL, kubeadm: withNodeIP + "0.0.0.0'}]", providerID: "strict://z1/i-1", quiet: true},
+		{name: "an address that the cloud may not know", url: server.URL, kubeadm: withNodeIP + "192.0.2.9'}]", providerID: "strict://z1/i-1", says: "warning, node IP 192.0.2.9: provider strict knows this machine at 192.0.2.7, 192.0.2.8; with"},
+		{name: "of the other family", url: server.URL, kubeadm: withNodeIP + "192.0.2.8,2001:db8::9'}]", providerID: "strict://z1/i-1", says: "warning, node IP 2001:db8::9: provider strict knows this machine at 2001:db8::7; with"},
+		{name: "the cloud says no address", url: server.URL, drop: "ips: /ips", put: "ips: /nothing", kubeadm: withNodeIP + "192.0.2.9'}]", providerID: "strict://z1/i-1", quiet: true},
 		{name: "the service does not know", url: server.URL, drop: "zone: \"/all.json#zone.name\"", put: "zone: /nothing", kubeadm: "name: web-1", wantErr: []string{"does not say enough"}},
 	}
 	for _, tt := range tests {
@@ -134,7 +142,7 @@ func TestNodeRules(t *testing.T) {
 					t.Errorf("got error %v, want %q", err, want)
 				}
 			}
-			if said := d.Out.(*bytes.Buffer).String(); !strings.Contains(said, tt.says) {
+			if said := d.Out.(*bytes.Buffer).String(); !strings.Contains(said, tt.says) || tt.quiet && strings.Contains(said, "warning") {
 				t.Errorf("said %q, want %q", said, tt.says)
 			}
 			if id, _ := d.kubeletProviderID(t.Context()); id != tt.providerID {

@@ -1,5 +1,7 @@
 package templates
 
+import "strings"
+
 // NodeRules say what a provider expects of a machine's kubelet. A node that breaks them is never found in the cloud:
 // its taint stays, or it is taken for a machine that is gone, and deleted.
 type NodeRules struct {
@@ -10,6 +12,9 @@ type NodeRules struct {
 	NameFrom []string `json:"nameFrom,omitempty"`
 	// NamePattern is a regular expression that the node's name has to match. Empty: any name.
 	NamePattern string `json:"namePattern,omitempty"`
+	// AddressesFrom are texts over the values of Metadata that give addresses by which the cloud knows the machine, one
+	// or several. A node IP that is none of them is warned of: if the cloud does not list it, the taint stays.
+	AddressesFrom []string `json:"addressesFrom,omitempty"`
 	// ProviderID says for people what a provider ID looks like.
 	ProviderID string `json:"providerID,omitempty"`
 	// ProviderIDFrom is a text over the values of Metadata that gives it. Empty: only the cloud knows.
@@ -44,17 +49,28 @@ type MetadataToken struct {
 
 // ExpandName returns the names that the node may have, given what the metadata service said.
 func (n NodeRules) ExpandName(metadata map[string]string) ([]string, error) {
-	var names []string
-	for _, text := range n.NameFrom {
-		name, err := expand(text, fromMap(metadata))
+	return expandAll(n.NameFrom, metadata)
+}
+
+// ExpandAddresses returns the addresses at which the metadata service says that the machine is.
+func (n NodeRules) ExpandAddresses(metadata map[string]string) ([]string, error) {
+	lists, err := expandAll(n.AddressesFrom, metadata)
+	return strings.Fields(strings.Join(lists, " ")), err
+}
+
+// expandAll returns what becomes of texts, but for those to which the service said nothing.
+func expandAll(texts []string, metadata map[string]string) ([]string, error) {
+	var all []string
+	for _, text := range texts {
+		expanded, err := expand(text, fromMap(metadata))
 		if err != nil {
 			return nil, err
 		}
-		if name != "" {
-			names = append(names, name)
+		if expanded != "" {
+			all = append(all, expanded)
 		}
 	}
-	return names, nil
+	return all, nil
 }
 
 // ExpandProviderID returns the machine's provider ID, empty where the service did not say enough.

@@ -274,6 +274,9 @@ func (p *Profile) validateNode(at *field.Path) field.ErrorList {
 	if _, err := p.Node.ExpandName(known); err != nil {
 		errs = append(errs, field.Invalid(at.Child("nameFrom"), p.Node.NameFrom, err.Error()))
 	}
+	if _, err := p.Node.ExpandAddresses(known); err != nil {
+		errs = append(errs, field.Invalid(at.Child("addressesFrom"), p.Node.AddressesFrom, err.Error()))
+	}
 	if _, err := p.Node.ExpandProviderID(known); err != nil {
 		errs = append(errs, field.Invalid(at.Child("providerIDFrom"), p.Node.ProviderIDFrom, err.Error()))
 	}

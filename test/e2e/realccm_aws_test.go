@@ -52,8 +52,22 @@ func TestRealCCM_AWS(t *testing.T) {
 			t.Errorf("exit status %d, want 3 and the right name\n%s", r.code, r.out)
 		}
 	})
+	const warning = "warning, node IP "
+	t.Run("an address that EC2 may not list is warned of", func(t *testing.T) {
+		l.must(t, "cp1", "ip address add 198.18.99.1/32 dev lo")
+		l.configure(t, awsDocument+awsKeys+"nodeIP: 198.18.99.1\n", nil)
+		out := l.must(t, "cp1", strings.Replace(initCommand, "init", "init phase preflight", 1)+privateDNS(cp))
+		if !strings.Contains(out, warning+"198.18.99.1: provider aws knows this machine at "+cp) {
+			t.Errorf("no warning in\n%s", out)
+		}
+		l.configure(t, awsDocument+awsKeys, nil)
+		l.must(t, "cp1", "ip address del 198.18.99.1/32 dev lo")
+	})
 	start := time.Now()
 	out := l.must(t, "cp1", initCommand+privateDNS(cp))
+	if strings.Contains(out, warning) {
+		t.Errorf("the machine's own address is warned of\n%s", ours(out))
+	}
 	t.Logf("ccmadm init took %.1f s:\n%s", time.Since(start).Seconds(), ours(out))
 	l.expectNode(t, privateDNS(cp), wantCP)
 

@@ -96,6 +96,7 @@ func TestGet(t *testing.T) {
 	}{
 		{"a machine learns who it is", usual, "/latest/meta-data/instance-id", map[string]string{"X-aws-ec2-metadata-token": "token"}, 200, "i-1", ""},
 		{"not without a token", usual, "/latest/meta-data/instance-id", nil, 401, "", "i-1"},
+		{"its address, without one", usual, "/latest/meta-data/local-ipv4", nil, 200, "127.0.0.1", ""},
 		{"strangers learn nothing", `{"machines": []}`, "/openstack/latest/meta_data.json", nil, 404, "", "uuid"},
 		{"nova's metadata", usual, "/openstack/latest/meta_data.json", nil, 200, `"uuid":"i-1"`, ""},
 		{"servers by name", usual, "/compute/v2.1/servers/detail?name=%5Eone%5C.internal%24", map[string]string{"X-Auth-Token": "KEY"}, 200, `"id":"i-1"`, "i-2"},

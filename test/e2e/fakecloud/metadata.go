@@ -14,6 +14,8 @@ func (c *cloud) serveMetadataToken(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "token")
 }
 
+const localIPv4 = "meta-data/local-ipv4"
+
 // serveMetadata tells a machine about itself, and nothing to anybody else.
 func (c *cloud) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	s, ok := c.now(w)
@@ -23,7 +25,8 @@ func (c *cloud) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	m, known := s.caller(r)
 	what := strings.Trim(r.PathValue("what"), "/")
 	c.requests.Printf("metadata %s for %s", what, m.ID)
-	if !known || r.Header.Get("X-Aws-Ec2-Metadata-Token") != "token" {
+	// OpenStack has a service like EC2's, too, in which nobody needs a token.
+	if !known || r.Header.Get("X-Aws-Ec2-Metadata-Token") != "token" && what != localIPv4 {
 		http.Error(w, "no machine of this cloud", http.StatusUnauthorized)
 		return
 	}
@@ -31,6 +34,7 @@ func (c *cloud) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		"meta-data/instance-id":                    m.ID,
 		"meta-data/local-hostname":                 m.Name,
 		"meta-data/hostname":                       m.Name,
+		localIPv4:                                  m.Address,
 		"meta-data/placement/region":               s.Region,
 		"meta-data/placement/availability-zone":    m.Zone,
 		"meta-data/iam/security-credentials":       "nodes",
