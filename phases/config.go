@@ -174,8 +174,9 @@ func (c *CloudConfiguration) Override(other *CloudConfiguration) {
 	override(&c.Profile, other.Profile)
 	override(&c.ClusterName, other.ClusterName)
 	override(&c.Mode, other.Mode)
-	override(&c.ControllerManager.Image, other.ControllerManager.Image)
-	override(&c.ControllerManager.Version, other.ControllerManager.Version)
+	if given := other.ControllerManager; given.Image != "" || given.Version != "" { // either says which image
+		c.ControllerManager.Image, c.ControllerManager.Version = given.Image, given.Version
+	}
 	if other.ControllerManager.ExtraEnv != nil {
 		c.ControllerManager.ExtraEnv = other.ControllerManager.ExtraEnv
 	}

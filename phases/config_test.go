@@ -65,10 +65,10 @@ func TestDecodeCloudConfiguration_BadInput(t *testing.T) {
 }
 
 func TestCloudConfiguration_Override(t *testing.T) {
-	c := &CloudConfiguration{Provider: "a", Mode: ModeDaemonSet, ControllerManager: ControllerManager{ExtraArgs: []string{"--v=1"}}}
-	c.Override(&CloudConfiguration{Provider: "b", Routes: true})
+	c := &CloudConfiguration{Provider: "a", Mode: ModeDaemonSet, ControllerManager: ControllerManager{Image: "a:1", ExtraArgs: []string{"--v=1"}}}
+	c.Override(&CloudConfiguration{Provider: "b", Routes: true, ControllerManager: ControllerManager{Version: "v2"}})
 	c.Default()
-	want := &CloudConfiguration{Provider: "b", Mode: ModeDaemonSet, Routes: true, ControllerManager: ControllerManager{ExtraArgs: []string{"--v=1"}}}
+	want := &CloudConfiguration{Provider: "b", Mode: ModeDaemonSet, Routes: true, ControllerManager: ControllerManager{Version: "v2", ExtraArgs: []string{"--v=1"}}}
 	want.Default()
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)

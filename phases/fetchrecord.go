@@ -140,6 +140,7 @@ func (d *Data) contradiction(rec *Record) error {
 		{"clusterName", said.ClusterName, known.ClusterName},
 		{"mode", auto(string(said.Mode)), string(known.Mode)},
 		{"controllerManager.image", said.ControllerManager.Image, known.ControllerManager.Image},
+		{"controllerManager.version", said.ControllerManager.Version, known.ControllerManager.Version},
 	} {
 		if c.said != "" && c.said != c.known {
 			return refusedf("join with %s %q: the cluster's record says %q", c.field, c.said, c.known).

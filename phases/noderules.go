@@ -89,7 +89,7 @@ func checkNodeAddress(ctx context.Context, d *Data) error {
 			}
 		}
 		if len(known) > 0 && !ip.IsUnspecified() && !slices.Contains(known, ip) {
-			d.Sayf("warning, node IP %s: provider %s knows this machine at %s; with an address that the cloud does not list, the node stays uninitialized: set nodeIP in the CloudConfiguration",
+			d.Sayf("warning, node IP %s: provider %s knows this machine at %s; with an address that the cloud does not list, the node stays uninitialized: set nodeIP (--node-ip)",
 				ip, profile.Name, join(known))
 		}
 	}

@@ -61,6 +61,7 @@ func TestData_Contradiction(t *testing.T) {
 		{name: "another profile", flags: CloudConfiguration{Profile: "record_test.go"}, wantErr: "join with record_test.go: it is not the profile of the cluster's record, whose provider is onprem"},
 		{name: "another provider", flags: CloudConfiguration{Provider: "other"}, wantErr: `join with provider "other": the cluster's record says "onprem"`},
 		{name: "another mode", flags: CloudConfiguration{Mode: ModeManual}, wantErr: "mode"},
+		{name: "another release", flags: CloudConfiguration{ControllerManager: ControllerManager{Version: "v2"}}, wantErr: `join with controllerManager.version "v2": the cluster's record says ""`},
 	} {
 		err := (&Data{Options: Options{Flags: tc.flags}}).contradiction(rec)
 		if (err == nil) != (tc.wantErr == "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {

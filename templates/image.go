@@ -45,7 +45,7 @@ func (i Image) tag(v Values) (string, error) {
 		return "", err
 	}
 	if tag == "" {
-		return "", fmt.Errorf("no tag of %s is known: set controllerManager.version, or controllerManager.image (--image)", i.Repository)
+		return "", fmt.Errorf("no tag of %s is known: set controllerManager.version (--image-tag), or controllerManager.image (--image)", i.Repository)
 	}
 	return tag, nil
 }
@@ -61,7 +61,7 @@ func (i Image) tagFor(kubernetes string) (string, error) {
 		return tag, nil
 	}
 	near := i.nearest(v)
-	return "", fmt.Errorf("no release of %s for Kubernetes %s is known, the nearest is %s (%s): set controllerManager.version to a tag that works, or controllerManager.image (--image)",
+	return "", fmt.Errorf("no release of %s for Kubernetes %s is known, the nearest is %s (%s): set controllerManager.version (--image-tag) to a tag that works, or controllerManager.image (--image)",
 		i.Repository, minor, near, i.Tags[near])
 }
 

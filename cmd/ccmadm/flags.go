@@ -32,6 +32,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Flags.ClusterName, "cluster-name", "", "name given to the provider (default: from the cluster's CA)")
 	flags.StringVar(&w.mode, "mode", "", "StaticPod, DaemonSet, Deployment or Manual (default Auto)")
 	flags.StringVar(&o.Flags.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
+	flags.StringVar(&o.Flags.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 	flags.StringVar(&o.Flags.CloudConfig.File, "cloud-config", "", "the provider's configuration file")
 	flags.StringArrayVar(&w.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, one of the provider's credentials; may be repeated")
 	if o.Role == phases.RoleInit {
