@@ -104,8 +104,11 @@ func (b *bed) backend(ctx context.Context) (Machine, error) {
 	return m, b.join(ctx, m, "", func(n *corev1.Node) { n.Spec.ProviderID = "conformance://" + m.UUID })
 }
 
-// balancer returns the provider's, the Service as it is by now, and all Nodes.
+// balancer makes a machine and a Service with a load balancer, and returns what the provider is asked with.
 func (b *bed) balancer(ctx context.Context) (cloudprovider.LoadBalancer, *corev1.Service, []*corev1.Node, error) {
+	if err := b.hasBalanced(ctx); err != nil {
+		return nil, nil, nil, err
+	}
 	balancer, _ := b.seen.LoadBalancer()
 	service, err := b.getService(ctx)
 	if err != nil {
@@ -149,9 +152,6 @@ func addresses(status *corev1.LoadBalancerStatus) []string {
 }
 
 func loadBalancerEnsureIsIdempotent(ctx context.Context, b *bed) error {
-	if err := b.hasBalanced(ctx); err != nil {
-		return err
-	}
 	balancer, service, nodes, err := b.balancer(ctx)
 	if err != nil {
 		return err
@@ -169,9 +169,6 @@ func loadBalancerEnsureIsIdempotent(ctx context.Context, b *bed) error {
 }
 
 func loadBalancerOutlivesItsStatus(ctx context.Context, b *bed) error {
-	if err := b.hasBalanced(ctx); err != nil {
-		return err
-	}
 	balancer, service, _, err := b.balancer(ctx)
 	if err != nil {
 		return err
@@ -228,9 +225,6 @@ func (b *bed) updated(ctx context.Context, what string, count int) error {
 }
 
 func loadBalancerUpdateBearsStaleServices(ctx context.Context, b *bed) error {
-	if err := b.hasBalanced(ctx); err != nil {
-		return err
-	}
 	balancer, service, nodes, err := b.balancer(ctx)
 	if err != nil {
 		return err
@@ -250,9 +244,6 @@ func loadBalancerUpdateBearsStaleServices(ctx context.Context, b *bed) error {
 }
 
 func servicesAreNotWrittenTo(ctx context.Context, b *bed) error {
-	if err := b.hasBalanced(ctx); err != nil {
-		return err
-	}
 	balancer, service, nodes, err := b.balancer(ctx)
 	if err != nil {
 		return err

@@ -58,9 +58,6 @@ func (b *bed) existsNot(ctx context.Context, service *corev1.Service) error {
 }
 
 func loadBalancerDeletionIsIdempotent(ctx context.Context, b *bed) error {
-	if err := b.hasBalanced(ctx); err != nil {
-		return err
-	}
 	balancer, service, _, err := b.balancer(ctx)
 	if err != nil {
 		return err
@@ -76,9 +73,6 @@ func loadBalancerDeletionIsIdempotent(ctx context.Context, b *bed) error {
 }
 
 func loadBalancerIsNotLostInAFault(ctx context.Context, b *bed) error {
-	if err := b.hasBalanced(ctx); err != nil {
-		return err
-	}
 	balancer, service, _, err := b.balancer(ctx)
 	if err != nil {
 		return err
