@@ -286,11 +286,12 @@ func (d *Document) Set(value *yaml.Node, path ...string) error {
 	return d.replace(d.Text[:at] + strings.TrimSuffix(text, "\n") + d.Text[end:])
 }
 
-// replace takes the new text, if it means what the tree says: an edit that would hit anything else is refused.
+// replace takes the new text, if it means what the tree says: an edit that would hit anything else is refused, and
+// the tree is again that of the text.
 func (d *Document) replace(text string) error {
 	edited := &Document{File: d.File, Separator: d.Separator, Text: text, Line: d.Line}
 	if err := edited.Parse(); err != nil || edited.Root == nil || !same(edited.Root, d.Root) {
-		return ErrUneditable
+		return errors.Join(ErrUneditable, d.Parse())
 	}
 	*d = *edited
 	return nil

@@ -1,6 +1,7 @@
 package edit_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -48,6 +49,7 @@ func TestDocument(t *testing.T) {
 		{"an item in front", insert("[--a=b]", "spec", "containers", "0", "args"), `["--v=2"`, `["--a=b", "--v=2"`, ""},
 		{"a key of an item", insert("tty: true", "spec", "containers", "0"), "  - name: a # main\n", "  - name: a # main\n    tty: true\n", ""},
 		{"a list of an item", insert("- --a=b", "spec", "containers", "1", "args"), "  - image: y\n", "  - image: y\n    args:\n    - --a=b\n", ""},
+		{"other than strings in flow style", insert("{optional: true, mode: 288, hint: none}", "spec", "containers", "1", "env", "0"), "{name: A}", `{"optional": true, "mode": 288, "hint": "none", name: A}`, ""},
 		{"no such item", set("x", "spec", "containers", "7", "name"), "", "", "want a mapping"},
 	}
 	for _, c := range cases {
@@ -74,5 +76,26 @@ func TestDocument(t *testing.T) {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// After an edit that is refused, the document is as it was.
+func TestDocument_Refused(t *testing.T) {
+	const text = "? spec\n: a: b\nother: {c: d}\n"
+	d := &edit.Document{File: "odd.yaml", Text: text, Line: 1}
+	if err := d.Parse(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Insert(yaml.MustParse("x: y").YNode(), "spec"); !errors.Is(err, edit.ErrUneditable) {
+		t.Fatalf("got error %v, want %v", err, edit.ErrUneditable)
+	}
+	if edit.Lookup(d.At([]string{"spec"}), "x") != nil || d.Text != text {
+		t.Errorf("the edit is half done, in\n%s", d.Text)
+	}
+	if err := d.Insert(yaml.MustParse("x: y").YNode(), "other"); err != nil {
+		t.Error(err)
+	}
+	if want := strings.Replace(text, "{", `{"x": "y", `, 1); d.Text != want {
+		t.Errorf("got %q, want %q", d.Text, want)
 	}
 }

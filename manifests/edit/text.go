@@ -22,22 +22,24 @@ func (d *Document) encode(n *yaml.Node) (string, error) {
 	return b.String(), nil
 }
 
-// encodeFlow writes a fragment on one line. With quotes everywhere it is JSON as well.
+// encodeFlow writes a fragment on one line. With quotes around every string it is JSON as well.
 func (d *Document) encodeFlow(n *yaml.Node) (string, error) {
 	style := n.Style
-	setStyle(n, yaml.FlowStyle, yaml.DoubleQuotedStyle)
+	setFlowStyle(n)
 	text, err := d.encode(n)
 	n.Style = style
 	return strings.TrimSuffix(text, "\n"), err
 }
 
-func setStyle(n *yaml.Node, collection, scalar yaml.Style) {
-	n.Style = collection
-	if n.Kind == yaml.ScalarNode {
-		n.Style = scalar
+func setFlowStyle(n *yaml.Node) {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		n.Style = yaml.FlowStyle
+	case n.ShortTag() == yaml.NodeTagString: // quotes would make strings of all others
+		n.Style = yaml.DoubleQuotedStyle
 	}
 	for _, child := range n.Content {
-		setStyle(child, collection, scalar)
+		setFlowStyle(child)
 	}
 }
 
