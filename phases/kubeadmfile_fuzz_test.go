@@ -2,7 +2,6 @@ package phases
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/ccmadm/ccmadm/manifests/edit"
+	"github.com/ccmadm/ccmadm/manifests/edit/edittest"
 )
 
 // FuzzKubeadmFile_RoundTrip edits whatever parses and expects that no document, key or comment is lost but for the
@@ -26,36 +26,8 @@ func FuzzKubeadmFile_RoundTrip(f *testing.F) {
 		if join {
 			role = RoleJoin
 		}
-		checkRoundTrip(t, []byte(scribble(string(input), seed)), role)
+		checkRoundTrip(t, []byte(edittest.Scribble(string(input), seed)), role)
 	})
-}
-
-// scribble edits lines as a hasty person does; seed 0 leaves them alone. Random bytes alone are hardly ever YAML.
-func scribble(text string, seed uint64) string {
-	r := rand.New(rand.NewPCG(seed, seed))
-	lines := strings.SplitAfter(text, "\n")
-	for range seed % 7 {
-		line, other := &lines[r.IntN(len(lines))], &lines[r.IntN(len(lines))]
-		switch r.IntN(8) {
-		case 0:
-			*line = strings.TrimRight(*line, "\r\n") + fmt.Sprintf(" # right %d\n", r.IntN(100))
-		case 1:
-			*line = fmt.Sprintf("%*s# above %d\n", r.IntN(8), "", r.IntN(100)) + *line
-		case 2:
-			*line = "\n" + *line
-		case 3:
-			*line = ""
-		case 4:
-			*line += *other
-		case 5:
-			*line = "  " + *line
-		case 6:
-			*line = edit.Separator + "\n" + *line
-		case 7:
-			*line, *other = *other, *line
-		}
-	}
-	return strings.Join(lines, "")
 }
 
 func checkRoundTrip(t *testing.T, input []byte, role Role) {
