@@ -25,7 +25,7 @@ func newConfigPrint(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print the configuration with every default filled in",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config := &phases.CloudConfiguration{}
 			if path != "" {
@@ -46,7 +46,7 @@ func newConfigValidate(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a file that has a CloudConfiguration document, alone or among kubeadm's",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if _, err := readConfig(path); err != nil {
 				return err
@@ -64,7 +64,7 @@ func newConfigMigrate(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Print the CloudConfiguration in the newest version, " + phases.ConfigAPIVersion,
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := readConfig(path)
 			if err != nil {

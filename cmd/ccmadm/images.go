@@ -25,7 +25,7 @@ func newImagesList(s phases.Streams) *cobra.Command {
 		Use:   "list",
 		Short: "List the images that a provider runs, one a line",
 		Long:  "Those of Kubernetes itself: kubeadm config images list.",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			p, err := r.profile()
 			if err != nil {

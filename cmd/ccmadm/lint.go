@@ -40,7 +40,7 @@ something later, or elsewhere. With --fix, findings that have one right answer a
 order and anchors stay and the previous content is kept beside it as FILE.bak; with -f -, on standard output.
 
 Exit status: 0 without errors (--strict: without warnings too), 3 with findings, 2 usage, 1 where a file cannot be read.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return l.run(s) },
 	}
 	flags := cmd.Flags()

@@ -31,7 +31,7 @@ func newMachinesCheck(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Validate an inventory without a cluster; all errors at once",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			inv, _, err := readInventory(path)
 			if err != nil {
@@ -51,7 +51,7 @@ func newMachinesExport(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print an inventory of the running cluster, as a start for one of your own",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			nodes, err := o.nodes(cmd.Context(), s)
 			if err != nil {

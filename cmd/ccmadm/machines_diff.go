@@ -38,7 +38,7 @@ Exit status 0: every Node is as the inventory says. 1: something would change, o
 be found out, or the inventory would be rejected, and the last good one stays.`,
 		Example: `  ccmadm machines diff -f inventory.yaml
   ccmadm machines diff -f inventory.yaml -o json | jq '.nodes[] | select(.action == "delete")'`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(o.output); err != nil {
 				return err

@@ -22,7 +22,7 @@ func newMachinesList(s phases.Streams) *cobra.Command {
 		Long: `For each Node of the cluster: the machine that it is, what it was recognised by, what the inventory says of it, and why it
 stays as it is, or goes. Machines that no Node is follow. What would change is shown by "machines diff".
 Exit status 1 if a Node fits more than one machine.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, document, err := readInventory(path)
 			if err != nil {

@@ -29,7 +29,7 @@ func newProviderList(s phases.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the built-in providers",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			w := tabwriter.NewWriter(s.Out, 0, 0, 3, ' ', 0)
 			fmt.Fprintln(w, "NAME\tTITLE\tSTATUS\tFEATURES\tMODES")

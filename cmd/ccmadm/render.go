@@ -94,7 +94,7 @@ func newRender(s phases.Streams) *cobra.Command {
 		Long: `Prints the RBAC objects, the Secret if files were given, and the workload, ready for kubectl apply --server-side. In mode
 StaticPod the last document is the static pod, for ` + phases.CCMManifest + `.
 With -o kustomize, one file per object and a kustomization.yaml are written to --output-dir.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			objects, pod, err := r.render(s)
 			if err != nil {

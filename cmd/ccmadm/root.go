@@ -64,3 +64,15 @@ At any time:                 ccmadm status`,
 	root.AddCommand(newInit(s), newJoin(s), newReset(s), newWait(s), newStatus(s), newConfig(s), newLint(s), newMachines(s), newProvider(s), newRender(s), newImages(s), newVersion(s))
 	return root
 }
+
+// noArgs is for commands whose files are given with a flag, which people forget.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := &phases.Error{Code: phases.ExitUsage, Err: fmt.Errorf("%s: unexpected argument %q", cmd.CommandPath(), args[0]), Hint: cmd.CommandPath() + " --help"}
+	if cmd.Flags().ShorthandLookup("f") != nil {
+		err.Hint = fmt.Sprintf("a file is given with -f: %s -f %s", cmd.CommandPath(), args[0])
+	}
+	return err
+}
