@@ -51,7 +51,12 @@ func newProviderShow(s phases.Streams) *cobra.Command {
 		Use:   "show NAME|FILE",
 		Short: "Show a provider's features, requirements and known traps",
 		Long:  "Shows a built-in profile, or with -o yaml prints it as a start for one of your own. A file is read as --profile reads it, so this is also its check.",
-		Args:  cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("provider show: want the name of one provider, got %d; `ccmadm provider list` shows them", len(args))
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, text, err := findProfile(args[0])
 			if err != nil {
