@@ -150,7 +150,7 @@ func fromMap(fields map[string]string) func(string) (string, error) {
 	return func(name string) (string, error) {
 		value, ok := fields[name]
 		if !ok {
-			return "", fmt.Errorf("no value is called %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			return "", fmt.Errorf("no value is called %q; there are %s", name, cmp.Or(strings.Join(slices.Sorted(maps.Keys(fields)), ", "), "none"))
 		}
 		return value, nil
 	}
