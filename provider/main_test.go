@@ -6,6 +6,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
@@ -24,6 +27,9 @@ func run(m *testing.M) int {
 			return fail(err)
 		}
 		return m.Run()
+	}
+	if !testing.Verbose() { // controllers log every error that a test provokes, and hide those of the tests
+		klog.SetLogger(logr.Discard())
 	}
 	var err error
 	if plane, err = manifeststest.Start(); err != nil {
