@@ -75,7 +75,8 @@ func checkNodeAddress(ctx context.Context, d *Data) error {
 	}
 	values, err := d.metadata(ctx, profile.Metadata)
 	if err != nil {
-		return nil //nolint:nilerr // the check of the name, or of the provider ID, says so
+		d.Sayf("warning, the node IP is not checked, %v", err)
+		return nil
 	}
 	texts, err := profile.Node.ExpandAddresses(values)
 	if err != nil {

@@ -231,6 +231,12 @@ func brokenFaults() []broken {
 			}
 			return m, err
 		})},
+		{"initialised-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+			if err != nil && waits(n) && !s.has("") {
+				return &cloudprovider.InstanceMetadata{ProviderID: "scripted://guess"}, nil
+			}
+			return m, err
+		})},
 		{"fault-is-not-instance-not-found", exists(func(_ *scripted, _ *corev1.Node, good bool, err error) (bool, error) {
 			if err != nil {
 				err = fmt.Errorf("%w: %w", cloudprovider.InstanceNotFound, err)

@@ -231,21 +231,24 @@ func providerIDStays(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	same := func() error {
-		metadata, node, err := b.ask(ctx, m)
-		if err != nil {
-			return err
-		}
-		// Upstream takes none for the one that the Node has.
-		if metadata.ProviderID != "" && metadata.ProviderID != node.Spec.ProviderID {
-			return fmt.Errorf("the provider ID of Node/%s is %q, and InstanceMetadata says %q", m.Name, node.Spec.ProviderID, metadata.ProviderID)
-		}
-		return nil
-	}
+	same := func() error { return b.keepsID(ctx, m) }
 	return firstOf(same, func() error { return b.taint(ctx, m) }, func() error {
 		_, err := b.initialised(ctx, m)
 		return err
 	}, same)
+}
+
+// keepsID wants the provider to say the provider ID that the Node has.
+func (b *bed) keepsID(ctx context.Context, m Machine) error {
+	metadata, node, err := b.ask(ctx, m)
+	if err != nil {
+		return err
+	}
+	// Upstream takes none for the one that the Node has.
+	if metadata.ProviderID != "" && metadata.ProviderID != node.Spec.ProviderID {
+		return fmt.Errorf("the provider ID of Node/%s is %q, and InstanceMetadata says %q", m.Name, node.Spec.ProviderID, metadata.ProviderID)
+	}
+	return nil
 }
 
 // taint makes the Node wait for its initialisation once more.

@@ -185,9 +185,19 @@ func initialisedOnceTheCloudIsBack(ctx context.Context, b *bed) error {
 		return err
 	}
 	b.settleMetadata(ctx, m.Name)
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	remembered := !tainted(node, cloudproviderapi.TaintExternalCloudProvider)
+	if remembered && hasV2(b) != nil {
+		return fmt.Errorf("the fault did not keep Node/%s from being initialised", m.Name)
+	}
 	heal()
-	_, err = b.initialised(ctx, m) // or during the fault, by a provider that remembers
-	return err
+	if _, err = b.initialised(ctx, m); err != nil || !remembered {
+		return err
+	}
+	return b.keepsID(ctx, m) // a provider may remember its machines, and not make one up
 }
 
 func faultIsNotInstanceNotFound(ctx context.Context, b *bed) error {
