@@ -47,7 +47,7 @@ func causeOf(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 		}
 	case Registered:
 		return Cause{
-			"NeverTainted", "the Node has neither the taint nor a provider ID, so nobody initialises it: its kubelet registered without " +
+			"NeverTainted", "the Node has neither the taint nor a provider ID, so nobody initializes it: its kubelet registered without " +
 				"--cloud-provider=external, or the taint was removed by hand; a restart of the kubelet does not bring it back",
 			"check the kubelet's flags on " + s.Node + ", then: kubectl taint node " + s.Node + " " + uninitializedTaint + "=true:NoSchedule",
 		}
@@ -64,7 +64,7 @@ func noAddress(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	if wrong := unknownNodeIPs(node); len(wrong) > 0 {
 		return nodeIPCause(s, wrong)
 	}
-	message := "initialised, but without an internal IP: neither the kubelet nor the provider has given one, or the " +
+	message := "initialized, but without an internal IP: neither the kubelet nor the provider has given one, or the " +
 		"cloud-controller-manager may not patch nodes/status"
 	return Cause{"NoInternalIP", withLine(message, e.about(s.Node)), managerLogs + " | grep " + s.Node}
 }

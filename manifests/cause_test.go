@@ -81,7 +81,7 @@ func TestCauseOf(t *testing.T) {
 		{"a reason at the end of a long line", waits, evidence{pods: pods(newPod()), lease: live, logs: logged("E1121 error syncing 'w1': " + strings.Repeat("x", 500) + " api error UnauthorizedOperation")}, "ManagerFails", "UnauthorizedOperation"},
 		{"the manager rejects node-ip", waits, evidence{pods: pods(newPod()), lease: live, logs: logged(`E1121 provided node ip for node "w1" is not valid`)}, "NodeIPUnknown", "is not among the addresses"},
 		{"node-ip is not an address", newNode("w1", unresolved, tainted, func(n *corev1.Node) { n.Annotations[providedNodeIPAnnotation] = "198.18.0.11,10.0.0.9" }), evidence{pods: pods(newPod()), lease: live}, "NodeIPUnknown", "--node-ip 10.0.0.9 is not"},
-		{"initialised without address", newNode("w1", unaddressed), evidence{pods: pods(newPod()), lease: live, logs: logged(`E1121 nodes/status "w1" is forbidden`)}, "NoInternalIP", `nodes/status "w1" is forbidden`},
+		{"initialized without address", newNode("w1", unaddressed), evidence{pods: pods(newPod()), lease: live, logs: logged(`E1121 nodes/status "w1" is forbidden`)}, "NoInternalIP", `nodes/status "w1" is forbidden`},
 		{"not ready", newNode("w1", notReadyYet), evidence{}, "NotReady", "cni plugin not initialized"},
 		{"no condition", newNode("w1", func(n *corev1.Node) { n.Status.Conditions = nil }), evidence{}, "NotReady", "has not reported"},
 	}

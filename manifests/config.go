@@ -48,7 +48,7 @@ func ConfigHash(files map[string][]byte) string {
 func Record(data []byte, leaseName string) ([]*Object, error) {
 	const access = prefix + "record"
 	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{RecordName}, Verbs: []string{"get"}}
-	// A machine that joins watches its own Node until it is initialised; the Lease tells it whether anybody is at work.
+	// A machine that joins watches its own Node until it is initialized; the Lease tells it whether anybody is at work.
 	watch := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{leaseName}, Verbs: []string{"get", "list", "watch"}}
 	group := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}

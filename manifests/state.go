@@ -17,7 +17,7 @@ type State int
 const (
 	// Absent: there is no Node of that name.
 	Absent State = iota
-	// Registered: the Node is there and nobody will initialise it, for it has neither taint nor provider ID.
+	// Registered: the Node is there and nobody will initialize it, for it has neither taint nor provider ID.
 	Registered
 	// Tainted: it waits for a cloud-controller-manager.
 	Tainted
@@ -79,7 +79,7 @@ type NodeStatus struct {
 }
 
 // StatusOf works out the state of the node of that name. A nil node is one that is not there, a nil lease one that is
-// not there or must not be seen: then Claimed is passed over.
+// not there or must not be seen: then Claimed is skipped.
 func StatusOf(name string, node *corev1.Node, lease *coordinationv1.Lease, now time.Time) NodeStatus {
 	s := NodeStatus{Time: now, Node: name}
 	if node == nil {

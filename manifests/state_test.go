@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// newNode returns a node as an initialised one is, and then changes it.
+// newNode returns a node as an initialized one is, and then changes it.
 func newNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
 	n.Spec.ProviderID = "onprem://default/" + name

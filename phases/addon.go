@@ -10,8 +10,8 @@ import (
 func rbac() Phase {
 	return Phase{
 		Name:  "rbac",
-		Short: "Give the cloud-controller-manager its rights",
-		Long:  "Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager is not a static pod. No right is wider than the profile says.",
+		Short: "Give the cloud-controller-manager its permissions",
+		Long:  "Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager is not a static pod. No permission is wider than the profile says.",
 		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
 		Run: func(ctx context.Context, d *Data) error {
 			profile, values, err := d.valuesWithFiles(ctx)

@@ -102,7 +102,7 @@ type Credential struct {
 	Env  string `json:"env,omitempty"`
 }
 
-// WaitPolicy bounds the wait for initialised nodes.
+// WaitPolicy bounds the wait for initialized nodes.
 type WaitPolicy struct {
 	// Timeout is a Go duration. Default: 5m.
 	Timeout metav1.Duration `json:"timeout,omitzero"`

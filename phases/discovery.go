@@ -27,7 +27,7 @@ import (
 // kubeadm waits five minutes for it, and a mistyped token then looks like a slow cluster.
 const signatureTimeout = 10 * time.Second
 
-// discover returns a client with the rights of the bootstrap token, or of the discovery file.
+// discover returns a client with the permissions of the bootstrap token, or of the discovery file.
 func (d *Data) discover(ctx context.Context) (kubernetes.Interface, error) {
 	if path := d.Kubeadm.DiscoveryFile(); path != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", path)

@@ -63,7 +63,7 @@ func (d *Data) stream(cmd *exec.Cmd, args []string) error {
 	}
 	if err != nil {
 		return (&Error{Code: ExitError, Err: fmt.Errorf("run kubeadm %s: %w", args[0], err)}).
-			withHint("kubeadm's own words are above; when the cause is mended, the same ccmadm command goes on from here")
+			withHint("kubeadm's own words are above; when the cause is fixed, the same ccmadm command goes on from here")
 	}
 	return nil
 }

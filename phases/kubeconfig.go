@@ -33,7 +33,7 @@ func kubeconfig() Phase {
 		Short: "Sign a client certificate for the cloud-controller-manager",
 		Long: `Reads the cluster's CA.
 Writes ` + CCMKubeconfig + ` for the user ` + staticPodManager + `, who is in no group and has
-only the rights that the rbac phase gives.`,
+only the permissions that the rbac phase gives.`,
 		Only: []Mode{ModeStaticPod},
 		Run:  runKubeconfig,
 	}

@@ -44,7 +44,7 @@ func Init() []Phase {
 		kubeadmControlPlane(),
 		kubeconfig(), // signed by the CA that kubeadm has made
 		controlPlane(),
-		rbac(), // as early as the API server answers: the CCM initialises the node while kubeadm finishes
+		rbac(), // as early as the API server answers: the CCM initializes the node while kubeadm finishes
 		kubeadmFinish(),
 		cloudConfig(),
 		addon(),

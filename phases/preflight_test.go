@@ -13,7 +13,7 @@ import (
 // What the first check says, later ones need not say again; unless the user ignores the first.
 func TestRunChecks(t *testing.T) {
 	fails := func(text string) func(context.Context, *Data) error {
-		return func(context.Context, *Data) error { return usagef("%s", text).withHint("mend it") }
+		return func(context.Context, *Data) error { return usagef("%s", text).withHint("fix it") }
 	}
 	checks := []Check{
 		{"Provider", fails("no provider")},
@@ -40,7 +40,7 @@ func TestRunChecks(t *testing.T) {
 			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
-			const hint = "mend it\nnothing was changed; --ignore-preflight-errors=NAME makes a check a warning"
+			const hint = "fix it\nnothing was changed; --ignore-preflight-errors=NAME makes a check a warning"
 			if diff := cmp.Diff(hint, known.Hint); diff != "" {
 				t.Errorf("hint (-want +got):\n%s", diff)
 			}

@@ -16,7 +16,7 @@ import (
 func waitNodes() Phase {
 	return Phase{
 		Name:  "wait",
-		Short: "Wait until the node is initialised, or say why it is not",
+		Short: "Wait until the node is initialized, or say why it is not",
 		Long:  "Reads this machine's Node, the cloud-controller-manager's pods, its Lease and Events. Writes nothing. Does not wait for the node to be Ready, which takes a CNI plugin.",
 		Run: func(ctx context.Context, d *Data) error {
 			settings, err := d.Settings(ctx)

@@ -131,7 +131,7 @@ func unlimited(config *rest.Config) *rest.Config {
 	return c
 }
 
-// silentNode registers a Node as an initialised one that went away.
+// silentNode registers a Node as an initialized one that went away.
 func silentNode(t *testing.T, client kubernetes.Interface, name, providerID string) *corev1.Node {
 	t.Helper()
 	_, id, _ := inventory.Split(providerID)

@@ -44,7 +44,7 @@ type Configuration struct {
 	// a later change is for machines that come later. Default: "default".
 	Site string `json:"site,omitempty"`
 	// Region, Zone and InstanceType become the well-known labels of a Node when
-	// it is initialised. Where one is empty, the label that the Node already has
+	// it is initialized. Where one is empty, the label that the Node already has
 	// is kept, for instance from the kubelet's --node-labels.
 	Region       string `json:"region,omitempty"`
 	Zone         string `json:"zone,omitempty"`

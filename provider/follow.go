@@ -36,7 +36,7 @@ const (
 )
 
 // follower keeps labels of Nodes as the inventory says. Upstream writes them once,
-// when a Node is initialised, and no taints at all.
+// when a Node is initialized, and no taints at all.
 type follower struct {
 	client   kubernetes.Interface
 	machines *machines
@@ -87,11 +87,11 @@ func (f *follower) followAll(ctx context.Context) {
 	}
 }
 
-// follow patches a Node that differs. Those that upstream is about to initialise are
+// follow patches a Node that differs. Those that upstream is about to initialize are
 // left to it and to prepare; one that it could not is made to differ, so that it
 // tries again at once.
 func (f *follower) follow(ctx context.Context, node *corev1.Node) error {
-	if uninitialised(node) && !f.machines.isHeld(node) {
+	if uninitialized(node) && !f.machines.isHeld(node) {
 		return nil
 	}
 	m := f.listed(node)
@@ -101,13 +101,13 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node) error {
 	return f.patch(ctx, node, difference(node, m))
 }
 
-// prepare writes, while a Node still has the taint of an uninitialised one, what
+// prepare writes, while a Node still has the taint of an uninitialized one, what
 // must not come later: the taints of its machine, before pods that they would
 // keep away, and labels, with the note that they are ours. It says whether it had
 // to: then the Node has changed, and upstream asks again.
 func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error) {
 	m := f.listed(node)
-	if m == nil || !uninitialised(node) {
+	if m == nil || !uninitialized(node) {
 		return false, nil
 	}
 	patch := difference(node, m)
@@ -162,19 +162,19 @@ type nodePatch struct {
 }
 
 // difference returns what makes the Node as its machine is listed, or nil. Where
-// it stands, upstream writes when it initialises the Node.
+// it stands, upstream writes when it initializes the Node.
 func difference(node *corev1.Node, m *inventory.Machine) *nodePatch {
 	p := &nodePatch{}
 	p.Metadata.UID = node.UID
 	p.Metadata.Annotations = map[string]string{}
 	p.Metadata.Labels = map[string]*string{}
-	if uninitialised(node) || node.Labels[labelMachine] != machineLabel(m.ID) {
+	if uninitialized(node) || node.Labels[labelMachine] != machineLabel(m.ID) {
 		if added := newTaints(node, m.Taints); len(added) > 0 {
 			p.Spec.Taints = slices.Concat(node.Spec.Taints, added)
 			p.Metadata.Version = node.ResourceVersion
 		}
 	}
-	if !uninitialised(node) {
+	if !uninitialized(node) {
 		for key, value := range placeLabels(m) {
 			if value != "" && node.Labels[key] != value {
 				p.Metadata.Labels[key] = &value
@@ -253,10 +253,10 @@ func machineLabel(id string) string {
 	return fmt.Sprintf("%s-%x", id[:46], sum[:8])
 }
 
-func uninitialised(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, isUninitialisedTaint)
+func uninitialized(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, isUninitializedTaint)
 }
 
-func isUninitialisedTaint(t corev1.Taint) bool {
+func isUninitializedTaint(t corev1.Taint) bool {
 	return t.Key == cloudproviderapi.TaintExternalCloudProvider
 }

@@ -25,7 +25,7 @@ type instances struct {
 	machines  *machines  // nil without an inventory
 	lifecycle *lifecycle // nil without an inventory
 
-	// prepare writes what must be on a Node before upstream initialises it, and says
+	// prepare writes what must be on a Node before upstream initializes it, and says
 	// whether it had to; nil without an inventory.
 	prepare func(context.Context, *corev1.Node) (bool, error)
 }
@@ -70,7 +70,7 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (me
 	if errors.As(err, &t) {
 		i.warn(node, t.reason, err.Error())
 	}
-	if i.machines != nil && uninitialised(node) {
+	if i.machines != nil && uninitialized(node) {
 		i.machines.hold(node, err != nil)
 	}
 	if err == nil && i.prepare != nil {

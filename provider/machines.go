@@ -34,7 +34,7 @@ type machines struct {
 
 	mu     sync.Mutex
 	claims map[string]claim     // by provider ID
-	held   map[string]types.UID // Nodes that could not be initialised, by name
+	held   map[string]types.UID // Nodes that could not be initialized, by name
 }
 
 // claim is a provider ID on its way to a Node.
@@ -124,7 +124,7 @@ func (m *machines) take(id string, listed *inventory.Machine, node *corev1.Node,
 	return nil
 }
 
-// hold remembers whether a Node could not be initialised.
+// hold remembers whether a Node could not be initialized.
 func (m *machines) hold(node *corev1.Node, held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -50,7 +50,7 @@ type Action string
 // something; the cloud-controller-manager tells so in an Event.
 const (
 	Unchanged  Action = "unchanged"
-	Initialise Action = "initialise"
+	Initialize Action = "initialize"
 	Update     Action = "update"
 	Delete     Action = "delete"
 	Stuck      Action = "stuck"
@@ -59,7 +59,7 @@ const (
 // NodePlan is what would become of one Node.
 type NodePlan struct {
 	Node string `json:"node"`
-	// Machine that the Node is, and what it was recognised by.
+	// Machine that the Node is, and what it was recognized by.
 	Machine string          `json:"machine,omitempty"`
 	By      inventory.Rule  `json:"by,omitempty"`
 	State   inventory.State `json:"state,omitempty"`
@@ -229,8 +229,8 @@ func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m 
 		n.Changes = append(n.Changes, labelChanges(node, m)...)
 	}
 	switch {
-	case uninitialised(node):
-		n.Action = Initialise
+	case uninitialized(node):
+		n.Action = Initialize
 	case len(n.Changes) > 0:
 		n.Action = Update
 	}
@@ -238,8 +238,8 @@ func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m 
 
 // labelChanges are those of labels and taints.
 func labelChanges(node *corev1.Node, m *inventory.Machine) []Change {
-	later := node.DeepCopy() // the follower labels a Node once it is initialised
-	later.Spec.Taints = slices.DeleteFunc(later.Spec.Taints, isUninitialisedTaint)
+	later := node.DeepCopy() // the follower labels a Node once it is initialized
+	later.Spec.Taints = slices.DeleteFunc(later.Spec.Taints, isUninitializedTaint)
 	patch := difference(later, m)
 	if patch == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// settled is an initialised Node of machine id, as the inventory of lists has it.
+// settled is an initialized Node of machine id, as the inventory of lists has it.
 func settled(name, id string, status corev1.ConditionStatus) *corev1.Node {
 	node := ready(withProviderID(shows(name, ""), "onprem://ber1/"+id), status)
 	node.Labels = map[string]string{labelMachine: id}
@@ -70,7 +70,7 @@ func TestNewPlan(t *testing.T) {
 		{
 			name: "a new Node", document: named, nodes: []*corev1.Node{fresh("new")},
 			want: NodePlan{
-				Machine: "m1", By: "name", State: "active", Action: Initialise,
+				Machine: "m1", By: "name", State: "active", Action: Initialize,
 				Changes: []Change{{"providerID", "", "onprem://ber1/m1"}, {"label topology.kubernetes.io/zone", "", "b"}},
 			},
 		},

@@ -20,7 +20,7 @@ import (
 )
 
 // At no time may pods come that the taints of a machine would keep away: they are
-// there before upstream takes away that of an uninitialised Node.
+// there before upstream takes away that of an uninitialized Node.
 func TestCluster_TaintsComeFirst(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "machines.yaml")
 	document := strings.Replace(listed, "rack: r12,", "rack: r12, taints: [{key: example.com/gpu, effect: NoSchedule}],", 1)
@@ -50,7 +50,7 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 		select {
 		case change := <-changes.ResultChan():
 			now := change.Object.(*corev1.Node)
-			if done = !uninitialised(now); !done {
+			if done = !uninitialized(now); !done {
 				continue
 			}
 			for _, key := range []string{"example.com/gpu", "example.com/theirs"} {
@@ -63,7 +63,7 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 				t.Errorf("got provider ID %s, labels %v, annotations %v", now.Spec.ProviderID, now.Labels, now.Annotations)
 			}
 		case <-timeout:
-			t.Fatal("the Node is not initialised")
+			t.Fatal("the Node is not initialized")
 		}
 	}
 }

@@ -42,7 +42,7 @@ type Feature string
 
 // The features, by the controllers of k8s.io/cloud-provider.
 const (
-	// Nodes initialises Nodes: without it the uninitialized taint stays, and external mode may not be used.
+	// Nodes initializes Nodes: without it the uninitialized taint stays, and external mode may not be used.
 	Nodes Feature = "Nodes"
 	// Lifecycle deletes the Nodes of machines that are gone.
 	Lifecycle Feature = "Lifecycle"
@@ -72,7 +72,7 @@ type Profile struct {
 	Features []Feature `json:"features"`
 	// Modes lists how it can run, the preferred one first.
 	Modes []Mode `json:"modes"`
-	// DMI recognises the provider's machines by files of /sys/class/dmi/id: each item is a set of file names and how
+	// DMI recognizes the provider's machines by files of /sys/class/dmi/id: each item is a set of file names and how
 	// their content begins, in any case; one item that fits is enough.
 	DMI []map[string]string `json:"dmi,omitempty"`
 
@@ -100,7 +100,7 @@ type Profile struct {
 	Config *Config `json:"config,omitempty"`
 	// Credentials are further files beside the configuration file, and what Env takes its secrets from.
 	Credentials []Credential `json:"credentials,omitempty"`
-	// RBAC is what it may do beyond what every cloud-controller-manager does: initialise nodes, serve Services where
+	// RBAC is what it may do beyond what every cloud-controller-manager does: initialize nodes, serve Services where
 	// that is among its features, write events, elect a leader, and ask the API server about callers.
 	RBAC []Rule `json:"rbac,omitempty"`
 
@@ -108,7 +108,7 @@ type Profile struct {
 	Node NodeRules `json:"node,omitzero"`
 	// Metadata is the service that tells a machine about itself.
 	Metadata *Metadata `json:"metadata,omitempty"`
-	// Requirements are what must be there before: rights, tags, networks.
+	// Requirements are what must be there before: permissions, tags, networks.
 	Requirements []string `json:"requirements,omitempty"`
 	// Gotchas are known traps.
 	Gotchas []string `json:"gotchas,omitempty"`

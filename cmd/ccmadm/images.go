@@ -11,7 +11,7 @@ import (
 func newImages(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "images",
-		Short: "List the images of a provider, for clusters without a way to a registry",
+		Short: "List the images of a provider, for air-gapped clusters",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -30,13 +30,13 @@ func newLint(s phases.Streams) *cobra.Command {
 	var l linter
 	cmd := &cobra.Command{
 		Use:   "lint -f FILE|DIRECTORY|-",
-		Short: "Find what blocks a bootstrap in manifests and kubeadm configurations, and mend it",
+		Short: "Find what blocks a bootstrap in manifests and kubeadm configurations, and fix it",
 		Long: `Checks manifests of a cloud-controller-manager, and kubeadm configurations, for the mistakes that block the bootstrap of
-a cluster. No cluster is asked. All files are looked at together: a right may be granted in another file than the pod
+a cluster. No cluster is asked. All files are looked at together: a permission may be granted in another file than the pod
 that needs it. Helm charts are checked as what ` + "`helm template`" + ` prints.
 
 Each finding has the ID of a rule, which docs/reference/lint.md explains. An error blocks a bootstrap; a warning breaks
-something later, or elsewhere. With --fix, findings that have one right answer are mended: in the file, where comments,
+something later, or elsewhere. With --fix, findings that have one right answer are fixed: in the file, where comments,
 order and anchors stay and the previous content is kept beside it as FILE.bak; with -f -, on standard output.
 
 Exit status: 0 without errors (--strict: without warnings too), 3 with findings, 2 usage, 1 where a file cannot be read.`,
@@ -45,9 +45,9 @@ Exit status: 0 without errors (--strict: without warnings too), 3 with findings,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&l.paths, "filename", "f", nil, "file, directory (its .yaml, .yml and .json, with sub-directories), or - for standard input; may be repeated")
-	flags.BoolVar(&l.fix, "fix", false, "mend what has one right answer")
+	flags.BoolVar(&l.fix, "fix", false, "fix what has one right answer")
 	flags.BoolVar(&l.strict, "strict", false, "warnings count for the exit status as errors do")
-	flags.BoolVarP(&l.verbose, "verbose", "v", false, "say which objects were passed over")
+	flags.BoolVarP(&l.verbose, "verbose", "v", false, "say which objects were skipped")
 	flags.StringVarP(&l.output, "output", "o", "text", "text, json or sarif (SARIF 2.1.0)")
 	flags.StringVar(&l.version, "kubernetes-version", phases.NewestKubeadm, "the version that kubeadm configurations are for")
 	_ = cmd.MarkFlagRequired("filename") // fails only for a flag that was not declared
@@ -94,7 +94,7 @@ func (l *linter) run(s phases.Streams) error {
 	}
 	if l.verbose {
 		for _, passed := range set.Passed {
-			fmt.Fprintf(s.Err, "[lint] passed over %s\n", passed)
+			fmt.Fprintf(s.Err, "[lint] skipped %s\n", passed)
 		}
 	}
 	if err := l.report(s, left); err != nil {
@@ -193,7 +193,7 @@ func manifestFiles(path string) ([]string, error) {
 // write puts what has changed in place of the files, all or nothing of each, and says so.
 func (l *linter) write(s phases.Streams, inputs []*lintInput, fixed []lint.Finding) error {
 	for _, f := range fixed {
-		fmt.Fprintf(s.Err, "[lint] mended %s:%d: %s %s: %s\n", f.File, f.Line, f.Rule, f.Object, f.Message)
+		fmt.Fprintf(s.Err, "[lint] fixed %s:%d: %s %s: %s\n", f.File, f.Line, f.Rule, f.Object, f.Message)
 	}
 	for _, i := range inputs {
 		after := i.bytes()
@@ -220,7 +220,7 @@ func (l *linter) write(s phases.Streams, inputs []*lintInput, fixed []lint.Findi
 	return nil
 }
 
-// report shows what is left. Where standard output is the mended file, on standard error.
+// report shows what is left. Where standard output is the fixed file, on standard error.
 func (l *linter) report(s phases.Streams, left []lint.Finding) error {
 	out := s.Out
 	if l.fix && slices.Contains(l.paths, "-") {
@@ -261,7 +261,7 @@ func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, l
 	}
 	err := &phases.Error{Code: phases.ExitPreflight, Err: fmt.Errorf("%d errors, %d warnings", errorCount, len(left)-errorCount)}
 	if fixable > 0 {
-		err.Hint = fmt.Sprintf("--fix mends %d of them", fixable)
+		err.Hint = fmt.Sprintf("--fix fixes %d of them", fixable)
 	}
 	return err
 }

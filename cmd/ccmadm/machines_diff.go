@@ -29,7 +29,7 @@ func newMachinesDiff(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what would change if an inventory became the one in use",
-		Long: `Asks the code of the cloud-controller-manager, and writes nothing. For each Node: whether it would be initialised, what would
+		Long: `Asks the code of the cloud-controller-manager, and writes nothing. For each Node: whether it would be initialized, what would
 change of its labels, taints and addresses, and whether it would be deleted: when at the earliest, or which rule of the
 guard still keeps it. A Node that is stuck fits no machine, two machines, or one that another Node is; it stays as it is.
 Machines without a Node follow.

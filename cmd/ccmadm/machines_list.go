@@ -19,7 +19,7 @@ func newMachinesList(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show which Node is which machine and why",
-		Long: `For each Node of the cluster: the machine that it is, what it was recognised by, what the inventory says of it, and why it
+		Long: `For each Node of the cluster: the machine that it is, what it was recognized by, what the inventory says of it, and why it
 stays as it is, or goes. Machines that no Node is follow. What would change is shown by "machines diff".
 Exit status 1 if a Node fits more than one machine.`,
 		Args: noArgs,
@@ -72,8 +72,8 @@ func note(n provider.NodePlan) string {
 	switch n.Action {
 	case provider.Stuck, provider.Delete:
 		return string(n.Action) + ": " + n.Message
-	case provider.Initialise:
-		return "not initialised yet"
+	case provider.Initialize:
+		return "not initialized yet"
 	}
 	return n.Message
 }

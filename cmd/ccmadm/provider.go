@@ -124,7 +124,7 @@ func showProfile(out io.Writer, p *templates.Profile) error {
 	section("Node name", p.Node.Name)
 	section("Provider ID", p.Node.ProviderID, kubeletNeeds(p))
 	section("Needs", p.Requirements...)
-	section("Know before", p.Gotchas...)
+	section("Known issues", p.Gotchas...)
 	_, err := io.WriteString(out, b.String())
 	return err
 }

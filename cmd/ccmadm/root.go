@@ -50,8 +50,8 @@ func newRoot(s phases.Streams) *cobra.Command {
 		Use:   "ccmadm",
 		Short: "kubeadm for external clouds",
 		Long: `ccmadm runs extra phases around kubeadm init and kubeadm join, so that a cluster in external cloud mode comes up
-right the first time: every kubelet in external mode, the cloud-controller-manager with its rights in place, every node
-initialised, or a reason why not.
+right the first time: every kubelet in external mode, the cloud-controller-manager with its permissions in place, every node
+initialized, or a reason why not.
 
 On the first machine:        ccmadm init
 On every further machine:    ccmadm join HOST:PORT --token ... --discovery-token-ca-cert-hash ...

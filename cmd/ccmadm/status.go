@@ -46,7 +46,7 @@ func newStatus(s phases.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "status [NODE...]",
-		Short: "Show the state of every node, and the cause where one is not initialised",
+		Short: "Show the state of every node, and the cause where one is not initialized",
 		Long: `Shows each node's state once: ` + stateNames() + `.
 Exit status 4 if a node is below Addressed.`,
 		RunE: func(cmd *cobra.Command, nodes []string) error {

@@ -17,7 +17,7 @@ func newWait(s phases.Streams) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait [NODE...]",
-		Short: "Wait until every node, or those named, are initialised",
+		Short: "Wait until every node, or those named, are initialized",
 		Long: `Follows nodes through their states: ` + stateNames() + `.
 When the time is up it names each node that is behind, its state, the cause, and what to do. Exit status 4 then.`,
 		RunE: func(cmd *cobra.Command, nodes []string) error {

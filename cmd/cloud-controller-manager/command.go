@@ -79,7 +79,7 @@ func setDefaults(flags *pflag.FlagSet) error {
 		// with them it needs --cluster-cidr, or the process ends.
 		"configure-cloud-routes": "false",
 
-		// Upstream's one worker at 20 requests a second initialises 6.7 Nodes/s,
+		// Upstream's one worker at 20 requests a second initializes 6.7 Nodes/s,
 		// each taking three requests: 5,000 Nodes would need 12 minutes. Here as
 		// many requests as there are workers are under way at most, and the API
 		// server's priority and fairness says which of them wait: no limit but that.

@@ -65,15 +65,15 @@ func has(t *testing.T, label, value string) {
 	})
 }
 
-// A listed machine is initialised as listed, and follows. One that is not waits,
-// says why, and is initialised once it is listed. A broken inventory changes nothing.
+// A listed machine is initialized as listed, and follows. One that is not waits,
+// says why, and is initialized once it is listed. A broken inventory changes nothing.
 func TestCluster_Inventory(t *testing.T) {
 	publish(t, machines)
 	join(t, "listed", "198.18.0.2", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: uuid1}})
 	stranger := join(t, "stranger", "198.18.0.3", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: machine2}})
 	p := start(t, inventoryManager(t), "--cloud-config="+cloudConfig(t))
 
-	if got := initialised(t, "listed").Spec.ProviderID; got != "onprem://ber1/r12-u07" {
+	if got := initialized(t, "listed").Spec.ProviderID; got != "onprem://ber1/r12-u07" {
 		t.Errorf("got provider ID %s", got)
 	}
 	has(t, corev1.LabelTopologyZone, "ber-a")
@@ -87,7 +87,7 @@ func TestCluster_Inventory(t *testing.T) {
 		"- {id: r12-u08, hostname: stranger}\n")
 	has(t, corev1.LabelTopologyZone, "ber-b")
 	has(t, "example.com/disk", "ssd")
-	if got := initialised(t, "stranger").Spec.ProviderID; got != "onprem://ber1/r12-u08" {
+	if got := initialized(t, "stranger").Spec.ProviderID; got != "onprem://ber1/r12-u08" {
 		t.Errorf("got provider ID %s", got)
 	}
 
@@ -109,7 +109,7 @@ func TestCluster_Inventory(t *testing.T) {
 	}
 	has(t, corev1.LabelTopologyZone, "ber-b")
 	publish(t, machines+"- {id: r12-u08, hostname: stranger}\n- {id: r12-u09, hostname: later}\n")
-	if got := initialised(t, "later").Spec.ProviderID; got != "onprem://ber1/r12-u09" {
+	if got := initialized(t, "later").Spec.ProviderID; got != "onprem://ber1/r12-u09" {
 		t.Errorf("got provider ID %s", got)
 	}
 	state(t, "Confirmed")

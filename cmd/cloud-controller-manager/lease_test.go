@@ -31,7 +31,7 @@ func TestCluster_ReleasesLease(t *testing.T) {
 	second.says("Starting controllers")
 	t.Logf("the next one led %s later", time.Since(released).Round(time.Millisecond))
 	join(t, "after", "198.18.0.2", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: machine1}})
-	initialised(t, "after")
+	initialized(t, "after")
 
 	second.stop()
 	lease, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
@@ -83,7 +83,7 @@ func TestCluster_EndsWithoutLease(t *testing.T) {
 func TestCluster_WithoutElection(t *testing.T) {
 	p := start(t, controllerManager(t), "--leader-elect=false", "--leader-elect-resource-name=unwanted")
 	join(t, "lonely", "198.18.0.2", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: machine1}})
-	initialised(t, "lonely")
+	initialized(t, "lonely")
 	if code := p.stop(); code != 0 {
 		t.Errorf("got exit code %d, want 0", code)
 	}

@@ -5,7 +5,7 @@
 // k8s.io/cloud-provider/app registers global flags and feature gates.
 //
 // Reads: a kubeconfig, or the ServiceAccount of its pod, and --cloud-config.
-// Writes: Nodes that wait for their initialisation, Events, and the Lease
+// Writes: Nodes that wait for their initialization, Events, and the Lease
 // kube-system/cloud-controller-manager.
 // Running it twice: one leads, the others wait for the Lease.
 // It will not: exit because the API server or its own permissions are late.

@@ -49,12 +49,12 @@ func join(t *testing.T, name, nodeIP string, status corev1.NodeStatus) *corev1.N
 	return node
 }
 
-// initialised waits until the Node has its identity and an address, and no taint.
-func initialised(t *testing.T, name string) *corev1.Node {
+// initialized waits until the Node has its identity and an address, and no taint.
+func initialized(t *testing.T, name string) *corev1.Node {
 	t.Helper()
 	var node *corev1.Node
 	nodes := client(t, plane.Config).CoreV1().Nodes()
-	eventually(t, "Node/"+name+" is initialised", func(ctx context.Context) error {
+	eventually(t, "Node/"+name+" is initialized", func(ctx context.Context) error {
 		var err error
 		node, err = nodes.Get(ctx, name, metav1.GetOptions{})
 		switch {
@@ -100,7 +100,7 @@ func event(t *testing.T, node *corev1.Node, reason string) corev1.Event {
 	return found
 }
 
-func TestCluster_InitialisesNode(t *testing.T) {
+func TestCluster_InitializesNode(t *testing.T) {
 	cloudConfig := filepath.Join(t.TempDir(), "cloud.conf")
 	if err := os.WriteFile(cloudConfig, []byte("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\nsite: ber1\nzone: ber-a\nregion: ber\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestCluster_InitialisesNode(t *testing.T) {
 	join(t, "dual", "198.18.0.2,fd00::2", status)
 	start(t, controllerManager(t), "--cloud-config="+cloudConfig).healthy()
 
-	node := initialised(t, "dual")
+	node := initialized(t, "dual")
 	if want := "onprem://ber1/" + uuid1; node.Spec.ProviderID != want {
 		t.Errorf("got provider ID %s, want %s", node.Spec.ProviderID, want)
 	}
@@ -152,7 +152,7 @@ func TestCluster_ClonesDiffer(t *testing.T) {
 		})
 	}
 	for _, name := range names {
-		id := initialised(t, name).Spec.ProviderID
+		id := initialized(t, name).Spec.ProviderID
 		if other, ok := ids[id]; ok {
 			t.Errorf("%s and %s are both %s", other, name, id)
 		}
@@ -168,7 +168,7 @@ func TestCluster_ForeignNodeStaysForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, controllerManager(t))
-	if got := initialised(t, "foreign").Spec.ProviderID; got != "kwok://foreign" {
+	if got := initialized(t, "foreign").Spec.ProviderID; got != "kwok://foreign" {
 		t.Errorf("got provider ID %s", got)
 	}
 }
@@ -203,5 +203,5 @@ func TestCluster_NoAddress(t *testing.T) {
 	if _, err := c.CoreV1().Nodes().Patch(t.Context(), "bare", "application/merge-patch+json", patch, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	initialised(t, "bare")
+	initialized(t, "bare")
 }

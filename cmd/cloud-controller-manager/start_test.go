@@ -34,8 +34,8 @@ func TestCluster_LateAPIServer(t *testing.T) {
 	t.Cleanup(func() { _ = listener.Close() })
 	go forward(listener, server.Host)
 	answered := time.Now()
-	initialised(t, "early")
-	t.Logf("initialised %s after the API server answered", time.Since(answered).Round(time.Millisecond))
+	initialized(t, "early")
+	t.Logf("initialized %s after the API server answered", time.Since(answered).Round(time.Millisecond))
 }
 
 // forward lends the listener to a server.
@@ -75,8 +75,8 @@ func TestCluster_WaitsForRBAC(t *testing.T) {
 
 	grant(t, user, user)
 	granted := time.Now()
-	initialised(t, "waiting")
-	t.Logf("initialised %s after RBAC went in", time.Since(granted).Round(time.Millisecond))
+	initialized(t, "waiting")
+	t.Logf("initialized %s after RBAC went in", time.Since(granted).Round(time.Millisecond))
 	event(t, node, "Synced")
 	if code := p.stop(); code != 0 {
 		t.Errorf("got exit code %d, want 0", code)

@@ -70,7 +70,7 @@ func everything(s *Set) []problem {
 	return problems
 }
 
-// unbound finds pods whose rights are meant for another account. Without bindings in the files nothing is known.
+// unbound finds pods whose permissions are meant for another account. Without bindings in the files nothing is known.
 func unbound(s *Set) []problem {
 	var problems []problem
 	for _, w := range s.workloads {

@@ -2,8 +2,8 @@ package lint
 
 import "fmt"
 
-// Fix applies the fixes of what check finds until nothing is left that has one: mending one thing can show another. It
-// returns what it has mended, and what is left. A fix that the text does not allow, such as one in an anchor that is
+// Fix applies the fixes of what check finds until nothing is left that has one: fixing one thing can show another. It
+// returns what it has fixed, and what is left. A fix that the text does not allow, such as one in an anchor that is
 // used elsewhere, stays a finding that says so.
 func Fix(check func() ([]Finding, error)) (fixed, left []Finding, err error) {
 	refused := map[string]error{}

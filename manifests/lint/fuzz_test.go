@@ -14,8 +14,8 @@ import (
 // scribbled are the comments that Scribble leaves.
 var scribbled = regexp.MustCompile(`# (right|above) \d+`)
 
-// FuzzFix mends whatever parses, and expects that the result parses, that no comment is lost, and that there is nothing
-// to mend the second time.
+// FuzzFix fixes whatever parses, and expects that the result parses, that no comment is lost, and that there is nothing
+// to fix the second time.
 func FuzzFix(f *testing.F) {
 	bad := strings.NewReplacer("hostNetwork: true", "hostNetwork: false", "not-ready", "ready", "      dnsPolicy: Default\n", "",
 		"        - --configure-cloud-routes=false\n", "").Replace(good)
@@ -58,7 +58,7 @@ func checkFix(t *testing.T, input string) {
 	again := parse(t, output)
 	fixed, _, err := lint.Fix(again.Check)
 	if err != nil || len(fixed) > 0 {
-		t.Errorf("the second time: mended %q, error %v, of\n%s", summary(fixed), err, output)
+		t.Errorf("the second time: fixed %q, error %v, of\n%s", summary(fixed), err, output)
 	}
 	if diff := cmp.Diff(output, string(again.Files[0].Bytes())); diff != "" {
 		t.Errorf("the second time changed the text (-first +second):\n%s", diff)

@@ -27,7 +27,7 @@ type binding struct {
 	subjects []rbacv1.Subject
 }
 
-// grants is what is known about the rights of one workload.
+// grants is what is known about the permissions of one workload.
 type grants struct {
 	roles    []*role
 	bindings []*binding
@@ -83,7 +83,7 @@ func allows(list []string, item string) bool {
 	return slices.Contains(list, item) || slices.Contains(list, "*") || hasSub && slices.Contains(list, "*/"+sub)
 }
 
-// eachGranted calls check for the workloads whose rights are all in the files.
+// eachGranted calls check for the workloads whose permissions are all in the files.
 func (s *Set) eachGranted(check func(*workload, grants) []problem) []problem {
 	var problems []problem
 	for _, w := range s.workloads {
@@ -94,8 +94,8 @@ func (s *Set) eachGranted(check func(*workload, grants) []problem) []problem {
 	return problems
 }
 
-// rights compares what the files grant with what every cloud-controller-manager of ccmadm's is granted.
-func rights(id string) func(*Set) []problem {
+// permissions compares what the files grant with what every cloud-controller-manager of ccmadm's is granted.
+func permissions(id string) func(*Set) []problem {
 	return func(s *Set) []problem {
 		core, err := manifests.CoreRules()
 		if err != nil {
@@ -118,7 +118,7 @@ func rights(id string) func(*Set) []problem {
 	}
 }
 
-// ruleOf tells which rule is about the right; none where the workload can do without.
+// ruleOf tells which rule is about the permission; none where the workload can do without.
 func ruleOf(w *workload, resource string, r templates.Rule) string {
 	ownAccounts := w.is("use-service-account-credentials", "true")
 	switch {

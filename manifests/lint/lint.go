@@ -1,7 +1,7 @@
 // Package lint finds the mistakes in manifests of a cloud-controller-manager that block the bootstrap of a cluster, and
-// mends those that have one right answer.
+// fixes those that have one right answer.
 //
-// Start at [Parse] and [Set.Check]; [Rules] is the list of all that is looked for, [Fix] mends. What the mended pods
+// Start at [Parse] and [Set.Check]; [Rules] is the list of all that is looked for, [Fix] fixes. What the fixed pods
 // get comes from what ccmadm gives its own (package manifests).
 //
 // Reads: the manifests that it is given, and the built-in profiles. Writes: nothing; [File.Bytes] is the text with the

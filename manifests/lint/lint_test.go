@@ -89,7 +89,7 @@ func TestCheck(t *testing.T) {
 	cases := []struct {
 		name     string
 		old, new string // the one mistake in good
-		want     string // ID, line, and whether it can be mended
+		want     string // ID, line, and whether it can be fixed
 		left     string // what is left after the fixes
 	}{
 		{"nothing wrong", "", "", "", ""},
@@ -136,7 +136,7 @@ func TestCheck(t *testing.T) {
 		{"may not read how to authenticate", "        - --authentication-skip-lookup=true\n", "        - --v=2\n", "D5:2 fix", ""},
 		{"a name that is shared", "kind: ClusterRole\nmetadata:\n  name: acme", "kind: ClusterRole\nmetadata:\n  name: cloud-controller-manager", "D12:54", "D12:54"},
 		{"everything", "kind: ClusterRole, name: acme", "kind: ClusterRole, name: cluster-admin", "D14:68", "D14:68"},
-		{"rights of another", "{kind: ServiceAccount, name: acme", "{kind: ServiceAccount, name: acme2", "D15:17", "D15:17"},
+		{"permissions of another", "{kind: ServiceAccount, name: acme", "{kind: ServiceAccount, name: acme2", "D15:17", "D15:17"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -297,7 +297,7 @@ spec:
 	findings, err := set.Check()
 	want := []string{"f.yaml:1: CustomResourceDefinition/things.example.com", "f.yaml:5: Deployment/kube-system/cluster-autoscaler"}
 	if diff := cmp.Diff(want, set.Passed); err != nil || len(findings) > 0 || diff != "" {
-		t.Errorf("found %q, error %v, passed over (-want +got):\n%s", summary(findings), err, diff)
+		t.Errorf("found %q, error %v, skipped (-want +got):\n%s", summary(findings), err, diff)
 	}
 }
 

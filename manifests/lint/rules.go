@@ -17,7 +17,7 @@ func placementRules() []Rule {
 		},
 		{
 			ID: "B1", Title: "No toleration for uninitialized", Severity: Error, workload: tolerates(uninitialized),
-			Why:   "Every node has this taint until the cloud-controller-manager has initialised it: without a toleration it waits for itself.",
+			Why:   "Every node has this taint until the cloud-controller-manager has initialized it: without a toleration it waits for itself.",
 			Do:    "tolerate the taint by its key, with operator Exists",
 			Links: []string{"https://kubernetes.io/blog/2025/02/14/cloud-controller-manager-chicken-egg-problem/"},
 		},
@@ -83,7 +83,7 @@ func networkRules() []Rule {
 		},
 		{
 			ID: "C3", Title: "Asks the cluster's DNS", Severity: Error, workload: dnsPolicy,
-			Why:   "CoreDNS cannot be scheduled before the nodes are initialised, and the cloud's API cannot be found without a name server.",
+			Why:   "CoreDNS cannot be scheduled before the nodes are initialized, and the cloud's API cannot be found without a name server.",
 			Do:    "dnsPolicy: Default",
 			Links: []string{"kubernetes/kubernetes#93533", "hetznercloud/hcloud-cloud-controller-manager#560"},
 		},
@@ -178,7 +178,7 @@ func identityRules() []Rule {
 			Links: []string{"linode/linode-cloud-controller-manager#91", "kubernetes/cloud-provider#34"},
 		},
 		{
-			ID: "D6", Title: "May not elect a leader", Severity: Error, set: rights("D6"), Links: []string{"digitalocean/digitalocean-cloud-controller-manager#397"},
+			ID: "D6", Title: "May not elect a leader", Severity: Error, set: permissions("D6"), Links: []string{"digitalocean/digitalocean-cloud-controller-manager#397"},
 			Why: "No controller ever starts.",
 			Do:  "grant get, create and update of leases in coordination.k8s.io",
 		},
@@ -188,29 +188,29 @@ func identityRules() []Rule {
 			Do:  "grant create of serviceaccounts/token, get and create of serviceaccounts; or drop the flag",
 		},
 		{
-			ID: "D8", Title: "May not write Nodes", Severity: Error, set: rights("D8"),
-			Why:   "Without update of nodes the taint stays. Without patch of nodes/status a node is initialised and yet has no address.",
+			ID: "D8", Title: "May not write Nodes", Severity: Error, set: permissions("D8"),
+			Why:   "Without update of nodes the taint stays. Without patch of nodes/status a node is initialized and yet has no address.",
 			Do:    "grant update and patch of nodes, and patch of nodes/status",
 			Links: []string{"oracle/oci-cloud-controller-manager#97", "kubernetes/kubernetes#54965"},
 		},
 		{
-			ID: "D9", Title: "May not write Services", Severity: Warning, set: rights("D9"),
+			ID: "D9", Title: "May not write Services", Severity: Warning, set: permissions("D9"),
 			Why:   "The finalizer and the address of a load balancer are both written through services/status.",
 			Do:    "grant patch of services/status, and list and watch of services",
 			Links: []string{"kubernetes/cloud-provider-vsphere#316", "kubernetes/cloud-provider-gcp#611"},
 		},
 		{
-			ID: "D10", Title: "May not write events", Severity: Warning, set: rights("D10"), Links: []string{"kubernetes/cloud-provider-gcp#611"},
+			ID: "D10", Title: "May not write events", Severity: Warning, set: permissions("D10"), Links: []string{"kubernetes/cloud-provider-gcp#611"},
 			Why: "Nothing says why a node or a load balancer is not there.",
 			Do:  "grant create and patch of events",
 		},
 		{
 			ID: "D12", Title: "RBAC under a name that others use too", Severity: Warning, set: sharedNames, Links: []string{"k3s-io/k3s#3308"},
-			Why: "A distribution, or another vendor's manifest, replaces the rights with its own.",
+			Why: "A distribution, or another vendor's manifest, replaces the permissions with its own.",
 			Do:  "use a name with the provider's in it",
 		},
 		{
-			ID: "D13", Title: "May not list Nodes", Severity: Error, set: rights("D13"),
+			ID: "D13", Title: "May not list Nodes", Severity: Error, set: permissions("D13"),
 			Why: "The informers of all controllers use the program's own identity, even with --use-service-account-credentials.",
 			Do:  "grant get, list and watch of nodes",
 		},
@@ -220,7 +220,7 @@ func identityRules() []Rule {
 			Do:  "grant what the controllers and the provider use; `ccmadm init` shows it with --dry-run",
 		},
 		{
-			ID: "D15", Title: "Rights for somebody else", Severity: Error, set: unbound,
+			ID: "D15", Title: "Permissions for somebody else", Severity: Error, set: unbound,
 			Why: "The bindings in these files name another ServiceAccount than the pod has, or one that is not there.",
 			Do:  "make the pod, the ServiceAccount and the bindings say the same namespace and name",
 		},

@@ -11,7 +11,7 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// Set is all files that are looked at together: a right may be granted in another file than the pod that needs it.
+// Set is all files that are looked at together: a permission may be granted in another file than the pod that needs it.
 type Set struct {
 	// Files are what Parse returned.
 	Files []*File

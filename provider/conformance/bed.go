@@ -80,7 +80,7 @@ func (b *bed) controllers() ([]func(context.Context, *controllers.ControllerMana
 	var run []func(context.Context, *controllers.ControllerManagerMetrics)
 	nodes, services := b.factory.Core().V1().Nodes(), b.factory.Core().V1().Services()
 	if b.hasInstances() == nil {
-		initialise, err := node.NewCloudNodeController(nodes, b.client, b.seen, statusPeriod, 2, 2)
+		initialize, err := node.NewCloudNodeController(nodes, b.client, b.seen, statusPeriod, 2, 2)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (b *bed) controllers() ([]func(context.Context, *controllers.ControllerMana
 		if err != nil {
 			return nil, err
 		}
-		run = append(run, initialise.RunWithContext, lifecycle.Run)
+		run = append(run, initialize.RunWithContext, lifecycle.Run)
 	}
 	if b.hasLoadBalancers() == nil {
 		c, err := service.New(b.seen, b.client, services, nodes, clusterName, utilfeature.DefaultFeatureGate)

@@ -134,7 +134,7 @@ func brokenMetadata() []broken {
 	var asked atomic.Int32
 	nodeIP := func(n *corev1.Node) string { return n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr] }
 	return []broken{
-		{"node-is-initialised", edit(func(n *corev1.Node, m *cloudprovider.InstanceMetadata) {
+		{"node-is-initialized", edit(func(n *corev1.Node, m *cloudprovider.InstanceMetadata) {
 			if nodeIP(n) == "" {
 				m.NodeAddresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: n.Name}}
 			}
@@ -145,7 +145,7 @@ func brokenMetadata() []broken {
 			}
 			return m, err
 		})},
-		{"late-machine-is-initialised", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+		{"late-machine-is-initialized", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && waits(n) && s.has("") {
 				return nil, nil
 			}
@@ -225,13 +225,13 @@ func brokenLifecycle() []broken {
 
 func brokenFaults() []broken {
 	all := []broken{
-		{"initialised-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+		{"initialized-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && waits(n) && !s.has("") {
 				return nil, nil
 			}
 			return m, err
 		})},
-		{"initialised-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+		{"initialized-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && waits(n) && !s.has("") {
 				return &cloudprovider.InstanceMetadata{ProviderID: "scripted://guess"}, nil
 			}

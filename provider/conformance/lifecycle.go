@@ -49,9 +49,9 @@ func faultRules() []Rule {
 	instances := (*bed).hasInstances
 	rules := []Rule{
 		{
-			"initialised-once-the-cloud-is-back",
+			"initialized-once-the-cloud-is-back",
 			"During a fault InstanceMetadata must return an error: it is retried, while an empty answer is taken as it is.",
-			needs(initialisedOnceTheCloudIsBack, instances),
+			needs(initializedOnceTheCloudIsBack, instances),
 		},
 		{
 			"fault-is-not-instance-not-found",
@@ -86,7 +86,7 @@ func removedMachineLosesItsNode(ctx context.Context, b *bed) error {
 	)
 }
 
-// silentMachineKeepsItsNode looks at a Node that is initialised, and at one that is NotReady before it is.
+// silentMachineKeepsItsNode looks at a Node that is initialized, and at one that is NotReady before it is.
 func silentMachineKeepsItsNode(ctx context.Context, b *bed) error {
 	old, err := b.joined(ctx)
 	if err != nil {
@@ -172,7 +172,7 @@ func (b *bed) shutdown(ctx context.Context, m Machine) (bool, error) {
 	return tainted(node, cloudproviderapi.TaintNodeShutdown), nil
 }
 
-func initialisedOnceTheCloudIsBack(ctx context.Context, b *bed) error {
+func initializedOnceTheCloudIsBack(ctx context.Context, b *bed) error {
 	m, err := b.machine()
 	if err != nil {
 		return err
@@ -191,10 +191,10 @@ func initialisedOnceTheCloudIsBack(ctx context.Context, b *bed) error {
 	}
 	remembered := !tainted(node, cloudproviderapi.TaintExternalCloudProvider)
 	if remembered && hasV2(b) != nil {
-		return fmt.Errorf("the fault did not keep Node/%s from being initialised", m.Name)
+		return fmt.Errorf("the fault did not keep Node/%s from being initialized", m.Name)
 	}
 	heal()
-	if _, err = b.initialised(ctx, m); err != nil || !remembered {
+	if _, err = b.initialized(ctx, m); err != nil || !remembered {
 		return err
 	}
 	return b.keepsID(ctx, m) // a provider may remember its machines, and not make one up

@@ -69,7 +69,7 @@ func (b *bed) join(ctx context.Context, m Machine, nodeIP string, edit ...func(*
 	return nil
 }
 
-// joined makes a machine and its Node, and waits until it is initialised.
+// joined makes a machine and its Node, and waits until it is initialized.
 func (b *bed) joined(ctx context.Context) (Machine, error) {
 	m, err := b.machine()
 	if err != nil {
@@ -78,13 +78,13 @@ func (b *bed) joined(ctx context.Context) (Machine, error) {
 	if err := b.join(ctx, m, ""); err != nil {
 		return m, err
 	}
-	_, err = b.initialised(ctx, m)
+	_, err = b.initialized(ctx, m)
 	return m, err
 }
 
-// initialised waits until the Node has no taint and a provider ID, and returns it.
-func (b *bed) initialised(ctx context.Context, m Machine) (node *corev1.Node, err error) {
-	err = b.until(ctx, fmt.Sprintf("Node/%s is initialised", m.Name), func(ctx context.Context) (err error) {
+// initialized waits until the Node has no taint and a provider ID, and returns it.
+func (b *bed) initialized(ctx context.Context, m Machine) (node *corev1.Node, err error) {
+	err = b.until(ctx, fmt.Sprintf("Node/%s is initialized", m.Name), func(ctx context.Context) (err error) {
 		node, err = b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
 		switch {
 		case err != nil:

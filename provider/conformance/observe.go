@@ -28,7 +28,7 @@ type observer struct {
 	mu      sync.Mutex
 	calls   []*call
 	changed []error // objects of the informers' caches that the provider wrote to
-	nilMeta error   // (nil, nil) about a Node that is initialised
+	nilMeta error   // (nil, nil) about a Node that is initialized
 }
 
 func observe(p cloudprovider.Interface) *observer { return &observer{Interface: p} }
@@ -140,9 +140,9 @@ func (i *observedInstances) InstanceShutdown(ctx context.Context, node *corev1.N
 	return off, err
 }
 
-// errNilMetadata stands in for (nil, nil) about an initialised Node, at which the node controller would panic, and end
+// errNilMetadata stands in for (nil, nil) about an initialized Node, at which the node controller would panic, and end
 // the test with it.
-var errNilMetadata = errors.New("InstanceMetadata returned (nil, nil) for an initialised Node")
+var errNilMetadata = errors.New("InstanceMetadata returned (nil, nil) for an initialized Node")
 
 func (i *observedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	node, back := lend(i.o, "InstanceMetadata", node)

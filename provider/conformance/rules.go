@@ -17,7 +17,7 @@ type Rule struct {
 
 // Rules returns all of them, in the order in which they are checked.
 func Rules() []Rule {
-	return slices.Concat(initialiseRules(), lifecycleRules(), faultRules(), loadBalancerRules(), routeRules())
+	return slices.Concat(initializeRules(), lifecycleRules(), faultRules(), loadBalancerRules(), routeRules())
 }
 
 // hasInstances says whether there is anything to ask about machines.

@@ -56,7 +56,7 @@ type Evidence struct {
 	Readings int           // good ones since the start
 
 	Machine      *Machine // nil: not listed
-	WasListed    bool     // the Node was initialised as a listed machine
+	WasListed    bool     // the Node was initialized as a listed machine
 	Renamed      bool     // the inventory gives the machine another name, and the Node of that name is Ready
 	MissingIn    int      // good readings in a row
 	MissingSince time.Duration

@@ -55,7 +55,7 @@ type Place struct {
 // UnknownNodes says what happens to a Node that is none of the machines.
 type UnknownNodes string
 
-// Adopt initialises such a Node from what it shows itself. Hold leaves it tainted.
+// Adopt initializes such a Node from what it shows itself. Hold leaves it tainted.
 const (
 	Adopt UnknownNodes = "adopt"
 	Hold  UnknownNodes = "hold"
@@ -120,9 +120,9 @@ type Machine struct {
 	State State `json:"state,omitempty"`
 	// Force lets a decommissioned control-plane machine lose its Node.
 	Force bool `json:"force,omitempty"`
-	// Match says how to recognise the machine.
+	// Match says how to recognize the machine.
 	Match Identity `json:"match,omitzero"`
-	// Hostname is its Node's name, and recognises it as well.
+	// Hostname is its Node's name, and recognizes it as well.
 	Hostname string `json:"hostname,omitempty"`
 	// Addresses become those of the Node, before those that the kubelet says.
 	Addresses []corev1.NodeAddress `json:"addresses,omitempty"`
@@ -140,7 +140,7 @@ type Machine struct {
 	Protected bool `json:"protected,omitempty"`
 }
 
-// Identity is what a machine can be recognised by.
+// Identity is what a machine can be recognized by.
 type Identity struct {
 	SystemUUID  string   `json:"systemUUID,omitempty"`
 	Serial      string   `json:"serial,omitempty"`

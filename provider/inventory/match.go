@@ -58,7 +58,7 @@ func FactsOf(node *corev1.Node) Facts {
 	}
 }
 
-// Rule names what a machine was recognised by.
+// Rule names what a machine was recognized by.
 type Rule string
 
 // The rules, in the order in which they are tried.
@@ -77,7 +77,7 @@ var (
 	ErrContradiction = errors.New("the name fits, the machine does not")
 )
 
-// Match returns the machine that a Node is, and how it was recognised; nil means
+// Match returns the machine that a Node is, and how it was recognized; nil means
 // that it is none of them.
 //
 // The first rule that fits decides. A Node that has an identity already is not

@@ -174,5 +174,5 @@ func TestImageMissing(t *testing.T) {
 		}
 	}
 	l.must(t, "cp1", ccmadmInit+" --timeout 60s") // a re-run with an image that exists is safe
-	l.expectInitialised(t, "cp1")
+	l.expectInitialized(t, "cp1")
 }

@@ -33,26 +33,26 @@ func BenchmarkBootstrap(b *testing.B) {
 	for range rounds {
 		bare = append(bare, l.timed(b, "cp1", "kubeadm init --config "+kubeadmYAML+" "+ignore))
 		l.wipe(b, "cp1")
-		total, initialised := l.timedInit(b, "")
-		ours, after = append(ours, total), append(after, initialised)
+		total, initialized := l.timedInit(b, "")
+		ours, after = append(ours, total), append(after, initialized)
 		l.wipe(b, "cp1")
-		_, initialised = l.timedInit(b, "--mode DaemonSet")
-		daemon, floor = append(daemon, initialised), append(floor, l.kubeProxyPod(b))
+		_, initialized = l.timedInit(b, "--mode DaemonSet")
+		daemon, floor = append(daemon, initialized), append(floor, l.kubeProxyPod(b))
 		l.wipe(b, "cp1")
 	}
 	add("kubeadm init, bare", median(bare), "s", 0, spread(bare))
 	add("ccmadm init, static pod", median(ours), "s", 0, spread(ours))
 	add("  more than bare", median(ours)-median(bare), "s", 0.7, "")
-	add("  node initialised after kubeadm returned", median(after), "s", 1, spread(after))
-	add("ccmadm init, DaemonSet: initialised after kubeadm", median(daemon), "s", 4, spread(daemon))
+	add("  node initialized after kubeadm returned", median(after), "s", 1, spread(after))
+	add("ccmadm init, DaemonSet: initialized after kubeadm", median(daemon), "s", 4, spread(daemon))
 	add("  kubeadm's own DaemonSet, kube-proxy: first pod", median(floor), "s", 0, spread(floor))
 	add("vendor-style DaemonSet by hand, after kubeadm", l.vendorStyle(b), "s", 0, "one run")
 	l.wipe(b, "cp1")
 
 	l.must(b, "cp1", ccmadmInit)
 	bareJoin, ourJoin := l.joins(b, rounds)
-	add("kubeadm join, bare, until initialised", median(bareJoin), "s", 0, spread(bareJoin))
-	add("ccmadm join, until initialised", median(ourJoin), "s", 0, spread(ourJoin))
+	add("kubeadm join, bare, until initialized", median(bareJoin), "s", 0, spread(bareJoin))
+	add("ccmadm join, until initialized", median(ourJoin), "s", 0, spread(ourJoin))
 	add("  more than bare", median(ourJoin)-median(bareJoin), "s", 0.5, "")
 	add("bin/ccmadm", sizeOf(b, ccmadmBinary)/1e6, "MB", 40, "")
 	add("ccmadm --help", median(helpTimes(b)), "ms", 50, "")
@@ -74,7 +74,7 @@ func (l *lab) timed(b testing.TB, node, script string) float64 {
 const stamp = ` 2>&1 | while IFS= read -r line; do echo "$(date +%s%N) $line"; done`
 
 // timedInit returns how long `ccmadm init` took, and how long after the end of kubeadm's last phase the node was
-// seen to be initialised.
+// seen to be initialized.
 func (l *lab) timedInit(b testing.TB, flags string) (total, after float64) {
 	out := l.must(b, "cp1", watchKubeProxy+"date +%s%N; "+ccmadmInit+" "+flags+stamp+"; date +%s%N")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -97,7 +97,7 @@ func (l *lab) timedInit(b testing.TB, flags string) (total, after float64) {
 		}
 	}
 	if kubeadmEnd == 0 || addressed == 0 {
-		b.Fatalf("the output does not show when kubeadm ended and when the node was initialised:\n%s", out)
+		b.Fatalf("the output does not show when kubeadm ended and when the node was initialized:\n%s", out)
 	}
 	l.kubeadmEnd = kubeadmEnd
 	first, last := lastNumber(b, lines[0]), lastNumber(b, lines[len(lines)-1])
@@ -125,7 +125,7 @@ kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system set env daemonset
 ccmadm wait --timeout 180s`)
 }
 
-// joins alternates bare kubeadm and ccmadm on two workers, each until its node is initialised.
+// joins alternates bare kubeadm and ccmadm on two workers, each until its node is initialized.
 func (l *lab) joins(b testing.TB, rounds int) (bare, ours []float64) {
 	join := l.joinCommand(b)
 	const watch = "; until kubectl --kubeconfig /etc/kubernetes/kubelet.conf get node $(hostname) -o jsonpath='{.spec.providerID}' 2>/dev/null | grep -q onprem; do sleep 0.05; done"

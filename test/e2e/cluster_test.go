@@ -45,8 +45,8 @@ func (l *lab) nodesNow(t testing.TB) map[string]corev1.Node {
 	return nodes
 }
 
-// initialised says what is missing before a node counts as initialised. Empty: nothing.
-func initialised(n corev1.Node) string {
+// initialized says what is missing before a node counts as initialized. Empty: nothing.
+func initialized(n corev1.Node) string {
 	var missing []string
 	if !strings.HasPrefix(n.Spec.ProviderID, "onprem://") {
 		missing = append(missing, fmt.Sprintf("providerID is %q", n.Spec.ProviderID))
@@ -66,18 +66,18 @@ func initialised(n corev1.Node) string {
 	return strings.Join(missing, ", ")
 }
 
-// expectCluster checks what every way of bootstrapping must end in: each machine is an initialised node with a
+// expectCluster checks what every way of bootstrapping must end in: each machine is an initialized node with a
 // provider ID of its own, CoreDNS runs, and pods on two workers reach each other.
 func (l *lab) expectCluster(t testing.TB, nodes ...string) {
 	t.Helper()
-	l.expectInitialised(t, nodes...)
+	l.expectInitialized(t, nodes...)
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node "+strings.Join(nodes, " "))
 	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=90s")
 	l.expectPodsTalk(t)
 }
 
-func (l *lab) expectInitialised(t testing.TB, names ...string) {
+func (l *lab) expectInitialized(t testing.TB, names ...string) {
 	t.Helper()
 	nodes := l.nodesNow(t)
 	owner := map[string]string{}
@@ -86,7 +86,7 @@ func (l *lab) expectInitialised(t testing.TB, names ...string) {
 		if !ok {
 			t.Fatalf("node %s is not in the cluster", name)
 		}
-		if missing := initialised(n); missing != "" {
+		if missing := initialized(n); missing != "" {
 			t.Errorf("node %s: %s", name, missing)
 		}
 		if other := owner[n.Spec.ProviderID]; other != "" {

@@ -22,7 +22,7 @@ func TestControlPlanes(t *testing.T) {
 		t.Logf("%s", l.must(t, cp, join+" --control-plane --certificate-key "+key))
 	}
 	l.must(t, "w1", join)
-	l.expectInitialised(t, "cp1", "cp2", "cp3", "w1")
+	l.expectInitialized(t, "cp1", "cp2", "cp3", "w1")
 
 	holder := l.leaseHolder(t)
 	survivor := "cp1"
@@ -33,10 +33,10 @@ func TestControlPlanes(t *testing.T) {
 	lost := time.Now()
 	time.Sleep(time.Until(lost.Add(20 * time.Second))) // what is asked for: nodes that join 20 s later
 	l.must(t, "w2", strings.Replace(join, "--ignore", "--timeout 30s --ignore", 1))
-	t.Logf("a node that began to join %s after the loss was initialised %s after it", 20*time.Second, time.Since(lost).Round(time.Second))
+	t.Logf("a node that began to join %s after the loss was initialized %s after it", 20*time.Second, time.Since(lost).Round(time.Second))
 	got := l.must(t, survivor, "kubectl --kubeconfig /etc/kubernetes/admin.conf get node w2 -o jsonpath='{.spec.providerID} {.spec.taints[*].key}'")
 	if !strings.HasPrefix(got, "onprem://") || strings.Contains(got, taint) {
-		t.Errorf("w2 is not initialised: %s", got)
+		t.Errorf("w2 is not initialized: %s", got)
 	}
 	l.run(t, "start", "--name", l.name, holder)
 	eventually(t, 90*time.Second, "the machine that came back is ready to serve", func() bool {

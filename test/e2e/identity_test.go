@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// identities is the inventory of TestMachineIdentity. A machine is recognised by its UUID, which in the lab is that of
+// identities is the inventory of TestMachineIdentity. A machine is recognized by its UUID, which in the lab is that of
 // /etc/machine-id: its machines have no DMI.
 const identities = `apiVersion: ccmadm.dev/v1alpha1
 kind: Inventory
@@ -46,10 +46,10 @@ controllerManager: {extraArgs: [--node-status-update-frequency=10s]}
 		l.expectWarning(t, "w2", "MachineTaken", "onprem://ber1/r2 is Node/w1, too")
 		l.expectDiff(t, document, 1, "w2 r2 stuck", "is Node/w1, too")
 		nodes := l.nodesNow(t)
-		if len(nodes) != 3 || initialised(nodes["w2"]) == "" || nodes["w2"].Spec.ProviderID != "" {
+		if len(nodes) != 3 || initialized(nodes["w2"]) == "" || nodes["w2"].Spec.ProviderID != "" {
 			t.Errorf("%d nodes, w2 has provider ID %q", len(nodes), nodes["w2"].Spec.ProviderID)
 		}
-		l.expectInitialised(t, "cp1", "w1")
+		l.expectInitialized(t, "cp1", "w1")
 	})
 	address := strings.TrimSpace(l.must(t, "w2", "ip -4 -o address show dev eth0 | awk '{print $4}'"))
 	ip, mask, _ := strings.Cut(address, "/")
@@ -80,7 +80,7 @@ sed -i 's/--node-ip=%s/--node-ip=%s/' /var/lib/kubelet/kubeadm-flags.env && syst
 		l.must(t, "w1", "ccmadm reset --force")
 		off := time.Now()
 		out := l.must(t, "w1", join+" --node-name w1-new --timeout 4m")
-		t.Logf("w1-new was initialised %s after w1 was reset:\n%s", time.Since(off).Round(time.Second), out)
+		t.Logf("w1-new was initialized %s after w1 was reset:\n%s", time.Since(off).Round(time.Second), out)
 		l.expectWarning(t, "w1-new", "MachineTaken", "is Node/w1, too")
 		l.expectProviderID(t, "w1-new", "onprem://ber1/r2")
 		l.run(t, "network", "--name", l.name) // Ready, which only a Node with a network is

@@ -83,7 +83,7 @@ func (l *lab) expectNodes(t *testing.T, names ...string) {
 	if len(nodes) != len(names) {
 		t.Errorf("%d nodes, want %v", len(nodes), names)
 	}
-	l.expectInitialised(t, names...)
+	l.expectInitialized(t, names...)
 }
 
 // TestInventory: an inventory says which machines are nodes, where they stand, and when one is gone.
@@ -114,7 +114,7 @@ func TestInventory(t *testing.T) {
 			t.Errorf("machines list does not say so:\n%s", list)
 		}
 	})
-	l.expectDiff(t, listedThree, 1, "w2 r1-u03 initialise providerID: - -> onprem://ber1/r1-u03")
+	l.expectDiff(t, listedThree, 1, "w2 r1-u03 initialize providerID: - -> onprem://ber1/r1-u03")
 	l.expectDiff(t, strings.Replace(listedThree, "serial: 2", "serial: 0", 1), 3, "would be rejected: OlderSerial")
 	l.replaceInventory(t, listedThree)
 	l.must(t, "cp1", "ccmadm wait w2 --timeout 90s")
@@ -137,7 +137,7 @@ func TestInventory(t *testing.T) {
 		l.expectConfirmed(t)
 	})
 	t.Run("an inventory that cannot be read deletes nothing", func(t *testing.T) {
-		for _, tc := range []struct{ name, breakIt, mend string }{
+		for _, tc := range []struct{ name, breakIt, fix string }{
 			{"without permissions", "chmod 000 " + inventoryFile, "chmod 600 " + inventoryFile},
 			{"of another owner", "chown 65532 " + inventoryFile, "chown 0 " + inventoryFile},
 			{"a directory", "mv " + inventoryFile + " /tmp/kept && mkdir " + inventoryFile, "rmdir " + inventoryFile + " && mv /tmp/kept " + inventoryFile},
@@ -147,7 +147,7 @@ func TestInventory(t *testing.T) {
 				l.must(t, "cp1", tc.breakIt)
 				l.expectRejected(t, "Unreadable")
 				l.expectNodes(t, "cp1", "w1", "w2")
-				l.must(t, "cp1", tc.mend)
+				l.must(t, "cp1", tc.fix)
 				l.expectConfirmed(t)
 			})
 		}

@@ -51,10 +51,10 @@ func TestLint_Vendors(t *testing.T) {
 			if (before == scheduled) != (c.taints == nil) {
 				t.Errorf("as it comes: %s", before)
 			}
-			mended := l.must(t, "cp1", "ccmadm lint --fix -f "+dir)
+			fixed := l.must(t, "cp1", "ccmadm lint --fix -f "+dir)
 			l.applyStandin(t, dir)
 			l.placement(t, c.workload, func(p string) bool { return p == scheduled })
-			t.Logf("%s as it comes: %s; held by %v; then scheduled:\n%s", v.Module, before, c.taints, mended)
+			t.Logf("%s as it comes: %s; held by %v; then scheduled:\n%s", v.Module, before, c.taints, fixed)
 			l.deleteManifests(t, dir)
 		})
 	}

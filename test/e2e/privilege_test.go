@@ -13,7 +13,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// unusedButGranted are rights that a quiet run of a few minutes does not need. Each has its reason.
+// unusedButGranted are permissions that a quiet run of a few minutes does not need. Each has its reason.
 var unusedButGranted = map[string]string{
 	"leases update kube-system":   "used from the first renewal on; a very short run may not reach it",
 	"events patch":                "the event recorder patches when an event repeats, as it does for a node that fails twice",
@@ -147,7 +147,7 @@ func (l *lab) grantedRights(t *testing.T) map[string]bool {
 			t.Fatal(err)
 		}
 	}
-	rights := map[string]bool{}
+	permissions := map[string]bool{}
 	add := func(rules []rbacv1.PolicyRule, suffix string) {
 		for _, r := range rules {
 			for _, resource := range r.Resources {
@@ -155,12 +155,12 @@ func (l *lab) grantedRights(t *testing.T) map[string]bool {
 					if resource == "*" || verb == "*" {
 						t.Errorf("a wildcard is granted: %s %s", resource, verb)
 					}
-					rights[fmt.Sprintf("%s %s%s", resource, verb, suffix)] = true
+					permissions[fmt.Sprintf("%s %s%s", resource, verb, suffix)] = true
 				}
 			}
 		}
 	}
 	add(cluster.Rules, "")
 	add(namespaced.Rules, " kube-system")
-	return rights
+	return permissions
 }

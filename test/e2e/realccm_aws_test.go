@@ -29,7 +29,7 @@ func privateDNS(address string) string {
 	return "ip-" + strings.ReplaceAll(address, ".", "-") + ".eu-central-1.compute.internal"
 }
 
-// TestRealCCM_AWS: the controller manager of k8s.io/cloud-provider-aws takes machines from tainted to initialised, and
+// TestRealCCM_AWS: the controller manager of k8s.io/cloud-provider-aws takes machines from tainted to initialized, and
 // its mistakes-to-be cost no node.
 func TestRealCCM_AWS(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestRealCCM_AWS(t *testing.T) {
 		}
 	})
 	l.setCloud(t, state)
-	t.Run("a worker is initialised as soon as the API answers", func(t *testing.T) {
+	t.Run("a worker is initialized as soon as the API answers", func(t *testing.T) {
 		l.must(t, "cp1", "ccmadm wait "+wName+" --timeout 120s")
 		l.expectNode(t, wName, wantNode{"aws:///eu-central-1b/" + wName, "eu-central-1b", "eu-central-1", "t3.small", w})
 		l.expectNothingForbiddenInLog(t)

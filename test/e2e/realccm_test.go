@@ -163,13 +163,13 @@ func (l *lab) expectNode(t *testing.T, name string, want wantNode) {
 	}
 }
 
-// expectNothingForbiddenInLog is about RBAC: the vendor's program says it when a right is missing.
+// expectNothingForbiddenInLog is about RBAC: the vendor's program says it when a permission is missing.
 func (l *lab) expectNothingForbiddenInLog(t *testing.T) {
 	t.Helper()
 	logs := l.kubectl(t, "-n kube-system logs -l component=cloud-controller-manager --tail -1")
 	for line := range strings.SplitSeq(logs, "\n") {
 		if strings.Contains(line, "is forbidden") {
-			t.Errorf("a right is missing: %s", line)
+			t.Errorf("a permission is missing: %s", line)
 		}
 	}
 }

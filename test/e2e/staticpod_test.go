@@ -11,12 +11,12 @@ func TestStaticPod(t *testing.T) {
 	l := up(t, "static", 1, 2)
 	out := l.must(t, "cp1", ccmadmInit)
 	t.Logf("ccmadm init:\n%s", out)
-	l.expectInitialised(t, "cp1")
+	l.expectInitialized(t, "cp1")
 	join := l.joinCommand(t)
 	for _, w := range []string{"w1", "w2"} {
 		out := l.must(t, w, join)
 		t.Logf("ccmadm join on %s:\n%s", w, out)
-		l.expectInitialised(t, w) // join returns when the node is initialised
+		l.expectInitialized(t, w) // join returns when the node is initialized
 	}
 	l.expectCluster(t, "cp1", "w1", "w2")
 

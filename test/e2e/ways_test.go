@@ -145,7 +145,7 @@ func TestReset(t *testing.T) {
 	t.Run("twice", func(t *testing.T) { l.must(t, "w1", "ccmadm reset --force") })
 	t.Run("and init again", func(t *testing.T) {
 		l.must(t, "cp1", ccmadmInit)
-		l.expectInitialised(t, "cp1")
+		l.expectInitialized(t, "cp1")
 	})
 }
 

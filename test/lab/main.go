@@ -3,7 +3,7 @@
 // Command lab boots bare Kubernetes machines on one Linux box: no Docker, no virtual machine, no registry.
 //
 // A machine is a set of namespaces with systemd as PID 1 on an overlay over one Debian root: containerd, a kubelet unit
-// with kubeadm's drop-in, kubeadm, kubectl and every image kubeadm wants, and nothing initialised. Start at [newUp].
+// with kubeadm's drop-in, kubeadm, kubectl and every image kubeadm wants, and nothing initialized. Start at [newUp].
 //
 //	go build -o bin/lab ./test/lab        # `go run` hides the exit code of exec
 //	bin/lab up                            # cp1 w1 w2

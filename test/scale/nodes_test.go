@@ -100,7 +100,7 @@ func inventory(n int, extra string) string {
 	return text.String()
 }
 
-// progress is what a watch has seen of Nodes that are initialised: the taint has gone, and they have an address.
+// progress is what a watch has seen of Nodes that are initialized: the taint has gone, and they have an address.
 type progress struct {
 	at   []time.Time
 	done chan struct{} // n of them
@@ -110,7 +110,7 @@ func waits(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == taintUninitialized })
 }
 
-// watchNodes notes when each of the next n Nodes was initialised.
+// watchNodes notes when each of the next n Nodes was initialized.
 func watchNodes(ctx context.Context, b *testing.B, client kubernetes.Interface, n int) *progress {
 	b.Helper()
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1})
@@ -147,11 +147,11 @@ func (p *progress) wait(b *testing.B) {
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		b.Fatal("Nodes are not initialised")
+		b.Fatal("Nodes are not initialized")
 	}
 }
 
-// rate returns how many Nodes a second were initialised, from the first to the last.
+// rate returns how many Nodes a second were initialized, from the first to the last.
 func (p *progress) rate() float64 {
 	return float64(len(p.at)-1) / p.at[len(p.at)-1].Sub(p.at[0]).Seconds()
 }
@@ -182,9 +182,9 @@ func remove(ctx context.Context, b *testing.B, client kubernetes.Interface) {
 	}
 }
 
-// initialise is the bare client: the three requests for a Node that upstream's node controller makes, and nothing else.
+// initialize is the bare client: the three requests for a Node that upstream's node controller makes, and nothing else.
 // Upstream leaves Events away when there are too many.
-func initialise(ctx context.Context, client kubernetes.Interface, node *corev1.Node, withEvent bool) error {
+func initialize(ctx context.Context, client kubernetes.Interface, node *corev1.Node, withEvent bool) error {
 	next := node.DeepCopy()
 	next.Spec.ProviderID = "onprem://ber1/" + node.Name
 	next.Spec.Taints = nil

@@ -97,17 +97,17 @@ func (s *suite) burst(bare kubernetes.Interface) {
 	s.add(figure{what: "  writes a Node, with labels and taints", got: float64(r.writes()) / float64(*crowd/10), target: 4.1})
 }
 
-// theirs lets the bare client initialise n Nodes, and returns its rate.
+// theirs lets the bare client initialize n Nodes, and returns its rate.
 func (s *suite) theirs(prefix string, bare kubernetes.Interface, withEvent bool) float64 {
 	nodes := register(s.ctx, s.B, s.admin, prefix, *crowd)
 	p := watchNodes(s.ctx, s.B, s.admin, *crowd)
-	parallel(s.B, *crowd, func(i int) error { return initialise(s.ctx, bare, nodes[i], withEvent) })
+	parallel(s.B, *crowd, func(i int) error { return initialize(s.ctx, bare, nodes[i], withEvent) })
 	p.wait(s.B)
 	remove(s.ctx, s.B, s.admin)
 	return p.rate()
 }
 
-// ours lets the process find n Nodes, and returns its rate, when the last of them was initialised, and what it did until
+// ours lets the process find n Nodes, and returns its rate, when the last of them was initialized, and what it did until
 // it had nothing left to write.
 func (s *suite) ours(prefix string, n int, inventory string, args ...string) (rate float64, last time.Time, r requests) {
 	register(s.ctx, s.B, s.admin, prefix, n)
@@ -144,7 +144,7 @@ func (s *suite) slow() {
 	s.add(figure{what: fmt.Sprintf("  upstream's defaults, %d Nodes", *crowd/10), got: rate, unit: "Nodes/s"})
 }
 
-// single measures one Node after the other, from its creation until a watch shows it initialised.
+// single measures one Node after the other, from its creation until a watch shows it initialized.
 func (s *suite) single(what, inventory string) {
 	ccm := start(s.B, inventory)
 	defer ccm.stop()
@@ -168,11 +168,11 @@ func (s *suite) single(what, inventory string) {
 	if what != "" {
 		what = ", " + what
 	}
-	s.add(figure{what: "one Node, created to initialised" + what + ": p50", got: times[len(times)/2], unit: "ms", target: 100, note: spread(times)})
+	s.add(figure{what: "one Node, created to initialized" + what + ": p50", got: times[len(times)/2], unit: "ms", target: 100, note: spread(times)})
 	s.add(figure{what: "  p99", got: times[len(times)*99/100], unit: "ms", target: 500})
 }
 
-// large is a cluster that is initialised, and then has nothing to do for a minute.
+// large is a cluster that is initialized, and then has nothing to do for a minute.
 func (s *suite) large() {
 	register(s.ctx, s.B, s.admin, "large", *size)
 	p, from := watchNodes(s.ctx, s.B, s.admin, *size), mark(s.B)

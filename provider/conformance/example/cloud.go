@@ -81,7 +81,7 @@ func (c *cloud) find(ctx context.Context, node *corev1.Node) (*machine, error) {
 	return nil, fmt.Errorf("find machine of Node/%s: the cloud answers %s", node.Name, response.Status)
 }
 
-// InstanceExists says no to one answer only, and never about a Node that was not initialised: its machine may be new.
+// InstanceExists says no to one answer only, and never about a Node that was not initialized: its machine may be new.
 func (c *cloud) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	if node.Spec.ProviderID == "" {
 		return true, nil

@@ -28,13 +28,13 @@ func main() {
 	if err != nil {
 		klog.Fatal(err)
 	}
-	cmd := app.NewCloudControllerManagerCommand(o, initialise, app.DefaultInitFuncConstructors,
+	cmd := app.NewCloudControllerManagerCommand(o, initialize, app.DefaultInitFuncConstructors,
 		names.CCMControllerAliases(), cliflag.NamedFlagSets{}, wait.NeverStop)
 	os.Exit(cli.Run(cmd))
 }
 
-// initialise makes the provider that --cloud-provider names from --cloud-config.
-func initialise(c *config.CompletedConfig) cloudprovider.Interface {
+// initialize makes the provider that --cloud-provider names from --cloud-config.
+func initialize(c *config.CompletedConfig) cloudprovider.Interface {
 	flags := c.ComponentConfig.KubeCloudShared.CloudProvider
 	cloud, err := cloudprovider.InitCloudProvider(flags.Name, flags.CloudConfigFile)
 	if err != nil {

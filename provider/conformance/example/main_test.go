@@ -178,7 +178,7 @@ func TestNewCloud(t *testing.T) {
 	}
 }
 
-// The command itself initialises a Node.
+// The command itself initializes a Node.
 func TestCluster_Command(t *testing.T) {
 	plane, err := manifeststest.Start()
 	if err != nil {
@@ -247,7 +247,7 @@ func awaitProviderID(t *testing.T, client kubernetes.Interface, name, want strin
 		}
 		select {
 		case <-deadline:
-			return errors.Join(errors.New("the Node is not initialised after 30 s"), err)
+			return errors.Join(errors.New("the Node is not initialized after 30 s"), err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

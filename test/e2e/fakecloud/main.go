@@ -1,5 +1,5 @@
 // Command fakecloud answers as much of the APIs of EC2 and OpenStack as a cloud-controller-manager asks while it
-// initialises nodes and watches over them, so that the vendors' own programs can be tried on machines of the lab.
+// initializes nodes and watches over them, so that the vendors' own programs can be tried on machines of the lab.
 //
 // Start at [newHandler]. The machines of the cloud are in a file, which is read again at every request: a test powers
 // a machine off, terminates it or makes the API refuse by replacing the file.

@@ -14,14 +14,14 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// initialiseRules are about the way from a registered Node to one that takes pods.
-func initialiseRules() []Rule {
+// initializeRules are about the way from a registered Node to one that takes pods.
+func initializeRules() []Rule {
 	instances := (*bed).hasInstances
 	return []Rule{
 		{
-			"node-is-initialised",
+			"node-is-initialized",
 			"The Node keeps the taint uninitialized, and no pod runs on the machine.",
-			needs(nodeIsInitialised, instances),
+			needs(nodeIsInitialized, instances),
 		},
 		{
 			"unknown-machine-stays-tainted",
@@ -29,9 +29,9 @@ func initialiseRules() []Rule {
 			needs(unknownMachineStaysTainted, instances, canRemove),
 		},
 		{
-			"late-machine-is-initialised",
+			"late-machine-is-initialized",
 			"Clouds list new machines late. A provider that answers (nil, nil) then is not asked again until the Node changes; an error is retried.",
-			needs(lateMachineIsInitialised, instances),
+			needs(lateMachineIsInitialized, instances),
 		},
 		{
 			"provided-node-ip",
@@ -50,7 +50,7 @@ func initialiseRules() []Rule {
 		},
 		{
 			"metadata-is-not-nil",
-			"(nil, nil) for an initialised Node makes the node controller panic, and the cloud-controller-manager restarts until somebody finds out.",
+			"(nil, nil) for an initialized Node makes the node controller panic, and the cloud-controller-manager restarts until somebody finds out.",
 			needs(metadataIsNotNil, hasV2),
 		},
 		{
@@ -71,7 +71,7 @@ func initialiseRules() []Rule {
 	}
 }
 
-func nodeIsInitialised(ctx context.Context, b *bed) error {
+func nodeIsInitialized(ctx context.Context, b *bed) error {
 	m, err := b.joined(ctx)
 	if err != nil {
 		return err
@@ -108,12 +108,12 @@ func unknownMachineStaysTainted(ctx context.Context, b *bed) error {
 		return err
 	}
 	if !tainted(node, cloudproviderapi.TaintExternalCloudProvider) {
-		return fmt.Errorf("the cloud has no machine for Node/%s, which was initialised with provider ID %q", m.Name, node.Spec.ProviderID)
+		return fmt.Errorf("the cloud has no machine for Node/%s, which was initialized with provider ID %q", m.Name, node.Spec.ProviderID)
 	}
 	return nil
 }
 
-func lateMachineIsInitialised(ctx context.Context, b *bed) error {
+func lateMachineIsInitialized(ctx context.Context, b *bed) error {
 	m := b.plan()
 	if err := b.join(ctx, m, ""); err != nil {
 		return err
@@ -122,7 +122,7 @@ func lateMachineIsInitialised(ctx context.Context, b *bed) error {
 	if err := b.add(m); err != nil {
 		return err
 	}
-	_, err := b.initialised(ctx, m)
+	_, err := b.initialized(ctx, m)
 	return err
 }
 
@@ -140,7 +140,7 @@ func providedNodeIP(count int) func(context.Context, *bed) error {
 		if err := b.join(ctx, m, nodeIP); err != nil {
 			return err
 		}
-		if _, err := b.initialised(ctx, m); err != nil {
+		if _, err := b.initialized(ctx, m); err != nil {
 			return fmt.Errorf("--node-ip=%s: %w", nodeIP, err)
 		}
 		b.settleMetadata(ctx, m.Name)
@@ -183,7 +183,7 @@ func metadataIsIdempotent(ctx context.Context, b *bed) error {
 	return nil
 }
 
-// metadataIsNotNil looks at an initialised Node in good times and, where they can be had, after its machine has gone
+// metadataIsNotNil looks at an initialized Node in good times and, where they can be had, after its machine has gone
 // and during a fault.
 func metadataIsNotNil(ctx context.Context, b *bed) error {
 	m, err := b.joined(ctx)
@@ -213,7 +213,7 @@ func providerIDIsUnique(ctx context.Context, b *bed) error {
 		if err != nil {
 			return err
 		}
-		node, err := b.initialised(ctx, m)
+		node, err := b.initialized(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func providerIDIsUnique(ctx context.Context, b *bed) error {
 	return nil
 }
 
-// providerIDStays asks about a Node that is initialised, and again once it is initialised for the second time.
+// providerIDStays asks about a Node that is initialized, and again once it is initialized for the second time.
 func providerIDStays(ctx context.Context, b *bed) error {
 	m, err := b.joined(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func providerIDStays(ctx context.Context, b *bed) error {
 	}
 	same := func() error { return b.keepsID(ctx, m) }
 	return firstOf(same, func() error { return b.taint(ctx, m) }, func() error {
-		_, err := b.initialised(ctx, m)
+		_, err := b.initialized(ctx, m)
 		return err
 	}, same)
 }
@@ -251,7 +251,7 @@ func (b *bed) keepsID(ctx context.Context, m Machine) error {
 	return nil
 }
 
-// taint makes the Node wait for its initialisation once more.
+// taint makes the Node wait for its initialization once more.
 func (b *bed) taint(ctx context.Context, m Machine) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
