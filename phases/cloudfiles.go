@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -33,11 +35,11 @@ func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
 		}
 	}
 	if err := profile.CheckConfig(files, settings.CloudConfig.File); err != nil {
-		return nil, &Error{Code: ExitUsage, Err: err}
+		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	if d.CheckFiles != nil {
 		if err := d.CheckFiles(profile.Name, files); err != nil {
-			return nil, &Error{Code: ExitUsage, Err: err}
+			return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 		}
 	}
 	return files, nil
@@ -50,18 +52,18 @@ func (c *CloudConfiguration) ReadFiles(profile *templates.Profile, env func(stri
 	read := func(key, path string) error {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return usagef("read cloud config: %w", err)
+			return finding.Usagef("read cloud config: %w", err)
 		}
 		if len(data) == 0 {
-			return usagef("read cloud config: %s is empty", path)
+			return finding.Usagef("read cloud config: %s is empty", path)
 		}
 		files[key] = data
 		return nil
 	}
 	if c.CloudConfig.File != "" {
 		if profile.Config == nil {
-			return nil, usagef("read cloud config: provider %s reads no configuration file, so %s would have no effect", profile.Name, c.CloudConfig.File).
-				withHint("`ccmadm provider show %s` lists what it wants", profile.Name)
+			return nil, finding.Usagef("read cloud config: provider %s reads no configuration file, so %s would have no effect", profile.Name, c.CloudConfig.File).
+				WithHint("`ccmadm provider show %s` lists what it wants", profile.Name)
 		}
 		if err := read(profile.Config.File, c.CloudConfig.File); err != nil {
 			return nil, err
@@ -76,7 +78,7 @@ func (c *CloudConfiguration) ReadFiles(profile *templates.Profile, env func(stri
 		}
 		value := env(cred.Env)
 		if value == "" {
-			return nil, usagef("read credential %q: environment variable %s is empty or not set", cred.Key, cred.Env)
+			return nil, finding.Usagef("read credential %q: environment variable %s is empty or not set", cred.Key, cred.Env)
 		}
 		files[cred.Key] = []byte(value)
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -22,8 +24,8 @@ func (d *Data) restConfig(path string) (*rest.Config, error) {
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
-		return nil, (&Error{Code: ExitError, Err: fmt.Errorf("load kubeconfig %s: %w", path, err)}).
-			withHint("--kubeconfig names another one")
+		return nil, finding.Errorf("load kubeconfig %s: %w", path, err).
+			WithHint("--kubeconfig names another one")
 	}
 	config.QPS, config.Burst = 50, 100 // a handful of objects at once; the default would stretch them over seconds
 	config.UserAgent = "ccmadm/" + d.Version
@@ -59,7 +61,7 @@ func (d *Data) apply(ctx context.Context, kubeconfigPath string, objects []*mani
 	}
 	var conflict *manifests.ConflictError
 	if errors.As(err, &conflict) {
-		return &Error{Code: ExitRefused, Err: err, Hint: conflict.Hint()}
+		return &finding.Error{Code: finding.ExitRefused, Err: err, Hint: conflict.Hint()}
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -114,19 +116,19 @@ func DecodeCloudConfiguration(name string, line int, data []byte) (*CloudConfigu
 	at := fmt.Sprintf("%s:%d: %s", name, line, ConfigKind)
 	raw, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
-		return nil, usagef("read %s: %w", at, err)
+		return nil, finding.Usagef("read %s: %w", at, err)
 	}
 	c := &CloudConfiguration{}
 	strict, err := kjson.UnmarshalStrict(raw, c)
 	if err := errors.Join(append(strict, err)...); err != nil {
-		return nil, usagef("read %s: %w", at, err).withHint("`ccmadm config print` shows every field")
+		return nil, finding.Usagef("read %s: %w", at, err).WithHint("`ccmadm config print` shows every field")
 	}
 	if c.APIVersion != ConfigAPIVersion || c.Kind != ConfigKind {
-		return nil, usagef("read %s: apiVersion %q and kind %q, want %s and %s", at, c.APIVersion, c.Kind, ConfigAPIVersion, ConfigKind)
+		return nil, finding.Usagef("read %s: apiVersion %q and kind %q, want %s and %s", at, c.APIVersion, c.Kind, ConfigAPIVersion, ConfigKind)
 	}
 	c.resolve(filepath.Dir(name))
 	if errs := c.Validate(); len(errs) > 0 {
-		return nil, usagef("validate %s: %w", at, errs.ToAggregate())
+		return nil, finding.Usagef("validate %s: %w", at, errs.ToAggregate())
 	}
 	return c, nil
 }

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/ccmadm/ccmadm/manifests"
 )
 
@@ -106,8 +108,8 @@ func (d *Data) refuseEditedManifest() error {
 	if sealed(data) {
 		return nil
 	}
-	return refusedf("replace %s: it was edited by hand, or not written by ccmadm; it is kept", CCMManifest).
-		withHint("--force replaces it; `controllerManager.extraArgs` and `controllerManager.image` of the configuration are the place for changes that last")
+	return finding.Refusedf("replace %s: it was edited by hand, or not written by ccmadm; it is kept", CCMManifest).
+		WithHint("--force replaces it; `controllerManager.extraArgs` and `controllerManager.image` of the configuration are the place for changes that last")
 }
 
 func checkManifestUntouched(_ context.Context, d *Data) error { return d.refuseEditedManifest() }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/manifests"
@@ -100,7 +102,7 @@ func New(ctx context.Context, o Options, s Streams, version string) (*Data, erro
 	d := &Data{Options: o, Streams: s, Version: version, Files: diskFiles{}, ctx: ctx}
 	d.Flags.resolve(".")
 	if errs := o.Flags.Validate(); len(errs) > 0 {
-		return nil, usagef("validate flags: %w", errs.ToAggregate())
+		return nil, finding.Usagef("validate flags: %w", errs.ToAggregate())
 	}
 	if err := d.loadKubeadm(); err != nil {
 		return nil, err
@@ -125,12 +127,12 @@ func (d *Data) loadKubeadm() error {
 	if path != "" {
 		var err error
 		if data, err = os.ReadFile(path); err != nil {
-			return usagef("read configuration: %w", err)
+			return finding.Usagef("read configuration: %w", err)
 		}
 	}
 	file, err := ParseKubeadmFile(path, data)
 	if err != nil {
-		return &Error{Code: ExitUsage, Err: err}
+		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	if doc, line, ok := file.TakeCloudConfiguration(); ok {
 		if d.cloud, err = DecodeCloudConfiguration(path, line, doc); err != nil {
@@ -138,7 +140,7 @@ func (d *Data) loadKubeadm() error {
 		}
 	}
 	if d.KubeadmRest, err = FoldKubeadmFlags(d.Role, file, d.KubeadmArgs); err != nil {
-		return &Error{Code: ExitUsage, Err: err}
+		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	d.Kubeadm = file
 	return nil

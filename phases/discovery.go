@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,7 +66,7 @@ func newClient(config *rest.Config) (kubernetes.Interface, error) {
 func clusterInfo(ctx context.Context, boot BootstrapDiscovery) (ca []byte, server string, err error) {
 	id, secret, ok := strings.Cut(boot.Token, ".")
 	if !ok {
-		return nil, "", usagef("read the bootstrap token: want the form abcdef.0123456789abcdef")
+		return nil, "", finding.Usagef("read the bootstrap token: want the form abcdef.0123456789abcdef")
 	}
 	info, err := fetchClusterInfo(ctx, boot.Endpoint, id)
 	if err != nil {
@@ -118,11 +120,11 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.Co
 		last = err
 	}
 	if apierrors.IsForbidden(last) || apierrors.IsNotFound(last) {
-		return nil, (&Error{Code: ExitPreflight, Err: fmt.Errorf("discover the cluster at %s: %w", endpoint, last)}).
-			withHint("the cluster does not publish cluster-info; on a control plane: kubeadm init phase bootstrap-token")
+		return nil, finding.Preflightf("discover the cluster at %s: %w", endpoint, last).
+			WithHint("the cluster does not publish cluster-info; on a control plane: kubeadm init phase bootstrap-token")
 	}
-	return nil, (&Error{Code: ExitPreflight, Err: fmt.Errorf("reach the API server at %s: %w", endpoint, last)}).
-		withHint("is the address right, is the API server up, does a firewall stand between? Nothing was changed")
+	return nil, finding.Preflightf("reach the API server at %s: %w", endpoint, last).
+		WithHint("is the address right, is the API server up, does a firewall stand between? Nothing was changed")
 }
 
 func tokenError(endpoint, id string, signed bool) error {
@@ -130,8 +132,8 @@ func tokenError(endpoint, id string, signed bool) error {
 	if signed {
 		cause = "its second half is wrong"
 	}
-	return (&Error{Code: ExitPreflight, Err: fmt.Errorf("use bootstrap token %s at %s: %s", id, endpoint, cause)}).
-		withHint("on a control plane: kubeadm token create, then ccmadm init phase show-join-command. Nothing was changed")
+	return finding.Preflightf("use bootstrap token %s at %s: %s", id, endpoint, cause).
+		WithHint("on a control plane: kubeadm token create, then ccmadm init phase show-join-command. Nothing was changed")
 }
 
 // checkPins compares the CA with the --discovery-token-ca-cert-hash values, which are of the form sha256:HEX over the
@@ -149,8 +151,8 @@ func checkPins(caData []byte, boot BootstrapDiscovery) error {
 			return nil
 		}
 	}
-	return (&Error{Code: ExitPreflight, Err: fmt.Errorf("verify the CA of %s: its hash is %s, which --discovery-token-ca-cert-hash does not name", boot.Endpoint, pinOf(certs[0]))}).
-		withHint("either the hash is of another cluster, or something stands between this machine and the API server")
+	return finding.Preflightf("verify the CA of %s: its hash is %s, which --discovery-token-ca-cert-hash does not name", boot.Endpoint, pinOf(certs[0])).
+		WithHint("either the hash is of another cluster, or something stands between this machine and the API server")
 }
 
 func pinOf(cert *x509.Certificate) string {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,12 +60,12 @@ func (d *Data) recordOf(ctx context.Context, client kubernetes.Interface) (*Reco
 	name := "ConfigMap/kube-system/" + manifests.RecordName
 	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, manifests.RecordName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil, (&Error{Code: ExitPreflight, Err: fmt.Errorf("read %s: %w", name, err)}).
-			withHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
+		return nil, finding.Preflightf("read %s: %w", name, err).
+			WithHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
 	}
 	if apierrors.IsUnauthorized(err) {
-		return nil, (&Error{Code: ExitPreflight, Err: fmt.Errorf("read %s: the API server refuses the token", name)}).
-			withHint("on a control plane: kubeadm token create")
+		return nil, finding.Preflightf("read %s: the API server refuses the token", name).
+			WithHint("on a control plane: kubeadm token create")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -94,8 +96,8 @@ func (d *Data) refuseTakenName(ctx context.Context, client kubernetes.Interface)
 		d.Sayf("Node/%s is there already: this machine takes it over", name)
 		return nil
 	}
-	return (&Error{Code: ExitPreflight, Err: fmt.Errorf("join as %q: NodeName: the cluster has a node of that name, machine %s", name, other)}).
-		withHint("give this machine another host name, or --node-name; if the other machine is gone, `kubectl delete node %s` or --ignore-preflight-errors=NodeName", name)
+	return finding.Preflightf("join as %q: NodeName: the cluster has a node of that name, machine %s", name, other).
+		WithHint("give this machine another host name, or --node-name; if the other machine is gone, `kubectl delete node %s` or --ignore-preflight-errors=NodeName", name)
 }
 
 // machineID is what the kubelet reports as status.nodeInfo.machineID.
@@ -127,11 +129,11 @@ func (d *Data) contradiction(rec *Record) error {
 	if said.Profile != "" {
 		data, err := os.ReadFile(said.Profile)
 		if err != nil {
-			return usagef("read profile: %w", err)
+			return finding.Usagef("read profile: %w", err)
 		}
 		if string(data) != rec.Profile {
-			return refusedf("join with %s: it is not the profile of the cluster's record, whose provider is %s", said.Profile, rec.Configuration.Provider).
-				withHint("leave it out: joining machines take it from the record")
+			return finding.Refusedf("join with %s: it is not the profile of the cluster's record, whose provider is %s", said.Profile, rec.Configuration.Provider).
+				WithHint("leave it out: joining machines take it from the record")
 		}
 	}
 	known := rec.Configuration
@@ -143,8 +145,8 @@ func (d *Data) contradiction(rec *Record) error {
 		{"controllerManager.version", said.ControllerManager.Version, known.ControllerManager.Version},
 	} {
 		if c.said != "" && c.said != c.known {
-			return refusedf("join with %s %q: the cluster's record says %q", c.field, c.said, c.known).
-				withHint("leave it out: joining machines take it from the record")
+			return finding.Refusedf("join with %s %q: the cluster's record says %q", c.field, c.said, c.known).
+				WithHint("leave it out: joining machines take it from the record")
 		}
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/ccmadm/ccmadm/templates"
@@ -18,26 +20,26 @@ const maxInventory = 900 << 10
 // file of the user's, the smallest one that works is written.
 func addInventory(files map[string][]byte, profile *templates.Profile, path string) error {
 	if profile.Config == nil || profile.Config.Inventory == nil {
-		return usagef("inventory: provider %s serves no list of machines", profile.Name)
+		return finding.Usagef("inventory: provider %s serves no list of machines", profile.Name)
 	}
 	config, list := profile.Config.File, profile.Config.Inventory
 	if _, given := files[list.File]; given {
-		return usagef("inventory: credentials has a key %s already", list.File).withHint("leave out one of the two")
+		return finding.Usagef("inventory: credentials has a key %s already", list.File).WithHint("leave out one of the two")
 	}
 	document, err := os.ReadFile(path)
 	if err != nil {
-		return usagef("read inventory: %w", err)
+		return finding.Usagef("read inventory: %w", err)
 	}
 	if len(document) > maxInventory {
-		return usagef("read inventory: %s has %d bytes, and a Secret holds no more than %d of it", path, len(document), maxInventory).
-			withHint("serve it from an https address, and name that in %s", config)
+		return finding.Usagef("read inventory: %s has %d bytes, and a Secret holds no more than %d of it", path, len(document), maxInventory).
+			WithHint("serve it from an https address, and name that in %s", config)
 	}
 	data, given := files[config]
 	if !given {
 		data = []byte(profile.Config.Example)
 	}
 	if files[config], err = setOnce(data, list.Setting, filepath.Join(CloudConfigDir, list.File)); err != nil {
-		return usagef("inventory: point %s at it: %w", config, err).withHint("leave out the inventory here, or there")
+		return finding.Usagef("inventory: point %s at it: %w", config, err).WithHint("leave out the inventory here, or there")
 	}
 	files[list.File] = document
 	return nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmadm/ccmadm/templates"
@@ -62,8 +64,8 @@ func TestAddInventory(t *testing.T) {
 			}
 			err := addInventory(files, tc.profile, tc.path)
 			if tc.wantErr != "" {
-				var known *Error
-				if !errors.As(err, &known) || !strings.Contains(err.Error(), tc.wantErr) || known.Code != ExitUsage {
+				var known *finding.Error
+				if !errors.As(err, &known) || !strings.Contains(err.Error(), tc.wantErr) || known.Code != finding.ExitUsage {
 					t.Fatalf("got %v, want %q", err, tc.wantErr)
 				}
 				return

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	certutil "k8s.io/client-go/util/cert"
@@ -58,8 +60,8 @@ func (d *Data) joinCommand(ctx context.Context) (string, error) {
 	}
 	token := usableToken(secrets.Items, time.Now())
 	if token == "" {
-		return "", (&Error{Code: ExitError, Err: fmt.Errorf("show the join command: no bootstrap token is valid")}).
-			withHint("kubeadm token create, then ccmadm init phase show-join-command")
+		return "", finding.Errorf("show the join command: no bootstrap token is valid").
+			WithHint("kubeadm token create, then ccmadm init phase show-join-command")
 	}
 	return fmt.Sprintf("ccmadm join %s --token %s --discovery-token-ca-cert-hash %s", endpoint.Host, token, pinOf(certs[0])), nil
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
@@ -62,8 +64,8 @@ func (d *Data) stream(cmd *exec.Cmd, args []string) error {
 		return errNoKubeadm()
 	}
 	if err != nil {
-		return (&Error{Code: ExitError, Err: fmt.Errorf("run kubeadm %s: %w", args[0], err)}).
-			withHint("kubeadm's own words are above; when the cause is fixed, the same ccmadm command goes on from here")
+		return finding.Errorf("run kubeadm %s: %w", args[0], err).
+			WithHint("kubeadm's own words are above; when the cause is fixed, the same ccmadm command goes on from here")
 	}
 	return nil
 }
@@ -106,9 +108,9 @@ func KubeadmVersion(ctx context.Context) (*version.Version, error) {
 	return v, nil
 }
 
-func errNoKubeadm() *Error {
-	return (&Error{Code: ExitError, Err: errors.New("kubeadm is not in the PATH")}).
-		withHint("install kubeadm, kubelet and a container runtime first; ccmadm runs them and does not bring them along")
+func errNoKubeadm() *finding.Error {
+	return (&finding.Error{Code: finding.ExitError, Err: errors.New("kubeadm is not in the PATH")}).
+		WithHint("install kubeadm, kubelet and a container runtime first; ccmadm runs them and does not bring them along")
 }
 
 // askOnce spares a run the process starts: the version is wanted in several phases.

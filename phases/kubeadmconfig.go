@@ -3,6 +3,8 @@ package phases
 import (
 	"context"
 	"slices"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 func kubeadmConfig() Phase {
@@ -40,7 +42,7 @@ func (d *Data) writeKubeadmConfig(ctx context.Context, settings *CloudConfigurat
 	}
 	changes, err := d.Kubeadm.SetExternal(d.Role, flags, int(v.Minor()))
 	if err != nil {
-		return &Error{Code: ExitPreflight, Err: err}
+		return &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}
 	for _, c := range changes {
 		d.Sayf("%s", c)
@@ -61,7 +63,7 @@ func (d *Data) effectiveNodeIP(ctx context.Context, settings *CloudConfiguration
 	}
 	ip, err := d.nodeIP(ctx, settings)
 	if err != nil {
-		return "", &Error{Code: ExitPreflight, Err: err}
+		return "", &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}
 	return ip, nil
 }

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	certutil "k8s.io/client-go/util/cert"
@@ -58,8 +60,8 @@ func runKubeconfig(_ context.Context, d *Data) error {
 			d.Sayf("would sign %s with the CA that kubeadm makes", CCMKubeconfig)
 			return nil
 		}
-		return (&Error{Code: ExitError, Err: fmt.Errorf("sign a certificate for %s: %w", staticPodManager, err)}).
-			withHint("kubeadm makes the CA: kubeadm init phase certs ca --config %s", KubeadmConfig)
+		return finding.Errorf("sign a certificate for %s: %w", staticPodManager, err).
+			WithHint("kubeadm makes the CA: kubeadm init phase certs ca --config %s", KubeadmConfig)
 	}
 	server := "https://" + d.localEndpoint()
 	if kubeconfigValid(CCMKubeconfig, ca, server) {
@@ -141,8 +143,8 @@ func kubeconfigValid(path, caFile, server string) bool {
 func signKubeconfig(certsDir, server string) ([]byte, error) {
 	caCert, caKey, err := pkiutil.TryLoadCertAndKeyFromDisk(certsDir, "ca")
 	if err != nil {
-		return nil, (&Error{Code: ExitError, Err: fmt.Errorf("sign a certificate for %s: %w", staticPodManager, err)}).
-			withHint("with an external CA, put a kubeconfig for the user %s at %s, or choose --mode DaemonSet", staticPodManager, CCMKubeconfig)
+		return nil, finding.Errorf("sign a certificate for %s: %w", staticPodManager, err).
+			WithHint("with an external CA, put a kubeconfig for the user %s at %s, or choose --mode DaemonSet", staticPodManager, CCMKubeconfig)
 	}
 	cert, key, err := pkiutil.NewCertAndKey(caCert, caKey, &pkiutil.CertConfig{
 		Config:   certutil.Config{CommonName: staticPodManager, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},

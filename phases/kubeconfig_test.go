@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
@@ -74,7 +76,7 @@ func TestSignKubeconfig_ExternalCA(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := signKubeconfig(dir, "https://198.18.0.2:6443")
-	var known *Error
+	var known *finding.Error
 	if !asKnown(err, &known) || !strings.Contains(known.Hint, "external CA") {
 		t.Errorf("got %v, want an error that says what to do with an external CA", err)
 	}

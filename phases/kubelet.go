@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -43,7 +45,7 @@ wins. With --install-unit, also a unit that does this at each boot before the ku
 // than in the drop-in, since systemd reads that at each start: no daemon-reload is needed when the address changes.
 func (d *Data) writeDropIn(ctx context.Context, settings *CloudConfiguration) error {
 	if err := checkKubeletFlags(ctx, d); err != nil {
-		return &Error{Code: ExitPreflight, Err: err}
+		return &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}
 	nodeIP, err := d.effectiveNodeIP(ctx, settings)
 	if err != nil {
@@ -111,16 +113,16 @@ var configArgsPattern = regexp.MustCompile(`Environment=.?` + configArgs + `=([^
 func kubeletConfigArgs(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "systemctl", "cat", "kubelet").Output()
 	if err != nil {
-		return "", (&Error{Code: ExitPreflight, Err: fmt.Errorf("read the kubelet's unit: %w", err)}).
-			withHint("the kubelet's package with kubeadm's drop-in 10-kubeadm.conf must be installed")
+		return "", finding.Preflightf("read the kubelet's unit: %w", err).
+			WithHint("the kubelet's package with kubeadm's drop-in 10-kubeadm.conf must be installed")
 	}
 	unit := string(out)
 	if !strings.Contains(unit, "$"+configArgs) {
-		return "", &Error{Code: ExitPreflight, Err: errors.New("set kubelet flags: its unit does not use $" + configArgs + " as kubeadm's does")}
+		return "", &finding.Error{Code: finding.ExitPreflight, Err: errors.New("set kubelet flags: its unit does not use $" + configArgs + " as kubeadm's does")}
 	}
 	matches := configArgsPattern.FindAllStringSubmatch(unit, -1)
 	if len(matches) == 0 {
-		return "", &Error{Code: ExitPreflight, Err: errors.New("set kubelet flags: its unit uses $" + configArgs + " and does not set it")}
+		return "", &finding.Error{Code: finding.ExitPreflight, Err: errors.New("set kubelet flags: its unit uses $" + configArgs + " and does not set it")}
 	}
 	return strings.TrimSpace(matches[len(matches)-1][1]), nil
 }

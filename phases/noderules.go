@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -35,7 +37,7 @@ func checkNodeNameRule(ctx context.Context, d *Data) error {
 	}
 	rules := profile.Node
 	if ok, err := regexp.MatchString(rules.NamePattern, name); err != nil || !ok {
-		return usagef("node name %q: provider %s wants %s (%s)", name, profile.Name, rules.Name, rules.NamePattern).withHint("--node-name=NAME, or another host name")
+		return finding.Usagef("node name %q: provider %s wants %s (%s)", name, profile.Name, rules.Name, rules.NamePattern).WithHint("--node-name=NAME, or another host name")
 	}
 	id, err := d.givenKubeletArg("provider-id")
 	if err != nil || id != "" || len(rules.NameFrom) == 0 || profile.Metadata == nil {
@@ -55,8 +57,8 @@ func checkNodeNameRule(ctx context.Context, d *Data) error {
 		return err == nil && ok
 	}
 	if len(names) > 0 && !slices.ContainsFunc(names, same) {
-		return usagef("node name %q: provider %s knows this machine as %s", name, profile.Name, strings.Join(names, " or ")).
-			withHint("--node-name=%s; the rule: %s", names[0], rules.Name)
+		return finding.Usagef("node name %q: provider %s knows this machine as %s", name, profile.Name, strings.Join(names, " or ")).
+			WithHint("--node-name=%s; the rule: %s", names[0], rules.Name)
 	}
 	return nil
 }
@@ -127,8 +129,8 @@ func (d *Data) kubeletProviderID(ctx context.Context) (string, error) {
 	}
 	id, err := d.providerIDFromMetadata(ctx, profile)
 	if err != nil {
-		return "", (&Error{Code: ExitPreflight, Err: err}).
-			withHint("nodeRegistration.kubeletExtraArgs provider-id=%s in the kubeadm configuration sets it", profile.Node.ProviderID)
+		return "", (&finding.Error{Code: finding.ExitPreflight, Err: err}).
+			WithHint("nodeRegistration.kubeletExtraArgs provider-id=%s in the kubeadm configuration sets it", profile.Node.ProviderID)
 	}
 	return id, nil
 }

@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/spf13/cobra"
 	"k8s.io/kubernetes/cmd/kubeadm/app/cmd/phases/workflow"
 )
@@ -91,7 +93,7 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 // print them without the runner's own prefix.
 func (p Phase) run(ctx context.Context, d *Data) error {
 	if err := ctx.Err(); err != nil {
-		return &Error{Code: ExitError, Err: fmt.Errorf("stopped before phase %s: %w", p.Name, err), Hint: "the same command again goes on from here"}
+		return &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("stopped before phase %s: %w", p.Name, err), Hint: "the same command again goes on from here"}
 	}
 	if wanted, err := p.wanted(ctx, d); err != nil || !wanted {
 		return asError(err)
@@ -117,9 +119,9 @@ func (p Phase) wanted(ctx context.Context, d *Data) (bool, error) {
 }
 
 func asError(err error) error {
-	var known *Error
+	var known *finding.Error
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	return &Error{Code: ExitError, Err: err}
+	return &finding.Error{Code: finding.ExitError, Err: err}
 }

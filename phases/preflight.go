@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/ccmadm/ccmadm/manifests"
 )
 
@@ -79,7 +81,7 @@ func runChecks(ctx context.Context, d *Data, checks []Check) error {
 		}
 		told[err.Error()] = true
 		failed = append(failed, fmt.Errorf("%s: %w", c.Name, err))
-		var known *Error
+		var known *finding.Error
 		if errors.As(err, &known) && known.Hint != "" && !slices.Contains(hints, known.Hint) {
 			hints = append(hints, known.Hint)
 		}
@@ -89,7 +91,7 @@ func runChecks(ctx context.Context, d *Data, checks []Check) error {
 		return nil
 	}
 	hints = append(hints, "nothing was changed; --ignore-preflight-errors=NAME makes a check a warning")
-	return &Error{Code: ExitPreflight, Err: fmt.Errorf("preflight: %w", errors.Join(failed...)), Hint: strings.Join(hints, "\n")}
+	return &finding.Error{Code: finding.ExitPreflight, Err: fmt.Errorf("preflight: %w", errors.Join(failed...)), Hint: strings.Join(hints, "\n")}
 }
 
 func (d *Data) ignores(check string) bool {
@@ -119,16 +121,16 @@ func checkKubeletInUse(ctx context.Context, d *Data) error {
 		return nil
 	}
 	if _, err := os.Stat(kubeletConf); err == nil {
-		return usagef("%s exists: this machine is registered with a cluster already", kubeletConf).
-			withHint("`ccmadm reset` (or `kubeadm reset`) takes it out of that cluster")
+		return finding.Usagef("%s exists: this machine is registered with a cluster already", kubeletConf).
+			WithHint("`ccmadm reset` (or `kubeadm reset`) takes it out of that cluster")
 	}
 	if path := leftByKubeadm(); path != "" {
-		return usagef("%s exists: this machine runs a control plane, or did", path).
-			withHint("`ccmadm reset` (or `kubeadm reset`) removes it")
+		return finding.Usagef("%s exists: this machine runs a control plane, or did", path).
+			WithHint("`ccmadm reset` (or `kubeadm reset`) removes it")
 	}
 	if _, err := os.Stat(kubeletConfig); err == nil && serviceActive(ctx, "kubelet") {
-		return usagef("the kubelet is running with %s", kubeletConfig).
-			withHint("`kubeadm reset` stops it, if this machine's cluster is to be given up")
+		return finding.Usagef("the kubelet is running with %s", kubeletConfig).
+			WithHint("`kubeadm reset` stops it, if this machine's cluster is to be given up")
 	}
 	return nil
 }
@@ -249,8 +251,8 @@ func checkManifests(ctx context.Context, d *Data) error {
 
 func checkDiscovery(_ context.Context, d *Data) error {
 	if !d.Kubeadm.CanDiscover() {
-		return usagef("no cluster to join").
-			withHint("ccmadm join HOST:PORT --token TOKEN --discovery-token-ca-cert-hash sha256:HASH, as `ccmadm init` printed it")
+		return finding.Usagef("no cluster to join").
+			WithHint("ccmadm join HOST:PORT --token TOKEN --discovery-token-ca-cert-hash sha256:HASH, as `ccmadm init` printed it")
 	}
 	return nil
 }

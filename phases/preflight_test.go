@@ -7,13 +7,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/google/go-cmp/cmp"
 )
 
 // What the first check says, later ones need not say again; unless the user ignores the first.
 func TestRunChecks(t *testing.T) {
 	fails := func(text string) func(context.Context, *Data) error {
-		return func(context.Context, *Data) error { return usagef("%s", text).withHint("fix it") }
+		return func(context.Context, *Data) error { return finding.Usagef("%s", text).WithHint("fix it") }
 	}
 	checks := []Check{
 		{"Provider", fails("no provider")},
@@ -33,7 +35,7 @@ func TestRunChecks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
 			err := runChecks(t.Context(), &Data{Options: Options{IgnorePreflightErrors: tt.ignore}, Streams: Streams{Out: &out}}, checks)
-			var known *Error
+			var known *finding.Error
 			if !errors.As(err, &known) {
 				t.Fatalf("got %v", err)
 			}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -34,7 +36,7 @@ func (d *Data) profileOf(ctx context.Context, settings *CloudConfiguration) (*te
 	}
 	p, err := templates.Parse(where, []byte(text))
 	if err != nil {
-		return nil, usagef("%w", err).withHint("docs/reference/profile.md describes every field; `ccmadm provider show NAME -o yaml` prints a built-in one")
+		return nil, finding.Usagef("%w", err).WithHint("docs/reference/profile.md describes every field; `ccmadm provider show NAME -o yaml` prints a built-in one")
 	}
 	return p, nil
 }
@@ -44,10 +46,10 @@ func (d *Data) ownProfile(ctx context.Context, settings *CloudConfiguration) (wh
 	if settings.Profile != "" {
 		data, err := os.ReadFile(settings.Profile)
 		if err != nil {
-			return "", "", usagef("read profile: %w", err)
+			return "", "", finding.Usagef("read profile: %w", err)
 		}
 		if strings.TrimSpace(string(data)) == "" {
-			return "", "", usagef("read profile %s: it is empty", settings.Profile)
+			return "", "", finding.Usagef("read profile %s: it is empty", settings.Profile)
 		}
 		return settings.Profile, string(data), nil
 	}
@@ -83,7 +85,7 @@ func (d *Data) settle(ctx context.Context, settings *CloudConfiguration) error {
 		return err
 	}
 	if settings.Provider != "" && settings.Provider != p.Name {
-		return usagef("provider %q: the profile %s is that of %q", settings.Provider, settings.Profile, p.Name).withHint("leave --provider out")
+		return finding.Usagef("provider %q: the profile %s is that of %q", settings.Provider, settings.Profile, p.Name).WithHint("leave --provider out")
 	}
 	settings.Provider = p.Name
 	if settings.Mode == ModeAuto {
@@ -137,13 +139,13 @@ func Detect(dir string) (*Detected, error) {
 		saw = "this machine has no DMI data in " + dir
 	}
 	if len(found) == 0 {
-		return nil, usagef("detect the provider: %s, which fits no profile", saw).withHint("--provider names one; `ccmadm provider list` shows them, and `onprem` is for machines without a cloud")
+		return nil, finding.Usagef("detect the provider: %s, which fits no profile", saw).WithHint("--provider names one; `ccmadm provider list` shows them, and `onprem` is for machines without a cloud")
 	}
 	var names []string
 	for _, f := range found {
 		names = append(names, f.Provider)
 	}
-	return nil, usagef("detect the provider: %s, which fits %s", saw, strings.Join(names, " and ")).withHint("--provider names one of them")
+	return nil, finding.Usagef("detect the provider: %s, which fits %s", saw, strings.Join(names, " and ")).WithHint("--provider names one of them")
 }
 
 // mostSpecific keeps those whose rule has most parts: clouds that are built on another's software still say its name.

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func asKnown(err error, target **Error) bool { return errors.As(err, target) }
+func asKnown(err error, target **finding.Error) bool { return errors.As(err, target) }
 
 func TestRecord_RoundTrip(t *testing.T) {
 	rec := &Record{TypeMeta: metav1.TypeMeta{APIVersion: ConfigAPIVersion, Kind: RecordKind}, PodSubnet: "10.244.0.0/16,fd00::/48", WrittenBy: "v1"}
@@ -67,9 +69,9 @@ func TestData_Contradiction(t *testing.T) {
 		if (err == nil) != (tc.wantErr == "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {
 			t.Errorf("%s: got %v, want %q", tc.name, err, tc.wantErr)
 		}
-		var known *Error
-		if err != nil && (!errors.As(err, &known) || known.Code != ExitRefused) {
-			t.Errorf("%s: exit code is not %d", tc.name, ExitRefused)
+		var known *finding.Error
+		if err != nil && (!errors.As(err, &known) || known.Code != finding.ExitRefused) {
+			t.Errorf("%s: exit code is not %d", tc.name, finding.ExitRefused)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 // Reset takes a machine out of its cluster: `kubeadm reset`, and then what ccmadm has written on the machine. Objects
@@ -14,7 +16,7 @@ import (
 func Reset(ctx context.Context, d *Data) error {
 	d = d.in("reset")
 	if os.Geteuid() != 0 {
-		return &Error{Code: ExitPreflight, Err: errors.New("reset: not root")}
+		return &finding.Error{Code: finding.ExitPreflight, Err: errors.New("reset: not root")}
 	}
 	args := []string{"reset"}
 	if d.Force {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ccmadm/ccmadm/manifests"
@@ -58,8 +60,8 @@ func (d *Data) values(ctx context.Context, cloudFiles map[string][]byte) (*templ
 		return nil, templates.Values{}, err
 	}
 	if v.Routes && v.PodSubnet == "" {
-		return nil, templates.Values{}, usagef("routes: the cluster has no pod subnet whose routes provider %s could program", profile.Name).
-			withHint("networking.podSubnet in the kubeadm configuration, or --pod-network-cidr, names it")
+		return nil, templates.Values{}, finding.Usagef("routes: the cluster has no pod subnet whose routes provider %s could program", profile.Name).
+			WithHint("networking.podSubnet in the kubeadm configuration, or --pod-network-cidr, names it")
 	}
 	if v.ClusterName, err = d.clusterName(settings); err != nil {
 		return nil, templates.Values{}, err
@@ -93,21 +95,21 @@ func (d *Data) image(ctx context.Context, settings *CloudConfiguration) (string,
 // compatible refuses settings that the profile has no answer to.
 func compatible(settings *CloudConfiguration, profile *templates.Profile) error {
 	if !profile.Has(templates.Nodes) {
-		return usagef("provider %s serves %s only: nothing of it takes the uninitialized taint away, so a cluster must not be in external mode for it alone", profile.Name, inWords(profile.Features, "and")).
-			withHint("init with another provider, then beside it: ccmadm render --provider %s --cluster-name NAME | kubectl apply --server-side -f -", profile.Name)
+		return finding.Usagef("provider %s serves %s only: nothing of it takes the uninitialized taint away, so a cluster must not be in external mode for it alone", profile.Name, inWords(profile.Features, "and")).
+			WithHint("init with another provider, then beside it: ccmadm render --provider %s --cluster-name NAME | kubectl apply --server-side -f -", profile.Name)
 	}
 	for _, name := range profile.UserArgs {
 		if !slices.ContainsFunc(settings.ControllerManager.ExtraArgs, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) && settings.Mode != ModeManual {
-			return usagef("controllerManager.extraArgs: provider %s needs %s=VALUE", profile.Name, name).
-				withHint("a document in the file of --config: {apiVersion: %s, kind: %s, provider: %s, controllerManager: {image: IMAGE, extraArgs: [%s=VALUE]}}", ConfigAPIVersion, ConfigKind, profile.Name, name)
+			return finding.Usagef("controllerManager.extraArgs: provider %s needs %s=VALUE", profile.Name, name).
+				WithHint("a document in the file of --config: {apiVersion: %s, kind: %s, provider: %s, controllerManager: {image: IMAGE, extraArgs: [%s=VALUE]}}", ConfigAPIVersion, ConfigKind, profile.Name, name)
 		}
 	}
 	if settings.Routes && !profile.Has(templates.Routes) {
-		return usagef("routes: provider %s programs no routes", profile.Name).withHint("set routes to false and install a CNI plugin")
+		return finding.Usagef("routes: provider %s programs no routes", profile.Name).WithHint("set routes to false and install a CNI plugin")
 	}
 	if mode := settings.Mode; mode != ModeManual && !profile.Supports(templates.Mode(mode)) {
-		return usagef("mode: provider %s runs as %s, not as %s", profile.Name, inWords(profile.Modes, "or"), mode).
-			withHint("--mode %s, or leave the mode out", profile.Modes[0])
+		return finding.Usagef("mode: provider %s runs as %s, not as %s", profile.Name, inWords(profile.Modes, "or"), mode).
+			WithHint("--mode %s, or leave the mode out", profile.Modes[0])
 	}
 	return nil
 }
@@ -132,8 +134,8 @@ func inWords[T ~string](values []T, and string) string {
 func controlPlaneURL(kubeconfigPath string) (string, error) {
 	config, err := clientcmd.LoadFromFile(kubeconfigPath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", (&Error{Code: ExitError, Err: fmt.Errorf("find the control-plane endpoint: %w", err)}).
-			withHint("this phase comes after `ccmadm init phase kubeadm-control-plane`")
+		return "", finding.Errorf("find the control-plane endpoint: %w", err).
+			WithHint("this phase comes after `ccmadm init phase kubeadm-control-plane`")
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the control-plane endpoint: %w", err)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -63,7 +65,7 @@ func Wait(ctx context.Context, client kubernetes.Interface, o manifests.WaitOpti
 	}
 	var late *manifests.WaitError
 	if errors.As(err, &late) {
-		return &Error{Code: ExitNotInTime, Err: err, Hint: late.Hint()}
+		return &finding.Error{Code: finding.ExitNotInTime, Err: err, Hint: late.Hint()}
 	}
 	return err
 }

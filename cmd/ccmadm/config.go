@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
@@ -99,7 +101,7 @@ func readConfig(path string) (*phases.CloudConfiguration, error) {
 	}
 	file, err := phases.ParseKubeadmFile(path, data)
 	if err != nil {
-		return nil, &phases.Error{Code: phases.ExitUsage, Err: err}
+		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	doc, line, ok := file.TakeCloudConfiguration()
 	if !ok {
@@ -109,5 +111,5 @@ func readConfig(path string) (*phases.CloudConfiguration, error) {
 }
 
 func usage(format string, args ...any) error {
-	return &phases.Error{Code: phases.ExitUsage, Err: fmt.Errorf(format, args...)}
+	return &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf(format, args...)}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
@@ -79,7 +81,7 @@ func (l *linter) run(s phases.Streams) error {
 	}
 	inputs, err := l.read(s.In)
 	if err != nil {
-		return &phases.Error{Code: phases.ExitError, Err: err}
+		return &finding.Error{Code: finding.ExitError, Err: err}
 	}
 	set, check := checker(inputs, minor)
 	left, err := check()
@@ -90,7 +92,7 @@ func (l *linter) run(s phases.Streams) error {
 		}
 	}
 	if err != nil {
-		return &phases.Error{Code: phases.ExitError, Err: err}
+		return &finding.Error{Code: finding.ExitError, Err: err}
 	}
 	if l.verbose {
 		for _, passed := range set.Passed {
@@ -242,7 +244,7 @@ func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, l
 	kubeadm := slices.ContainsFunc(inputs, func(i *lintInput) bool { return i.kubeadm != nil })
 	objects, workloads := set.Objects()
 	if objects == 0 && !kubeadm {
-		return &phases.Error{Code: phases.ExitError, Err: errors.New("no manifest and no kubeadm configuration in " + strings.Join(l.paths, ", "))}
+		return &finding.Error{Code: finding.ExitError, Err: errors.New("no manifest and no kubeadm configuration in " + strings.Join(l.paths, ", "))}
 	}
 	if workloads == 0 && !kubeadm {
 		fmt.Fprintln(s.Err, "[lint] no cloud-controller-manager in these manifests")
@@ -259,7 +261,7 @@ func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, l
 	if errorCount == 0 && (!l.strict || len(left) == 0) {
 		return nil
 	}
-	err := &phases.Error{Code: phases.ExitPreflight, Err: fmt.Errorf("%d errors, %d warnings", errorCount, len(left)-errorCount)}
+	err := &finding.Error{Code: finding.ExitPreflight, Err: fmt.Errorf("%d errors, %d warnings", errorCount, len(left)-errorCount)}
 	if fixable > 0 {
 		err.Hint = fmt.Sprintf("--fix fixes %d of them", fixable)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,7 +98,7 @@ func (o *observer) nodes(ctx context.Context, s phases.Streams) ([]corev1.Node, 
 	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, &phases.Error{Code: phases.ExitError, Err: fmt.Errorf("list nodes: %w", err)}
+		return nil, &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("list nodes: %w", err)}
 	}
 	return list.Items, nil
 }

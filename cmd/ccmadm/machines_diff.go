@@ -9,6 +9,8 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,7 +55,7 @@ be found out, or the inventory would be rejected, and the last good one stays.`,
 			}
 			plan, err := planOf(cmd.Context(), client, path, document)
 			if err != nil {
-				return &phases.Error{Code: phases.ExitPreflight, Err: err} // 1 is taken
+				return &finding.Error{Code: finding.ExitPreflight, Err: err} // 1 is taken
 			}
 			if err := showPlan(s.Out, o.output, plan); err != nil || !plan.Differs() {
 				return err

@@ -7,6 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
@@ -62,7 +64,7 @@ func showMachines(out io.Writer, plan *provider.Plan) error {
 		return err
 	}
 	if len(unclear) > 0 {
-		return &phases.Error{Code: phases.ExitError, Err: errors.Join(unclear...), Hint: "make the machines' match rules distinct; nothing is ever guessed"}
+		return &finding.Error{Code: finding.ExitError, Err: errors.Join(unclear...), Hint: "make the machines' match rules distinct; nothing is ever guessed"}
 	}
 	return nil
 }

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/provider"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -75,7 +76,7 @@ w4    -        -           -               not listed: adopted
 	// A Node that contradicts what is listed under its name is an error, never a guess.
 	contradicted := head + "machines:\n- {id: r1, hostname: w1, match: {systemUUID: 4c4c4544-0001-4000-8000-000000000001}}\n"
 	err := showMachines(&out, planFor(t, contradicted, node("w1", "", "4c4c4544-0002-4000-8000-000000000002")))
-	var known *phases.Error
+	var known *finding.Error
 	if !errors.As(err, &known) || !errors.Is(err, inventory.ErrContradiction) || known.Hint == "" {
 		t.Errorf("got %v, want a contradiction with a hint", err)
 	}

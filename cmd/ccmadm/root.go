@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
@@ -28,11 +30,11 @@ func run(ctx context.Context, s phases.Streams, args []string) int {
 	case err == nil:
 		return 0
 	case errors.Is(err, errDifferent):
-		return int(phases.ExitError)
+		return int(finding.ExitError)
 	}
-	var known *phases.Error
+	var known *finding.Error
 	if !errors.As(err, &known) {
-		known = &phases.Error{Code: phases.ExitUsage, Err: err, Hint: "ccmadm --help, or ccmadm COMMAND --help"}
+		known = &finding.Error{Code: finding.ExitUsage, Err: err, Hint: "ccmadm --help, or ccmadm COMMAND --help"}
 	}
 	for line := range strings.SplitSeq(known.Error(), "\n") {
 		fmt.Fprintf(s.Err, "ccmadm: error: %s\n", line)
@@ -70,7 +72,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	err := &phases.Error{Code: phases.ExitUsage, Err: fmt.Errorf("%s: unexpected argument %q", cmd.CommandPath(), args[0]), Hint: cmd.CommandPath() + " --help"}
+	err := &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("%s: unexpected argument %q", cmd.CommandPath(), args[0]), Hint: cmd.CommandPath() + " --help"}
 	if cmd.Flags().ShorthandLookup("f") != nil {
 		err.Hint = fmt.Sprintf("a file is given with -f: %s -f %s", cmd.CommandPath(), args[0])
 	}

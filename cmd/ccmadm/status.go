@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -32,7 +34,7 @@ func (o *observer) declareKubeconfig(cmd *cobra.Command) {
 func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", phases.FindKubeconfig(o.kubeconfig, s.Env))
 	if err != nil {
-		return nil, &phases.Error{Code: phases.ExitUsage, Err: fmt.Errorf("load kubeconfig: %w", err), Hint: "--kubeconfig names one"}
+		return nil, &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("load kubeconfig: %w", err), Hint: "--kubeconfig names one"}
 	}
 	config.QPS, config.Burst = 50, 100
 	client, err := kubernetes.NewForConfig(config)
@@ -69,7 +71,7 @@ func showStatus(ctx context.Context, client kubernetes.Interface, nodes []string
 	defer cancel()
 	list, err := manifests.Status(ctx, client, phases.FindLease(ctx, client), nodes)
 	if err != nil {
-		return &phases.Error{Code: phases.ExitError, Err: err}
+		return &finding.Error{Code: finding.ExitError, Err: err}
 	}
 	late := &manifests.WaitError{Until: manifests.Addressed}
 	for _, n := range list {
@@ -79,11 +81,11 @@ func showStatus(ctx context.Context, client kubernetes.Interface, nodes []string
 		}
 	}
 	if err := r.Close(); err != nil {
-		return &phases.Error{Code: phases.ExitError, Err: err}
+		return &finding.Error{Code: finding.ExitError, Err: err}
 	}
 	if len(late.Nodes) == 0 {
 		return nil
 	}
 	late.Err = errors.New("not yet")
-	return &phases.Error{Code: phases.ExitNotInTime, Err: late, Hint: late.Hint()}
+	return &finding.Error{Code: finding.ExitNotInTime, Err: late, Hint: late.Hint()}
 }

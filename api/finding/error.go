@@ -1,11 +1,11 @@
-package phases
+package finding
 
 import "fmt"
 
 // ExitCode tells a script what became of the machine; it is the exit status of ccmadm.
 type ExitCode int
 
-// The exit codes are part of the command line's contract: new meanings get new numbers.
+// The exit codes are part of the command line's contract: new meanings get new numbers (docs/adr/0011-exit-codes.md).
 const (
 	// ExitError is any failure that has no code of its own.
 	ExitError ExitCode = 1
@@ -35,16 +35,28 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func usagef(format string, args ...any) *Error {
+// WithHint says what to do next about a failure of this kind.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Errorf is a failure without a code of its own, to which a hint can be given.
+func Errorf(format string, args ...any) *Error {
+	return &Error{Code: ExitError, Err: fmt.Errorf(format, args...)}
+}
+
+// Usagef is a command line or a configuration that cannot be understood.
+func Usagef(format string, args ...any) *Error {
 	return &Error{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
 
-func refusedf(format string, args ...any) *Error {
-	return &Error{Code: ExitRefused, Err: fmt.Errorf(format, args...)}
+// Preflightf is a check that failed before anything was changed.
+func Preflightf(format string, args ...any) *Error {
+	return &Error{Code: ExitPreflight, Err: fmt.Errorf(format, args...)}
 }
 
-// withHint says what to do next about a failure of this kind.
-func (e *Error) withHint(format string, args ...any) *Error {
-	e.Hint = fmt.Sprintf(format, args...)
-	return e
+// Refusedf is something that ccmadm does not do because it could destroy what is not its own.
+func Refusedf(format string, args ...any) *Error {
+	return &Error{Code: ExitRefused, Err: fmt.Errorf(format, args...)}
 }
