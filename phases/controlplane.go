@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/ccmadm/ccmadm/manifests"
 )
@@ -57,7 +58,7 @@ func joinControlPlane() Phase {
 }
 
 func (d *Data) isControlPlane() bool {
-	return d.Role == RoleInit || d.Kubeadm.JoinsControlPlane()
+	return d.Role == kubeadm.RoleInit || d.Kubeadm.JoinsControlPlane()
 }
 
 func (d *Data) writeStaticPod(ctx context.Context, cloudFiles map[string][]byte) error {

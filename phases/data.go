@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -39,7 +40,7 @@ const (
 // Options is the command line of one run.
 type Options struct {
 	// Role is Init or Join.
-	Role Role
+	Role kubeadm.Role
 	// Single is set when one phase was asked for by name.
 	Single bool
 	// ConfigFile holds kubeadm's documents, ours, or both.
@@ -84,7 +85,7 @@ type Data struct {
 	// Version is ccmadm's own.
 	Version string
 	// Kubeadm is the user's kubeadm configuration with the flags folded in.
-	Kubeadm *KubeadmFile
+	Kubeadm *kubeadm.File
 	// KubeadmRest are the kubeadm flags that go beside --config.
 	KubeadmRest []string
 	// Files writes, or in a dry run shows.
@@ -130,7 +131,7 @@ func (d *Data) loadKubeadm() error {
 			return finding.Usagef("read configuration: %w", err)
 		}
 	}
-	file, err := ParseKubeadmFile(path, data)
+	file, err := kubeadm.Parse(path, data)
 	if err != nil {
 		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
@@ -139,7 +140,7 @@ func (d *Data) loadKubeadm() error {
 			return err
 		}
 	}
-	if d.KubeadmRest, err = FoldKubeadmFlags(d.Role, file, d.KubeadmArgs); err != nil {
+	if d.KubeadmRest, err = kubeadm.FoldFlags(d.Role, file, d.KubeadmArgs); err != nil {
 		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	d.Kubeadm = file
@@ -149,8 +150,8 @@ func (d *Data) loadKubeadm() error {
 // adoptKubeadmFlags takes the flags that mean the same to ccmadm: a --dry-run behind the -- is for both.
 func (d *Data) adoptKubeadmFlags() {
 	var dryRun, ignored []string
-	d.KubeadmRest, dryRun = takeFlag(d.KubeadmRest, "dry-run")
-	d.KubeadmRest, ignored = takeFlag(d.KubeadmRest, "ignore-preflight-errors")
+	d.KubeadmRest, dryRun = kubeadm.TakeFlag(d.KubeadmRest, "dry-run")
+	d.KubeadmRest, ignored = kubeadm.TakeFlag(d.KubeadmRest, "ignore-preflight-errors")
 	d.DryRun = d.DryRun || slices.Contains(dryRun, "true")
 	d.IgnorePreflightErrors = append(d.IgnorePreflightErrors, ignored...)
 }
@@ -159,7 +160,7 @@ func (d *Data) adoptKubeadmFlags() {
 // already is, on a machine that joins, the cluster's record; for a single phase, what an earlier phase wrote down.
 func (d *Data) Settings(ctx context.Context) (*CloudConfiguration, error) {
 	settings := &CloudConfiguration{}
-	if d.Single || d.Role == RoleJoin {
+	if d.Single || d.Role == kubeadm.RoleJoin {
 		rec, err := d.knownRecord(ctx)
 		if err != nil {
 			return nil, err

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
 	var out bytes.Buffer
 	d, err := New(t.Context(), Options{
-		Role: RoleInit, KubeadmArgs: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}, IgnorePreflightErrors: []string{"C"},
+		Role: kubeadm.RoleInit, KubeadmArgs: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}, IgnorePreflightErrors: []string{"C"},
 	}, Streams{Out: &out, Err: &out}, "test")
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +29,7 @@ func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
 }
 
 func TestData_InitHalf_KeepsTheUsersOwnSkips(t *testing.T) {
-	file, err := ParseKubeadmFile("k.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nskipPhases: [addon/kube-proxy]\n"))
+	file, err := kubeadm.Parse("k.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nskipPhases: [addon/kube-proxy]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func TestData_InitHalf_KeepsTheUsersOwnSkips(t *testing.T) {
 }
 
 func TestMaskArgs(t *testing.T) {
-	got := maskArgs([]string{"join", "--token=abcdef.0123456789abcdef", "--certificate-key=0011"})
+	got := kubeadm.MaskArgs([]string{"join", "--token=abcdef.0123456789abcdef", "--certificate-key=0011"})
 	want := []string{"join", "--token=abcdef.<hidden>", "--certificate-key=<hidden>"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("shown (-want +got):\n%s", diff)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +24,7 @@ func fetchRecord() Phase {
 		Long: `Reads, with the bootstrap token, the ConfigMap kube-system/` + manifests.RecordName + ` that ` + "`ccmadm init`" + ` has published, and
 whether the cluster has a node of this machine's name. Refuses flags that contradict the record. Writes ` + RecordFile + `.`,
 		Run: func(ctx context.Context, d *Data) error {
-			client, err := d.discover(ctx)
+			client, err := kubeadm.Discover(ctx, d.Kubeadm)
 			if err != nil {
 				return err
 			}
@@ -49,7 +50,7 @@ whether the cluster has a node of this machine's name. Refuses flags that contra
 
 // discoverRecord reads the record without writing it down.
 func (d *Data) discoverRecord(ctx context.Context) (*Record, error) {
-	client, err := d.discover(ctx)
+	client, err := kubeadm.Discover(ctx, d.Kubeadm)
 	if err != nil {
 		return nil, err
 	}

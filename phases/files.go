@@ -8,10 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/google/renameio/v2"
 	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 // File is a file to be written.
@@ -118,7 +119,7 @@ func (p printFiles) Write(f File) (bool, error) {
 	if err != nil {
 		from = os.DevNull
 	}
-	fmt.Fprintf(p.out, "[dryrun] would write %s\n%s", f.Path, diff.Diff(from, maskSecrets(old), f.Path, maskSecrets(f.Data)))
+	fmt.Fprintf(p.out, "[dryrun] would write %s\n%s", f.Path, diff.Diff(from, kubeadm.MaskSecrets(old), f.Path, kubeadm.MaskSecrets(f.Data)))
 	return true, nil
 }
 
@@ -129,18 +130,4 @@ func (p printFiles) Remove(path string) (bool, error) {
 	}
 	fmt.Fprintf(p.out, "[dryrun] would remove %s\n", path)
 	return true, nil
-}
-
-// maskSecrets hides the secret half of bootstrap tokens, and certificate keys, in kubeadm configuration.
-func maskSecrets(data []byte) []byte {
-	token := regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b`)
-	key := regexp.MustCompile(`\b[0-9a-fA-F]{64}\b`)
-	lines := bytes.SplitAfter(data, []byte("\n"))
-	for i, line := range lines {
-		if bytes.Contains(line, []byte("certificateKey")) {
-			line = key.ReplaceAll(line, []byte("<hidden>"))
-		}
-		lines[i] = token.ReplaceAll(line, []byte("$1.<hidden>"))
-	}
-	return bytes.Join(lines, nil)
 }

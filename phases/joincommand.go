@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,7 +64,7 @@ func (d *Data) joinCommand(ctx context.Context) (string, error) {
 		return "", finding.Errorf("show the join command: no bootstrap token is valid").
 			WithHint("kubeadm token create, then ccmadm init phase show-join-command")
 	}
-	return fmt.Sprintf("ccmadm join %s --token %s --discovery-token-ca-cert-hash %s", endpoint.Host, token, pinOf(certs[0])), nil
+	return fmt.Sprintf("ccmadm join %s --token %s --discovery-token-ca-cert-hash %s", endpoint.Host, token, kubeadm.PinOf(certs[0])), nil
 }
 
 // usableToken returns the token that lasts longest among those that can join a node.

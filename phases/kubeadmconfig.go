@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 func kubeadmConfig() Phase {
@@ -33,7 +34,7 @@ func (d *Data) writeKubeadmConfig(ctx context.Context, settings *CloudConfigurat
 	if err != nil {
 		return err
 	}
-	flags := KubeletFlags{}
+	flags := kubeadm.KubeletFlags{}
 	if flags.NodeIP, err = d.effectiveNodeIP(ctx, settings); err != nil {
 		return err
 	}

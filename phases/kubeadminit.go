@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
@@ -29,7 +31,7 @@ preflight is left out, since it would take its own files for another cluster's.`
 			if d.DryRun { // kubeadm's own needs both halves in one process: it keeps what it would have written in memory
 				return d.kubeadm(ctx, d.initHalf([]string{"show-join-command"})...)
 			}
-			skip := kubeadmSecondHalf
+			skip := kubeadm.SecondHalf
 			if leftByKubeadm() != "" {
 				skip = append([]string{"preflight"}, skip...)
 			}
@@ -48,9 +50,9 @@ func kubeadmFinish() Phase {
 				d.Sayf("unchanged: kubeadm has finished here")
 				return nil
 			}
-			args := d.initHalf(append(slices.Clone(kubeadmFirstHalf), "show-join-command"))
+			args := d.initHalf(append(slices.Clone(kubeadm.FirstHalf), "show-join-command"))
 			if d.DryRun {
-				d.Sayf("would run kubeadm %s", strings.Join(maskArgs(args), " "))
+				d.Sayf("would run kubeadm %s", strings.Join(kubeadm.MaskArgs(args), " "))
 				return nil
 			}
 			return d.kubeadm(ctx, args...)
@@ -100,7 +102,7 @@ func (d *Data) kubeadmFinished(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	_, skipped := takeFlag(d.KubeadmRest, "skip-phases")
+	_, skipped := kubeadm.TakeFlag(d.KubeadmRest, "skip-phases")
 	skipped = append(skipped, d.Kubeadm.SkipPhases()...)
 	wanted := func(phases ...string) bool {
 		return !slices.ContainsFunc(phases, func(p string) bool { return slices.Contains(skipped, p) })

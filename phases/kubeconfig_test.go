@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
@@ -83,8 +84,8 @@ func TestSignKubeconfig_ExternalCA(t *testing.T) {
 }
 
 func TestData_ClusterName(t *testing.T) {
-	file := func(text string) *KubeadmFile {
-		f, err := ParseKubeadmFile("k.yaml", []byte(text))
+	file := func(text string) *kubeadm.File {
+		f, err := kubeadm.Parse("k.yaml", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}

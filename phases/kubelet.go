@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -99,7 +100,7 @@ func (d *Data) installUnit(ctx context.Context) error {
 	}
 	// `systemctl enable` works without a running manager too, as in the chroot where an image is built.
 	if out, err := exec.CommandContext(ctx, "systemctl", "enable", "--quiet", KubeletUnit).CombinedOutput(); err != nil {
-		return fmt.Errorf("enable %s: %w: %s", KubeletUnit, err, lastLine(out))
+		return fmt.Errorf("enable %s: %w: %s", KubeletUnit, err, kubeadm.LastLine(out))
 	}
 	return d.systemctl(ctx, "daemon-reload")
 }

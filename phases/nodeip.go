@@ -11,6 +11,8 @@ import (
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 // nodeIP turns the policy into the value of the kubelet's --node-ip. Without that flag a kubelet in external mode
@@ -53,7 +55,7 @@ func (d *Data) autoNodeIP(ctx context.Context) (string, error) {
 }
 
 func (d *Data) primaryAddress(ctx context.Context) (netip.Addr, error) {
-	if d.Role == RoleInit || d.Kubeadm.JoinsControlPlane() {
+	if d.Role == kubeadm.RoleInit || d.Kubeadm.JoinsControlPlane() {
 		return advertiseAddress(d.Kubeadm.AdvertiseAddress(d.Role))
 	}
 	if server := d.Kubeadm.JoinEndpoint(); server != "" {
@@ -103,7 +105,7 @@ func (d *Data) dualStack(ctx context.Context) (bool, error) {
 
 // podSubnet is the cluster's, which a machine that joins has from the record.
 func (d *Data) podSubnet(ctx context.Context) (string, error) {
-	if d.Role == RoleInit {
+	if d.Role == kubeadm.RoleInit {
 		return d.Kubeadm.PodSubnet(), nil
 	}
 	rec, err := d.knownRecord(ctx)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -158,9 +159,9 @@ func rulesData(t *testing.T, profile, registration string) *Data {
 	if err := os.WriteFile(path, []byte(profile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := ParseKubeadmFile("kubeadm.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  "+registration+"\n"))
+	file, err := kubeadm.Parse("kubeadm.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  "+registration+"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Data{Options: Options{Role: RoleInit, Flags: CloudConfiguration{Profile: path}}, Streams: Streams{Out: &bytes.Buffer{}}, Kubeadm: file}
+	return &Data{Options: Options{Role: kubeadm.RoleInit, Flags: CloudConfiguration{Profile: path}}, Streams: Streams{Out: &bytes.Buffer{}}, Kubeadm: file}
 }

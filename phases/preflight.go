@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/ccmadm/ccmadm/manifests"
 )
@@ -112,7 +113,7 @@ func checkKubeadm(_ context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	return checkKubeadmVersion(v)
+	return kubeadm.CheckVersion(v)
 }
 
 // checkKubeletInUse keeps off machines that are nodes already, unless it was ccmadm that began: then this is a re-run.
@@ -141,8 +142,8 @@ func (d *Data) resuming() bool {
 	if err != nil {
 		return false
 	}
-	file, err := ParseKubeadmFile(KubeadmConfig, data)
-	return err == nil && file.CanDiscover() == (d.Role == RoleJoin)
+	file, err := kubeadm.Parse(KubeadmConfig, data)
+	return err == nil && file.CanDiscover() == (d.Role == kubeadm.RoleJoin)
 }
 
 // checkKubeletFlags refuses flags that would win over what ccmadm sets, in any file that feeds the kubelet.
@@ -169,11 +170,11 @@ func checkKubeadmConfig(_ context.Context, d *Data) error {
 	if err != nil {
 		return nil //nolint:nilerr // another check says so
 	}
-	file, err := ParseKubeadmFile(d.ConfigFile, d.Kubeadm.Bytes())
+	file, err := kubeadm.Parse(d.ConfigFile, d.Kubeadm.Bytes())
 	if err != nil {
 		return err
 	}
-	_, err = file.SetExternal(d.Role, KubeletFlags{}, int(v.Minor()))
+	_, err = file.SetExternal(d.Role, kubeadm.KubeletFlags{}, int(v.Minor()))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -53,7 +54,7 @@ func (d *Data) ownProfile(ctx context.Context, settings *CloudConfiguration) (wh
 		}
 		return settings.Profile, string(data), nil
 	}
-	if !d.Single && d.Role != RoleJoin {
+	if !d.Single && d.Role != kubeadm.RoleJoin {
 		return "", "", nil
 	}
 	rec, err := d.knownRecord(ctx)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -88,7 +89,7 @@ func TestSettle(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &Data{Options: Options{Role: RoleInit, Flags: tt.given}}
+			d := &Data{Options: Options{Role: kubeadm.RoleInit, Flags: tt.given}}
 			got, err := d.Settings(t.Context())
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {

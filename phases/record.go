@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 // RecordKind is the kind of the document that carries a cluster's settings.
@@ -143,7 +144,7 @@ func (d *Data) knownRecord(ctx context.Context) (*Record, error) {
 	if err != nil || rec != nil {
 		return rec, err
 	}
-	if d.Role == RoleJoin && d.DryRun && d.Kubeadm.CanDiscover() {
+	if d.Role == kubeadm.RoleJoin && d.DryRun && d.Kubeadm.CanDiscover() {
 		return d.discoverRecord(ctx)
 	}
 	return nil, nil //nolint:nilnil // no record is a fine answer

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 // Reset takes a machine out of its cluster: `kubeadm reset`, and then what ccmadm has written on the machine. Objects
@@ -23,7 +24,7 @@ func Reset(ctx context.Context, d *Data) error {
 		args = append(args, "--force")
 	}
 	args = append(d.kubeadmFlags(args), d.KubeadmArgs...)
-	if err := d.stream(kubeadmCommand(ctx, args...), args); err != nil {
+	if err := d.stream(kubeadm.Command(ctx, args...), args); err != nil {
 		return err
 	}
 	if err := d.removeUnit(ctx); err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 // serviceActive asks systemd. A machine without systemd has no active services.
@@ -21,7 +23,7 @@ func (d *Data) systemctl(ctx context.Context, args ...string) error {
 		return nil //nolint:nilerr // systemd does not run here; it will read the files when it does
 	}
 	if out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("run systemctl %s: %w: %s", args[0], err, lastLine(out))
+		return fmt.Errorf("run systemctl %s: %w: %s", args[0], err, kubeadm.LastLine(out))
 	}
 	return nil
 }

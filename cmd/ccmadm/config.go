@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/spf13/cobra"
 
@@ -99,7 +100,7 @@ func readConfig(path string) (*phases.CloudConfiguration, error) {
 	if err != nil {
 		return nil, usage("read configuration: %w", err)
 	}
-	file, err := phases.ParseKubeadmFile(path, data)
+	file, err := kubeadm.Parse(path, data)
 	if err != nil {
 		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 // workflowFlags are what init and join have in common. Names are kubeadm's wherever the meaning is.
@@ -35,7 +36,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Flags.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 	flags.StringVar(&o.Flags.CloudConfig.File, "cloud-config", "", "the provider's configuration file")
 	flags.StringArrayVar(&w.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, one of the provider's credentials; may be repeated")
-	if o.Role == phases.RoleInit {
+	if o.Role == kubeadm.RoleInit {
 		flags.StringVar(&o.Flags.Inventory, "inventory", "", "list of the site's machines, for a provider that serves those")
 	}
 	flags.StringVar(&o.Flags.NodeIP, "node-ip", "", "Auto, Default, an address, a pair of addresses, or a CIDR (default Auto)")
@@ -87,7 +88,7 @@ func checkOutput(format string) error {
 // bindWorkflow gives a command its flags, those of kubeadm that users expect without a --, and its phases.
 func bindWorkflow(cmd *cobra.Command, s phases.Streams, w *workflowFlags, list []phases.Phase) {
 	flags := cmd.Flags()
-	kubeadm := phases.KubeadmFlags(w.options.Role)
+	kubeadm := kubeadm.Flags(w.options.Role)
 	w.declare(flags)
 	kubeadm.VisitAll(func(f *pflag.Flag) {
 		if flags.Lookup(f.Name) == nil && f.Name != "skip-phases" { // those are ours; kubeadm's own come behind --

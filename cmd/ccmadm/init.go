@@ -4,11 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 func newInit(s phases.Streams) *cobra.Command {
 	var w workflowFlags
-	w.options.Role = phases.RoleInit
+	w.options.Role = kubeadm.RoleInit
 	cmd := &cobra.Command{
 		Use:   "init [flags] [-- kubeadm init flags]",
 		Short: "Make this machine the first control plane of a cluster in external cloud mode",

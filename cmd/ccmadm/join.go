@@ -4,11 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 func newJoin(s phases.Streams) *cobra.Command {
 	var w workflowFlags
-	w.options.Role = phases.RoleJoin
+	w.options.Role = kubeadm.RoleJoin
 	cmd := &cobra.Command{
 		Use:   "join [HOST:PORT] [flags] [-- kubeadm join flags]",
 		Short: "Join this machine to a cluster that ccmadm init has made",

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -51,7 +52,7 @@ Exit status: 0 without errors (--strict: without warnings too), 3 with findings,
 	flags.BoolVar(&l.strict, "strict", false, "warnings count for the exit status as errors do")
 	flags.BoolVarP(&l.verbose, "verbose", "v", false, "say which objects were skipped")
 	flags.StringVarP(&l.output, "output", "o", "text", "text, json or sarif (SARIF 2.1.0)")
-	flags.StringVar(&l.version, "kubernetes-version", phases.NewestKubeadm, "the version that kubeadm configurations are for")
+	flags.StringVar(&l.version, "kubernetes-version", kubeadm.Newest, "the version that kubeadm configurations are for")
 	_ = cmd.MarkFlagRequired("filename") // fails only for a flag that was not declared
 	return cmd
 }
@@ -60,7 +61,7 @@ Exit status: 0 without errors (--strict: without warnings too), 3 with findings,
 type lintInput struct {
 	path      string
 	before    []byte
-	kubeadm   *phases.KubeadmFile
+	kubeadm   *kubeadm.File
 	manifests *lint.File
 }
 
@@ -159,8 +160,8 @@ func appendInput(inputs []*lintInput, errs []error, path string, data []byte, er
 	case err != nil:
 	case len(strings.TrimSpace(string(data))) == 0:
 		err = fmt.Errorf("%s: the file is empty", path)
-	case phases.IsKubeadm(data):
-		i.kubeadm, err = phases.ParseKubeadmFile(path, data)
+	case kubeadm.IsKubeadm(data):
+		i.kubeadm, err = kubeadm.Parse(path, data)
 	default:
 		i.manifests, err = lint.Parse(path, data)
 	}
@@ -237,7 +238,7 @@ func (l *linter) report(s phases.Streams, left []lint.Finding) error {
 	return lint.WriteText(out, left)
 }
 
-func lintRules() []lint.Rule { return slices.Concat(phases.KubeadmRules(), lint.Rules()) }
+func lintRules() []lint.Rule { return slices.Concat(kubeadm.Rules(), lint.Rules()) }
 
 // verdict is the exit status, and a word about files in which there was nothing to check.
 func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, left []lint.Finding) error {

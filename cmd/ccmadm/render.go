@@ -17,6 +17,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -35,7 +36,7 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.settings.Provider, "provider", "", "built-in provider")
 	flags.StringVar(&r.settings.Profile, "profile", "", "file with a provider profile of your own")
-	flags.StringVar(&r.kubernetes, "kubernetes-version", phases.NewestKubeadm, "version of the cluster")
+	flags.StringVar(&r.kubernetes, "kubernetes-version", kubeadm.Newest, "version of the cluster")
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 }

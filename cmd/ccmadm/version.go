@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 func newVersion(s phases.Streams) *cobra.Command {
@@ -19,7 +20,7 @@ func newVersion(s phases.Streams) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			info := map[string]string{
 				"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				"kubeadm": phases.OldestKubeadm + " to " + phases.NewestKubeadm,
+				"kubeadm": kubeadm.Oldest + " to " + kubeadm.Newest,
 			}
 			switch output {
 			case "json":

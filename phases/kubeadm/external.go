@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"cmp"
@@ -57,7 +57,7 @@ type KubeletFlags struct {
 // SetExternal puts this machine's kubelet into external cloud mode: cloud-provider=external and the given flags. It takes away what components of the Kubernetes version (1.kubernetesMinor) refuse or ignore. What
 // the user set is kept; an argument that names another cloud provider is an error. A second call changes nothing.
 // After an error the file is half edited and of no use.
-func (f *KubeadmFile) SetExternal(role Role, flags KubeletFlags, kubernetesMinor int) ([]Change, error) {
+func (f *File) SetExternal(role Role, flags KubeletFlags, kubernetesMinor int) ([]Change, error) {
 	d, changes, err := f.ensure(role)
 	if err != nil {
 		return nil, err
@@ -87,20 +87,20 @@ func (f *KubeadmFile) SetExternal(role Role, flags KubeletFlags, kubernetesMinor
 }
 
 // ensure returns the role's document, after making one for init if there is none.
-func (f *KubeadmFile) ensure(role Role) (*kubeadmDoc, []Change, error) {
+func (f *File) ensure(role Role) (*document, []Change, error) {
 	if d := f.document(role.kind()); d != nil {
 		return d, nil, nil
 	}
 	if role == RoleJoin {
 		return nil, nil, fmt.Errorf("%sno %s found in the supplied config", f.prefix(), role.kind())
 	}
-	if err := f.add(fmt.Sprintf("apiVersion: %s\nkind: %s\n", kubeadmV1beta4, role.kind())); err != nil {
+	if err := f.add(fmt.Sprintf("apiVersion: %s\nkind: %s\n", v1beta4, role.kind())); err != nil {
 		return nil, nil, err
 	}
 	return f.document(role.kind()), []Change{{Text: "added an " + role.kind()}}, nil
 }
 
-func (f *KubeadmFile) prefix() string {
+func (f *File) prefix() string {
 	if f.name == "" {
 		return ""
 	}
@@ -109,7 +109,7 @@ func (f *KubeadmFile) prefix() string {
 
 // checkCloudProviders refuses every cloud-provider argument that says something else than external: the user meant
 // it, and no component of a supported version can do it.
-func (f *KubeadmFile) checkCloudProviders(role Role) error {
+func (f *File) checkCloudProviders(role Role) error {
 	components := [][]string{{role.kind(), "nodeRegistration", "kubeletExtraArgs"}}
 	if role == RoleInit {
 		components = append(components, []string{clusterConfigKind, "apiServer", "extraArgs"}, []string{clusterConfigKind, "controllerManager", "extraArgs"})
@@ -128,7 +128,7 @@ func (f *KubeadmFile) checkCloudProviders(role Role) error {
 }
 
 // setKubeletArgs adds what the user has not set.
-func (f *KubeadmFile) setKubeletArgs(role Role, d *kubeadmDoc, flags KubeletFlags) ([]Change, error) {
+func (f *File) setKubeletArgs(role Role, d *document, flags KubeletFlags) ([]Change, error) {
 	var args []extraArg
 	for _, a := range []extraArg{{name: "cloud-provider", value: "external"}, {name: "node-ip", value: flags.NodeIP}, {name: "provider-id", value: flags.ProviderID}} {
 		if _, ok := f.KubeletArg(role, a.name); !ok && a.value != "" {
@@ -158,7 +158,7 @@ func (f *KubeadmFile) setKubeletArgs(role Role, d *kubeadmDoc, flags KubeletFlag
 
 // argsNode is the shape of extra arguments in the version: a mapping in v1beta3, a list in v1beta4.
 func argsNode(apiVersion string, args []extraArg) *yaml.Node {
-	if apiVersion == kubeadmV1beta3 {
+	if apiVersion == v1beta3 {
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		for _, a := range args {
 			n.Content = append(n.Content, edit.ScalarNode(a.name), edit.ScalarNode(a.value))
@@ -183,7 +183,7 @@ type staleFlag struct {
 }
 
 // staleFlags lists them by line.
-func (f *KubeadmFile) staleFlags(role Role, minor int) []staleFlag {
+func (f *File) staleFlags(role Role, minor int) []staleFlag {
 	kinds := []string{role.kind(), clusterConfigKind}
 	if role == RoleJoin {
 		kinds = kinds[:1] // kubeadm join does not read the other
@@ -208,7 +208,7 @@ func (f *KubeadmFile) staleFlags(role Role, minor int) []staleFlag {
 }
 
 // drop removes the last argument of the name.
-func (f *KubeadmFile) drop(s staleFlag) error {
+func (f *File) drop(s staleFlag) error {
 	last := -1
 	for _, a := range extraArgs(f.value(s.kind, s.component...)) {
 		if a.name == s.name {

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"strconv"
@@ -19,7 +19,7 @@ type BootstrapDiscovery struct {
 
 // NodeName follows kubeadm: a hostname-override among the kubelet's arguments, --node-name, nodeRegistration.name.
 // It is empty when the host name is used.
-func (f *KubeadmFile) NodeName(role Role) string {
+func (f *File) NodeName(role Role) string {
 	if name, ok := f.KubeletArg(role, "hostname-override"); ok && name != "" {
 		return name
 	}
@@ -30,7 +30,7 @@ func (f *KubeadmFile) NodeName(role Role) string {
 }
 
 // KubeletArg returns the value of a kubelet argument. Of several the last wins, as on the kubelet's command line.
-func (f *KubeadmFile) KubeletArg(role Role, name string) (value string, ok bool) {
+func (f *File) KubeletArg(role Role, name string) (value string, ok bool) {
 	for _, a := range extraArgs(f.value(role.kind(), "nodeRegistration", "kubeletExtraArgs")) {
 		if a.name == name {
 			value, ok = a.value, true
@@ -40,17 +40,17 @@ func (f *KubeadmFile) KubeletArg(role Role, name string) (value string, ok bool)
 }
 
 // CRISocket is nodeRegistration.criSocket.
-func (f *KubeadmFile) CRISocket(role Role) string {
+func (f *File) CRISocket(role Role) string {
 	return f.text(role.kind(), "nodeRegistration", "criSocket")
 }
 
 // AdvertiseAddress is what this machine's API server advertises.
-func (f *KubeadmFile) AdvertiseAddress(role Role) string {
+func (f *File) AdvertiseAddress(role Role) string {
 	return f.text(role.kind(), localEndpoint(role, "advertiseAddress")...)
 }
 
 // BindPort is the port of this machine's API server, 0 when it is not set.
-func (f *KubeadmFile) BindPort(role Role) int {
+func (f *File) BindPort(role Role) int {
 	port, err := strconv.Atoi(f.text(role.kind(), localEndpoint(role, "bindPort")...))
 	if err != nil {
 		return 0 // kubeadm reports what is no number
@@ -66,56 +66,56 @@ func localEndpoint(role Role, field string) []string {
 }
 
 // SkipPhases are the phases that kubeadm init leaves out.
-func (f *KubeadmFile) SkipPhases() []string { return f.list(RoleInit.kind(), "skipPhases") }
+func (f *File) SkipPhases() []string { return f.list(RoleInit.kind(), "skipPhases") }
 
 // PodSubnet is networking.podSubnet.
-func (f *KubeadmFile) PodSubnet() string { return f.text(clusterConfigKind, "networking", "podSubnet") }
+func (f *File) PodSubnet() string { return f.text(clusterConfigKind, "networking", "podSubnet") }
 
 // ServiceSubnet is networking.serviceSubnet.
-func (f *KubeadmFile) ServiceSubnet() string {
+func (f *File) ServiceSubnet() string {
 	return f.text(clusterConfigKind, "networking", "serviceSubnet")
 }
 
 // CertificatesDir is the directory of the CA.
-func (f *KubeadmFile) CertificatesDir() string { return f.text(clusterConfigKind, "certificatesDir") }
+func (f *File) CertificatesDir() string { return f.text(clusterConfigKind, "certificatesDir") }
 
 // KubernetesVersion is the version that kubeadm init installs.
-func (f *KubeadmFile) KubernetesVersion() string {
+func (f *File) KubernetesVersion() string {
 	return f.text(clusterConfigKind, "kubernetesVersion")
 }
 
 // ClusterName is kubeadm's name for the cluster.
-func (f *KubeadmFile) ClusterName() string { return f.text(clusterConfigKind, "clusterName") }
+func (f *File) ClusterName() string { return f.text(clusterConfigKind, "clusterName") }
 
 // ControlPlaneEndpoint is the address that all machines reach the control plane at.
-func (f *KubeadmFile) ControlPlaneEndpoint() string {
+func (f *File) ControlPlaneEndpoint() string {
 	return f.text(clusterConfigKind, "controlPlaneEndpoint")
 }
 
 // JoinsControlPlane tells whether kubeadm join makes this machine a control plane.
-func (f *KubeadmFile) JoinsControlPlane() bool {
+func (f *File) JoinsControlPlane() bool {
 	v := f.value(RoleJoin.kind(), "controlPlane")
 	return v != nil && !edit.IsNull(v)
 }
 
 // JoinEndpoint is the API server that discovery with a token asks.
-func (f *KubeadmFile) JoinEndpoint() string { return f.BootstrapDiscovery().Endpoint }
+func (f *File) JoinEndpoint() string { return f.BootstrapDiscovery().Endpoint }
 
 // CanDiscover tells whether the file says how to find the cluster.
-func (f *KubeadmFile) CanDiscover() bool { return f.JoinEndpoint() != "" || f.DiscoveryFile() != "" }
+func (f *File) CanDiscover() bool { return f.JoinEndpoint() != "" || f.DiscoveryFile() != "" }
 
 // DiscoveryFile is the kubeconfig that discovery reads.
-func (f *KubeadmFile) DiscoveryFile() string {
+func (f *File) DiscoveryFile() string {
 	return f.text(RoleJoin.kind(), "discovery", "file", "kubeConfigPath")
 }
 
 // TLSBootstrapToken is the token that the kubelet asks for its certificate with.
-func (f *KubeadmFile) TLSBootstrapToken() string {
+func (f *File) TLSBootstrapToken() string {
 	return f.text(RoleJoin.kind(), "discovery", "tlsBootstrapToken")
 }
 
 // BootstrapDiscovery is discovery.bootstrapToken.
-func (f *KubeadmFile) BootstrapDiscovery() BootstrapDiscovery {
+func (f *File) BootstrapDiscovery() BootstrapDiscovery {
 	path := func(field string) []string { return []string{"discovery", "bootstrapToken", field} }
 	kind := RoleJoin.kind()
 	return BootstrapDiscovery{
@@ -127,7 +127,7 @@ func (f *KubeadmFile) BootstrapDiscovery() BootstrapDiscovery {
 }
 
 // value follows the path through aliases and merge keys; nil when there is nothing.
-func (f *KubeadmFile) value(kind string, path ...string) *yaml.Node {
+func (f *File) value(kind string, path ...string) *yaml.Node {
 	d := f.document(kind)
 	if d == nil {
 		return nil
@@ -139,11 +139,11 @@ func (f *KubeadmFile) value(kind string, path ...string) *yaml.Node {
 	return edit.Resolve(n)
 }
 
-func (f *KubeadmFile) text(kind string, path ...string) string {
+func (f *File) text(kind string, path ...string) string {
 	return edit.Scalar(f.value(kind, path...))
 }
 
-func (f *KubeadmFile) list(kind string, path ...string) []string {
+func (f *File) list(kind string, path ...string) []string {
 	n := f.value(kind, path...)
 	if n == nil || n.Kind != yaml.SequenceNode {
 		return nil

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func FuzzKubeadmFile_RoundTrip(f *testing.F) {
 
 func checkRoundTrip(t *testing.T, input []byte, role Role) {
 	t.Helper()
-	file, err := ParseKubeadmFile("fuzz", input)
+	file, err := Parse("fuzz", input)
 	if err != nil {
 		return
 	}
@@ -45,7 +45,7 @@ func checkRoundTrip(t *testing.T, input []byte, role Role) {
 		return
 	}
 	output := file.Bytes()
-	again, err := ParseKubeadmFile("fuzz", output)
+	again, err := Parse("fuzz", output)
 	if err != nil {
 		t.Fatalf("the result does not parse: %v\n%s", err, output)
 	}
@@ -67,7 +67,7 @@ func checkRoundTrip(t *testing.T, input []byte, role Role) {
 const commentKey = "comment "
 
 // inventory counts all that stands in documents: kinds, paths with their values, and the lines of comments.
-func inventory(docs []*kubeadmDoc) map[string]int {
+func inventory(docs []*document) map[string]int {
 	all := map[string]int{}
 	for _, d := range docs {
 		for comment := range strings.SplitSeq(separatorComment(d.Separator), "\n") {

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"bytes"
@@ -27,9 +27,9 @@ func (r Role) kind() string {
 }
 
 const (
-	kubeadmGroup       = "kubeadm.k8s.io"
-	kubeadmV1beta3     = kubeadmGroup + "/v1beta3"
-	kubeadmV1beta4     = kubeadmGroup + "/v1beta4"
+	group              = "kubeadm.k8s.io"
+	v1beta3            = group + "/v1beta3"
+	v1beta4            = group + "/v1beta4"
 	clusterConfigKind  = "ClusterConfiguration"
 	byteOrderMark      = "\ufeff"
 	cloudConfigAPIPart = "ccmadm.dev/"
@@ -37,17 +37,17 @@ const (
 
 // KubeadmFile is a kubeadm configuration: YAML or JSON documents in one file. It is edited as text, in the places
 // that must change and nowhere else, so comments, order, quoting and unknown documents stay as the user wrote them.
-type KubeadmFile struct {
+type File struct {
 	name     string
 	bom      string
-	docs     []*kubeadmDoc
+	docs     []*document
 	nodeName string // --node-name, which kubeadm lays over the file
 }
 
 // ParseKubeadmFile reads the documents and refuses what kubeadm would refuse too, as far as an editor must know it.
 // The name and the line lead its errors. Without data the file is empty.
-func ParseKubeadmFile(name string, data []byte) (*KubeadmFile, error) {
-	f := &KubeadmFile{name: name}
+func Parse(name string, data []byte) (*File, error) {
+	f := &File{name: name}
 	if err := edit.CheckEncoding(name, data); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func ParseKubeadmFile(name string, data []byte) (*KubeadmFile, error) {
 		return nil, err
 	}
 	for _, d := range docs {
-		f.docs = append(f.docs, &kubeadmDoc{Document: *d})
+		f.docs = append(f.docs, &document{Document: *d})
 	}
 	kinds := map[string]int{}
 	for _, d := range f.docs {
@@ -79,7 +79,7 @@ func ParseKubeadmFile(name string, data []byte) (*KubeadmFile, error) {
 }
 
 // Bytes returns the file with the edits made so far.
-func (f *KubeadmFile) Bytes() []byte {
+func (f *File) Bytes() []byte {
 	var b bytes.Buffer
 	b.WriteString(f.bom)
 	for _, d := range f.docs {
@@ -91,8 +91,8 @@ func (f *KubeadmFile) Bytes() []byte {
 
 // TakeCloudConfiguration cuts our own document out of the file and returns it with the line on which it starts:
 // kubeadm init and join only warn about a kind that they do not know, but `kubeadm config validate` refuses it.
-func (f *KubeadmFile) TakeCloudConfiguration() (doc []byte, line int, ok bool) {
-	i := slices.IndexFunc(f.docs, func(d *kubeadmDoc) bool { return strings.HasPrefix(d.apiVersion, cloudConfigAPIPart) })
+func (f *File) TakeCloudConfiguration() (doc []byte, line int, ok bool) {
+	i := slices.IndexFunc(f.docs, func(d *document) bool { return strings.HasPrefix(d.apiVersion, cloudConfigAPIPart) })
 	if i < 0 {
 		return nil, 0, false
 	}
@@ -102,7 +102,7 @@ func (f *KubeadmFile) TakeCloudConfiguration() (doc []byte, line int, ok bool) {
 }
 
 // document returns the document of a kubeadm kind, or nil.
-func (f *KubeadmFile) document(kind string) *kubeadmDoc {
+func (f *File) document(kind string) *document {
 	for _, d := range f.docs {
 		if d.kind == kind && d.isKubeadm() {
 			return d
@@ -112,8 +112,8 @@ func (f *KubeadmFile) document(kind string) *kubeadmDoc {
 }
 
 // add appends a document to the file.
-func (f *KubeadmFile) add(text string) error {
-	d := &kubeadmDoc{Document: edit.Document{File: f.name, Line: 1, Text: text}}
+func (f *File) add(text string) error {
+	d := &document{Document: edit.Document{File: f.name, Line: 1, Text: text}}
 	if n := len(f.docs); n > 0 {
 		d.Document = f.docs[n-1].Next(text)
 	}
@@ -126,14 +126,14 @@ func (f *KubeadmFile) add(text string) error {
 
 // joinEmpty gives the comments of an empty document to the next one, or to the last when none follows: kubeadm
 // refuses a document without apiVersion and kind, even if it is nothing but a licence.
-func (f *KubeadmFile) joinEmpty() ([]Change, error) {
-	var kept []*kubeadmDoc
+func (f *File) joinEmpty() ([]Change, error) {
+	var kept []*document
 	var changes []Change
-	var held *kubeadmDoc
+	var held *document
 	for _, d := range f.docs {
 		switch {
 		case d.Root == nil && held == nil:
-			held = &kubeadmDoc{Document: edit.Document{Separator: d.Separator, Text: d.Text}}
+			held = &document{Document: edit.Document{Separator: d.Separator, Text: d.Text}}
 		case d.Root == nil:
 			held.Text += separatorComment(d.Separator) + d.Text
 		case held != nil:

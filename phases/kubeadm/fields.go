@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"cmp"
@@ -15,19 +15,19 @@ import (
 
 // The defaults of kubeadm's flags, k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/v1beta4.
 const (
-	kubeadmBindPort = 6443
-	kubeadmTokenTTL = 24 * time.Hour
+	DefaultBindPort = 6443
+	defaultTokenTTL = 24 * time.Hour
 )
 
 // kubeadmField is a field of a kubeadm document and its value.
-type kubeadmField struct {
+type docField struct {
 	kind  string
 	path  string
 	value *yaml.Node
 }
 
 // kubeadmFields lists what the given flags mean, in the order in which the flags are declared.
-func kubeadmFields(role Role, flags *pflag.FlagSet) ([]kubeadmField, error) {
+func fieldsOf(role Role, flags *pflag.FlagSet) ([]docField, error) {
 	special := joinFields
 	if role == RoleInit {
 		special = initFields
@@ -36,7 +36,7 @@ func kubeadmFields(role Role, flags *pflag.FlagSet) ([]kubeadmField, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range kubeadmFlags(role) {
+	for _, k := range flagsOf(role) {
 		flag := flags.Lookup(k.name)
 		ours := strings.HasPrefix(k.field, "discovery.bootstrapToken.") || k.field == "bootstrapTokens"
 		if !flag.Changed || k.field == "" || ours {
@@ -46,13 +46,13 @@ func kubeadmFields(role Role, flags *pflag.FlagSet) ([]kubeadmField, error) {
 		if err != nil {
 			return nil, err
 		}
-		fields = append(fields, kubeadmField{k.kind, k.field, value})
+		fields = append(fields, docField{k.kind, k.field, value})
 	}
 	return fields, nil
 }
 
 // initFields makes the one bootstrap token, described as kubeadm describes it.
-func initFields(flags *pflag.FlagSet) ([]kubeadmField, error) {
+func initFields(flags *pflag.FlagSet) ([]docField, error) {
 	if !flags.Changed("token") && !flags.Changed("token-ttl") {
 		return nil, nil
 	}
@@ -64,15 +64,15 @@ func initFields(flags *pflag.FlagSet) ([]kubeadmField, error) {
 		}
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{token}}
-	return []kubeadmField{{RoleInit.kind(), "bootstrapTokens", list}}, nil
+	return []docField{{RoleInit.kind(), "bootstrapTokens", list}}, nil
 }
 
 // joinFields follows newJoinData of kubeadm: --token stands in for both other tokens, discovery with a token needs
 // the endpoint, and the flags of a control plane need --control-plane, which kubeadm only warns about.
-func joinFields(flags *pflag.FlagSet) ([]kubeadmField, error) {
+func joinFields(flags *pflag.FlagSet) ([]docField, error) {
 	kind := RoleJoin.kind()
-	var fields []kubeadmField
-	add := func(path string, value *yaml.Node) { fields = append(fields, kubeadmField{kind, path, value}) }
+	var fields []docField
+	add := func(path string, value *yaml.Node) { fields = append(fields, docField{kind, path, value}) }
 	token := flags.Lookup("token").Value.String()
 	if flags.NArg() == 1 {
 		const boot = "discovery.bootstrapToken."
@@ -80,7 +80,7 @@ func joinFields(flags *pflag.FlagSet) ([]kubeadmField, error) {
 		if t := flags.Lookup("discovery-token").Value.String(); t != "" || token != "" {
 			add(boot+"token", edit.ScalarNode(cmp.Or(t, token)))
 		}
-		for _, k := range kubeadmJoinFlags() {
+		for _, k := range joinFlags() {
 			if flag := flags.Lookup(k.name); flag.Changed && strings.HasPrefix(k.field, boot) && k.typ != "string" {
 				value, err := fieldValue(k.typ, flag)
 				if err != nil {
@@ -97,7 +97,7 @@ func joinFields(flags *pflag.FlagSet) ([]kubeadmField, error) {
 		add("controlPlane", &yaml.Node{Kind: yaml.MappingNode})
 		return fields, nil
 	}
-	for _, k := range kubeadmJoinFlags() {
+	for _, k := range joinFlags() {
 		if flags.Changed(k.name) && strings.HasPrefix(k.field, "controlPlane.") {
 			return nil, fmt.Errorf("--%s needs --control-plane", k.name)
 		}

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"strings"
@@ -47,7 +47,7 @@ func TestFoldKubeadmFlags(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := parseKubeadmFile(t, "", nil)
-			rest, err := FoldKubeadmFlags(tt.role, f, strings.Fields(tt.args))
+			rest, err := FoldFlags(tt.role, f, strings.Fields(tt.args))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestFoldKubeadmFlags(t *testing.T) {
 }
 
 // checkStrictly wants kubeadm to know every field.
-func checkStrictly(t *testing.T, f *KubeadmFile) {
+func checkStrictly(t *testing.T, f *File) {
 	t.Helper()
 	documents, err := kubeadmutil.SplitConfigDocuments(f.Bytes())
 	if err != nil {
@@ -78,7 +78,7 @@ func checkStrictly(t *testing.T, f *KubeadmFile) {
 
 func TestFoldKubeadmFlags_WithFile(t *testing.T) {
 	f := parseKubeadmFile(t, "k.yaml", []byte(initHeader+"nodeRegistration:\n  name: from-file\n"))
-	rest, err := FoldKubeadmFlags(RoleInit, f, []string{"--node-name", "from-flag", "--upload-certs"})
+	rest, err := FoldFlags(RoleInit, f, []string{"--node-name", "from-flag", "--upload-certs"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestFoldKubeadmFlags_WithFile(t *testing.T) {
 func TestFoldKubeadmFlags_WithOurDocumentOnly(t *testing.T) {
 	f := parseKubeadmFile(t, "k.yaml", []byte("apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n---\n# kubeadm has flags\n"))
 	f.TakeCloudConfiguration()
-	if _, err := FoldKubeadmFlags(RoleInit, f, []string{"--node-name=cp-1"}); err != nil {
+	if _, err := FoldFlags(RoleInit, f, []string{"--node-name=cp-1"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.SetExternal(RoleInit, KubeletFlags{}, testMinor); err != nil {
@@ -129,7 +129,7 @@ func TestFoldKubeadmFlags_Errors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := FoldKubeadmFlags(tt.role, parseKubeadmFile(t, "k.yaml", []byte(tt.file)), strings.Fields(tt.args))
+			_, err := FoldFlags(tt.role, parseKubeadmFile(t, "k.yaml", []byte(tt.file)), strings.Fields(tt.args))
 			checkError(t, err, tt.wantErr)
 		})
 	}

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ func TestKubeadmFile_Lint(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			f, err := ParseKubeadmFile("k.yaml", []byte(c.input))
+			f, err := Parse("k.yaml", []byte(c.input))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestKubeadmFile_Lint(t *testing.T) {
 			if got := lintSummary(left); got != c.left {
 				t.Errorf("left %q, want %q in\n%s", got, c.left, f.Bytes())
 			}
-			if _, err := ParseKubeadmFile("k.yaml", f.Bytes()); err != nil {
+			if _, err := Parse("k.yaml", f.Bytes()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"path/filepath"
@@ -33,7 +33,7 @@ func TestKubeadmFile_Kubeadm(t *testing.T) {
 				t.Fatal(err)
 			}
 			for gvk, text := range documents {
-				if gvk.Group != kubeadmGroup {
+				if gvk.Group != group {
 					continue
 				}
 				if err := strict.VerifyUnmarshalStrict([]*runtime.Scheme{kubeadmscheme.Scheme}, gvk, text); err != nil {
@@ -69,7 +69,7 @@ func decodeKubeadm(t *testing.T, text []byte) runtime.Object {
 }
 
 // checkKubeletArgs wants what kubeadm will write into the kubelet's flags to be what the accessors say.
-func checkKubeletArgs(t *testing.T, role Role, kind string, obj runtime.Object, f *KubeadmFile) {
+func checkKubeletArgs(t *testing.T, role Role, kind string, obj runtime.Object, f *File) {
 	t.Helper()
 	if kind != role.kind() {
 		return

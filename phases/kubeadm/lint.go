@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 // KubeadmRules lists what Lint looks for.
-func KubeadmRules() []lint.Rule {
+func Rules() []lint.Rule {
 	return []lint.Rule{
 		{
 			ID: "A1", Title: "Kubelet is not in external mode", Severity: lint.Error, Links: []string{"kubernetes/kubeadm#1021", "kubernetes/kubernetes#90984"},
@@ -73,7 +73,7 @@ func IsKubeadm(data []byte) bool {
 		return false
 	}
 	for _, d := range docs {
-		if d.Parse() == nil && d.Root != nil && strings.HasPrefix(edit.Scalar(edit.Lookup(d.Root, "apiVersion")), kubeadmGroup+"/") {
+		if d.Parse() == nil && d.Root != nil && strings.HasPrefix(edit.Scalar(edit.Lookup(d.Root, "apiVersion")), group+"/") {
 			return true
 		}
 	}
@@ -82,7 +82,7 @@ func IsKubeadm(data []byte) bool {
 
 // linter collects findings about a file.
 type linter struct {
-	file     *KubeadmFile
+	file     *File
 	minor    int
 	rules    map[string]lint.Rule
 	findings []lint.Finding
@@ -90,9 +90,9 @@ type linter struct {
 
 // Lint returns the mistakes that block the bootstrap of a cluster in external cloud mode, for components of version
 // 1.kubernetesMinor. It changes nothing; the findings' fixes do.
-func (f *KubeadmFile) Lint(kubernetesMinor int) []lint.Finding {
+func (f *File) Lint(kubernetesMinor int) []lint.Finding {
 	l := &linter{file: f, minor: kubernetesMinor, rules: map[string]lint.Rule{}}
-	for _, r := range KubeadmRules() {
+	for _, r := range Rules() {
 		l.rules[r.ID] = r
 	}
 	for _, role := range []Role{RoleInit, RoleJoin} {
@@ -212,7 +212,7 @@ func (l *linter) stale(role Role, kind, id, component string) {
 func (l *linter) shape(kind string, path []string) {
 	d, n := l.file.document(kind), l.file.value(kind, path...)
 	want, name := yaml.SequenceNode, "a list of name and value"
-	if d.apiVersion == kubeadmV1beta3 {
+	if d.apiVersion == v1beta3 {
 		want, name = yaml.MappingNode, "a mapping"
 	}
 	if n != nil && !edit.IsNull(n) && n.Kind != want {

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"flag"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var updateKubeadmFiles = flag.Bool("update", false, "rewrite testdata/kubeadmfile/*.golden and *.changes")
+var update = flag.Bool("update", false, "rewrite testdata/files/*.golden and *.changes")
 
 const (
 	testNodeIP = "10.20.30.40"
@@ -21,7 +21,7 @@ const (
 // kubeadmFileInputs are files as people, distributions and vendors' guides write them. The name's first word is the role.
 func kubeadmFileInputs(t testing.TB) []string {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/kubeadmfile/*.yaml")
+	paths, err := filepath.Glob("testdata/files/*.yaml")
 	if err != nil || len(paths) < 40 {
 		t.Fatalf("found %d inputs, %v", len(paths), err)
 	}
@@ -140,16 +140,16 @@ func readFile(t testing.TB, path string) []byte {
 	return data
 }
 
-func parseKubeadmFile(t testing.TB, name string, data []byte) *KubeadmFile {
+func parseKubeadmFile(t testing.TB, name string, data []byte) *File {
 	t.Helper()
-	f, err := ParseKubeadmFile(name, data)
+	f, err := Parse(name, data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func setExternal(t testing.TB, f *KubeadmFile, role Role) []Change {
+func setExternal(t testing.TB, f *File, role Role) []Change {
 	t.Helper()
 	changes, err := f.SetExternal(role, KubeletFlags{NodeIP: testNodeIP}, testMinor)
 	if err != nil {
@@ -169,7 +169,7 @@ func changeList(changes []Change) string {
 func golden(t *testing.T, input, extension string, got []byte) {
 	t.Helper()
 	path := strings.TrimSuffix(input, ".yaml") + extension
-	if *updateKubeadmFiles {
+	if *update {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ type kubeadmFlag struct {
 	usage string
 }
 
-func kubeadmFlags(role Role) []kubeadmFlag {
+func flagsOf(role Role) []kubeadmFlag {
 	both := []kubeadmFlag{
 		{"node-name", "string", role.kind(), "nodeRegistration.name", "Specify the node name."},
 		{"cri-socket", "string", role.kind(), "nodeRegistration.criSocket", "Path to the CRI socket to connect."},
@@ -31,12 +31,12 @@ func kubeadmFlags(role Role) []kubeadmFlag {
 		{"v", "level", "", "", "number for kubeadm's log level verbosity"},
 	}
 	if role == RoleJoin {
-		return append(kubeadmJoinFlags(), both...)
+		return append(joinFlags(), both...)
 	}
-	return append(kubeadmInitFlags(), both...)
+	return append(initFlags(), both...)
 }
 
-func kubeadmInitFlags() []kubeadmFlag {
+func initFlags() []kubeadmFlag {
 	initKind, cluster := RoleInit.kind(), clusterConfigKind
 	return []kubeadmFlag{
 		{"token", "string", initKind, "bootstrapTokens", "The token to use for establishing bidirectional trust between nodes and control-plane nodes."},
@@ -59,7 +59,7 @@ func kubeadmInitFlags() []kubeadmFlag {
 	}
 }
 
-func kubeadmJoinFlags() []kubeadmFlag {
+func joinFlags() []kubeadmFlag {
 	kind := RoleJoin.kind()
 	return []kubeadmFlag{
 		{"token", "string", kind, "", "Use this token for both discovery-token and tls-bootstrap-token when those values are not provided."},
@@ -76,17 +76,17 @@ func kubeadmJoinFlags() []kubeadmFlag {
 }
 
 // KubeadmFlags declares the flags of `kubeadm init` or `kubeadm join`, but for --config.
-func KubeadmFlags(role Role) *pflag.FlagSet {
+func Flags(role Role) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("kubeadm "+string(role), pflag.ContinueOnError)
 	flags.SortFlags = false
-	for _, f := range kubeadmFlags(role) {
+	for _, f := range flagsOf(role) {
 		switch f.typ {
 		case "bool":
 			flags.Bool(f.name, false, f.usage)
 		case "int32":
-			flags.Int32(f.name, kubeadmBindPort, f.usage)
+			flags.Int32(f.name, DefaultBindPort, f.usage)
 		case "duration":
-			flags.Duration(f.name, kubeadmTokenTTL, f.usage)
+			flags.Duration(f.name, defaultTokenTTL, f.usage)
 		case "stringSlice":
 			flags.StringSlice(f.name, nil, f.usage)
 		case "level":
@@ -100,8 +100,8 @@ func KubeadmFlags(role Role) *pflag.FlagSet {
 
 // FoldKubeadmFlags turns kubeadm's flags into documents of f, since kubeadm refuses them beside a --config, and
 // ccmadm always gives it one. It returns the flags that kubeadm takes beside a --config, as --flag=value.
-func FoldKubeadmFlags(role Role, f *KubeadmFile, args []string) (rest []string, err error) {
-	flags := KubeadmFlags(role)
+func FoldFlags(role Role, f *File, args []string) (rest []string, err error) {
+	flags := Flags(role)
 	for _, arg := range args {
 		if arg == "--config" || strings.HasPrefix(arg, "--config=") {
 			return nil, errors.New("read kubeadm's flags: --config belongs to ccmadm, which gives kubeadm its own")
@@ -113,9 +113,9 @@ func FoldKubeadmFlags(role Role, f *KubeadmFile, args []string) (rest []string, 
 	if err := checkPositional(role, flags.Args()); err != nil {
 		return nil, err
 	}
-	configured := slices.ContainsFunc(f.docs, func(d *kubeadmDoc) bool { return d.Root != nil })
+	configured := slices.ContainsFunc(f.docs, func(d *document) bool { return d.Root != nil })
 	var mixed []string
-	for _, k := range kubeadmFlags(role) {
+	for _, k := range flagsOf(role) {
 		flag := flags.Lookup(k.name)
 		switch {
 		case !flag.Changed:
@@ -155,7 +155,7 @@ func flagText(f *pflag.Flag) string {
 }
 
 // fold writes the documents.
-func (f *KubeadmFile) fold(role Role, flags *pflag.FlagSet) error {
+func (f *File) fold(role Role, flags *pflag.FlagSet) error {
 	docs := map[string]*yaml.RNode{}
 	set := func(kind, path string, value *yaml.Node) error {
 		if docs[kind] == nil {
@@ -163,7 +163,7 @@ func (f *KubeadmFile) fold(role Role, flags *pflag.FlagSet) error {
 		}
 		return docs[kind].SetMapField(yaml.NewRNode(value), strings.Split(path, ".")...)
 	}
-	fields, err := kubeadmFields(role, flags)
+	fields, err := fieldsOf(role, flags)
 	if err != nil {
 		return fmt.Errorf("read the flags of kubeadm %s: %w", role, err)
 	}
@@ -180,7 +180,7 @@ func (f *KubeadmFile) fold(role Role, flags *pflag.FlagSet) error {
 		if err != nil {
 			return fmt.Errorf("write kubeadm's %s: %w", kind, err)
 		}
-		if err := f.add(fmt.Sprintf("apiVersion: %s\nkind: %s\n%s", kubeadmV1beta4, kind, text)); err != nil {
+		if err := f.add(fmt.Sprintf("apiVersion: %s\nkind: %s\n%s", v1beta4, kind, text)); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"context"
@@ -30,24 +30,24 @@ import (
 const signatureTimeout = 10 * time.Second
 
 // discover returns a client with the permissions of the bootstrap token, or of the discovery file.
-func (d *Data) discover(ctx context.Context) (kubernetes.Interface, error) {
-	if path := d.Kubeadm.DiscoveryFile(); path != "" {
+func Discover(ctx context.Context, f *File) (kubernetes.Interface, error) {
+	if path := f.DiscoveryFile(); path != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", path)
 		if err != nil {
 			return nil, fmt.Errorf("load discovery file: %w", err)
 		}
 		if config.BearerToken == "" && len(config.CertData) == 0 && config.CertFile == "" {
-			config.BearerToken = d.Kubeadm.TLSBootstrapToken()
+			config.BearerToken = f.TLSBootstrapToken()
 		}
 		return newClient(config)
 	}
-	boot := d.Kubeadm.BootstrapDiscovery()
+	boot := f.BootstrapDiscovery()
 	ca, server, err := clusterInfo(ctx, boot)
 	if err != nil {
 		return nil, err
 	}
 	token := boot.Token
-	if t := d.Kubeadm.TLSBootstrapToken(); t != "" {
+	if t := f.TLSBootstrapToken(); t != "" {
 		token = t
 	}
 	return newClient(&rest.Config{Host: server, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
@@ -147,15 +147,15 @@ func checkPins(caData []byte, boot BootstrapDiscovery) error {
 		return fmt.Errorf("read the cluster's CA: %w", err)
 	}
 	for _, cert := range certs {
-		if slices.ContainsFunc(boot.CACertHashes, func(pin string) bool { return strings.EqualFold(pin, pinOf(cert)) }) {
+		if slices.ContainsFunc(boot.CACertHashes, func(pin string) bool { return strings.EqualFold(pin, PinOf(cert)) }) {
 			return nil
 		}
 	}
-	return finding.Preflightf("verify the CA of %s: its hash is %s, which --discovery-token-ca-cert-hash does not name", boot.Endpoint, pinOf(certs[0])).
+	return finding.Preflightf("verify the CA of %s: its hash is %s, which --discovery-token-ca-cert-hash does not name", boot.Endpoint, PinOf(certs[0])).
 		WithHint("either the hash is of another cluster, or something stands between this machine and the API server")
 }
 
-func pinOf(cert *x509.Certificate) string {
+func PinOf(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }

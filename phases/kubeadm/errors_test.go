@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"strings"
@@ -50,7 +50,7 @@ func TestParseKubeadmFile_Errors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := ParseKubeadmFile("k.yaml", []byte(tt.file))
+			_, err := Parse("k.yaml", []byte(tt.file))
 			checkError(t, err, tt.wantErr)
 		})
 	}

@@ -1,4 +1,4 @@
-package phases
+package kubeadm
 
 import (
 	"fmt"
@@ -11,16 +11,16 @@ import (
 )
 
 // kubeadmDoc is one document of a kubeadm configuration.
-type kubeadmDoc struct {
+type document struct {
 	edit.Document
 	apiVersion string
 	kind       string
 }
 
-func (d *kubeadmDoc) isKubeadm() bool { return strings.HasPrefix(d.apiVersion, kubeadmGroup+"/") }
+func (d *document) isKubeadm() bool { return strings.HasPrefix(d.apiVersion, group+"/") }
 
 // parse builds the tree from the text and checks what must hold for every document.
-func (d *kubeadmDoc) parse() error {
+func (d *document) parse() error {
 	lines := strings.Split(d.Text, "\n")
 	if i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "%") }); i >= 0 {
 		return fmt.Errorf("%s:%d: kubeadm does not read YAML directives: remove the line", d.File, d.Line+i)
@@ -44,21 +44,21 @@ func (d *kubeadmDoc) parse() error {
 }
 
 // checkKubeadm refuses versions that no supported kubeadm reads, and what makes an edit ambiguous.
-func (d *kubeadmDoc) checkKubeadm(version string) error {
+func (d *document) checkKubeadm(version string) error {
 	at := edit.Lookup(d.Root, "apiVersion")
 	switch {
-	case d.apiVersion == kubeadmV1beta3, d.apiVersion == kubeadmV1beta4:
+	case d.apiVersion == v1beta3, d.apiVersion == v1beta4:
 	case strings.HasPrefix(version, "v1alpha"), version == "v1beta1", version == "v1beta2":
 		return d.Errorf(at, "%s is older than what kubeadm reads now: run `kubeadm config migrate --old-config OLD --new-config NEW` with the kubeadm that the file was written for", d.apiVersion)
 	default:
-		return d.Errorf(at, "%s is not known: want %s or %s", d.apiVersion, kubeadmV1beta3, kubeadmV1beta4)
+		return d.Errorf(at, "%s is not known: want %s or %s", d.apiVersion, v1beta3, v1beta4)
 	}
 	_, err := d.Value() // finds duplicate keys and aliases that contain themselves
 	return err
 }
 
 // prepend puts comments before the document.
-func (d *kubeadmDoc) prepend(comments string) error {
+func (d *document) prepend(comments string) error {
 	if comments != "" && !strings.HasSuffix(comments, "\n") {
 		comments += d.Newline()
 	}
