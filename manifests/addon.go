@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -40,16 +41,16 @@ func workload(p *templates.Profile, v templates.Values) (metav1.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	selector := map[string]string{nameLabel: workloadName(p)}
-	template.Labels[nameLabel] = workloadName(p)
-	template.Labels[managedByLabel] = FieldManager
+	selector := map[string]string{v1alpha1.NameLabel: workloadName(p)}
+	template.Labels[v1alpha1.NameLabel] = workloadName(p)
+	template.Labels[v1alpha1.ManagedByLabel] = v1alpha1.FieldManager
 	if v.Mode == templates.Deployment {
 		return deployment(p, v, selector, *template), nil
 	}
 	return daemonSet(workloadName(p), selector, *template), nil
 }
 
-func workloadName(p *templates.Profile) string { return p.Name + "-" + component }
+func workloadName(p *templates.Profile) string { return p.Name + "-" + v1alpha1.Component }
 
 func daemonSet(name string, selector map[string]string, template corev1.PodTemplateSpec) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{

@@ -4,6 +4,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -14,7 +15,7 @@ func agentName(p *templates.Profile, a templates.Agent) string { return p.Name +
 func agent(p *templates.Profile, a templates.Agent, v templates.Values) (*appsv1.DaemonSet, error) {
 	name := agentName(p, a)
 	t := corev1.PodTemplateSpec{}
-	t.Labels = map[string]string{nameLabel: name, managedByLabel: FieldManager}
+	t.Labels = map[string]string{v1alpha1.NameLabel: name, v1alpha1.ManagedByLabel: v1alpha1.FieldManager}
 	if err := load("pod.yaml", &t.Spec); err != nil {
 		return nil, err
 	}
@@ -37,5 +38,5 @@ func agent(p *templates.Profile, a templates.Agent, v templates.Values) (*appsv1
 	t.Spec.Affinity = nil
 	t.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
 	t.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-	return daemonSet(name, map[string]string{nameLabel: name}, t), nil
+	return daemonSet(name, map[string]string{v1alpha1.NameLabel: name}, t), nil
 }

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -20,11 +21,11 @@ const kubeadmBootstrappers = "system:bootstrappers:kubeadm:default-node-token"
 // CloudConfigSecret returns the Secret with the provider's files, keyed by their names in the pod.
 func CloudConfigSecret(p *templates.Profile, files map[string][]byte) ([]*Object, error) {
 	if err := p.CheckConfig(files, ""); err != nil {
-		return nil, fmt.Errorf("render Secret %s: %w", CloudConfigName, err)
+		return nil, fmt.Errorf("render Secret %s: %w", v1alpha1.CloudConfigName, err)
 	}
 	return toObjects(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: objectMeta(CloudConfigName),
+		ObjectMeta: objectMeta(v1alpha1.CloudConfigName),
 		Type:       corev1.SecretTypeOpaque,
 		Data:       files,
 	})
@@ -46,8 +47,8 @@ func ConfigHash(files map[string][]byte) string {
 // Record returns the ConfigMap in which machines that join find the cluster's settings, and lets them read it: with a
 // bootstrap token before they have joined, as a node afterwards. kubeadm's own ConfigMap is open to the same groups.
 func Record(data []byte, leaseName string) ([]*Object, error) {
-	const access = prefix + "record"
-	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{RecordName}, Verbs: []string{"get"}}
+	const access = v1alpha1.Prefix + "record"
+	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{v1alpha1.RecordName}, Verbs: []string{"get"}}
 	// A machine that joins watches its own Node until it is initialized; the Lease tells it whether anybody is at work.
 	watch := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{leaseName}, Verbs: []string{"get", "list", "watch"}}
 	group := func(name string) rbacv1.Subject {
@@ -56,10 +57,10 @@ func Record(data []byte, leaseName string) ([]*Object, error) {
 	return toObjects(
 		&corev1.ConfigMap{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-			ObjectMeta: objectMeta(RecordName),
-			Data:       map[string]string{RecordKey: string(data)},
+			ObjectMeta: objectMeta(v1alpha1.RecordName),
+			Data:       map[string]string{v1alpha1.RecordKey: string(data)},
 		},
-		role(Namespace, access, []rbacv1.PolicyRule{read, watch}),
-		roleBinding(Namespace, access, access, group(kubeadmBootstrappers), group("system:nodes")),
+		role(v1alpha1.Namespace, access, []rbacv1.PolicyRule{read, watch}),
+		roleBinding(v1alpha1.Namespace, access, access, group(kubeadmBootstrappers), group("system:nodes")),
 	)
 }

@@ -1,15 +1,11 @@
-// Package manifests renders the objects of a cloud-controller-manager from a provider's profile, makes a cluster agree
-// with them, and tells how far its nodes have come.
+// Package manifests renders the objects and the static pod of a cloud-controller-manager from a provider's profile.
 //
-// Start at [StaticPod], [Addon] and [RBAC] for what is rendered, at [Applier] for how it gets into the cluster, at
-// [Wait] and [Status] for what becomes of it. The parts of the pods that are the same for every provider are the
-// .yaml files beside this one.
+// Start at [StaticPod], [Addon] and [RBAC]. The parts of the pods that are the same for every provider are the .yaml
+// files beside this one. [github.com/ccmadm/ccmadm/manifests/apply] brings the objects into a cluster,
+// [github.com/ccmadm/ccmadm/doctor/nodes] tells what becomes of its nodes.
 //
-// Reads: a profile and its values; Nodes, the Lease and the pods of the cloud-controller-manager.
-// Writes: objects of kube-system and cluster-wide RBAC, by server-side apply as field manager "ccmadm", and the
-// ConfigMap ccmadm-inventory that lists them. Only what drifted is written: a second run changes nothing. A field that
-// somebody else has taken over is a [ConflictError], not overwritten, unless force was asked for. Nothing is deleted
-// that is not in the inventory and labelled as ours.
+// Reads: a profile and its values. Writes: nothing. The same input gives the same bytes.
+// It will not: ask a cluster, or know a provider by name.
 package manifests
 
 import (
@@ -21,31 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ccmadm/ccmadm/templates"
-)
-
-// Names in the cluster and on a machine. They are a contract: other versions of ccmadm look for them.
-const (
-	FieldManager    = "ccmadm"
-	Namespace       = metav1.NamespaceSystem
-	RecordName      = "ccmadm-config"
-	RecordKey       = "record.yaml"
-	CloudConfigName = "ccmadm-cloud-config"
-	InventoryName   = "ccmadm-inventory"
-	LeaseName       = templates.DefaultLease
-	// StaticPodUser is the name in the client certificate of a static pod.
-	StaticPodUser = "system:cloud-controller-manager"
-
-	// From k8s.io/cloud-provider/api, whose other packages would come with it.
-	uninitializedTaint       = "node.cloudprovider.kubernetes.io/uninitialized"
-	providedNodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip"
-
-	managedByLabel = "app.kubernetes.io/managed-by"
-	nameLabel      = "app.kubernetes.io/name"
-	componentLabel = "component"
-	component      = "cloud-controller-manager"
-	hashAnnotation = "ccmadm.dev/config-hash"
-	prefix         = "ccmadm:"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 //go:embed *.yaml
@@ -72,7 +44,7 @@ func toObject(typed metav1.Object) (*Object, error) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[managedByLabel] = FieldManager
+	labels[v1alpha1.ManagedByLabel] = v1alpha1.FieldManager
 	typed.SetLabels(labels)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -95,5 +67,5 @@ func toObjects(typed ...metav1.Object) ([]*Object, error) {
 }
 
 func objectMeta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: Namespace}
+	return metav1.ObjectMeta{Name: name, Namespace: v1alpha1.Namespace}
 }

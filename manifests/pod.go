@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -28,7 +29,7 @@ func StaticPod(p *templates.Profile, v templates.Values) ([]byte, error) {
 	}
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.APIVersion, pod.Kind = "v1", "Pod"
-	pod.Name, pod.Namespace = component, Namespace
+	pod.Name, pod.Namespace = v1alpha1.Component, v1alpha1.Namespace
 	o, err := toObject(pod)
 	if err != nil {
 		return nil, err
@@ -45,9 +46,9 @@ func podTemplate(p *templates.Profile, v templates.Values) (*corev1.PodTemplateS
 		return nil, err
 	}
 	t := &corev1.PodTemplateSpec{}
-	t.Labels = map[string]string{componentLabel: component, "tier": "control-plane"}
+	t.Labels = map[string]string{v1alpha1.ComponentLabel: v1alpha1.Component, "tier": "control-plane"}
 	if v.ConfigHash != "" {
-		t.Annotations = map[string]string{hashAnnotation: v.ConfigHash}
+		t.Annotations = map[string]string{v1alpha1.HashAnnotation: v.ConfigHash}
 	}
 	if err := load("pod.yaml", &t.Spec); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func setHealth(c *corev1.Container, h templates.Health) {
 // kubeadm gives the proxy settings of its own environment to the control plane's pods in the same way.
 func setEnvironment(spec *corev1.PodSpec, p *templates.Profile, from templates.Container, v templates.Values) error {
 	c := &spec.Containers[0]
-	env, err := p.ExpandEnv(from, v, CloudConfigName)
+	env, err := p.ExpandEnv(from, v, v1alpha1.CloudConfigName)
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func cloudConfigVolume(mode templates.Mode) corev1.VolumeSource {
 	if mode == templates.StaticPod {
 		return hostPath(templates.ConfigDir, corev1.HostPathDirectory)
 	}
-	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: CloudConfigName, DefaultMode: new(int32(0o440))}}
+	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: v1alpha1.CloudConfigName, DefaultMode: new(int32(0o440))}}
 }
 
 func hostPath(path string, kind corev1.HostPathType) corev1.VolumeSource {

@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -19,7 +20,7 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("render RBAC: %w", err)
 	}
-	name, who := prefix+p.Name, subject(p, v.Mode)
+	name, who := v1alpha1.Prefix+p.Name, subject(p, v.Mode)
 	var list []metav1.Object
 	if v.Mode != templates.StaticPod {
 		list = append(list, serviceAccount(workloadName(p)))
@@ -27,7 +28,7 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	list = append(list, grant(name, who, granted(slices.Concat(core, p.RBAC), p, v))...)
 	// Without it the server cannot verify who asks for its metrics, and gives up (kubernetes/cloud-provider#34);
 	// onprem's own looks up nothing unless --authentication-skip-lookup=false. The ConfigMap holds public CAs only.
-	list = append(list, roleBinding(Namespace, name+":authentication-reader", "extension-apiserver-authentication-reader", who))
+	list = append(list, roleBinding(v1alpha1.Namespace, name+":authentication-reader", "extension-apiserver-authentication-reader", who))
 	for _, a := range p.Agents {
 		list = append(list, serviceAccount(agentName(p, a)))
 		list = append(list, grant(name+":"+a.Name, account(agentName(p, a)), granted(a.RBAC, p, v))...)
@@ -76,13 +77,13 @@ func grant(name string, who rbacv1.Subject, rules []templates.Rule) []metav1.Obj
 
 func subject(p *templates.Profile, mode templates.Mode) rbacv1.Subject {
 	if mode == templates.StaticPod {
-		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: StaticPodUser}
+		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: v1alpha1.StaticPodUser}
 	}
 	return account(workloadName(p))
 }
 
 func account(name string) rbacv1.Subject {
-	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: Namespace}
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: v1alpha1.Namespace}
 }
 
 func policy(rules []templates.Rule, namespace string) []rbacv1.PolicyRule {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -68,7 +69,7 @@ func TestRender(t *testing.T) {
 		{"rbac of a static pod", func() ([]*Object, error) { return RBAC(onprem(t), values(templates.StaticPod)) }},
 		{"rbac of a daemonset of another provider", func() ([]*Object, error) { return RBAC(foreign(t), values(templates.DaemonSet)) }},
 		{"cloud config", func() ([]*Object, error) { return CloudConfigSecret(foreign(t), secret) }},
-		{"record", func() ([]*Object, error) { return Record([]byte("provider: onprem\n"), LeaseName) }},
+		{"record", func() ([]*Object, error) { return Record([]byte("provider: onprem\n"), v1alpha1.LeaseName) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

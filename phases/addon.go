@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -31,7 +32,7 @@ func cloudConfig() Phase {
 	return Phase{
 		Name:  "cloud-config",
 		Short: "Store the provider's configuration and credentials",
-		Long:  "Reads the files and environment variables that the configuration names. Writes the Secret kube-system/" + manifests.CloudConfigName + ". Its values are never printed.",
+		Long:  "Reads the files and environment variables that the configuration names. Writes the Secret kube-system/" + v1alpha1.CloudConfigName + ". Its values are never printed.",
 		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
 		Run: func(ctx context.Context, d *Data) error {
 			files, err := d.cloudFiles(ctx)

@@ -7,11 +7,11 @@ import (
 	"os"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -96,15 +96,15 @@ func (d *Data) fetchCloudFiles(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, manifests.CloudConfigName, metav1.GetOptions{})
+	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fetch Secret/kube-system/%s: %w", manifests.CloudConfigName, err)
+		return nil, fmt.Errorf("fetch Secret/kube-system/%s: %w", v1alpha1.CloudConfigName, err)
 	}
 	if len(secret.Data) == 0 {
-		return nil, errors.New("fetch Secret/kube-system/" + manifests.CloudConfigName + ": it has no keys")
+		return nil, errors.New("fetch Secret/kube-system/" + v1alpha1.CloudConfigName + ": it has no keys")
 	}
 	return secret.Data, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/manifests/apply"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -59,7 +60,7 @@ func (d *Data) apply(ctx context.Context, kubeconfigPath string, objects []*mani
 	for _, c := range changes {
 		d.Sayf("%s", c)
 	}
-	var conflict *manifests.ConflictError
+	var conflict *apply.ConflictError
 	if errors.As(err, &conflict) {
 		return &finding.Error{Code: finding.ExitRefused, Err: err, Hint: conflict.Hint()}
 	}
@@ -67,10 +68,10 @@ func (d *Data) apply(ctx context.Context, kubeconfigPath string, objects []*mani
 }
 
 // applier is the server's, or a printer. A dry run on a machine that has no cluster yet prints whole objects.
-func (d *Data) applier(kubeconfigPath string) (manifests.Applier, error) {
+func (d *Data) applier(kubeconfigPath string) (apply.Applier, error) {
 	if d.DryRun {
 		if _, err := os.Stat(kubeconfigPath); d.Kubeconfig == "" && errors.Is(err, os.ErrNotExist) {
-			return manifests.NewPrinter(nil, d.Out)
+			return apply.NewPrinter(nil, d.Out)
 		}
 	}
 	config, err := d.restConfig(kubeconfigPath)
@@ -78,9 +79,9 @@ func (d *Data) applier(kubeconfigPath string) (manifests.Applier, error) {
 		return nil, err
 	}
 	if d.DryRun {
-		return manifests.NewPrinter(config, d.Out)
+		return apply.NewPrinter(config, d.Out)
 	}
-	return manifests.NewCluster(config, d.Force)
+	return apply.NewCluster(config, d.Force)
 }
 
 // bootstrapConf is the strongest kubeconfig there is: until kubeadm's second half binds the administrators' group,

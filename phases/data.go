@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -34,7 +34,7 @@ const (
 	kubeletConfig    = "/var/lib/kubelet/config.yaml"
 	defaultCertsDir  = "/etc/kubernetes/pki"
 	defaultBindPort  = 6443
-	staticPodManager = manifests.StaticPodUser
+	staticPodManager = v1alpha1.StaticPodUser
 )
 
 // Options is the command line of one run.

@@ -7,21 +7,20 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/ccmadm/ccmadm/manifests"
 )
 
 func fetchRecord() Phase {
 	return Phase{
 		Name:  "record",
 		Short: "Read the cluster's settings",
-		Long: `Reads, with the bootstrap token, the ConfigMap kube-system/` + manifests.RecordName + ` that ` + "`ccmadm init`" + ` has published, and
+		Long: `Reads, with the bootstrap token, the ConfigMap kube-system/` + v1alpha1.RecordName + ` that ` + "`ccmadm init`" + ` has published, and
 whether the cluster has a node of this machine's name. Refuses flags that contradict the record. Writes ` + RecordFile + `.`,
 		Run: func(ctx context.Context, d *Data) error {
 			client, err := kubeadm.Discover(ctx, d.Kubeadm)
@@ -58,8 +57,8 @@ func (d *Data) discoverRecord(ctx context.Context) (*Record, error) {
 }
 
 func (d *Data) recordOf(ctx context.Context, client kubernetes.Interface) (*Record, error) {
-	name := "ConfigMap/kube-system/" + manifests.RecordName
-	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, manifests.RecordName, metav1.GetOptions{})
+	name := "ConfigMap/kube-system/" + v1alpha1.RecordName
+	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, v1alpha1.RecordName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil, finding.Preflightf("read %s: %w", name, err).
 			WithHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
@@ -71,7 +70,7 @@ func (d *Data) recordOf(ctx context.Context, client kubernetes.Interface) (*Reco
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	return decodeRecord(name, []byte(cm.Data[manifests.RecordKey]))
+	return decodeRecord(name, []byte(cm.Data[v1alpha1.RecordKey]))
 }
 
 // refuseTakenName finds a second machine with one name before it takes the first one's place in the cluster.

@@ -11,6 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
@@ -39,7 +40,7 @@ func record() Phase {
 	return Phase{
 		Name:  "record",
 		Short: "Publish the cluster's settings for machines that join",
-		Long: `Reads the settings and the cluster's CA. Writes the ConfigMap kube-system/` + manifests.RecordName + `, and a Role that lets
+		Long: `Reads the settings and the cluster's CA. Writes the ConfigMap kube-system/` + v1alpha1.RecordName + `, and a Role that lets
 bootstrap tokens and nodes read it. It holds no secret.`,
 		Run: func(ctx context.Context, d *Data) error {
 			rec, err := d.newRecord(ctx)

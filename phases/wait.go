@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/ccmadm/ccmadm/manifests"
 )
 
 func waitNodes() Phase {
@@ -51,19 +51,19 @@ func waitNodes() Phase {
 			}
 			ctx, cancel := context.WithTimeout(ctx, settings.Wait.Timeout.Duration)
 			defer cancel()
-			return Wait(ctx, client, manifests.WaitOptions{Nodes: []string{name}, Until: manifests.Addressed, Lease: profile.LeaseName()}, NewRenderer(d.Output, d.Out))
+			return Wait(ctx, client, nodes.WaitOptions{Nodes: []string{name}, Until: nodes.Addressed, Lease: profile.LeaseName()}, NewRenderer(d.Output, d.Out))
 		},
 	}
 }
 
 // Wait follows nodes until each is in the wanted state, or ctx ends. It shows every change.
-func Wait(ctx context.Context, client kubernetes.Interface, o manifests.WaitOptions, r manifests.Renderer) error {
+func Wait(ctx context.Context, client kubernetes.Interface, o nodes.WaitOptions, r nodes.Renderer) error {
 	o.Changed = r.Show
-	_, err := manifests.Wait(ctx, client, o)
+	_, err := nodes.Wait(ctx, client, o)
 	if closeErr := r.Close(); err == nil && closeErr != nil {
 		return fmt.Errorf("show the state of nodes: %w", closeErr)
 	}
-	var late *manifests.WaitError
+	var late *nodes.WaitError
 	if errors.As(err, &late) {
 		return &finding.Error{Code: finding.ExitNotInTime, Err: err, Hint: late.Hint()}
 	}
@@ -74,11 +74,11 @@ func Wait(ctx context.Context, client kubernetes.Interface, o manifests.WaitOpti
 func FindLease(ctx context.Context, client kubernetes.Interface) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // where it does not answer, waiting says so better
 	defer cancel()
-	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, manifests.RecordName, metav1.GetOptions{})
+	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, v1alpha1.RecordName, metav1.GetOptions{})
 	if err != nil {
 		return ""
 	}
-	rec, err := decodeRecord(manifests.RecordName, []byte(cm.Data[manifests.RecordKey]))
+	rec, err := decodeRecord(v1alpha1.RecordName, []byte(cm.Data[v1alpha1.RecordKey]))
 	if err != nil {
 		return ""
 	}
@@ -90,9 +90,9 @@ func FindLease(ctx context.Context, client kubernetes.Interface) string {
 }
 
 // NewRenderer shows states as the -o flag says: a table, or one JSON object per change.
-func NewRenderer(output string, out io.Writer) manifests.Renderer {
+func NewRenderer(output string, out io.Writer) nodes.Renderer {
 	if output == "json" {
-		return manifests.NewJSONLines(out)
+		return nodes.NewJSONLines(out)
 	}
-	return manifests.NewTable(out)
+	return nodes.NewTable(out)
 }

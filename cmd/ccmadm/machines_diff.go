@@ -10,13 +10,13 @@ import (
 	"text/tabwriter"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/provider"
 	"github.com/ccmadm/ccmadm/templates"
@@ -90,13 +90,13 @@ func onpremConfiguration(ctx context.Context, client kubernetes.Interface) (prov
 	if err != nil {
 		return provider.Configuration{}, err
 	}
-	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, manifests.CloudConfigName, metav1.GetOptions{})
+	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return provider.Configuration{}, fmt.Errorf("read the provider's configuration: %w", err)
 	}
 	config, err := provider.ReadConfiguration(bytes.NewReader(secret.Data[profile.Config.File]))
 	if err != nil {
-		return config, fmt.Errorf("read Secret/kube-system/%s: %w", manifests.CloudConfigName, err)
+		return config, fmt.Errorf("read Secret/kube-system/%s: %w", v1alpha1.CloudConfigName, err)
 	}
 	return config, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
@@ -150,7 +151,7 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 		return nil, nil, usage("%w", missing)
 	} else if missing != nil {
 		v.Files = p.RequiredFiles()
-		fmt.Fprintf(s.Err, "ccmadm: note: the Secret %s is left out: %v\n", manifests.CloudConfigName, missing)
+		fmt.Fprintf(s.Err, "ccmadm: note: the Secret %s is left out: %v\n", v1alpha1.CloudConfigName, missing)
 	}
 	rbac, err := manifests.RBAC(p, v)
 	if err != nil {
@@ -244,7 +245,7 @@ func writeKustomization(s phases.Streams, dir string, objects []*manifests.Objec
 // fileName tells objects of one name in two namespaces apart.
 func fileName(o *manifests.Object) string {
 	name := strings.ToLower(o.GetKind()) + "-" + strings.ReplaceAll(o.GetName(), ":", "-")
-	if ns := o.GetNamespace(); ns != "" && ns != manifests.Namespace {
+	if ns := o.GetNamespace(); ns != "" && ns != v1alpha1.Namespace {
 		name += "-" + ns
 	}
 	return name + ".yaml"

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases"
 )
 
@@ -51,7 +51,7 @@ func newStatus(s phases.Streams) *cobra.Command {
 		Short: "Show the state of every node, and the cause where one is not initialized",
 		Long: `Shows each node's state once: ` + stateNames() + `.
 Exit status 4 if a node is below Addressed.`,
-		RunE: func(cmd *cobra.Command, nodes []string) error {
+		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := checkOutput(o.output); err != nil {
 				return err
 			}
@@ -59,24 +59,24 @@ Exit status 4 if a node is below Addressed.`,
 			if err != nil {
 				return err
 			}
-			return showStatus(cmd.Context(), client, nodes, phases.NewRenderer(o.output, s.Out))
+			return showStatus(cmd.Context(), client, names, phases.NewRenderer(o.output, s.Out))
 		},
 	}
 	o.declare(cmd)
 	return cmd
 }
 
-func showStatus(ctx context.Context, client kubernetes.Interface, nodes []string, r manifests.Renderer) error {
+func showStatus(ctx context.Context, client kubernetes.Interface, names []string, r nodes.Renderer) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	list, err := manifests.Status(ctx, client, phases.FindLease(ctx, client), nodes)
+	list, err := nodes.Observe(ctx, client, phases.FindLease(ctx, client), names)
 	if err != nil {
 		return &finding.Error{Code: finding.ExitError, Err: err}
 	}
-	late := &manifests.WaitError{Until: manifests.Addressed}
+	late := &nodes.WaitError{Until: nodes.Addressed}
 	for _, n := range list {
 		r.Show(n)
-		if n.State < manifests.Addressed {
+		if n.State < nodes.Addressed {
 			late.Nodes = append(late.Nodes, n)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases"
 )
 
@@ -20,11 +20,11 @@ func newWait(s phases.Streams) *cobra.Command {
 		Short: "Wait until every node, or those named, are initialized",
 		Long: `Follows nodes through their states: ` + stateNames() + `.
 When the time is up it names each node that is behind, its state, the cause, and what to do. Exit status 4 then.`,
-		RunE: func(cmd *cobra.Command, nodes []string) error {
+		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := checkOutput(o.output); err != nil {
 				return err
 			}
-			state, err := manifests.ParseState(until)
+			state, err := nodes.ParseState(until)
 			if err != nil {
 				return usage("read --for: %w", err)
 			}
@@ -34,18 +34,18 @@ When the time is up it names each node that is behind, its state, the cause, and
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return phases.Wait(ctx, client, manifests.WaitOptions{Nodes: nodes, Until: state, Lease: phases.FindLease(ctx, client)}, phases.NewRenderer(o.output, s.Out))
+			return phases.Wait(ctx, client, nodes.WaitOptions{Nodes: names, Until: state, Lease: phases.FindLease(ctx, client)}, phases.NewRenderer(o.output, s.Out))
 		},
 	}
 	o.declare(cmd)
-	cmd.Flags().StringVar(&until, "for", manifests.Addressed.String(), "the state to wait for")
+	cmd.Flags().StringVar(&until, "for", nodes.Addressed.String(), "the state to wait for")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd
 }
 
 func stateNames() string {
 	var names []string
-	for s := manifests.Absent; s <= manifests.Ready; s++ {
+	for s := nodes.Absent; s <= nodes.Ready; s++ {
 		names = append(names, s.String())
 	}
 	return strings.Join(names, ", ")

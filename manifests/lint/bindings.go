@@ -7,13 +7,13 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func authentication(s *Set) []problem {
 	return s.eachGranted(func(w *workload, g grants) []problem {
 		bound := slices.ContainsFunc(g.bindings, func(b *binding) bool {
-			return b.kind == "RoleBinding" && b.namespace == manifests.Namespace && b.ref.Name == authenticationReader
+			return b.kind == "RoleBinding" && b.namespace == v1alpha1.Namespace && b.ref.Name == authenticationReader
 		})
 		_, kubeconfig := w.arg("authentication-kubeconfig")
 		if bound || kubeconfig || w.is("authentication-skip-lookup", "true") || w.is("authentication-tolerate-lookup-failure", "true") || len(g.lacks("", "configmaps", []string{"get"})) == 0 {

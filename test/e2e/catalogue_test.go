@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -51,7 +52,7 @@ func TestCatalogue_Apply(t *testing.T) {
 
 // catalogue is a client with a memory for warnings.
 type catalogue struct {
-	cluster  *manifests.Cluster
+	cluster  *apply.Cluster
 	client   client.Client
 	warnings *warnings
 	known    map[string]metav1.APIResource // by group/resource
@@ -69,7 +70,7 @@ func newCatalogue(t *testing.T, config *rest.Config) *catalogue {
 	config.WarningHandler = c.warnings
 	config.QPS = -1
 	var err error
-	if c.cluster, err = manifests.NewCluster(config, true); err != nil {
+	if c.cluster, err = apply.NewCluster(config, true); err != nil {
 		t.Fatal(err)
 	}
 	if c.client, err = client.New(config, client.Options{}); err != nil {

@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"errors"
@@ -9,12 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func newPod(changes ...func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "cloud-controller-manager-cp1"}, Spec: corev1.PodSpec{NodeName: "cp1"}}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: component, Image: "ghcr.io/ccmadm/ccm:v9",
+		Name: v1alpha1.Component, Image: "ghcr.io/ccmadm/ccm:v9",
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}}
 	for _, change := range changes {
@@ -59,7 +61,7 @@ func TestCauseOf(t *testing.T) {
 		{"absent", nil, evidence{}, "NodeAbsent", "has not registered"},
 		{"never tainted", newNode("w1", unresolved), evidence{}, "NeverTainted", "--cloud-provider=external"},
 		{"may not look", waits, evidence{podsErr: apierrors.NewForbidden(corev1.Resource("pods"), "", nil)}, "NotVisible", "a worker's kubelet may not"},
-		{"may look at the lease only", waits, evidence{podsErr: apierrors.NewForbidden(corev1.Resource("pods"), "", nil), lease: stale, leaseName: LeaseName}, "NotVisible", "cp9_1234, holder of"},
+		{"may look at the lease only", waits, evidence{podsErr: apierrors.NewForbidden(corev1.Resource("pods"), "", nil), lease: stale, leaseName: v1alpha1.LeaseName}, "NotVisible", "cp9_1234, holder of"},
 		{"cannot look", waits, evidence{podsErr: errors.New("connection refused")}, "NotVisible", "connection refused"},
 		{"no pod", waits, evidence{}, "NoPod", "component=cloud-controller-manager"},
 		{"pod cannot be scheduled", waits, evidence{pods: pods(newPod(unschedulable))}, "PodPending", "untolerated taint"},
@@ -74,13 +76,13 @@ func TestCauseOf(t *testing.T) {
 		{"crashing", waits, evidence{pods: pods(newPod(crashed)), logs: logged("starting", "F1121 could not init cloud provider")}, "CrashLoop", "(restarts: 7), last with exit code 1 (Error); its last word: F1121 could not init"},
 		{"terminating", waits, evidence{pods: pods(newPod(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }))}, "PodTerminating", "is being deleted"},
 		{"one crashes, another runs", waits, evidence{pods: pods(newPod(crashed), newPod()), lease: live}, "NotServed", "cp1_1234"},
-		{"nobody leads", waits, evidence{pods: pods(newPod()), leaseName: LeaseName, logs: logged("E1121 leases is forbidden")}, "NoLeader", "nobody holds Lease/kube-system/cloud-controller-manager; its last word: E1121 leases is forbidden"},
-		{"the leader is gone", waits, evidence{pods: pods(newPod()), lease: stale, leaseName: LeaseName}, "NoLeader", "cp9_1234, holder of Lease/kube-system/cloud-controller-manager, has not renewed it for 3m0s"},
+		{"nobody leads", waits, evidence{pods: pods(newPod()), leaseName: v1alpha1.LeaseName, logs: logged("E1121 leases is forbidden")}, "NoLeader", "nobody holds Lease/kube-system/cloud-controller-manager; its last word: E1121 leases is forbidden"},
+		{"the leader is gone", waits, evidence{pods: pods(newPod()), lease: stale, leaseName: v1alpha1.LeaseName}, "NoLeader", "cp9_1234, holder of Lease/kube-system/cloud-controller-manager, has not renewed it for 3m0s"},
 		{"the manager fails", waits, evidence{pods: pods(newPod()), lease: live, logs: logged("E1121 error syncing 'w1': no address", "I1121 w1 seen", "I1121 other")}, "ManagerFails", "error syncing 'w1': no address"},
 		{"the manager has no node controller", waits, evidence{pods: pods(newPod()), lease: live, logs: logged(`E1121 12:00:00.000000       1 controllermanager.go:311] failed to start cloud node controller: cloud provider does not support instances`, "I1121 became leader")}, "NoNodeController", "or knows no nodes: failed to start cloud node controller: cloud provider"},
 		{"a reason at the end of a long line", waits, evidence{pods: pods(newPod()), lease: live, logs: logged("E1121 error syncing 'w1': " + strings.Repeat("x", 500) + " api error UnauthorizedOperation")}, "ManagerFails", "UnauthorizedOperation"},
 		{"the manager rejects node-ip", waits, evidence{pods: pods(newPod()), lease: live, logs: logged(`E1121 provided node ip for node "w1" is not valid`)}, "NodeIPUnknown", "is not among the addresses"},
-		{"node-ip is not an address", newNode("w1", unresolved, tainted, func(n *corev1.Node) { n.Annotations[providedNodeIPAnnotation] = "198.18.0.11,10.0.0.9" }), evidence{pods: pods(newPod()), lease: live}, "NodeIPUnknown", "--node-ip 10.0.0.9 is not"},
+		{"node-ip is not an address", newNode("w1", unresolved, tainted, func(n *corev1.Node) { n.Annotations[v1alpha1.ProvidedNodeIPAnnotation] = "198.18.0.11,10.0.0.9" }), evidence{pods: pods(newPod()), lease: live}, "NodeIPUnknown", "--node-ip 10.0.0.9 is not"},
 		{"initialized without address", newNode("w1", unaddressed), evidence{pods: pods(newPod()), lease: live, logs: logged(`E1121 nodes/status "w1" is forbidden`)}, "NoInternalIP", `nodes/status "w1" is forbidden`},
 		{"not ready", newNode("w1", notReadyYet), evidence{}, "NotReady", "cni plugin not initialized"},
 		{"no condition", newNode("w1", func(n *corev1.Node) { n.Status.Conditions = nil }), evidence{}, "NotReady", "has not reported"},
@@ -125,9 +127,9 @@ func TestWaitError(t *testing.T) {
 	cause := &Cause{Message: "no pod", Next: "look"}
 	e := &WaitError{Until: Addressed, Err: errors.New("deadline")}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		e.Nodes = append(e.Nodes, NodeStatus{Node: name, State: Tainted, Cause: cause})
+		e.Nodes = append(e.Nodes, Status{Node: name, State: Tainted, Cause: cause})
 	}
-	e.Nodes = append(e.Nodes, NodeStatus{Node: "z", State: Absent})
+	e.Nodes = append(e.Nodes, Status{Node: "z", State: Absent})
 	want := "wait for nodes to be Addressed: a, b, c, d, e and 2 more Tainted: no pod; z Absent"
 	if got := e.Error(); got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // WaitOptions say what to wait for.
@@ -20,7 +22,7 @@ type WaitOptions struct {
 	// Lease is that of the leader. Empty: LeaseName.
 	Lease string
 	// Changed is called with each change, and at the end with what is missing and why.
-	Changed func(NodeStatus)
+	Changed func(Status)
 }
 
 // WaitError says which nodes are not there, how far they have come, and why.
@@ -28,7 +30,7 @@ type WaitError struct {
 	// Until is the state that was waited for.
 	Until State
 	// Nodes are those that have not reached it, with their causes.
-	Nodes []NodeStatus
+	Nodes []Status
 	// Err is what ended the wait.
 	Err error
 }
@@ -80,15 +82,15 @@ const explaining = 10 * time.Second
 
 // Wait follows nodes until each has come as far as wanted. It watches; nothing is polled. The error is a *WaitError
 // when ctx's deadline passes before. It returns the last status of each node in any case.
-func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]NodeStatus, error) {
-	w, err := watchNodes(ctx, c, o.Nodes, cmp.Or(o.Lease, LeaseName))
+func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]Status, error) {
+	w, err := watchNodes(ctx, c, o.Nodes, cmp.Or(o.Lease, v1alpha1.LeaseName))
 	if err != nil {
 		return nil, err
 	}
 	defer w.stop()
 	clock := time.NewTicker(time.Second) // a lease that nobody renews is no event
 	defer clock.Stop()
-	seen := map[string]NodeStatus{}
+	seen := map[string]Status{}
 	for {
 		statuses := w.statuses(o.Nodes, time.Now())
 		for _, s := range statuses {
@@ -112,8 +114,8 @@ func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]NodeSta
 	}
 }
 
-func below(statuses []NodeStatus, until State) []NodeStatus {
-	var list []NodeStatus
+func below(statuses []Status, until State) []Status {
+	var list []Status
 	for _, s := range statuses {
 		if s.State < until {
 			list = append(list, s)
@@ -123,7 +125,7 @@ func below(statuses []NodeStatus, until State) []NodeStatus {
 }
 
 // late finds out why it was not enough.
-func (o WaitOptions) late(ctx context.Context, c kubernetes.Interface, w *watcher, statuses []NodeStatus) error {
+func (o WaitOptions) late(ctx context.Context, c kubernetes.Interface, w *watcher, statuses []Status) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("wait for nodes to be %s: %w", o.Until, context.Cause(ctx))
 	}

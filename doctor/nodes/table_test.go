@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func changes() []NodeStatus {
+func changes() []Status {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	return []NodeStatus{
+	return []Status{
 		{Time: at, Node: "w1", State: Absent},
 		{Time: at, Node: "cp1", State: Tainted},
 		{Time: at, Node: "w1", State: Ready, ProviderID: "onprem://default/w1", InternalIPs: []string{"198.18.0.12", "fd00::12"}},

@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"context"
@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // watcher keeps Nodes and the Lease up to date, as far as one may see them.
@@ -47,7 +49,7 @@ func watchNodes(ctx context.Context, c kubernetes.Interface, names []string, lea
 			o.FieldSelector = byName(names[0])
 		}
 	})
-	w.leases = coordinationinformers.NewFilteredLeaseInformer(c, Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+	w.leases = coordinationinformers.NewFilteredLeaseInformer(c, v1alpha1.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.FieldSelector = byName(leaseName)
 	})
 	onChange := cache.ResourceEventHandlerFuncs{
@@ -83,7 +85,7 @@ func byName(name string) string {
 }
 
 // statuses returns one for each name, or for each node there is. Nothing is known before the first list has arrived.
-func (w *watcher) statuses(names []string, now time.Time) []NodeStatus {
+func (w *watcher) statuses(names []string, now time.Time) []Status {
 	if !w.nodes.HasSynced() {
 		return nil
 	}
@@ -91,7 +93,7 @@ func (w *watcher) statuses(names []string, now time.Time) []NodeStatus {
 		names = w.nodes.GetStore().ListKeys()
 		slices.SortFunc(names, strings.Compare)
 	}
-	var list []NodeStatus
+	var list []Status
 	for _, name := range names {
 		list = append(list, StatusOf(name, w.node(name), w.lease(), now))
 	}
@@ -104,7 +106,7 @@ func (w *watcher) node(name string) *corev1.Node {
 }
 
 func (w *watcher) lease() *coordinationv1.Lease {
-	lease, _ := get(w.leases, Namespace+"/"+w.leaseName).(*coordinationv1.Lease)
+	lease, _ := get(w.leases, v1alpha1.Namespace+"/"+w.leaseName).(*coordinationv1.Lease)
 	return lease
 }
 

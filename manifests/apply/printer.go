@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/manifests"
 )
 
 // Printer is the Applier of a dry run: it prints the difference that each object would make, and writes nothing.
@@ -41,7 +43,7 @@ func NewPrinter(cfg *rest.Config, out io.Writer) (*Printer, error) {
 }
 
 // Apply prints what it would change.
-func (p *Printer) Apply(ctx context.Context, set string, objects []*Object) ([]Change, error) {
+func (p *Printer) Apply(ctx context.Context, set string, objects []*manifests.Object) ([]Change, error) {
 	inv, err := p.inventory(ctx)
 	if err != nil {
 		return nil, err
@@ -75,21 +77,21 @@ func (p *Printer) Remove(ctx context.Context) ([]Change, error) {
 }
 
 // inventory finds out at the same time whether there is a cluster.
-func (p *Printer) inventory(ctx context.Context) (inventory, error) {
+func (p *Printer) inventory(ctx context.Context) (applied, error) {
 	if p.manager == nil {
-		return inventory{}, nil
+		return applied{}, nil
 	}
-	inv, err := readInventory(ctx, p.manager.Client())
+	inv, err := readApplied(ctx, p.manager.Client())
 	if utilnet.IsConnectionRefused(err) {
 		p.manager = nil
-		return inventory{}, nil
+		return applied{}, nil
 	}
 	return inv, err
 }
 
-func (p *Printer) show(ctx context.Context, o *Object) (Change, error) {
+func (p *Printer) show(ctx context.Context, o *manifests.Object) (Change, error) {
 	change := Change{Subject: utils.FmtUnstructured(o), Action: ssa.CreatedAction.String()}
-	live, merged := &Object{}, o.DeepCopy()
+	live, merged := &manifests.Object{}, o.DeepCopy()
 	if p.manager != nil {
 		entry, before, after, err := p.diff(ctx, o)
 		if err != nil {
@@ -111,7 +113,7 @@ func (p *Printer) show(ctx context.Context, o *Object) (Change, error) {
 }
 
 // diff shows what force would do where there is a conflict: this is what one wants to see before using it.
-func (p *Printer) diff(ctx context.Context, o *Object) (entry *ssa.ChangeSetEntry, before, after *Object, err error) {
+func (p *Printer) diff(ctx context.Context, o *manifests.Object) (entry *ssa.ChangeSetEntry, before, after *manifests.Object, err error) {
 	entry, before, after, err = p.manager.Diff(ctx, o, ssa.DefaultDiffOptions())
 	var conflict *ConflictError
 	if err = explainConflict(err); errors.As(err, &conflict) {
@@ -121,7 +123,7 @@ func (p *Printer) diff(ctx context.Context, o *Object) (entry *ssa.ChangeSetEntr
 	return entry, before, after, err
 }
 
-func (p *Printer) print(verb, subject string, live, merged *Object) error {
+func (p *Printer) print(verb, subject string, live, merged *manifests.Object) error {
 	if utils.IsSecret(merged) && live.Object == nil { // else the engine has masked both
 		if err := ssa.SanitizeUnstructuredData(nil, merged); err != nil {
 			return fmt.Errorf("mask %s: %w", subject, err)
@@ -144,7 +146,7 @@ func (p *Printer) print(verb, subject string, live, merged *Object) error {
 }
 
 // text leaves out what the API server keeps for itself.
-func text(o *Object) ([]byte, error) {
+func text(o *manifests.Object) ([]byte, error) {
 	o = o.DeepCopy()
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
@@ -153,7 +155,7 @@ func text(o *Object) ([]byte, error) {
 	return yaml.Marshal(o.Object)
 }
 
-func (p *Printer) showDeleted(objects []*Object) []Change {
+func (p *Printer) showDeleted(objects []*manifests.Object) []Change {
 	var changes []Change
 	for _, o := range objects {
 		subject := utils.FmtUnstructured(o)

@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // newNode returns a node as an initialized one is, and then changes it.
@@ -24,7 +26,7 @@ func newNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
 }
 
 func tainted(n *corev1.Node) {
-	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: v1alpha1.UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule})
 }
 
 func unresolved(n *corev1.Node) { n.Spec.ProviderID = "" }
@@ -37,7 +39,7 @@ func notReadyYet(n *corev1.Node) {
 }
 
 func newLease(holder string, renewed time.Time) *coordinationv1.Lease {
-	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Namespace: Namespace}}
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName, Namespace: v1alpha1.Namespace}}
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = &holder, new(int32(15))
 	l.Spec.RenewTime = &metav1.MicroTime{Time: renewed}
 	return l
@@ -60,7 +62,7 @@ func TestStatusOf(t *testing.T) {
 		{"tainted, lease without times", newNode("w1", unresolved, tainted), &coordinationv1.Lease{}, Tainted},
 		{"tainted, somebody leads", newNode("w1", unresolved, tainted), held, Claimed},
 		{"a taint of another effect and value", newNode("w1", unresolved, func(n *corev1.Node) {
-			n.Spec.Taints = []corev1.Taint{{Key: uninitializedTaint, Effect: corev1.TaintEffectNoExecute}}
+			n.Spec.Taints = []corev1.Taint{{Key: v1alpha1.UninitializedTaint, Effect: corev1.TaintEffectNoExecute}}
 		}), nil, Tainted},
 		{"another taint", newNode("w1", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule}}
@@ -96,7 +98,7 @@ func TestStatusOf_Details(t *testing.T) {
 	if diff := cmp.Diff(want, string(data)); diff != "" {
 		t.Errorf("JSON (-want +got):\n%s", diff)
 	}
-	var back NodeStatus
+	var back Status
 	if err := json.Unmarshal(data, &back); err != nil || back.State != Ready {
 		t.Errorf("read back: %v, %v", back, err)
 	}

@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"context"
@@ -11,30 +11,33 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
 )
 
 // inventory is what was applied: the set of each object, by an ID that is a valid key of a ConfigMap.
-type inventory map[string]string
+type applied map[string]string
 
-func readInventory(ctx context.Context, c client.Client) (inventory, error) {
-	o := inventory{}.object()
+func readApplied(ctx context.Context, c client.Client) (applied, error) {
+	o := applied{}.object()
 	err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) {
-		return inventory{}, nil
+		return applied{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", Namespace, InventoryName, err)
+		return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", v1alpha1.Namespace, v1alpha1.AppliedName, err)
 	}
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")
 	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", Namespace, InventoryName, err)
+		return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", v1alpha1.Namespace, v1alpha1.AppliedName, err)
 	}
 	return data, nil
 }
 
 // with returns the inventory as it is when the set consists of these objects.
-func (inv inventory) with(set string, objects []*Object) inventory {
-	next := inventory{}
+func (inv applied) with(set string, objects []*manifests.Object) applied {
+	next := applied{}
 	for id, s := range inv {
 		if s != set {
 			next[id] = s
@@ -47,8 +50,8 @@ func (inv inventory) with(set string, objects []*Object) inventory {
 }
 
 // stale returns what the set loses.
-func (inv inventory) stale(set string, objects []*Object) ([]*Object, error) {
-	next, lost := inv.with(set, objects), inventory{}
+func (inv applied) stale(set string, objects []*manifests.Object) ([]*manifests.Object, error) {
+	next, lost := inv.with(set, objects), applied{}
 	for id, s := range inv {
 		if _, kept := next[id]; !kept {
 			lost[id] = s
@@ -58,19 +61,19 @@ func (inv inventory) stale(set string, objects []*Object) ([]*Object, error) {
 }
 
 // objects returns all of it, with no more than is needed for deletion.
-func (inv inventory) objects() ([]*Object, error) {
+func (inv applied) objects() ([]*manifests.Object, error) {
 	mapper := kinds()
-	var list []*Object
+	var list []*manifests.Object
 	for _, id := range slices.Sorted(maps.Keys(inv)) {
 		m, err := object.ParseObjMetadata(id)
 		if err != nil {
-			return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", Namespace, InventoryName, err)
+			return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", v1alpha1.Namespace, v1alpha1.AppliedName, err)
 		}
 		mapping, err := mapper.RESTMapping(m.GroupKind)
 		if err != nil {
-			return nil, fmt.Errorf("read ConfigMap/%s/%s: %q: %w", Namespace, InventoryName, id, err)
+			return nil, fmt.Errorf("read ConfigMap/%s/%s: %q: %w", v1alpha1.Namespace, v1alpha1.AppliedName, id, err)
 		}
-		o := &Object{}
+		o := &manifests.Object{}
 		o.SetGroupVersionKind(mapping.GroupVersionKind)
 		o.SetNamespace(m.Namespace)
 		o.SetName(m.Name)
@@ -80,12 +83,12 @@ func (inv inventory) objects() ([]*Object, error) {
 }
 
 // object returns the ConfigMap.
-func (inv inventory) object() *Object {
-	o := &Object{}
+func (inv applied) object() *manifests.Object {
+	o := &manifests.Object{}
 	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	o.SetNamespace(Namespace)
-	o.SetName(InventoryName)
-	o.SetLabels(map[string]string{managedByLabel: FieldManager})
+	o.SetNamespace(v1alpha1.Namespace)
+	o.SetName(v1alpha1.AppliedName)
+	o.SetLabels(map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager})
 	if len(inv) > 0 {
 		data := map[string]any{}
 		for id, set := range inv {

@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -42,16 +44,16 @@ func newCluster(t *testing.T, cfg *rest.Config, force bool) *Cluster {
 	return c
 }
 
-func rbacObjects(t *testing.T) []*Object {
+func rbacObjects(t *testing.T) []*manifests.Object {
 	t.Helper()
-	list, err := RBAC(onprem(t), values(templates.StaticPod))
+	list, err := manifests.RBAC(onprem(t), values(templates.StaticPod))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return list
 }
 
-func apply(t *testing.T, a Applier, set string, objects []*Object) []Change {
+func apply(t *testing.T, a Applier, set string, objects []*manifests.Object) []Change {
 	t.Helper()
 	changes, err := a.Apply(t.Context(), set, objects)
 	if err != nil {
@@ -84,14 +86,14 @@ func rbacSubjects() []string {
 }
 
 // versions returns the resourceVersion of each object: any write changes it.
-func versions(t *testing.T, objects []*Object) map[string]string {
+func versions(t *testing.T, objects []*manifests.Object) map[string]string {
 	t.Helper()
 	manager, err := newManager(cluster.Config, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]string{}
-	for _, o := range append(slices.Clone(objects), inventory{}.object()) {
+	for _, o := range append(slices.Clone(objects), applied{}.object()) {
 		live := o.DeepCopy()
 		if err := manager.Client().Get(t.Context(), client.ObjectKeyFromObject(o), live); err == nil {
 			found[live.GetKind()+"/"+live.GetName()] = live.GetResourceVersion()
@@ -115,7 +117,7 @@ func TestCluster_Apply_RepairsDrift(t *testing.T) {
 	c := newCluster(t, cluster.Config, false)
 	apply(t, c, "rbac", rbacObjects(t))
 	api := kubernetes.NewForConfigOrDie(cluster.Config).RbacV1()
-	if err := api.Roles(Namespace).Delete(t.Context(), clusterRoleName, metav1.DeleteOptions{}); err != nil {
+	if err := api.Roles(v1alpha1.Namespace).Delete(t.Context(), clusterRoleName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	patch := []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
@@ -127,7 +129,7 @@ func TestCluster_Apply_RepairsDrift(t *testing.T) {
 	wantChanges(t, want, apply(t, c, "rbac", rbacObjects(t)))
 
 	role, err := api.ClusterRoles().Get(t.Context(), clusterRoleName, metav1.GetOptions{})
-	if err != nil || role.Labels[managedByLabel] != FieldManager {
+	if err != nil || role.Labels[v1alpha1.ManagedByLabel] != v1alpha1.FieldManager {
 		t.Errorf("the label is not back: %v, %v", role.Labels, err)
 	}
 }
@@ -178,13 +180,13 @@ func TestCluster_Apply_Prunes(t *testing.T) {
 	c := newCluster(t, cluster.Config, false)
 	apply(t, c, "other", mustRecord(t))
 	v := values(templates.DaemonSet)
-	workload, err := Addon(onprem(t), v)
+	workload, err := manifests.Addon(onprem(t), v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	apply(t, c, "addon", workload)
 	v.Mode = templates.Deployment
-	if workload, err = Addon(onprem(t), v); err != nil {
+	if workload, err = manifests.Addon(onprem(t), v); err != nil {
 		t.Fatal(err)
 	}
 	want := []Change{
@@ -208,7 +210,7 @@ func TestCluster_Remove(t *testing.T) {
 	apply(t, c, "rbac", rbacObjects(t))
 	api := kubernetes.NewForConfigOrDie(cluster.Config).RbacV1()
 	adopt := []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"somebody"}}}`)
-	if _, err := api.Roles(Namespace).Patch(t.Context(), clusterRoleName, types.MergePatchType, adopt, metav1.PatchOptions{}); err != nil {
+	if _, err := api.Roles(v1alpha1.Namespace).Patch(t.Context(), clusterRoleName, types.MergePatchType, adopt, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := c.Remove(t.Context())
@@ -231,14 +233,14 @@ func TestCluster_Remove(t *testing.T) {
 	if got, err = c.Remove(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("the second time: %v, %v", got, err)
 	}
-	if err := api.Roles(Namespace).Delete(t.Context(), clusterRoleName, metav1.DeleteOptions{}); err != nil {
+	if err := api.Roles(v1alpha1.Namespace).Delete(t.Context(), clusterRoleName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func mustRecord(t *testing.T) []*Object {
+func mustRecord(t *testing.T) []*manifests.Object {
 	t.Helper()
-	list, err := Record([]byte("provider: onprem\n"), LeaseName)
+	list, err := manifests.Record([]byte("provider: onprem\n"), v1alpha1.LeaseName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +267,7 @@ func BenchmarkCluster_Apply(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	objects, err := RBAC(p, values(templates.StaticPod))
+	objects, err := manifests.RBAC(p, values(templates.StaticPod))
 	if err != nil {
 		b.Fatal(err)
 	}

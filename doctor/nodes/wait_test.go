@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // lab is a cluster as an administrator sees it, without controllers: the tests are the kubelet and the CCM.
@@ -27,8 +29,8 @@ func newLab(t *testing.T) lab {
 		ctx, now := context.WithoutCancel(t.Context()), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 		for _, err := range []error{
 			l.CoreV1().Nodes().DeleteCollection(ctx, now, metav1.ListOptions{}),
-			l.CoreV1().Pods(Namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
-			l.CoordinationV1().Leases(Namespace).DeleteCollection(ctx, now, metav1.ListOptions{FieldSelector: byName(LeaseName)}),
+			l.CoreV1().Pods(v1alpha1.Namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
+			l.CoordinationV1().Leases(v1alpha1.Namespace).DeleteCollection(ctx, now, metav1.ListOptions{FieldSelector: byName(v1alpha1.LeaseName)}),
 		} {
 			if err != nil {
 				t.Error(err)
@@ -78,7 +80,7 @@ func (l lab) lead(holder string, seconds int32) {
 	l.Helper()
 	lease := newLease(holder, time.Now())
 	lease.Spec.LeaseDurationSeconds = &seconds
-	_, err := l.CoordinationV1().Leases(Namespace).Create(l.Context(), lease, metav1.CreateOptions{})
+	_, err := l.CoordinationV1().Leases(v1alpha1.Namespace).Create(l.Context(), lease, metav1.CreateOptions{})
 	l.must(err)
 }
 
@@ -86,12 +88,12 @@ func (l lab) lead(holder string, seconds int32) {
 func (l lab) run(p corev1.Pod) {
 	l.Helper()
 	status := p.Status
-	p.Namespace, p.Labels = Namespace, map[string]string{componentLabel: component}
-	p.Spec.Containers = []corev1.Container{{Name: component, Image: "ccm"}}
-	made, err := l.CoreV1().Pods(Namespace).Create(l.Context(), &p, metav1.CreateOptions{})
+	p.Namespace, p.Labels = v1alpha1.Namespace, map[string]string{v1alpha1.ComponentLabel: v1alpha1.Component}
+	p.Spec.Containers = []corev1.Container{{Name: v1alpha1.Component, Image: "ccm"}}
+	made, err := l.CoreV1().Pods(v1alpha1.Namespace).Create(l.Context(), &p, metav1.CreateOptions{})
 	l.must(err)
 	made.Status = status
-	_, err = l.CoreV1().Pods(Namespace).UpdateStatus(l.Context(), made, metav1.UpdateOptions{})
+	_, err = l.CoreV1().Pods(v1alpha1.Namespace).UpdateStatus(l.Context(), made, metav1.UpdateOptions{})
 	l.must(err)
 }
 
@@ -102,7 +104,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func quiet(NodeStatus) {}
+func quiet(Status) {}
 
 func TestCluster_Wait(t *testing.T) {
 	l := newLab(t)
@@ -117,7 +119,7 @@ func TestCluster_Wait(t *testing.T) {
 		Addressed:   func() { l.changeStatus("w1", func(n *corev1.Node) { n.Status = newNode("w1").Status }) },
 	}
 	var way []State
-	got, err := Wait(within(t, time.Minute), l, WaitOptions{Nodes: []string{"w1"}, Until: Ready, Changed: func(s NodeStatus) {
+	got, err := Wait(within(t, time.Minute), l, WaitOptions{Nodes: []string{"w1"}, Until: Ready, Changed: func(s Status) {
 		way = append(way, s.State)
 		if step := next[s.State]; step != nil {
 			step()
@@ -138,7 +140,7 @@ func TestCluster_Wait_AllNodes(t *testing.T) {
 	l := newLab(t)
 	l.register(newNode("a"))
 	l.register(newNode("b", tainted, unresolved))
-	got, err := Wait(within(t, time.Minute), l, WaitOptions{Until: Addressed, Changed: func(s NodeStatus) {
+	got, err := Wait(within(t, time.Minute), l, WaitOptions{Until: Addressed, Changed: func(s Status) {
 		if s.Node == "b" && s.State == Tainted {
 			l.change("b", func(n *corev1.Node) { n.Spec.Taints, n.Spec.ProviderID = nil, "onprem://default/b" })
 		}
@@ -162,7 +164,7 @@ func TestCluster_Wait_AsKubelet(t *testing.T) {
 	if !errors.As(err, &late) || late.Nodes[0].Cause.Reason != "NotVisible" {
 		t.Fatalf("got error %v, want one that says what a kubelet may not see", err)
 	}
-	_, err = Wait(within(t, time.Minute), kubelet, WaitOptions{Nodes: []string{"w1"}, Until: Addressed, Changed: func(s NodeStatus) {
+	_, err = Wait(within(t, time.Minute), kubelet, WaitOptions{Nodes: []string{"w1"}, Until: Addressed, Changed: func(s Status) {
 		if s.State == Tainted {
 			l.change("w1", func(n *corev1.Node) { n.Spec.Taints, n.Spec.ProviderID = nil, "onprem://default/w1" })
 		}
@@ -181,7 +183,7 @@ func TestCluster_Wait_LeaseLapses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var way []State
-	_, err := Wait(ctx, l, WaitOptions{Nodes: []string{"w1"}, Until: Ready, Changed: func(s NodeStatus) {
+	_, err := Wait(ctx, l, WaitOptions{Nodes: []string{"w1"}, Until: Ready, Changed: func(s Status) {
 		way = append(way, s.State)
 		if len(way) > 1 && s.State == Tainted {
 			cancel()

@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func TestCluster_Status(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			list, err := Status(t.Context(), l, "", tt.nodes)
+			list, err := Observe(t.Context(), l, "", tt.nodes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestCluster_Status_ReadsTheLog(t *testing.T) {
 	l.register(newNode("w1", tainted, unresolved))
 	l.lead("cp1_1234", 15)
 	l.run(newPod())
-	list, err := Status(t.Context(), l, "", []string{"w1"})
+	list, err := Observe(t.Context(), l, "", []string{"w1"})
 	if err != nil {
 		t.Fatal(err)
 	}

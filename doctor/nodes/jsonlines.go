@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ var _ Renderer = (*JSONLines)(nil)
 func NewJSONLines(out io.Writer) *JSONLines { return &JSONLines{encoder: json.NewEncoder(out)} }
 
 // Show takes one change.
-func (j *JSONLines) Show(s NodeStatus) {
+func (j *JSONLines) Show(s Status) {
 	if err := j.encoder.Encode(s); err != nil && j.err == nil {
 		j.err = fmt.Errorf("show nodes: %w", err)
 	}

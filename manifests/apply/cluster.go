@@ -1,4 +1,13 @@
-package manifests
+// Package apply makes a cluster agree with objects, by server-side apply, or shows what that would change.
+//
+// Start at [Applier]: [Cluster] writes, [Printer] is the dry run. What was applied is listed in the ConfigMap
+// ccmadm-inventory, by set, so that what a set loses can be deleted.
+//
+// Reads: the objects it is given, and the cluster's.
+// Writes: those objects as field manager "ccmadm", and that ConfigMap. Only what drifted is written: a second run changes
+// nothing. It will not: overwrite a field that somebody else has taken over, which is a [ConflictError], unless force was
+// asked for; delete what is not in the list and labelled as ours.
+package apply
 
 import (
 	"context"
@@ -7,13 +16,16 @@ import (
 
 	"github.com/fluxcd/pkg/ssa"
 	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
 )
 
 // Applier makes a cluster agree with objects, or shows what that would change.
 type Applier interface {
 	// Apply makes the named set consist of exactly these objects. What an earlier run applied under this name and is
 	// not among them is deleted, if it still is ours. What has not drifted is not written.
-	Apply(ctx context.Context, set string, objects []*Object) ([]Change, error)
+	Apply(ctx context.Context, set string, objects []*manifests.Object) ([]Change, error)
 	// Remove deletes all that was applied, in whatever set, and the inventory last.
 	Remove(ctx context.Context) ([]Change, error)
 }
@@ -46,7 +58,7 @@ func NewCluster(cfg *rest.Config, force bool) (*Cluster, error) {
 }
 
 // Apply retries while the API server is coming up.
-func (c *Cluster) Apply(ctx context.Context, set string, objects []*Object) (changes []Change, err error) {
+func (c *Cluster) Apply(ctx context.Context, set string, objects []*manifests.Object) (changes []Change, err error) {
 	err = retry(ctx, func(ctx context.Context) error {
 		changes, err = c.apply(ctx, set, objects)
 		return err
@@ -54,8 +66,8 @@ func (c *Cluster) Apply(ctx context.Context, set string, objects []*Object) (cha
 	return changes, err
 }
 
-func (c *Cluster) apply(ctx context.Context, set string, objects []*Object) ([]Change, error) {
-	inv, err := readInventory(ctx, c.manager.Client())
+func (c *Cluster) apply(ctx context.Context, set string, objects []*manifests.Object) ([]Change, error) {
+	inv, err := readApplied(ctx, c.manager.Client())
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +104,7 @@ func (c *Cluster) Remove(ctx context.Context) (changes []Change, err error) {
 }
 
 func (c *Cluster) remove(ctx context.Context) ([]Change, error) {
-	inv, err := readInventory(ctx, c.manager.Client())
+	inv, err := readApplied(ctx, c.manager.Client())
 	if err != nil || len(inv) == 0 {
 		return nil, err
 	}
@@ -104,14 +116,14 @@ func (c *Cluster) remove(ctx context.Context) ([]Change, error) {
 	if err != nil {
 		return changes, err
 	}
-	last, err := c.delete(ctx, []*Object{inv.object()})
+	last, err := c.delete(ctx, []*manifests.Object{inv.object()})
 	return append(changes, last...), err
 }
 
 // delete leaves alone what does not carry our label: somebody has made it theirs.
-func (c *Cluster) delete(ctx context.Context, objects []*Object) ([]Change, error) {
+func (c *Cluster) delete(ctx context.Context, objects []*manifests.Object) ([]Change, error) {
 	opts := ssa.DefaultDeleteOptions()
-	opts.Inclusions = map[string]string{managedByLabel: FieldManager}
+	opts.Inclusions = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager}
 	set, err := c.manager.DeleteAll(ctx, objects, opts)
 	if err != nil {
 		return changesOf(set), fmt.Errorf("delete what is not wanted any more: %w", err)

@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 // Renderer shows how nodes get on.
 type Renderer interface {
 	// Show takes one change.
-	Show(NodeStatus)
+	Show(Status)
 	// Close returns the first error there was in writing.
 	Close() error
 }
@@ -24,7 +24,7 @@ type Renderer interface {
 type Table struct {
 	out  io.Writer
 	live bool
-	rows []NodeStatus
+	rows []Status
 	err  error
 	// drawn is how many lines the cursor has to go up.
 	drawn int
@@ -42,8 +42,8 @@ func NewTable(out io.Writer) *Table {
 }
 
 // Show takes one change.
-func (t *Table) Show(s NodeStatus) {
-	i, known := slices.BinarySearchFunc(t.rows, s.Node, func(r NodeStatus, name string) int { return strings.Compare(r.Node, name) })
+func (t *Table) Show(s Status) {
+	i, known := slices.BinarySearchFunc(t.rows, s.Node, func(r Status, name string) int { return strings.Compare(r.Node, name) })
 	switch {
 	case !known:
 		t.rows = slices.Insert(t.rows, i, s)
@@ -62,7 +62,7 @@ func (t *Table) Show(s NodeStatus) {
 // Close returns the first error there was in writing.
 func (t *Table) Close() error { return t.err }
 
-func line(s NodeStatus) string {
+func line(s Status) string {
 	text := s.Node + " " + s.State.String()
 	if s.ProviderID != "" {
 		text += " " + s.ProviderID

@@ -1,4 +1,13 @@
-package manifests
+// Package nodes tells how far the nodes of a cluster have come on their way into external cloud mode, and why one is not
+// further.
+//
+// Start at [State], then [Wait] and [Observe]. A Node to its cause: watch.go and status.go make a [Status] of a Node and
+// the Lease; where it is behind, evidence.go gathers the manager's pods, Lease and last log lines once, and cause.go
+// walks the states in the order in which one has to look; table.go and jsonlines.go show it.
+//
+// Reads: Nodes, the Lease, pods and logs of the cloud-controller-manager. What it may not read it leaves out, and says so.
+// Writes: nothing.
+package nodes
 
 import (
 	"fmt"
@@ -8,6 +17,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // State is how far a node has come. The order is that of the way: a node in one state has left all before it behind.
@@ -59,7 +70,7 @@ func ParseState(name string) (State, error) {
 }
 
 // NodeStatus is what is known of a node at one moment.
-type NodeStatus struct {
+type Status struct {
 	// Time is when it was looked at.
 	Time time.Time `json:"time"`
 	// Node is its name.
@@ -80,8 +91,8 @@ type NodeStatus struct {
 
 // StatusOf works out the state of the node of that name. A nil node is one that is not there, a nil lease one that is
 // not there or must not be seen: then Claimed is skipped.
-func StatusOf(name string, node *corev1.Node, lease *coordinationv1.Lease, now time.Time) NodeStatus {
-	s := NodeStatus{Time: now, Node: name}
+func StatusOf(name string, node *corev1.Node, lease *coordinationv1.Lease, now time.Time) Status {
+	s := Status{Time: now, Node: name}
 	if node == nil {
 		return s
 	}
@@ -112,14 +123,14 @@ func StatusOf(name string, node *corev1.Node, lease *coordinationv1.Lease, now t
 }
 
 // same tells whether there is anything to report.
-func (s NodeStatus) same(other NodeStatus) bool {
+func (s Status) same(other Status) bool {
 	return s.State == other.State && s.ProviderID == other.ProviderID && s.Zone == other.Zone &&
 		s.Version == other.Version && slices.Equal(s.InternalIPs, other.InternalIPs)
 }
 
 // hasTaint looks at the key alone, as the cloud-node controller does: value and effect vary.
 func hasTaint(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == uninitializedTaint })
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint })
 }
 
 func ready(node *corev1.Node) bool {

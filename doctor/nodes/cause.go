@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Cause says why a node is not further, and what to do about it.
@@ -23,7 +25,7 @@ type Cause struct {
 }
 
 // explain fills in the causes.
-func explain(ctx context.Context, c kubernetes.Interface, leaseName string, find func(string) *corev1.Node, statuses []NodeStatus) {
+func explain(ctx context.Context, c kubernetes.Interface, leaseName string, find func(string) *corev1.Node, statuses []Status) {
 	var e *evidence
 	for i := range statuses {
 		if statuses[i].State == Ready {
@@ -38,7 +40,7 @@ func explain(ctx context.Context, c kubernetes.Interface, leaseName string, find
 }
 
 // causeOf returns the first cause that fits, in the order in which one has to look.
-func causeOf(s NodeStatus, node *corev1.Node, e *evidence) Cause {
+func causeOf(s Status, node *corev1.Node, e *evidence) Cause {
 	switch s.State {
 	case Absent:
 		return Cause{
@@ -49,7 +51,7 @@ func causeOf(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 		return Cause{
 			"NeverTainted", "the Node has neither the taint nor a provider ID, so nobody initializes it: its kubelet registered without " +
 				"--cloud-provider=external, or the taint was removed by hand; a restart of the kubelet does not bring it back",
-			"check the kubelet's flags on " + s.Node + ", then: kubectl taint node " + s.Node + " " + uninitializedTaint + "=true:NoSchedule",
+			"check the kubelet's flags on " + s.Node + ", then: kubectl taint node " + s.Node + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule",
 		}
 	case Initialized:
 		return noAddress(s, node, e)
@@ -60,7 +62,7 @@ func causeOf(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	}
 }
 
-func noAddress(s NodeStatus, node *corev1.Node, e *evidence) Cause {
+func noAddress(s Status, node *corev1.Node, e *evidence) Cause {
 	if wrong := unknownNodeIPs(node); len(wrong) > 0 {
 		return nodeIPCause(s, wrong)
 	}
@@ -70,9 +72,9 @@ func noAddress(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 }
 
 // managerLogs works however many pods there are, and whatever their names.
-const managerLogs = "kubectl -n " + Namespace + " logs --tail=-1 -l " + componentLabel + "=" + component
+const managerLogs = "kubectl -n " + v1alpha1.Namespace + " logs --tail=-1 -l " + v1alpha1.ComponentLabel + "=" + v1alpha1.Component
 
-func nodeIPCause(s NodeStatus, wrong []string) Cause {
+func nodeIPCause(s Status, wrong []string) Cause {
 	return Cause{
 		"NodeIPUnknown",
 		"the kubelet's --node-ip " + strings.Join(wrong, ", ") + " is not among the addresses that the provider gives the node",
@@ -83,7 +85,7 @@ func nodeIPCause(s NodeStatus, wrong []string) Cause {
 // unknownNodeIPs returns what the kubelet was told and the node does not have.
 func unknownNodeIPs(node *corev1.Node) []string {
 	var wrong []string
-	provided := node.Annotations[providedNodeIPAnnotation]
+	provided := node.Annotations[v1alpha1.ProvidedNodeIPAnnotation]
 	for ip := range strings.SplitSeq(provided, ",") {
 		has := func(a corev1.NodeAddress) bool { return a.Address == strings.TrimSpace(ip) }
 		if provided != "" && !slices.ContainsFunc(node.Status.Addresses, has) {
@@ -93,7 +95,7 @@ func unknownNodeIPs(node *corev1.Node) []string {
 	return wrong
 }
 
-func notReady(s NodeStatus, node *corev1.Node) Cause {
+func notReady(s Status, node *corev1.Node) Cause {
 	c := readyCondition(node)
 	if c == nil {
 		return Cause{"NotReady", "the kubelet has not reported yet", "kubectl describe node " + s.Node}
@@ -106,15 +108,15 @@ func notReady(s NodeStatus, node *corev1.Node) Cause {
 }
 
 // waitsForManager is about nodes that have the taint: it looks at the pods, the lease, and then the log.
-func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
+func waitsForManager(s Status, node *corev1.Node, e *evidence) Cause {
 	switch {
 	case e.podsErr != nil:
 		return notVisible(s, e)
 	case len(e.pods) == 0:
 		return Cause{
-			"NoPod", "no pod with label " + componentLabel + "=" + component + " is in " + Namespace +
+			"NoPod", "no pod with label " + v1alpha1.ComponentLabel + "=" + v1alpha1.Component + " is in " + v1alpha1.Namespace +
 				": no cloud-controller-manager was installed, or no kubelet runs its static pod",
-			"ccmadm init phase control-plane (or addon), then on that machine: journalctl -u kubelet | grep " + component,
+			"ccmadm init phase control-plane (or addon), then on that machine: journalctl -u kubelet | grep " + v1alpha1.Component,
 		}
 	}
 	running := func(p corev1.Pod) bool { return podCause(&p, e) == nil }
@@ -130,16 +132,16 @@ func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	if skipped := e.withoutNodes(); skipped != "" {
 		return Cause{
 			"NoNodeController", "the cloud-controller-manager runs without its node controller, for the cloud did not answer when it started, or knows no nodes: " + skipped,
-			"once the cloud's API answers: kubectl -n " + Namespace + " delete pod " + pod.Name,
+			"once the cloud's API answers: kubectl -n " + v1alpha1.Namespace + " delete pod " + pod.Name,
 		}
 	}
 	if wrong := unknownNodeIPs(node); len(wrong) > 0 {
 		return nodeIPCause(s, wrong)
 	}
 	if strings.Contains(line, "provided node ip") { // the kubelet has published it all the same
-		return nodeIPCause(s, []string{node.Annotations[providedNodeIPAnnotation]})
+		return nodeIPCause(s, []string{node.Annotations[v1alpha1.ProvidedNodeIPAnnotation]})
 	}
-	next := "kubectl -n " + Namespace + " logs " + pod.Name
+	next := "kubectl -n " + v1alpha1.Namespace + " logs " + pod.Name
 	if line == "" {
 		message := "the cloud-controller-manager runs and leads (" + e.holder() + "), and its last lines do not mention this node"
 		return Cause{"NotServed", message, next}
@@ -147,7 +149,7 @@ func waitsForManager(s NodeStatus, node *corev1.Node, e *evidence) Cause {
 	return Cause{"ManagerFails", "the cloud-controller-manager runs, and its last word on this node is: " + line, next}
 }
 
-func notVisible(s NodeStatus, e *evidence) Cause {
+func notVisible(s Status, e *evidence) Cause {
 	message := "the node waits for the cloud-controller-manager"
 	if e.lease != nil && !held(e.lease, e.now) {
 		message += ", and " + e.leaderless()
@@ -162,12 +164,12 @@ func notVisible(s NodeStatus, e *evidence) Cause {
 
 func leaderCause(pod *corev1.Pod, line string, e *evidence) Cause {
 	message := "the cloud-controller-manager runs, but " + e.leaderless()
-	return Cause{"NoLeader", withLine(message, line), "kubectl -n " + Namespace + " logs " + pod.Name}
+	return Cause{"NoLeader", withLine(message, line), "kubectl -n " + v1alpha1.Namespace + " logs " + pod.Name}
 }
 
 // leaderless says in which way there is no leader.
 func (e *evidence) leaderless() string {
-	lease := "Lease/" + Namespace + "/" + e.leaseName
+	lease := "Lease/" + v1alpha1.Namespace + "/" + e.leaseName
 	holder := e.holder()
 	if holder == "" || e.lease.Spec.RenewTime == nil {
 		return "nobody holds " + lease

@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // evidence is what there is to know of the cloud-controller-manager itself. It is gathered once for all nodes.
@@ -34,7 +36,7 @@ const (
 // gather reads what it may. What it may not see is left out: half an answer is better than none.
 func gather(ctx context.Context, c kubernetes.Interface, leaseName string) *evidence {
 	e := &evidence{lease: getLease(ctx, c, leaseName), leaseName: leaseName, logs: map[string][]string{}, now: time.Now()}
-	list, err := c.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: componentLabel + "=" + component})
+	list, err := c.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ComponentLabel + "=" + v1alpha1.Component})
 	if err != nil {
 		e.podsErr = fmt.Errorf("list pods of the cloud-controller-manager: %w", err)
 		return e
@@ -78,7 +80,7 @@ func tail(ctx context.Context, c kubernetes.Interface, p *corev1.Pod) []string {
 	if waits && status.LastTerminationState.Terminated == nil {
 		return nil // it has never run
 	}
-	data, err := c.CoreV1().Pods(Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+	data, err := c.CoreV1().Pods(v1alpha1.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
 		Container: status.Name, Previous: waits, TailLines: new(int64(logLines)),
 	}).DoRaw(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-package manifests
+package nodes
 
 import (
 	"cmp"
@@ -11,11 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Status looks at nodes once, at all if none are named, and finds the cause for each that is not Ready. The Lease is
 // that of the leader; empty is LeaseName.
-func Status(ctx context.Context, c kubernetes.Interface, leaseName string, names []string) ([]NodeStatus, error) {
+func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, names []string) ([]Status, error) {
 	nodes, err := getNodes(ctx, c, names)
 	if err != nil {
 		return nil, err
@@ -33,9 +35,9 @@ func Status(ctx context.Context, c kubernetes.Interface, leaseName string, names
 		}
 		return nil
 	}
-	leaseName = cmp.Or(leaseName, LeaseName)
+	leaseName = cmp.Or(leaseName, v1alpha1.LeaseName)
 	lease := getLease(ctx, c, leaseName)
-	var list []NodeStatus
+	var list []Status
 	for _, name := range names {
 		list = append(list, StatusOf(name, find(name), lease, time.Now()))
 	}
@@ -67,7 +69,7 @@ func getNodes(ctx context.Context, c kubernetes.Interface, names []string) ([]co
 
 // getLease returns nil where there is none, or where one may not see it: a worker's credentials show only its own.
 func getLease(ctx context.Context, c kubernetes.Interface, name string) *coordinationv1.Lease {
-	lease, err := c.CoordinationV1().Leases(Namespace).Get(ctx, name, metav1.GetOptions{})
+	lease, err := c.CoordinationV1().Leases(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}

@@ -1,14 +1,16 @@
-package manifests
+package nodes
 
 import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // podCause says why a pod does not run; nil if it does.
 func podCause(p *corev1.Pod, e *evidence) *Cause {
-	describe := "kubectl -n " + Namespace + " describe pod " + p.Name
+	describe := "kubectl -n " + v1alpha1.Namespace + " describe pod " + p.Name
 	if p.DeletionTimestamp != nil {
 		return &Cause{"PodTerminating", "pod " + p.Name + " is being deleted", describe}
 	}
@@ -47,7 +49,7 @@ func waitingCause(p *corev1.Pod, status corev1.ContainerStatus, e *evidence, des
 	case "CrashLoopBackOff":
 		message := fmt.Sprintf("pod %s dies again and again (restarts: %d), %s",
 			p.Name, status.RestartCount, termination(status.LastTerminationState.Terminated))
-		return &Cause{"CrashLoop", withLine(message, e.lastWord(p)), "kubectl -n " + Namespace + " logs --previous " + p.Name}
+		return &Cause{"CrashLoop", withLine(message, e.lastWord(p)), "kubectl -n " + v1alpha1.Namespace + " logs --previous " + p.Name}
 	default:
 		message := fmt.Sprintf("pod %s waits: %s", p.Name, waiting.Reason)
 		if waiting.Message != "" {

@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // newManager returns the engine of server-side apply. It never asks the API server which kinds there are: ours are
@@ -27,7 +29,7 @@ func newManager(cfg *rest.Config, force bool) (*ssa.ResourceManager, error) {
 	if !force {
 		c = polite{c}
 	}
-	manager := ssa.NewResourceManager(c, nil, ssa.Owner{Field: FieldManager, Group: prefix})
+	manager := ssa.NewResourceManager(c, nil, ssa.Owner{Field: v1alpha1.FieldManager, Group: v1alpha1.Prefix})
 	manager.SetConcurrency(8)
 	return manager, nil
 }

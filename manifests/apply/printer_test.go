@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"bytes"
@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
 )
 
 func printer(t *testing.T, cfg *rest.Config) (*Printer, *bytes.Buffer) {
@@ -59,7 +62,7 @@ func TestCluster_Printer(t *testing.T) {
 	c := newCluster(t, cluster.Config, false)
 	record := mustRecord(t)
 	apply(t, c, "record", record)
-	record[0].Object["data"] = map[string]any{RecordKey: "provider: other\n"}
+	record[0].Object["data"] = map[string]any{v1alpha1.RecordKey: "provider: other\n"}
 	before := versions(t, record)
 
 	p, out := printer(t, cluster.Config)
@@ -69,7 +72,7 @@ func TestCluster_Printer(t *testing.T) {
 		{"ConfigMap/kube-system/ccmadm-inventory", "configured"},
 		{"Role/kube-system/ccmadm:record", "deleted"},
 	}
-	wantChanges(t, want, apply(t, p, "record", []*Object{record[0], record[2]}))
+	wantChanges(t, want, apply(t, p, "record", []*manifests.Object{record[0], record[2]}))
 	goldenText(t, out.String())
 
 	if _, err := p.Remove(t.Context()); err != nil {
@@ -96,8 +99,8 @@ func TestCluster_Printer_ShowsConflicts(t *testing.T) {
 }
 
 func TestCluster_Printer_MasksSecrets(t *testing.T) {
-	secret := func(value string) []*Object {
-		list, err := CloudConfigSecret(foreign(t), map[string][]byte{"cloud.conf": []byte("[Global]\nurl=" + value), "token": []byte(value)})
+	secret := func(value string) []*manifests.Object {
+		list, err := manifests.CloudConfigSecret(foreign(t), map[string][]byte{"cloud.conf": []byte("[Global]\nurl=" + value), "token": []byte(value)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"context"
@@ -7,8 +7,10 @@ import (
 	"io"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 // retry runs what is safe to run again until it works, the error is one that waiting does not cure, or ctx ends.
 // What it returns then is the last answer, for "deadline exceeded" helps nobody.
 func retry(ctx context.Context, run func(context.Context) error) error {
-	ctx = quietly(ctx)
+	ctx = klog.NewContext(ctx, logr.Discard()) // what matters comes back as an error
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)

@@ -1,0 +1,49 @@
+// Package v1alpha1 has every document of ours, API group ccmadm.dev: their types, defaults, validation, the one strict
+// decoder, and the names of objects, labels and annotations.
+//
+// Start at [CloudConfiguration], which a user writes, and [Record], which a cluster carries.
+//
+// It reads and writes nothing but the bytes that it is given, and imports no other package of ours but finding.
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Names in the cluster and on a machine. They are a contract: other versions of ccmadm look for them (docs/adr/0012-names-on-the-wire.md).
+const (
+	// FieldManager is that of server-side apply, and the value of ManagedByLabel.
+	FieldManager = "ccmadm"
+	// Namespace is where all namespaced objects are.
+	Namespace = metav1.NamespaceSystem
+	// RecordName is the ConfigMap with the cluster's record, under RecordKey.
+	RecordName = "ccmadm-config"
+	// RecordKey is the key of the record in its ConfigMap.
+	RecordKey = "record.yaml"
+	// CloudConfigName is the Secret with the provider's configuration and credentials.
+	CloudConfigName = "ccmadm-cloud-config"
+	// AppliedName is the ConfigMap that lists what was applied.
+	AppliedName = "ccmadm-inventory"
+	// LeaseName is the Lease of a cloud-controller-manager whose profile names no other.
+	LeaseName = "cloud-controller-manager"
+	// StaticPodUser is the name in the client certificate of a static pod.
+	StaticPodUser = "system:cloud-controller-manager"
+	// Prefix is that of cluster-wide objects' names, and the group of the applied set.
+	Prefix = "ccmadm:"
+
+	// HashAnnotation is on pods: a digest of the provider's files, so that a change rolls them.
+	HashAnnotation = "ccmadm.dev/config-hash"
+	// ManagedByLabel says whose an object is.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	// NameLabel says what it is.
+	NameLabel = "app.kubernetes.io/name"
+	// ComponentLabel is on pods of a cloud-controller-manager, as kubeadm has it on the control plane's.
+	ComponentLabel = "component"
+	// Component is its value.
+	Component = "cloud-controller-manager"
+
+	// UninitializedTaint is from k8s.io/cloud-provider/api, whose other packages would come with it.
+	UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+	// ProvidedNodeIPAnnotation is where a kubelet repeats its --node-ip.
+	ProvidedNodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip"
+	// ControlPlaneLabel is what kubeadm gives to control planes, with an empty value.
+	ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
+)
