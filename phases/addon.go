@@ -13,7 +13,7 @@ func rbac() Phase {
 		Name:  "rbac",
 		Short: "Give the cloud-controller-manager its permissions",
 		Long:  "Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager is not a static pod. No permission is wider than the profile says.",
-		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
+		Only:  []v1alpha1.Mode{v1alpha1.ModeStaticPod, v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment},
 		Run: func(ctx context.Context, d *Data) error {
 			profile, values, err := d.valuesWithFiles(ctx)
 			if err != nil {
@@ -33,7 +33,7 @@ func cloudConfig() Phase {
 		Name:  "cloud-config",
 		Short: "Store the provider's configuration and credentials",
 		Long:  "Reads the files and environment variables that the configuration names. Writes the Secret kube-system/" + v1alpha1.CloudConfigName + ". Its values are never printed.",
-		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
+		Only:  []v1alpha1.Mode{v1alpha1.ModeStaticPod, v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment},
 		Run: func(ctx context.Context, d *Data) error {
 			files, err := d.cloudFiles(ctx)
 			if err != nil {
@@ -61,7 +61,7 @@ func addon() Phase {
 		Name:  "addon",
 		Short: "Run what the scheduler places: a DaemonSet or Deployment, and the provider's agents",
 		Long:  "Reads the profile and the settings. Writes the workload, which reaches the API server through the control-plane endpoint and so needs no kube-proxy, no DNS and no pod network; and in every mode the programs that some providers run on each node.",
-		Only:  []Mode{ModeStaticPod, ModeDaemonSet, ModeDeployment},
+		Only:  []v1alpha1.Mode{v1alpha1.ModeStaticPod, v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment},
 		Run: func(ctx context.Context, d *Data) error {
 			profile, values, err := d.valuesWithFiles(ctx)
 			if err != nil {

@@ -25,7 +25,7 @@ func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := settings.ReadFiles(profile, d.Env)
+	files, err := ReadFiles(settings, profile, d.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
 
 // ReadFiles returns the provider's configuration and credentials by the name of the file they become in the pod. A
 // credential that is not named comes from the environment variable that the provider itself would read, if that is set.
-func (c *CloudConfiguration) ReadFiles(profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
+func ReadFiles(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	read := func(key, path string) error {
 		data, err := os.ReadFile(path)

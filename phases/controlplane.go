@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/ccmadm/ccmadm/manifests"
@@ -27,7 +28,7 @@ func controlPlane() Phase {
 Writes ` + CCMManifest + ` and the provider's files below ` + CloudConfigDir + `.
 The pod refers to nothing in the API: a kubelet from 1.34 on refuses static pods that do.
 A manifest that was edited by hand is kept; --force replaces it.`,
-		Only: []Mode{ModeStaticPod},
+		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
 		Run: func(ctx context.Context, d *Data) error {
 			files, err := d.cloudFiles(ctx)
 			if err != nil {

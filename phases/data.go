@@ -46,7 +46,7 @@ type Options struct {
 	// ConfigFile holds kubeadm's documents, ours, or both.
 	ConfigFile string
 	// Flags are the settings given as flags; they win over every file.
-	Flags CloudConfiguration
+	Flags v1alpha1.CloudConfiguration
 	// KubeadmArgs are kubeadm's own flags and arguments.
 	KubeadmArgs []string
 	// Kubeconfig replaces the administrator's, or on a worker the kubelet's.
@@ -93,7 +93,7 @@ type Data struct {
 
 	kubeadmVersion func() (*version.Version, error) // asks once
 	asked          askedMetadata                    // once
-	cloud          *CloudConfiguration              // from the user's file; nil when there was none
+	cloud          *v1alpha1.CloudConfiguration     // from the user's file; nil when there was none
 	phase          string
 	ctx            context.Context //nolint:containedctx // the workflow runner hands phases nothing but data
 }
@@ -101,8 +101,8 @@ type Data struct {
 // New reads the configuration that the options name. It changes nothing.
 func New(ctx context.Context, o Options, s Streams, version string) (*Data, error) {
 	d := &Data{Options: o, Streams: s, Version: version, Files: diskFiles{}, ctx: ctx}
-	d.Flags.resolve(".")
-	if errs := o.Flags.Validate(); len(errs) > 0 {
+	d.Flags.Resolve(".")
+	if errs := append(o.Flags.Validate(), KnownProvider(&o.Flags)...); len(errs) > 0 {
 		return nil, finding.Usagef("validate flags: %w", errs.ToAggregate())
 	}
 	if err := d.loadKubeadm(); err != nil {
@@ -136,7 +136,7 @@ func (d *Data) loadKubeadm() error {
 		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	if doc, line, ok := file.TakeCloudConfiguration(); ok {
-		if d.cloud, err = DecodeCloudConfiguration(path, line, doc); err != nil {
+		if d.cloud, err = v1alpha1.DecodeCloudConfiguration(path, line, doc, KnownProvider); err != nil {
 			return err
 		}
 	}
@@ -158,8 +158,8 @@ func (d *Data) adoptKubeadmFlags() {
 
 // Settings returns what holds on this machine: flags over the user's file over what is known already. What is known
 // already is, on a machine that joins, the cluster's record; for a single phase, what an earlier phase wrote down.
-func (d *Data) Settings(ctx context.Context) (*CloudConfiguration, error) {
-	settings := &CloudConfiguration{}
+func (d *Data) Settings(ctx context.Context) (*v1alpha1.CloudConfiguration, error) {
+	settings := &v1alpha1.CloudConfiguration{}
 	if d.Single || d.Role == kubeadm.RoleJoin {
 		rec, err := d.knownRecord(ctx)
 		if err != nil {

@@ -38,7 +38,7 @@ whether the cluster has a node of this machine's name. Refuses flags that contra
 				return err
 			}
 			d.Sayf("cluster %s: provider %s, mode %s", rec.Configuration.ClusterName, rec.Configuration.Provider, rec.Configuration.Mode)
-			data, err := rec.encode()
+			data, err := rec.Encode()
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ whether the cluster has a node of this machine's name. Refuses flags that contra
 }
 
 // discoverRecord reads the record without writing it down.
-func (d *Data) discoverRecord(ctx context.Context) (*Record, error) {
+func (d *Data) discoverRecord(ctx context.Context) (*v1alpha1.Record, error) {
 	client, err := kubeadm.Discover(ctx, d.Kubeadm)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (d *Data) discoverRecord(ctx context.Context) (*Record, error) {
 	return d.recordOf(ctx, client)
 }
 
-func (d *Data) recordOf(ctx context.Context, client kubernetes.Interface) (*Record, error) {
+func (d *Data) recordOf(ctx context.Context, client kubernetes.Interface) (*v1alpha1.Record, error) {
 	name := "ConfigMap/kube-system/" + v1alpha1.RecordName
 	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, v1alpha1.RecordName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -70,7 +70,7 @@ func (d *Data) recordOf(ctx context.Context, client kubernetes.Interface) (*Reco
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	return decodeRecord(name, []byte(cm.Data[v1alpha1.RecordKey]))
+	return v1alpha1.DecodeRecord(name, []byte(cm.Data[v1alpha1.RecordKey]))
 }
 
 // refuseTakenName finds a second machine with one name before it takes the first one's place in the cluster.
@@ -120,7 +120,7 @@ func nodeReady(node *corev1.Node) bool {
 
 // contradiction compares what the user said for this machine with what holds in the cluster. The node IP is the
 // machine's own affair.
-func (d *Data) contradiction(rec *Record) error {
+func (d *Data) contradiction(rec *v1alpha1.Record) error {
 	said := d.Flags
 	if d.cloud != nil {
 		said = *d.cloud
@@ -153,7 +153,7 @@ func (d *Data) contradiction(rec *Record) error {
 }
 
 func auto(mode string) string {
-	if mode == string(ModeAuto) {
+	if mode == string(v1alpha1.ModeAuto) {
 		return ""
 	}
 	return mode

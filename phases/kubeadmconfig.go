@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
@@ -29,7 +30,7 @@ later phases need to ` + RecordFile + `.`,
 	}
 }
 
-func (d *Data) writeKubeadmConfig(ctx context.Context, settings *CloudConfiguration) error {
+func (d *Data) writeKubeadmConfig(ctx context.Context, settings *v1alpha1.CloudConfiguration) error {
 	v, err := d.kubeadmVersion()
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func (d *Data) writeKubeadmConfig(ctx context.Context, settings *CloudConfigurat
 }
 
 // effectiveNodeIP leaves the flag out where the administrator has set it in a file that wins over kubeadm's.
-func (d *Data) effectiveNodeIP(ctx context.Context, settings *CloudConfiguration) (string, error) {
+func (d *Data) effectiveNodeIP(ctx context.Context, settings *v1alpha1.CloudConfiguration) (string, error) {
 	uses, err := FindKubeletFlags("/", "node-ip")
 	if err != nil {
 		return "", err
@@ -75,7 +76,7 @@ func (d *Data) writeRecord(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data, err := rec.encode()
+	data, err := rec.Encode()
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -36,7 +37,7 @@ func kubeconfig() Phase {
 		Long: `Reads the cluster's CA.
 Writes ` + CCMKubeconfig + ` for the user ` + staticPodManager + `, who is in no group and has
 only the permissions that the rbac phase gives.`,
-		Only: []Mode{ModeStaticPod},
+		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
 		Run:  runKubeconfig,
 	}
 }
@@ -98,7 +99,7 @@ func (d *Data) certsDir() string {
 // clusterName is what the settings say, or kubeadm's own if the user chose one, or a name derived from the CA's
 // public key: known before the API server is, the same on every control plane, and not shared by all clusters as
 // kubeadm's default is, which lets clusters take over each other's load balancers.
-func (d *Data) clusterName(settings *CloudConfiguration) (string, error) {
+func (d *Data) clusterName(settings *v1alpha1.CloudConfiguration) (string, error) {
 	if settings.ClusterName != "" {
 		return settings.ClusterName, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -93,7 +94,7 @@ func TestData_ClusterName(t *testing.T) {
 	}
 	const cluster = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"
 	dir := newCA(t)
-	named := func(text string, settings CloudConfiguration) string {
+	named := func(text string, settings v1alpha1.CloudConfiguration) string {
 		t.Helper()
 		d := &Data{Kubeadm: file(cluster + "certificatesDir: " + dir + "\n" + text)}
 		name, err := d.clusterName(&settings)
@@ -102,17 +103,17 @@ func TestData_ClusterName(t *testing.T) {
 		}
 		return name
 	}
-	if got := named("clusterName: theirs", CloudConfiguration{ClusterName: "ours"}); got != "ours" {
+	if got := named("clusterName: theirs", v1alpha1.CloudConfiguration{ClusterName: "ours"}); got != "ours" {
 		t.Errorf("got %q, want the settings' name", got)
 	}
-	if got := named("clusterName: theirs", CloudConfiguration{}); got != "theirs" {
+	if got := named("clusterName: theirs", v1alpha1.CloudConfiguration{}); got != "theirs" {
 		t.Errorf("got %q, want the name that the user gave kubeadm", got)
 	}
-	derived := named("clusterName: kubernetes", CloudConfiguration{})
+	derived := named("clusterName: kubernetes", v1alpha1.CloudConfiguration{})
 	if !strings.HasPrefix(derived, "cluster-") || len(derived) != len("cluster-")+10 {
 		t.Errorf("got %q, want a name derived from the CA", derived)
 	}
-	if again := named("", CloudConfiguration{}); again != derived {
+	if again := named("", v1alpha1.CloudConfiguration{}); again != derived {
 		t.Errorf("derived %q and then %q from one CA", derived, again)
 	}
 }

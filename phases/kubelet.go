@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/ccmadm/ccmadm/templates"
@@ -44,7 +45,7 @@ wins. With --install-unit, also a unit that does this at each boot before the ku
 
 // writeDropIn gives the flags to whatever starts the kubelet next. The values stand in an environment file rather
 // than in the drop-in, since systemd reads that at each start: no daemon-reload is needed when the address changes.
-func (d *Data) writeDropIn(ctx context.Context, settings *CloudConfiguration) error {
+func (d *Data) writeDropIn(ctx context.Context, settings *v1alpha1.CloudConfiguration) error {
 	if err := checkKubeletFlags(ctx, d); err != nil {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}

@@ -2,7 +2,6 @@ package phases
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,23 +11,24 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 // nodeIP turns the policy into the value of the kubelet's --node-ip. Without that flag a kubelet in external mode
 // publishes no address until the cloud-controller-manager does (kubernetes/kubernetes#121028), and onprem has no
 // other source to ask.
-func (d *Data) nodeIP(ctx context.Context, settings *CloudConfiguration) (string, error) {
+func (d *Data) nodeIP(ctx context.Context, settings *v1alpha1.CloudConfiguration) (string, error) {
 	switch policy := settings.NodeIP; policy {
-	case NodeIPDefault:
+	case v1alpha1.NodeIPDefault:
 		return "0.0.0.0", nil
-	case NodeIPAuto:
+	case v1alpha1.NodeIPAuto:
 		return d.autoNodeIP(ctx)
 	default:
 		if prefix, err := netip.ParsePrefix(policy); err == nil {
 			return localAddressIn(prefix)
 		}
-		addrs, err := parseAddresses(policy)
+		addrs, err := v1alpha1.ParseAddresses(policy)
 		if err != nil {
 			return "", err
 		}
@@ -145,21 +145,6 @@ func localAddressIn(prefix netip.Prefix) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("choose --node-ip: no address of this machine is in %s (it has %s)", prefix, join(addrs))
-}
-
-func parseAddresses(list string) ([]netip.Addr, error) {
-	var addrs []netip.Addr
-	for s := range strings.SplitSeq(list, ",") {
-		addr, err := netip.ParseAddr(s)
-		if err != nil {
-			return nil, fmt.Errorf("want %s, %s, an address, a pair of addresses or a CIDR: %w", NodeIPAuto, NodeIPDefault, err)
-		}
-		addrs = append(addrs, addr)
-	}
-	if len(addrs) > 2 || (len(addrs) == 2 && addrs[0].Is4() == addrs[1].Is4()) {
-		return nil, errors.New("want one address, or one of each family")
-	}
-	return addrs, nil
 }
 
 // checkLocal refuses an address that no interface has: the kubelet would say so only in its journal, over and over.

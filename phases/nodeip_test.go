@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func TestCheckLocal(t *testing.T) {
@@ -30,7 +32,7 @@ func TestParseAddresses(t *testing.T) {
 		{"host", "want Auto"},
 		{"", "want Auto"},
 	} {
-		_, err := parseAddresses(tc.list)
+		_, err := v1alpha1.ParseAddresses(tc.list)
 		if (err == nil) != (tc.wantErr == "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {
 			t.Errorf("parse %q: got %v, want %q", tc.list, err, tc.wantErr)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -114,7 +115,7 @@ func (d *Data) nodeIPInUse(ctx context.Context) ([]netip.Addr, error) {
 			return nil, err
 		}
 	}
-	return parseAddresses(text)
+	return v1alpha1.ParseAddresses(text)
 }
 
 // kubeletProviderID is what the kubelet's --provider-id has to be, where the provider finds a machine by nothing else
@@ -188,13 +189,13 @@ func checkProvider(ctx context.Context, d *Data) error {
 
 func (d *Data) wantsAuto() bool {
 	if d.Flags.Provider != "" {
-		return d.Flags.Provider == ProviderAuto
+		return d.Flags.Provider == v1alpha1.ProviderAuto
 	}
-	return d.cloud != nil && d.cloud.Provider == ProviderAuto
+	return d.cloud != nil && d.cloud.Provider == v1alpha1.ProviderAuto
 }
 
 // warnReadable tells of files with secrets that every user of the machine may read.
-func (d *Data) warnReadable(settings *CloudConfiguration) {
+func (d *Data) warnReadable(settings *v1alpha1.CloudConfiguration) {
 	paths := []string{settings.CloudConfig.File}
 	for _, c := range settings.Credentials {
 		paths = append(paths, c.File)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -163,5 +164,5 @@ func rulesData(t *testing.T, profile, registration string) *Data {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Data{Options: Options{Role: kubeadm.RoleInit, Flags: CloudConfiguration{Profile: path}}, Streams: Streams{Out: &bytes.Buffer{}}, Kubeadm: file}
+	return &Data{Options: Options{Role: kubeadm.RoleInit, Flags: v1alpha1.CloudConfiguration{Profile: path}}, Streams: Streams{Out: &bytes.Buffer{}}, Kubeadm: file}
 }

@@ -19,6 +19,7 @@ import (
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"github.com/spf13/cobra"
 	"k8s.io/kubernetes/cmd/kubeadm/app/cmd/phases/workflow"
@@ -33,7 +34,7 @@ type Phase struct {
 	// Long says what the phase reads and writes.
 	Long string
 	// Only names the modes that the phase is for. Empty: all.
-	Only []Mode
+	Only []v1alpha1.Mode
 	// Run does it.
 	Run func(context.Context, *Data) error
 }

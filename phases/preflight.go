@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/ccmadm/ccmadm/manifests"
@@ -229,7 +230,7 @@ func checkCloudConfig(ctx context.Context, d *Data) error {
 // setting without which the provider cannot run must not show when half a cluster is there.
 func checkManifests(ctx context.Context, d *Data) error {
 	settings, err := d.Settings(ctx)
-	if err != nil || settings.Mode == ModeManual {
+	if err != nil || settings.Mode == v1alpha1.ModeManual {
 		return err
 	}
 	trial := *d
@@ -241,7 +242,7 @@ func checkManifests(ctx context.Context, d *Data) error {
 	if values.Endpoint, err = trial.endpointForPods(); err != nil {
 		return err
 	}
-	if settings.Mode == ModeStaticPod {
+	if settings.Mode == v1alpha1.ModeStaticPod {
 		if _, err = manifests.StaticPod(profile, values); err != nil {
 			return err
 		}

@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/ccmadm/ccmadm/templates"
 )
-
-// ProviderAuto asks the machine which cloud it runs in.
-const ProviderAuto = "auto"
 
 // Profile returns the profile of the provider that holds on this machine.
 func (d *Data) Profile(ctx context.Context) (*templates.Profile, error) {
@@ -26,8 +26,19 @@ func (d *Data) Profile(ctx context.Context) (*templates.Profile, error) {
 	return d.profileOf(ctx, settings)
 }
 
+// KnownProvider refuses names that are no profile's, where the provider has no profile of its own.
+func KnownProvider(c *v1alpha1.CloudConfiguration) field.ErrorList {
+	if c.Provider == "" || c.Provider == v1alpha1.ProviderAuto || c.Profile != "" {
+		return nil
+	}
+	if _, err := templates.Load(c.Provider); err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("provider"), c.Provider, err.Error())}
+	}
+	return nil
+}
+
 // profileOf takes the user's file over the text in the record over what is built in.
-func (d *Data) profileOf(ctx context.Context, settings *CloudConfiguration) (*templates.Profile, error) {
+func (d *Data) profileOf(ctx context.Context, settings *v1alpha1.CloudConfiguration) (*templates.Profile, error) {
 	where, text, err := d.ownProfile(ctx, settings)
 	if err != nil {
 		return nil, err
@@ -43,7 +54,7 @@ func (d *Data) profileOf(ctx context.Context, settings *CloudConfiguration) (*te
 }
 
 // ownProfile is the user's own profile and where it stands; empty where a built-in one is used.
-func (d *Data) ownProfile(ctx context.Context, settings *CloudConfiguration) (where, text string, err error) {
+func (d *Data) ownProfile(ctx context.Context, settings *v1alpha1.CloudConfiguration) (where, text string, err error) {
 	if settings.Profile != "" {
 		data, err := os.ReadFile(settings.Profile)
 		if err != nil {
@@ -64,8 +75,8 @@ func (d *Data) ownProfile(ctx context.Context, settings *CloudConfiguration) (wh
 	return "the cluster's record", rec.Profile, nil
 }
 
-// profile is that of the cluster's provider.
-func (r *Record) profile() (*templates.Profile, error) {
+// recordedProfile is that of the cluster's provider.
+func recordedProfile(r *v1alpha1.Record) (*templates.Profile, error) {
 	if r.Profile != "" {
 		return templates.Parse("the cluster's record", []byte(r.Profile))
 	}
@@ -73,8 +84,8 @@ func (r *Record) profile() (*templates.Profile, error) {
 }
 
 // settle replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.
-func (d *Data) settle(ctx context.Context, settings *CloudConfiguration) error {
-	if settings.Provider == ProviderAuto {
+func (d *Data) settle(ctx context.Context, settings *v1alpha1.CloudConfiguration) error {
+	if settings.Provider == v1alpha1.ProviderAuto {
 		found, err := Detect(DMIDir)
 		if err != nil {
 			return err
@@ -89,18 +100,18 @@ func (d *Data) settle(ctx context.Context, settings *CloudConfiguration) error {
 		return finding.Usagef("provider %q: the profile %s is that of %q", settings.Provider, settings.Profile, p.Name).WithHint("leave --provider out")
 	}
 	settings.Provider = p.Name
-	if settings.Mode == ModeAuto {
+	if settings.Mode == v1alpha1.ModeAuto {
 		settings.Mode = autoMode(p)
 	}
 	return nil
 }
 
 // autoMode is a static pod where the provider can run as one: it needs no scheduler.
-func autoMode(p *templates.Profile) Mode {
+func autoMode(p *templates.Profile) v1alpha1.Mode {
 	if p.Supports(templates.StaticPod) {
-		return ModeStaticPod
+		return v1alpha1.ModeStaticPod
 	}
-	return Mode(p.Modes[0])
+	return v1alpha1.Mode(p.Modes[0])
 }
 
 // DMIDir is where the kernel shows what the firmware says of the machine.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -73,19 +74,19 @@ func TestSettle(t *testing.T) {
 	}
 	tests := []struct {
 		name     string
-		given    CloudConfiguration
+		given    v1alpha1.CloudConfiguration
 		provider string
-		mode     Mode
+		mode     v1alpha1.Mode
 		wantErr  string
 	}{
-		{name: "nothing", provider: "onprem", mode: ModeStaticPod},
-		{name: "a provider whose secrets a static pod would show", given: CloudConfiguration{Provider: "hetzner"}, provider: "hetzner", mode: ModeDaemonSet},
-		{name: "a mode stands", given: CloudConfiguration{Provider: "hetzner", Mode: ModeDeployment}, provider: "hetzner", mode: ModeDeployment},
-		{name: "a file names its provider", given: CloudConfiguration{Profile: own}, provider: "mine", mode: ModeDaemonSet},
-		{name: "a file and its provider", given: CloudConfiguration{Profile: own, Provider: "mine"}, provider: "mine", mode: ModeDaemonSet},
-		{name: "a file and another provider", given: CloudConfiguration{Profile: own, Provider: "aws"}, wantErr: `provider "aws": the profile ` + own + ` is that of "mine"`},
-		{name: "no file", given: CloudConfiguration{Profile: filepath.Join(dir, "x.yaml")}, wantErr: "read profile: open"},
-		{name: "an empty file", given: CloudConfiguration{Profile: empty}, wantErr: "it is empty"},
+		{name: "nothing", provider: "onprem", mode: v1alpha1.ModeStaticPod},
+		{name: "a provider whose secrets a static pod would show", given: v1alpha1.CloudConfiguration{Provider: "hetzner"}, provider: "hetzner", mode: v1alpha1.ModeDaemonSet},
+		{name: "a mode stands", given: v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDeployment}, provider: "hetzner", mode: v1alpha1.ModeDeployment},
+		{name: "a file names its provider", given: v1alpha1.CloudConfiguration{Profile: own}, provider: "mine", mode: v1alpha1.ModeDaemonSet},
+		{name: "a file and its provider", given: v1alpha1.CloudConfiguration{Profile: own, Provider: "mine"}, provider: "mine", mode: v1alpha1.ModeDaemonSet},
+		{name: "a file and another provider", given: v1alpha1.CloudConfiguration{Profile: own, Provider: "aws"}, wantErr: `provider "aws": the profile ` + own + ` is that of "mine"`},
+		{name: "no file", given: v1alpha1.CloudConfiguration{Profile: filepath.Join(dir, "x.yaml")}, wantErr: "read profile: open"},
+		{name: "an empty file", given: v1alpha1.CloudConfiguration{Profile: empty}, wantErr: "it is empty"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,16 +111,16 @@ func TestSettle(t *testing.T) {
 func TestCompatible(t *testing.T) {
 	tests := []struct {
 		name     string
-		settings CloudConfiguration
+		settings v1alpha1.CloudConfiguration
 		wantErr  string
 	}{
-		{"nothing special", CloudConfiguration{Provider: "aws", Mode: ModeStaticPod}, ""},
-		{"a companion alone", CloudConfiguration{Provider: "kubevip", Mode: ModeDeployment}, "provider kubevip serves Services only: nothing of it takes the uninitialized taint away"},
-		{"nobody's name", CloudConfiguration{Provider: "generic", Mode: ModeDaemonSet}, "provider generic needs --cloud-provider=VALUE"},
-		{"a name", CloudConfiguration{Provider: "generic", Mode: ModeDaemonSet, ControllerManager: ControllerManager{ExtraArgs: []string{"--cloud-provider=acme"}}}, ""},
-		{"routes of a provider without", CloudConfiguration{Provider: "digitalocean", Mode: ModeDaemonSet, Routes: true}, "routes: provider digitalocean programs no routes"},
-		{"a mode that would show a secret", CloudConfiguration{Provider: "hetzner", Mode: ModeStaticPod}, "mode: provider hetzner runs as DaemonSet or Deployment, not as StaticPod"},
-		{"the user's own manager", CloudConfiguration{Provider: "generic", Mode: ModeManual}, ""},
+		{"nothing special", v1alpha1.CloudConfiguration{Provider: "aws", Mode: v1alpha1.ModeStaticPod}, ""},
+		{"a companion alone", v1alpha1.CloudConfiguration{Provider: "kubevip", Mode: v1alpha1.ModeDeployment}, "provider kubevip serves Services only: nothing of it takes the uninitialized taint away"},
+		{"nobody's name", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeDaemonSet}, "provider generic needs --cloud-provider=VALUE"},
+		{"a name", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeDaemonSet, ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--cloud-provider=acme"}}}, ""},
+		{"routes of a provider without", v1alpha1.CloudConfiguration{Provider: "digitalocean", Mode: v1alpha1.ModeDaemonSet, Routes: true}, "routes: provider digitalocean programs no routes"},
+		{"a mode that would show a secret", v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeStaticPod}, "mode: provider hetzner runs as DaemonSet or Deployment, not as StaticPod"},
+		{"the user's own manager", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeManual}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -50,7 +51,7 @@ func (d *Data) values(ctx context.Context, cloudFiles map[string][]byte) (*templ
 		ImageTag:          settings.ControllerManager.Version,
 		KubernetesVersion: "v" + minor.String(),
 		Routes:            settings.Routes,
-		NodeLifecycle:     settings.Lifecycle != LifecycleOff,
+		NodeLifecycle:     settings.Lifecycle != v1alpha1.LifecycleOff,
 		Files:             slices.Sorted(maps.Keys(cloudFiles)),
 		ConfigHash:        manifests.ConfigHash(cloudFiles),
 		Env:               append(proxySettings(d.Env), settings.ControllerManager.ExtraEnv...),
@@ -81,8 +82,8 @@ func proxySettings(env func(string) string) []string {
 }
 
 // image is the complete reference, for machines that join. In mode Manual it is the user's affair.
-func (d *Data) image(ctx context.Context, settings *CloudConfiguration) (string, error) {
-	if settings.Mode == ModeManual {
+func (d *Data) image(ctx context.Context, settings *v1alpha1.CloudConfiguration) (string, error) {
+	if settings.Mode == v1alpha1.ModeManual {
 		return settings.ControllerManager.Image, nil
 	}
 	profile, values, err := d.values(ctx, nil)
@@ -93,21 +94,21 @@ func (d *Data) image(ctx context.Context, settings *CloudConfiguration) (string,
 }
 
 // compatible refuses settings that the profile has no answer to.
-func compatible(settings *CloudConfiguration, profile *templates.Profile) error {
+func compatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profile) error {
 	if !profile.Has(templates.Nodes) {
 		return finding.Usagef("provider %s serves %s only: nothing of it takes the uninitialized taint away, so a cluster must not be in external mode for it alone", profile.Name, inWords(profile.Features, "and")).
 			WithHint("init with another provider, then beside it: ccmadm render --provider %s --cluster-name NAME | kubectl apply --server-side -f -", profile.Name)
 	}
 	for _, name := range profile.UserArgs {
-		if !slices.ContainsFunc(settings.ControllerManager.ExtraArgs, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) && settings.Mode != ModeManual {
+		if !slices.ContainsFunc(settings.ControllerManager.ExtraArgs, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) && settings.Mode != v1alpha1.ModeManual {
 			return finding.Usagef("controllerManager.extraArgs: provider %s needs %s=VALUE", profile.Name, name).
-				WithHint("a document in the file of --config: {apiVersion: %s, kind: %s, provider: %s, controllerManager: {image: IMAGE, extraArgs: [%s=VALUE]}}", ConfigAPIVersion, ConfigKind, profile.Name, name)
+				WithHint("a document in the file of --config: {apiVersion: %s, kind: %s, provider: %s, controllerManager: {image: IMAGE, extraArgs: [%s=VALUE]}}", v1alpha1.APIVersion, v1alpha1.ConfigKind, profile.Name, name)
 		}
 	}
 	if settings.Routes && !profile.Has(templates.Routes) {
 		return finding.Usagef("routes: provider %s programs no routes", profile.Name).WithHint("set routes to false and install a CNI plugin")
 	}
-	if mode := settings.Mode; mode != ModeManual && !profile.Supports(templates.Mode(mode)) {
+	if mode := settings.Mode; mode != v1alpha1.ModeManual && !profile.Supports(templates.Mode(mode)) {
 		return finding.Usagef("mode: provider %s runs as %s, not as %s", profile.Name, inWords(profile.Modes, "or"), mode).
 			WithHint("--mode %s, or leave the mode out", profile.Modes[0])
 	}

@@ -25,7 +25,7 @@ func waitNodes() Phase {
 			if err != nil {
 				return err
 			}
-			if settings.Mode == ModeManual {
+			if settings.Mode == v1alpha1.ModeManual {
 				d.Sayf("mode Manual: `ccmadm wait` waits, once your cloud-controller-manager runs")
 				return nil
 			}
@@ -78,11 +78,11 @@ func FindLease(ctx context.Context, client kubernetes.Interface) string {
 	if err != nil {
 		return ""
 	}
-	rec, err := decodeRecord(v1alpha1.RecordName, []byte(cm.Data[v1alpha1.RecordKey]))
+	rec, err := v1alpha1.DecodeRecord(v1alpha1.RecordName, []byte(cm.Data[v1alpha1.RecordKey]))
 	if err != nil {
 		return ""
 	}
-	profile, err := rec.profile()
+	profile, err := recordedProfile(rec)
 	if err != nil {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,7 @@ func newConfigPrint(s phases.Streams) *cobra.Command {
 		Short: "Print the configuration with every default filled in",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			config := &phases.CloudConfiguration{}
+			config := &v1alpha1.CloudConfiguration{}
 			if path != "" {
 				var err error
 				if config, err = readConfig(path); err != nil {
@@ -66,7 +67,7 @@ func newConfigMigrate(s phases.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Print the CloudConfiguration in the newest version, " + phases.ConfigAPIVersion,
+		Short: "Print the CloudConfiguration in the newest version, " + v1alpha1.APIVersion,
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := readConfig(path)
@@ -85,7 +86,7 @@ func requireConfig(cmd *cobra.Command, path *string) {
 	_ = cmd.MarkFlagRequired("config") // fails only for a flag that was not declared
 }
 
-func printConfig(s phases.Streams, config *phases.CloudConfiguration) error {
+func printConfig(s phases.Streams, config *v1alpha1.CloudConfiguration) error {
 	config.Default()
 	data, err := config.Encode()
 	if err != nil {
@@ -95,7 +96,7 @@ func printConfig(s phases.Streams, config *phases.CloudConfiguration) error {
 	return err
 }
 
-func readConfig(path string) (*phases.CloudConfiguration, error) {
+func readConfig(path string) (*v1alpha1.CloudConfiguration, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, usage("read configuration: %w", err)
@@ -106,9 +107,9 @@ func readConfig(path string) (*phases.CloudConfiguration, error) {
 	}
 	doc, line, ok := file.TakeCloudConfiguration()
 	if !ok {
-		return nil, usage("read %s: it has no document of kind %s", path, phases.ConfigKind)
+		return nil, usage("read %s: it has no document of kind %s", path, v1alpha1.ConfigKind)
 	}
-	return phases.DecodeCloudConfiguration(path, line, doc)
+	return v1alpha1.DecodeCloudConfiguration(path, line, doc, phases.KnownProvider)
 }
 
 func usage(format string, args ...any) error {

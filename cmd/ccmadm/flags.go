@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
@@ -49,7 +50,7 @@ func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, kubeadmArgs [
 	o.Single = single
 	o.KubeadmArgs = kubeadmArgs
 	o.CheckFiles = checkFiles
-	o.Flags.Mode = phases.Mode(w.mode)
+	o.Flags.Mode = v1alpha1.Mode(w.mode)
 	o.Flags.Wait.Timeout = w.timeout
 	var err error
 	if o.Flags.Credentials, err = parseCredentials(w.credentials); err != nil {
@@ -62,16 +63,16 @@ func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, kubeadmArgs [
 }
 
 // parseCredentials reads --credential. File names are relative to the working directory.
-func parseCredentials(given []string) ([]phases.Credential, error) {
-	var list []phases.Credential
+func parseCredentials(given []string) ([]v1alpha1.Credential, error) {
+	var list []v1alpha1.Credential
 	for _, text := range given {
 		key, from, ok := strings.Cut(text, "=")
 		if !ok || key == "" || from == "" {
 			return nil, usage("read --credential: %q has not the form KEY=FILE or KEY=env:NAME", key)
 		}
-		c := phases.Credential{Key: key, File: from}
+		c := v1alpha1.Credential{Key: key, File: from}
 		if name, ok := strings.CutPrefix(from, "env:"); ok {
-			c = phases.Credential{Key: key, Env: name}
+			c = v1alpha1.Credential{Key: key, Env: name}
 		}
 		list = append(list, c)
 	}

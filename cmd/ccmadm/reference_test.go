@@ -39,7 +39,7 @@ func TestReference(t *testing.T) {
 		"../../templates", "Profile", "Image", "EnvVar", "Mount", "Health", "Port", "Agent", "Config", "Credential", "Rule", "NodeRules", "Metadata", "MetadataToken")
 	want["configuration.md"] = fieldPage(t, "CloudConfiguration", "Everything that ccmadm is told about a cluster, apiVersion `ccmadm.dev/v1alpha1`, kind `CloudConfiguration`: "+
 		"a document of its own in kubeadm's file, or a file by itself. `ccmadm config print` shows the defaults.",
-		"../../phases", "CloudConfiguration", "ControllerManager", "CloudConfigFile", "Credential", "WaitPolicy")
+		"../../api/v1alpha1", "CloudConfiguration", "ControllerManager", "CloudConfigFile", "Credential", "WaitPolicy")
 	if *update {
 		rewrite(t, dir, want)
 	}

@@ -24,7 +24,7 @@ import (
 
 // renderer is what render and images have in common: a profile, and the values to fill it with.
 type renderer struct {
-	settings   phases.CloudConfiguration
+	settings   v1alpha1.CloudConfiguration
 	mode       string
 	kubernetes string
 	podSubnet  string
@@ -51,7 +51,7 @@ func (r *renderer) profile() (*templates.Profile, error) {
 		return p, err
 	case r.settings.Provider == "":
 		return nil, usage("--provider is missing; `ccmadm provider list` shows them")
-	case r.settings.Provider == phases.ProviderAuto:
+	case r.settings.Provider == v1alpha1.ProviderAuto:
 		found, err := phases.Detect(phases.DMIDir)
 		if err != nil {
 			return nil, err
@@ -142,7 +142,7 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
 		return nil, nil, err
 	}
-	files, err := r.settings.ReadFiles(p, s.Env)
+	files, err := phases.ReadFiles(&r.settings, p, s.Env)
 	if err != nil {
 		return nil, nil, err
 	}

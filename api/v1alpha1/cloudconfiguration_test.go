@@ -1,4 +1,4 @@
-package phases
+package v1alpha1
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const configHead = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"
@@ -22,7 +23,7 @@ wait: {timeout: 90s}
 		t.Fatal(err)
 	}
 	want := &CloudConfiguration{
-		TypeMeta: metav1.TypeMeta{APIVersion: ConfigAPIVersion, Kind: ConfigKind},
+		TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: ConfigKind},
 		Provider: "onprem", Mode: ModeDaemonSet, NodeIP: "10.0.0.0/8",
 		CloudConfig: CloudConfigFile{File: "/x/cloud.conf"},
 		Wait:        WaitPolicy{Timeout: metav1.Duration{Duration: 90 * time.Second}},
@@ -30,6 +31,14 @@ wait: {timeout: 90s}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)
 	}
+}
+
+// refuseOnpremm stands in for a caller that knows the profiles.
+func refuseOnpremm(c *CloudConfiguration) field.ErrorList {
+	if c.Provider == "onpremm" {
+		return field.ErrorList{field.Invalid(field.NewPath("provider"), c.Provider, "there is none")}
+	}
+	return nil
 }
 
 func TestDecodeCloudConfiguration_BadInput(t *testing.T) {
@@ -53,7 +62,7 @@ func TestDecodeCloudConfiguration_BadInput(t *testing.T) {
 		{"a list", "- a", "cannot unmarshal"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := DecodeCloudConfiguration("k.yaml", 7, []byte(tc.doc))
+			_, err := DecodeCloudConfiguration("k.yaml", 7, []byte(tc.doc), refuseOnpremm)
 			if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 				t.Fatalf("got %v, want %q", err, tc.wantErr)
 			}

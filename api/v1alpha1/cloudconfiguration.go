@@ -1,4 +1,4 @@
-package phases
+package v1alpha1
 
 import (
 	"errors"
@@ -9,14 +9,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
 // The version and kind of our configuration document.
 const (
-	ConfigAPIVersion = "ccmadm.dev/v1alpha1"
-	ConfigKind       = "CloudConfiguration"
+	APIVersion = "ccmadm.dev/v1alpha1"
+	ConfigKind = "CloudConfiguration"
 )
 
 // Mode is how the cloud-controller-manager runs.
@@ -111,8 +112,9 @@ type WaitPolicy struct {
 }
 
 // DecodeCloudConfiguration reads our document strictly, without defaults. The name and the line on which the
-// document starts lead its errors; relative file names are resolved against the directory of name.
-func DecodeCloudConfiguration(name string, line int, data []byte) (*CloudConfiguration, error) {
+// document starts lead its errors; relative file names are resolved against the directory of name. What only the
+// caller can know, such as which providers there are, it checks in also.
+func DecodeCloudConfiguration(name string, line int, data []byte, also ...func(*CloudConfiguration) field.ErrorList) (*CloudConfiguration, error) {
 	at := fmt.Sprintf("%s:%d: %s", name, line, ConfigKind)
 	raw, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -123,18 +125,22 @@ func DecodeCloudConfiguration(name string, line int, data []byte) (*CloudConfigu
 	if err := errors.Join(append(strict, err)...); err != nil {
 		return nil, finding.Usagef("read %s: %w", at, err).WithHint("`ccmadm config print` shows every field")
 	}
-	if c.APIVersion != ConfigAPIVersion || c.Kind != ConfigKind {
-		return nil, finding.Usagef("read %s: apiVersion %q and kind %q, want %s and %s", at, c.APIVersion, c.Kind, ConfigAPIVersion, ConfigKind)
+	if c.APIVersion != APIVersion || c.Kind != ConfigKind {
+		return nil, finding.Usagef("read %s: apiVersion %q and kind %q, want %s and %s", at, c.APIVersion, c.Kind, APIVersion, ConfigKind)
 	}
-	c.resolve(filepath.Dir(name))
-	if errs := c.Validate(); len(errs) > 0 {
+	c.Resolve(filepath.Dir(name))
+	errs := c.Validate()
+	for _, check := range also {
+		errs = append(errs, check(c)...)
+	}
+	if len(errs) > 0 {
 		return nil, finding.Usagef("validate %s: %w", at, errs.ToAggregate())
 	}
 	return c, nil
 }
 
-// resolve makes file names absolute, since later phases run in other directories.
-func (c *CloudConfiguration) resolve(dir string) {
+// Resolve makes file names absolute, since later phases run in other directories.
+func (c *CloudConfiguration) Resolve(dir string) {
 	abs := func(p *string) {
 		if *p == "" || filepath.IsAbs(*p) {
 			return
@@ -153,7 +159,7 @@ func (c *CloudConfiguration) resolve(dir string) {
 
 // Default fills what the user left open.
 func (c *CloudConfiguration) Default() {
-	c.APIVersion, c.Kind = ConfigAPIVersion, ConfigKind
+	c.APIVersion, c.Kind = APIVersion, ConfigKind
 	if c.Profile == "" {
 		setDefault(&c.Provider, "onprem")
 	}
@@ -211,6 +217,9 @@ func (c *CloudConfiguration) Encode() ([]byte, error) {
 	}
 	return data, nil
 }
+
+// ProviderAuto asks the machine which cloud it runs in.
+const ProviderAuto = "auto"
 
 // The node-ip policies that are not addresses.
 const (

@@ -1,14 +1,14 @@
-package phases
+package v1alpha1
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/ccmadm/ccmadm/templates"
 )
 
 // Validate returns everything that is wrong with what is set, by field path. Unset fields are fine.
@@ -21,11 +21,6 @@ func (c *CloudConfiguration) Validate() field.ErrorList {
 	}
 	oneOf("mode", string(c.Mode), string(ModeAuto), string(ModeStaticPod), string(ModeDaemonSet), string(ModeDeployment), string(ModeManual))
 	oneOf("lifecycle", string(c.Lifecycle), string(LifecycleGuarded), string(LifecycleOff))
-	if c.Provider != "" && c.Provider != ProviderAuto && c.Profile == "" {
-		if _, err := templates.Load(c.Provider); err != nil {
-			errs = append(errs, field.Invalid(field.NewPath("provider"), c.Provider, err.Error()))
-		}
-	}
 	if c.ClusterName != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(c.ClusterName) {
 			errs = append(errs, field.Invalid(field.NewPath("clusterName"), c.ClusterName, msg))
@@ -75,7 +70,7 @@ func validateNodeIP(policy string) error {
 	if _, err := netip.ParsePrefix(policy); err == nil {
 		return nil
 	}
-	_, err := parseAddresses(policy)
+	_, err := ParseAddresses(policy)
 	return err
 }
 
@@ -83,4 +78,20 @@ func validateNodeIP(policy string) error {
 func isFlagValue(arg string) bool {
 	name, _, ok := strings.Cut(arg, "=")
 	return ok && len(name) > 2 && strings.HasPrefix(name, "--")
+}
+
+// ParseAddresses reads one address, or one of each family, comma separated.
+func ParseAddresses(list string) ([]netip.Addr, error) {
+	var addrs []netip.Addr
+	for s := range strings.SplitSeq(list, ",") {
+		addr, err := netip.ParseAddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("want %s, %s, an address, a pair of addresses or a CIDR: %w", NodeIPAuto, NodeIPDefault, err)
+		}
+		addrs = append(addrs, addr)
+	}
+	if len(addrs) > 2 || (len(addrs) == 2 && addrs[0].Is4() == addrs[1].Is4()) {
+		return nil, errors.New("want one address, or one of each family")
+	}
+	return addrs, nil
 }

@@ -1,0 +1,61 @@
+package v1alpha1
+
+import (
+	"fmt"
+
+	kjson "sigs.k8s.io/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// RecordKind is the kind of the document that carries a cluster's settings.
+const RecordKind = "Record"
+
+// Record is what a machine needs to know of the cluster in order to join it. kubeadm has no carrier for this
+// (kubernetes/kubeadm#1021), so it stands in a ConfigMap that a bootstrap token may read, and, as far as it is known
+// by then, in /etc/ccmadm on each machine.
+type Record struct {
+	metav1.TypeMeta `json:",inline"`
+	// Configuration holds in the whole cluster; names of local files are left out.
+	Configuration CloudConfiguration `json:"configuration"`
+	// Profile is the text of the provider's profile where it is the user's own.
+	Profile string `json:"profile,omitempty"`
+	// PodSubnet tells machines that join whether the cluster is dual-stack.
+	PodSubnet string `json:"podSubnet,omitempty"`
+	// KubernetesVersion is kubeadm's when the record was written.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// WrittenBy is the version of ccmadm.
+	WrittenBy string `json:"writtenBy,omitempty"`
+}
+
+// Encode returns the document as YAML.
+func (r *Record) Encode() ([]byte, error) {
+	data, err := yaml.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode the record: %w", err)
+	}
+	return data, nil
+}
+
+// DecodeRecord is lenient with fields that it does not know: a newer ccmadm may have written them, and a machine
+// with an older one must still be able to join.
+func DecodeRecord(where string, data []byte) (*Record, error) {
+	raw, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", where, err)
+	}
+	r := &Record{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", where, err)
+	}
+	if r.APIVersion != APIVersion || r.Kind != RecordKind {
+		return nil, fmt.Errorf("read %s: apiVersion %q and kind %q, want %s and %s", where, r.APIVersion, r.Kind, APIVersion, RecordKind)
+	}
+	c := r.Configuration
+	c.Profile = r.Profile // then the provider's name need not be known
+	if errs := c.Validate(); len(errs) > 0 {
+		return nil, fmt.Errorf("read %s: %w", where, errs.ToAggregate())
+	}
+	return r, nil
+}
