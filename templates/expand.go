@@ -25,7 +25,8 @@ func (p *Profile) LeaseName() string {
 	return cmp.Or(p.Lease, DefaultLease)
 }
 
-// ImageRef returns the image to run: the one in v, else the profile's own for that Kubernetes version.
+// ImageRef returns the image to run: the one in v as it stands, else the profile's own for that Kubernetes version, from
+// the mirror of v if it names one.
 func (p *Profile) ImageRef(v Values) (string, error) {
 	if v.Image != "" {
 		return v.Image, nil

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -21,7 +23,16 @@ type Image struct {
 	Rule string `json:"rule,omitempty"`
 }
 
-// ref returns the complete reference: the user's image, else the user's tag, else the one for the Kubernetes version.
+// kubeadmRegistry is kubeadm's default imageRepository (kubeadmapiv1.DefaultImageRepository). Vendors publish their
+// images elsewhere, so it says nothing about them.
+const kubeadmRegistry = "registry.k8s.io"
+
+// ref returns the complete reference: repository, and the user's tag, else the one for the Kubernetes version.
+//
+// A private mirror takes the place of registry and path, as kubeadm does it for its own images, CoreDNS's and etcd's
+// included (GetGenericImage in kubeadm's app/images): with imageRepository registry.example/k8s, the image
+// registry.k8s.io/provider-aws/cloud-controller-manager:v1.36.1 becomes
+// registry.example/k8s/cloud-controller-manager:v1.36.1.
 func (i Image) ref(v Values) (string, error) {
 	if i.Repository == "" {
 		return "", fmt.Errorf("the provider publishes no image: set controllerManager.image (--image)")
@@ -30,8 +41,20 @@ func (i Image) ref(v Values) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return i.Repository + ":" + tag, nil
+	return i.mirrored(v.ImageRepository) + ":" + tag, nil
 }
+
+// mirrored is the image without its tag, in the user's mirror if there is one.
+func (i Image) mirrored(mirror string) string {
+	mirror = strings.TrimRight(mirror, "/")
+	if mirror == "" || mirror == kubeadmRegistry {
+		return i.Repository
+	}
+	return mirror + "/" + path.Base(i.Repository)
+}
+
+// waysToName ends errors about a tag.
+const waysToName = "set controllerManager.version (--image-tag) to a tag that works, or controllerManager.image (--image)"
 
 func (i Image) tag(v Values) (string, error) {
 	if v.ImageTag != "" {
@@ -45,7 +68,7 @@ func (i Image) tag(v Values) (string, error) {
 		return "", err
 	}
 	if tag == "" {
-		return "", fmt.Errorf("no tag of %s is known: set controllerManager.version (--image-tag), or controllerManager.image (--image)", i.Repository)
+		return "", fmt.Errorf("no tag of %s is known: %s", i.Repository, waysToName)
 	}
 	return tag, nil
 }
@@ -61,8 +84,8 @@ func (i Image) tagFor(kubernetes string) (string, error) {
 		return tag, nil
 	}
 	near := i.nearest(v)
-	return "", fmt.Errorf("no release of %s for Kubernetes %s is known, the nearest is %s (%s): set controllerManager.version (--image-tag) to a tag that works, or controllerManager.image (--image)",
-		i.Repository, minor, near, i.Tags[near])
+	return "", fmt.Errorf("no release of %s for Kubernetes %s is known, the nearest is %s (%s): %s",
+		i.Repository, minor, near, i.Tags[near], waysToName)
 }
 
 // Minors lists the Kubernetes versions of Tags, the newest first.

@@ -104,35 +104,6 @@ func TestExpandArgs(t *testing.T) {
 	}
 }
 
-func TestImageRef(t *testing.T) {
-	tests := []struct {
-		name    string
-		values  Values
-		want    string
-		wantErr string
-	}{
-		{name: "the tag follows the values", values: Values{Version: "v1.2.3"}, want: "ghcr.io/ccmadm/cloud-controller-manager:v1.2.3"},
-		{name: "the user's tag wins", values: Values{Version: "v1.2.3", ImageTag: "v9"}, want: "ghcr.io/ccmadm/cloud-controller-manager:v9"},
-		{name: "a complete reference wins", values: Values{Version: "v1.2.3", Image: "mine:1"}, want: "mine:1"},
-		{name: "no tag", wantErr: "no tag of ghcr.io/ccmadm/cloud-controller-manager is known"},
-	}
-	p, err := Load("onprem")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := p.ImageRef(tt.values)
-			if got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-			if (err != nil || tt.wantErr != "") && (err == nil || tt.wantErr == "" || !strings.Contains(err.Error(), tt.wantErr)) {
-				t.Errorf("got error %v, want %q", err, tt.wantErr)
-			}
-		})
-	}
-}
-
 func TestCheckConfig(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -170,29 +141,6 @@ func TestCheckConfig(t *testing.T) {
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("error shows the content: %v", err)
-			}
-		})
-	}
-}
-
-func TestImage_ByKubernetesVersion(t *testing.T) {
-	image := Image{Repository: "example.com/ccm", Tags: map[string]string{"1.34": "v1.34.3", "1.36": "v1.36.1"}}
-	tests := []struct{ version, want, wantErr string }{
-		{version: "v1.36.3", want: "example.com/ccm:v1.36.1"},
-		{version: "1.34.0-rc.1", want: "example.com/ccm:v1.34.3"},
-		{version: "v1.35.0", wantErr: "no release of example.com/ccm for Kubernetes 1.35 is known, the nearest is 1.36 (v1.36.1): set controllerManager.version"},
-		{version: "v1.40.0", wantErr: "the nearest is 1.36 (v1.36.1)"},
-		{version: "v1.28.0", wantErr: "the nearest is 1.34 (v1.34.3)"},
-		{version: "", wantErr: "depends on the Kubernetes version"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.version, func(t *testing.T) {
-			got, err := image.ref(Values{KubernetesVersion: tt.version})
-			if got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-			if (err != nil) != (tt.wantErr != "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
-				t.Errorf("got error %v, want %q", err, tt.wantErr)
 			}
 		})
 	}

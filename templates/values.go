@@ -23,9 +23,12 @@ type Values struct {
 	Image string
 	// ImageTag replaces the tag that the profile would choose.
 	ImageTag string
+	// ImageRepository is kubeadm's imageRepository (--image-repository): a mirror that holds every image under the last
+	// part of its name. Empty, or kubeadm's own default: images come from where their vendors publish them.
+	ImageRepository string
 	// ClusterName tells the resources of one cluster in a cloud from another's.
 	ClusterName string
-	// KubernetesVersion is the cluster's, like v1.36.3.
+	// KubernetesVersion is the cluster's, like v1.36.3; not that of the kubeadm that happens to be installed.
 	KubernetesVersion string
 	// Endpoint is the API server's URL as seen from a machine. Static pods take theirs from a kubeconfig. Empty: the
 	// service's virtual address, which works once kube-proxy does.

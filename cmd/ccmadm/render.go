@@ -29,6 +29,7 @@ type renderer struct {
 	kubernetes string
 	podSubnet  string
 	endpoint   string
+	mirror     string
 
 	credentials []string
 }
@@ -40,6 +41,7 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags.StringVar(&r.kubernetes, "kubernetes-version", kubeadm.Newest, "version of the cluster")
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
+	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
 }
 
 func (r *renderer) profile() (*templates.Profile, error) {
@@ -75,6 +77,7 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		Version:           version,
 		Image:             r.settings.ControllerManager.Image,
 		ImageTag:          r.settings.ControllerManager.Version,
+		ImageRepository:   r.mirror,
 		ClusterName:       r.settings.ClusterName,
 		KubernetesVersion: r.kubernetes,
 		Endpoint:          r.endpoint,
