@@ -2,7 +2,96 @@
 // causes of waiting, the provider's troubles, refusals of the deletion guard, and the doctor.
 //
 // Start at [Finding]. [Catalogue] lists the kinds that there are, by ID; a detector names the ID, and adds where it saw
-// what. [Error] is a failure of a command, with its exit code and its hint.
+// what ([ID.New], [ID.Errorf]). [WriteText] and [WriteJSON] show findings, [Clean] makes what others wrote safe to
+// show. [Error] is a failure of a command, with its exit code and its hint.
 //
 // It reads and writes nothing but the streams that it is given.
 package finding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Severity says how bad a finding is. The words are those of SARIF's levels.
+type Severity string
+
+// The severities.
+const (
+	// SeverityError blocks the bootstrap of a cluster, or a node.
+	SeverityError Severity = "error"
+	// SeverityWarning breaks something later, or elsewhere.
+	SeverityWarning Severity = "warning"
+)
+
+// ID names a kind of finding for ever: a letter for the area, and a number. It never changes its meaning.
+type ID string
+
+// Kind is what all findings of an ID have in common.
+type Kind struct {
+	// ID names it.
+	ID ID `json:"id"`
+	// Reason is one word for programs, in the form of an Event's reason. Empty for what only lint looks for.
+	Reason string `json:"reason,omitempty"`
+	// Title says in a few words what is wrong.
+	Title string `json:"title,omitempty"`
+	// Severity is that of its findings.
+	Severity Severity `json:"severity,omitempty"`
+	// Why says what happens because of it.
+	Why string `json:"why,omitempty"`
+	// Do says what to change.
+	Do string `json:"do,omitempty"`
+	// Links are upstream's issues and sources, as owner/repository#number or a URL.
+	Links []string `json:"links,omitempty"`
+}
+
+// Finding is one thing that is wrong in one place.
+type Finding struct {
+	// Kind is what it has in common with others of its ID.
+	Kind
+	// File, Line and Column say where in a text it is; Line and Column count from 1. Empty where it is not in a file.
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	// Object is the Kubernetes object, as Kind/namespace/name or Kind/name.
+	Object string `json:"object,omitempty"`
+	// Message is what was seen.
+	Message string `json:"message"`
+	// Next is the next command, or the next thing to look at.
+	Next string `json:"next,omitempty"`
+	// Fix changes the text that was looked at, in memory. Nil where only a person can know.
+	Fix func() error `json:"-"`
+
+	cause error
+}
+
+// New returns a finding about an object. The message is what was seen.
+func (id ID) New(object, message string) Finding {
+	return Finding{Kind: id.Kind(), Object: object, Message: message}
+}
+
+// Errorf returns a finding that is an error as well, for code that has to return one. It wraps like fmt.Errorf.
+func (id ID) Errorf(format string, args ...any) *Finding {
+	err := fmt.Errorf(format, args...)
+	return &Finding{Kind: id.Kind(), Message: err.Error(), cause: err}
+}
+
+// Error is the message.
+func (f *Finding) Error() string { return f.Message }
+
+// Unwrap returns what Errorf wrapped.
+func (f *Finding) Unwrap() error { return f.cause }
+
+// Fixable tells whether there is a Fix.
+func (f *Finding) Fixable() bool { return f.Fix != nil }
+
+// Sort orders findings by where they are, errors first where two are at the same place.
+func Sort(findings []Finding) {
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(
+			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.ID, b.ID),
+		)
+	})
+}

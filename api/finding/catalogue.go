@@ -1,0 +1,34 @@
+package finding
+
+import (
+	"slices"
+	"strings"
+)
+
+// Catalogue lists every kind of finding. The letters: A kubeadm files and static pods, B a manager's pod and program,
+// C its network, D its permissions, F routes, G names, H leaders, M machines and the inventory, P preflight,
+// R refusals to delete a Node, W waiting for a node.
+func Catalogue() []Kind {
+	return slices.Concat(kubeadmFiles(), placement(), network(), process(), routes(), permissions(),
+		waiting(), waitingForPods(), machines(), preflight(), refusals())
+}
+
+// Lookup finds a kind by its ID or its reason, in any case.
+func Lookup(name string) (Kind, bool) {
+	all := Catalogue()
+	i := slices.IndexFunc(all, func(k Kind) bool {
+		return strings.EqualFold(string(k.ID), name) || name != "" && strings.EqualFold(k.Reason, name)
+	})
+	if i < 0 {
+		return Kind{}, false
+	}
+	return all[i], true
+}
+
+// Kind is the entry of the catalogue. An ID that is not in it, which no ID of this package is, stands for itself.
+func (id ID) Kind() Kind {
+	if k, ok := Lookup(string(id)); ok {
+		return k
+	}
+	return Kind{ID: id, Severity: SeverityError}
+}
