@@ -87,7 +87,7 @@ func (l *linter) run(s phases.Streams) error {
 	set, check := checker(inputs, minor)
 	left, err := check()
 	if err == nil && l.fix {
-		var fixed []lint.Finding
+		var fixed []finding.Finding
 		if fixed, left, err = lint.Fix(check); err == nil {
 			err = l.write(s, inputs, fixed)
 		}
@@ -114,21 +114,21 @@ func (l *linter) minor() (int, error) {
 	return minor, nil
 }
 
-func checker(inputs []*lintInput, minor int) (*lint.Set, func() ([]lint.Finding, error)) {
+func checker(inputs []*lintInput, minor int) (*lint.Set, func() ([]finding.Finding, error)) {
 	set := &lint.Set{}
 	for _, i := range inputs {
 		if i.manifests != nil {
 			set.Files = append(set.Files, i.manifests)
 		}
 	}
-	return set, func() ([]lint.Finding, error) {
+	return set, func() ([]finding.Finding, error) {
 		findings, err := set.Check()
 		for _, i := range inputs {
 			if i.kubeadm != nil {
 				findings = append(findings, i.kubeadm.Lint(minor)...)
 			}
 		}
-		lint.Sort(findings)
+		finding.Sort(findings)
 		return findings, err
 	}
 }
@@ -194,9 +194,9 @@ func manifestFiles(path string) ([]string, error) {
 }
 
 // write puts what has changed in place of the files, all or nothing of each, and says so.
-func (l *linter) write(s phases.Streams, inputs []*lintInput, fixed []lint.Finding) error {
+func (l *linter) write(s phases.Streams, inputs []*lintInput, fixed []finding.Finding) error {
 	for _, f := range fixed {
-		fmt.Fprintf(s.Err, "[lint] fixed %s:%d: %s %s: %s\n", f.File, f.Line, f.Rule, f.Object, f.Message)
+		fmt.Fprintf(s.Err, "[lint] fixed %s:%d: %s %s: %s\n", f.File, f.Line, f.ID, f.Object, f.Message)
 	}
 	for _, i := range inputs {
 		after := i.bytes()
@@ -224,24 +224,24 @@ func (l *linter) write(s phases.Streams, inputs []*lintInput, fixed []lint.Findi
 }
 
 // report shows what is left. Where standard output is the fixed file, on standard error.
-func (l *linter) report(s phases.Streams, left []lint.Finding) error {
+func (l *linter) report(s phases.Streams, left []finding.Finding) error {
 	out := s.Out
 	if l.fix && slices.Contains(l.paths, "-") {
 		out = s.Err
 	}
 	switch l.output {
 	case "json":
-		return lint.WriteJSON(out, left)
+		return finding.WriteJSON(out, left)
 	case "sarif":
 		return lint.WriteSARIF(out, version, lintRules(), left)
 	}
-	return lint.WriteText(out, left)
+	return finding.WriteText(out, left)
 }
 
-func lintRules() []lint.Rule { return slices.Concat(kubeadm.Rules(), lint.Rules()) }
+func lintRules() []finding.Kind { return slices.Concat(kubeadm.Rules(), lint.Rules()) }
 
 // verdict is the exit status, and a word about files in which there was nothing to check.
-func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, left []lint.Finding) error {
+func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, left []finding.Finding) error {
 	kubeadm := slices.ContainsFunc(inputs, func(i *lintInput) bool { return i.kubeadm != nil })
 	objects, workloads := set.Objects()
 	if objects == 0 && !kubeadm {
@@ -252,10 +252,10 @@ func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, l
 	}
 	errorCount, fixable := 0, 0
 	for _, f := range left {
-		if f.Severity == lint.Error {
+		if f.Severity == finding.SeverityError {
 			errorCount++
 		}
-		if f.Fixable {
+		if f.Fixable() {
 			fixable++
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/ccmadm/ccmadm/manifests/lint"
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases"
 )
 
@@ -32,7 +33,10 @@ func TestReference(t *testing.T) {
 		}
 		want[strings.ReplaceAll(cmd.CommandPath(), " ", "_")+".md"] = page.String()
 	})
-	want["lint.md"] = lint.Reference(lintRules())
+	want["lint.md"] = finding.Reference("# Rules of ccmadm lint\n\nAn error blocks the bootstrap of a cluster; a warning breaks something "+
+		"later, or elsewhere. IDs never change their meaning.\n", lintRules())
+	want["findings.md"] = finding.Reference("# Findings\n\nWhat preflight checks, `ccmadm wait`, `ccmadm status` and the onprem provider find, by ID. "+
+		"[Rules of ccmadm lint](lint.md) has the rest. IDs never change their meaning.\n", otherFindings())
 	want["profile.md"] = fieldPage(t, "Provider profile", "What `--profile FILE` and the files of `templates/profiles` may say, apiVersion `ccmadm.dev/v1alpha1`, kind `ProviderProfile`. "+
 		"Reading is strict: an unknown field is an error with its line. In arguments and variables stand ${clusterName}, ${podSubnet}, ${routes}, ${endpoint}, ${mode}, "+
 		"${version} (of ccmadm), ${kubernetesVersion}, ${kubeconfig} (of a static pod), ${cloudConfig} and ${file:KEY} (paths in the pod); a text with one that is empty is left out. [Add a provider](../guide-add-a-provider.md) has an example.",
@@ -58,6 +62,14 @@ func TestReference(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("docs/reference is not what the commands say; run `make generate` (-want +got):\n%s", diff)
 	}
+}
+
+// otherFindings are the kinds that lint does not look for.
+func otherFindings() []finding.Kind {
+	rules := lintRules()
+	return slices.DeleteFunc(finding.Catalogue(), func(k finding.Kind) bool {
+		return slices.ContainsFunc(rules, func(r finding.Kind) bool { return r.ID == k.ID })
+	})
 }
 
 func walk(cmd *cobra.Command, visit func(*cobra.Command)) {

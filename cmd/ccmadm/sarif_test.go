@@ -8,19 +8,20 @@ import (
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 )
 
 // Code scanning services refuse what is not SARIF by its schema.
 func TestLint_SARIFKeepsItsSchema(t *testing.T) {
-	var findings []lint.Finding
+	var findings []finding.Finding
 	for i, r := range lintRules() {
-		findings = append(findings, lint.Finding{
-			Rule: r.ID, Severity: r.Severity, File: "my manifests/ccm.yaml", Line: i + 1, Column: 1,
-			Object: "DaemonSet/kube-system/ccm", Message: r.Title, Do: r.Do,
+		findings = append(findings, finding.Finding{
+			Kind: r, File: "my manifests/ccm.yaml", Line: i + 1, Column: 1,
+			Object: "DaemonSet/kube-system/ccm", Message: r.Title,
 		})
 	}
-	for name, findings := range map[string][]lint.Finding{"every rule": findings, "no finding": nil} {
+	for name, findings := range map[string][]finding.Finding{"every rule": findings, "no finding": nil} {
 		t.Run(name, func(t *testing.T) {
 			report := sarifOf(t, findings)
 			if err := report.Validate(); err != nil {
@@ -39,7 +40,7 @@ func TestLint_SARIFKeepsItsSchema(t *testing.T) {
 }
 
 // sarifOf writes findings and reads them back, as a report in which nothing is unknown to the standard.
-func sarifOf(t *testing.T, findings []lint.Finding) *sarif.Report {
+func sarifOf(t *testing.T, findings []finding.Finding) *sarif.Report {
 	t.Helper()
 	var out bytes.Buffer
 	if err := lint.WriteSARIF(&out, "v0.0.0", lintRules(), findings); err != nil {

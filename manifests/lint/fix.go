@@ -1,11 +1,15 @@
 package lint
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
 
 // Fix applies the fixes of what check finds until nothing is left that has one: fixing one thing can show another. It
 // returns what it has fixed, and what is left. A fix that the text does not allow, such as one in an anchor that is
 // used elsewhere, stays a finding that says so.
-func Fix(check func() ([]Finding, error)) (fixed, left []Finding, err error) {
+func Fix(check func() ([]finding.Finding, error)) (fixed, left []finding.Finding, err error) {
 	refused := map[string]error{}
 	for {
 		if left, err = check(); err != nil {
@@ -13,14 +17,14 @@ func Fix(check func() ([]Finding, error)) (fixed, left []Finding, err error) {
 		}
 		count := len(fixed)
 		for i, f := range left {
-			reason := refused[f.key()]
+			reason := refused[key(f)]
 			if f.Fix == nil || reason != nil {
-				left[i].explain(reason)
+				explain(&left[i], reason)
 				continue
 			}
 			if reason = f.Fix(); reason != nil {
-				refused[f.key()] = reason
-				left[i].explain(reason)
+				refused[key(f)] = reason
+				explain(&left[i], reason)
 				continue
 			}
 			fixed = append(fixed, f)
@@ -31,13 +35,13 @@ func Fix(check func() ([]Finding, error)) (fixed, left []Finding, err error) {
 	}
 }
 
-func (f *Finding) explain(reason error) {
+func explain(f *finding.Finding, reason error) {
 	if reason != nil {
-		f.Fixable, f.Do = false, fmt.Sprintf("%s; by hand, since --fix cannot: %v", f.Do, reason)
+		f.Fix, f.Do = nil, fmt.Sprintf("%s; by hand, since --fix cannot: %v", f.Do, reason)
 	}
 }
 
 // key tells a finding from others while line numbers change.
-func (f *Finding) key() string {
-	return f.Rule + "\x00" + f.File + "\x00" + f.Object + "\x00" + f.Message
+func key(f finding.Finding) string {
+	return string(f.ID) + "\x00" + f.File + "\x00" + f.Object + "\x00" + f.Message
 }

@@ -47,7 +47,7 @@ func checkFix(t *testing.T, input string) {
 	}
 	for _, finding := range left {
 		if finding.Line < 1 || finding.Line > strings.Count(output, "\n")+1 {
-			t.Errorf("%s is at line %d", finding.Rule, finding.Line)
+			t.Errorf("%s is at line %d", finding.ID, finding.Line)
 		}
 	}
 	for _, comment := range scribbled.FindAllString(input, -1) {

@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/edit"
 	"github.com/ccmadm/ccmadm/templates"
@@ -95,7 +96,7 @@ func (s *Set) eachGranted(check func(*workload, grants) []problem) []problem {
 }
 
 // permissions compares what the files grant with what every cloud-controller-manager of ccmadm's is granted.
-func permissions(id string) func(*Set) []problem {
+func permissions(id finding.ID) func(*Set) []problem {
 	return func(s *Set) []problem {
 		core, err := manifests.CoreRules()
 		if err != nil {
@@ -119,7 +120,7 @@ func permissions(id string) func(*Set) []problem {
 }
 
 // ruleOf tells which rule is about the permission; none where the workload can do without.
-func ruleOf(w *workload, resource string, r templates.Rule) string {
+func ruleOf(w *workload, resource string, r templates.Rule) finding.ID {
 	ownAccounts := w.is("use-service-account-credentials", "true")
 	switch {
 	case resource == "leases" && !w.is("leader-elect", "false"):
@@ -139,7 +140,7 @@ func ruleOf(w *workload, resource string, r templates.Rule) string {
 }
 
 // verbsOf lists all that the rules say of the resource.
-func verbsOf(w *workload, rules []templates.Rule, id, resource string) []string {
+func verbsOf(w *workload, rules []templates.Rule, id finding.ID, resource string) []string {
 	var verbs []string
 	for _, r := range rules {
 		if slices.Contains(r.Resources, resource) && ruleOf(w, resource, r) == id {

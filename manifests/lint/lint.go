@@ -10,63 +10,10 @@
 package lint
 
 import (
-	"cmp"
-	"slices"
-
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
-
-// Severity says how bad a finding is.
-type Severity string
-
-// The severities.
-const (
-	// Error blocks the bootstrap of a cluster.
-	Error Severity = "error"
-	// Warning breaks something later, or elsewhere.
-	Warning Severity = "warning"
-)
-
-// Rule is one mistake that is looked for.
-type Rule struct {
-	// ID names it for ever.
-	ID string `json:"id"`
-	// Title is the mistake in a few words.
-	Title string `json:"title"`
-	// Severity is that of its findings.
-	Severity Severity `json:"severity"`
-	// Why says what happens.
-	Why string `json:"why"`
-	// Do says what to change.
-	Do string `json:"do"`
-	// Links are the upstream issues and sources, as owner/repository#number or a URL.
-	Links []string `json:"links,omitempty"`
-
-	workload func(*workload) []problem
-	set      func(*Set) []problem
-}
-
-// Finding is one mistake that was found.
-type Finding struct {
-	// Rule is the ID of the rule.
-	Rule string `json:"rule"`
-	// Severity is Error or Warning.
-	Severity Severity `json:"severity"`
-	// File, Line and Column say where.
-	File   string `json:"file"`
-	Line   int    `json:"line"`
-	Column int    `json:"column"`
-	// Object is Kind/namespace/name, or Kind/name.
-	Object string `json:"object"`
-	// Message says what is wrong there.
-	Message string `json:"message"`
-	// Do says what to change.
-	Do string `json:"do"`
-	// Fixable says that there is a Fix.
-	Fixable bool `json:"fixable"`
-	// Fix changes the text. Nil where only a person can know.
-	Fix func() error `json:"-"`
-}
 
 // problem is what a rule knows about a finding.
 type problem struct {
@@ -77,44 +24,38 @@ type problem struct {
 }
 
 // Check returns what is wrong, by file and line.
-func (s *Set) Check() ([]Finding, error) {
+func (s *Set) Check() ([]finding.Finding, error) {
 	if err := s.read(); err != nil {
 		return nil, err
 	}
-	var findings []Finding
-	for _, r := range Rules() {
+	var findings []finding.Finding
+	for _, d := range detectors() {
 		var problems []problem
-		if r.set != nil {
-			problems = r.set(s)
+		if d.set != nil {
+			problems = d.set(s)
 		}
 		for _, w := range s.workloads {
-			if r.workload != nil {
-				problems = append(problems, r.workload(w)...)
+			if d.workload != nil {
+				problems = append(problems, d.workload(w)...)
 			}
 		}
+		kind := d.id.Kind()
 		for _, p := range problems {
-			findings = append(findings, p.finding(r))
+			findings = append(findings, p.finding(kind))
 		}
 	}
-	Sort(findings)
+	finding.Sort(findings)
 	return findings, nil
 }
 
-func (p problem) finding(r Rule) Finding {
+func (p problem) finding(kind finding.Kind) finding.Finding {
 	at := p.at
 	if at == nil {
 		at = p.object.node
 	}
 	d := p.object.doc
-	return Finding{
-		Rule: r.ID, Severity: r.Severity, File: d.File, Line: d.LineOf(at), Column: at.Column,
-		Object: p.object.String(), Message: p.message, Do: r.Do, Fixable: p.fix != nil, Fix: p.fix,
+	return finding.Finding{
+		Kind: kind, File: d.File, Line: d.LineOf(at), Column: at.Column,
+		Object: p.object.String(), Message: p.message, Fix: p.fix,
 	}
-}
-
-// Sort orders findings by where they are, errors first where two are at the same place.
-func Sort(findings []Finding) {
-	slices.SortStableFunc(findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Rule, b.Rule))
-	})
 }

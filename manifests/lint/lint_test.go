@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 )
 
@@ -208,7 +209,7 @@ func TestCheck_Pairs(t *testing.T) {
 }
 
 func TestRules(t *testing.T) {
-	seen := map[string]int{}
+	seen := map[finding.ID]int{}
 	for _, r := range lint.Rules() {
 		if seen[r.ID]++; seen[r.ID] > 1 {
 			t.Errorf("%s is there twice", r.ID)
@@ -327,11 +328,11 @@ func parse(t *testing.T, text string) *lint.Set {
 	return &lint.Set{Files: []*lint.File{f}}
 }
 
-func summary(findings []lint.Finding) string {
+func summary(findings []finding.Finding) string {
 	var list []string
 	for _, f := range findings {
-		text := fmt.Sprintf("%s:%d", f.Rule, f.Line)
-		if f.Fixable {
+		text := fmt.Sprintf("%s:%d", f.ID, f.Line)
+		if f.Fixable() {
 			text += " fix"
 		}
 		list = append(list, text)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 // The part of SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/) that a list of findings needs.
@@ -40,7 +42,7 @@ type sarifRule struct {
 }
 
 type sarifConfiguration struct {
-	Level Severity `json:"level"`
+	Level finding.Severity `json:"level"`
 }
 
 type sarifText struct {
@@ -48,10 +50,10 @@ type sarifText struct {
 }
 
 type sarifResult struct {
-	RuleID    string          `json:"ruleId"`
-	Level     Severity        `json:"level"`
-	Message   sarifText       `json:"message"`
-	Locations []sarifLocation `json:"locations"`
+	RuleID    string           `json:"ruleId"`
+	Level     finding.Severity `json:"level"`
+	Message   sarifText        `json:"message"`
+	Locations []sarifLocation  `json:"locations"`
 }
 
 type sarifLocation struct {
@@ -78,21 +80,21 @@ type sarifLogical struct {
 }
 
 // WriteSARIF writes findings for code scanning services. SARIF's levels are called as our severities are.
-func WriteSARIF(out io.Writer, version string, rules []Rule, findings []Finding) error {
+func WriteSARIF(out io.Writer, version string, rules []finding.Kind, findings []finding.Finding) error {
 	run := sarifRun{
 		Tool:    sarifTool{sarifDriver{Name: "ccmadm", Version: version, InformationURI: "https://github.com/ccmadm/ccmadm"}},
 		Results: []sarifResult{},
 	}
 	for _, r := range rules {
-		rule := sarifRule{ID: r.ID, ShortDescription: sarifText{r.Title}, FullDescription: sarifText{r.Why}, Help: sarifText{r.Do}, DefaultConfiguration: sarifConfiguration{r.Severity}}
+		rule := sarifRule{ID: string(r.ID), ShortDescription: sarifText{r.Title}, FullDescription: sarifText{r.Why}, Help: sarifText{r.Do}, DefaultConfiguration: sarifConfiguration{r.Severity}}
 		if len(r.Links) > 0 {
-			rule.HelpURI = address(r.Links[0])
+			rule.HelpURI = finding.Address(r.Links[0])
 		}
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, rule)
 	}
 	for _, f := range findings {
 		run.Results = append(run.Results, sarifResult{
-			RuleID: f.Rule, Level: f.Severity, Message: sarifText{f.Message + ". Do: " + f.Do},
+			RuleID: string(f.ID), Level: f.Severity, Message: sarifText{f.Message + ". Do: " + f.Do},
 			Locations: []sarifLocation{{
 				Physical: sarifPhysical{sarifArtifact{fileURI(f.File)}, sarifRegion{f.Line, f.Column}},
 				Logical:  []sarifLogical{{f.Object}},

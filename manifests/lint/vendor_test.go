@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 	"github.com/ccmadm/ccmadm/manifests/lint/linttest"
@@ -102,8 +103,8 @@ spec:
 			findings, err := set.Check()
 			var got []string
 			for _, f := range findings {
-				if f.Severity == lint.Error {
-					got = append(got, f.Rule)
+				if f.Severity == finding.SeverityError {
+					got = append(got, string(f.ID))
 				}
 			}
 			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
@@ -133,11 +134,11 @@ func readVendor(t *testing.T, v linttest.Vendor) *lint.Set {
 	return set
 }
 
-func errorsOf(findings []lint.Finding) []string {
+func errorsOf(findings []finding.Finding) []string {
 	var list []string
 	for _, f := range findings {
-		if f.Severity == lint.Error {
-			list = append(list, f.Object+" "+f.Rule)
+		if f.Severity == finding.SeverityError {
+			list = append(list, f.Object+" "+string(f.ID))
 		}
 	}
 	return list
@@ -217,10 +218,10 @@ func render(t *testing.T, p *templates.Profile, v templates.Values) *lint.Set {
 	return parse(t, b.String())
 }
 
-func messages(findings []lint.Finding) []string {
+func messages(findings []finding.Finding) []string {
 	var list []string
 	for _, f := range findings {
-		list = append(list, f.Rule+" "+f.Object+" "+f.Message)
+		list = append(list, string(f.ID)+" "+f.Object+" "+f.Message)
 	}
 	return list
 }

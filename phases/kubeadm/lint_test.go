@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 )
 
@@ -42,7 +43,7 @@ func TestKubeadmFile_Lint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check := func() ([]lint.Finding, error) { return f.Lint(c.minor), nil }
+			check := func() ([]finding.Finding, error) { return f.Lint(c.minor), nil }
 			findings, _ := check()
 			if got := lintSummary(findings); got != c.want {
 				t.Errorf("found %q, want %q", got, c.want)
@@ -61,11 +62,11 @@ func TestKubeadmFile_Lint(t *testing.T) {
 	}
 }
 
-func lintSummary(findings []lint.Finding) string {
+func lintSummary(findings []finding.Finding) string {
 	var list []string
 	for _, f := range findings {
-		text := fmt.Sprintf("%s:%d", f.Rule, f.Line)
-		if f.Fixable {
+		text := fmt.Sprintf("%s:%d", f.ID, f.Line)
+		if f.Fixable() {
 			text += " fix"
 		}
 		list = append(list, text)
