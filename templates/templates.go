@@ -37,7 +37,7 @@ func Load(name string) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Parse(file(name), data)
+	return parse(file(name), data, (*Profile).validateBuiltIn)
 }
 
 func file(name string) string { return path.Join("profiles", name+".yaml") }
@@ -46,7 +46,8 @@ func file(name string) string { return path.Join("profiles", name+".yaml") }
 func Source(name string) ([]byte, error) {
 	names := Names()
 	if !slices.Contains(names, name) {
-		return nil, fmt.Errorf("load profile %q: unknown provider%s; known are %s", name, suggestion(name, names), strings.Join(names, ", "))
+		return nil, fmt.Errorf("load profile %q: unknown provider%s; known are %s",
+			name, suggestion(name, names), strings.Join(names, ", "))
 	}
 	data, err := profiles.ReadFile(file(name))
 	if err != nil {

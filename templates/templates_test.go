@@ -76,6 +76,20 @@ func TestParse(t *testing.T) {
 		{"a tag in the repository is no repository", "example.com/ccm,", "'${image}',", []string{"image.repository: Invalid value"}},
 		{"opaque with keys", "format: ini", "format: opaque", []string{"config.requiredKeys: Forbidden"}},
 		{"a rule without reason", "credentials:", "rbac: [{apiGroups: [''], resources: [pods], verbs: [get]}]\ncredentials:", []string{"rbac[0].why: Required value"}},
+		{
+			"checked in an unknown way", "modes: [DaemonSet]",
+			"modes: [DaemonSet]\nchecked: {version: '', how: Guessed, date: yesterday}",
+			[]string{
+				"checked.version: Required value",
+				`checked.how: Unsupported value: "Guessed"`,
+				`checked.date: Invalid value: "yesterday"`,
+			},
+		},
+		{
+			"an agent that a mirror could not tell from the program", "modes: [DaemonSet]",
+			"modes: [DaemonSet]\nagents: [{name: a, why: it helps, image: {repository: example.com/agent/ccm, tag: v1}}]",
+			[]string{"agents[0].image.repository: Invalid value", "(--image-repository)"},
+		},
 		{"a wildcard", "credentials:", "rbac: [{apiGroups: [''], resources: ['*'], verbs: [get], why: x}]\ncredentials:", []string{"rbac[0].resources[0]: Forbidden"}},
 	}
 	for _, tt := range tests {

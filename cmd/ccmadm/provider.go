@@ -1,10 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -26,23 +26,79 @@ func newProvider(s phases.Streams) *cobra.Command {
 }
 
 func newProviderList(s phases.Streams) *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the built-in providers",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			w := tabwriter.NewWriter(s.Out, 0, 0, 3, ' ', 0)
-			fmt.Fprintln(w, "NAME\tTITLE\tSTATUS\tFEATURES\tMODES")
+			var all []*templates.Profile
 			for _, name := range templates.Names() {
 				p, err := templates.Load(name)
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Name, p.Title, p.Status, list(p.Features), list(p.Modes))
+				all = append(all, p)
 			}
-			return w.Flush()
+			switch output {
+			case "text", "wide":
+				return listProfiles(s.Out, all, output == "wide")
+			case "json":
+				return listJSON(s.Out, all)
+			default:
+				return usage("read --output: %q is neither text, wide nor json", output)
+			}
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, wide or json")
+	return cmd
+}
+
+// listProfiles is for people. The wide table also says how each profile was checked.
+func listProfiles(out io.Writer, all []*templates.Profile, wide bool) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	row := func(p []string, checked string) {
+		if wide {
+			p = append(p, checked)
+		}
+		fmt.Fprintln(w, strings.Join(p, "\t"))
+	}
+	row([]string{"NAME", "TITLE", "STATUS", "FEATURES", "MODES"}, "CHECKED WITH")
+	for _, p := range all {
+		row([]string{p.Name, p.Title, string(p.Status), list(p.Features), list(p.Modes)}, p.Checked.String())
+	}
+	return w.Flush()
+}
+
+// listedProvider is what a program may rely on in the output of provider list -o json.
+type listedProvider struct {
+	Name     string              `json:"name"`
+	Title    string              `json:"title"`
+	Status   templates.Status    `json:"status"`
+	Instead  string              `json:"instead,omitempty"`
+	Home     string              `json:"home,omitempty"`
+	Features []templates.Feature `json:"features"`
+	Modes    []templates.Mode    `json:"modes"`
+	Checked  *templates.Checked  `json:"checked,omitempty"`
+}
+
+func listJSON(out io.Writer, all []*templates.Profile) error {
+	var listed []listedProvider
+	for _, p := range all {
+		listed = append(listed, listedProvider{
+			Name:     p.Name,
+			Title:    p.Title,
+			Status:   p.Status,
+			Instead:  p.Instead,
+			Home:     p.Home,
+			Features: p.Features,
+			Modes:    p.Modes,
+			Checked:  p.Checked,
+		})
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(listed)
 }
 
 func newProviderShow(s phases.Streams) *cobra.Command {
@@ -50,7 +106,8 @@ func newProviderShow(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME|FILE",
 		Short: "Show a provider's features, requirements and known traps",
-		Long:  "Shows a built-in profile, or with -o yaml prints it as a start for one of your own. A file is read as --profile reads it, so this is also its check.",
+		Long: "Shows a built-in profile, or with -o yaml prints it as a start for one of your own. A file is read as " +
+			"--profile reads it, so this is also its check.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usage("provider show: want the name of one provider, got %d; `ccmadm provider list` shows them", len(args))
@@ -101,90 +158,6 @@ func readProfile(arg string) (*templates.Profile, []byte, error) {
 		return nil, nil, usage("%w", err)
 	}
 	return p, text, nil
-}
-
-func showProfile(out io.Writer, p *templates.Profile) error {
-	var b strings.Builder
-	section := func(title string, lines ...string) {
-		lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" })
-		if len(lines) > 0 {
-			fmt.Fprintf(&b, "\n%s:\n  %s\n", title, strings.Join(lines, "\n  "))
-		}
-	}
-	fmt.Fprintf(&b, "%s (%s), %s", p.Title, p.Name, p.Status)
-	if p.Instead != "" {
-		fmt.Fprintf(&b, ": %s", p.Instead)
-	}
-	fmt.Fprintf(&b, "\n%s\n", p.Home)
-	section("Does", list(p.Features))
-	section("Runs as", list(p.Modes)+", the first by default")
-	section("Image", imageLines(p)...)
-	section("Configuration file", configLines(p)...)
-	section("Credentials", credentialLines(p)...)
-	section("Node name", p.Node.Name)
-	section("Provider ID", p.Node.ProviderID, kubeletNeeds(p))
-	section("Needs", p.Requirements...)
-	section("Known issues", p.Gotchas...)
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-func imageLines(p *templates.Profile) []string {
-	lines := []string{p.Image.Repository}
-	if p.Image.Repository == "" {
-		lines[0] = "you name it: controllerManager.image"
-	}
-	if p.Image.Tag != "" {
-		lines = append(lines, "tag "+p.Image.Tag)
-	}
-	for _, minor := range p.Image.Minors() {
-		lines = append(lines, fmt.Sprintf("Kubernetes %s: %s", minor, p.Image.Tags[minor]))
-	}
-	lines = append(lines, p.Image.Rule)
-	for _, a := range p.Agents {
-		lines = append(lines, fmt.Sprintf("on every node %s: %s", a.Image.Repository, a.Why))
-	}
-	return lines
-}
-
-func configLines(p *templates.Profile) []string {
-	if p.Config == nil {
-		return nil
-	}
-	need := "may be given"
-	if p.Config.Required {
-		need = "has to be given"
-	}
-	lines := []string{fmt.Sprintf("%s (%s), %s with --cloud-config", p.Config.File, p.Config.Format, need)}
-	if len(p.Config.RequiredKeys) > 0 {
-		lines = append(lines, "keys it must have: "+strings.Join(p.Config.RequiredKeys, ", "))
-	}
-	if p.Config.Example != "" {
-		lines = append(lines, "for example")
-		for line := range strings.Lines(p.Config.Example) {
-			lines = append(lines, "    "+strings.TrimRight(line, "\n"))
-		}
-	}
-	return lines
-}
-
-func credentialLines(p *templates.Profile) []string {
-	var lines []string
-	for _, c := range p.Credentials {
-		need := ""
-		if c.Required {
-			need = " (required)"
-		}
-		lines = append(lines, fmt.Sprintf("%s%s: %s", c.Key, need, c.Why))
-	}
-	return lines
-}
-
-func kubeletNeeds(p *templates.Profile) string {
-	if p.Node.KubeletProviderID {
-		return "the kubelet needs --provider-id; it is set from the metadata service unless you do"
-	}
-	return ""
 }
 
 func list[T ~string](values []T) string {
