@@ -50,7 +50,7 @@ func (d *Data) values(ctx context.Context, cloudFiles map[string][]byte) (*templ
 		Image:             settings.ControllerManager.Image,
 		ImageTag:          settings.ControllerManager.Version,
 		KubernetesVersion: "v" + minor.String(),
-		Routes:            settings.Routes,
+		Routes:            settings.WantsRoutes(),
 		NodeLifecycle:     settings.Lifecycle != v1alpha1.LifecycleOff,
 		Files:             slices.Sorted(maps.Keys(cloudFiles)),
 		ConfigHash:        manifests.ConfigHash(cloudFiles),
@@ -105,7 +105,7 @@ func compatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profil
 				WithHint("a document in the file of --config: {apiVersion: %s, kind: %s, provider: %s, controllerManager: {image: IMAGE, extraArgs: [%s=VALUE]}}", v1alpha1.APIVersion, v1alpha1.ConfigKind, profile.Name, name)
 		}
 	}
-	if settings.Routes && !profile.Has(templates.Routes) {
+	if settings.WantsRoutes() && !profile.Has(templates.Routes) {
 		return finding.Usagef("routes: provider %s programs no routes", profile.Name).WithHint("set routes to false and install a CNI plugin")
 	}
 	if mode := settings.Mode; mode != v1alpha1.ModeManual && !profile.Supports(templates.Mode(mode)) {

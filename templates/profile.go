@@ -6,11 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The version and kind of a profile.
-const (
-	APIVersion = "ccmadm.dev/v1alpha1"
-	Kind       = "ProviderProfile"
-)
+// Kind is that of a profile; its version is that of all documents of ours.
+const Kind = "ProviderProfile"
 
 // Mode is how the pods of a cloud-controller-manager are run.
 type Mode string

@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 		wantErr        []string
 	}{
 		{name: "valid"},
-		{"malformed YAML", "modes: [", "modes: {", []string{"read profile mine.yaml: ", "yaml: line "}},
+		{"malformed YAML", "modes: [", "modes: {", []string{"read profile mine.yaml:8: yaml: line 8: "}},
 		{"unknown field", "title:", "titel:", []string{`unknown field "titel"`, "title: Required value"}},
 		{"the same key twice", "name: example", "name: example\nname: other", []string{`key "name" already set`}},
 		{"wrong kind", "ProviderProfile", "Provider", []string{`kind: Unsupported value: "Provider"`}},

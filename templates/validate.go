@@ -11,8 +11,6 @@ import (
 func (p *Profile) validate() field.ErrorList {
 	at := field.NewPath
 	errs := field.ErrorList{}
-	errs = append(errs, oneOf(at("apiVersion"), p.APIVersion, APIVersion)...)
-	errs = append(errs, oneOf(at("kind"), p.Kind, Kind)...)
 	for _, msg := range validation.IsDNS1123Label(p.Name) {
 		errs = append(errs, field.Invalid(at("name"), p.Name, msg))
 	}

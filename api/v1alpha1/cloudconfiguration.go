@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -10,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 )
 
@@ -70,8 +69,8 @@ type CloudConfiguration struct {
 	// NodeIP is the kubelet's --node-ip: Auto, Default (the address of the default route, chosen at each start),
 	// an address, a comma separated pair for dual-stack, or a CIDR that the address is in. Default: Auto.
 	NodeIP string `json:"nodeIP,omitempty"`
-	// Routes lets the provider program pod routes. Default: false.
-	Routes bool `json:"routes,omitempty"`
+	// Routes lets the provider program pod routes. false says so against what was recorded before. Default: false.
+	Routes *bool `json:"routes,omitempty"`
 	// Lifecycle is Guarded or Off. Default: Guarded.
 	Lifecycle Lifecycle `json:"lifecycle,omitempty"`
 	// Wait bounds the wait phase.
@@ -111,30 +110,23 @@ type WaitPolicy struct {
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
-// DecodeCloudConfiguration reads our document strictly, without defaults. The name and the line on which the
-// document starts lead its errors; relative file names are resolved against the directory of name. What only the
-// caller can know, such as which providers there are, it checks in also.
-func DecodeCloudConfiguration(name string, line int, data []byte, also ...func(*CloudConfiguration) field.ErrorList) (*CloudConfiguration, error) {
-	at := fmt.Sprintf("%s:%d: %s", name, line, ConfigKind)
-	raw, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return nil, finding.Usagef("read %s: %w", at, err)
-	}
+// DecodeCloudConfiguration reads our document strictly, without defaults; line is where in the file name its text
+// starts. Relative file names are resolved against the directory of name. What only the caller can know, such as which
+// providers there are, it checks in also. Its error has exit code 2, and a line for each problem.
+func DecodeCloudConfiguration(name string, line int, data []byte,
+	also ...func(*CloudConfiguration) field.ErrorList,
+) (*CloudConfiguration, error) {
 	c := &CloudConfiguration{}
-	strict, err := kjson.UnmarshalStrict(raw, c)
-	if err := errors.Join(append(strict, err)...); err != nil {
-		return nil, finding.Usagef("read %s: %w", at, err).WithHint("`ccmadm config print` shows every field")
-	}
-	if c.APIVersion != APIVersion || c.Kind != ConfigKind {
-		return nil, finding.Usagef("read %s: apiVersion %q and kind %q, want %s and %s", at, c.APIVersion, c.Kind, APIVersion, ConfigKind)
-	}
-	c.Resolve(filepath.Dir(name))
-	errs := c.Validate()
-	for _, check := range also {
-		errs = append(errs, check(c)...)
-	}
-	if len(errs) > 0 {
-		return nil, finding.Usagef("validate %s: %w", at, errs.ToAggregate())
+	err := Text{Name: name, Line: line, Data: data}.Decode(ConfigKind, c, func() field.ErrorList {
+		c.Resolve(filepath.Dir(name))
+		errs := c.Validate()
+		for _, check := range also {
+			errs = append(errs, check(c)...)
+		}
+		return errs
+	})
+	if err != nil {
+		return nil, finding.Usagef("%w", err).WithHint("`ccmadm config print` shows every field")
 	}
 	return c, nil
 }
@@ -208,6 +200,9 @@ func override[T comparable](field *T, value T) {
 		*field = value
 	}
 }
+
+// WantsRoutes says whether the provider is to program pod routes.
+func (c *CloudConfiguration) WantsRoutes() bool { return ptr.Deref(c.Routes, false) }
 
 // Encode returns the document as YAML.
 func (c *CloudConfiguration) Encode() ([]byte, error) {

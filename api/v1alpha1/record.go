@@ -3,9 +3,8 @@ package v1alpha1
 import (
 	"fmt"
 
-	kjson "sigs.k8s.io/json"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 )
 
@@ -41,21 +40,12 @@ func (r *Record) Encode() ([]byte, error) {
 // DecodeRecord is lenient with fields that it does not know: a newer ccmadm may have written them, and a machine
 // with an older one must still be able to join.
 func DecodeRecord(where string, data []byte) (*Record, error) {
-	raw, err := yaml.YAMLToJSON(data)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", where, err)
-	}
 	r := &Record{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, r); err != nil {
-		return nil, fmt.Errorf("read %s: %w", where, err)
-	}
-	if r.APIVersion != APIVersion || r.Kind != RecordKind {
-		return nil, fmt.Errorf("read %s: apiVersion %q and kind %q, want %s and %s", where, r.APIVersion, r.Kind, APIVersion, RecordKind)
-	}
-	c := r.Configuration
-	c.Profile = r.Profile // then the provider's name need not be known
-	if errs := c.Validate(); len(errs) > 0 {
-		return nil, fmt.Errorf("read %s: %w", where, errs.ToAggregate())
+	err := Text{Name: where, Data: data, Lenient: true}.Decode(RecordKind, r, func() field.ErrorList {
+		return r.Configuration.validate(field.NewPath("configuration"))
+	})
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
 }

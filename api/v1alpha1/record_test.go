@@ -31,10 +31,12 @@ func TestRecord_RoundTrip(t *testing.T) {
 func TestDecodeRecord_BadInput(t *testing.T) {
 	const head = "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\n"
 	for _, tc := range []struct{ name, data, wantErr string }{
-		{"nothing", "", `kind "", want`},
-		{"another kind", strings.Replace(head, "Record", "Pod", 1), `kind "Pod"`},
+		{"nothing", "", "read Record ConfigMap:1: there is nothing in it"},
+		{"another kind", strings.Replace(head, "Record", "Pod", 1), `ConfigMap:2: kind: Unsupported value: "Pod"`},
 		{"another version", strings.Replace(head, "v1alpha1", "v9", 1), "ccmadm.dev/v9"},
-		{"not YAML", "a: [", "read ConfigMap"},
+		{"not YAML", "a: [", "read Record ConfigMap:1: yaml: line 1"},
+		{"a setting that is none", head + "configuration:\n  mode: Pod\n", `ConfigMap:4: configuration.mode: Unsupported value: "Pod"`},
+		{"a wrong type", head + "writtenBy: 1\n", `ConfigMap:3: writtenBy: must be text in quotes, not "1"`},
 	} {
 		_, err := DecodeRecord("ConfigMap", []byte(tc.data))
 		if err == nil || !strings.Contains(err.Error(), tc.wantErr) {

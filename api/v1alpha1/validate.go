@@ -12,55 +12,66 @@ import (
 )
 
 // Validate returns everything that is wrong with what is set, by field path. Unset fields are fine.
-func (c *CloudConfiguration) Validate() field.ErrorList {
-	var errs field.ErrorList
-	oneOf := func(name, value string, allowed ...string) {
-		if value != "" && !slices.Contains(allowed, value) {
-			errs = append(errs, field.NotSupported(field.NewPath(name), value, allowed))
-		}
-	}
-	oneOf("mode", string(c.Mode), string(ModeAuto), string(ModeStaticPod), string(ModeDaemonSet), string(ModeDeployment), string(ModeManual))
-	oneOf("lifecycle", string(c.Lifecycle), string(LifecycleGuarded), string(LifecycleOff))
+func (c *CloudConfiguration) Validate() field.ErrorList { return c.validate(nil) }
+
+// validate does it for a configuration that is a field of another document, at path.
+func (c *CloudConfiguration) validate(path *field.Path) field.ErrorList {
+	errs := oneOf(childOf(path, "mode"), c.Mode, ModeAuto, ModeStaticPod, ModeDaemonSet, ModeDeployment, ModeManual)
+	errs = append(errs, oneOf(childOf(path, "lifecycle"), c.Lifecycle, LifecycleGuarded, LifecycleOff)...)
 	if c.ClusterName != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(c.ClusterName) {
-			errs = append(errs, field.Invalid(field.NewPath("clusterName"), c.ClusterName, msg))
+			errs = append(errs, field.Invalid(childOf(path, "clusterName"), c.ClusterName, msg))
 		}
 	}
 	if err := validateNodeIP(c.NodeIP); err != nil {
-		errs = append(errs, field.Invalid(field.NewPath("nodeIP"), c.NodeIP, err.Error()))
+		errs = append(errs, field.Invalid(childOf(path, "nodeIP"), c.NodeIP, err.Error()))
 	}
 	if c.Wait.Timeout.Duration < 0 {
-		errs = append(errs, field.Invalid(field.NewPath("wait", "timeout"), c.Wait.Timeout.Duration.String(), "must not be negative"))
+		errs = append(errs, field.Invalid(childOf(path, "wait").Child("timeout"), c.Wait.Timeout.Duration.String(), "must not be negative"))
 	}
-	return append(errs, c.validateControllerManager(field.NewPath("controllerManager"))...)
+	errs = append(errs, c.ControllerManager.validate(childOf(path, "controllerManager"))...)
+	for i, cred := range c.Credentials {
+		errs = append(errs, cred.validate(childOf(path, "credentials").Index(i))...)
+	}
+	return errs
 }
 
-func (c *CloudConfiguration) validateControllerManager(path *field.Path) field.ErrorList {
+func (m *ControllerManager) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if c.ControllerManager.Image != "" && c.ControllerManager.Version != "" {
+	if m.Image != "" && m.Version != "" {
 		errs = append(errs, field.Forbidden(path.Child("version"), "image names its own tag"))
 	}
-	for i, arg := range c.ControllerManager.ExtraArgs {
+	for i, arg := range m.ExtraArgs {
 		if !isFlagValue(arg) {
 			errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i), arg, "must have the form --flag=value"))
 		}
 	}
-	for i, env := range c.ControllerManager.ExtraEnv {
+	for i, env := range m.ExtraEnv {
 		name, _, ok := strings.Cut(env, "=")
 		if msgs := validation.IsEnvVarName(name); !ok || len(msgs) > 0 {
 			errs = append(errs, field.Invalid(path.Child("extraEnv").Index(i), name, "must have the form NAME=value"))
 		}
 	}
-	for i, cred := range c.Credentials {
-		at := field.NewPath("credentials").Index(i)
-		for _, msg := range validation.IsConfigMapKey(cred.Key) {
-			errs = append(errs, field.Invalid(at.Child("key"), cred.Key, msg))
-		}
-		if (cred.File == "") == (cred.Env == "") {
-			errs = append(errs, field.Required(at, "exactly one of file and env"))
-		}
+	return errs
+}
+
+func (c *Credential) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, msg := range validation.IsConfigMapKey(c.Key) {
+		errs = append(errs, field.Invalid(path.Child("key"), c.Key, msg))
+	}
+	if (c.File == "") == (c.Env == "") {
+		errs = append(errs, field.Required(path, "exactly one of file and env"))
 	}
 	return errs
+}
+
+// oneOf refuses a value that is set and is none of those allowed.
+func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	if value == "" || slices.Contains(allowed, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
 }
 
 func validateNodeIP(policy string) error {

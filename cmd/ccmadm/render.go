@@ -30,6 +30,7 @@ type renderer struct {
 	podSubnet  string
 	endpoint   string
 	mirror     string
+	routes     bool
 
 	credentials []string
 }
@@ -82,7 +83,7 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		KubernetesVersion: r.kubernetes,
 		Endpoint:          r.endpoint,
 		PodSubnet:         r.podSubnet,
-		Routes:            r.settings.Routes,
+		Routes:            r.routes,
 		NodeLifecycle:     true,
 		Files:             slices.Sorted(maps.Keys(files)),
 		ConfigHash:        manifests.ConfigHash(files),
@@ -122,7 +123,7 @@ With -o kustomize, one file per object and a kustomization.yaml are written to -
 	flags.StringVar(&r.settings.CloudConfig.File, "cloud-config", "", "the provider's configuration file, for the Secret")
 	flags.StringArrayVar(&r.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, for the Secret; may be repeated")
 	flags.StringSliceVar(&r.settings.ControllerManager.ExtraArgs, "extra-args", nil, "arguments of the form --flag=value that win over the profile's")
-	flags.BoolVar(&r.settings.Routes, "routes", false, "let the provider program routes to pods; needs --pod-network-cidr")
+	flags.BoolVar(&r.routes, "routes", false, "let the provider program routes to pods; needs --pod-network-cidr")
 	flags.StringVar(&r.podSubnet, "pod-network-cidr", "", "the cluster's pod CIDR")
 	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
 	flags.StringVarP(&output, "output", "o", "yaml", "yaml or kustomize")

@@ -89,7 +89,7 @@ func (f *File) Bytes() []byte {
 	return b.Bytes()
 }
 
-// TakeCloudConfiguration cuts our own document out of the file and returns it with the line on which it starts:
+// TakeCloudConfiguration cuts our own document out of the file and returns it with the line on which its text starts:
 // kubeadm init and join only warn about a kind that they do not know, but `kubeadm config validate` refuses it.
 func (f *File) TakeCloudConfiguration() (doc []byte, line int, ok bool) {
 	i := slices.IndexFunc(f.docs, func(d *document) bool { return strings.HasPrefix(d.apiVersion, cloudConfigAPIPart) })
@@ -98,7 +98,7 @@ func (f *File) TakeCloudConfiguration() (doc []byte, line int, ok bool) {
 	}
 	d := f.docs[i]
 	f.docs = slices.Delete(f.docs, i, i+1)
-	return []byte(d.Text), d.LineOf(d.Root), true
+	return []byte(d.Text), d.Line, true
 }
 
 // document returns the document of a kubeadm kind, or nil.

@@ -115,7 +115,7 @@ func TestKubeadmFile_TakeCloudConfiguration(t *testing.T) {
 		{"none", kubeadm, "", 0, kubeadm},
 		{"alone", ours, ours, 1, ""},
 		{"first", ours + "---\n" + kubeadm, ours, 1, "---\n" + kubeadm},
-		{"last, with a comment", kubeadm + "---\n# ours\n" + ours, "# ours\n" + ours, 5, kubeadm},
+		{"last, with a comment", kubeadm + "---\n# ours\n" + ours, "# ours\n" + ours, 4, kubeadm},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

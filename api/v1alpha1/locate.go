@@ -1,0 +1,246 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+	syaml "sigs.k8s.io/yaml"
+)
+
+// finder compares the tree of a document with a Go type, and keeps what does not fit, with its line. It is asked only
+// when the decoder has refused a document: encoding/json stops at the first wrong type, and knows no lines.
+type finder struct {
+	root     *yaml.Node // nil where the text is in a dialect that this parser does not read
+	lenient  bool
+	problems []Problem
+}
+
+func newFinder(text []byte, lenient bool) *finder {
+	f := &finder{lenient: lenient}
+	if doc, err := yaml.Parse(string(text)); err == nil {
+		f.root = doc.YNode()
+	}
+	return f
+}
+
+// look finds unknown fields, keys that stand twice, and values of a wrong type. A value of a wrong type is taken out of
+// the tree, so that the rest can be read.
+func (f *finder) look(into reflect.Type) {
+	switch {
+	case f.root == nil:
+	case f.root.Kind == yaml.MappingNode:
+		f.value(f.root, into, nil)
+	default:
+		f.report(f.root.Line, nil, fmt.Errorf("must be a mapping, not %s", shown(f.root)))
+	}
+}
+
+func (f *finder) value(node *yaml.Node, t reflect.Type, path *field.Path) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	target := node
+	if node.Kind == yaml.AliasNode {
+		target = node.Alias
+	}
+	own := reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+	switch {
+	case target.Tag == yaml.NodeTagNull: // which means that it was left out
+	case !own && t.Kind() == reflect.Struct && target.Kind == yaml.MappingNode:
+		f.mapping(target, path, childOf, func(key string) (reflect.Type, bool) { return fieldOf(t, key) })
+	case !own && t.Kind() == reflect.Map && target.Kind == yaml.MappingNode:
+		f.mapping(target, path, (*field.Path).Key, func(string) (reflect.Type, bool) { return t.Elem(), true })
+	case !own && t.Kind() == reflect.Slice && target.Kind == yaml.SequenceNode:
+		for i, item := range target.Content {
+			f.value(item, t.Elem(), path.Index(i))
+		}
+	case target.Kind == yaml.ScalarNode && fits(target, t):
+	default:
+		f.wrongType(node, target, t, path)
+	}
+}
+
+// mapping goes through the keys. What a merge key brings in was checked where it is defined.
+func (f *finder) mapping(node *yaml.Node, path *field.Path,
+	pathOf func(*field.Path, string) *field.Path, typeOf func(string) (reflect.Type, bool),
+) {
+	first := map[string]int{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		if key.Value == yaml.MergeTag || key.Value == "<<" {
+			continue
+		}
+		at := pathOf(path, key.Value)
+		if line, ok := first[key.Value]; ok {
+			f.report(key.Line, at, fmt.Errorf("key %q already set in line %d", key.Value, line))
+			continue
+		}
+		first[key.Value] = key.Line
+		t, known := typeOf(key.Value)
+		switch {
+		case known:
+			f.value(value, t, at)
+		case !f.lenient:
+			f.report(key.Line, at, fmt.Errorf("unknown field %q", at))
+		}
+	}
+}
+
+func (f *finder) wrongType(node, target *yaml.Node, t reflect.Type, path *field.Path) {
+	want := wanted(t)
+	if target.Kind == yaml.ScalarNode && t.Kind() == reflect.String {
+		want += " in quotes"
+	}
+	f.report(node.Line, path, fmt.Errorf("%s: must be %s, not %s", path, want, shown(target)))
+	*node = yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagNull, Value: "null"}
+}
+
+func (f *finder) report(line int, path *field.Path, err error) {
+	at := ""
+	if path != nil {
+		at = path.String()
+	}
+	f.problems = append(f.problems, Problem{Line: line, Field: at, Err: err})
+}
+
+// rest is what is left of the tree, as JSON.
+func (f *finder) rest() ([]byte, error) {
+	text, err := yaml.NewRNode(f.root).String()
+	if err != nil {
+		return nil, err
+	}
+	return syaml.YAMLToJSON([]byte(text))
+}
+
+// add keeps what validation says, but not of a field of which something was said already.
+func (f *finder) add(errs field.ErrorList) {
+	known := len(f.problems)
+	for _, err := range errs {
+		said := false
+		for _, p := range f.problems[:known] {
+			rest, below := strings.CutPrefix(err.Field, p.Field)
+			said = said || below && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		}
+		if !said {
+			f.problems = append(f.problems, Problem{Line: f.lineOf(err.Field), Field: err.Field, Err: err})
+		}
+	}
+}
+
+var element = regexp.MustCompile(`[^.\[\]]+|\[[^\]]+\]`)
+
+// lineOf is that of the field, or of the nearest one above it that is there.
+func (f *finder) lineOf(path string) int {
+	node, line := f.root, 1
+	for _, part := range element.FindAllString(path, -1) {
+		next, at := step(node, strings.Trim(part, "[]"))
+		if next == nil {
+			break
+		}
+		node, line = next, at
+	}
+	return line
+}
+
+// step goes down by a key or an index, and says on which line it stands.
+func step(node *yaml.Node, part string) (*yaml.Node, int) {
+	if node != nil && node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch {
+	case node == nil:
+	case node.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == part {
+				return node.Content[i+1], node.Content[i].Line
+			}
+		}
+	case node.Kind == yaml.SequenceNode:
+		if i, err := strconv.Atoi(part); err == nil && i < len(node.Content) {
+			return node.Content[i], node.Content[i].Line
+		}
+	}
+	return nil, 0
+}
+
+// fieldOf is the type of a field by its name in JSON; those of an embedded struct are the outer one's.
+func fieldOf(t reflect.Type, key string) (reflect.Type, bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" && f.Anonymous {
+			if inner, ok := fieldOf(f.Type, key); ok {
+				return inner, true
+			}
+		} else if name == key && name != "-" {
+			return f.Type, true
+		}
+	}
+	return nil, false
+}
+
+// fits tries the scalar as the decoder would.
+func fits(node *yaml.Node, t reflect.Type) bool {
+	raw, err := json.Marshal(node.Value)
+	if plain := node.Style &^ yaml.FlowStyle; plain == 0 { // a number, true, or text without quotes
+		raw, err = syaml.YAMLToJSON([]byte(node.Value))
+	}
+	return err == nil && kjson.UnmarshalCaseSensitivePreserveInts(raw, reflect.New(t).Interface()) == nil
+}
+
+// shown says for people what a node is.
+func shown(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	default:
+		return strconv.Quote(node.Value)
+	}
+}
+
+// wanted says for people what the type takes.
+func wanted(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[metav1.Duration]():
+		return "a duration like 90s or 5m"
+	case t.Kind() == reflect.Struct || t.Kind() == reflect.Map:
+		return "a mapping"
+	case t.Kind() == reflect.Slice:
+		return "a list"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.String:
+		return "text"
+	default:
+		return "a whole number"
+	}
+}
+
+func childOf(path *field.Path, name string) *field.Path {
+	if path == nil {
+		return field.NewPath(name)
+	}
+	return path.Child(name)
+}
+
+var yamlLine = regexp.MustCompile(`\bline (\d+)`)
+
+// lineIn is the line that an error of the YAML library names, or 0.
+func lineIn(err error) int {
+	m := yamlLine.FindStringSubmatch(err.Error())
+	if m == nil {
+		return 0
+	}
+	line, _ := strconv.Atoi(m[1]) // digits
+	return line
+}
