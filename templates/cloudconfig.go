@@ -78,10 +78,11 @@ func (p *Profile) RequiredFiles() []string {
 }
 
 // CredentialEnv names, by the key of the credential, the environment variables that the provider reads credentials from.
+// Of several for one key it is the first.
 func (p *Profile) CredentialEnv() map[string]string {
 	names := map[string]string{}
 	for _, e := range p.Env {
-		if e.Credential != "" {
+		if e.Credential != "" && names[e.Credential] == "" {
 			names[e.Credential] = e.Name
 		}
 	}

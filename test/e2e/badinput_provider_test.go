@@ -2,7 +2,6 @@ package e2e
 
 const (
 	goodOpenstack = `install -m 600 /dev/null /tmp/cloud.conf && printf '[Global]\nauth-url=https://keystone.example.com/v3\n' > /tmp/cloud.conf; `
-	goodOCI       = `printf 'vcn: x\n' > /tmp/cloud.conf; `
 	openstackInit = ccmadmInit + " --provider openstack --cloud-config /tmp/cloud.conf"
 	profileInit   = ccmadmInit + " --profile /tmp/profile.yaml"
 	profileHead   = `apiVersion: ccmadm.dev/v1alpha1\nkind: ProviderProfile\nname: mine\ntitle: Mine\nstatus: BestEffort\nfeatures: [Nodes]\nmodes: [DaemonSet]\nnode: {name: free, providerID: "mine://<ID>"}\n`
@@ -41,8 +40,12 @@ var providerInputs = []badInput{
 		run: "ccmadm init --config /tmp/k.yaml " + ignore, code: 3, want: []string{"Manifests: ", "the provider publishes no image: set controllerManager.image (--image)"},
 	},
 	{
-		name: "a Kubernetes without a release", given: goodOCI + fakeKubeadm("v1.36.0"), undo: realKubeadm, run: ccmadmInit + " --provider oci --cloud-config /tmp/cloud.conf --ignore-preflight-errors ProviderID",
-		code: 3, want: []string{"no release of ghcr.io/oracle/cloud-provider-oci for Kubernetes 1.36 is known, the nearest is 1.35 (v1.35.0): set controllerManager.version"},
+		name:  "a Kubernetes without a release",
+		given: profile(`image: {repository: example.com/ccm, tags: {"1.20": v1.20.1}}`), run: profileInit, code: 3,
+		want: []string{
+			"no release of example.com/ccm for Kubernetes 1.",
+			"is known, the nearest is 1.20 (v1.20.1): set controllerManager.version",
+		},
 	},
 	{name: "a mode that would show a secret", given: "echo s3cret > /tmp/token", run: ccmadmInit + " --provider hetzner --mode StaticPod --credential token=/tmp/token", code: 3, want: []string{"mode: provider hetzner runs as DaemonSet or Deployment, not as StaticPod", "--mode DaemonSet"}},
 }

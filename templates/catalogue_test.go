@@ -1,0 +1,220 @@
+package templates
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What vendors' own programs were seen to do, and the profiles once had otherwise.
+
+func TestCatalogue_NodeNames(t *testing.T) {
+	tests := []struct {
+		provider string
+		metadata map[string]string
+		want     []string
+	}{
+		{ // it asks for the exact name of a droplet: an address is not found
+			provider: "digitalocean",
+			metadata: map[string]string{"hostname": "web-1", "privateIP": "10.0.0.2", "publicIP": "192.0.2.2", "id": "7"},
+			want:     []string{"web-1"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.provider, func(t *testing.T) {
+			got, err := builtIn(t, tt.provider).Node.ExpandName(tt.metadata)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("names (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCatalogue_Config(t *testing.T) {
+	tests := []struct {
+		name, provider, file, content string
+		wantErr                       string
+	}{
+		{
+			name:     "gcp without a file searches one zone only, and its lifecycle controller deletes the others' nodes",
+			provider: "gcp",
+			wantErr:  "provider gcp needs a configuration file",
+		},
+		{
+			name:     "gcp with a file that leaves the zones open",
+			provider: "gcp",
+			file:     "cloud.config",
+			content:  "[global]\nnode-tags = my-node\n",
+			wantErr:  "missing or empty: global.multizone",
+		},
+		{
+			name:     "gcp in several zones",
+			provider: "gcp",
+			file:     "cloud.config",
+			content:  "[global]\nmultizone = true\n",
+		},
+		{
+			name:     "gcp in one zone, if the user says so",
+			provider: "gcp",
+			file:     "cloud.config",
+			content:  "[global]\nmultizone = false\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			files := map[string][]byte{}
+			if tt.file != "" {
+				files[tt.file] = []byte(tt.content)
+			}
+			checkError(t, builtIn(t, tt.provider).CheckConfig(files, ""), tt.wantErr)
+		})
+	}
+}
+
+func TestCatalogue_Environment(t *testing.T) {
+	tests := []struct {
+		name, provider string
+		files          []string
+		want           map[string]string // a value, or the key of a credential
+	}{
+		{
+			name:     "digitalocean's metrics stay on the machine",
+			provider: "digitalocean",
+			files:    []string{"access-token"},
+			want:     map[string]string{"DO_ACCESS_TOKEN": "access-token", "METRICS_ADDR": "127.0.0.1:9191"},
+		},
+		{
+			name:     "digitalocean is told its region, and needs no metadata service",
+			provider: "digitalocean",
+			files:    []string{"access-token", "region"},
+			want: map[string]string{
+				"DO_ACCESS_TOKEN": "access-token",
+				"METRICS_ADDR":    "127.0.0.1:9191",
+				"REGION":          "region",
+			},
+		},
+		{
+			name:     "hetzner's metrics stay on the machine",
+			provider: "hetzner",
+			files:    []string{"token", "network"},
+			want: map[string]string{
+				"HCLOUD_TOKEN":                  "token",
+				"HCLOUD_NETWORK":                "network",
+				"HCLOUD_NETWORK_ROUTES_ENABLED": "false",
+				"HCLOUD_METRICS_ADDRESS":        "127.0.0.1:8233",
+			},
+		},
+		{
+			name:     "hetzner on dedicated servers, which have no metadata service to ask for the network",
+			provider: "hetzner",
+			files:    []string{"token", "network", "robot-enabled"},
+			want: map[string]string{
+				"HCLOUD_TOKEN":                          "token",
+				"HCLOUD_NETWORK":                        "network",
+				"HCLOUD_NETWORK_ROUTES_ENABLED":         "false",
+				"HCLOUD_METRICS_ADDRESS":                "127.0.0.1:8233",
+				"ROBOT_ENABLED":                         "robot-enabled",
+				"HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "robot-enabled",
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := builtIn(t, tt.provider)
+			env, err := p.ExpandEnv(p.Container, Values{Mode: DaemonSet, Files: tt.files}, "secret")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, sources(env)); diff != "" {
+				t.Errorf("environment (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// sources says of each variable its value, or from which key of the Secret it comes.
+func sources(env []corev1.EnvVar) map[string]string {
+	from := map[string]string{}
+	for _, e := range env {
+		from[e.Name] = e.Value
+		if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+			from[e.Name] = e.ValueFrom.SecretKeyRef.Key
+		}
+	}
+	return from
+}
+
+// A credential is asked for by one name, though two variables take it.
+func TestCatalogue_CredentialEnv(t *testing.T) {
+	want := map[string]string{
+		"token":          "HCLOUD_TOKEN",
+		"network":        "HCLOUD_NETWORK",
+		"robot-enabled":  "ROBOT_ENABLED",
+		"robot-user":     "ROBOT_USER",
+		"robot-password": "ROBOT_PASSWORD",
+	}
+	if diff := cmp.Diff(want, builtIn(t, "hetzner").CredentialEnv()); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+}
+
+func TestCatalogue_Releases(t *testing.T) {
+	tests := []struct{ provider, kubernetes, want string }{
+		{"oci", "v1.36.1", "ghcr.io/oracle/cloud-provider-oci:v1.35.0"}, // its table of versions has no upper bound
+		{"gcp", "v1.35.2", "registry.k8s.io/cloud-provider-gcp/cloud-controller-manager:v35.0.8"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.provider+" "+tt.kubernetes, func(t *testing.T) {
+			got, err := builtIn(t, tt.provider).ImageRef(Values{KubernetesVersion: tt.kubernetes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Traps in which nodes are lost, or credentials, are named.
+func TestCatalogue_KnownIssues(t *testing.T) {
+	words := map[string][]string{
+		"azure":        {"with vmType standard", "nodeInstanceNotFoundGracePeriodInSeconds"},
+		"digitalocean": {"not those with GPUs"},
+		"gcp":          {"a node of another zone is not initialized, and deleted"},
+		"huawei":       {"127.0.1.1", "else the bare server ID"},
+		"ibm":          {"openshift/cloud-provider-powervs"},
+		"linode":       {"--subnet-names", "v0.9.7 or newer"},
+		"nutanix":      {"every Secret of kube-system", "providerid:<value>"},
+		"scaleway":     {"From 1.35 on the addresses of every private network card"},
+		"vultr":        {"would watch all Secrets"},
+	}
+	for _, provider := range slices.Sorted(maps.Keys(words)) {
+		t.Run(provider, func(t *testing.T) {
+			p := builtIn(t, provider)
+			said := strings.Join(slices.Concat(p.Gotchas, p.Requirements,
+				[]string{p.Home, p.Node.Name, p.Node.ProviderID, p.Image.Rule}), "\n")
+			for _, want := range words[provider] {
+				if !strings.Contains(said, want) {
+					t.Errorf("nothing is said of %q in\n%s", want, said)
+				}
+			}
+		})
+	}
+}
+
+func builtIn(t *testing.T, name string) *Profile {
+	t.Helper()
+	p, err := Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
