@@ -54,6 +54,7 @@ type Profile struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// Name is what a user calls the provider, and part of the names of the objects.
+	// +pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$
 	Name string `json:"name"`
 	// CloudProvider is the value of --cloud-provider where it is not the name.
 	CloudProvider string `json:"cloudProvider,omitempty"`
@@ -78,6 +79,7 @@ type Profile struct {
 	// Container is the cloud-controller-manager itself.
 	Container `json:",inline"`
 	// RoutesArgs are added to Args where routes are wanted.
+	// +pattern=^--[^=]+=
 	RoutesArgs []string `json:"routesArgs,omitempty"`
 	// OwnFlags says that the program does not have the flags of k8s.io/cloud-provider/app: then Args is the whole
 	// command line.
@@ -151,6 +153,7 @@ type EnvVar struct {
 // Mount is a directory of the machine, mounted read-only at the same path.
 type Mount struct {
 	// Path is absolute. It is made where it is missing.
+	// +pattern=^/
 	Path string `json:"path"`
 	// Why says what the program does with it.
 	Why string `json:"why"`
@@ -159,6 +162,7 @@ type Mount struct {
 // Health is where a program says that it is alive, on the machine's loopback address.
 type Health struct {
 	// Scheme is HTTPS or HTTP. Default: HTTPS.
+	// +pattern=^HTTPS?$
 	Scheme string `json:"scheme,omitempty"`
 	// Port is of the machine, since the pods use its network. Default: 10258.
 	Port int32 `json:"port,omitempty"`

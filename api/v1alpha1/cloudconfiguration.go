@@ -54,6 +54,7 @@ type CloudConfiguration struct {
 	Profile string `json:"profile,omitempty"`
 	// ClusterName is passed to the provider. Default: kubeadm's clusterName if it was set, else a name derived
 	// from the cluster's CA; never the "kubernetes" that all clusters share.
+	// +pattern=^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$
 	ClusterName string `json:"clusterName,omitempty"`
 	// Mode is StaticPod, DaemonSet, Deployment, Manual or Auto. Default: Auto.
 	Mode Mode `json:"mode,omitempty"`
@@ -68,6 +69,7 @@ type CloudConfiguration struct {
 	Credentials []Credential `json:"credentials,omitempty"`
 	// NodeIP is the kubelet's --node-ip: Auto, Default (the address of the default route, chosen at each start),
 	// an address, a comma separated pair for dual-stack, or a CIDR that the address is in. Default: Auto.
+	// +pattern=^(Auto|Default|[0-9a-fA-F:.]+(,[0-9a-fA-F:.]+|/[0-9]+)?)$
 	NodeIP string `json:"nodeIP,omitempty"`
 	// Routes lets the provider program pod routes. false says so against what was recorded before. Default: false.
 	Routes *bool `json:"routes,omitempty"`
@@ -84,8 +86,10 @@ type ControllerManager struct {
 	// Version replaces the tag of the profile's image.
 	Version string `json:"version,omitempty"`
 	// ExtraArgs are appended to the profile's arguments, as --flag=value.
+	// +pattern=^--[^=]+=
 	ExtraArgs []string `json:"extraArgs,omitempty"`
 	// ExtraEnv are environment variables, as NAME=value. No secrets: the cluster's record and the pods show them.
+	// +pattern=^[-._a-zA-Z][-._a-zA-Z0-9]*=
 	ExtraEnv []string `json:"extraEnv,omitempty"`
 }
 
@@ -95,13 +99,17 @@ type CloudConfigFile struct {
 	File string `json:"file,omitempty"`
 }
 
-// Credential is one more key of the provider's Secret.
+// Credential is one more key of the provider's Secret. Either File or Env says where its value comes from.
+//
+// +oneOf=file,env
 type Credential struct {
 	// Key is the name of the file in the pod.
+	// +pattern=^[-._a-zA-Z0-9]+$
 	Key string `json:"key"`
-	// File or Env says where the value comes from.
+	// File is a path, relative to the document that names it.
 	File string `json:"file,omitempty"`
-	Env  string `json:"env,omitempty"`
+	// Env is an environment variable of ccmadm.
+	Env string `json:"env,omitempty"`
 }
 
 // WaitPolicy bounds the wait for initialized nodes.
@@ -158,6 +166,9 @@ func (c *CloudConfiguration) Default() {
 	setDefault(&c.Mode, ModeAuto)
 	setDefault(&c.NodeIP, NodeIPAuto)
 	setDefault(&c.Lifecycle, LifecycleGuarded)
+	if c.Routes == nil {
+		c.Routes = ptr.To(false)
+	}
 	setDefault(&c.Wait.Timeout, metav1.Duration{Duration: 5 * time.Minute})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -187,5 +188,27 @@ func TestCloudConfiguration_Resolve(t *testing.T) {
 	want := []string{"/abs/profile.yaml", "/site/ber1/cloud.conf", filepath.Clean("/site/machines.yaml"), "/site/ber1/a", ""}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("paths (-want +got):\n%s", diff)
+	}
+}
+
+// What is printed for a reader says the same as the document, and names every field.
+func TestCloudConfiguration_EncodeAll(t *testing.T) {
+	c := &CloudConfiguration{Provider: "hetzner", ControllerManager: ControllerManager{ExtraArgs: []string{"--v=2"}}}
+	c.Default()
+	data, err := c.EncodeAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"clusterName: \"\"", "routes: false", "extraEnv: []", "  file: \"\"", "inventory: \"\"", "timeout: 5m0s"} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%q is missing:\n%s", want, data)
+		}
+	}
+	got, err := DecodeCloudConfiguration("printed", 1, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("printed and read again (-want +got):\n%s", diff)
 	}
 }

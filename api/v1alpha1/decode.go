@@ -18,6 +18,8 @@ import (
 var ErrEmpty = errors.New("there is nothing in it")
 
 // Text is a document of ours in YAML or JSON, and where it was found.
+//
+// +k8s:deepcopy-gen=false
 type Text struct {
 	// Name is the file or object that has the text; it leads every error. May be empty.
 	Name string
@@ -157,6 +159,8 @@ func (t Text) problems(kind string, list ...Problem) error {
 }
 
 // Problem is one thing that is wrong with a document.
+//
+// +k8s:deepcopy-gen=false
 type Problem struct {
 	// Kind is the document's, as it should be.
 	Kind string
@@ -185,6 +189,8 @@ func (p Problem) Error() string {
 func (p Problem) Unwrap() error { return p.Err }
 
 // Problems are all that is wrong with a document, by line.
+//
+// +k8s:deepcopy-gen=false
 type Problems []Problem
 
 // Error is one line for each.

@@ -17,6 +17,8 @@ import (
 
 // finder compares the tree of a document with a Go type, and keeps what does not fit, with its line. It is asked only
 // when the decoder has refused a document: encoding/json stops at the first wrong type, and knows no lines.
+//
+// +k8s:deepcopy-gen=false
 type finder struct {
 	root     *yaml.Node // nil where the text is in a dialect that this parser does not read
 	lenient  bool

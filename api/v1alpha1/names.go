@@ -1,9 +1,3 @@
-// Package v1alpha1 has every document of ours, API group ccmadm.dev: their types, defaults, validation, the one strict
-// decoder, and the names of objects, labels and annotations.
-//
-// Start at [CloudConfiguration], which a user writes, and [Record], which a cluster carries.
-//
-// It reads and writes nothing but the bytes that it is given, and imports no other package of ours but finding.
 package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -3,24 +3,25 @@ package main
 import (
 	"fmt"
 	"os"
-
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/docs/schema"
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 func newConfig(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Print, validate or migrate a CloudConfiguration",
+		Short: "Print, validate or migrate a CloudConfiguration; print schemas for editors",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigPrint(s), newConfigValidate(s), newConfigMigrate(s))
+	cmd.AddCommand(newConfigPrint(s), newConfigValidate(s), newConfigMigrate(s), newConfigSchema(s))
 	return cmd
 }
 
@@ -28,7 +29,8 @@ func newConfigPrint(s phases.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "print",
-		Short: "Print the configuration with every default filled in",
+		Short: "Print every setting, with its default where nothing is set",
+		Long:  "Prints every setting. One that is empty is found out by ccmadm when it runs; `ccmadm config schema` says how.",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config := &v1alpha1.CloudConfiguration{}
@@ -38,11 +40,41 @@ func newConfigPrint(s phases.Streams) *cobra.Command {
 					return err
 				}
 			}
-			return printConfig(s, config)
+			config.Default()
+			data, err := config.EncodeAll()
+			if err != nil {
+				return err
+			}
+			_, err = s.Out.Write(data)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "file to start from (default: nothing set)")
 	return cmd
+}
+
+func newConfigSchema(s phases.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema [KIND]",
+		Short: "Print the JSON schema of a kind of document, for an editor",
+		Long: `Prints the JSON schema of one of the kinds ` + strings.Join(schema.Kinds(), ", ") + ` (default: the first).
+An editor that has the YAML language server completes and checks a file that begins with
+
+    # yaml-language-server: $schema=cloudconfiguration.json`,
+		Example:   "  ccmadm config schema > cloudconfiguration.json",
+		ValidArgs: schema.Kinds(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("%s: want one kind, got %d", cmd.CommandPath(), len(args))
+			}
+			text, err := schema.Of(append(args, v1alpha1.ConfigKind)[0])
+			if err != nil {
+				return usage("%s: %w", cmd.CommandPath(), err)
+			}
+			_, err = s.Out.Write(text)
+			return err
+		},
+	}
 }
 
 func newConfigValidate(s phases.Streams) *cobra.Command {

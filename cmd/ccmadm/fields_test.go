@@ -109,4 +109,8 @@ func typeName(e ast.Expr, known map[string]structDecl) string {
 	}
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// oneLine leaves out what the comment says to generators only.
+func oneLine(text string) string {
+	text, _, _ = strings.Cut("\n"+text, "\n+")
+	return strings.Join(strings.Fields(text), " ")
+}

@@ -1,0 +1,61 @@
+package schema_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/docs/schema"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/schema from the Go types")
+
+// documents are the Go types of the kinds.
+var documents = map[string]reflect.Type{
+	v1alpha1.ConfigKind: reflect.TypeFor[v1alpha1.CloudConfiguration](),
+	v1alpha1.RecordKind: reflect.TypeFor[v1alpha1.Record](),
+	templates.Kind:      reflect.TypeFor[templates.Profile](),
+}
+
+// TestGenerated keeps docs/schema as the Go types and their comments say.
+func TestGenerated(t *testing.T) {
+	sources := readSources(t, "../../api/v1alpha1", "../../templates")
+	if len(schema.Kinds()) != len(documents) {
+		t.Errorf("kinds are %v, with %d Go types", schema.Kinds(), len(documents))
+	}
+	for _, kind := range schema.Kinds() {
+		want := encode(t, sources.document(kind, documents[kind]))
+		if *update {
+			if err := os.WriteFile(schema.FileName(kind), want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, err := schema.Of(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s is not what the types say; run `go generate ./docs/schema` (-want +got):\n%s", schema.FileName(kind), diff)
+		}
+	}
+}
+
+func encode(t *testing.T, doc any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(doc); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}

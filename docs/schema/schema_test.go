@@ -1,0 +1,208 @@
+package schema_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/docs/schema"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// readers are what ccmadm itself says of a document.
+var readers = map[string]func(data []byte) error{
+	v1alpha1.ConfigKind: func(data []byte) error {
+		_, err := v1alpha1.DecodeCloudConfiguration("doc.yaml", 1, data)
+		return err
+	},
+	v1alpha1.RecordKind: func(data []byte) error {
+		_, err := v1alpha1.DecodeRecord("doc.yaml", data)
+		return err
+	},
+	templates.Kind: func(data []byte) error {
+		_, err := templates.Parse("doc.yaml", data)
+		return err
+	},
+}
+
+// validate is what an editor says of a document.
+func validate(t *testing.T, kind string, document []byte) error {
+	t.Helper()
+	text, err := schema.Of(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(kind, parsed); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled.Validate(value)
+}
+
+// Editor and ccmadm agree on what is right.
+func TestSchema(t *testing.T) {
+	const config = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"
+	for _, tc := range []struct {
+		name     string
+		kind     string
+		document string
+	}{
+		{
+			name:     "nothing set",
+			kind:     v1alpha1.ConfigKind,
+			document: config,
+		},
+		{
+			name: "everything set",
+			kind: v1alpha1.ConfigKind,
+			document: config + `provider: hetzner
+clusterName: ber1-prod
+mode: DaemonSet
+controllerManager: {version: v1.2.3, extraArgs: [--v=2], extraEnv: [REGION=eu]}
+cloudConfig: {file: cloud.conf}
+credentials: [{key: token, env: HCLOUD_TOKEN}, {key: ca.pem, file: ca.pem}]
+nodeIP: 10.0.0.1,fd00::1
+routes: false
+lifecycle: "Off"
+wait: {timeout: 1m30s}
+`,
+		},
+		{
+			name:     "a node IP of a network",
+			kind:     v1alpha1.ConfigKind,
+			document: config + "nodeIP: 10.0.0.0/8\n",
+		},
+		{
+			name:     "a record",
+			kind:     v1alpha1.RecordKind,
+			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {apiVersion: ccmadm.dev/v1alpha1, kind: CloudConfiguration, mode: Auto}\n",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := validate(t, tc.kind, []byte(tc.document)); err != nil {
+				t.Errorf("the schema: %v", err)
+			}
+			if err := readers[tc.kind]([]byte(tc.document)); err != nil {
+				t.Errorf("ccmadm: %v", err)
+			}
+		})
+	}
+}
+
+// Editor and ccmadm agree on what is wrong, too.
+func TestSchema_BadInput(t *testing.T) {
+	const config = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"
+	for _, tc := range []struct {
+		name     string
+		kind     string
+		document string
+		wantErr  string
+	}{
+		{name: "an unknown field", document: config + "routs: true\n", wantErr: "additional properties 'routs' not allowed"},
+		{name: "an unknown field further in", document: config + "wait: {timout: 5m}\n", wantErr: "'timout'"},
+		{name: "another version", document: strings.Replace(config, "v1alpha1", "v9", 1), wantErr: "/apiVersion"},
+		{name: "no kind", document: "apiVersion: ccmadm.dev/v1alpha1\n", wantErr: "kind"},
+		{name: "an unknown mode", document: config + "mode: Pod\n", wantErr: "/mode"},
+		{name: "a number for a duration", document: config + "wait: {timeout: 90}\n", wantErr: "/wait/timeout"},
+		{name: "a duration without unit", document: config + "wait: {timeout: '90'}\n", wantErr: "does not match pattern"},
+		{name: "a negative duration", document: config + "wait: {timeout: -1m}\n", wantErr: "does not match pattern"},
+		{name: "an argument without a value", document: config + "controllerManager: {extraArgs: [--v]}\n", wantErr: "/controllerManager/extraArgs/0"},
+		{name: "a variable without a value", document: config + "controllerManager: {extraEnv: [REGION]}\n", wantErr: "/controllerManager/extraEnv/0"},
+		{name: "a credential from nowhere", document: config + "credentials: [{key: token}]\n", wantErr: "/credentials/0"},
+		{name: "a credential from two places", document: config + "credentials: [{key: a, file: a, env: A}]\n", wantErr: "/credentials/0"},
+		{name: "a cluster name with blanks", document: config + "clusterName: my cluster\n", wantErr: "/clusterName"},
+		{name: "a node IP that is a host name", document: config + "nodeIP: node1\n", wantErr: "/nodeIP"},
+		{name: "a word for on", document: config + "routes: 'true'\n", wantErr: "/routes"},
+		{
+			name:     "a profile without what it must say",
+			kind:     templates.Kind,
+			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: ProviderProfile\nname: x\ntitle: X\nstatus: Fine\nmodes: [DaemonSet]\n",
+			wantErr:  "missing properties",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			kind := tc.kind
+			if kind == "" {
+				kind = v1alpha1.ConfigKind
+			}
+			if err := validate(t, kind, []byte(tc.document)); err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("the schema: got %v, want %q", err, tc.wantErr)
+			}
+			if err := readers[kind]([]byte(tc.document)); err == nil {
+				t.Error("ccmadm takes it")
+			}
+		})
+	}
+}
+
+func TestSchema_Catalogue(t *testing.T) {
+	for _, name := range templates.Names() {
+		text, err := templates.Source(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(t, templates.Kind, text); err != nil {
+			t.Errorf("profile %s: %v", name, err)
+		}
+	}
+}
+
+// What the guides show can be copied.
+func TestSchema_Guides(t *testing.T) {
+	guides, err := filepath.Glob("../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, guide := range append(guides, "../../README.md") {
+		text, err := os.ReadFile(guide)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			for document := range strings.SplitSeq(block, "---\n") {
+				for kind := range documents {
+					if !strings.Contains(document, "\nkind: "+kind+"\n") {
+						continue
+					}
+					seen++
+					if err := validate(t, kind, []byte(document)); err != nil {
+						t.Errorf("%s: %v\n%s", guide, err, document)
+					}
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no guide shows a document: this test looks for the wrong thing")
+	}
+}
+
+func TestOf_Unknown(t *testing.T) {
+	if _, err := schema.Of("Pod"); err == nil || !strings.Contains(err.Error(), "there are CloudConfiguration, ") {
+		t.Errorf("got %v", err)
+	}
+}
