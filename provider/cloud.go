@@ -2,13 +2,12 @@
 // knows: it serves them as an inventory lists them, and without one as they
 // present themselves through their kubelet.
 //
-// Start at New, which cmd/cloud-controller-manager registers under Name, and at
-// instances.go, which answers what upstream's controllers ask about a Node;
-// lifecycle.go decides whether a machine is gone.
+// Start at New, which cmd/cloud-controller-manager registers under Name, and at connect, which puts everything together
+// once there is a cluster. What is answered about a Node is in provider/nodes, what a site says of its machines in
+// provider/inventory; their package docs follow an inventory to a label and to a deletion.
 //
-// Reads: Nodes, through the informer of the controller manager, and an
-// OnPremConfiguration (see Configuration). With an inventory, also that, the
-// Leases of kubelets that are silent, and its own last good copy.
+// Reads: an OnPremConfiguration, Nodes, through the informer of the controller manager, and with an inventory also that,
+// Leases of kubelets, and the last good copy.
 // Writes: Warning Events on Nodes. Upstream's controllers write the provider ID,
 // the labels and the addresses that it returns. With an inventory, also labels and
 // annotations of Nodes that follow it, and ConfigMap
@@ -23,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,12 +31,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
+	"github.com/ccmadm/ccmadm/provider/nodes"
 )
 
 // Name is what --cloud-provider says, and the scheme of every provider ID.
@@ -47,20 +50,18 @@ const Name = inventory.Scheme
 // --use-service-account-credentials needs no further ServiceAccount.
 const clientName = "node-controller"
 
-// Cloud is the onprem provider.
+// Cloud is the onprem provider. It answers from SetInformers on, which upstream calls before it starts a controller.
 type Cloud struct {
-	config   Configuration
-	informer cache.SharedIndexInformer // of Nodes
-	metrics  *metrics
-	voice    *voice
-	server   string // the API server's address
+	config  v1alpha1.OnPremConfiguration
+	cluster *cluster // from Initialize to SetInformers
+	nodes   atomic.Pointer[nodes.Nodes]
+}
 
-	// The rest is nil without an inventory.
-	store     *inventory.Store
-	machines  *machines
-	lifecycle *lifecycle
-	follower  *follower
-	follow    func() // the inventory, from SetInformers on
+// cluster is how the API server is reached, and until when.
+type cluster struct {
+	ctx    context.Context //nolint:containedctx // upstream has a channel from one call to the next
+	client kubernetes.Interface
+	config *rest.Config
 }
 
 // New makes the provider from an OnPremConfiguration; a nil reader means the
@@ -70,79 +71,114 @@ func New(config io.Reader) (cloudprovider.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	cloud := &Cloud{config: c}
-	if c.Inventory == nil {
-		cloud.metrics = newMetrics(nil, time.Now)
-		return cloud, nil
-	}
-	limits := inventory.Limits{Site: c.Site, MaxLossPercent: c.Inventory.MaxLossPercent}
-	cloud.store = inventory.NewStore(limits, time.Now)
-	cloud.metrics = newMetrics(cloud.store, time.Now)
-	cloud.machines = newMachines(cloud.store, cloud.metrics)
-	cloud.follower = newFollower(cloud.machines, cloud.nodes)
-	cloud.lifecycle = newLifecycle(*c.Inventory, cloud.store, cloud.metrics, time.Now)
-	cloud.lifecycle.nodes = cloud.nodes
-	return cloud, nil
+	return &Cloud{config: c}, nil
 }
 
 var (
 	_ cloudprovider.Factory      = New
 	_ cloudprovider.Interface    = (*Cloud)(nil)
 	_ cloudprovider.InformerUser = (*Cloud)(nil)
+	_ cloudprovider.InstancesV2  = (*Cloud)(nil)
 )
 
-// Initialize starts the recorder of Events. Upstream calls it in the leader only,
-// and SetInformers after it, which is where the inventory begins to be followed:
-// who follows it looks at Nodes.
+// Initialize takes the client. Upstream calls it in the leader only, and SetInformers next.
 func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
-	ctx := wait.ContextForChannel(stop)
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	c.voice = newVoice(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name}), time.Now)
-	c.metrics.register()
-
+	config, err := clients.Config(clientName)
+	if err != nil {
+		klog.ErrorS(err, "No Node will be served", "provider", Name)
+		return
+	}
 	client, err := clients.Client(clientName)
 	if err != nil {
-		klog.ErrorS(err, "No Events will be written, no inventory read", "provider", Name)
+		klog.ErrorS(err, "No Node will be served", "provider", Name)
 		return
 	}
-	if config, err := clients.Config(clientName); err == nil {
-		c.server = config.Host
-	}
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	if c.store != nil {
-		c.follow = func() { c.startInventory(ctx, client) }
-	}
+	c.cluster = &cluster{ctx: wait.ContextForChannel(stop), client: client, config: config}
 }
 
-// startInventory starts reading it, and what acts on it.
-func (c *Cloud) startInventory(ctx context.Context, client kubernetes.Interface) {
-	c.lifecycle.started = time.Now()
-	c.lifecycle.sign = signOfLife(client)
-	c.lifecycle.warn = c.warn
-	c.follower.client = client
-	w, err := newWatcher(c, client)
-	if err != nil {
-		klog.ErrorS(err, "No inventory will be read: every new Node stays tainted", "provider", Name)
-		return
-	}
-	go w.run(ctx)
-	go c.follower.run(ctx)
-}
-
-// SetInformers takes the Nodes from the informers of the controller manager, and
-// starts to follow the inventory.
+// SetInformers takes the Nodes from the informers of the controller manager: now everything is there.
 func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
-	c.informer = factory.Core().V1().Nodes().Informer()
-	if err := c.informer.AddIndexers(indexers()); err != nil {
-		klog.ErrorS(err, "No Node will be given an identity", "provider", Name)
+	if c.cluster == nil {
+		return // Initialize has said why
 	}
-	if c.follow != nil {
-		c.follow()
+	if err := c.connect(factory.Core().V1().Nodes().Informer()); err != nil {
+		klog.ErrorS(err, "No Node will be served", "provider", Name)
 	}
+}
+
+// connect puts together what answers, and starts what follows the inventory. It happens once, in the leader.
+func (c *Cloud) connect(informer cache.SharedIndexInformer) error {
+	ctx, client := c.cluster.ctx, c.cluster.client
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	settings := nodes.Settings{
+		Configuration: c.config, Client: client, Informer: informer, Now: time.Now,
+		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name}),
+	}
+	if c.config.Inventory == nil {
+		return c.serve(nodes.New(settings))
+	}
+	settings.Store = inventory.NewStore(inventory.Limits{Site: c.config.Site, MaxLossPercent: c.config.Inventory.MaxLossPercent}, time.Now)
+	served, err := nodes.New(settings)
+	if err := c.serve(served, err); err != nil {
+		return err
+	}
+	watcher := &inventory.Watcher{
+		Source: sourceOf(*c.config.Inventory, client), Store: settings.Store, Changed: served.InventoryChanged, Rejected: served.InventoryRejected,
+		Copy: inventory.Copy{Client: client, Namespace: v1alpha1.Namespace, Name: v1alpha1.LastGoodMachinesName},
+	}
+	go watcher.Run(ctx)
+	go served.Follow(ctx)
+	return nil
+}
+
+// serve lets controllers ask from now on.
+func (c *Cloud) serve(served *nodes.Nodes, err error) error {
+	if err != nil {
+		return err
+	}
+	served.RegisterMetrics()
+	c.nodes.Store(served)
+	return nil
+}
+
+// ready returns who answers.
+func (c *Cloud) ready() (*nodes.Nodes, error) {
+	if served := c.nodes.Load(); served != nil {
+		return served, nil
+	}
+	return nil, errors.New("look at Nodes: the provider has no client, or no informers, of the controller manager")
+}
+
+// InstanceExists answers whether a machine is there. On an error, upstream leaves the Node alone.
+func (c *Cloud) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	served, err := c.ready()
+	if err != nil {
+		return true, err
+	}
+	return served.InstanceExists(ctx, node)
+}
+
+// InstanceShutdown answers whether the power of a machine is off.
+func (c *Cloud) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	served, err := c.ready()
+	if err != nil {
+		return false, err
+	}
+	return served.InstanceShutdown(ctx, node)
+}
+
+// InstanceMetadata answers with identity, addresses and place of a machine.
+func (c *Cloud) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	served, err := c.ready()
+	if err != nil {
+		return nil, err
+	}
+	return served.InstanceMetadata(ctx, node)
 }
 
 // InstancesV2 answers for every machine.
-func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return c.instances(), true }
+func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return c, true }
 
 // Instances serves callers that do not know InstancesV2.
 func (c *Cloud) Instances() (cloudprovider.Instances, bool) { return c.legacy(), true }
@@ -153,28 +189,8 @@ func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return c.legacy(), true }
 // Clusters serves them, too.
 func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return c.legacy(), true }
 
-func (c *Cloud) instances() *instances {
-	i := &instances{
-		config: c.config, nodes: c.nodes, warn: c.warn, metrics: c.metrics, machines: c.machines, lifecycle: c.lifecycle,
-	}
-	if c.follower != nil {
-		i.prepare = c.follower.prepare
-	}
-	return i
-}
-
-func (c *Cloud) legacy() *legacy {
-	return &legacy{instances: c.instances(), site: c.site, master: func() string { return c.server }}
-}
-
-// site is that of new provider IDs.
-func (c *Cloud) site() string {
-	if c.store != nil {
-		if i := c.store.Status().Inventory; i != nil {
-			return i.Metadata.Site
-		}
-	}
-	return c.config.Site
+func (c *Cloud) legacy() *nodes.Legacy {
+	return &nodes.Legacy{Ready: c.ready, Server: func() string { return c.cluster.config.Host }}
 }
 
 // LoadBalancer is not served: there is nothing here that could carry traffic.
@@ -189,18 +205,3 @@ func (c *Cloud) ProviderName() string { return Name }
 // HasClusterID says yes, since nothing here is shared between clusters, and
 // controller managers in the style of upstream's sample refuse to start on no.
 func (c *Cloud) HasClusterID() bool { return true }
-
-// nodes returns the Nodes, once the informer has seen all of them: an empty cache
-// would make every identity look unique.
-func (c *Cloud) nodes(ctx context.Context) (cache.Indexer, error) {
-	if c.informer == nil {
-		return nil, errors.New("look at Nodes: informers are not set")
-	}
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
-		return nil, context.Cause(ctx)
-	}
-	return c.informer.GetIndexer(), nil
-}
-
-// warn writes a Warning on the Node, unless it was said just now.
-func (c *Cloud) warn(node *corev1.Node, reason, message string) { c.voice.warn(node, reason, message) }

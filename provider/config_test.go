@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func seconds(n int) metav1.Duration {
@@ -18,38 +20,38 @@ func seconds(n int) metav1.Duration {
 
 func TestReadConfiguration(t *testing.T) {
 	const head = "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n"
-	kind := metav1.TypeMeta{APIVersion: configAPIVersion, Kind: configKind}
+	kind := metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.OnPremKind}
 	for _, tt := range []struct {
 		name    string
 		file    io.Reader
-		want    Configuration
+		want    v1alpha1.OnPremConfiguration
 		wantErr string
 	}{
-		{name: "no file", want: Configuration{TypeMeta: kind, Site: "default"}},
+		{name: "no file", want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "default"}},
 		{
 			name: "comments only",
 			file: strings.NewReader("# nothing to say\n"),
-			want: Configuration{TypeMeta: kind, Site: "default"},
+			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "default"},
 		},
 		{
 			name: "kind only",
 			file: strings.NewReader(head),
-			want: Configuration{TypeMeta: kind, Site: "default"},
+			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "default"},
 		},
 		{
 			name: "everything",
 			file: strings.NewReader(head + "site: ber1\nregion: ber\nzone: ber-a\ninstanceType: r650.64c\n"),
-			want: Configuration{TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a", InstanceType: "r650.64c"},
+			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a", InstanceType: "r650.64c"},
 		},
 		{
 			name: "between separators and comments",
 			file: strings.NewReader("# ours\n---\n" + head + "zone: ber-a\n---\n# the end\n"),
-			want: Configuration{TypeMeta: kind, Site: "default", Zone: "ber-a"},
+			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "default", Zone: "ber-a"},
 		},
 		{
 			name: "an inventory",
 			file: strings.NewReader(head + "inventory: {url: https://198.18.0.1/machines, silence: 2m, dryRun: true}\n"),
-			want: Configuration{TypeMeta: kind, Inventory: &InventoryConfiguration{
+			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Inventory: &v1alpha1.InventorySource{
 				URL: "https://198.18.0.1/machines", Timeout: seconds(10), Interval: seconds(30), MaxLossPercent: 20,
 				MaxAge: seconds(600), Silence: seconds(120), DeletionDelay: seconds(300), DryRun: true,
 			}},
@@ -112,12 +114,12 @@ func TestReadConfiguration(t *testing.T) {
 		{
 			name:    "a site that does not fit into a provider ID",
 			file:    strings.NewReader(head + "site: ber/1\n"),
-			wantErr: `site: "ber/1"`,
+			wantErr: `site: Invalid value: "ber/1"`,
 		},
 		{
 			name:    "a region that is no label value",
 			file:    strings.NewReader(head + "region: Frankfurt am Main\n"),
-			wantErr: `region: "Frankfurt am Main"`,
+			wantErr: `region: Invalid value: "Frankfurt am Main"`,
 		},
 		{
 			name:    "a zone that is too long for a label",
@@ -127,7 +129,7 @@ func TestReadConfiguration(t *testing.T) {
 		{
 			name:    "an instance type that is no label value",
 			file:    strings.NewReader(head + "instanceType: 64/512\n"),
-			wantErr: `instanceType: "64/512"`,
+			wantErr: `instanceType: Invalid value: "64/512"`,
 		},
 		{
 			name:    "a file that cannot be read",

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // isGCFG says whether a configuration is in the syntax of git-config, in which
@@ -28,13 +30,13 @@ func isGCFG(data []byte) bool {
 //	file = /etc/kubernetes/cloud-config/machines.yaml
 //
 // Letters may be of either case, as in git. What else there is to set needs YAML.
-func readGCFG(data []byte) (Configuration, error) {
-	c := Configuration{}
-	c.APIVersion, c.Kind = configAPIVersion, configKind
+func readGCFG(data []byte) (v1alpha1.OnPremConfiguration, error) {
+	c := v1alpha1.OnPremConfiguration{}
+	c.APIVersion, c.Kind = v1alpha1.APIVersion, v1alpha1.OnPremKind
 	settings := map[string]*string{
 		"global.site": &c.Site, "global.region": &c.Region, "global.zone": &c.Zone, "global.instance-type": &c.InstanceType,
 	}
-	list := InventoryConfiguration{}
+	list := v1alpha1.InventorySource{}
 	inventorySettings := map[string]*string{
 		"inventory.file": &list.File, "inventory.config-map": &list.ConfigMap, "inventory.url": &list.URL, "inventory.ca-file": &list.CAFile,
 	}

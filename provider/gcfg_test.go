@@ -8,35 +8,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func TestReadConfiguration_GCFG(t *testing.T) {
-	kind := metav1.TypeMeta{APIVersion: configAPIVersion, Kind: configKind}
-	withSource := InventoryConfiguration{URL: "https://198.18.0.1/m#1", CAFile: "/ca.crt"}
-	withSource.setDefaults()
+	kind := metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.OnPremKind}
+	withSource := v1alpha1.InventorySource{URL: "https://198.18.0.1/m#1", CAFile: "/ca.crt"}
+	withSource.Default()
 	for _, tt := range []struct {
 		name, file string
-		want       Configuration
+		want       v1alpha1.OnPremConfiguration
 		wantErr    []string
 	}{
 		{
 			name: "everything",
 			file: "# ours\n; and theirs\n\n[Global]\nSite = ber1 ; a comment\nregion=ber\nzone = \"ber-a\" # another\ninstance-type = generic\n",
-			want: Configuration{TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a", InstanceType: "generic"},
+			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a", InstanceType: "generic"},
 		},
 		{
 			name: "an inventory",
 			file: "[inventory]\nurl = \"https://198.18.0.1/m#1\"\nca-file = /ca.crt\n",
-			want: Configuration{TypeMeta: kind, Inventory: &withSource},
+			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Inventory: &withSource},
 		},
-		{name: "a section only", file: "[Global]\n", want: Configuration{TypeMeta: kind, Site: "default"}},
+		{name: "a section only", file: "[Global]\n", want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "default"}},
 		{
 			name:    "everything that is wrong, at once",
 			file:    "[Global]\nsites = a\nzone\nregion = a\nregion = b\n[Load]\nsite = \"a\ninstance-type = a\\\\b\n",
 			wantErr: []string{`line 2: unknown setting "global.sites"`, `line 3: want NAME = VALUE`, `line 5: "global.region" is set already`, "line 7: site: want one value", "line 8: instance-type: put the value"},
 		},
 		{name: "a source that is none", file: "[Inventory]\n", wantErr: []string{"want exactly one of file, configMap and url"}},
-		{name: "a value that is none", file: "[Global]\nsite = a/b\n", wantErr: []string{`site: "a/b"`}},
+		{name: "a value that is none", file: "[Global]\nsite = a/b\n", wantErr: []string{`site: Invalid value: "a/b"`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := ReadConfiguration(strings.NewReader(tt.file))

@@ -15,10 +15,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	clientbuilder "k8s.io/controller-manager/pkg/clientbuilder"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Nothing of ours runs on once the controller manager has stopped, wherever the
@@ -29,8 +32,8 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := kubernetes.NewForConfigOrDie(plane.Config)
-	maps := client.CoreV1().ConfigMaps(inventoryNamespace)
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stops"}, Data: map[string]string{inventoryKey: listed}}
+	maps := client.CoreV1().ConfigMaps(v1alpha1.Namespace)
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stops"}, Data: map[string]string{v1alpha1.MachinesKey: listed}}
 	if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +44,10 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 		"file": "file: " + file, "ConfigMap": "configMap: stops", "URL": "url: " + server + ", caFile: " + caFile,
 	} {
 		t.Run(name, func(t *testing.T) {
+			err := maps.Delete(t.Context(), v1alpha1.LastGoodMachinesName, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
 			cloud, err := New(strings.NewReader("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {" + source + "}\n"))
 			if err != nil {
 				t.Fatal(err)
@@ -52,7 +59,7 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 			c.SetInformers(factory)
 			factory.Start(stop)
 
-			until(t, "the inventory is read", func() bool { return c.store.Status().Readings > 0 })
+			until(t, "the inventory is read", func() bool { return c.nodes.Load().Site() == "ber1" })
 			if running() == "" {
 				t.Fatal("nothing runs: this test cannot see what does not stop")
 			}

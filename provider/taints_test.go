@@ -13,10 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/controllers/node"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	clientbuilder "k8s.io/controller-manager/pkg/clientbuilder"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // At no time may pods come that the taints of a machine would keep away: they are
@@ -31,11 +32,8 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 	nodes := client.CoreV1().Nodes()
 	runNodeController(t, client, file)
 
-	object := shows("w1", uuidA)
-	object.UID = ""
-	object.Spec.Taints = []corev1.Taint{
-		{Key: cloudproviderapi.TaintExternalCloudProvider, Effect: corev1.TaintEffectNoSchedule}, {Key: "example.com/theirs", Effect: corev1.TaintEffectNoSchedule},
-	}
+	object := registered("w1")
+	object.Spec.Taints = append(object.Spec.Taints, corev1.Taint{Key: "example.com/theirs", Effect: corev1.TaintEffectNoSchedule})
 	created, err := nodes.Create(t.Context(), object, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +48,7 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 		select {
 		case change := <-changes.ResultChan():
 			now := change.Object.(*corev1.Node)
-			if done = !uninitialized(now); !done {
+			if done = !slices.ContainsFunc(now.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == v1alpha1.UninitializedTaint }); !done {
 				continue
 			}
 			for _, key := range []string{"example.com/gpu", "example.com/theirs"} {
@@ -58,8 +56,8 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 					t.Errorf("a pod may come: %s is not among taints %v", key, now.Spec.Taints)
 				}
 			}
-			if now.Spec.ProviderID != "onprem://ber1/r1" || now.Labels[labelMachine] != "r1" || now.Labels["example.com/disk"] != "nvme" ||
-				now.Annotations[annotationLabels] != "example.com/disk" {
+			if now.Spec.ProviderID != "onprem://ber1/r1" || now.Labels[v1alpha1.MachineLabel] != "r1" || now.Labels["example.com/disk"] != "nvme" ||
+				now.Annotations[v1alpha1.FollowedLabelsAnnotation] != "example.com/disk" {
 				t.Errorf("got provider ID %s, labels %v, annotations %v", now.Spec.ProviderID, now.Labels, now.Annotations)
 			}
 		case <-timeout:

@@ -34,6 +34,22 @@ const (
 	// Component is its value.
 	Component = "cloud-controller-manager"
 
+	// LastGoodMachinesName is the ConfigMap with the last good inventory of the provider onprem, for its next process.
+	LastGoodMachinesName = "ccmadm-machines-last-good"
+	// MachinesKey is the key of an inventory in a ConfigMap.
+	MachinesKey = "inventory.yaml"
+	// MachinesStateAnnotation on the last good inventory says whether its source still confirms it.
+	MachinesStateAnnotation = "ccmadm.dev/inventory-state"
+	// MachineLabel on a Node names the listed machine that it is, and RackLabel its rack.
+	MachineLabel = "ccmadm.dev/machine"
+	RackLabel    = "ccmadm.dev/rack"
+	// FollowedLabelsAnnotation on a Node lists the other labels that follow the inventory.
+	FollowedLabelsAnnotation = "ccmadm.dev/inventory-labels"
+	// SerialAnnotation and MACsAnnotation are where something on the machine, or an operator, adds to what the kubelet
+	// shows of it.
+	SerialAnnotation = "ccmadm.dev/serial"
+	MACsAnnotation   = "ccmadm.dev/macs"
+
 	// UninitializedTaint is from k8s.io/cloud-provider/api, whose other packages would come with it.
 	UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 	// ProvidedNodeIPAnnotation is where a kubelet repeats its --node-ip.

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -104,17 +105,17 @@ func (o *observer) nodes(ctx context.Context, s phases.Streams) ([]corev1.Node, 
 }
 
 // exportNodes lists each Node as a machine with the identity that it has now.
-func exportNodes(site string, nodes []corev1.Node) *inventory.Inventory {
-	inv := &inventory.Inventory{
-		TypeMeta: metav1.TypeMeta{APIVersion: inventory.APIVersion, Kind: inventory.Kind},
-		Metadata: inventory.Metadata{Site: site, Serial: 1},
+func exportNodes(site string, nodes []corev1.Node) *v1alpha1.Inventory {
+	inv := &v1alpha1.Inventory{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.InventoryKind},
+		Metadata: v1alpha1.InventoryMetadata{Site: site, Serial: 1},
 	}
 	for _, n := range nodes {
-		m := inventory.Machine{ID: n.Name, Hostname: n.Name, State: inventory.Active}
+		m := v1alpha1.Machine{ID: n.Name, Hostname: n.Name, State: v1alpha1.MachineActive}
 		if _, id, ours := inventory.Split(n.Spec.ProviderID); ours {
 			m.ID = id
 		}
-		m.Match.SystemUUID = inventory.UUID(n.Status.NodeInfo.SystemUUID)
+		m.Match.SystemUUID = v1alpha1.UUID(n.Status.NodeInfo.SystemUUID)
 		m.Region, m.Zone = n.Labels[corev1.LabelTopologyRegion], n.Labels[corev1.LabelTopologyZone]
 		m.InstanceType = n.Labels[corev1.LabelInstanceTypeStable]
 		inv.Machines = append(inv.Machines, m)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/nodes"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,16 +69,16 @@ be found out, or the inventory would be rejected, and the last good one stays.`,
 	return cmd
 }
 
-func planOf(ctx context.Context, client kubernetes.Interface, path string, document []byte) (*provider.Plan, error) {
+func planOf(ctx context.Context, client kubernetes.Interface, path string, document []byte) (*nodes.Plan, error) {
 	config, err := onpremConfiguration(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := provider.TakeSnapshot(ctx, client, config)
+	snapshot, err := nodes.TakeSnapshot(ctx, client, config)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := provider.NewPlan(ctx, document, snapshot)
+	plan, err := nodes.NewPlan(ctx, document, snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("%s would be rejected: %w", path, err)
 	}
@@ -85,14 +86,14 @@ func planOf(ctx context.Context, client kubernetes.Interface, path string, docum
 }
 
 // onpremConfiguration is the provider's in the cluster. Without one, it has its defaults.
-func onpremConfiguration(ctx context.Context, client kubernetes.Interface) (provider.Configuration, error) {
+func onpremConfiguration(ctx context.Context, client kubernetes.Interface) (v1alpha1.OnPremConfiguration, error) {
 	profile, err := templates.Load(provider.Name)
 	if err != nil {
-		return provider.Configuration{}, err
+		return v1alpha1.OnPremConfiguration{}, err
 	}
 	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return provider.Configuration{}, fmt.Errorf("read the provider's configuration: %w", err)
+		return v1alpha1.OnPremConfiguration{}, fmt.Errorf("read the provider's configuration: %w", err)
 	}
 	config, err := provider.ReadConfiguration(bytes.NewReader(secret.Data[profile.Config.File]))
 	if err != nil {
@@ -102,7 +103,7 @@ func onpremConfiguration(ctx context.Context, client kubernetes.Interface) (prov
 }
 
 // showPlan prints one line for each thing that would change.
-func showPlan(out io.Writer, format string, plan *provider.Plan) error {
+func showPlan(out io.Writer, format string, plan *nodes.Plan) error {
 	if format == "json" {
 		return json.NewEncoder(out).Encode(plan)
 	}
@@ -115,7 +116,7 @@ func showPlan(out io.Writer, format string, plan *provider.Plan) error {
 		for _, c := range n.Changes {
 			line(fmt.Sprintf("%s: %s -> %s", c.Field, orDash(c.Old), orDash(c.New)))
 		}
-		if n.Message != "" || n.Action != provider.Unchanged && len(n.Changes) == 0 {
+		if n.Message != "" || n.Action != nodes.Unchanged && len(n.Changes) == 0 {
 			line(n.Message)
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/provider/nodes"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/provider"
 )
 
 func newMachinesList(s phases.Streams) *cobra.Command {
@@ -30,11 +30,11 @@ Exit status 1 if a Node fits more than one machine.`,
 			if err != nil {
 				return err
 			}
-			nodes, err := o.nodes(cmd.Context(), s)
+			all, err := o.nodes(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
-			plan, err := provider.NewPlan(cmd.Context(), document, provider.Snapshot{Nodes: nodes, Now: time.Now()})
+			plan, err := nodes.NewPlan(cmd.Context(), document, nodes.Snapshot{Nodes: all, Now: time.Now()})
 			if err != nil {
 				return usage("%s: %w", path, err)
 			}
@@ -47,7 +47,7 @@ Exit status 1 if a Node fits more than one machine.`,
 }
 
 // showMachines prints one line per Node, and one per machine that no Node is.
-func showMachines(out io.Writer, plan *provider.Plan) error {
+func showMachines(out io.Writer, plan *nodes.Plan) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tMACHINE\tBY\tSTATE\tNOTE")
 	var unclear []error
@@ -70,11 +70,11 @@ func showMachines(out io.Writer, plan *provider.Plan) error {
 }
 
 // note is what there is to say of a Node beside what machine it is.
-func note(n provider.NodePlan) string {
+func note(n nodes.NodePlan) string {
 	switch n.Action {
-	case provider.Stuck, provider.Delete:
+	case nodes.Stuck, nodes.Delete:
 		return string(n.Action) + ": " + n.Message
-	case provider.Initialize:
+	case nodes.Initialize:
 		return "not initialized yet"
 	}
 	return n.Message

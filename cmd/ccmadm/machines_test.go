@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ccmadm/ccmadm/provider"
 	"github.com/ccmadm/ccmadm/provider/inventory"
+	"github.com/ccmadm/ccmadm/provider/nodes"
 )
 
 func node(name, providerID, uuid string) corev1.Node {
@@ -30,9 +30,9 @@ func node(name, providerID, uuid string) corev1.Node {
 }
 
 // planFor is what the document would do to Nodes.
-func planFor(t *testing.T, document string, nodes ...corev1.Node) *provider.Plan {
+func planFor(t *testing.T, document string, all ...corev1.Node) *nodes.Plan {
 	t.Helper()
-	plan, err := provider.NewPlan(t.Context(), []byte(document), provider.Snapshot{Nodes: nodes, Now: time.Now()})
+	plan, err := nodes.NewPlan(t.Context(), []byte(document), nodes.Snapshot{Nodes: all, Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

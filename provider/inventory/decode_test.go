@@ -7,53 +7,53 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 const head = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1}\n"
 
 // full is testdata/full.yaml, defaulted.
-func full() *Inventory {
-	return &Inventory{
-		TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
-		Metadata: Metadata{Site: "ber1", Serial: 42},
-		Defaults: Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"},
-		Policy: Policy{
-			UnknownNodes: Hold, Deletion: Absence,
-			Absence:        AbsencePolicy{MinSnapshots: 3, MinDuration: minutes(30)},
-			DeletionBudget: Budget{Max: 2, Per: metav1.Duration{Duration: time.Hour}, MaxPercent: 10},
+func full() *v1alpha1.Inventory {
+	return &v1alpha1.Inventory{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: kind},
+		Metadata: v1alpha1.InventoryMetadata{Site: "ber1", Serial: 42},
+		Defaults: v1alpha1.Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"},
+		Policy: v1alpha1.InventoryPolicy{
+			UnknownNodes: v1alpha1.HoldUnknown, Deletion: v1alpha1.DeletionAbsence,
+			Absence:        v1alpha1.AbsencePolicy{MinSnapshots: 3, MinDuration: minutes(30)},
+			DeletionBudget: v1alpha1.DeletionBudget{Max: 2, Per: metav1.Duration{Duration: time.Hour}, MaxPercent: 10},
 		},
-		Machines: []Machine{
+		Machines: []v1alpha1.Machine{
 			{
-				ID: "r12-u07", State: Decommissioned, Force: true, Hostname: "w07",
-				Match: Identity{
+				ID: "r12-u07", State: v1alpha1.MachineDecommissioned, Force: true, Hostname: "w07",
+				Match: v1alpha1.MachineMatch{
 					SystemUUID: "4C4C4544-0042-3510-8052-B3C04F4B4E32", Serial: "ABC123",
 					MACs: []string{"52:54:00:12:34:56"}, Hostnames: []string{"w07.ber.example"}, ProviderIDs: []string{"legacy://7"},
 				},
 				Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.17"}},
-				Place:     Place{Region: "ber", Zone: "ber-b", InstanceType: "r650"},
+				Place:     v1alpha1.Place{Region: "ber", Zone: "ber-b", InstanceType: "r650"},
 				Rack:      "r12", Labels: map[string]string{"example.com/disk": "nvme"},
 				Taints: []corev1.Taint{{Key: "example.com/gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}},
-				Power:  Power{State: Off, BMC: &BMC{Redfish: "https://198.18.1.7", SecretRef: "bmc"}}, Protected: true,
+				Power:  v1alpha1.Power{State: v1alpha1.PowerOff, BMC: &v1alpha1.BMC{Redfish: "https://198.18.1.7", SecretRef: "bmc"}}, Protected: true,
 			},
-			{ID: "r12-u08", State: Active, Place: Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"}, Power: Power{State: Unknown}},
+			{ID: "r12-u08", State: v1alpha1.MachineActive, Place: v1alpha1.Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"}, Power: v1alpha1.Power{State: v1alpha1.PowerUnknown}},
 		},
 	}
 }
 
-func TestRead(t *testing.T) {
-	file, err := os.Open("testdata/full.yaml")
+func TestDecode(t *testing.T) {
+	file, err := os.ReadFile("testdata/full.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = file.Close() }()
-	got, err := Read(file)
+	got, err := Decode(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(full(), got, cmpopts.IgnoreUnexported(Inventory{})); diff != "" {
+	if diff := cmp.Diff(full(), got.Inventory); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -86,7 +86,7 @@ func TestDecode_Refuses(t *testing.T) {
 			head + `machines: [{id: A/b, state: gone, power: {state: maybe}, zone: "a b", rack: "/", hostname: w_1,
   match: {systemUUID: 00000000-0000-0000-0000-000000000000, macs: [x], providerIDs: [x]},
   addresses: [{type: InternalIP, address: 10.0.0}, {type: Fax, address: a}, {type: Hostname, address: "a b"}],
-  labels: {topology.kubernetes.io/zone: a, "a b": c}, taints: [{key: "", effect: Never}]}]`,
+  labels: {topology.kubernetes.io/zone: a, "a b": c}, taints: [{key: "", effect: v1alpha1.DeletionNever}]}]`,
 			[]string{
 				"machines[0].id: Invalid", "machines[0].state: Unsupported", "machines[0].power.state: Unsupported", "machines[0].zone: Invalid",
 				"machines[0].rack: Invalid", "machines[0].hostname: Invalid", "machines[0].match.systemUUID: Invalid",
@@ -149,4 +149,8 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("got machine %v by rule %q", m, rule)
 		}
 	})
+}
+
+func minutes(n int) metav1.Duration {
+	return metav1.Duration{Duration: time.Duration(n) * time.Minute}
 }

@@ -1,6 +1,10 @@
 package inventory
 
-import "time"
+import (
+	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
 
 // Refusal is the rule that keeps a Node; "" means that none does.
 type Refusal string
@@ -55,10 +59,10 @@ type Evidence struct {
 	Age      time.Duration // since that reading
 	Readings int           // good ones since the start
 
-	Machine      *Machine // nil: not listed
-	WasListed    bool     // the Node was initialized as a listed machine
-	Renamed      bool     // the inventory gives the machine another name, and the Node of that name is Ready
-	MissingIn    int      // good readings in a row
+	Machine      *v1alpha1.Machine // nil: not listed
+	WasListed    bool              // the Node was initialized as a listed machine
+	Renamed      bool              // the inventory gives the machine another name, and the Node of that name is Ready
+	MissingIn    int               // good readings in a row
 	MissingSince time.Duration
 
 	ControlPlane bool
@@ -76,7 +80,7 @@ type Bounds struct {
 }
 
 // Guard returns the first rule that keeps the Node. Each of them alone is enough.
-func Guard(p Policy, b Bounds, e Evidence) Refusal {
+func Guard(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) Refusal {
 	if r := GuardIdentity(p, b, e); r != "" {
 		return r
 	}
@@ -94,7 +98,7 @@ func Guard(p Policy, b Bounds, e Evidence) Refusal {
 
 // GuardIdentity is the part of Guard that needs no request and no memory of other
 // Nodes: most questions end here.
-func GuardIdentity(p Policy, b Bounds, e Evidence) Refusal {
+func GuardIdentity(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) Refusal {
 	switch {
 	case !e.OurSite:
 		return NotOurs
@@ -114,14 +118,14 @@ func GuardIdentity(p Policy, b Bounds, e Evidence) Refusal {
 
 // gone says whether the inventory does, of the machine or of its old name. A Node
 // that was never listed, but adopted, is not missing from it.
-func gone(p Policy, e Evidence) bool {
+func gone(p v1alpha1.InventoryPolicy, e Evidence) bool {
 	switch {
-	case p.Deletion == Never || p.Deletion == "":
+	case p.Deletion == v1alpha1.DeletionNever || p.Deletion == "":
 		return false
 	case e.Machine != nil:
-		return e.Machine.State == Decommissioned || e.Renamed
+		return e.Machine.State == v1alpha1.MachineDecommissioned || e.Renamed
 	default:
-		return p.Deletion == Absence && e.WasListed &&
+		return p.Deletion == v1alpha1.DeletionAbsence && e.WasListed &&
 			e.MissingIn >= p.Absence.MinSnapshots && e.MissingSince >= p.Absence.MinDuration.Duration
 	}
 }

@@ -4,14 +4,16 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func bounds() Bounds { return Bounds{MaxAge: 10 * time.Minute, Silence: 5 * time.Minute} }
 
-func policy(d Deletion) Policy {
-	return Policy{
-		Deletion: d, Absence: AbsencePolicy{MinSnapshots: 3, MinDuration: minutes(15)},
-		DeletionBudget: Budget{Max: 1, Per: minutes(10), MaxPercent: 10},
+func policy(d v1alpha1.Deletion) v1alpha1.InventoryPolicy {
+	return v1alpha1.InventoryPolicy{
+		Deletion: d, Absence: v1alpha1.AbsencePolicy{MinSnapshots: 3, MinDuration: minutes(15)},
+		DeletionBudget: v1alpha1.DeletionBudget{Max: 1, Per: minutes(10), MaxPercent: 10},
 	}
 }
 
@@ -19,7 +21,7 @@ func policy(d Deletion) Policy {
 func tombstoned() Evidence {
 	return Evidence{
 		OurSite: true, UpToDate: true, Readings: 3,
-		Machine: &Machine{ID: "a", State: Decommissioned},
+		Machine: &v1alpha1.Machine{ID: "a", State: v1alpha1.MachineDecommissioned},
 		Leading: MinLeading, Silent: 5 * time.Minute, Nodes: 20, Candidates: 2,
 	}
 }
@@ -35,39 +37,39 @@ func vanished() Evidence {
 func TestGuard(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		policy Policy
+		policy v1alpha1.InventoryPolicy
 		from   func() Evidence
 		change func(*Evidence)
 		want   Refusal
 	}{
-		{"decommissioned", policy(Tombstone), tombstoned, func(*Evidence) {}, ""},
-		{"decommissioned, and absence would do as well", policy(Absence), tombstoned, func(*Evidence) {}, ""},
-		{"absent", policy(Absence), vanished, func(*Evidence) {}, ""},
-		{"a control plane that is forced", policy(Tombstone), tombstoned, func(e *Evidence) { e.ControlPlane, e.Machine.Force = true, true }, ""},
-		{"the old name of a machine", policy(Tombstone), tombstoned, func(e *Evidence) { e.Machine.State, e.Renamed = Active, true }, ""},
-		{"one candidate is never too many", policy(Tombstone), tombstoned, func(e *Evidence) { e.Nodes, e.Candidates = 2, 1 }, ""},
+		{"decommissioned", policy(v1alpha1.DeletionTombstone), tombstoned, func(*Evidence) {}, ""},
+		{"decommissioned, and absence would do as well", policy(v1alpha1.DeletionAbsence), tombstoned, func(*Evidence) {}, ""},
+		{"absent", policy(v1alpha1.DeletionAbsence), vanished, func(*Evidence) {}, ""},
+		{"a control plane that is forced", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.ControlPlane, e.Machine.Force = true, true }, ""},
+		{"the old name of a machine", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.State, e.Renamed = v1alpha1.MachineActive, true }, ""},
+		{"one candidate is never too many", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Nodes, e.Candidates = 2, 1 }, ""},
 
-		{"no provider ID, a foreign one, another site", policy(Tombstone), tombstoned, func(e *Evidence) { e.OurSite = false }, NotOurs},
-		{"the latest reading was rejected", policy(Tombstone), tombstoned, func(e *Evidence) { e.UpToDate = false }, NotUpToDate},
-		{"an old inventory", policy(Tombstone), tombstoned, func(e *Evidence) { e.Age = 10*time.Minute + 1 }, NotUpToDate},
-		{"few readings", policy(Tombstone), tombstoned, func(e *Evidence) { e.Readings = 2 }, NotUpToDate},
-		{"an active machine", policy(Tombstone), tombstoned, func(e *Evidence) { e.Machine.State = Active }, NotGone},
-		{"the old name of a machine, deletion: never", policy(Never), tombstoned, func(e *Evidence) { e.Machine.State, e.Renamed = Active, true }, NotGone},
-		{"a machine in maintenance", policy(Absence), tombstoned, func(e *Evidence) { e.Machine.State = Maintenance }, NotGone},
-		{"deletion: never", policy(Never), tombstoned, func(*Evidence) {}, NotGone},
-		{"no policy", Policy{}, tombstoned, func(*Evidence) {}, NotGone},
-		{"absent, but tombstones are asked for", policy(Tombstone), vanished, func(*Evidence) {}, NotGone},
-		{"absent, but never listed", policy(Absence), vanished, func(e *Evidence) { e.WasListed = false }, NotGone},
-		{"absent in few readings", policy(Absence), vanished, func(e *Evidence) { e.MissingIn = 2 }, NotGone},
-		{"absent for a moment", policy(Absence), vanished, func(e *Evidence) { e.MissingSince = 15*time.Minute - 1 }, NotGone},
-		{"protected", policy(Tombstone), tombstoned, func(e *Evidence) { e.Machine.Protected = true }, ProtectedNode},
-		{"protected, and forced by mistake", policy(Tombstone), tombstoned, func(e *Evidence) { e.Machine.Protected, e.Machine.Force = true, true }, ProtectedNode},
-		{"a control plane", policy(Tombstone), tombstoned, func(e *Evidence) { e.ControlPlane = true }, ControlPlane},
-		{"a control plane that is absent", policy(Absence), vanished, func(e *Evidence) { e.ControlPlane = true }, ControlPlane},
-		{"a new leader", policy(Tombstone), tombstoned, func(e *Evidence) { e.Leading = MinLeading - 1 }, NewLeader},
-		{"a kubelet that talks", policy(Tombstone), tombstoned, func(e *Evidence) { e.Silent = 5*time.Minute - 1 }, StillTalking},
-		{"too many at once", policy(Tombstone), tombstoned, func(e *Evidence) { e.Candidates = 3 }, TooManyAtOnce},
-		{"the budget", policy(Tombstone), tombstoned, func(e *Evidence) { e.Deleted = 1 }, BudgetExhausted},
+		{"no provider ID, a foreign one, another site", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.OurSite = false }, NotOurs},
+		{"the latest reading was rejected", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.UpToDate = false }, NotUpToDate},
+		{"an old inventory", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Age = 10*time.Minute + 1 }, NotUpToDate},
+		{"few readings", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Readings = 2 }, NotUpToDate},
+		{"an active machine", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.State = v1alpha1.MachineActive }, NotGone},
+		{"the old name of a machine, deletion: never", policy(v1alpha1.DeletionNever), tombstoned, func(e *Evidence) { e.Machine.State, e.Renamed = v1alpha1.MachineActive, true }, NotGone},
+		{"a machine in maintenance", policy(v1alpha1.DeletionAbsence), tombstoned, func(e *Evidence) { e.Machine.State = v1alpha1.MachineMaintenance }, NotGone},
+		{"deletion: never", policy(v1alpha1.DeletionNever), tombstoned, func(*Evidence) {}, NotGone},
+		{"no policy", v1alpha1.InventoryPolicy{}, tombstoned, func(*Evidence) {}, NotGone},
+		{"absent, but tombstones are asked for", policy(v1alpha1.DeletionTombstone), vanished, func(*Evidence) {}, NotGone},
+		{"absent, but never listed", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.WasListed = false }, NotGone},
+		{"absent in few readings", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.MissingIn = 2 }, NotGone},
+		{"absent for a moment", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.MissingSince = 15*time.Minute - 1 }, NotGone},
+		{"protected", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.Protected = true }, ProtectedNode},
+		{"protected, and forced by mistake", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.Protected, e.Machine.Force = true, true }, ProtectedNode},
+		{"a control plane", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.ControlPlane = true }, ControlPlane},
+		{"a control plane that is absent", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.ControlPlane = true }, ControlPlane},
+		{"a new leader", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Leading = MinLeading - 1 }, NewLeader},
+		{"a kubelet that talks", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Silent = 5*time.Minute - 1 }, StillTalking},
+		{"too many at once", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Candidates = 3 }, TooManyAtOnce},
+		{"the budget", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Deleted = 1 }, BudgetExhausted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := tt.from()
@@ -91,19 +93,19 @@ func TestGuard_Property(t *testing.T) {
 			Nodes: r.IntN(100), Candidates: r.IntN(5), Deleted: r.IntN(2),
 		}
 		if r.IntN(2) == 0 {
-			states := []State{Active, Maintenance, Decommissioned, Decommissioned}
-			e.Machine = &Machine{State: states[r.IntN(4)], Protected: r.IntN(8) == 0, Force: r.IntN(2) == 0}
+			states := []v1alpha1.MachineState{v1alpha1.MachineActive, v1alpha1.MachineMaintenance, v1alpha1.MachineDecommissioned, v1alpha1.MachineDecommissioned}
+			e.Machine = &v1alpha1.Machine{State: states[r.IntN(4)], Protected: r.IntN(8) == 0, Force: r.IntN(2) == 0}
 		}
-		p := policy([]Deletion{Never, Tombstone, Absence}[r.IntN(3)])
+		p := policy([]v1alpha1.Deletion{v1alpha1.DeletionNever, v1alpha1.DeletionTombstone, v1alpha1.DeletionAbsence}[r.IntN(3)])
 		if Guard(p, bounds(), e) != "" {
 			kept++
 			continue
 		}
 		switch {
 		case e.Silent < bounds().Silence,
-			!e.OurSite, !e.UpToDate, p.Deletion == Never,
-			e.Machine != nil && (e.Machine.State != Decommissioned || e.Machine.Protected),
-			e.Machine == nil && p.Deletion != Absence:
+			!e.OurSite, !e.UpToDate, p.Deletion == v1alpha1.DeletionNever,
+			e.Machine != nil && (e.Machine.State != v1alpha1.MachineDecommissioned || e.Machine.Protected),
+			e.Machine == nil && p.Deletion != v1alpha1.DeletionAbsence:
 			t.Fatalf("deleted by %+v: %+v", p, e)
 		}
 	}

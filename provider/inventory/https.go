@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,39 +15,57 @@ import (
 
 // HTTPS is a document on a server.
 type HTTPS struct {
-	url      string
-	interval time.Duration
-	client   *http.Client
+	url, caFile       string
+	timeout, interval time.Duration
+
+	client *http.Client
+	ca     []byte // that the client trusts
 
 	etag     string
 	document []byte // that the ETag is of
 }
 
 // NewHTTPS prepares a source. Without a CA file the system's authorities count.
-func NewHTTPS(url, caFile string, timeout, interval time.Duration) (*HTTPS, error) {
-	var authorities *x509.CertPool
-	if caFile != "" {
-		data, err := os.ReadFile(caFile)
-		if err != nil {
-			return nil, fmt.Errorf("read CA: %w", err)
+func NewHTTPS(url, caFile string, timeout, interval time.Duration) *HTTPS {
+	return &HTTPS{url: url, caFile: caFile, timeout: timeout, interval: interval}
+}
+
+// connect makes a client, once, and again when the CA file has changed. A file that cannot be read now may be there at
+// the next reading.
+func (h *HTTPS) connect() error {
+	var authorities *x509.CertPool // nil: the system's
+	var ca []byte
+	if h.caFile != "" {
+		var err error
+		if ca, err = os.ReadFile(h.caFile); err != nil {
+			return fmt.Errorf("read CA: %w", err)
 		}
 		authorities = x509.NewCertPool()
-		if !authorities.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("read CA: %s holds no certificate", caFile)
+		if !authorities.AppendCertsFromPEM(ca) {
+			return fmt.Errorf("read CA: %s holds no certificate", h.caFile)
 		}
 	}
-	return &HTTPS{
-		url: url, interval: interval,
-		client: &http.Client{
-			Timeout: timeout,
-			Transport: &http.Transport{
-				Proxy:             http.ProxyFromEnvironment,
-				TLSClientConfig:   &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
-				ForceAttemptHTTP2: true,
-			},
-			CheckRedirect: secureRedirect,
+	if h.client != nil && bytes.Equal(ca, h.ca) {
+		return nil
+	}
+	h.close()
+	h.ca = ca
+	h.client = &http.Client{
+		Timeout: h.timeout,
+		Transport: &http.Transport{
+			Proxy:             http.ProxyFromEnvironment,
+			TLSClientConfig:   &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
+			ForceAttemptHTTP2: true,
 		},
-	}, nil
+		CheckRedirect: secureRedirect,
+	}
+	return nil
+}
+
+func (h *HTTPS) close() {
+	if h.client != nil {
+		h.client.CloseIdleConnections()
+	}
 }
 
 // secureRedirect keeps a server from sending us to one that nobody vouches for.
@@ -63,7 +82,7 @@ func secureRedirect(next *http.Request, before []*http.Request) error {
 // Run asks the server at every interval. As long as it says that nothing has
 // changed, the document is not sent again.
 func (h *HTTPS) Run(ctx context.Context, offer func([]byte, error)) {
-	defer h.client.CloseIdleConnections()
+	defer h.close()
 	every(ctx, h.interval, func() {
 		document, err := h.read(ctx)
 		if ctx.Err() == nil {
@@ -73,6 +92,9 @@ func (h *HTTPS) Run(ctx context.Context, offer func([]byte, error)) {
 }
 
 func (h *HTTPS) read(ctx context.Context) ([]byte, error) {
+	if err := h.connect(); err != nil {
+		return nil, err
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
 	if err != nil {
 		return nil, err

@@ -11,14 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Where the last good copy is.
 const (
 	copyKey = "inventory.yaml.gz" // 5,000 machines as text would not fit into an object
-
-	// AnnotationState on the copy says whether the source still confirms it.
-	AnnotationState = "ccmadm.dev/inventory-state"
 )
 
 // Copy keeps the last good inventory in a ConfigMap, so that the next process has
@@ -58,7 +57,7 @@ func (c Copy) Save(ctx context.Context, document []byte, state string) error {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: c.Name, Namespace: c.Namespace,
 			Labels:      map[string]string{"app.kubernetes.io/managed-by": "ccmadm"},
-			Annotations: map[string]string{AnnotationState: state},
+			Annotations: map[string]string{v1alpha1.MachinesStateAnnotation: state},
 		},
 		BinaryData: map[string][]byte{copyKey: packed.Bytes()},
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 const (
@@ -83,7 +85,7 @@ func TestMatch(t *testing.T) {
 func TestFactsOf(t *testing.T) {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "w1", Annotations: map[string]string{
-			AnnotationSerial: "S", AnnotationMACs: "52:54:00:00:00:0a, 52:54:00:00:00:0b",
+			v1alpha1.SerialAnnotation: "S", v1alpha1.MACsAnnotation: "52:54:00:00:00:0a, 52:54:00:00:00:0b",
 		}},
 		Spec:   corev1.NodeSpec{ProviderID: "onprem://ber1/a"},
 		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: uuidA}},

@@ -157,11 +157,7 @@ func TestHTTPS(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	source, err := NewHTTPS(server.URL, caFile, time.Second, time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	readings := run(t, source)
+	readings := run(t, NewHTTPS(server.URL, caFile, time.Second, time.Millisecond))
 	until(t, readings, "the document, again without being sent", func(r reading) bool { return is("one")(r) && notModified.Load() > 1 })
 	status.Store(http.StatusInternalServerError)
 	until(t, readings, "an error", fails("500"))
@@ -170,12 +166,22 @@ func TestHTTPS(t *testing.T) {
 	status.Store(http.StatusOK)
 	until(t, readings, "the document", is("one"))
 
-	stranger, err := NewHTTPS(server.URL, "", time.Second, time.Millisecond)
+	until(t, run(t, NewHTTPS(server.URL, "", time.Second, time.Millisecond)), "an error", fails("certificate"))
+
+	// A CA file that comes late, or is replaced, needs no restart.
+	ca, err := os.ReadFile(caFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, run(t, stranger), "an error", fails("certificate"))
-	if _, err := NewHTTPS(server.URL, filepath.Join(t.TempDir(), "none"), time.Second, time.Second); err == nil {
-		t.Error("a CA file that is not there is taken")
+	late := filepath.Join(t.TempDir(), "ca.crt")
+	readings = run(t, NewHTTPS(server.URL, late, time.Second, time.Millisecond))
+	until(t, readings, "an error", fails("read CA"))
+	if err := os.WriteFile(late, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	until(t, readings, "an error", fails("holds no certificate"))
+	if err := os.WriteFile(late, ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, readings, "the document", is("one"))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Reason says in one word why a reading was rejected.
@@ -182,7 +184,7 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 	}
 	lost := 0
 	for n := range last.Machines {
-		if m := &last.Machines[n]; m.State != Decommissioned && next.ByID(m.ID) == nil {
+		if m := &last.Machines[n]; m.State != v1alpha1.MachineDecommissioned && next.ByID(m.ID) == nil {
 			lost++
 		}
 	}

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // TakeSnapshot reads a cluster for NewPlan: Nodes, the Leases of their kubelets,
 // and the last good inventory.
-func TakeSnapshot(ctx context.Context, client kubernetes.Interface, c Configuration) (Snapshot, error) {
+func TakeSnapshot(ctx context.Context, client kubernetes.Interface, c v1alpha1.OnPremConfiguration) (Snapshot, error) {
 	s := Snapshot{Configuration: c, Heard: map[string]time.Time{}, Now: time.Now()}
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -30,6 +31,6 @@ func TakeSnapshot(ctx context.Context, client kubernetes.Interface, c Configurat
 			s.Heard[lease.Name] = lease.Spec.RenewTime.Time
 		}
 	}
-	s.LastGood, err = inventory.Copy{Client: client, Namespace: inventoryNamespace, Name: lastGoodName}.Load(ctx)
+	s.LastGood, err = inventory.Copy{Client: client, Namespace: v1alpha1.Namespace, Name: v1alpha1.LastGoodMachinesName}.Load(ctx)
 	return s, err
 }

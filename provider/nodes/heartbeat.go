@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// signOfLife returns a function that reads what a kubelet writes as long as it
-// runs: its Lease, and the heartbeat of its Node. It asks the API server, since
+// heartbeatOf returns a function that reads what a kubelet renews as long as it
+// runs: its Lease, and the heartbeat in its Node. It asks the API server, since
 // the caller's cache may still show the Node that had this name before.
-func signOfLife(client kubernetes.Interface) func(context.Context, *corev1.Node) (string, error) {
+func heartbeatOf(client kubernetes.Interface) func(context.Context, *corev1.Node) (string, error) {
 	return func(ctx context.Context, node *corev1.Node) (string, error) {
 		now, err := client.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
 		if err != nil {
@@ -22,22 +22,22 @@ func signOfLife(client kubernetes.Interface) func(context.Context, *corev1.Node)
 		if now.UID != node.UID || now.Spec.ProviderID != node.Spec.ProviderID {
 			return "", fmt.Errorf("another Node has taken the name")
 		}
-		sign := ""
+		heartbeat := ""
 		for _, condition := range now.Status.Conditions {
 			if condition.Type == corev1.NodeReady {
 				if condition.Status == corev1.ConditionTrue {
 					return "", fmt.Errorf("it is Ready by now")
 				}
-				sign = condition.LastHeartbeatTime.UTC().String()
+				heartbeat = condition.LastHeartbeatTime.UTC().String()
 			}
 		}
 		lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return sign, nil
+			return heartbeat, nil
 		case err != nil:
 			return "", err
 		}
-		return sign + " " + lease.ResourceVersion, nil
+		return heartbeat + " " + lease.ResourceVersion, nil
 	}
 }

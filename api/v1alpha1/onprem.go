@@ -1,4 +1,4 @@
-package provider
+package v1alpha1
 
 import (
 	"cmp"
@@ -6,28 +6,56 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 const (
-	// inventoryNamespace and inventoryKey are where an inventory in a ConfigMap is.
-	inventoryNamespace = metav1.NamespaceSystem
-	inventoryKey       = "inventory.yaml"
+	// OnPremKind is the kind of the configuration of the provider onprem.
+	OnPremKind = "OnPremConfiguration"
 
-	// lastGoodName is the ConfigMap of the last good inventory.
-	lastGoodName = "ccmadm-machines-last-good"
+	// defaultSite is the site of provider IDs when the configuration names none.
+	defaultSite = "default"
 
-	// minSilence is long enough for a kubelet to restart, and beyond the 40 s after
+	// MinSilence is long enough for a kubelet to restart, and beyond the 40 s after
 	// which kube-controller-manager calls a Node unknown.
-	minSilence = time.Minute
+	MinSilence = time.Minute
 )
 
-// InventoryConfiguration says where the machines are listed. One of file,
+// OnPremConfiguration is the file behind --cloud-config:
+//
+//	apiVersion: ccmadm.dev/v1alpha1
+//	kind: OnPremConfiguration
+//	site: ber1
+//	region: ber
+//	zone: ber-a
+//	instanceType: generic
+//	inventory: {configMap: ccmadm-machines}
+//
+// Every field is optional. Plain settings may also be in the syntax of git-config, in which other providers have theirs.
+type OnPremConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Site is the first part of every provider ID. Provider IDs are immutable:
+	// a later change is for machines that come later. Default: "default".
+	Site string `json:"site,omitempty"`
+	// Region, Zone and InstanceType become the well-known labels of a Node when
+	// it is initialized. Where one is empty, the label that the Node already has
+	// is kept, for instance from the kubelet's --node-labels.
+	Region       string `json:"region,omitempty"`
+	Zone         string `json:"zone,omitempty"`
+	InstanceType string `json:"instanceType,omitempty"`
+
+	// Inventory lists the machines. Without one, every machine is served as it
+	// presents itself. With one, site, region, zone and type are the inventory's;
+	// what is said above is for Nodes that are not in it. A site that is named here
+	// must be the inventory's.
+	Inventory *InventorySource `json:"inventory,omitempty"`
+}
+
+// InventorySource says where the machines are listed. One of file,
 // configMap and url is required.
-type InventoryConfiguration struct {
+type InventorySource struct {
 	// File is a path. It may be replaced while it is used.
 	File string `json:"file,omitempty"`
 	// ConfigMap is the name of one in kube-system, with key inventory.yaml. The
@@ -57,7 +85,8 @@ type InventoryConfiguration struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-func (c *InventoryConfiguration) setDefaults() {
+// Default fills what was left open.
+func (c *InventorySource) Default() {
 	set := func(d *metav1.Duration, value time.Duration) { d.Duration = cmp.Or(d.Duration, value) }
 	interval := 10 * time.Second
 	if c.URL != "" {
@@ -71,7 +100,7 @@ func (c *InventoryConfiguration) setDefaults() {
 	c.MaxLossPercent = cmp.Or(c.MaxLossPercent, 20)
 }
 
-func (c *InventoryConfiguration) validate(path *field.Path) field.ErrorList {
+func (c *InventorySource) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	named := 0
 	for _, source := range []string{c.File, c.ConfigMap, c.URL} {
@@ -98,7 +127,7 @@ func (c *InventoryConfiguration) validate(path *field.Path) field.ErrorList {
 		{"interval", c.Interval, time.Second},
 		{"timeout", c.Timeout, time.Second},
 		{"maxAge", c.MaxAge, time.Second},
-		{"silence", c.Silence, minSilence},
+		{"silence", c.Silence, MinSilence},
 		{"deletionDelay", c.DeletionDelay, time.Second},
 	} {
 		if d.value.Duration < d.least {
@@ -108,21 +137,25 @@ func (c *InventoryConfiguration) validate(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// source opens what the configuration names.
-func (c *InventoryConfiguration) source(client kubernetes.Interface) (inventory.Source, error) {
-	switch {
-	case c.URL != "":
-		return inventory.NewHTTPS(c.URL, c.CAFile, c.Timeout.Duration, c.Interval.Duration)
-	case c.ConfigMap != "":
-		return inventory.ConfigMap{
-			Client: client, Namespace: inventoryNamespace, Name: c.ConfigMap, Key: inventoryKey, Interval: c.Interval.Duration,
-		}, nil
-	default:
-		return inventory.File{Path: c.File, Interval: c.Interval.Duration}, nil
+// Default fills what was left open.
+func (c *OnPremConfiguration) Default() {
+	if c.Inventory == nil {
+		c.Site = cmp.Or(c.Site, defaultSite)
+	} else {
+		c.Inventory.Default()
 	}
 }
 
-// bounds are the settings of the guard.
-func (c *InventoryConfiguration) bounds() inventory.Bounds {
-	return inventory.Bounds{MaxAge: c.MaxAge.Duration, Silence: c.Silence.Duration}
+// Validate refuses what the API server would refuse on every Node: there, the same mistake leaves each of them tainted.
+// Defaults must have been set.
+func (c *OnPremConfiguration) Validate() field.ErrorList {
+	var errs field.ErrorList
+	if c.Inventory != nil {
+		errs = c.Inventory.validate(field.NewPath("inventory"))
+	}
+	if c.Site != "" || c.Inventory == nil { // an inventory says which site it is of
+		errs = append(errs, problems(field.NewPath("site"), c.Site, validation.IsDNS1123Label)...)
+	}
+	place := Place{Region: c.Region, Zone: c.Zone, InstanceType: c.InstanceType}
+	return append(errs, place.validate(nil)...)
 }

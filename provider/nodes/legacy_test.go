@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"errors"
@@ -10,13 +10,18 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 )
 
+func legacyOf(i *instances) *Legacy {
+	served := &Nodes{instances: i, store: i.machines.store}
+	return &Legacy{Ready: func() (*Nodes, error) { return served, nil }, Server: func() string { return "https://198.18.0.1:6443" }}
+}
+
 // The old interfaces say what InstancesV2 says.
 func TestLegacy(t *testing.T) {
 	node := withProviderID(shows("w1", uuidA), "onprem://ber1/r1")
 	off := withProviderID(shows("w2", uuidC), "onprem://ber1/r2")
 	foreign := withProviderID(shows("f", ""), "kwok://f")
 	i, _ := withInventory(t, listed, node, off, foreign)
-	l := &legacy{instances: i, site: func() string { return "ber1" }, master: func() string { return "https://198.18.0.1:6443" }}
+	l := legacyOf(i)
 	ctx := t.Context()
 	want, err := i.InstanceMetadata(ctx, node)
 	if err != nil {
@@ -61,7 +66,7 @@ func TestLegacy_NotThere(t *testing.T) {
 	twice := withProviderID(shows("g", ""), "kwok://twice")
 	again := withProviderID(shows("h", ""), "kwok://twice")
 	i, _ := withInventory(t, listed, foreign, twice, again)
-	l := &legacy{instances: i, site: func() string { return "ber1" }}
+	l := legacyOf(i)
 	ctx := t.Context()
 	for name, ask := range map[string]func() error{
 		"there is none":                      func() error { _, err := l.NodeAddresses(ctx, "x"); return err },

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 // long enough: what only time can tell is taken for granted, what the cluster
 // shows is not.
 func (p *planner) judge(n *NodePlan, node *corev1.Node, e *inventory.Evidence) {
-	policy, bounds := p.status.Inventory.Policy, p.lifecycle.config.bounds()
+	policy, bounds := p.status.Inventory.Policy, bounds(p.lifecycle.config)
 	e.Age, e.Readings, e.Leading = 0, policy.Absence.MinSnapshots, inventory.MinLeading
 	if e.Machine == nil {
 		e.MissingIn, e.MissingSince = policy.Absence.MinSnapshots, policy.Absence.MinDuration.Duration
@@ -67,7 +67,7 @@ func (p *planner) schedule(nodes []NodePlan, gone map[string]inventory.Evidence)
 			continue
 		}
 		e.Candidates = len(gone)
-		if refusal := inventory.Guard(policy, config.bounds(), e); refusal != "" {
+		if refusal := inventory.Guard(policy, bounds(config), e); refusal != "" {
 			n.keep(refusal)
 			continue
 		}

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"context"
@@ -13,17 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // site is a lifecycle whose surroundings are set by hand.
 type site struct {
 	*lifecycle
-	at       time.Time
-	all      []*corev1.Node
-	signs    map[string]string
-	signErr  error
-	warnings []string
+	at           time.Time
+	all          []*corev1.Node
+	heartbeats   map[string]string
+	heartbeatErr error
+	warnings     []string
 }
 
 // recorder notes Events.
@@ -43,24 +44,27 @@ func (r recorder) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, r
 
 func newSite(t *testing.T, n int) *site {
 	t.Helper()
-	s := &site{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), signs: map[string]string{}}
+	s := &site{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heartbeats: map[string]string{}}
 	now := func() time.Time { return s.at }
 	store := inventory.NewStore(inventory.Limits{MaxLossPercent: 100}, now)
-	config := InventoryConfiguration{File: "unused"}
-	config.setDefaults()
-	s.lifecycle = newLifecycle(config, store, newMetrics(store, now), now)
+	config := v1alpha1.InventorySource{File: "unused"}
+	config.Default()
 	var index cache.Indexer
-	s.nodes = func(context.Context) (cache.Indexer, error) {
-		if index == nil || len(index.ListKeys()) != len(s.all) {
-			index = indexed(t, s.all)
-		}
-		return index, nil
-	}
-	s.sign = func(_ context.Context, node *corev1.Node) (string, error) { return s.signs[node.Name], s.signErr }
-	s.warn = newVoice(recorder{s}, now).warn
+	s.lifecycle = newLifecycle(config, store, newMetrics(store, now), now, cluster{
+		nodes: func(context.Context) (cache.Indexer, error) {
+			if index == nil || len(index.ListKeys()) != len(s.all) {
+				index = indexed(t, s.all)
+			}
+			return index, nil
+		},
+		heartbeat: func(_ context.Context, node *corev1.Node) (string, error) {
+			return s.heartbeats[node.Name], s.heartbeatErr
+		},
+		warn: newEvents(recorder{s}, now).warn,
+	})
 	for i := range n {
 		node := withProviderID(shows(fmt.Sprintf("w%d", i), ""), fmt.Sprintf("onprem://ber1/m%d", i))
-		node.Labels = map[string]string{labelMachine: fmt.Sprintf("m%d", i)}
+		node.Labels = map[string]string{v1alpha1.MachineLabel: fmt.Sprintf("m%d", i)}
 		s.all = append(s.all, node)
 	}
 	return s
@@ -118,7 +122,7 @@ func TestLifecycle_Keeps(t *testing.T) {
 		change func(*site)
 	}{
 		{"a dry run", func(s *site) { s.config.DryRun = true }},
-		{"nobody can tell whether it talks", func(s *site) { s.signErr = errors.New("forbidden") }},
+		{"nobody can tell whether it talks", func(s *site) { s.heartbeatErr = errors.New("forbidden") }},
 		{"another Node by its own word", func(s *site) { s.all[3].Spec.ProviderID = "onprem://ber1/m4" }},
 		{"a foreign Node", func(s *site) { s.all[3].Spec.ProviderID = "kwok://m3" }},
 		{"a Node without identity", func(s *site) { s.all[3].Spec.ProviderID = "" }},
@@ -144,7 +148,7 @@ func TestLifecycle_Withdraws(t *testing.T) {
 	if gone := s.runFor(t, 9*time.Minute, lists(30, 3), 3); len(gone) > 0 {
 		t.Errorf("gone %v after a new decision: the old announcement counts", gone)
 	}
-	s.signs["w3"] = "it talks"
+	s.heartbeats["w3"] = "it talks"
 	if gone := s.runFor(t, 9*time.Minute, lists(30, 3), 3); len(gone) > 0 {
 		t.Errorf("gone %v though it talked", gone)
 	}
@@ -245,21 +249,19 @@ func TestLifecycle_Property(t *testing.T) {
 				n := r.IntN(4)
 				talking[n] = !talking[n]
 			case 4:
-				s.signErr = errors.New("throttled")
+				s.heartbeatErr = errors.New("throttled")
 			case 5:
-				s.signErr = nil
+				s.heartbeatErr = nil
 			case 6:
-				fresh := newLifecycle(s.config, s.store, s.metrics, s.now)
-				fresh.nodes, fresh.sign, fresh.warn = s.nodes, s.sign, s.warn
 				if r.IntN(4) == 0 { // a new leader
-					s.lifecycle = fresh
+					s.lifecycle = newLifecycle(s.config, s.store, s.metrics, s.now, s.cluster)
 				}
 			}
 			_, _ = s.store.Offer(document, nil)
 			for n := range 4 {
 				if talking[n] {
 					lastTalk[n] = s.at
-					s.signs[s.all[n].Name] = s.at.String()
+					s.heartbeats[s.all[n].Name] = s.at.String()
 				}
 				if exists, _ := s.exists(t.Context(), s.all[n]); exists {
 					continue

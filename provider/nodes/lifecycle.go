@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -20,17 +21,13 @@ import (
 // what was deleted lately. All of it is forgotten when the process ends, and then
 // every deletion is announced anew.
 type lifecycle struct {
-	config  InventoryConfiguration
+	config  v1alpha1.InventorySource
 	store   *inventory.Store
 	metrics *metrics
 	now     func() time.Time
 	started time.Time // leading since
 
-	nodes func(context.Context) (cache.Indexer, error)
-	// sign returns something that changes whenever the machine talks, read from
-	// the API server itself, and fails when the Node is no longer this one.
-	sign func(context.Context, *corev1.Node) (string, error)
-	warn func(node *corev1.Node, reason, message string)
+	cluster cluster
 
 	mu         sync.Mutex
 	heard      map[types.UID]heard
@@ -38,12 +35,21 @@ type lifecycle struct {
 	deleted    map[types.UID]time.Time
 }
 
-// heard is since when a Node has given the same sign. The clock is ours: that of
-// a machine may be slow, and then each of its signs looks old.
+// cluster is what a lifecycle asks, and where it tells.
+type cluster struct {
+	nodes func(context.Context) (cache.Indexer, error)
+	// heartbeat returns something that changes whenever the kubelet renews its Lease, read from
+	// the API server itself, and fails when the Node is no longer this one.
+	heartbeat func(context.Context, *corev1.Node) (string, error)
+	warn      func(node *corev1.Node, reason, message string)
+}
+
+// heard is since when a Node has had the same heartbeat. The clock is ours: that of
+// a machine may be slow, and then each of its heartbeats looks old.
 type heard struct {
-	sign  string
-	at    time.Time
-	asked time.Time
+	heartbeat string
+	at        time.Time
+	asked     time.Time
 }
 
 // candidate is a Node that is gone by all rules except those that look at others.
@@ -52,9 +58,9 @@ type candidate struct {
 	announced time.Time // zero: not yet, or withdrawn
 }
 
-func newLifecycle(config InventoryConfiguration, store *inventory.Store, metrics *metrics, now func() time.Time) *lifecycle {
+func newLifecycle(config v1alpha1.InventorySource, store *inventory.Store, metrics *metrics, now func() time.Time, cluster cluster) *lifecycle {
 	return &lifecycle{
-		config: config, store: store, metrics: metrics, now: now, started: now(),
+		config: config, store: store, metrics: metrics, now: now, started: now(), cluster: cluster,
 		heard: map[types.UID]heard{}, candidates: map[types.UID]candidate{}, deleted: map[types.UID]time.Time{},
 	}
 }
@@ -68,7 +74,7 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 	if status.Inventory == nil {
 		return true, fmt.Errorf("ask whether Node/%s exists: there is no inventory", node.Name)
 	}
-	nodes, err := l.nodes(ctx)
+	nodes, err := l.cluster.nodes(ctx)
 	if err != nil {
 		return true, err
 	}
@@ -77,17 +83,17 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 		return true, err
 	}
 	policy := status.Inventory.Policy
-	if refusal := inventory.GuardIdentity(policy, l.config.bounds(), evidence); refusal != "" {
+	if refusal := inventory.GuardIdentity(policy, bounds(l.config), evidence); refusal != "" {
 		l.forget(node)
 		return l.keep(node, refusal), nil
 	}
-	sign, err := l.sign(ctx, node)
+	heartbeat, err := l.cluster.heartbeat(ctx, node)
 	if err != nil {
 		l.forget(node)
 		l.keep(node, inventory.StillTalking)
 		return true, fmt.Errorf("listen to Node/%s: %w", node.Name, err)
 	}
-	return l.decide(policy, evidence, node, sign), nil
+	return l.decide(policy, evidence, node, heartbeat), nil
 }
 
 // evidence is what is known without asking anybody.
@@ -103,7 +109,7 @@ func (l *lifecycle) evidence(status inventory.Status, node *corev1.Node, nodes c
 		OurSite:  ours && site == i.Metadata.Site,
 		UpToDate: status.Problem == nil && !status.Confirmed.IsZero(),
 		Age:      l.now().Sub(status.Confirmed), Readings: status.Readings,
-		Machine: m, WasListed: node.Labels[labelMachine] == machineLabel(id),
+		Machine: m, WasListed: node.Labels[v1alpha1.MachineLabel] == machineLabel(id),
 		ControlPlane: controlPlane, Leading: l.now().Sub(l.started), Nodes: len(nodes.ListKeys()),
 	}
 	if m == nil {
@@ -123,7 +129,7 @@ func (l *lifecycle) evidence(status inventory.Status, node *corev1.Node, nodes c
 // inventory calls by the name of another Node, which has the same provider ID and
 // is Ready. Where the inventory names neither, one of them may run on a clone, and
 // a person has to say which.
-func (l *lifecycle) renamed(node *corev1.Node, m *inventory.Machine, nodes cache.Indexer) (bool, error) {
+func (l *lifecycle) renamed(node *corev1.Node, m *v1alpha1.Machine, nodes cache.Indexer) (bool, error) {
 	others, err := nodes.ByIndex(identityIndex, node.Spec.ProviderID)
 	if err != nil {
 		return false, fmt.Errorf("find Nodes that are %s: %w", node.Spec.ProviderID, err)
@@ -136,7 +142,7 @@ func (l *lifecycle) renamed(node *corev1.Node, m *inventory.Machine, nodes cache
 		if m.Named(other.Name) && !m.Named(node.Name) {
 			return true, nil
 		}
-		l.warn(node, "MachineTaken", fmt.Sprintf("machine %s is Node/%s, too: if it was renamed, list it with hostname %s, and this Node will go; if one is a clone, give it a systemUUID of its own",
+		l.cluster.warn(node, "MachineTaken", fmt.Sprintf("machine %s is Node/%s, too: if it was renamed, list it with hostname %s, and this Node will go; if one is a clone, give it a systemUUID of its own",
 			node.Spec.ProviderID, other.Name, other.Name))
 	}
 	return false, nil
@@ -148,15 +154,20 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
+// bounds are the settings of the guard.
+func bounds(c v1alpha1.InventorySource) inventory.Bounds {
+	return inventory.Bounds{MaxAge: c.MaxAge.Duration, Silence: c.Silence.Duration}
+}
+
 // decide applies the rules that need memory, and answers exists.
-func (l *lifecycle) decide(policy inventory.Policy, e inventory.Evidence, node *corev1.Node, sign string) bool {
+func (l *lifecycle) decide(policy v1alpha1.InventoryPolicy, e inventory.Evidence, node *corev1.Node, heartbeat string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	l.prune(now, policy.DeletionBudget.Per.Duration)
 	h, ok := l.heard[node.UID]
-	if !ok || h.sign != sign {
-		h = heard{sign: sign, at: now}
+	if !ok || h.heartbeat != heartbeat {
+		h = heard{heartbeat: heartbeat, at: now}
 	}
 	h.asked = now
 	l.heard[node.UID] = h
@@ -172,12 +183,12 @@ func (l *lifecycle) decide(policy inventory.Policy, e inventory.Evidence, node *
 			e.Deleted++
 		}
 	}
-	if refusal := inventory.Guard(policy, l.config.bounds(), e); refusal != "" {
+	if refusal := inventory.Guard(policy, bounds(l.config), e); refusal != "" {
 		if refusal == inventory.StillTalking {
 			delete(l.candidates, node.UID)
 		} else {
 			l.candidates[node.UID] = candidate{asked: now}
-			l.warn(node, "DeletionRefused", fmt.Sprintf("%s, and the Node stays (%s): %s", verdict(node, e), refusal, refusal.Because()))
+			l.cluster.warn(node, "DeletionRefused", fmt.Sprintf("%s, and the Node stays (%s): %s", verdict(node, e), refusal, refusal.Because()))
 		}
 		return l.keep(node, refusal)
 	}
@@ -186,7 +197,7 @@ func (l *lifecycle) decide(policy inventory.Policy, e inventory.Evidence, node *
 
 // verdict is what the inventory says of a Node that may go.
 func verdict(node *corev1.Node, e inventory.Evidence) string {
-	if e.Renamed && e.Machine.State != inventory.Decommissioned {
+	if e.Renamed && e.Machine.State != v1alpha1.MachineDecommissioned {
 		return fmt.Sprintf("the inventory says that machine %s has another name", node.Spec.ProviderID)
 	}
 	return fmt.Sprintf("the inventory says that machine %s is gone", node.Spec.ProviderID)
@@ -204,7 +215,7 @@ func (l *lifecycle) announceOrDelete(node *corev1.Node, verdict string, c candid
 		if l.config.DryRun {
 			message += " (dry run: it will not)"
 		}
-		l.warn(node, "DeletionAnnounced", message)
+		l.cluster.warn(node, "DeletionAnnounced", message)
 		return l.keep(node, "Announced")
 	case now.Sub(c.announced) < delay:
 		return l.keep(node, "Announced")

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	nodeutil "k8s.io/component-helpers/node/util"
 	netutils "k8s.io/utils/net"
 
-	"github.com/ccmadm/ccmadm/provider/inventory"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // errNoAddress means that neither the kubelet nor anybody else named an IP of
@@ -26,7 +26,7 @@ var errNotListed = errors.New("the inventory lists other addresses for the machi
 //
 // An IP of --node-ip that is not among them would keep the taint, and upstream
 // says so in its log only (kubernetes/kubernetes#61921).
-func machineAddresses(node *corev1.Node, m *inventory.Machine) ([]corev1.NodeAddress, error) {
+func machineAddresses(node *corev1.Node, m *v1alpha1.Machine) ([]corev1.NodeAddress, error) {
 	if m == nil || !slices.ContainsFunc(m.Addresses, isIP) {
 		return nodeAddresses(node)
 	}

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"context"
@@ -20,17 +20,11 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 const (
-	// labelMachine names the listed machine that a Node is, and labelRack its rack.
-	// Upstream writes them together with the provider ID, for nothing.
-	labelMachine = "ccmadm.dev/machine"
-	labelRack    = "ccmadm.dev/rack"
-	// annotationLabels lists the other labels that follow the inventory.
-	annotationLabels = "ccmadm.dev/inventory-labels"
-
 	// followEvery is how often Nodes are compared; a new inventory does not wait.
 	followEvery = 15 * time.Second
 )
@@ -44,8 +38,8 @@ type follower struct {
 	woken    chan struct{}
 }
 
-func newFollower(machines *machines, nodes func(context.Context) (cache.Indexer, error)) *follower {
-	return &follower{machines: machines, nodes: nodes, woken: make(chan struct{}, 1)}
+func newFollower(client kubernetes.Interface, machines *machines, nodes func(context.Context) (cache.Indexer, error)) *follower {
+	return &follower{client: client, machines: machines, nodes: nodes, woken: make(chan struct{}, 1)}
 }
 
 // wake asks for a comparison now.
@@ -122,7 +116,7 @@ func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error)
 }
 
 // listed returns the machine that a Node is, or nil.
-func (f *follower) listed(node *corev1.Node) *inventory.Machine {
+func (f *follower) listed(node *corev1.Node) *v1alpha1.Machine {
 	_, _, ours := inventory.Split(node.Spec.ProviderID)
 	if node.Spec.ProviderID != "" && !ours || f.machines.store.Status().Inventory == nil {
 		return nil
@@ -142,7 +136,7 @@ func (f *follower) patch(ctx context.Context, node *corev1.Node, patch *nodePatc
 	if err != nil {
 		return err
 	}
-	_, err = f.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: Name})
+	_, err = f.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: inventory.Scheme})
 	return err
 }
 
@@ -163,12 +157,12 @@ type nodePatch struct {
 
 // difference returns what makes the Node as its machine is listed, or nil. Where
 // it stands, upstream writes when it initializes the Node.
-func difference(node *corev1.Node, m *inventory.Machine) *nodePatch {
+func difference(node *corev1.Node, m *v1alpha1.Machine) *nodePatch {
 	p := &nodePatch{}
 	p.Metadata.UID = node.UID
 	p.Metadata.Annotations = map[string]string{}
 	p.Metadata.Labels = map[string]*string{}
-	if uninitialized(node) || node.Labels[labelMachine] != machineLabel(m.ID) {
+	if uninitialized(node) || node.Labels[v1alpha1.MachineLabel] != machineLabel(m.ID) {
 		if added := newTaints(node, m.Taints); len(added) > 0 {
 			p.Spec.Taints = slices.Concat(node.Spec.Taints, added)
 			p.Metadata.Version = node.ResourceVersion
@@ -181,8 +175,8 @@ func difference(node *corev1.Node, m *inventory.Machine) *nodePatch {
 			}
 		}
 	}
-	if noted := ownLabels(node, machineLabels(m), p.Metadata.Labels); node.Annotations[annotationLabels] != noted {
-		p.Metadata.Annotations[annotationLabels] = noted
+	if noted := ownLabels(node, machineLabels(m), p.Metadata.Labels); node.Annotations[v1alpha1.FollowedLabelsAnnotation] != noted {
+		p.Metadata.Annotations[v1alpha1.FollowedLabelsAnnotation] = noted
 	}
 	if len(p.Metadata.Annotations)+len(p.Metadata.Labels)+len(p.Spec.Taints) == 0 {
 		return nil
@@ -194,8 +188,8 @@ func difference(node *corev1.Node, m *inventory.Machine) *nodePatch {
 // keys to note: those that are ours from then on, and that do not show it by their
 // names. What somebody else set stays theirs.
 func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*string) string {
-	before := strings.FieldsFunc(node.Annotations[annotationLabels], func(r rune) bool { return r == ',' })
-	before = append(before, labelMachine, labelRack)
+	before := strings.FieldsFunc(node.Annotations[v1alpha1.FollowedLabelsAnnotation], func(r rune) bool { return r == ',' })
+	before = append(before, v1alpha1.MachineLabel, v1alpha1.RackLabel)
 	var ours []string
 	for key, value := range want {
 		is, there := node.Labels[key]
@@ -212,7 +206,7 @@ func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*stri
 			patch[key] = nil
 		}
 	}
-	noted := slices.DeleteFunc(ours, func(key string) bool { return key == labelMachine || key == labelRack })
+	noted := slices.DeleteFunc(ours, func(key string) bool { return key == v1alpha1.MachineLabel || key == v1alpha1.RackLabel })
 	slices.Sort(noted)
 	return strings.Join(noted, ",")
 }
@@ -226,7 +220,7 @@ func newTaints(node *corev1.Node, taints []corev1.Taint) []corev1.Taint {
 
 // placeLabels are the well-known labels, the old names too: the node controller
 // copies those over the new ones.
-func placeLabels(m *inventory.Machine) map[string]string {
+func placeLabels(m *v1alpha1.Machine) map[string]string {
 	return map[string]string{
 		corev1.LabelTopologyRegion: m.Region, corev1.LabelFailureDomainBetaRegion: m.Region,
 		corev1.LabelTopologyZone: m.Zone, corev1.LabelFailureDomainBetaZone: m.Zone,
@@ -234,12 +228,12 @@ func placeLabels(m *inventory.Machine) map[string]string {
 	}
 }
 
-// machineLabels are all others.
-func machineLabels(m *inventory.Machine) map[string]string {
-	labels := map[string]string{labelMachine: machineLabel(m.ID)}
+// machineLabels are all others. Upstream writes them together with the provider ID.
+func machineLabels(m *v1alpha1.Machine) map[string]string {
+	labels := map[string]string{v1alpha1.MachineLabel: machineLabel(m.ID)}
 	maps.Copy(labels, m.Labels)
 	if m.Rack != "" {
-		labels[labelRack] = m.Rack
+		labels[v1alpha1.RackLabel] = m.Rack
 	}
 	return labels
 }

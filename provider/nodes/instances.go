@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -18,7 +19,7 @@ import (
 // and from what the kubelet said. It takes its surroundings as functions: the
 // Nodes of the cluster, and a way to warn.
 type instances struct {
-	config    Configuration
+	config    v1alpha1.OnPremConfiguration
 	nodes     func(context.Context) (cache.Indexer, error)
 	warn      func(node *corev1.Node, reason, message string)
 	metrics   *metrics
@@ -57,7 +58,7 @@ func (i *instances) InstanceShutdown(_ context.Context, node *corev1.Node) (off 
 	if err != nil || m == nil {
 		return false, err
 	}
-	return m.Power.State == inventory.Off, nil
+	return m.Power.State == v1alpha1.PowerOff, nil
 }
 
 // InstanceMetadata returns identity, addresses and place of a machine. An error
@@ -85,8 +86,8 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (me
 func (i *instances) metadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	_, _, ours := inventory.Split(node.Spec.ProviderID)
 	foreign := node.Spec.ProviderID != "" && !ours
-	site, place := i.config.Site, inventory.Place{}
-	var m *inventory.Machine
+	site, place := i.config.Site, v1alpha1.Place{}
+	var m *v1alpha1.Machine
 	if i.machines != nil && !foreign {
 		list, found, err := i.machines.find(node)
 		if err != nil {
@@ -120,7 +121,7 @@ func (i *instances) metadata(ctx context.Context, node *corev1.Node) (*cloudprov
 }
 
 // newIdentity returns the provider ID of a Node that has none.
-func (i *instances) newIdentity(ctx context.Context, site string, node *corev1.Node, m *inventory.Machine) (string, error) {
+func (i *instances) newIdentity(ctx context.Context, site string, node *corev1.Node, m *v1alpha1.Machine) (string, error) {
 	nodes, err := i.nodes(ctx)
 	if err != nil {
 		return "", err
@@ -134,7 +135,7 @@ func (i *instances) newIdentity(ctx context.Context, site string, node *corev1.N
 
 // place says where a machine stands that is not listed: as configured, else as
 // the Node is labelled, else as the inventory says of all.
-func (i *instances) place(metadata *cloudprovider.InstanceMetadata, node *corev1.Node, defaults inventory.Place) {
+func (i *instances) place(metadata *cloudprovider.InstanceMetadata, node *corev1.Node, defaults v1alpha1.Place) {
 	metadata.InstanceType = cmp.Or(i.config.InstanceType,
 		node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType], defaults.InstanceType)
 	metadata.Zone = cmp.Or(i.config.Zone,

@@ -1,4 +1,4 @@
-package inventory
+package v1alpha1
 
 import (
 	"net"
@@ -11,9 +11,9 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// validate refuses what the API server would refuse on a Node, and what could
-// make two machines look like one.
-func (i *Inventory) validate() error {
+// Validate refuses what the API server would refuse on a Node, and what could make two machines look like one. Defaults
+// must have been set.
+func (i *Inventory) Validate() field.ErrorList {
 	errs := problems(field.NewPath("metadata", "site"), i.Metadata.Site, validation.IsDNS1123Label)
 	if i.Metadata.Serial < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "serial"), i.Metadata.Serial, "must not be negative"))
@@ -23,7 +23,7 @@ func (i *Inventory) validate() error {
 	for n := range i.Machines {
 		errs = append(errs, i.Machines[n].validate(field.NewPath("machines").Index(n))...)
 	}
-	return append(errs, i.index()...).ToAggregate()
+	return append(errs, i.validateKeys()...)
 }
 
 func (p Place) validate(path *field.Path) field.ErrorList {
@@ -32,9 +32,9 @@ func (p Place) validate(path *field.Path) field.ErrorList {
 	return append(errs, problems(path.Child("instanceType"), p.InstanceType, validation.IsValidLabelValue)...)
 }
 
-func (p Policy) validate(path *field.Path) field.ErrorList {
-	errs := oneOf(path.Child("unknownNodes"), p.UnknownNodes, Adopt, Hold)
-	errs = append(errs, oneOf(path.Child("deletion"), p.Deletion, Never, Tombstone, Absence)...)
+func (p InventoryPolicy) validate(path *field.Path) field.ErrorList {
+	errs := oneOf(path.Child("unknownNodes"), p.UnknownNodes, AdoptUnknown, HoldUnknown)
+	errs = append(errs, oneOf(path.Child("deletion"), p.Deletion, DeletionNever, DeletionTombstone, DeletionAbsence)...)
 	budget := path.Child("deletionBudget")
 	for _, number := range []struct {
 		path  *field.Path
@@ -56,17 +56,17 @@ func (p Policy) validate(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// index finds machines by their keys, and refuses a key that two of them have.
-func (i *Inventory) index() field.ErrorList {
+// validateKeys refuses a key that two machines have.
+func (i *Inventory) validateKeys() field.ErrorList {
 	var errs field.ErrorList
-	i.byKey = map[string]*Machine{}
+	owners := map[string]*Machine{}
 	for n := range i.Machines {
 		m := &i.Machines[n]
-		for _, k := range m.keys(field.NewPath("machines").Index(n)) {
-			if other, ok := i.byKey[k.kind+"="+k.value]; ok {
-				errs = append(errs, field.Invalid(k.path, k.value, "is listed twice: it is that of machine "+other.ID+", too"))
+		for _, key := range m.Keys(field.NewPath("machines").Index(n)) {
+			if other, ok := owners[key.String()]; ok {
+				errs = append(errs, field.Invalid(key.Path, key.Value, "is listed twice: it is that of machine "+other.ID+", too"))
 			}
-			i.byKey[k.kind+"="+k.value] = m
+			owners[key.String()] = m
 		}
 	}
 	return errs
@@ -74,8 +74,8 @@ func (i *Inventory) index() field.ErrorList {
 
 func (m *Machine) validate(path *field.Path) field.ErrorList {
 	errs := problems(path.Child("id"), m.ID, validation.IsDNS1123Subdomain)
-	errs = append(errs, oneOf(path.Child("state"), m.State, Active, Maintenance, Decommissioned)...)
-	errs = append(errs, oneOf(path.Child("power", "state"), m.Power.State, On, Off, Unknown)...)
+	errs = append(errs, oneOf(path.Child("state"), m.State, MachineActive, MachineMaintenance, MachineDecommissioned)...)
+	errs = append(errs, oneOf(path.Child("power", "state"), m.Power.State, PowerOn, PowerOff, PowerUnknown)...)
 	errs = append(errs, m.Place.validate(path)...)
 	errs = append(errs, problems(path.Child("rack"), m.Rack, validation.IsValidLabelValue)...)
 	errs = append(errs, m.Match.validate(path.Child("match"))...)
@@ -95,7 +95,7 @@ func (m *Machine) validate(path *field.Path) field.ErrorList {
 	return append(errs, validateLabels(path.Child("labels"), m.Labels)...)
 }
 
-func (i Identity) validate(path *field.Path) field.ErrorList {
+func (i MachineMatch) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if i.SystemUUID != "" && UUID(i.SystemUUID) == "" {
 		errs = append(errs, field.Invalid(path.Child("systemUUID"), i.SystemUUID, "must be a UUID, and none that boards are shipped with"))

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"cmp"
@@ -13,13 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // Snapshot is a cluster as it is, for NewPlan.
 type Snapshot struct {
-	// Configuration is the provider's.
-	Configuration Configuration
+	// v1alpha1.OnPremConfiguration is the provider's.
+	Configuration v1alpha1.OnPremConfiguration
 	// LastGood is the inventory in use; nil if there is none.
 	LastGood []byte
 	Nodes    []corev1.Node
@@ -39,8 +40,8 @@ type Plan struct {
 
 // SpareMachine is a machine that no Node is.
 type SpareMachine struct {
-	ID    string          `json:"id"`
-	State inventory.State `json:"state"`
+	ID    string                `json:"id"`
+	State v1alpha1.MachineState `json:"state"`
 }
 
 // Action is what would become of a Node.
@@ -60,10 +61,10 @@ const (
 type NodePlan struct {
 	Node string `json:"node"`
 	// Machine that the Node is, and what it was recognized by.
-	Machine string          `json:"machine,omitempty"`
-	By      inventory.Rule  `json:"by,omitempty"`
-	State   inventory.State `json:"state,omitempty"`
-	Action  Action          `json:"action"`
+	Machine string                `json:"machine,omitempty"`
+	By      inventory.Rule        `json:"by,omitempty"`
+	State   v1alpha1.MachineState `json:"state,omitempty"`
+	Action  Action                `json:"action"`
 	// Changes of what the Node says of its machine.
 	Changes []Change `json:"changes,omitempty"`
 	// Reason is that of the Event for a Node that is stuck, and the first rule of the
@@ -133,8 +134,8 @@ func newPlanner(document []byte, s Snapshot) (*planner, error) {
 	limits := inventory.Limits{Site: s.Configuration.Site}
 	if s.Configuration.Inventory == nil { // there is none yet: its site is free
 		limits.Site = ""
-		s.Configuration.Inventory = &InventoryConfiguration{}
-		s.Configuration.Inventory.setDefaults()
+		s.Configuration.Inventory = &v1alpha1.InventorySource{}
+		s.Configuration.Inventory.Default()
 	}
 	limits.MaxLossPercent = s.Configuration.Inventory.MaxLossPercent
 	now := func() time.Time { return s.Now }
@@ -155,9 +156,9 @@ func newPlanner(document []byte, s Snapshot) (*planner, error) {
 	}
 	nodes := func(context.Context) (cache.Indexer, error) { return index, nil }
 	m := newMetrics(store, now)
-	p := &planner{Snapshot: s, status: store.Status(), index: index, lifecycle: newLifecycle(*s.Configuration.Inventory, store, m, now)}
+	p := &planner{Snapshot: s, status: store.Status(), index: index}
+	p.lifecycle = newLifecycle(*s.Configuration.Inventory, store, m, now, cluster{nodes: nodes, warn: func(*corev1.Node, string, string) {}})
 	p.instances = &instances{config: s.Configuration, nodes: nodes, metrics: m, machines: newMachines(store, m)}
-	p.lifecycle.warn = func(*corev1.Node, string, string) {}
 	return p, nil
 }
 
@@ -212,7 +213,7 @@ func (n *NodePlan) stuck(err error) {
 }
 
 // update says what upstream's node controller and the follower would write.
-func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m *inventory.Machine) {
+func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m *v1alpha1.Machine) {
 	metadata, err := p.instances.metadata(ctx, node)
 	if err != nil {
 		n.stuck(err)
@@ -237,7 +238,7 @@ func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m 
 }
 
 // labelChanges are those of labels and taints.
-func labelChanges(node *corev1.Node, m *inventory.Machine) []Change {
+func labelChanges(node *corev1.Node, m *v1alpha1.Machine) []Change {
 	later := node.DeepCopy() // the follower labels a Node once it is initialized
 	later.Spec.Taints = slices.DeleteFunc(later.Spec.Taints, isUninitializedTaint)
 	patch := difference(later, m)
@@ -264,7 +265,7 @@ func labelChanges(node *corev1.Node, m *inventory.Machine) []Change {
 
 // isRepeated knows the labels that say again what a newer one says, or the plan.
 func isRepeated(key string) bool {
-	return key == labelMachine || key == corev1.LabelFailureDomainBetaRegion || key == corev1.LabelFailureDomainBetaZone || key == corev1.LabelInstanceType
+	return key == v1alpha1.MachineLabel || key == corev1.LabelFailureDomainBetaRegion || key == corev1.LabelFailureDomainBetaZone || key == corev1.LabelInstanceType
 }
 
 func addressText(addresses []corev1.NodeAddress) string {
@@ -277,7 +278,7 @@ func addressText(addresses []corev1.NodeAddress) string {
 }
 
 // unlisted says why nothing happens to a Node that is none of the machines.
-func (p *planner) unlisted(node *corev1.Node, m *inventory.Machine) string {
+func (p *planner) unlisted(node *corev1.Node, m *v1alpha1.Machine) string {
 	_, _, ours := inventory.Split(node.Spec.ProviderID)
 	switch {
 	case m != nil:

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // reachable gives the machine an address.
@@ -27,7 +29,7 @@ func labelled(node *corev1.Node, labels map[string]string) *corev1.Node {
 }
 
 func TestInstanceMetadata(t *testing.T) {
-	configured := Configuration{Site: "ber1", Region: "ber", Zone: "ber-a", InstanceType: "r650"}
+	configured := v1alpha1.OnPremConfiguration{Site: "ber1", Region: "ber", Zone: "ber-a", InstanceType: "r650"}
 	labels := map[string]string{
 		corev1.LabelTopologyRegion: "ham", corev1.LabelTopologyZone: "ham-b", corev1.LabelInstanceTypeStable: "r750",
 	}
@@ -37,7 +39,7 @@ func TestInstanceMetadata(t *testing.T) {
 	errCache := errors.New("no cache")
 	for _, tt := range []struct {
 		name     string
-		config   Configuration
+		config   v1alpha1.OnPremConfiguration
 		node     *corev1.Node
 		cache    error
 		want     cloudprovider.InstanceMetadata // without addresses
@@ -58,13 +60,13 @@ func TestInstanceMetadata(t *testing.T) {
 		},
 		{
 			name:   "labels stay where nothing is configured",
-			config: Configuration{Site: "default"},
+			config: v1alpha1.OnPremConfiguration{Site: "default"},
 			node:   labelled(reachable(machine("w1", uuidA, machineA)), labels),
 			want:   cloudprovider.InstanceMetadata{ProviderID: "onprem://default/" + uuidA, Region: "ham", Zone: "ham-b", InstanceType: "r750"},
 		},
 		{
 			name:   "labels of the old names count",
-			config: Configuration{Site: "default"},
+			config: v1alpha1.OnPremConfiguration{Site: "default"},
 			node:   labelled(reachable(machine("w1", uuidA, machineA)), betaLabels),
 			want:   cloudprovider.InstanceMetadata{ProviderID: "onprem://default/" + uuidA, Region: "ham", Zone: "ham-b", InstanceType: "r750"},
 		},
@@ -135,14 +137,7 @@ func TestInstanceMetadata(t *testing.T) {
 // On no, or on an error today's lifecycle controller might one day take for no,
 // a Node would be deleted.
 func TestInstanceExists_NeverSaysNo(t *testing.T) {
-	cloud, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, ok := cloud.InstancesV2()
-	if !ok {
-		t.Fatal("InstancesV2 is not served")
-	}
+	i := &instances{metrics: newMetrics(nil, time.Now)} // without an inventory
 	for _, node := range []*corev1.Node{
 		{},
 		machine("w1", "", ""),
@@ -155,41 +150,5 @@ func TestInstanceExists_NeverSaysNo(t *testing.T) {
 		if off, err := i.InstanceShutdown(t.Context(), node); off || err != nil {
 			t.Errorf("%q: InstanceShutdown is %v, %v", node.Spec.ProviderID, off, err)
 		}
-	}
-}
-
-// Upstream starts a controller for every role that says ok.
-func TestCloud_ServesNodes(t *testing.T) {
-	cloud, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roles := map[string]bool{}
-	_, roles["Instances"] = cloud.Instances()
-	_, roles["InstancesV2"] = cloud.InstancesV2()
-	_, roles["Zones"] = cloud.Zones()
-	_, roles["Clusters"] = cloud.Clusters()
-	_, roles["LoadBalancer"] = cloud.LoadBalancer()
-	_, roles["Routes"] = cloud.Routes()
-	want := map[string]bool{
-		"Instances": true, "InstancesV2": true, "Zones": true, "Clusters": true, "LoadBalancer": false, "Routes": false,
-	}
-	if diff := cmp.Diff(want, roles); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if cloud.ProviderName() != "onprem" || !cloud.HasClusterID() {
-		t.Errorf("got name %q and cluster id %v", cloud.ProviderName(), cloud.HasClusterID())
-	}
-}
-
-func TestCloud_NeedsInformers(t *testing.T) {
-	cloud, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, _ := cloud.InstancesV2()
-	_, err = i.InstanceMetadata(t.Context(), reachable(machine("w1", uuidA, machineA)))
-	if err == nil || !strings.Contains(err.Error(), "informers are not set") {
-		t.Errorf("got error %v", err)
 	}
 }

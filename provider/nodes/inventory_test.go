@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -170,7 +171,7 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 // the cache with its identity.
 func TestInstanceMetadata_OneMachineOneNode(t *testing.T) {
 	one, two := shows("a", ""), shows("b", "")
-	one.Annotations = map[string]string{inventory.AnnotationMACs: "52:54:00:00:00:02"}
+	one.Annotations = map[string]string{v1alpha1.MACsAnnotation: "52:54:00:00:00:02"}
 	two.Annotations = one.Annotations
 	one.Status.Addresses, two.Status.Addresses = nil, nil
 	i, warnings := withInventory(t, listed, one, two)
@@ -197,9 +198,9 @@ func TestInstanceShutdown(t *testing.T) {
 	}
 }
 
-func TestVoice(t *testing.T) {
+func TestEvents_Due(t *testing.T) {
 	now := time.Now()
-	v := newVoice(nil, func() time.Time { return now })
+	e := newEvents(nil, func() time.Time { return now })
 	for _, step := range []struct {
 		after time.Duration
 		words string
@@ -213,13 +214,13 @@ func TestVoice(t *testing.T) {
 		{time.Second, "a", true},
 	} {
 		now = now.Add(step.after)
-		if got := v.fresh("uid", step.words); got != step.want {
+		if got := e.due("uid", step.words); got != step.want {
 			t.Errorf("%q after %s: got %v", step.words, step.after, got)
 		}
 	}
 	now = now.Add(3 * repeatAfter)
-	if v.fresh("another", "a"); len(v.said) != 1 {
-		t.Errorf("%d Nodes are remembered, want the latest", len(v.said))
+	if e.due("another", "a"); len(e.last) != 1 {
+		t.Errorf("%d Nodes are remembered, want the latest", len(e.last))
 	}
 }
 
@@ -231,7 +232,7 @@ func TestDifference(t *testing.T) {
 		corev1.LabelTopologyZone: "old", "ccmadm.dev/rack": "old",
 		"example.com/disk": "theirs", "example.com/gone": "ours", "example.com/kept": "theirs",
 	}
-	node.Annotations = map[string]string{annotationLabels: "example.com/gone"}
+	node.Annotations = map[string]string{v1alpha1.FollowedLabelsAnnotation: "example.com/gone"}
 	node.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}
 	text := func(s string) *string { return &s }
 	want := map[string]*string{"ccmadm.dev/machine": text("r1"), "ccmadm.dev/rack": nil, "example.com/gone": nil, "example.com/new": text("first")}
@@ -240,7 +241,7 @@ func TestDifference(t *testing.T) {
 		if diff := cmp.Diff(want, p.Metadata.Labels); diff != "" {
 			t.Errorf("labels, -want +got:\n%s", diff)
 		}
-		if diff := cmp.Diff(map[string]string{annotationLabels: "example.com/new"}, p.Metadata.Annotations); diff != "" {
+		if diff := cmp.Diff(map[string]string{v1alpha1.FollowedLabelsAnnotation: "example.com/new"}, p.Metadata.Annotations); diff != "" {
 			t.Errorf("annotations, -want +got:\n%s", diff)
 		}
 		if len(p.Spec.Taints) != len(node.Spec.Taints)+1 || p.Metadata.Version != node.ResourceVersion {

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"strings"
@@ -9,12 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // settled is an initialized Node of machine id, as the inventory of lists has it.
 func settled(name, id string, status corev1.ConditionStatus) *corev1.Node {
 	node := ready(withProviderID(shows(name, ""), "onprem://ber1/"+id), status)
-	node.Labels = map[string]string{labelMachine: id}
+	node.Labels = map[string]string{v1alpha1.MachineLabel: id}
 	node.Status.Addresses = append(node.Status.Addresses[:1:1], corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
 	return node
 }
@@ -29,8 +31,8 @@ func fresh(name string) *corev1.Node {
 
 func plan(t *testing.T, document string, nodes ...*corev1.Node) (*Plan, error) {
 	t.Helper()
-	config := Configuration{Inventory: &InventoryConfiguration{}}
-	config.Inventory.setDefaults()
+	config := v1alpha1.OnPremConfiguration{Inventory: &v1alpha1.InventorySource{}}
+	config.Inventory.Default()
 	s := Snapshot{Configuration: config, Now: time.Now(), LastGood: lists(9)}
 	for _, n := range nodes {
 		s.Nodes = append(s.Nodes, *n)

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"time"
@@ -54,11 +54,11 @@ func newMetrics(store *inventory.Store, now func() time.Time) *metrics {
 func (m *metrics) register() {
 	for _, metric := range []k8smetrics.Registerable{m.calls, m.matches, m.rejected, m.refused, m.deleted} {
 		if err := legacyregistry.Register(metric); err != nil {
-			klog.ErrorS(err, "A metric will be missing", "provider", Name)
+			klog.ErrorS(err, "A metric will be missing", "provider", inventory.Scheme)
 		}
 	}
 	if err := legacyregistry.Registerer().Register(m.age); err != nil {
-		klog.ErrorS(err, "A metric will be missing", "provider", Name)
+		klog.ErrorS(err, "A metric will be missing", "provider", inventory.Scheme)
 	}
 }
 

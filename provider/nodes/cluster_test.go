@@ -1,8 +1,8 @@
-package provider
+package nodes
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -21,6 +21,7 @@ import (
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -34,16 +35,19 @@ machines: [{id: m0, state: decommissioned}, {id: m1}, {id: m2}, {id: m3}]
 // history is what happens to a cluster of a few silent Nodes while upstream's
 // lifecycle controller looks at them. Every question takes ten seconds of its time.
 type history struct {
-	cloud  *Cloud
-	client *kubernetes.Clientset
-	silent []*corev1.Node
+	settings Settings
+	client   *kubernetes.Clientset // of an administrator
+	silent   []*corev1.Node
+	events   *record.FakeRecorder
 
-	document func(question int) []byte // nil: the source says nothing
-	during   func(t *testing.T, question int)
+	document  func(question int) []byte // nil: the source says nothing
+	during    func(t *testing.T, question int)
+	newLeader func(question int) bool
 
 	mu        sync.Mutex
 	at        time.Time
 	questions map[string]int
+	leader    *Nodes
 }
 
 func (h *history) now() time.Time {
@@ -71,28 +75,35 @@ func (h *history) count(node string) int {
 
 // watched is the provider, and lets the history go on with every question.
 type watched struct {
-	*Cloud
+	cloudprovider.Interface // the controller asks for nothing else
 	*history
+
 	t *testing.T
 }
 
-func (w watched) InstancesV2() (cloudprovider.InstancesV2, bool) {
-	i, ok := w.Cloud.InstancesV2()
-	return watchedInstances{i, w}, ok
+func (w watched) Instances() (cloudprovider.Instances, bool)     { return nil, false }
+func (w watched) InstancesV2() (cloudprovider.InstancesV2, bool) { return watchedInstances{w}, true }
+
+type watchedInstances struct{ watched }
+
+func (w watchedInstances) InstanceMetadata(context.Context, *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	return nil, errors.New("nobody asks")
 }
 
-type watchedInstances struct {
-	cloudprovider.InstancesV2
-	watched
+func (w watchedInstances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	return w.leader.InstanceShutdown(ctx, node)
 }
 
 func (w watchedInstances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	n := w.asked(node.Name)
 	if document := w.document(n); document != nil && node.Name == w.silent[0].Name {
-		_, _ = w.store.Offer(document, nil)
+		_, _ = w.settings.Store.Offer(document, nil)
 	}
 	w.during(w.t, n)
-	exists, err := w.InstancesV2.InstanceExists(ctx, node)
+	if w.newLeader(n) {
+		w.lead(w.t)
+	}
+	exists, err := w.leader.InstanceExists(ctx, node)
 	if err != nil {
 		exists = true // upstream leaves the Node alone
 	}
@@ -103,26 +114,31 @@ func (w watchedInstances) InstanceExists(ctx context.Context, node *corev1.Node)
 func newHistory(t *testing.T, providerIDs ...string) *history {
 	t.Helper()
 	h := &history{
-		at: time.Now(), questions: map[string]int{},
-		document: func(int) []byte { return []byte(decommissioned) },
-		during:   func(*testing.T, int) {},
+		at: time.Now(), questions: map[string]int{}, events: record.NewFakeRecorder(1000),
+		document:  func(int) []byte { return []byte(decommissioned) },
+		during:    func(*testing.T, int) {},
+		newLeader: func(int) bool { return false },
 	}
 	h.client = kubernetes.NewForConfigOrDie(unlimited(plane.Config))
-	cloud, err := New(strings.NewReader("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: unused}\n"))
-	if err != nil {
-		t.Fatal(err)
+	source := v1alpha1.InventorySource{File: "unused"}
+	source.Default()
+	h.settings = Settings{
+		Configuration: v1alpha1.OnPremConfiguration{Inventory: &source},
+		Store:         inventory.NewStore(inventory.Limits{}, h.now),
+		Client:        h.client, Recorder: h.events, Now: h.now,
 	}
-	h.cloud = cloud.(*Cloud)
-	h.cloud.store = inventory.NewStore(inventory.Limits{}, h.now)
-	h.cloud.metrics = newMetrics(h.cloud.store, h.now)
-	h.cloud.voice = newVoice(record.NewFakeRecorder(1000), h.now)
-	h.cloud.machines = newMachines(h.cloud.store, h.cloud.metrics)
-	h.cloud.lifecycle = newLifecycle(*h.cloud.config.Inventory, h.cloud.store, h.cloud.metrics, h.now)
-	h.cloud.lifecycle.nodes, h.cloud.lifecycle.warn, h.cloud.lifecycle.sign = h.cloud.nodes, h.cloud.warn, signOfLife(h.client)
 	for n, id := range providerIDs {
 		h.silent = append(h.silent, silentNode(t, h.client, fmt.Sprintf("silent-%d", n), id))
 	}
 	return h
+}
+
+// lead is a process that begins to lead: it remembers nothing.
+func (h *history) lead(t *testing.T) {
+	var err error
+	if h.leader, err = New(h.settings); err != nil {
+		t.Error(err)
+	}
 }
 
 func unlimited(config *rest.Config) *rest.Config {
@@ -136,7 +152,7 @@ func silentNode(t *testing.T, client kubernetes.Interface, name, providerID stri
 	t.Helper()
 	_, id, _ := inventory.Split(providerID)
 	node := ready(withProviderID(machine(name, "", ""), providerID), corev1.ConditionUnknown)
-	node.Labels = map[string]string{labelMachine: id}
+	node.Labels = map[string]string{v1alpha1.MachineLabel: id}
 	node, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -170,8 +186,9 @@ func (h *history) run(t *testing.T) (gone int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	factory := informers.NewSharedInformerFactory(h.client, 0)
-	h.cloud.SetInformers(factory)
-	controller, err := nodelifecycle.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), h.client, watched{h.cloud, h, t}, time.Millisecond)
+	h.settings.Informer = factory.Core().V1().Nodes().Informer()
+	h.lead(t)
+	controller, err := nodelifecycle.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), h.client, watched{history: h, t: t}, time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +271,7 @@ func TestCluster_EachRuleKeepsTheNode(t *testing.T) {
 		{"3: absent, and tombstones are wanted", []string{m0}, replace("{id: m0, state: decommissioned}, ", ""), 0},
 		{"4: a kubelet that talks", []string{m0}, func(_ *testing.T, h *history) { h.during = h.renew }, 0},
 		{"4: nobody can tell whether it talks", []string{m0}, func(_ *testing.T, h *history) {
-			h.cloud.lifecycle.sign = signOfLife(kubernetes.NewForConfigOrDie(unlimited(nobody)))
+			h.settings.Client = kubernetes.NewForConfigOrDie(unlimited(nobody))
 		}, 0},
 		{"5: protected", []string{m0}, replace("state: decommissioned", "state: decommissioned, protected: true"), 0},
 		{"5: a control plane", []string{m0}, func(t *testing.T, h *history) {
@@ -264,9 +281,9 @@ func TestCluster_EachRuleKeepsTheNode(t *testing.T) {
 		{"6: the budget", []string{m0, "onprem://ber1/m1"}, say(strings.NewReplacer("{id: m1}", "{id: m1, state: decommissioned}",
 			"machines:", "policy: {deletionBudget: {max: 1, per: 100h, maxPercent: 100}}\nmachines:").Replace(decommissioned)), 1},
 		{"7: a leader that changes all the time", []string{m0}, func(_ *testing.T, h *history) {
-			h.during = func(*testing.T, int) { h.cloud.lifecycle.started = h.now() }
+			h.newLeader = func(int) bool { return true }
 		}, 0},
-		{"a dry run", []string{m0}, func(_ *testing.T, h *history) { h.cloud.lifecycle.config.DryRun = true }, 0},
+		{"a dry run", []string{m0}, func(_ *testing.T, h *history) { h.settings.Configuration.Inventory.DryRun = true }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHistory(t, tt.nodes...)
@@ -274,7 +291,7 @@ func TestCluster_EachRuleKeepsTheNode(t *testing.T) {
 			got := h.run(t)
 			fmt.Fprintf(&table, "%-55s %s\n", tt.name, map[bool]string{true: "stays", false: "goes"}[got < len(tt.nodes)])
 			if got != tt.want {
-				t.Errorf("%d Nodes are gone, want %d; events: %s", got, tt.want, h.events())
+				t.Errorf("%d Nodes are gone, want %d; events: %s", got, tt.want, h.told())
 			}
 		})
 	}
@@ -290,11 +307,12 @@ func (h *history) renew(t *testing.T, _ int) {
 	}
 }
 
-func (h *history) events() string {
-	var b bytes.Buffer
-	for recorder := h.cloud.voice.recorder.(*record.FakeRecorder); ; {
+// told returns the Events so far.
+func (h *history) told() string {
+	var b strings.Builder
+	for {
 		select {
-		case e := <-recorder.Events:
+		case e := <-h.events.Events:
 			fmt.Fprintln(&b, e)
 		default:
 			return b.String()

@@ -1,4 +1,4 @@
-package provider
+package nodes
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -49,7 +50,7 @@ func newMachines(store *inventory.Store, metrics *metrics) *machines {
 
 // find returns the inventory and the machine of a Node. No machine and no error
 // means a Node that is to be adopted, or one of another provider.
-func (m *machines) find(node *corev1.Node) (*inventory.Inventory, *inventory.Machine, error) {
+func (m *machines) find(node *corev1.Node) (*inventory.Inventory, *v1alpha1.Machine, error) {
 	status := m.store.Status()
 	if status.Inventory == nil {
 		why := "it has not been read yet"
@@ -75,9 +76,9 @@ func (m *machines) find(node *corev1.Node) (*inventory.Inventory, *inventory.Mac
 	if _, _, ours := inventory.Split(node.Spec.ProviderID); !ours && node.Spec.ProviderID != "" {
 		return i, nil, nil
 	}
-	if i.Policy.UnknownNodes == inventory.Hold && node.Spec.ProviderID == "" {
+	if i.Policy.UnknownNodes == v1alpha1.HoldUnknown && node.Spec.ProviderID == "" {
 		return i, nil, troublef("UnknownMachine", "no machine of the inventory is this Node: list one with match.systemUUID %s or hostname %s",
-			orNone(inventory.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
+			orNone(v1alpha1.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
 	}
 	return i, nil, nil
 }
@@ -92,7 +93,7 @@ func orNone(s string) string {
 // take gives a machine's provider ID to a Node that has none, unless another Node
 // has it that is alive, or that the inventory names: that one, or this, runs on a
 // clone. A reboot of the one must not hand its identity to the other.
-func (m *machines) take(id string, listed *inventory.Machine, node *corev1.Node, nodes cache.Indexer) error {
+func (m *machines) take(id string, listed *v1alpha1.Machine, node *corev1.Node, nodes cache.Indexer) error {
 	keeps := func(other *corev1.Node) bool {
 		return alive(other) || listed.Named(other.Name) && !listed.Named(node.Name)
 	}

@@ -1,0 +1,181 @@
+package v1alpha1
+
+import (
+	"cmp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// InventoryKind is the kind of the document that lists a site's machines.
+const InventoryKind = "Inventory"
+
+// Inventory lists the machines of one site.
+type Inventory struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata names the site and orders the documents.
+	Metadata InventoryMetadata `json:"metadata"`
+	// Defaults are for machines that do not say.
+	Defaults Place `json:"defaults,omitzero"`
+	// Policy says what happens to Nodes without a machine, and when one may go.
+	Policy InventoryPolicy `json:"policy,omitzero"`
+	// Machines are those of the site. The order means nothing.
+	Machines []Machine `json:"machines"`
+}
+
+// InventoryMetadata names and orders inventories.
+type InventoryMetadata struct {
+	// Site is the first part of every provider ID. Provider IDs are immutable.
+	Site string `json:"site"`
+	// Serial must not go backwards; 0 throughout means that nobody counts.
+	Serial int64 `json:"serial,omitempty"`
+}
+
+// Place is where a machine stands and what it is.
+type Place struct {
+	Region       string `json:"region,omitempty"`
+	Zone         string `json:"zone,omitempty"`
+	InstanceType string `json:"instanceType,omitempty"`
+}
+
+// UnknownNodes says what happens to a Node that is none of the machines.
+type UnknownNodes string
+
+// AdoptUnknown initializes such a Node from what it shows itself. HoldUnknown leaves it tainted.
+const (
+	AdoptUnknown UnknownNodes = "adopt"
+	HoldUnknown  UnknownNodes = "hold"
+)
+
+// Deletion says how an inventory tells that a machine is gone.
+type Deletion string
+
+// DeletionNever deletes nothing. DeletionTombstone deletes Nodes of machines that are listed as decommissioned.
+// DeletionAbsence also deletes those whose machine is no longer listed.
+const (
+	DeletionNever     Deletion = "never"
+	DeletionTombstone Deletion = "tombstone"
+	DeletionAbsence   Deletion = "absence"
+)
+
+// InventoryPolicy is that of an Inventory.
+type InventoryPolicy struct {
+	// UnknownNodes is adopt or hold. Default: adopt.
+	UnknownNodes UnknownNodes `json:"unknownNodes,omitempty"`
+	// Deletion is never, tombstone or absence. Default: tombstone.
+	Deletion Deletion `json:"deletion,omitempty"`
+	// Absence is for how long a machine must be missing.
+	Absence AbsencePolicy `json:"absence,omitzero"`
+	// DeletionBudget limits how many Nodes go, and how fast.
+	DeletionBudget DeletionBudget `json:"deletionBudget,omitzero"`
+}
+
+// AbsencePolicy is for how long a machine must be missing before it is gone.
+type AbsencePolicy struct {
+	// MinSnapshots is in how many readings in a row. Default: 3.
+	MinSnapshots int `json:"minSnapshots,omitempty"`
+	// MinDuration is for how long. Default: 15m.
+	MinDuration metav1.Duration `json:"minDuration,omitzero"`
+}
+
+// DeletionBudget limits deletions.
+type DeletionBudget struct {
+	// Max Nodes may go in any period of Per. Default: 1 in 10m.
+	Max int             `json:"max,omitempty"`
+	Per metav1.Duration `json:"per,omitzero"`
+	// MaxPercent of all Nodes may look gone at once, but always one. With more,
+	// none goes: then it is the inventory that is wrong. Default: 10.
+	MaxPercent int `json:"maxPercent,omitempty"`
+}
+
+// MachineState is whether a machine is in use.
+type MachineState string
+
+// MachineDecommissioned is a tombstone: the machine will not come back.
+const (
+	MachineActive         MachineState = "active"
+	MachineMaintenance    MachineState = "maintenance"
+	MachineDecommissioned MachineState = "decommissioned"
+)
+
+// Machine is one machine of the site.
+type Machine struct {
+	// ID becomes the provider ID: it is immutable, and never used again.
+	ID string `json:"id"`
+	// State is active, maintenance or decommissioned. Default: active.
+	State MachineState `json:"state,omitempty"`
+	// Force lets a decommissioned control-plane machine lose its Node.
+	Force bool `json:"force,omitempty"`
+	// Match says how to recognize the machine.
+	Match MachineMatch `json:"match,omitzero"`
+	// Hostname is its Node's name, and recognizes it as well.
+	Hostname string `json:"hostname,omitempty"`
+	// Addresses become those of the Node, before those that the kubelet says.
+	Addresses []corev1.NodeAddress `json:"addresses,omitempty"`
+
+	Place `json:",inline"`
+	// Rack becomes the label ccmadm.dev/rack.
+	Rack string `json:"rack,omitempty"`
+	// Labels of the Node follow. A label that somebody else set stays theirs.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Taints are added once, when the Node is new.
+	Taints []corev1.Taint `json:"taints,omitempty"`
+	// Power is what is known about it.
+	Power Power `json:"power,omitzero"`
+	// Protected keeps the Node, whatever else is said.
+	Protected bool `json:"protected,omitempty"`
+}
+
+// MachineMatch is what a machine can be recognized by, beside its id and its hostname.
+type MachineMatch struct {
+	SystemUUID  string   `json:"systemUUID,omitempty"`
+	Serial      string   `json:"serial,omitempty"`
+	MACs        []string `json:"macs,omitempty"`
+	Hostnames   []string `json:"hostnames,omitempty"`
+	ProviderIDs []string `json:"providerIDs,omitempty"`
+}
+
+// PowerState is what a person or a management controller said about the power.
+type PowerState string
+
+// PowerOff taints the Node as shut down while it is NotReady.
+const (
+	PowerOn      PowerState = "on"
+	PowerOff     PowerState = "off"
+	PowerUnknown PowerState = "unknown"
+)
+
+// Power of a machine.
+type Power struct {
+	// State is on, off or unknown. Default: unknown.
+	State PowerState `json:"state,omitempty"`
+	// BMC is kept for those who look after the machine; nothing here connects to it.
+	BMC *BMC `json:"bmc,omitempty"`
+}
+
+// BMC is a management controller.
+type BMC struct {
+	Redfish   string `json:"redfish,omitempty"`
+	SecretRef string `json:"secretRef,omitempty"`
+}
+
+// Default fills what the site left open.
+func (i *Inventory) Default() {
+	p := &i.Policy
+	p.UnknownNodes = cmp.Or(p.UnknownNodes, AdoptUnknown)
+	p.Deletion = cmp.Or(p.Deletion, DeletionTombstone)
+	p.Absence.MinSnapshots = cmp.Or(p.Absence.MinSnapshots, 3)
+	p.Absence.MinDuration = cmp.Or(p.Absence.MinDuration, metav1.Duration{Duration: 15 * time.Minute})
+	p.DeletionBudget.Max = cmp.Or(p.DeletionBudget.Max, 1)
+	p.DeletionBudget.Per = cmp.Or(p.DeletionBudget.Per, metav1.Duration{Duration: 10 * time.Minute})
+	p.DeletionBudget.MaxPercent = cmp.Or(p.DeletionBudget.MaxPercent, 10)
+	for n := range i.Machines {
+		m := &i.Machines[n]
+		m.State = cmp.Or(m.State, MachineActive)
+		m.Power.State = cmp.Or(m.Power.State, PowerUnknown)
+		m.Region = cmp.Or(m.Region, i.Defaults.Region)
+		m.Zone = cmp.Or(m.Zone, i.Defaults.Zone)
+		m.InstanceType = cmp.Or(m.InstanceType, i.Defaults.InstanceType)
+	}
+}

@@ -1,0 +1,65 @@
+package v1alpha1
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Keys lists all that a machine can be found by, each with where it is written.
+// No two machines of an inventory share one.
+func (m *Machine) Keys(path *field.Path) []MachineKey {
+	list := []MachineKey{{"id", m.ID, path.Child("id")}}
+	add := func(kind, value string, path *field.Path) {
+		if value != "" {
+			list = append(list, MachineKey{kind, value, path})
+		}
+	}
+	match := path.Child("match")
+	add("systemUUID", UUID(m.Match.SystemUUID), match.Child("systemUUID"))
+	add("serial", m.Match.Serial, match.Child("serial"))
+	for n, mac := range m.Match.MACs {
+		add("mac", CanonicalMAC(mac), match.Child("macs").Index(n))
+	}
+	for n, id := range m.Match.ProviderIDs {
+		add("providerID", id, match.Child("providerIDs").Index(n))
+	}
+	for _, name := range m.names() {
+		add("hostname", name, path.Child("hostname"))
+	}
+	return list
+}
+
+// MachineKey is something that a machine can be found by: its kind, such as "systemUUID", and its value in one spelling.
+type MachineKey struct {
+	Kind, Value string
+	Path        *field.Path
+}
+
+func (k MachineKey) String() string { return k.Kind + "=" + k.Value }
+
+// names lists the Node names of a machine, each once, as a kubelet registers them.
+func (m *Machine) names() []string {
+	var all []string
+	for _, name := range append([]string{m.Hostname}, m.Match.Hostnames...) {
+		if name = strings.ToLower(name); name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// Named says whether a Node of that name is listed as the machine. Without a name
+// in the inventory, it is none's.
+func (m *Machine) Named(node string) bool { return slices.Contains(m.names(), strings.ToLower(node)) }
+
+// CanonicalMAC returns a MAC address in the one spelling in which it is compared.
+func CanonicalMAC(s string) string {
+	mac, err := net.ParseMAC(s)
+	if err != nil {
+		return strings.ToLower(s)
+	}
+	return mac.String()
+}

@@ -1,0 +1,82 @@
+package inventory
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Watcher keeps a store up to date from a source, and the last good copy as good as the store.
+type Watcher struct {
+	Source Source
+	Store  *Store
+	Copy   Copy
+	// Changed is called after each new inventory, and Rejected after each reading that did not become it.
+	Changed  func()
+	Rejected func(*Rejection)
+
+	kept  []byte // document of the copy
+	state string // of the copy
+	stale Reason
+}
+
+// Run follows the source until ctx is done. First it takes the copy of the
+// process before, so that Nodes can be served if the source is away.
+func (w *Watcher) Run(ctx context.Context) {
+	document, err := w.Copy.Load(ctx)
+	if err == nil && document != nil {
+		err = w.Store.Restore(document)
+	}
+	if err != nil {
+		klog.ErrorS(err, "No last good inventory to start with")
+	}
+	if w.Store.Status().Inventory != nil {
+		w.kept = document
+		w.Changed()
+	}
+	w.Source.Run(ctx, func(document []byte, err error) { w.take(ctx, document, err) })
+}
+
+// take offers a reading to the store.
+func (w *Watcher) take(ctx context.Context, document []byte, err error) {
+	changed, rejection := w.Store.Offer(document, err)
+	state := "Confirmed"
+	if rejection == nil {
+		w.stale = ""
+	} else {
+		state = w.reject(rejection)
+	}
+	status := w.Store.Status()
+	if changed {
+		klog.InfoS("Inventory read", "serial", status.Inventory.Metadata.Serial, "machines", len(status.Inventory.Machines))
+		w.Changed()
+	}
+	w.keep(ctx, status.Document, state)
+}
+
+// reject tells that a reading was rejected, and returns the state of the copy. The
+// words may differ each time, as port numbers do: only a new reason makes a new state.
+func (w *Watcher) reject(rejection *Rejection) string {
+	w.Rejected(rejection)
+	if w.stale == rejection.Reason {
+		return w.state
+	}
+	w.stale = rejection.Reason
+	return "Stale: " + rejection.Error()
+}
+
+// keep saves what is good, when that or its state has changed.
+func (w *Watcher) keep(ctx context.Context, document []byte, state string) {
+	same := len(document) == len(w.kept) && string(document) == string(w.kept)
+	if document == nil || same && state == w.state {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := w.Copy.Save(ctx, document, state); err != nil {
+		klog.ErrorS(err, "The last good inventory is not kept")
+		return
+	}
+	w.kept, w.state = document, state
+}

@@ -1,0 +1,125 @@
+// Package nodes is what the provider onprem knows of the Nodes of a cluster: which machine each is, where it stands, and
+// whether it is gone.
+//
+// Start at [New], which puts everything together, and at instances.go, which answers what upstream's controllers ask
+// about a Node. [NewPlan] asks the same of the same code, and writes nothing.
+//
+// From an inventory to a label: inventory.Watcher reads the document, its Store accepts it, and [Nodes.Follow] is woken;
+// follower.follow takes each Node, machines.find its machine (inventory.Match, rule by rule), difference what the two
+// differ in, and follower.patch writes that. A Node that is new goes by instances.InstanceMetadata, which upstream's node
+// controller asks, and whose answer it writes.
+//
+// From an inventory to a deletion: upstream's lifecycle controller asks about a NotReady Node, and lifecycle.exists
+// answers: evidence gathers what the inventory says of it, inventory.GuardIdentity refuses what needs no question,
+// heartbeatOf asks whether its kubelet still writes, decide asks the whole inventory.Guard, and announceOrDelete first
+// announces in an Event, then, after deletionDelay, says no. Upstream deletes the Node.
+//
+// Reads: Nodes, through the informer that it is given; with an inventory, also the store, and Leases of kubelets.
+// Writes: Events on Nodes; with an inventory, also labels, annotations and taints of Nodes. Upstream writes the provider
+// ID, the labels and the addresses that it is answered.
+// Running it twice: answers depend on the inventory, the Node and its peers only. A provider ID, once on the Node, is
+// returned as it is for ever. What was announced and deleted lately is forgotten when the process ends: then every
+// deletion is announced anew.
+// It will not: say that a machine is gone or shut down which the inventory does not list so.
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/inventory"
+)
+
+// Settings are what Nodes are looked after with.
+type Settings struct {
+	Configuration v1alpha1.OnPremConfiguration
+	// Store holds the inventory; nil where the configuration names none.
+	Store    *inventory.Store
+	Client   kubernetes.Interface
+	Informer cache.SharedIndexInformer // of Nodes
+	Recorder record.EventRecorder
+	Now      func() time.Time
+}
+
+// Nodes answers for those of a cluster.
+type Nodes struct {
+	*instances
+
+	store    *inventory.Store
+	events   *events
+	follower *follower // nil without an inventory
+}
+
+// New puts together what answers. It counts as the start of this process's leadership.
+func New(s Settings) (*Nodes, error) {
+	if _, indexed := s.Informer.GetIndexer().GetIndexers()[identityIndex]; !indexed {
+		if err := s.Informer.AddIndexers(indexers()); err != nil {
+			return nil, fmt.Errorf("index Nodes: %w", err)
+		}
+	}
+	index := synced(s.Informer)
+	m := newMetrics(s.Store, s.Now)
+	n := &Nodes{store: s.Store, events: newEvents(s.Recorder, s.Now)}
+	n.instances = &instances{config: s.Configuration, nodes: index, warn: n.events.warn, metrics: m}
+	if s.Store != nil {
+		n.machines = newMachines(s.Store, m)
+		n.follower = newFollower(s.Client, n.machines, index)
+		n.prepare = n.follower.prepare
+		n.lifecycle = newLifecycle(*s.Configuration.Inventory, s.Store, m, s.Now, cluster{index, heartbeatOf(s.Client), n.events.warn})
+	}
+	return n, nil
+}
+
+// synced returns the Nodes, once the informer has seen all of them: an empty cache
+// would make every identity look unique.
+func synced(informer cache.SharedIndexInformer) func(context.Context) (cache.Indexer, error) {
+	return func(ctx context.Context) (cache.Indexer, error) {
+		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			return nil, context.Cause(ctx)
+		}
+		return informer.GetIndexer(), nil
+	}
+}
+
+// RegisterMetrics shows them at /metrics.
+func (n *Nodes) RegisterMetrics() { n.metrics.register() }
+
+// Follow keeps Nodes as the inventory lists them, until ctx is done. Without one there is nothing to do.
+func (n *Nodes) Follow(ctx context.Context) {
+	if n.follower != nil {
+		n.follower.run(ctx)
+	}
+}
+
+// InventoryChanged lets Nodes follow it now.
+func (n *Nodes) InventoryChanged() { n.follower.wake() }
+
+// InventoryRejected counts a reading that was rejected, and tells why in an Event on the last good copy.
+func (n *Nodes) InventoryRejected(rejection *inventory.Rejection) {
+	n.metrics.rejected.WithLabelValues(string(rejection.Reason)).Inc()
+	if n.events.due(types.UID(v1alpha1.LastGoodMachinesName), string(rejection.Reason)) {
+		klog.ErrorS(rejection, "Inventory rejected, the last good one stays")
+		on := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: v1alpha1.Namespace, Name: v1alpha1.LastGoodMachinesName}
+		n.events.recorder.Event(on, corev1.EventTypeWarning, "InventoryRejected",
+			"the last good inventory stays, and no Node is deleted: "+rejection.Error())
+	}
+}
+
+// Site is that of new provider IDs.
+func (n *Nodes) Site() string {
+	if n.store != nil {
+		if i := n.store.Status().Inventory; i != nil {
+			return i.Metadata.Site
+		}
+	}
+	return n.config.Site
+}
