@@ -2,7 +2,6 @@ package v1alpha1
 
 import (
 	"net"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,7 +88,7 @@ func (m *Machine) validate(path *field.Path) field.ErrorList {
 		path := path.Child("taints").Index(n)
 		errs = append(errs, problems(path.Child("key"), taint.Key, validation.IsQualifiedName)...)
 		errs = append(errs, problems(path.Child("value"), taint.Value, validation.IsValidLabelValue)...)
-		errs = append(errs, oneOf(path.Child("effect"), taint.Effect,
+		errs = append(errs, requiredOneOf(path.Child("effect"), taint.Effect,
 			corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
 	}
 	return append(errs, validateLabels(path.Child("labels"), m.Labels)...)
@@ -114,7 +113,7 @@ func (i MachineMatch) validate(path *field.Path) field.ErrorList {
 }
 
 func validateAddress(path *field.Path, a corev1.NodeAddress) field.ErrorList {
-	errs := oneOf(path.Child("type"), a.Type,
+	errs := requiredOneOf(path.Child("type"), a.Type,
 		corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS)
 	switch a.Type {
 	case corev1.NodeInternalIP, corev1.NodeExternalIP:
@@ -152,9 +151,10 @@ func problems(path *field.Path, value string, check func(string) []string) field
 	return errs
 }
 
-func oneOf[T ~string](path *field.Path, value T, known ...T) field.ErrorList {
-	if slices.Contains(known, value) {
-		return nil
+// requiredOneOf refuses also what is not set.
+func requiredOneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.NotSupported(path, value, allowed)}
 	}
-	return field.ErrorList{field.NotSupported(path, value, known)}
+	return oneOf(path, value, allowed...)
 }
