@@ -93,8 +93,8 @@ func replay(t *testing.T, user string, a audit) {
 		var answer answer
 		// An authorizer sees new permissions a moment later.
 		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true,
-			func(context.Context) (bool, error) {
-				answer = send(t, client, call)
+			func(ctx context.Context) (bool, error) {
+				answer = send(ctx, t, client, call)
 				return answer.code != http.StatusForbidden, nil
 			})
 		if err != nil || answer.code == http.StatusUnauthorized {
@@ -104,7 +104,9 @@ func replay(t *testing.T, user string, a audit) {
 	for _, call := range a.Forbidden {
 		known(t, administrator, call)
 		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true,
-			func(context.Context) (bool, error) { return send(t, client, call).code == http.StatusForbidden, nil })
+			func(ctx context.Context) (bool, error) {
+				return send(ctx, t, client, call).code == http.StatusForbidden, nil
+			})
 		if err != nil {
 			t.Errorf("%s: %s: want it forbidden", user, call)
 		}
@@ -114,7 +116,7 @@ func replay(t *testing.T, user string, a audit) {
 // known makes sure that a request is one that the API server understands: a path that is mistyped is no proof.
 func known(t *testing.T, administrator *http.Client, call string) {
 	t.Helper()
-	a := send(t, administrator, call)
+	a := send(t.Context(), t, administrator, call)
 	noSuchObject := a.status.Details != nil && a.status.Details.Name != ""
 	if a.code == http.StatusNotFound && !noSuchObject || a.code == http.StatusMethodNotAllowed {
 		t.Fatalf("%s: the API server has no such thing: %d %s", call, a.code, a.status.Message)
@@ -127,9 +129,9 @@ type answer struct {
 }
 
 // send makes a request that changes nothing: what it writes is a dry run, or no object at all.
-func send(t *testing.T, client *http.Client, call string) answer {
+func send(ctx context.Context, t *testing.T, client *http.Client, call string) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	method, uri, _ := strings.Cut(call, " ")
 	var body io.Reader
