@@ -104,7 +104,7 @@ func (d *Data) ignores(check string) bool {
 
 func checkRoot(context.Context, *Data) error {
 	if os.Geteuid() != 0 {
-		return errors.New("not root")
+		return finding.Preflightf("not root").WithHint("the same command behind sudo")
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 //go:embed profiles/*.yaml
@@ -46,8 +48,11 @@ func file(name string) string { return path.Join("profiles", name+".yaml") }
 func Source(name string) ([]byte, error) {
 	names := Names()
 	if !slices.Contains(names, name) {
-		return nil, fmt.Errorf("load profile %q: unknown provider%s; known are %s",
-			name, suggestion(name, names), strings.Join(names, ", "))
+		meant := ""
+		if near := finding.Nearest(name, names); near != "" {
+			meant = fmt.Sprintf(", did you mean %q?", near)
+		}
+		return nil, fmt.Errorf("load profile %q: unknown provider%s; known are %s", name, meant, strings.Join(names, ", "))
 	}
 	data, err := profiles.ReadFile(file(name))
 	if err != nil {

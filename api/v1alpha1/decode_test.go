@@ -100,10 +100,10 @@ func TestText_Decode_BadInput(t *testing.T) {
 			text: "apiVersion: ccmadm.dev/v9\nkind: Sample\nName: a\ncount: many\nitems:\n- id: 7\n  zoen: z\n- {id: b, zone: moon}\nname: ''\nname: b\n",
 			want: []string{
 				`read Sample s.yaml:1: apiVersion: Unsupported value: "ccmadm.dev/v9": supported values: "ccmadm.dev/v1alpha1"`,
-				`read Sample s.yaml:3: unknown field "Name"`,
+				`read Sample s.yaml:3: unknown field "Name", did you mean "name"?`,
 				`read Sample s.yaml:4: count: must be a whole number, not "many"`,
 				`read Sample s.yaml:6: items[0].id: must be text in quotes, not "7"`,
-				`read Sample s.yaml:7: unknown field "items[0].zoen"`,
+				`read Sample s.yaml:7: unknown field "items[0].zoen", did you mean "zone"?`,
 				`read Sample s.yaml:8: items[1].zone: Invalid value: "moon": too far`,
 				`read Sample s.yaml:10: key "name" already set in line 9`,
 			},
@@ -124,7 +124,7 @@ func TestText_Decode_BadInput(t *testing.T) {
 			name: "a type of Kubernetes inside ours",
 			text: sampleHead + "name: a\nitems:\n- id: x\n  taint: {key: a, efect: NoSchedule, timeAdded: soon}\n",
 			want: []string{
-				`read Sample s.yaml:6: unknown field "items[0].taint.efect"`,
+				`read Sample s.yaml:6: unknown field "items[0].taint.efect", did you mean "effect"?`,
 				`read Sample s.yaml:6: items[0].taint.timeAdded: must be a mapping, not "soon"`,
 			},
 		},

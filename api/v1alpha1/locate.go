@@ -3,16 +3,19 @@ package v1alpha1
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 	syaml "sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 // finder compares the tree of a document with a Go type, and keeps what does not fit, with its line. It is asked only
@@ -57,9 +60,11 @@ func (f *finder) value(node *yaml.Node, t reflect.Type, path *field.Path) {
 	switch {
 	case target.Tag == yaml.NodeTagNull: // which means that it was left out
 	case !own && t.Kind() == reflect.Struct && target.Kind == yaml.MappingNode:
-		f.mapping(target, path, childOf, func(key string) (reflect.Type, bool) { return fieldOf(t, key) })
+		f.object(target, fieldsOf(t), path)
 	case !own && t.Kind() == reflect.Map && target.Kind == yaml.MappingNode:
-		f.mapping(target, path, (*field.Path).Key, func(string) (reflect.Type, bool) { return t.Elem(), true })
+		for key, value := range f.pairs(target, path) {
+			f.value(value, t.Elem(), path.Key(key.Value))
+		}
 	case !own && t.Kind() == reflect.Slice && target.Kind == yaml.SequenceNode:
 		for i, item := range target.Content {
 			f.value(item, t.Elem(), path.Index(i))
@@ -70,28 +75,42 @@ func (f *finder) value(node *yaml.Node, t reflect.Type, path *field.Path) {
 	}
 }
 
-// mapping goes through the keys. What a merge key brings in was checked where it is defined.
-func (f *finder) mapping(node *yaml.Node, path *field.Path,
-	pathOf func(*field.Path, string) *field.Path, typeOf func(string) (reflect.Type, bool),
-) {
-	first := map[string]int{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], node.Content[i+1]
-		if key.Value == yaml.MergeTag || key.Value == "<<" {
-			continue
-		}
-		at := pathOf(path, key.Value)
-		if line, ok := first[key.Value]; ok {
-			f.report(key.Line, at, fmt.Errorf("key %q already set in line %d", key.Value, line))
-			continue
-		}
-		first[key.Value] = key.Line
-		t, known := typeOf(key.Value)
-		switch {
-		case known:
+func (f *finder) object(node *yaml.Node, fields map[string]reflect.Type, path *field.Path) {
+	for key, value := range f.pairs(node, path) {
+		at := childOf(path, key.Value)
+		if t, ok := fields[key.Value]; ok {
 			f.value(value, t, at)
-		case !f.lenient:
-			f.report(key.Line, at, fmt.Errorf("unknown field %q", at))
+			continue
+		}
+		if f.lenient {
+			continue
+		}
+		meant := ""
+		if near := finding.Nearest(key.Value, slices.Sorted(maps.Keys(fields))); near != "" {
+			meant = fmt.Sprintf(", did you mean %q?", near)
+		}
+		f.report(key.Line, at, fmt.Errorf("unknown field %q%s", at, meant))
+	}
+}
+
+// pairs are the keys and values of a mapping. A key that stands twice is reported, and seen once. What a merge key
+// brings in was seen where it is defined.
+func (f *finder) pairs(node *yaml.Node, path *field.Path) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		first := map[string]int{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i]
+			line, twice := first[key.Value]
+			switch {
+			case key.Value == "<<":
+			case twice:
+				f.report(key.Line, childOf(path, key.Value), fmt.Errorf("key %q already set in line %d", key.Value, line))
+			default:
+				first[key.Value] = key.Line
+				if !yield(key, node.Content[i+1]) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -171,61 +190,6 @@ func step(node *yaml.Node, part string) (*yaml.Node, int) {
 		}
 	}
 	return nil, 0
-}
-
-// fieldOf is the type of a field by its name in JSON; those of an embedded struct are the outer one's.
-func fieldOf(t reflect.Type, key string) (reflect.Type, bool) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" && f.Anonymous {
-			if inner, ok := fieldOf(f.Type, key); ok {
-				return inner, true
-			}
-		} else if name == key && name != "-" {
-			return f.Type, true
-		}
-	}
-	return nil, false
-}
-
-// fits tries the scalar as the decoder would.
-func fits(node *yaml.Node, t reflect.Type) bool {
-	raw, err := json.Marshal(node.Value)
-	if plain := node.Style &^ yaml.FlowStyle; plain == 0 { // a number, true, or text without quotes
-		raw, err = syaml.YAMLToJSON([]byte(node.Value))
-	}
-	return err == nil && kjson.UnmarshalCaseSensitivePreserveInts(raw, reflect.New(t).Interface()) == nil
-}
-
-// shown says for people what a node is.
-func shown(node *yaml.Node) string {
-	switch node.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	default:
-		return strconv.Quote(node.Value)
-	}
-}
-
-// wanted says for people what the type takes.
-func wanted(t reflect.Type) string {
-	switch {
-	case t == reflect.TypeFor[metav1.Duration]():
-		return "a duration like 90s or 5m"
-	case t.Kind() == reflect.Struct || t.Kind() == reflect.Map:
-		return "a mapping"
-	case t.Kind() == reflect.Slice:
-		return "a list"
-	case t.Kind() == reflect.Bool:
-		return "true or false"
-	case t.Kind() == reflect.String:
-		return "text"
-	default:
-		return "a whole number"
-	}
 }
 
 func childOf(path *field.Path, name string) *field.Path {

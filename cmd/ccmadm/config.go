@@ -84,10 +84,14 @@ func newConfigValidate(s phases.Streams) *cobra.Command {
 		Short: "Check a file that has a CloudConfiguration document, alone or among kubeadm's",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if _, err := readConfig(path); err != nil {
+			config, err := readConfig(path)
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(s.Out, "%s: ok\n", path)
+			if err := phases.CheckConfiguration(config); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.Out, "%s: ok\n", path)
 			return err
 		},
 	}

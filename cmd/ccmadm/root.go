@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases"
 )
 
@@ -61,9 +60,14 @@ At any time:                 ccmadm status`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Args:          cobra.NoArgs,
+		Version:       version,
 	}
-	root.AddCommand(newInit(s), newJoin(s), newReset(s), newWait(s), newStatus(s), newConfig(s), newLint(s), newMachines(s), newProvider(s), newRender(s), newImages(s), newVersion(s))
+	root.AddCommand(
+		newInit(s), newJoin(s), newReset(s), newWait(s), newStatus(s), newConfig(s), newLint(s),
+		newMachines(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
+	)
+	root.SetVersionTemplate(versionLine() + "\n")
+	setManners(root)
 	return root
 }
 
@@ -72,9 +76,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	err := &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("%s: unexpected argument %q", cmd.CommandPath(), args[0]), Hint: cmd.CommandPath() + " --help"}
+	err := finding.Usagef("%s: unexpected argument %q", cmd.CommandPath(), args[0])
 	if cmd.Flags().ShorthandLookup("f") != nil {
-		err.Hint = fmt.Sprintf("a file is given with -f: %s -f %s", cmd.CommandPath(), args[0])
+		return err.WithHint("a file is given with -f: %s -f %s", cmd.CommandPath(), args[0])
 	}
-	return err
+	return err.WithHint("%s --help", cmd.CommandPath())
 }

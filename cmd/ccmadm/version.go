@@ -18,18 +18,16 @@ func newVersion(s phases.Streams) *cobra.Command {
 		Short: "Print the version, and what it works with",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			info := map[string]string{
-				"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				"kubeadm": kubeadm.Oldest + " to " + kubeadm.Newest,
-			}
 			switch output {
 			case "json":
-				return json.NewEncoder(s.Out).Encode(info)
+				return json.NewEncoder(s.Out).Encode(map[string]string{
+					"version": version, "go": runtime.Version(), "platform": platform(), "kubeadm": kubeadmVersions(),
+				})
 			case "short":
 				_, err := fmt.Fprintln(s.Out, version)
 				return err
 			case "":
-				_, err := fmt.Fprintf(s.Out, "ccmadm %s (%s, %s), for kubeadm %s\n", version, info["go"], info["platform"], info["kubeadm"])
+				_, err := fmt.Fprintln(s.Out, versionLine())
 				return err
 			}
 			return usage("read --output: %q is neither json nor short", output)
@@ -38,3 +36,12 @@ func newVersion(s phases.Streams) *cobra.Command {
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json or short")
 	return cmd
 }
+
+// versionLine is what `ccmadm version` and `ccmadm --version` say.
+func versionLine() string {
+	return fmt.Sprintf("ccmadm %s (%s, %s), for kubeadm %s", version, runtime.Version(), platform(), kubeadmVersions())
+}
+
+func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
+
+func kubeadmVersions() string { return kubeadm.Oldest + " to " + kubeadm.Newest }

@@ -1,19 +1,15 @@
-package templates
+package finding
 
-import "fmt"
-
-// suggestion returns ", did you mean ...?" for the nearest name that is near enough to be a slip.
-func suggestion(name string, names []string) string {
-	best, limit := "", len(name)/2+1
-	for _, n := range names {
-		if d := distance(name, n); d < limit {
-			best, limit = n, d
+// Nearest returns the known word that was probably meant: the one with the fewest letters to change. Empty: none is so
+// near that it could be a slip.
+func Nearest(word string, known []string) string {
+	best, limit := "", len(word)/2+1
+	for _, k := range known {
+		if d := distance(word, k); d < limit {
+			best, limit = k, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %q?", best)
+	return best
 }
 
 // distance is the number of single-byte edits between two words (Levenshtein).
