@@ -12,8 +12,8 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// Addon returns the workload of modes DaemonSet and Deployment, and in every mode the provider's agents, which run on
-// each node. Pods live in the machine's network, so an update has to free the port before it can take it: never a surge.
+// Addon returns the workload of modes DaemonSet and Deployment, and in every mode the provider's agents, which run on each
+// node. Pods live in the machine's network, so an update has to free the port before it can take it: never a surge.
 func Addon(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if err := check(p, v); err != nil {
 		return nil, fmt.Errorf("render addon: %w", err)
@@ -45,7 +45,7 @@ func workload(p *templates.Profile, v templates.Values) (metav1.Object, error) {
 	template.Labels[v1alpha1.NameLabel] = workloadName(p)
 	template.Labels[v1alpha1.ManagedByLabel] = v1alpha1.FieldManager
 	if v.Mode == templates.Deployment {
-		return deployment(p, v, selector, *template), nil
+		return deployment(p, selector, *template), nil
 	}
 	return daemonSet(workloadName(p), selector, *template), nil
 }
@@ -60,14 +60,21 @@ func daemonSet(name string, selector map[string]string, template corev1.PodTempl
 			Selector: &metav1.LabelSelector{MatchLabels: selector},
 			Template: template,
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
-				Type:          appsv1.RollingUpdateDaemonSetStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))},
+				Type: appsv1.RollingUpdateDaemonSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDaemonSet{
+					MaxSurge:       new(intstr.FromInt32(0)),
+					MaxUnavailable: new(intstr.FromInt32(1)),
+				},
 			},
 		},
 	}
 }
 
-func deployment(p *templates.Profile, v templates.Values, selector map[string]string, template corev1.PodTemplateSpec) *appsv1.Deployment {
+// deployment leaves the number of replicas to the API server's default, 1, and to `kubectl scale`: what it does not say it
+// does not take back. Each needs a control-plane node of its own, for the port.
+func deployment(
+	p *templates.Profile, selector map[string]string, template corev1.PodTemplateSpec,
+) *appsv1.Deployment {
 	template.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: selector},
@@ -78,12 +85,14 @@ func deployment(p *templates.Profile, v templates.Values, selector map[string]st
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: objectMeta(workloadName(p)),
 		Spec: appsv1.DeploymentSpec{
-			Replicas: new(max(v.Replicas, 1)),
 			Selector: &metav1.LabelSelector{MatchLabels: selector},
 			Template: template,
 			Strategy: appsv1.DeploymentStrategy{
-				Type:          appsv1.RollingUpdateDeploymentStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))},
+				Type: appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{
+					MaxSurge:       new(intstr.FromInt32(0)),
+					MaxUnavailable: new(intstr.FromInt32(1)),
+				},
 			},
 		},
 	}

@@ -50,7 +50,7 @@ func foreign(t *testing.T) *templates.Profile {
 func TestRender(t *testing.T) {
 	full := func(mode templates.Mode) templates.Values {
 		v := values(mode)
-		v.Files, v.Routes, v.NodeLifecycle, v.Replicas = []string{"cloud.conf", "token"}, true, false, 3
+		v.Files, v.Routes, v.NodeLifecycle = []string{"cloud.conf", "token"}, true, false
 		v.Env = []string{"HTTPS_PROXY=http://proxy.example:3128"}
 		v.ConfigHash = ConfigHash(map[string][]byte{"cloud.conf": []byte("x")})
 		v.ExtraArgs = []string{"--v=4", "--leader-elect=false"}

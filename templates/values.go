@@ -45,8 +45,6 @@ type Values struct {
 	ConfigHash string
 	// Env are environment variables beside the profile's, NAME=value: the machine's proxy settings, the user's own.
 	Env []string
-	// Replicas is the size of a Deployment. 0 is 1.
-	Replicas int32
 	// ExtraArgs win over arguments of the same name.
 	ExtraArgs []string
 }
