@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 )
 
 type buildFlags struct {
@@ -23,23 +24,29 @@ type buildFlags struct {
 }
 
 func (f *buildFlags) declare(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.kubernetes, "kubernetes", "1.36", "minor version of Kubernetes")
 	cmd.Flags().StringVar(&f.mirror, "mirror", "http://deb.debian.org/debian", "Debian mirror")
 	cmd.Flags().BoolVar(&f.install, "install", false, "install missing Debian packages on the host, and raise kernel limits that are too low until the last lab is down")
 }
 
 func newBuild(p *places) *cobra.Command {
 	var flags buildFlags
+	var minors, vendors []string
+	var programs bool
 	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Build what up needs, and keep it in the cache",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := build(cmd.Context(), cmd.OutOrStdout(), p, flags)
-			return err
+			if programs {
+				return buildPrograms(cmd.Context(), cmd.OutOrStdout(), p, minors)
+			}
+			return buildAll(cmd.Context(), cmd.OutOrStdout(), p, flags, minors, vendors)
 		},
 	}
 	flags.declare(cmd)
+	cmd.Flags().StringSliceVar(&minors, "kubernetes", []string{"1.36"}, "minor versions of Kubernetes")
+	cmd.Flags().BoolVar(&programs, "programs", false, "only Kubernetes and etcd, for tests without machines; takes no root")
+	cmd.Flags().StringSliceVar(&vendors, "ccm", nil, "vendors' cloud-controller-managers, see the command ccm")
 	return cmd
 }
 
@@ -61,13 +68,23 @@ func build(ctx context.Context, out io.Writer, p *places, flags buildFlags) (set
 	if err != nil {
 		return s, err
 	}
-	debian, err := b.debian(ctx, flags.mirror)
-	if err != nil {
-		return s, fmt.Errorf("build Debian root: %w", err)
-	}
-	t, err := b.toolbox(ctx, flags.kubernetes)
-	if err != nil {
-		return s, fmt.Errorf("build binaries: %w", err)
+	var debian string
+	var t toolbox
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		if debian, err = b.debian(groupCtx, flags.mirror); err != nil {
+			return fmt.Errorf("build Debian root: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() (err error) {
+		if t, err = b.toolbox(groupCtx, flags.kubernetes); err != nil {
+			return fmt.Errorf("build binaries: %w", err)
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return s, err
 	}
 	layer, err := b.layer(ctx, t)
 	if err != nil {
@@ -78,6 +95,56 @@ func build(ctx context.Context, out io.Writer, p *places, flags buildFlags) (set
 		return s, fmt.Errorf("build images: %w", err)
 	}
 	return s, nil
+}
+
+// buildAll builds for several minors, and what vendors publish. One program after the other is compiled, each with all
+// cores: two compilers side by side would both compile what they share. Only the network is used beside them.
+func buildAll(ctx context.Context, out io.Writer, p *places, flags buildFlags, minors, vendors []string) error {
+	b, err := newBuilder(ctx, out, p)
+	if err != nil {
+		return err
+	}
+	parts, err := b.parts(minors, vendors)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	ahead, enough := context.WithCancel(ctx)
+	group.Go(func() error { b.fetch(ahead, parts); return nil })
+	group.Go(func() error {
+		defer enough()
+		for _, minor := range minors {
+			flags.kubernetes = minor
+			if _, err := build(ctx, out, p, flags); err != nil {
+				return err
+			}
+		}
+		for _, vendor := range vendors {
+			if _, err := b.ccm(ctx, ccms()[vendor]); err != nil {
+				return fmt.Errorf("build cloud-controller-manager %s: %w", vendor, err)
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// buildPrograms builds what tests run on loopback.
+func buildPrograms(ctx context.Context, out io.Writer, p *places, minors []string) error {
+	b, err := newBuilder(ctx, out, p)
+	if err != nil {
+		return err
+	}
+	for _, minor := range minors {
+		kubernetes, _, err := b.kubernetesPart(minor)
+		if err != nil {
+			return err
+		}
+		if _, err := b.make(ctx, kubernetes); err != nil {
+			return fmt.Errorf("build binaries: %w", err)
+		}
+	}
+	return nil
 }
 
 func newBuilder(ctx context.Context, out io.Writer, p *places) (builder, error) {
@@ -115,10 +182,14 @@ func findSource(given string) (string, error) {
 	}
 }
 
+func (b builder) place(kind string, inputs []string) string {
+	return filepath.Join(b.cache, kind+"-"+digest(inputs))
+}
+
 // cached returns the folder CACHE/KIND-HASH(inputs) and has it filled first when it is not there. Two processes that
 // want the same wait for each other; a folder that has its name is complete.
 func (b builder) cached(ctx context.Context, kind string, inputs []string, fill func(dir string) error) (string, error) {
-	dir := filepath.Join(b.cache, kind+"-"+digest(inputs))
+	dir := b.place(kind, inputs)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
@@ -152,11 +223,17 @@ func (b builder) cached(ctx context.Context, kind string, inputs []string, fill 
 // goBuild compiles what the arguments name, statically and reproducibly, in one call so that all cores have work.
 func (b builder) goBuild(ctx context.Context, dir, output, ldflags string, packages ...string) error {
 	args := append([]string{"build", "-trimpath", "-ldflags", strings.TrimSpace("-s -w " + ldflags), "-o", output + "/"}, packages...)
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+	cmd := b.goCommand(ctx, dir, args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build in %s: %w: %s", dir, err, strings.TrimSpace(string(out)))
 	}
 	return nil
+}
+
+// goCommand builds as the Makefile does, so that what the product and the lab share is compiled once.
+func (b builder) goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+	return cmd
 }

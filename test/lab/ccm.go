@@ -6,12 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -59,7 +57,7 @@ func ccms() map[string]ccm {
 }
 
 func newCCM(p *places) *cobra.Command {
-	names := slices.Sorted(maps.Keys(ccms()))
+	names := ccmNames()
 	return &cobra.Command{
 		Use:       "ccm " + strings.Join(names, "|"),
 		Short:     "Build a vendor's cloud-controller-manager, and print the path of its image archive (vsphere: with vcenter beside it, a simulator)",
@@ -80,21 +78,15 @@ func newCCM(p *places) *cobra.Command {
 	}
 }
 
+func ccmNames() []string { return slices.Sorted(maps.Keys(ccms())) }
+
 // ccm returns the folder with image.tar, and beside it the program that plays the cloud.
 func (b builder) ccm(ctx context.Context, c ccm) (string, error) {
 	version, err := b.required(c.folder, c.module)
 	if err != nil {
 		return "", err
 	}
-	inputs := []string{fmt.Sprintf("%+v", c), b.goVersion, runtime.GOARCH}
-	err = filepath.WalkDir(filepath.Join(b.source, c.folder), func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(file)
-		inputs = append(inputs, string(content))
-		return err
-	})
+	inputs, err := b.inputs(c.part(version))
 	if err != nil {
 		return "", err
 	}
@@ -110,19 +102,28 @@ func (b builder) ccm(ctx context.Context, c ccm) (string, error) {
 }
 
 func (b builder) buildCCM(ctx context.Context, c ccm, output, version string) error {
-	dir, ldflags := filepath.Join(b.source, c.folder), "-X k8s.io/component-base/version.gitVersion="+version
-	switch {
-	case c.cloud != "":
-		return b.goBuild(ctx, dir, output, ldflags, c.program, c.cloud)
-	case !c.sample:
-		return b.goBuild(ctx, dir, output, ldflags, c.program)
+	p, dir := c.part(version), filepath.Join(b.source, c.folder)
+	if !c.sample {
+		return b.goBuild(ctx, dir, output, p.ldflags, p.packages...)
 	}
 	overlay, err := sampleOverlay(ctx, dir, c.program)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(overlay) }()
-	return b.goBuild(ctx, dir, output, ldflags, "-overlay="+overlay, ".")
+	return b.goBuild(ctx, dir, output, p.ldflags, "-overlay="+overlay, ".")
+}
+
+// part is what the go command has to know.
+func (c ccm) part(version string) part {
+	p := part{
+		module: c.folder, packages: []string{c.program}, recipe: fmt.Sprintf("%+v", c),
+		ldflags: "-X k8s.io/component-base/version.gitVersion=" + version,
+	}
+	if c.cloud != "" {
+		p.packages = append(p.packages, c.cloud)
+	}
+	return p
 }
 
 // sampleOverlay shows the go command the files of upstream's sample in our folder, except for those that we have

@@ -26,62 +26,33 @@ type toolbox struct {
 
 func (b builder) toolbox(ctx context.Context, minor string) (toolbox, error) {
 	var t toolbox
-	module := "kubernetes-" + minor
-	version, err := b.required(module, "k8s.io/kubernetes")
+	kubernetes, version, err := b.kubernetesPart(minor)
 	if err != nil {
-		return t, fmt.Errorf("kubernetes %s: %w", minor, err)
-	}
-	t.kubernetes = version
-	// Without a version of its own, kubeadm takes itself for v0.0.0 and refuses every cluster.
-	numbers := strings.Split(strings.TrimPrefix(version, "v"), ".")
-	const base = "-X k8s.io/component-base/version."
-	ldflags := strings.Join([]string{
-		base + "gitVersion=" + version, base + "gitMajor=" + numbers[0], base + "gitMinor=" + numbers[1],
-		"-X k8s.io/client-go/pkg/version.gitVersion=" + version,
-	}, " ")
-	if t.binaries, err = b.tools(ctx, module, ldflags); err != nil {
 		return t, err
 	}
-	if t.containerd, err = b.containerd(ctx); err != nil {
+	containerd, err := b.containerdPart()
+	if err != nil {
+		return t, err
+	}
+	t.kubernetes = version
+	// The smallest first: the modules of the others arrive meanwhile.
+	if t.containerd, err = b.make(ctx, containerd); err != nil {
+		return t, err
+	}
+	if t.coredns, err = b.make(ctx, dnsPart()); err != nil {
+		return t, err
+	}
+	if t.binaries, err = b.make(ctx, kubernetes); err != nil {
 		return t, err
 	}
 	if t.images, err = listImages(ctx, filepath.Join(t.binaries, "kubeadm"), version); err != nil {
 		return t, err
 	}
-	if t.coredns, err = b.wantedDNS(ctx, t.images); err != nil {
-		return t, err
-	}
-	if err := b.checkEtcd(module, t.images); err != nil {
+	if err := b.checkEtcd(kubernetes.module, t.images); err != nil {
 		return t, err
 	}
 	t.own, err = b.own(ctx)
 	return t, err
-}
-
-// tools builds the tool directives of a nested module.
-func (b builder) tools(ctx context.Context, module, ldflags string) (string, error) {
-	dir := filepath.Join(b.source, module)
-	inputs := []string{ldflags, b.goVersion, runtime.GOARCH}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return "", err
-		}
-		inputs = append(inputs, string(content))
-	}
-	return b.cached(ctx, module, inputs, func(output string) error {
-		return b.goBuild(ctx, dir, output, ldflags, "tool")
-	})
-}
-
-// containerd says its version on every node.
-func (b builder) containerd(ctx context.Context) (string, error) {
-	const module = "github.com/containerd/containerd/v2"
-	version, err := b.required("containerd", module)
-	if err != nil {
-		return "", err
-	}
-	return b.tools(ctx, "containerd", "-X "+module+"/version.Version="+version)
 }
 
 // own builds the programs of this folder that run on machines.
@@ -106,20 +77,6 @@ func listImages(ctx context.Context, kubeadm, version string) ([]string, error) 
 		return nil, fmt.Errorf("list images of kubeadm: %w", err)
 	}
 	return strings.Fields(string(out)), nil
-}
-
-// wantedDNS builds the CoreDNS that kubeadm names, from the nested module of its minor version.
-func (b builder) wantedDNS(ctx context.Context, images []string) (string, error) {
-	wanted := tagOf(images, "coredns")
-	module := "coredns-" + strings.TrimPrefix(wanted[:strings.LastIndexByte(wanted, '.')], "v")
-	version, err := b.required(module, "github.com/coredns/coredns")
-	if err != nil {
-		return "", fmt.Errorf("coredns %s, which kubeadm wants: %w", wanted, err)
-	}
-	if version != wanted {
-		return "", fmt.Errorf("coredns: kubeadm wants %s, %s has %s", wanted, module, version)
-	}
-	return b.tools(ctx, module, "")
 }
 
 func (b builder) checkEtcd(module string, images []string) error {

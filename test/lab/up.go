@@ -40,6 +40,7 @@ func newUp(p *places) *cobra.Command {
 	cmd.Flags().StringArrayVar(&flags.images, "image", nil, "image archive to load on every machine (repeatable)")
 	cmd.Flags().StringArrayVar(&flags.binaries, "binary", nil, "program to copy to /usr/local/bin of every machine (repeatable)")
 	flags.build.declare(cmd)
+	cmd.Flags().StringVar(&flags.build.kubernetes, "kubernetes", "1.36", "minor version of Kubernetes")
 	return cmd
 }
 
