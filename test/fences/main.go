@@ -1,0 +1,184 @@
+// Command fences shows that the linter refuses the imports that CONTRIBUTING rules out, and no others.
+//
+//	go run ./test/fences go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@VERSION
+//
+// Start at [fences]. Reads .golangci.yml of the working directory. Writes a module of this one's name to a temporary
+// directory, in which each package is one file with the imports in question, and runs the linter there. It says nothing
+// about the repository's own files: the linter itself does.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/ccmadm/ccmadm"
+
+// fences are the files of the module, and what each imports: from below a folder of this module, or with a dot in its
+// first part, from another. A file whose name begins with bad is to be refused for every one of its imports, any other
+// for none.
+func fences() map[string][]string {
+	return map[string][]string{
+		"api/v1alpha1/good.go":                 {"api/finding"},
+		"api/v1alpha1/bad.go":                  {"templates", "manifests", "phases", "provider", "doctor/nodes"},
+		"api/finding/bad.go":                   {"phases/kubeadm", "k8s.io/kubernetes/a", "k8s.io/cloud-provider/a"},
+		"templates/good.go":                    {"api/v1alpha1"},
+		"templates/bad.go":                     {"manifests", "phases", "provider", "doctor/nodes"},
+		"manifests/good.go":                    {"api/v1alpha1", "templates"},
+		"manifests/apply/good.go":              {"manifests"},
+		"manifests/apply/bad.go":               {"phases", "doctor/nodes", "provider", "manifests/manifeststest"},
+		"manifests/manifeststest/good.go":      {"templates"},
+		"doctor/nodes/good.go":                 {"api/finding", "templates"},
+		"doctor/nodes/good_test.go":            {"manifests/manifeststest"},
+		"doctor/nodes/bad.go":                  {"phases/kubeadm", "manifests", "provider", "k8s.io/kubernetes/a"},
+		"phases/phases.go":                     {"doctor/nodes", "manifests/apply", "templates", "k8s.io/kubernetes/a"},
+		"phases/bad.go":                        {"provider", "provider/inventory", "k8s.io/kubernetes/a"},
+		"phases/other/bad.go":                  {"k8s.io/kubernetes/a", "k8s.io/cloud-provider/a"},
+		"phases/kubeadm/good.go":               {"api/finding", "k8s.io/kubernetes/a"},
+		"phases/kubeadm/bad.go":                {"provider/inventory"},
+		"provider/good.go":                     {"api/v1alpha1", "provider/inventory", "k8s.io/cloud-provider/a"},
+		"provider/good_test.go":                {"manifests/manifeststest"},
+		"provider/bad.go":                      {"manifests", "phases", "phases/kubeadm", "doctor/nodes", "templates"},
+		"provider/nodes/bad.go":                {"manifests/apply", "provider/announce"},
+		"provider/inventory/bad.go":            {"manifests/apply", "k8s.io/kubernetes/a"},
+		"provider/announce/good.go":            {"api/v1alpha1"},
+		"cmd/ccmadm/good.go":                   {"phases", "provider", "manifests", "doctor/nodes", "templates"},
+		"cmd/ccmadm/bad.go":                    {"provider/announce", "k8s.io/kubernetes/a", "k8s.io/cloud-provider/a"},
+		"cmd/cloud-controller-manager/good.go": {"provider", "k8s.io/cloud-provider/a"},
+		"cmd/cloud-controller-manager/bad.go":  {"provider/announce"},
+		"cmd/node-agent/good.go":               {"provider/announce"},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Stdout, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fences:", err)
+		os.Exit(1)
+	}
+}
+
+// run compares what the linter refuses with what it should.
+func run(ctx context.Context, out io.Writer, linter []string) error {
+	config, err := filepath.Abs(".golangci.yml")
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "ccmadm-fences-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := writeModule(dir); err != nil {
+		return fmt.Errorf("write a module to lint: %w", err)
+	}
+	got, err := lint(ctx, dir, append(linter, "run", "--config", config, "--enable-only", "depguard",
+		"--output.json.path", "stdout", "--path-mode", "abs", "--show-stats=false", "--issues-exit-code=0", "./..."))
+	if err != nil {
+		return err
+	}
+	want := 0
+	var wrong []string
+	for file, imports := range fences() {
+		bad := strings.HasPrefix(filepath.Base(file), "bad")
+		for _, path := range imports {
+			refusal := file + " imports " + importPath(path)
+			switch refused := got[refusal]; {
+			case bad && !refused:
+				wrong = append(wrong, refusal+": allowed, want refused")
+			case !bad && refused:
+				wrong = append(wrong, refusal+": refused, want allowed")
+			case bad:
+				want++
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		slices.Sort(wrong)
+		return fmt.Errorf("the linter disagrees with test/fences:\n  %s", strings.Join(wrong, "\n  "))
+	}
+	fmt.Fprintf(out, "%d imports that would climb a fence were refused\n", want)
+	return nil
+}
+
+// writeModule makes a package of every folder. Packages that only others import are made, too, and so are the modules
+// of Kubernetes, with one empty package each.
+func writeModule(dir string) error {
+	mod := []string{"module " + module, "go 1.26.0"}
+	files := map[string]string{}
+	for file, imports := range fences() {
+		text := "package p\n"
+		for _, path := range imports {
+			text += fmt.Sprintf("import _ %q\n", importPath(path))
+			if importPath(path) != path {
+				files[path+"/x/p.go"] = "package p\n"
+			}
+		}
+		files[file] = text
+	}
+	for _, other := range []string{"k8s.io/kubernetes", "k8s.io/cloud-provider"} {
+		mod = append(mod, "require "+other+" v0.0.0", "replace "+other+" => ./"+other)
+		files[other+"/go.mod"] = "module " + other + "\n\ngo 1.26.0\n"
+		files[other+"/a/p.go"] = "package p\n"
+	}
+	files["go.mod"] = strings.Join(mod, "\n") + "\n"
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lint returns what was refused, as "FILE imports PATH".
+func lint(ctx context.Context, dir string, command []string) (map[string]bool, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, out)
+	}
+	var report struct {
+		Issues []struct {
+			FromLinter, Text string
+			Pos              struct{ Filename string }
+		}
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		return nil, fmt.Errorf("read the linter's report: %w\n%s", err, out)
+	}
+	refused := map[string]bool{}
+	for _, issue := range report.Issues {
+		parts := strings.SplitN(issue.Text, "'", 3) // import 'PATH' is not allowed from list ...
+		if issue.FromLinter != "depguard" || len(parts) != 3 {
+			return nil, fmt.Errorf("the linter says of %s: %s", issue.Pos.Filename, issue.Text)
+		}
+		file, err := filepath.Rel(dir, issue.Pos.Filename)
+		if err != nil {
+			return nil, err
+		}
+		refused[file+" imports "+parts[1]] = true
+	}
+	return refused, nil
+}
+
+func importPath(short string) string {
+	if first, _, _ := strings.Cut(short, "/"); strings.Contains(first, ".") {
+		return short
+	}
+	return module + "/" + short + "/x" // a package without imports, so that there are no circles
+}
