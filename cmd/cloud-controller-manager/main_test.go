@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,11 +31,11 @@ var plane struct {
 type suite struct{ m *testing.M }
 
 func (s suite) Run() int {
-	flag.Parse()
-	if testing.Short() {
-		if err := flag.Set("test.skip", "^TestCluster"); err != nil {
-			return fail(err)
-		}
+	leave, err := manifeststest.LeaveOut()
+	if err != nil {
+		return fail(err)
+	}
+	if leave {
 		return s.m.Run()
 	}
 	dir, err := os.MkdirTemp("", "ccm-test-")

@@ -1,24 +1,17 @@
 // Package manifeststest runs a real control plane for tests: etcd and kube-apiserver on loopback, with TLS and the
 // authorizers of a kubeadm cluster, and no controllers. It is to client-go what net/http/httptest is to net/http.
 //
-// Start at [Start], once per package from TestMain:
+// Start at [Main], once per package:
 //
-//	func TestMain(m *testing.M) {
-//		var err error
-//		if cluster, err = manifeststest.Start(); err != nil {
-//			log.Fatal(err)
-//		}
-//		code := m.Run()
-//		err = cluster.Stop()
-//		...
-//	}
+//	func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &cluster)) }
 //
 // Reads: the binaries that `go run ./test/lab build` makes, from the user's cache directory; where there are none,
-// those in the directory that KUBEBUILDER_ASSETS names. Without them it fails, and says so: a test that was asked for is not skipped.
+// those in the directory that KUBEBUILDER_ASSETS names. Without them it fails, and says so; [LeaveOut] asks first.
 // Writes: temporary directories, gone after Stop. Every Start is a new and empty cluster.
 package manifeststest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -77,6 +70,16 @@ func binaries(minor string) (apiServer, etcd string) {
 	}
 	apiServer = slices.Max(found)
 	return apiServer, filepath.Join(filepath.Dir(apiServer), "server") // etcd's module calls its command so
+}
+
+// HaveBinaries says whether Start has something to start.
+func HaveBinaries() bool {
+	apiServer, _ := binaries("")
+	if apiServer == "" { // then envtest looks where its users have them
+		apiServer = filepath.Join(cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), "/usr/local/kubebuilder/bin"), "kube-apiserver")
+	}
+	_, err := os.Stat(apiServer)
+	return err == nil
 }
 
 // User returns the configuration of somebody with a client certificate.

@@ -2,7 +2,6 @@ package conformance_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -27,12 +26,8 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	flag.Parse()
-	if testing.Short() {
-		if err := flag.Set("test.skip", "^TestCluster"); err != nil {
-			return 1, err
-		}
-		return m.Run(), nil
+	if leave, err := manifeststest.LeaveOut(); err != nil || leave {
+		return m.Run(), err
 	}
 	if !testing.Verbose() { // controllers log every error that a rule provokes
 		klog.SetLogger(logr.Discard())

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -34,11 +33,8 @@ func TestMain(m *testing.M) {
 type suite struct{ m *testing.M }
 
 func (s suite) Run() int {
-	flag.Parse()
-	if testing.Short() {
-		if err := flag.Set("test.skip", "^TestCluster"); err != nil {
-			return 1
-		}
+	if _, err := manifeststest.LeaveOut(); err != nil {
+		return 1
 	}
 	return s.m.Run()
 }

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSummarize(t *testing.T) {
+	const (
+		slow = `{"Action":"pass","Package":"p","Test":"TestSlow","Elapsed":20.5}` + "\n"
+		says = `{"Action":"output","Package":"p","Test":"TestA","Output":"hello\n"}` + "\n"
+		a    = `{"Action":"pass","Test":"TestA","Elapsed":1}` + "\n"
+		b    = `{"Action":"fail","Package":"p","Test":"TestB","Elapsed":1}` + "\n"
+		p    = `{"Action":"fail","Package":"p","Elapsed":1}`
+	)
+	tests := []struct {
+		name, in, want, wantErr string
+	}{
+		{
+			name: "the slowest come first, and output is shown",
+			in:   says + a + slow,
+			want: "hello\n\nthe slowest of 2 tests:\n    20.5 s  TestSlow\n     1.0 s  TestA\n",
+		},
+		{
+			name: "a part counts with its test",
+			in:   `{"Action":"pass","Package":"p","Test":"TestSlow/part","Elapsed":20}` + "\n" + slow,
+			want: "\nthe slowest of 1 tests:\n    20.5 s  TestSlow\n",
+		},
+		{
+			name:    "a test that fails",
+			in:      slow + b + p,
+			wantErr: "2 failures",
+		},
+		{
+			name:    "a package that fails before its tests",
+			in:      slow + p,
+			wantErr: "1 failures",
+		},
+		{
+			name:    "a name that nobody has",
+			in:      `{"Action":"pass","Package":"p","Elapsed":0.1}`,
+			wantErr: "no test matches",
+		},
+		{
+			name:    "nothing at all",
+			wantErr: "no test matches",
+		},
+		{
+			name: "words of the go command itself",
+			in:   "go: downloading x\n" + slow,
+			want: "go: downloading x\n\nthe slowest of 1 tests:\n    20.5 s  TestSlow\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			err := summarize(strings.NewReader(tt.in), &out)
+			if tt.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+					t.Errorf("got error %v, want %q", err, tt.wantErr)
+				}
+				return
+			}
+			if err != nil || out.String() != tt.want {
+				t.Errorf("got %q, %v, want %q", out.String(), err, tt.want)
+			}
+		})
+	}
+}
