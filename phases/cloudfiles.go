@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,30 +15,26 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// cloudFiles reads the provider's files from where the user's configuration says they are.
-func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
-	settings, err := d.Settings(ctx)
+// cloudFiles reads the provider's files from where the user's configuration says they are. A second run on a machine that
+// has its cluster, and that names none, goes by those that the first one stored.
+func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
+	files, err := ReadFiles(&s.CloudConfiguration, s.Profile, d.Env)
 	if err != nil {
 		return nil, err
 	}
-	profile, err := d.Profile(ctx)
-	if err != nil {
-		return nil, err
-	}
-	files, err := ReadFiles(settings, profile, d.Env)
-	if err != nil {
-		return nil, err
-	}
-	if settings.Inventory != "" {
-		if err := addInventory(files, profile, settings.Inventory); err != nil {
+	if s.Inventory != "" {
+		if err := addInventory(files, s.Profile, s.Inventory); err != nil {
 			return nil, err
 		}
 	}
-	if err := profile.CheckConfig(files, settings.CloudConfig.File); err != nil {
+	if len(files) == 0 && s.Recorded != nil && !d.Single {
+		return fetchCloudFiles(ctx, d)
+	}
+	if err := s.Profile.CheckConfig(files, s.CloudConfig.File); err != nil {
 		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	if d.CheckFiles != nil {
-		if err := d.CheckFiles(profile.Name, files); err != nil {
+		if err := d.CheckFiles(s.Profile.Name, files); err != nil {
 			return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 		}
 	}
@@ -50,9 +46,9 @@ func (d *Data) cloudFiles(ctx context.Context) (map[string][]byte, error) {
 func ReadFiles(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	read := func(key, path string) error {
-		data, err := os.ReadFile(path)
+		data, err := readFile("cloud config", path)
 		if err != nil {
-			return finding.Usagef("read cloud config: %w", err)
+			return err
 		}
 		if len(data) == 0 {
 			return finding.Usagef("read cloud config: %s is empty", path)
@@ -91,8 +87,8 @@ func ReadFiles(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env f
 }
 
 // fetchCloudFiles brings the provider's files to a further control plane.
-func (d *Data) fetchCloudFiles(ctx context.Context) (map[string][]byte, error) {
-	client, err := d.client(adminConf)
+func fetchCloudFiles(ctx context.Context, d *Data) (map[string][]byte, error) {
+	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}

@@ -4,37 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/manifests/apply"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// restConfig loads the kubeconfig that the user named, or else the given one.
-func (d *Data) restConfig(path string) (*rest.Config, error) {
+// kubeconfigPath is the kubeconfig that the user named, or else one of the machine's.
+func kubeconfigPath(d *Data, path string) string {
 	if d.Kubeconfig != "" {
-		path = d.Kubeconfig
+		return d.Kubeconfig
 	}
+	return d.Machine.Path(path)
+}
+
+func restConfig(d *Data, path string) (*rest.Config, error) {
+	path = kubeconfigPath(d, path)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
-		return nil, finding.Errorf("load kubeconfig %s: %w", path, err).
-			WithHint("--kubeconfig names another one")
+		return nil, finding.Errorf("load kubeconfig %s: %w", path, err).WithHint("--kubeconfig names another one")
 	}
 	config.QPS, config.Burst = 50, 100 // a handful of objects at once; the default would stretch them over seconds
 	config.UserAgent = "ccmadm/" + d.Version
 	return config, nil
 }
 
-func (d *Data) client(path string) (*kubernetes.Clientset, error) {
-	config, err := d.restConfig(path)
+func connect(d *Data, path string) (*kubernetes.Clientset, error) {
+	config, err := restConfig(d, path)
 	if err != nil {
 		return nil, err
 	}
@@ -48,15 +53,15 @@ func (d *Data) client(path string) (*kubernetes.Clientset, error) {
 // applyTimeout bounds the retries while an API server is coming up or restarting.
 const applyTimeout = 2 * time.Minute
 
-// apply brings objects to the cluster, or in a dry run shows what they would change.
-func (d *Data) apply(ctx context.Context, kubeconfigPath string, objects []*manifests.Object) error {
-	applier, err := d.applier(kubeconfigPath)
+// applySet brings a set of objects to the cluster, or in a dry run shows what it would change.
+func applySet(ctx context.Context, d *Data, set apply.Set, path string, objects []*manifests.Object) error {
+	applier, err := newApplier(d, path)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	changes, err := applier.Apply(ctx, d.phase, objects)
+	changes, err := applier.Apply(ctx, set, objects)
 	for _, c := range changes {
 		d.Sayf("%s", c)
 	}
@@ -67,14 +72,14 @@ func (d *Data) apply(ctx context.Context, kubeconfigPath string, objects []*mani
 	return err
 }
 
-// applier is the server's, or a printer. A dry run on a machine that has no cluster yet prints whole objects.
-func (d *Data) applier(kubeconfigPath string) (apply.Applier, error) {
+// newApplier is the server's, or a printer. A dry run on a machine that has no cluster yet prints whole objects.
+func newApplier(d *Data, path string) (apply.Applier, error) {
 	if d.DryRun {
-		if _, err := os.Stat(kubeconfigPath); d.Kubeconfig == "" && errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(kubeconfigPath(d, path)); errors.Is(err, fs.ErrNotExist) && d.Kubeconfig == "" {
 			return apply.NewPrinter(nil, d.Out)
 		}
 	}
-	config, err := d.restConfig(kubeconfigPath)
+	config, err := restConfig(d, path)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +91,46 @@ func (d *Data) applier(kubeconfigPath string) (apply.Applier, error) {
 
 // bootstrapConf is the strongest kubeconfig there is: until kubeadm's second half binds the administrators' group,
 // admin.conf may do nothing (kubernetes/kubernetes#121305).
-func bootstrapConf() string {
-	if _, err := os.Stat(superAdminConf); err == nil {
-		return superAdminConf
+func bootstrapConf(m *machine.Machine) string {
+	if there, err := m.Exists(machine.SuperAdminConf); err == nil && there {
+		return machine.SuperAdminConf
 	}
-	return adminConf
+	return machine.AdminConf
+}
+
+// nodeConf is the kubeconfig with which this machine may look at its own Node.
+func nodeConf(d *Data) string {
+	if isControlPlane(d) {
+		return machine.AdminConf
+	}
+	return machine.KubeletConf
+}
+
+// controlPlaneURL is where pods of ours reach the API server: kubeadm writes the control-plane endpoint into the
+// administrator's kubeconfig. The service's virtual address would need kube-proxy first.
+func controlPlaneURL(path string) (string, error) {
+	config, err := clientcmd.LoadFromFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", finding.Errorf("find the control-plane endpoint: %w", err).
+			WithHint("this phase comes after `ccmadm init phase kubeadm-control-plane`")
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the control-plane endpoint: %w", err)
+	}
+	context := config.Contexts[config.CurrentContext]
+	if context == nil || config.Clusters[context.Cluster] == nil {
+		return "", fmt.Errorf("find the control-plane endpoint: %s has no current cluster", path)
+	}
+	return config.Clusters[context.Cluster].Server, nil
+}
+
+// endpointForPods is the control-plane endpoint; a dry run before there is a cluster knows only this machine's.
+func endpointForPods(d *Data) (string, error) {
+	url, err := controlPlaneURL(kubeconfigPath(d, machine.AdminConf))
+	if err != nil && d.DryRun {
+		return localServer(d), nil
+	}
+	return url, err
 }
 
 // FindKubeconfig follows kubectl, and prefers the administrator's on a control plane to the user's own.
@@ -101,8 +141,8 @@ func FindKubeconfig(named string, env func(string) string) string {
 	if path := env(clientcmd.RecommendedConfigPathEnvVar); path != "" {
 		return path
 	}
-	if _, err := os.Stat(adminConf); err == nil {
-		return adminConf
+	if _, err := os.Stat(machine.AdminConf); err == nil {
+		return machine.AdminConf
 	}
 	return filepath.Join(env("HOME"), clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName)
 }

@@ -9,15 +9,16 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func controlPlane() Phase {
@@ -25,16 +26,20 @@ func controlPlane() Phase {
 		Name:  "control-plane",
 		Short: "Write the cloud-controller-manager's static pod",
 		Long: `Reads the profile, the settings and the provider's configuration.
-Writes ` + CCMManifest + ` and the provider's files below ` + CloudConfigDir + `.
+Writes ` + machine.CCMManifest + ` and the provider's files below ` + machine.CloudConfigDir + `.
 The pod refers to nothing in the API: a kubelet from 1.34 on refuses static pods that do.
 A manifest that was edited by hand is kept; --force replaces it.`,
 		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
 		Run: func(ctx context.Context, d *Data) error {
-			files, err := d.cloudFiles(ctx)
+			s, err := d.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			return d.writeStaticPod(ctx, files)
+			files, err := cloudFiles(ctx, d, s)
+			if err != nil {
+				return err
+			}
+			return writeStaticPod(d, s, files)
 		},
 	}
 }
@@ -42,44 +47,136 @@ A manifest that was edited by hand is kept; --force replaces it.`,
 func joinControlPlane() Phase {
 	p := controlPlane()
 	p.Run = func(ctx context.Context, d *Data) error {
-		if !d.isControlPlane() {
+		if !isControlPlane(d) {
 			return nil
 		}
 		if d.DryRun {
-			d.Sayf("would write %s with the provider's files from the cluster", CCMManifest)
+			d.Sayf("would write %s with the provider's files from the cluster", machine.CCMManifest)
 			return nil
 		}
-		files, err := d.fetchCloudFiles(ctx)
+		s, err := d.Settings(ctx)
 		if err != nil {
 			return err
 		}
-		return d.writeStaticPod(ctx, files)
+		files, err := fetchCloudFiles(ctx, d)
+		if err != nil {
+			return err
+		}
+		return writeStaticPod(d, s, files)
 	}
 	return p
 }
 
-func (d *Data) isControlPlane() bool {
-	return d.Role == kubeadm.RoleInit || d.Kubeadm.JoinsControlPlane()
-}
-
-func (d *Data) writeStaticPod(ctx context.Context, cloudFiles map[string][]byte) error {
-	if err := d.refuseEditedManifest(); err != nil {
+func writeStaticPod(d *Data, s *Settings, cloudFiles map[string][]byte) error {
+	if err := refuseEditedManifest(d); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(cloudFiles)) {
-		if err := d.write(File{Path: filepath.Join(CloudConfigDir, name), Data: cloudFiles[name], Mode: 0o600, Opaque: true}); err != nil {
+	if err := writeCloudFiles(d, cloudFiles); err != nil {
+		return err
+	}
+	v, err := values(d, s, cloudFiles)
+	if err != nil {
+		return err
+	}
+	pod, err := manifests.StaticPod(s.Profile, v)
+	if err != nil {
+		return err
+	}
+	identity, err := d.Machine.Read(machine.CCMKubeconfig)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a dry run before there is one
+		return fmt.Errorf("read the static pod's identity: %w", err)
+	}
+	if pod, err = stamp(pod, identity); err != nil {
+		return err
+	}
+	return d.write(machine.File{Path: machine.CCMManifest, Data: seal(pod), Mode: 0o600})
+}
+
+// writeCloudFiles writes the provider's files, and removes those of an earlier run that are wanted no more. Which files
+// are ours is written down before they are: what the administrator has put beside them is left alone.
+func writeCloudFiles(d *Data, files map[string][]byte) error {
+	state, err := machineState(d)
+	if err != nil {
+		return err
+	}
+	noted := false
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		noted = state.AddFile(filepath.Join(machine.CloudConfigDir, name)) || noted
+	}
+	if noted && !d.DryRun {
+		if err := state.keep(d.Machine); err != nil {
 			return err
 		}
 	}
-	profile, values, err := d.values(ctx, cloudFiles)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := d.write(machine.File{Path: filepath.Join(machine.CloudConfigDir, name), Data: files[name], Mode: 0o600, Opaque: true}); err != nil {
+			return err
+		}
+	}
+	kept := slices.Clone(state.Files)
+	for _, path := range kept {
+		if _, wanted := files[filepath.Base(path)]; wanted {
+			continue
+		}
+		if err := remove(d, path); err != nil {
+			return err
+		}
+		state.Files = slices.DeleteFunc(state.Files, func(f string) bool { return f == path })
+	}
+	if len(kept) == len(state.Files) || d.DryRun {
+		return nil
+	}
+	return state.keep(d.Machine)
+}
+
+func remove(d *Data, path string) error {
+	removed, err := d.Machine.Files.Remove(path)
 	if err != nil {
 		return err
 	}
-	pod, err := manifests.StaticPod(profile, values)
+	if removed && !d.DryRun {
+		d.Sayf("%s removed", path)
+	}
+	return nil
+}
+
+// stamp notes which identity the pod has: a process reads its kubeconfig once, and the kubelet replaces the pod when the
+// annotation changes.
+func stamp(pod, identity []byte) ([]byte, error) {
+	var object map[string]any
+	if err := yaml.Unmarshal(pod, &object); err != nil {
+		return nil, fmt.Errorf("read the static pod: %w", err)
+	}
+	if err := unstructured.SetNestedField(object, digest(identity), "metadata", "annotations", v1alpha1.KubeconfigHashAnnotation); err != nil {
+		return nil, fmt.Errorf("annotate the static pod: %w", err)
+	}
+	return yaml.Marshal(object)
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// restampStaticPod makes the kubelet start the pod again with an identity that was renewed. A manifest that was edited by
+// hand is left to whoever edited it.
+func restampStaticPod(d *Data, identity []byte) error {
+	manifest, err := d.Machine.Read(machine.CCMManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is written later, with this identity
+	}
 	if err != nil {
+		return fmt.Errorf("read the static pod: %w", err)
+	}
+	if !sealed(manifest) {
+		d.Sayf("warning, %s was edited by hand, so the running cloud-controller-manager keeps its old identity until its pod is started again", machine.CCMManifest)
+		return nil
+	}
+	_, pod, _ := bytes.Cut(manifest, []byte("\n"))
+	if pod, err = stamp(pod, identity); err != nil {
 		return err
 	}
-	return d.write(File{Path: CCMManifest, Data: seal(pod), Mode: 0o600})
+	return d.write(machine.File{Path: machine.CCMManifest, Data: seal(pod), Mode: 0o600})
 }
 
 // The first line of a manifest that ccmadm wrote carries a digest of the rest.
@@ -96,11 +193,11 @@ func sealed(data []byte) bool {
 	return ok && bytes.Equal(seal(rest), data)
 }
 
-func (d *Data) refuseEditedManifest() error {
+func refuseEditedManifest(d *Data) error {
 	if d.Force {
 		return nil
 	}
-	data, err := os.ReadFile(CCMManifest)
+	data, err := d.Machine.Read(machine.CCMManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -110,8 +207,8 @@ func (d *Data) refuseEditedManifest() error {
 	if sealed(data) {
 		return nil
 	}
-	return finding.Refusedf("replace %s: it was edited by hand, or not written by ccmadm; it is kept", CCMManifest).
+	return finding.Refusedf("replace %s: it was edited by hand, or not written by ccmadm; it is kept", machine.CCMManifest).
 		WithHint("--force replaces it; `controllerManager.extraArgs` and `controllerManager.image` of the configuration are the place for changes that last")
 }
 
-func checkManifestUntouched(_ context.Context, d *Data) error { return d.refuseEditedManifest() }
+func checkManifestUntouched(_ context.Context, d *Data) error { return refuseEditedManifest(d) }

@@ -4,37 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
-
-	"k8s.io/apimachinery/pkg/util/version"
-
+	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
-)
-
-// Files of a machine that ccmadm writes or that kubeadm writes and ccmadm reads.
-const (
-	ConfigDir        = "/etc/ccmadm"
-	KubeadmConfig    = ConfigDir + "/kubeadm.yaml"
-	RecordFile       = ConfigDir + "/record.yaml"
-	KubeletEnvFile   = ConfigDir + "/kubelet.env"
-	KubeletDropIn    = "/etc/systemd/system/kubelet.service.d/20-ccmadm.conf"
-	KubeletUnit      = "/etc/systemd/system/ccmadm-kubelet.service"
-	CCMKubeconfig    = templates.Kubeconfig
-	CCMManifest      = "/etc/kubernetes/manifests/cloud-controller-manager.yaml"
-	CloudConfigDir   = templates.ConfigDir
-	adminConf        = "/etc/kubernetes/admin.conf"
-	superAdminConf   = "/etc/kubernetes/super-admin.conf"
-	kubeletConf      = "/etc/kubernetes/kubelet.conf"
-	apiServerPod     = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-	kubeletConfig    = "/var/lib/kubelet/config.yaml"
-	defaultCertsDir  = "/etc/kubernetes/pki"
-	defaultBindPort  = 6443
-	staticPodManager = v1alpha1.StaticPodUser
 )
 
 // Options is the command line of one run.
@@ -47,8 +26,8 @@ type Options struct {
 	ConfigFile string
 	// Flags are the settings given as flags; they win over every file.
 	Flags v1alpha1.CloudConfiguration
-	// KubeadmArgs are kubeadm's own flags and arguments.
-	KubeadmArgs []string
+	// Kubeadm are kubeadm's own flags and arguments, of kubeadm.Flags.
+	Kubeadm *pflag.FlagSet
 	// Kubeconfig replaces the administrator's, or on a worker the kubelet's.
 	Kubeconfig string
 	// IgnorePreflightErrors are names of checks whose failure is only a warning; "all" means each.
@@ -78,103 +57,115 @@ type Streams struct {
 	Env func(string) string
 }
 
-// Data is what every phase is given. It is built once and then only read.
+// Data is what every phase is given. It is made once; what is found out later is found out once, and kept.
 type Data struct {
 	Options
 	Streams
 	// Version is ccmadm's own.
 	Version string
-	// Kubeadm is the user's kubeadm configuration with the flags folded in.
-	Kubeadm *kubeadm.File
+	// Machine is the one that the run works on; in a dry run it shows what it would do.
+	Machine *machine.Machine
+	// KubeadmFile is the user's kubeadm configuration with the flags folded in.
+	KubeadmFile *kubeadm.File
 	// KubeadmRest are the kubeadm flags that go beside --config.
 	KubeadmRest []string
-	// Files writes, or in a dry run shows.
-	Files Files
+	// SkipPhases are kubeadm's phases that are left out.
+	SkipPhases []string
+	// Said is what the user said in this run: flags over the file.
+	Said v1alpha1.CloudConfiguration
 
-	kubeadmVersion func() (*version.Version, error) // asks once
-	asked          askedMetadata                    // once
-	cloud          *v1alpha1.CloudConfiguration     // from the user's file; nil when there was none
-	phase          string
-	ctx            context.Context //nolint:containedctx // the workflow runner hands phases nothing but data
+	known *known
+	phase string
+	ctx   context.Context // the workflow runner hands phases nothing but data
+}
+
+// known is what a run finds out, each thing when it is first asked for, and never again.
+type known struct {
+	settings once[*Settings]
+	state    once[*state]
+	cluster  once[*kubeadm.Cluster]
+	record   once[*v1alpha1.Record]
+	kubeadm  once[*version.Version]
+	metadata once[map[string]string]
 }
 
 // New reads the configuration that the options name. It changes nothing.
-func New(ctx context.Context, o Options, s Streams, version string) (*Data, error) {
-	d := &Data{Options: o, Streams: s, Version: version, Files: diskFiles{}, ctx: ctx}
+func New(ctx context.Context, m *machine.Machine, o Options, s Streams, version string) (*Data, error) {
+	d := &Data{Options: o, Streams: s, Version: version, Machine: m, known: &known{}, ctx: ctx}
 	d.Flags.Resolve(".")
 	if errs := append(o.Flags.Validate(), KnownProvider(&o.Flags)...); len(errs) > 0 {
 		return nil, finding.Usagef("validate flags: %w", errs.ToAggregate())
 	}
-	if err := d.loadKubeadm(); err != nil {
+	if err := d.load(); err != nil {
 		return nil, err
 	}
-	d.adoptKubeadmFlags()
-	d.kubeadmVersion = askOnce(ctx)
+	common := kubeadm.CommonFlags(o.Kubeadm) // a --dry-run behind the -- is for both
+	d.DryRun = d.DryRun || common.DryRun
+	d.IgnorePreflightErrors = slices.Concat(d.IgnorePreflightErrors, common.IgnorePreflightErrors)
+	if d.SkipPhases = common.SkipPhases; d.SkipPhases == nil {
+		d.SkipPhases = d.KubeadmFile.SkipPhases(d.Role)
+	}
 	if d.DryRun {
-		d.Files = printFiles{out: s.Out}
+		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
 	}
 	return d, nil
 }
 
-// loadKubeadm takes the user's file; for a single phase without one, what an earlier phase has written.
-func (d *Data) loadKubeadm() error {
-	path := d.ConfigFile
-	if path == "" && d.Single && len(d.KubeadmArgs) == 0 {
-		if _, err := os.Stat(KubeadmConfig); err == nil {
-			path = KubeadmConfig
-		}
-	}
-	var data []byte
-	if path != "" {
-		var err error
-		if data, err = os.ReadFile(path); err != nil {
-			return finding.Usagef("read configuration: %w", err)
-		}
+// load takes the user's file; for a single phase without one, what an earlier phase has written.
+func (d *Data) load() error {
+	given := false
+	d.Options.Kubeadm.VisitAll(func(f *pflag.Flag) { given = given || f.Changed })
+	path, data, err := d.configuration(given || d.Options.Kubeadm.NArg() > 0)
+	if err != nil {
+		return err
 	}
 	file, err := kubeadm.Parse(path, data)
 	if err != nil {
 		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	if doc, line, ok := file.TakeCloudConfiguration(); ok {
-		if d.cloud, err = v1alpha1.DecodeCloudConfiguration(path, line, doc, KnownProvider); err != nil {
+		said, err := v1alpha1.DecodeCloudConfiguration(path, line, doc, KnownProvider)
+		if err != nil {
 			return err
 		}
+		d.Said = *said
 	}
-	if d.KubeadmRest, err = kubeadm.FoldFlags(d.Role, file, d.KubeadmArgs); err != nil {
+	d.Said.Override(&d.Flags)
+	if d.KubeadmRest, err = kubeadm.FoldFlags(d.Role, file, d.Options.Kubeadm); err != nil {
 		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
-	d.Kubeadm = file
+	d.KubeadmFile = file
 	return nil
 }
 
-// adoptKubeadmFlags takes the flags that mean the same to ccmadm: a --dry-run behind the -- is for both.
-func (d *Data) adoptKubeadmFlags() {
-	var dryRun, ignored []string
-	d.KubeadmRest, dryRun = kubeadm.TakeFlag(d.KubeadmRest, "dry-run")
-	d.KubeadmRest, ignored = kubeadm.TakeFlag(d.KubeadmRest, "ignore-preflight-errors")
-	d.DryRun = d.DryRun || slices.Contains(dryRun, "true")
-	d.IgnorePreflightErrors = append(d.IgnorePreflightErrors, ignored...)
+func (d *Data) configuration(flags bool) (path string, data []byte, err error) {
+	if d.ConfigFile != "" {
+		data, err = readFile("configuration", d.ConfigFile)
+		return d.ConfigFile, data, err
+	}
+	if !d.Single || flags {
+		return "", nil, nil
+	}
+	if written, err := d.Machine.Exists(machine.KubeadmConfig); err != nil || !written {
+		return "", nil, err
+	}
+	data, err = d.Machine.Read(machine.KubeadmConfig)
+	return machine.KubeadmConfig, data, err
 }
 
-// Settings returns what holds on this machine: flags over the user's file over what is known already. What is known
-// already is, on a machine that joins, the cluster's record; for a single phase, what an earlier phase wrote down.
-func (d *Data) Settings(ctx context.Context) (*v1alpha1.CloudConfiguration, error) {
-	settings := &v1alpha1.CloudConfiguration{}
-	if d.Single || d.Role == kubeadm.RoleJoin {
-		rec, err := d.knownRecord(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if rec != nil {
-			settings.Override(&rec.Configuration)
-		}
-	}
-	if d.cloud != nil {
-		settings.Override(d.cloud)
-	}
-	settings.Override(&d.Flags)
-	settings.Default()
-	return settings, d.settle(ctx, settings)
+// Settings returns what holds on this machine. Whoever asks first pays.
+func (d *Data) Settings(ctx context.Context) (*Settings, error) {
+	return d.known.settings.get(func() (*Settings, error) { return resolve(ctx, d) })
+}
+
+// Kubeadm returns the version of the installed kubeadm.
+func (d *Data) KubeadmVersion(ctx context.Context) (*version.Version, error) {
+	return d.known.kubeadm.get(func() (*version.Version, error) { return kubeadm.Version(ctx, d.Machine) })
+}
+
+// Metadata asks the cloud's metadata service: where there is none, every question takes its time.
+func (d *Data) Metadata(ctx context.Context, m *templates.Metadata) (map[string]string, error) {
+	return d.known.metadata.get(func() (map[string]string, error) { return machine.AskMetadata(ctx, m) })
 }
 
 // Sayf prints a line of progress, as kubeadm does.
@@ -191,22 +182,18 @@ func (d *Data) progress() io.Writer {
 }
 
 // write writes a file and says what became of it.
-func (d *Data) write(f File) error {
-	changed, err := d.Files.Write(f)
+func (d *Data) write(f machine.File) error {
+	changed, err := d.Machine.Files.Write(f)
 	if err != nil {
 		return err
 	}
-	d.sayChange(changed, f.Path)
-	return nil
-}
-
-func (d *Data) sayChange(changed bool, what string) {
 	switch {
 	case !changed:
-		d.Sayf("%s unchanged", what)
+		d.Sayf("%s unchanged", f.Path)
 	case !d.DryRun:
-		d.Sayf("%s written", what)
+		d.Sayf("%s written", f.Path)
 	}
+	return nil
 }
 
 // in returns the data for a phase by name.

@@ -1,23 +1,22 @@
 package phases
 
 import (
-	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
-	var out bytes.Buffer
-	d, err := New(t.Context(), Options{
-		Role: kubeadm.RoleInit, KubeadmArgs: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}, IgnorePreflightErrors: []string{"C"},
-	}, Streams{Out: &out, Err: &out}, "test")
-	if err != nil {
+	m, _ := newMachine(t)
+	d, out := run{options: Options{IgnorePreflightErrors: []string{"C"}}, args: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}}.must(t, m)
+	if _, err := d.Machine.Files.Write(machine.File{Path: "/etc/x", Data: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, shows := d.Files.(printFiles); !d.DryRun || !shows {
+	if !d.DryRun || len(snapshot(t, m)) > 0 || !strings.Contains(out.String(), "[dryrun] would write /etc/x") {
 		t.Error("a --dry-run behind the -- would write files")
 	}
 	if diff := cmp.Diff([]string{"C", "A", "B"}, d.IgnorePreflightErrors); diff != "" {
@@ -28,19 +27,18 @@ func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
 	}
 }
 
-func TestData_InitHalf_KeepsTheUsersOwnSkips(t *testing.T) {
-	file, err := kubeadm.Parse("k.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nskipPhases: [addon/kube-proxy]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &Data{Kubeadm: file, KubeadmRest: []string{"--v=5"}}
+func TestInitHalf_KeepsTheUsersOwnSkips(t *testing.T) {
+	m, _ := newMachine(t)
+	r := run{config: initConfig + "skipPhases: [addon/kube-proxy]\n", args: []string{"--v=5"}}
+	d, _ := r.must(t, m)
 	want := []string{"init", "--config=/etc/ccmadm/kubeadm.yaml", "--skip-phases=preflight,addon/kube-proxy", "--v=5"}
-	if diff := cmp.Diff(want, d.initHalf([]string{"preflight"})); diff != "" {
+	if diff := cmp.Diff(want, initHalf(d, []string{"preflight"})); diff != "" {
 		t.Errorf("skips of the file (-want +got):\n%s", diff)
 	}
-	d.KubeadmRest = []string{"--skip-phases=addon", "--v=5"} // kubeadm: the flag wins over the file
+	r.args = []string{"--skip-phases=addon", "--v=5"} // kubeadm: the flag wins over the file
+	d, _ = r.must(t, m)
 	want[2] = "--skip-phases=preflight,addon"
-	if diff := cmp.Diff(want, d.initHalf([]string{"preflight"})); diff != "" {
+	if diff := cmp.Diff(want, initHalf(d, []string{"preflight"})); diff != "" {
 		t.Errorf("skips of the flag (-want +got):\n%s", diff)
 	}
 }

@@ -3,17 +3,16 @@ package phases
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
-
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func fetchRecord() Phase {
@@ -21,66 +20,40 @@ func fetchRecord() Phase {
 		Name:  "record",
 		Short: "Read the cluster's settings",
 		Long: `Reads, with the bootstrap token, the ConfigMap kube-system/` + v1alpha1.RecordName + ` that ` + "`ccmadm init`" + ` has published, and
-whether the cluster has a node of this machine's name. Refuses flags that contradict the record. Writes ` + RecordFile + `.`,
+whether the cluster has a node of this machine's name. Refuses what contradicts the record. Writes ` + machine.RecordFile + `.`,
 		Run: func(ctx context.Context, d *Data) error {
-			client, err := kubeadm.Discover(ctx, d.Kubeadm)
+			cluster, err := joinedCluster(ctx, d)
 			if err != nil {
 				return err
 			}
-			if err := d.refuseTakenName(ctx, client); err != nil {
+			if err := refuseOtherCluster(d, cluster); err != nil {
 				return err
 			}
-			rec, err := d.recordOf(ctx, client)
+			if err := refuseTakenName(ctx, d, cluster.Client); err != nil {
+				return err
+			}
+			rec, err := joinedRecord(ctx, d)
 			if err != nil {
 				return err
 			}
-			if err := d.contradiction(rec); err != nil {
+			if err := refuseContradictions("join", d.Said, rec); err != nil {
 				return err
 			}
 			d.Sayf("cluster %s: provider %s, mode %s", rec.Configuration.ClusterName, rec.Configuration.Provider, rec.Configuration.Mode)
-			data, err := rec.Encode()
-			if err != nil {
-				return err
-			}
-			return d.write(File{Path: RecordFile, Data: data, Mode: 0o600})
+			return writeRecord(d, rec)
 		},
 	}
-}
-
-// discoverRecord reads the record without writing it down.
-func (d *Data) discoverRecord(ctx context.Context) (*v1alpha1.Record, error) {
-	client, err := kubeadm.Discover(ctx, d.Kubeadm)
-	if err != nil {
-		return nil, err
-	}
-	return d.recordOf(ctx, client)
-}
-
-func (d *Data) recordOf(ctx context.Context, client kubernetes.Interface) (*v1alpha1.Record, error) {
-	name := "ConfigMap/kube-system/" + v1alpha1.RecordName
-	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, v1alpha1.RecordName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil, finding.Preflightf("read %s: %w", name, err).
-			WithHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
-	}
-	if apierrors.IsUnauthorized(err) {
-		return nil, finding.Preflightf("read %s: the API server refuses the token", name).
-			WithHint("on a control plane: kubeadm token create")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return v1alpha1.DecodeRecord(name, []byte(cm.Data[v1alpha1.RecordKey]))
 }
 
 // refuseTakenName finds a second machine with one name before it takes the first one's place in the cluster.
 // kubeadm looks only for ready nodes, and without a CNI plugin none is.
 // Bootstrap tokens may read Nodes for exactly this check (ClusterRole kubeadm:get-nodes).
-func (d *Data) refuseTakenName(ctx context.Context, client kubernetes.Interface) error {
-	if d.joined(ctx) {
-		return nil
+func refuseTakenName(ctx context.Context, d *Data, client kubernetes.Interface) error {
+	joined, err := hasJoined(ctx, d)
+	if err != nil || joined {
+		return err
 	}
-	name, err := d.nodeName()
+	name, err := nodeName(d)
 	if err != nil {
 		return err
 	}
@@ -92,7 +65,15 @@ func (d *Data) refuseTakenName(ctx context.Context, client kubernetes.Interface)
 		return fmt.Errorf("look for Node/%s: %w", name, err)
 	}
 	other := node.Status.NodeInfo.MachineID
-	if d.ignores("NodeName") || (!nodeReady(node) && other == machineID()) {
+	alive, err := heartbeats(ctx, client, node, d.Machine.Now())
+	if err != nil {
+		return err
+	}
+	begun, err := d.Machine.Exists(machine.KubeletConf) // then it is this machine's own kubelet that speaks
+	if err != nil {
+		return err
+	}
+	if ignored(d, "NodeName") || other == d.Machine.ID() && (!alive || begun) {
 		d.Sayf("Node/%s is there already: this machine takes it over", name)
 		return nil
 	}
@@ -100,61 +81,25 @@ func (d *Data) refuseTakenName(ctx context.Context, client kubernetes.Interface)
 		WithHint("give this machine another host name, or --node-name; if the other machine is gone, `kubectl delete node %s` or --ignore-preflight-errors=NodeName", name)
 }
 
-// machineID is what the kubelet reports as status.nodeInfo.machineID.
-func machineID() string {
-	data, err := os.ReadFile("/etc/machine-id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-}
+// A kubelet renews its Lease every 10 s, and kube-controller-manager gives it up after 40 s without.
+const leasePatience = 40 * time.Second
 
-func nodeReady(node *corev1.Node) bool {
+// heartbeats tells whether a kubelet speaks for the Node: a clone has the machine ID of its original, and a Node that is
+// not Ready may only lack a CNI plugin. Where the Lease may not be read, what the kubelet posts counts, every 5 minutes.
+func heartbeats(ctx context.Context, client kubernetes.Interface, node *corev1.Node, now time.Time) (bool, error) {
+	lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node.Name, metav1.GetOptions{})
+	switch {
+	case err == nil && lease.Spec.RenewTime != nil:
+		return now.Sub(lease.Spec.RenewTime.Time) < leasePatience, nil
+	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+		return false, fmt.Errorf("look at the heartbeat of Node/%s: %w", node.Name, err)
+	case apierrors.IsNotFound(err):
+		return false, nil
+	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
+			return c.Status == corev1.ConditionTrue || c.Status == corev1.ConditionFalse && now.Sub(c.LastHeartbeatTime.Time) < 6*time.Minute, nil
 		}
 	}
-	return false
-}
-
-// contradiction compares what the user said for this machine with what holds in the cluster. The node IP is the
-// machine's own affair.
-func (d *Data) contradiction(rec *v1alpha1.Record) error {
-	said := d.Flags
-	if d.cloud != nil {
-		said = *d.cloud
-		said.Override(&d.Flags)
-	}
-	if said.Profile != "" {
-		data, err := os.ReadFile(said.Profile)
-		if err != nil {
-			return finding.Usagef("read profile: %w", err)
-		}
-		if string(data) != rec.Profile {
-			return finding.Refusedf("join with %s: it is not the profile of the cluster's record, whose provider is %s", said.Profile, rec.Configuration.Provider).
-				WithHint("leave it out: joining machines take it from the record")
-		}
-	}
-	known := rec.Configuration
-	for _, c := range []struct{ field, said, known string }{
-		{"provider", said.Provider, known.Provider},
-		{"clusterName", said.ClusterName, known.ClusterName},
-		{"mode", auto(string(said.Mode)), string(known.Mode)},
-		{"controllerManager.image", said.ControllerManager.Image, known.ControllerManager.Image},
-		{"controllerManager.version", said.ControllerManager.Version, known.ControllerManager.Version},
-	} {
-		if c.said != "" && c.said != c.known {
-			return finding.Refusedf("join with %s %q: the cluster's record says %q", c.field, c.said, c.known).
-				WithHint("leave it out: joining machines take it from the record")
-		}
-	}
-	return nil
-}
-
-func auto(mode string) string {
-	if mode == string(v1alpha1.ModeAuto) {
-		return ""
-	}
-	return mode
+	return false, nil
 }

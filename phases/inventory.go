@@ -2,11 +2,11 @@ package phases
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/machine"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
@@ -26,9 +26,9 @@ func addInventory(files map[string][]byte, profile *templates.Profile, path stri
 	if _, given := files[list.File]; given {
 		return finding.Usagef("inventory: credentials has a key %s already", list.File).WithHint("leave out one of the two")
 	}
-	document, err := os.ReadFile(path)
+	document, err := readFile("inventory", path)
 	if err != nil {
-		return finding.Usagef("read inventory: %w", err)
+		return err
 	}
 	if len(document) > maxInventory {
 		return finding.Usagef("read inventory: %s has %d bytes, and a Secret holds no more than %d of it", path, len(document), maxInventory).
@@ -38,7 +38,7 @@ func addInventory(files map[string][]byte, profile *templates.Profile, path stri
 	if !given {
 		data = []byte(profile.Config.Example)
 	}
-	if files[config], err = setOnce(data, list.Setting, filepath.Join(CloudConfigDir, list.File)); err != nil {
+	if files[config], err = setOnce(data, list.Setting, filepath.Join(machine.CloudConfigDir, list.File)); err != nil {
 		return finding.Usagef("inventory: point %s at it: %w", config, err).WithHint("leave out the inventory here, or there")
 	}
 	files[list.File] = document

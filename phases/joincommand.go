@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,27 +22,26 @@ func showJoinCommand() Phase {
 		Name:  "show-join-command",
 		Short: "Show how further machines join",
 		Long:  "Reads the bootstrap tokens and the cluster's CA. Writes nothing. `kubeadm token create` makes a new token when the old ones have expired.",
+		Foretell: func(context.Context, *Data) (string, error) {
+			return "would show the command for further machines", nil
+		},
 		Run: func(ctx context.Context, d *Data) error {
-			if d.DryRun {
-				d.Sayf("would show the command for further machines")
-				return nil
-			}
-			command, err := d.joinCommand(ctx)
+			command, err := joinCommand(ctx, d)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(d.progress(), "\nThe control plane is up. To use the cluster:\n\n  export KUBECONFIG=%s\n\nFurther machines join with:\n\n  %s\n\n", adminConf, command)
+			fmt.Fprintf(d.progress(), "\nThe control plane is up. To use the cluster:\n\n  export KUBECONFIG=%s\n\nFurther machines join with:\n\n  %s\n\n", machine.AdminConf, command)
 			return nil
 		},
 	}
 }
 
-func (d *Data) joinCommand(ctx context.Context) (string, error) {
-	client, err := d.client(adminConf)
+func joinCommand(ctx context.Context, d *Data) (string, error) {
+	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return "", err
 	}
-	server, err := controlPlaneURL(adminConf)
+	server, err := controlPlaneURL(kubeconfigPath(d, machine.AdminConf))
 	if err != nil {
 		return "", err
 	}
@@ -49,7 +49,11 @@ func (d *Data) joinCommand(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the control-plane endpoint: %w", err)
 	}
-	certs, err := certutil.CertsFromFile(filepath.Join(d.certsDir(), "ca.crt"))
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return "", err
+	}
+	certs, err := certutil.CertsFromFile(filepath.Join(d.Machine.Path(s.CertificatesDir), "ca.crt"))
 	if err != nil {
 		return "", fmt.Errorf("read the cluster's CA: %w", err)
 	}
@@ -59,7 +63,7 @@ func (d *Data) joinCommand(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("look for a bootstrap token: %w", err)
 	}
-	token := usableToken(secrets.Items, time.Now())
+	token := usableToken(secrets.Items, d.Machine.Now())
 	if token == "" {
 		return "", finding.Errorf("show the join command: no bootstrap token is valid").
 			WithHint("kubeadm token create, then ccmadm init phase show-join-command")

@@ -2,11 +2,10 @@ package phases
 
 import (
 	"context"
-	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func kubeadmConfig() Phase {
@@ -14,71 +13,49 @@ func kubeadmConfig() Phase {
 		Name:  "kubeadm-config",
 		Short: "Write the kubeadm configuration for external cloud mode",
 		Long: `Reads the user's kubeadm configuration (v1beta3 or v1beta4, several documents) or kubeadm flags.
-Writes ` + KubeadmConfig + ` with cloud-provider=external and the node IP for this machine's kubelet, without
+Writes ` + machine.KubeadmConfig + ` with cloud-provider=external and the node IP for this machine's kubelet, without
 arguments that newer components refuse; all else is kept, comments and order included. Writes the settings that
-later phases need to ` + RecordFile + `.`,
+later phases need to ` + machine.RecordFile + `. Once kubeadm has finished here, both stay as they are: they say
+what it was given.`,
 		Run: func(ctx context.Context, d *Data) error {
-			settings, err := d.Settings(ctx)
+			done, err := finished(d)
 			if err != nil {
 				return err
 			}
-			if err := d.writeKubeadmConfig(ctx, settings); err != nil {
+			if done && !d.Single {
+				d.Sayf("unchanged: kubeadm has finished here, with %s", machine.KubeadmConfig)
+				return nil
+			}
+			s, err := d.Settings(ctx)
+			if err != nil {
 				return err
 			}
-			return d.writeRecord(ctx)
+			if err := writeKubeadmConfig(ctx, d, s); err != nil {
+				return err
+			}
+			return writeRecord(d, newRecord(d, s))
 		},
 	}
 }
 
-func (d *Data) writeKubeadmConfig(ctx context.Context, settings *v1alpha1.CloudConfiguration) error {
-	v, err := d.kubeadmVersion()
+func writeKubeadmConfig(ctx context.Context, d *Data, s *Settings) error {
+	v, err := d.KubeadmVersion(ctx)
 	if err != nil {
 		return err
 	}
 	flags := kubeadm.KubeletFlags{}
-	if flags.NodeIP, err = d.effectiveNodeIP(ctx, settings); err != nil {
+	if flags.NodeIP, err = nodeIPToSet(ctx, d, s); err != nil {
 		return err
 	}
-	if flags.ProviderID, err = d.kubeletProviderID(ctx); err != nil {
+	if flags.ProviderID, err = kubeletProviderID(ctx, d, s); err != nil {
 		return err
 	}
-	changes, err := d.Kubeadm.SetExternal(d.Role, flags, int(v.Minor()))
+	changes, err := d.KubeadmFile.SetExternal(d.Role, flags, int(v.Minor()))
 	if err != nil {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}
 	for _, c := range changes {
 		d.Sayf("%s", c)
 	}
-	return d.write(File{Path: KubeadmConfig, Data: d.Kubeadm.Bytes(), Mode: 0o600})
-}
-
-// effectiveNodeIP leaves the flag out where the administrator has set it in a file that wins over kubeadm's.
-func (d *Data) effectiveNodeIP(ctx context.Context, settings *v1alpha1.CloudConfiguration) (string, error) {
-	uses, err := FindKubeletFlags("/", "node-ip")
-	if err != nil {
-		return "", err
-	}
-	ours := func(u FlagUse) bool { return u.File == "/var/lib/kubelet/kubeadm-flags.env" }
-	if uses = slices.DeleteFunc(uses, ours); len(uses) > 0 {
-		d.Sayf("node IP: %s stands and wins", uses[len(uses)-1])
-		return "", nil
-	}
-	ip, err := d.nodeIP(ctx, settings)
-	if err != nil {
-		return "", &finding.Error{Code: finding.ExitPreflight, Err: err}
-	}
-	return ip, nil
-}
-
-// writeRecord keeps what this run was told, for phases that are called by themselves later.
-func (d *Data) writeRecord(ctx context.Context) error {
-	rec, err := d.newRecord(ctx)
-	if err != nil {
-		return err
-	}
-	data, err := rec.Encode()
-	if err != nil {
-		return err
-	}
-	return d.write(File{Path: RecordFile, Data: data, Mode: 0o600})
+	return d.write(machine.File{Path: machine.KubeadmConfig, Data: d.KubeadmFile.Bytes(), Mode: 0o600})
 }

@@ -1,59 +1,128 @@
 package phases
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"os"
+	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	nodeutil "k8s.io/component-helpers/node/util"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func kubeadmJoin() Phase {
 	return Phase{
 		Name:  "kubeadm",
 		Short: "Run kubeadm join",
-		Long:  `Runs "kubeadm join --config ` + KubeadmConfig + `" and streams what it prints. On a machine that has joined, kubeadm is not run again.`,
+		Long:  `Runs "kubeadm join --config ` + machine.KubeadmConfig + `" and streams what it prints. On a machine that has joined, kubeadm is not run again.`,
 		Run: func(ctx context.Context, d *Data) error {
-			if d.joined(ctx) {
+			joined, err := hasJoined(ctx, d)
+			if err != nil {
+				return err
+			}
+			if joined {
 				d.Sayf("unchanged: this machine has joined")
-				return nil
+				return reach(d, v1alpha1.StageFinished)
 			}
-			args := []string{"join", "--config=" + KubeadmConfig}
-			if _, err := os.Stat(kubeletConf); err == nil {
-				args = append(args, "--skip-phases=preflight") // an earlier run came this far; its files are no obstacle
+			args, err := joinArgs(d)
+			if err != nil {
+				return err
 			}
-			return d.kubeadm(ctx, append(d.kubeadmFlags(args), d.KubeadmRest...)...)
+			if err := reach(d, v1alpha1.StageBegun); err != nil {
+				return err
+			}
+			if err := runKubeadm(ctx, d, args...); err != nil {
+				return err
+			}
+			return reach(d, v1alpha1.StageFinished)
 		},
 	}
 }
 
-// joined asks the API server, with this machine's own certificate, for its Node.
-func (d *Data) joined(ctx context.Context) bool {
-	if _, err := os.Stat(kubeletConf); err != nil {
-		return false
-	}
-	client, err := d.client(kubeletConf)
+// joinArgs leaves out kubeadm's preflight where an earlier run came as far as a kubelet's identity: its files are no
+// obstacle. The flag makes kubeadm ignore skipPhases in the file, so the user's own are added to it.
+func joinArgs(d *Data) ([]string, error) {
+	args := []string{"join", "--config=" + machine.KubeadmConfig}
+	begun, err := d.Machine.Exists(machine.KubeletConf)
 	if err != nil {
-		return false
+		return nil, err
 	}
-	name, err := d.nodeName()
+	if skip := slices.Clone(d.SkipPhases); begun {
+		args = append(args, "--skip-phases="+strings.Join(append([]string{"preflight"}, skip...), ","))
+	} else if len(skip) > 0 {
+		args = append(args, "--skip-phases="+strings.Join(skip, ","))
+	}
+	return append(kubeadmFlags(d, args), d.KubeadmRest...), nil
+}
+
+// hasJoined tells whether this machine is a node of the cluster: what it has written down, else its Node, which its own
+// certificate may ask for. An API server that does not answer is an error, not a no.
+func hasJoined(ctx context.Context, d *Data) (bool, error) {
+	there, err := d.Machine.Exists(machine.KubeletConf)
+	if err != nil || !there {
+		return false, err
+	}
+	s, err := machineState(d)
+	if err != nil || s.Stage == v1alpha1.StageFinished {
+		return err == nil, err
+	}
+	name, err := nodeName(d)
 	if err != nil {
-		return false
+		return false, err
+	}
+	client, err := connect(d, machine.KubeletConf)
+	if err != nil {
+		return false, nil //nolint:nilerr // kubeadm writes it before the kubelet's certificate: that run was cut short
 	}
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return false
+	if apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
+		return false, nil // not registered yet, or with an identity that this cluster does not know
 	}
-	_, marked := node.Labels[controlPlaneLabel]
-	return marked || !d.Kubeadm.JoinsControlPlane()
+	if err != nil {
+		return false, finding.Errorf("ask for Node/%s: %w", name, err).
+			WithHint("whether this machine has joined cannot be told before the API server answers; nothing was changed")
+	}
+	_, marked := node.Labels[v1alpha1.ControlPlaneLabel]
+	return marked || !d.KubeadmFile.JoinsControlPlane(), nil
+}
+
+// refuseOtherCluster finds a machine that is a member of another cluster than the one that it is told to join.
+func refuseOtherCluster(d *Data, cluster *kubeadm.Cluster) error {
+	there, err := d.Machine.Exists(machine.KubeletConf)
+	if err != nil || !there || len(cluster.CA) == 0 {
+		return err
+	}
+	config, err := restConfig(d, machine.KubeletConf)
+	if err != nil {
+		return nil //nolint:nilerr // an identity that was cut short is of no cluster yet
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return fmt.Errorf("read %s: %w", machine.KubeletConf, err)
+	}
+	if len(config.CAData) == 0 || bytes.Equal(bytes.TrimSpace(config.CAData), bytes.TrimSpace(cluster.CA)) || sharesCA(config.CAData, cluster.CA) {
+		return nil
+	}
+	return finding.Refusedf("join the cluster at %s: this machine is a node of another one, at %s", cluster.Server, config.Host).
+		WithHint("`ccmadm reset` takes it out of that cluster first")
 }
 
 // nodeName follows kubeadm: a hostname-override among the kubelet's arguments, the configured name, the host name.
-func (d *Data) nodeName() (string, error) {
-	name, err := nodeutil.GetHostname(d.Kubeadm.NodeName(d.Role))
+func nodeName(d *Data) (string, error) {
+	name, err := nodeutil.GetHostname(d.KubeadmFile.NodeName(d.Role))
 	if err != nil {
 		return "", fmt.Errorf("choose the node's name: %w", err)
 	}
 	return name, nil
+}
+
+func isControlPlane(d *Data) bool {
+	return d.Role == kubeadm.RoleInit || d.KubeadmFile.JoinsControlPlane()
 }

@@ -11,12 +11,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	certutil "k8s.io/client-go/util/cert"
@@ -35,7 +39,7 @@ func kubeconfig() Phase {
 		Name:  "kubeconfig",
 		Short: "Sign a client certificate for the cloud-controller-manager",
 		Long: `Reads the cluster's CA.
-Writes ` + CCMKubeconfig + ` for the user ` + staticPodManager + `, who is in no group and has
+Writes ` + machine.CCMKubeconfig + ` for the user ` + v1alpha1.StaticPodUser + `, who is in no group and has
 only the permissions that the rbac phase gives.`,
 		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
 		Run:  runKubeconfig,
@@ -44,69 +48,110 @@ only the permissions that the rbac phase gives.`,
 
 func joinKubeconfig() Phase {
 	p := kubeconfig()
-	run := p.Run
 	p.Run = func(ctx context.Context, d *Data) error {
-		if !d.isControlPlane() {
+		if !isControlPlane(d) {
 			return nil
 		}
-		return run(ctx, d)
+		return runKubeconfig(ctx, d)
 	}
 	return p
 }
 
-func runKubeconfig(_ context.Context, d *Data) error {
-	ca := filepath.Join(d.certsDir(), "ca.crt")
-	if _, err := os.Stat(ca); errors.Is(err, fs.ErrNotExist) {
-		if d.DryRun {
-			d.Sayf("would sign %s with the CA that kubeadm makes", CCMKubeconfig)
-			return nil
-		}
-		return finding.Errorf("sign a certificate for %s: %w", staticPodManager, err).
-			WithHint("kubeadm makes the CA: kubeadm init phase certs ca --config %s", KubeadmConfig)
-	}
-	server := "https://" + d.localEndpoint()
-	if kubeconfigValid(CCMKubeconfig, ca, server) {
-		d.Sayf("%s unchanged", CCMKubeconfig)
-		return nil
-	}
-	data, err := signKubeconfig(d.certsDir(), server)
+func runKubeconfig(ctx context.Context, d *Data) error {
+	s, err := d.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	return d.write(File{Path: CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true})
+	certsDir, server := d.Machine.Path(s.CertificatesDir), localServer(d)
+	ca := filepath.Join(certsDir, "ca.crt")
+	if _, err := os.Stat(ca); errors.Is(err, fs.ErrNotExist) {
+		if d.DryRun {
+			d.Sayf("would sign %s with the CA that kubeadm makes", machine.CCMKubeconfig)
+			return nil
+		}
+		return finding.Errorf("sign a certificate for %s: %w", v1alpha1.StaticPodUser, err).
+			WithHint("kubeadm makes the CA: kubeadm init phase certs ca --config %s", machine.KubeadmConfig)
+	}
+	wanted := server
+	if external, err := externalCA(d.Machine, s.CertificatesDir); err != nil {
+		return err
+	} else if external {
+		wanted = "" // the administrator's own
+	}
+	if kubeconfigLasts(d.Machine.Path(machine.CCMKubeconfig), ca, wanted, d.Machine.Now()) {
+		d.Sayf("%s unchanged", machine.CCMKubeconfig)
+		return nil
+	}
+	data, err := signKubeconfig(certsDir, server, d.Machine.Now())
+	if err != nil {
+		return err
+	}
+	if err := d.write(machine.File{Path: machine.CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true}); err != nil {
+		return err
+	}
+	return restampStaticPod(d, data)
 }
 
-// localEndpoint is this machine's API server, as in the kubeconfigs that kubeadm gives to the scheduler and the
+// externalCA tells whether the machine has the CA's certificate without its key (kubeadm's external CA mode).
+func externalCA(m *machine.Machine, certsDir string) (bool, error) {
+	cert, err := m.Exists(filepath.Join(certsDir, "ca.crt"))
+	if err != nil || !cert {
+		return false, err
+	}
+	key, err := m.Exists(filepath.Join(certsDir, "ca.key"))
+	return !key, err
+}
+
+// checkExternalCA finds out before there is half a cluster that nobody can sign the identity of the static pod.
+func checkExternalCA(ctx context.Context, d *Data) error {
+	s, err := d.Settings(ctx)
+	if err != nil || s.Mode != v1alpha1.ModeStaticPod {
+		return err
+	}
+	external, err := externalCA(d.Machine, s.CertificatesDir)
+	if err != nil || !external {
+		return err
+	}
+	path := d.Machine.Path(machine.CCMKubeconfig)
+	if kubeconfigLasts(path, d.Machine.Path(filepath.Join(s.CertificatesDir, "ca.crt")), "", d.Machine.Now()) {
+		return nil
+	}
+	return finding.Usagef("%s has no ca.key, so that no identity can be signed for %s, and %s holds none that lasts", s.CertificatesDir, v1alpha1.StaticPodUser, machine.CCMKubeconfig).
+		WithHint("with an external CA, put a kubeconfig for the user %s at %s, or choose --mode DaemonSet", v1alpha1.StaticPodUser, machine.CCMKubeconfig)
+}
+
+// localServer is this machine's API server, as in the kubeconfigs that kubeadm gives to the scheduler and the
 // controller manager: a control plane must not need a load balancer that may wait for it.
-func (d *Data) localEndpoint() string {
-	host, port := d.Kubeadm.AdvertiseAddress(d.Role), d.Kubeadm.BindPort(d.Role)
-	if addr, err := advertiseAddress(host); err == nil {
+func localServer(d *Data) string {
+	host, port := d.KubeadmFile.AdvertiseAddress(d.Role), d.KubeadmFile.BindPort(d.Role)
+	if addr, err := d.Machine.AdvertiseAddress(host); err == nil {
 		host = addr.String()
 	}
 	if port == 0 {
-		port = defaultBindPort
+		port = kubeadm.DefaultBindPort
 	}
-	return net.JoinHostPort(host, strconv.Itoa(port))
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-func (d *Data) certsDir() string {
-	if dir := d.Kubeadm.CertificatesDir(); dir != "" {
-		return dir
+// clusterName is what the settings say, or kubeadm's own if the user chose one, or what an earlier run found, or a name
+// derived from the CA's public key: known before the API server is, the same on every control plane, and not shared by
+// all clusters as kubeadm's default is, which lets clusters take over each other's load balancers. Once it is in a
+// record it is not derived again: a CA may be replaced, and what was made under the name could not be found any more.
+func clusterName(d *Data, s *Settings) (string, error) {
+	if s.ClusterName != "" {
+		return s.ClusterName, nil
 	}
-	return defaultCertsDir
-}
-
-// clusterName is what the settings say, or kubeadm's own if the user chose one, or a name derived from the CA's
-// public key: known before the API server is, the same on every control plane, and not shared by all clusters as
-// kubeadm's default is, which lets clusters take over each other's load balancers.
-func (d *Data) clusterName(settings *v1alpha1.CloudConfiguration) (string, error) {
-	if settings.ClusterName != "" {
-		return settings.ClusterName, nil
-	}
-	if name := d.Kubeadm.ClusterName(); name != "" && name != "kubernetes" {
+	if name := d.KubeadmFile.ClusterName(); name != "" && name != "kubernetes" {
 		return name, nil
 	}
-	certs, err := certutil.CertsFromFile(filepath.Join(d.certsDir(), "ca.crt"))
+	rec, err := localRecord(d.Machine)
+	if err != nil {
+		return "", err
+	}
+	if rec != nil && rec.Configuration.ClusterName != "" {
+		return rec.Configuration.ClusterName, nil
+	}
+	certs, err := certutil.CertsFromFile(filepath.Join(d.Machine.Path(s.CertificatesDir), "ca.crt"))
 	if errors.Is(err, fs.ErrNotExist) && d.DryRun {
 		return "cluster-of-the-coming-ca", nil
 	}
@@ -117,54 +162,84 @@ func (d *Data) clusterName(settings *v1alpha1.CloudConfiguration) (string, error
 	return "cluster-" + hex.EncodeToString(sum[:5]), nil
 }
 
-// kubeconfigValid tells whether the file has a certificate of this CA that lasts, for this server.
-func kubeconfigValid(path, caFile, server string) bool {
-	config, err := clientcmd.LoadFromFile(path)
+// kubeconfigLasts tells whether the file connects to this server (or any, if empty), trusts just the CA bundle that is there now, and has
+// an identity that lasts. With an external CA that is the administrator's, a token or certificates by their paths too.
+func kubeconfigLasts(path, caFile, server string, now time.Time) bool {
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil || server != "" && config.Host != server || rest.LoadTLSFiles(config) != nil {
+		return false
+	}
+	bundle, err := os.ReadFile(caFile)
+	if err != nil || !sameCerts(bundle, config.CAData) {
+		return false
+	}
+	if config.BearerToken != "" || config.BearerTokenFile != "" {
+		return true
+	}
+	certs, err := certutil.ParseCertsPEM(config.CertData)
 	if err != nil {
 		return false
 	}
-	context := config.Contexts[config.CurrentContext]
-	if context == nil || config.Clusters[context.Cluster] == nil || config.AuthInfos[context.AuthInfo] == nil {
-		return false
-	}
-	certs, err := certutil.ParseCertsPEM(config.AuthInfos[context.AuthInfo].ClientCertificateData)
-	if err != nil {
-		return false
-	}
-	roots, err := certutil.NewPool(caFile)
-	if err != nil {
-		return false
-	}
-	_, err = certs[0].Verify(x509.VerifyOptions{
-		Roots: roots, CurrentTime: time.Now().Add(renewBefore), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	return err == nil && config.Clusters[context.Cluster].Server == server
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	_, err = certs[0].Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now.Add(renewBefore), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err == nil
 }
 
-func signKubeconfig(certsDir, server string) ([]byte, error) {
+// sameCerts tells whether two bundles hold the same certificates, in whatever order.
+func sameCerts(a, b []byte) bool {
+	first, second := pins(a), pins(b)
+	return len(first) > 0 && slices.Equal(first, second)
+}
+
+// sharesCA tells whether two bundles have a certificate in common: during a rotation a cluster has two.
+func sharesCA(a, b []byte) bool {
+	known := pins(b)
+	return slices.ContainsFunc(pins(a), func(pin string) bool { return slices.Contains(known, pin) })
+}
+
+func pins(bundle []byte) []string {
+	certs, err := certutil.ParseCertsPEM(bundle)
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, cert := range certs {
+		list = append(list, kubeadm.PinOf(cert))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// signKubeconfig makes an identity of its own, which trusts all of the CA bundle.
+func signKubeconfig(certsDir, server string, now time.Time) ([]byte, error) {
 	caCert, caKey, err := pkiutil.TryLoadCertAndKeyFromDisk(certsDir, "ca")
 	if err != nil {
-		return nil, finding.Errorf("sign a certificate for %s: %w", staticPodManager, err).
-			WithHint("with an external CA, put a kubeconfig for the user %s at %s, or choose --mode DaemonSet", staticPodManager, CCMKubeconfig)
+		return nil, finding.Errorf("sign a certificate for %s: %w", v1alpha1.StaticPodUser, err).
+			WithHint("with an external CA, put a kubeconfig for the user %s at %s, or choose --mode DaemonSet", v1alpha1.StaticPodUser, machine.CCMKubeconfig)
 	}
 	cert, key, err := pkiutil.NewCertAndKey(caCert, caKey, &pkiutil.CertConfig{
-		Config:   certutil.Config{CommonName: staticPodManager, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
-		NotAfter: time.Now().Add(certificateValidity),
+		Config:   certutil.Config{CommonName: v1alpha1.StaticPodUser, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
+		NotAfter: now.Add(certificateValidity),
 		// Whatever the CA's own algorithm: any API server accepts it, and an RSA key takes a tenth of a second.
 		EncryptionAlgorithm: kubeadmapi.EncryptionAlgorithmECDSAP256,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sign a certificate for %s: %w", staticPodManager, err)
+		return nil, fmt.Errorf("sign a certificate for %s: %w", v1alpha1.StaticPodUser, err)
 	}
 	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
-		return nil, fmt.Errorf("encode the key of %s: %w", staticPodManager, err)
+		return nil, fmt.Errorf("encode the key of %s: %w", v1alpha1.StaticPodUser, err)
 	}
-	const cluster, name = "kubernetes", staticPodManager + "@kubernetes"
+	bundle, err := os.ReadFile(filepath.Join(certsDir, "ca.crt")) // more than one certificate while a CA is rotated
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	const cluster, name = "kubernetes", v1alpha1.StaticPodUser + "@kubernetes"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[cluster] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: pkiutil.EncodeCertPEM(caCert)}
-	config.AuthInfos[staticPodManager] = &clientcmdapi.AuthInfo{ClientCertificateData: pkiutil.EncodeCertPEM(cert), ClientKeyData: keyPEM}
-	config.Contexts[name] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: staticPodManager}
+	config.Clusters[cluster] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: bundle}
+	config.AuthInfos[v1alpha1.StaticPodUser] = &clientcmdapi.AuthInfo{ClientCertificateData: pkiutil.EncodeCertPEM(cert), ClientKeyData: keyPEM}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: v1alpha1.StaticPodUser}
 	config.CurrentContext = name
 	data, err := clientcmd.Write(*config)
 	if err != nil {

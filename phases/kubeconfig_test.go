@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
@@ -33,7 +35,7 @@ func newCA(t *testing.T) string {
 func TestSignKubeconfig(t *testing.T) {
 	const server = "https://198.18.0.2:6443"
 	dir := newCA(t)
-	data, err := signKubeconfig(dir, server)
+	data, err := signKubeconfig(dir, server, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,7 @@ func TestSignKubeconfig(t *testing.T) {
 		{"another CA", path, newCA(t), server, false},
 		{"no file", path + "x", dir, server, false},
 	} {
-		if got := kubeconfigValid(tc.path, filepath.Join(tc.ca, "ca.crt"), tc.server); got != tc.want {
+		if got := kubeconfigLasts(tc.path, filepath.Join(tc.ca, "ca.crt"), tc.server, time.Now()); got != tc.want {
 			t.Errorf("%s: valid = %t, want %t", tc.name, got, tc.want)
 		}
 	}
@@ -77,43 +79,60 @@ func TestSignKubeconfig_ExternalCA(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "ca.key")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := signKubeconfig(dir, "https://198.18.0.2:6443")
+	_, err := signKubeconfig(dir, "https://198.18.0.2:6443", time.Now())
 	var known *finding.Error
 	if !asKnown(err, &known) || !strings.Contains(known.Hint, "external CA") {
 		t.Errorf("got %v, want an error that says what to do with an external CA", err)
 	}
 }
 
-func TestData_ClusterName(t *testing.T) {
-	file := func(text string) *kubeadm.File {
-		f, err := kubeadm.Parse("k.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
+func TestClusterName(t *testing.T) {
+	const cluster = initConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncertificatesDir: /pki\n"
+	ca := newCA(t)
+	for _, tt := range []struct {
+		name    string
+		kubeadm string
+		said    string
+		record  string
+		want    string
+	}{
+		{name: "the settings' name", kubeadm: "clusterName: theirs\n", said: "ours", want: "ours"},
+		{name: "the name that the user gave kubeadm", kubeadm: "clusterName: theirs\n", want: "theirs"},
+		{name: "derived from the CA", kubeadm: "clusterName: kubernetes\n", want: derivedName(t, ca)},
+		{name: "derived again from the same CA", want: derivedName(t, ca)},
+		{name: "what was found before the CA was replaced", record: "cluster-of-the-old-ca", want: "cluster-of-the-old-ca"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := newMachine(t)
+			copyCA(t, ca, m.Path("/pki"))
+			if tt.record != "" {
+				put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {clusterName: "+tt.record+"}\n")
+			}
+			d, _ := run{config: cluster + tt.kubeadm, options: Options{Flags: v1alpha1.CloudConfiguration{ClusterName: tt.said}}}.must(t, m)
+			s, err := d.Settings(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := clusterName(d, s); err != nil || got != tt.want {
+				t.Errorf("got %q, %v, want %q", got, err, tt.want)
+			}
+		})
 	}
-	const cluster = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"
-	dir := newCA(t)
-	named := func(text string, settings v1alpha1.CloudConfiguration) string {
-		t.Helper()
-		d := &Data{Kubeadm: file(cluster + "certificatesDir: " + dir + "\n" + text)}
-		name, err := d.clusterName(&settings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return name
+}
+
+func derivedName(t *testing.T, ca string) string {
+	t.Helper()
+	certs, err := certutil.CertsFromFile(filepath.Join(ca, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := named("clusterName: theirs", v1alpha1.CloudConfiguration{ClusterName: "ours"}); got != "ours" {
-		t.Errorf("got %q, want the settings' name", got)
-	}
-	if got := named("clusterName: theirs", v1alpha1.CloudConfiguration{}); got != "theirs" {
-		t.Errorf("got %q, want the name that the user gave kubeadm", got)
-	}
-	derived := named("clusterName: kubernetes", v1alpha1.CloudConfiguration{})
-	if !strings.HasPrefix(derived, "cluster-") || len(derived) != len("cluster-")+10 {
-		t.Errorf("got %q, want a name derived from the CA", derived)
-	}
-	if again := named("", v1alpha1.CloudConfiguration{}); again != derived {
-		t.Errorf("derived %q and then %q from one CA", derived, again)
+	return "cluster-" + strings.TrimPrefix(kubeadm.PinOf(certs[0]), "sha256:")[:10]
+}
+
+// copyCA puts a CA where a machine keeps it.
+func copyCA(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
 	}
 }

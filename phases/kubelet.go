@@ -2,17 +2,13 @@ package phases
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-
+	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -20,90 +16,94 @@ func kubelet() Phase {
 	return Phase{
 		Name:  "kubelet",
 		Short: "Set this machine's kubelet to external cloud mode",
-		Long: `With a cluster to join (arguments or --config): writes ` + KubeadmConfig + `, the JoinConfiguration with
+		Long: `With a cluster to join (arguments or --config): writes ` + machine.KubeadmConfig + `, the JoinConfiguration with
 cloud-provider=external and the node IP among the kubelet's arguments.
 
-Without one, for a plain "kubeadm join" that comes later: writes ` + KubeletEnvFile + ` and the drop-in
-` + KubeletDropIn + `. The flags stand before those of
+Without one, for a plain "kubeadm join" that comes later: writes ` + machine.KubeletEnvFile + ` and the drop-in
+` + machine.KubeletDropIn + `. The flags stand before those of
 kubeadm and of the administrator, so an explicit one in kubeadm-flags.env, /etc/default/kubelet or /etc/sysconfig/kubelet
 wins. With --install-unit, also a unit that does this at each boot before the kubelet starts, for machine images.`,
 		Run: func(ctx context.Context, d *Data) error {
-			settings, err := d.Settings(ctx)
-			if err != nil {
-				return err
-			}
 			if err := runChecks(ctx, d, nodeChecks()); err != nil {
 				return err
 			}
-			if d.Kubeadm.CanDiscover() {
-				return d.writeKubeadmConfig(ctx, settings)
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
 			}
-			return d.writeDropIn(ctx, settings)
+			if d.KubeadmFile.CanDiscover() {
+				return writeKubeadmConfig(ctx, d, s)
+			}
+			return writeDropIn(ctx, d, s)
 		},
 	}
 }
 
 // writeDropIn gives the flags to whatever starts the kubelet next. The values stand in an environment file rather
 // than in the drop-in, since systemd reads that at each start: no daemon-reload is needed when the address changes.
-func (d *Data) writeDropIn(ctx context.Context, settings *v1alpha1.CloudConfiguration) error {
+func writeDropIn(ctx context.Context, d *Data, s *Settings) error {
 	if err := checkKubeletFlags(ctx, d); err != nil {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}
-	nodeIP, err := d.effectiveNodeIP(ctx, settings)
+	args, err := dropInArgs(ctx, d, s)
 	if err != nil {
 		return err
-	}
-	base, err := kubeletConfigArgs(ctx)
-	if err != nil {
-		return err
-	}
-	args := base + " --cloud-provider=external"
-	if nodeIP != "" {
-		args += " --node-ip=" + nodeIP
-	}
-	providerID, err := d.kubeletProviderID(ctx)
-	if err != nil {
-		return err
-	}
-	if providerID != "" {
-		args += " --provider-id=" + providerID
 	}
 	env := fmt.Sprintf("# Written by ccmadm: external cloud mode. Flags that come later on the kubelet's command line win.\n%s=%q\n", configArgs, args)
-	if err := d.write(File{Path: KubeletEnvFile, Data: []byte(env), Mode: 0o644}); err != nil {
+	if err := d.write(machine.File{Path: machine.KubeletEnvFile, Data: []byte(env), Mode: 0o644}); err != nil {
 		return err
 	}
-	changed, err := d.Files.Write(File{Path: KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644})
-	if err != nil {
+	dropIn, err := d.Machine.Read(machine.KubeletDropIn)
+	changed := err != nil || string(dropIn) != string(templates.KubeletDropIn())
+	if err := d.write(machine.File{Path: machine.KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644}); err != nil {
 		return err
 	}
-	d.sayChange(changed, KubeletDropIn)
 	if d.InstallUnit {
-		return d.installUnit(ctx)
+		return installUnit(ctx, d)
 	}
 	if !changed {
 		return nil
 	}
-	return d.systemctl(ctx, "daemon-reload")
+	return d.Machine.DaemonReload(ctx)
+}
+
+func dropInArgs(ctx context.Context, d *Data, s *Settings) (string, error) {
+	ip, err := nodeIPToSet(ctx, d, s)
+	if err != nil {
+		return "", err
+	}
+	args, err := kubeletConfigArgs(ctx, d.Machine)
+	if err != nil {
+		return "", err
+	}
+	args += " --cloud-provider=external"
+	if ip != "" {
+		args += " --node-ip=" + ip
+	}
+	id, err := kubeletProviderID(ctx, d, s)
+	if err != nil {
+		return "", err
+	}
+	if id != "" {
+		args += " --provider-id=" + id
+	}
+	return args, nil
 }
 
 // installUnit makes the phase run before every start of the kubelet.
-func (d *Data) installUnit(ctx context.Context) error {
+func installUnit(ctx context.Context, d *Data) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	if err := d.write(File{Path: KubeletUnit, Data: templates.KubeletUnit(self), Mode: 0o644}); err != nil {
+	if err := d.write(machine.File{Path: machine.KubeletUnit, Data: templates.KubeletUnit(self), Mode: 0o644}); err != nil {
 		return err
 	}
-	if d.DryRun {
-		d.Sayf("would enable %s", KubeletUnit)
-		return nil
-	}
 	// `systemctl enable` works without a running manager too, as in the chroot where an image is built.
-	if out, err := exec.CommandContext(ctx, "systemctl", "enable", "--quiet", KubeletUnit).CombinedOutput(); err != nil {
-		return fmt.Errorf("enable %s: %w: %s", KubeletUnit, err, kubeadm.LastLine(out))
+	if err := d.Machine.Systemctl(ctx, "enable", "--quiet", machine.KubeletUnit); err != nil {
+		return fmt.Errorf("enable %s: %w", machine.KubeletUnit, err)
 	}
-	return d.systemctl(ctx, "daemon-reload")
+	return d.Machine.DaemonReload(ctx)
 }
 
 // configArgs is the variable of kubeadm's unit that comes before kubeadm's own and the administrator's flags.
@@ -112,19 +112,19 @@ const configArgs = "KUBELET_CONFIG_ARGS"
 var configArgsPattern = regexp.MustCompile(`Environment=.?` + configArgs + `=([^"']*)`)
 
 // kubeletConfigArgs is what the unit gives in that variable without our drop-in.
-func kubeletConfigArgs(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "systemctl", "cat", "kubelet").Output()
+func kubeletConfigArgs(ctx context.Context, m *machine.Machine) (string, error) {
+	out, err := m.Output(ctx, "systemctl", "cat", "kubelet")
 	if err != nil {
 		return "", finding.Preflightf("read the kubelet's unit: %w", err).
 			WithHint("the kubelet's package with kubeadm's drop-in 10-kubeadm.conf must be installed")
 	}
 	unit := string(out)
 	if !strings.Contains(unit, "$"+configArgs) {
-		return "", &finding.Error{Code: finding.ExitPreflight, Err: errors.New("set kubelet flags: its unit does not use $" + configArgs + " as kubeadm's does")}
+		return "", finding.Preflightf("set kubelet flags: its unit does not use $%s as kubeadm's does", configArgs)
 	}
 	matches := configArgsPattern.FindAllStringSubmatch(unit, -1)
 	if len(matches) == 0 {
-		return "", &finding.Error{Code: finding.ExitPreflight, Err: errors.New("set kubelet flags: its unit uses $" + configArgs + " and does not set it")}
+		return "", finding.Preflightf("set kubelet flags: its unit uses $%s and does not set it", configArgs)
 	}
 	return strings.TrimSpace(matches[len(matches)-1][1]), nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
+	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -21,18 +21,19 @@ func nodeChecks() []Check {
 	return []Check{
 		{"NodeName", checkNodeNameRule},
 		{"NodeAddress", checkNodeAddress},
-		{"ProviderID", func(ctx context.Context, d *Data) error { _, err := d.kubeletProviderID(ctx); return err }},
+		{"ProviderID", checkProviderID},
 	}
 }
 
 // checkNodeNameRule finds a name by which the cloud does not know the machine. Such a node keeps its taint, or worse:
 // the lifecycle controller takes it for one that is gone.
 func checkNodeNameRule(ctx context.Context, d *Data) error {
-	profile, err := d.Profile(ctx)
+	s, err := d.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	name, err := d.nodeName()
+	profile := s.Profile
+	name, err := nodeName(d)
 	if err != nil {
 		return err
 	}
@@ -40,11 +41,11 @@ func checkNodeNameRule(ctx context.Context, d *Data) error {
 	if ok, err := regexp.MatchString(rules.NamePattern, name); err != nil || !ok {
 		return finding.Usagef("node name %q: provider %s wants %s (%s)", name, profile.Name, rules.Name, rules.NamePattern).WithHint("--node-name=NAME, or another host name")
 	}
-	id, err := d.givenKubeletArg("provider-id")
+	id, err := givenKubeletArg(d, "provider-id")
 	if err != nil || id != "" || len(rules.NameFrom) == 0 || profile.Metadata == nil {
 		return err // a provider ID makes the name irrelevant
 	}
-	values, err := d.metadata(ctx, profile.Metadata)
+	values, err := d.Metadata(ctx, profile.Metadata)
 	if err != nil {
 		d.Sayf("warning, the node's name is not checked, %v; provider %s wants: %s", err, profile.Name, rules.Name)
 		return nil
@@ -68,15 +69,16 @@ func checkNodeNameRule(ctx context.Context, d *Data) error {
 // address from cloud provider that matches ip", and leaves the taint on. It is no error, since metadata services name
 // the first network card, and clouds list all.
 func checkNodeAddress(ctx context.Context, d *Data) error {
-	profile, err := d.Profile(ctx)
-	if err != nil || len(profile.Node.AddressesFrom) == 0 || profile.Metadata == nil {
+	s, err := d.Settings(ctx)
+	if err != nil || len(s.Profile.Node.AddressesFrom) == 0 || s.Profile.Metadata == nil {
 		return err
 	}
-	ips, err := d.nodeIPInUse(ctx)
+	profile := s.Profile
+	ips, err := nodeIPInUse(ctx, d, s)
 	if err != nil {
 		return err
 	}
-	values, err := d.metadata(ctx, profile.Metadata)
+	values, err := d.Metadata(ctx, profile.Metadata)
 	if err != nil {
 		d.Sayf("warning, the node IP is not checked, %v", err)
 		return nil
@@ -94,108 +96,96 @@ func checkNodeAddress(ctx context.Context, d *Data) error {
 		}
 		if len(known) > 0 && !ip.IsUnspecified() && !slices.Contains(known, ip) {
 			d.Sayf("warning, node IP %s: provider %s knows this machine at %s; with an address that the cloud does not list, the node stays uninitialized: set nodeIP (--node-ip)",
-				ip, profile.Name, join(known))
+				ip, profile.Name, machine.JoinAddresses(known, ", "))
 		}
 	}
 	return nil
 }
 
 // nodeIPInUse is what the kubelet will be given, by the user or by us.
-func (d *Data) nodeIPInUse(ctx context.Context) ([]netip.Addr, error) {
-	text, err := d.givenKubeletArg("node-ip")
+func nodeIPInUse(ctx context.Context, d *Data, s *Settings) ([]netip.Addr, error) {
+	text, err := givenKubeletArg(d, "node-ip")
 	if err != nil {
 		return nil, err
 	}
 	if text == "" {
-		settings, err := d.Settings(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if text, err = d.nodeIP(ctx, settings); err != nil {
+		if text, err = nodeIP(ctx, d, s.NodeIP, s.PodSubnet); err != nil {
 			return nil, err
 		}
 	}
 	return v1alpha1.ParseAddresses(text)
 }
 
+// checkProviderID finds out whether the kubelet can be given the ID that the provider needs.
+func checkProviderID(ctx context.Context, d *Data) error {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = kubeletProviderID(ctx, d, s)
+	return err
+}
+
 // kubeletProviderID is what the kubelet's --provider-id has to be, where the provider finds a machine by nothing else
 // and the user has not set it.
-func (d *Data) kubeletProviderID(ctx context.Context) (string, error) {
-	profile, err := d.Profile(ctx)
-	if err != nil || !profile.Node.KubeletProviderID {
+func kubeletProviderID(ctx context.Context, d *Data, s *Settings) (string, error) {
+	if !s.Profile.Node.KubeletProviderID {
+		return "", nil
+	}
+	if id, err := givenKubeletArg(d, "provider-id"); err != nil || id != "" {
 		return "", err
 	}
-	if id, err := d.givenKubeletArg("provider-id"); err != nil || id != "" {
-		return "", err
-	}
-	id, err := d.providerIDFromMetadata(ctx, profile)
+	id, err := providerIDFromMetadata(ctx, d, s.Profile)
 	if err != nil {
-		return "", (&finding.Error{Code: finding.ExitPreflight, Err: err}).
-			WithHint("nodeRegistration.kubeletExtraArgs provider-id=%s in the kubeadm configuration sets it", profile.Node.ProviderID)
+		return "", finding.Preflightf("%w", err).
+			WithHint("nodeRegistration.kubeletExtraArgs provider-id=%s in the kubeadm configuration sets it", s.Profile.Node.ProviderID)
 	}
 	return id, nil
 }
 
-func (d *Data) providerIDFromMetadata(ctx context.Context, profile *templates.Profile) (string, error) {
+func providerIDFromMetadata(ctx context.Context, d *Data, profile *templates.Profile) (string, error) {
 	missing := fmt.Errorf("provider %s finds a machine only by the kubelet's --provider-id, which is not set", profile.Name)
 	if profile.Metadata == nil || profile.Node.ProviderIDFrom == "" {
 		return "", missing
 	}
-	values, err := d.metadata(ctx, profile.Metadata)
+	values, err := d.Metadata(ctx, profile.Metadata)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", missing, err)
 	}
 	id, err := profile.Node.ExpandProviderID(values)
-	if err == nil && id == "" {
-		err = fmt.Errorf("%w, and the metadata service %s does not say enough", missing, profile.Metadata.URL)
-	}
-	return id, err
-}
-
-// givenKubeletArg is what the user has set, in kubeadm's configuration or in a file that feeds the kubelet.
-func (d *Data) givenKubeletArg(name string) (string, error) {
-	if value, ok := d.Kubeadm.KubeletArg(d.Role, name); ok {
-		return value, nil
-	}
-	uses, err := FindKubeletFlags("/", name)
-	if err != nil || len(uses) == 0 {
+	if err != nil {
 		return "", err
 	}
-	return uses[len(uses)-1].Value, nil
+	if id == "" {
+		return "", fmt.Errorf("%w, and the metadata service %s does not say enough", missing, profile.Metadata.URL)
+	}
+	if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '"' || r == '\'' || r == 0x7f }) {
+		return "", fmt.Errorf("%w, and the metadata service %s says %q, which would become further flags", missing, profile.Metadata.URL, id)
+	}
+	return id, nil
 }
 
 // checkProvider tells the user what the profile is worth, and what was seen where the machine was asked.
 func checkProvider(ctx context.Context, d *Data) error {
-	settings, err := d.Settings(ctx)
+	s, err := d.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	profile, err := d.Profile(ctx)
-	if err != nil {
-		return err
-	}
-	if d.wantsAuto() {
-		found, err := Detect(DMIDir)
+	if d.Said.Provider == v1alpha1.ProviderAuto {
+		found, err := Detect(d.Machine)
 		if err != nil {
 			return err
 		}
 		d.Sayf("provider %s: this machine says %s", found.Provider, strings.Join(found.Saw, ", "))
 	}
-	if profile.Instead != "" {
-		d.Sayf("warning, provider %s is %s: %s", profile.Name, profile.Status, profile.Instead)
+	if s.Profile.Instead != "" {
+		d.Sayf("warning, provider %s is %s: %s", s.Profile.Name, s.Profile.Status, s.Profile.Instead)
 	}
-	return compatible(settings, profile)
-}
-
-func (d *Data) wantsAuto() bool {
-	if d.Flags.Provider != "" {
-		return d.Flags.Provider == v1alpha1.ProviderAuto
-	}
-	return d.cloud != nil && d.cloud.Provider == v1alpha1.ProviderAuto
+	return compatible(&s.CloudConfiguration, s.Profile)
 }
 
 // warnReadable tells of files with secrets that every user of the machine may read.
-func (d *Data) warnReadable(settings *v1alpha1.CloudConfiguration) {
+func warnReadable(d *Data, settings *v1alpha1.CloudConfiguration) {
 	paths := []string{settings.CloudConfig.File}
 	for _, c := range settings.Credentials {
 		paths = append(paths, c.File)

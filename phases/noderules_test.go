@@ -10,11 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/templates"
 )
 
 // metadata is a service like those of clouds: it wants a token, and speaks text and JSON.
@@ -43,39 +39,6 @@ func metadata(t *testing.T) *httptest.Server {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server
-}
-
-func TestAskMetadata(t *testing.T) {
-	server := metadata(t)
-	token := &templates.MetadataToken{Path: "/token", Headers: map[string]string{"Ttl": "60"}, Header: "Token"}
-	tests := []struct {
-		name    string
-		m       templates.Metadata
-		want    map[string]string
-		wantErr string
-	}{
-		{
-			name: "text and JSON",
-			m:    templates.Metadata{URL: server.URL, Token: token, Values: map[string]string{"name": "/name", "zone": "/all.json#zone.name", "number": "/all.json#zone.number", "nothing": "/nothing", "none": "/all.json#rack"}},
-			want: map[string]string{"name": "Web-1", "zone": "z1", "number": "7", "nothing": "", "none": ""},
-		},
-		{name: "no token", m: templates.Metadata{URL: server.URL, Values: map[string]string{"name": "/name"}}, wantErr: "401 Unauthorized"},
-		{name: "a token refused", m: templates.Metadata{URL: server.URL, Token: &templates.MetadataToken{Path: "/token", Header: "Token"}}, wantErr: "for a token: PUT"},
-		{name: "no JSON", m: templates.Metadata{URL: server.URL, Token: token, Values: map[string]string{"x": "/broken.json#x"}}, wantErr: "for x: the answer is no JSON"},
-		{name: "not an object", m: templates.Metadata{URL: server.URL, Token: token, Values: map[string]string{"x": "/all.json#zone.name.first"}}, wantErr: "the answer has no zone.name.first"},
-		{name: "nobody there", m: templates.Metadata{URL: "http://127.0.0.1:1", Values: map[string]string{"x": "/x"}}, wantErr: "connection refused"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := askMetadata(t.Context(), &tt.m)
-			if (err != nil) != (tt.wantErr != "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
-				t.Fatalf("got error %v, want %q", err, tt.wantErr)
-			}
-			if diff := cmp.Diff(tt.want, got); tt.want != nil && diff != "" {
-				t.Errorf("values (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 const strictProfile = `
@@ -134,7 +97,7 @@ func TestNodeRules(t *testing.T) {
 			if tt.drop != "" {
 				text = strings.Replace(text, tt.drop, tt.put, 1)
 			}
-			d := rulesData(t, text, tt.kubeadm)
+			d, out := rulesData(t, text, tt.kubeadm)
 			err := runChecks(t.Context(), d, nodeChecks())
 			if (err != nil) != (len(tt.wantErr) > 0) {
 				t.Fatalf("got error %v, want %q", err, tt.wantErr)
@@ -144,25 +107,27 @@ func TestNodeRules(t *testing.T) {
 					t.Errorf("got error %v, want %q", err, want)
 				}
 			}
-			if said := d.Out.(*bytes.Buffer).String(); !strings.Contains(said, tt.says) || tt.quiet && strings.Contains(said, "warning") {
+			if said := out.String(); !strings.Contains(said, tt.says) || tt.quiet && strings.Contains(said, "warning") {
 				t.Errorf("said %q, want %q", said, tt.says)
 			}
-			if id, _ := d.kubeletProviderID(t.Context()); id != tt.providerID {
+			settings, err := d.Settings(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id, _ := kubeletProviderID(t.Context(), d, settings); id != tt.providerID {
 				t.Errorf("provider ID %q, want %q", id, tt.providerID)
 			}
 		})
 	}
 }
 
-func rulesData(t *testing.T, profile, registration string) *Data {
+func rulesData(t *testing.T, profile, registration string) (*Data, *bytes.Buffer) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "strict.yaml")
 	if err := os.WriteFile(path, []byte(profile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := kubeadm.Parse("kubeadm.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  "+registration+"\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Data{Options: Options{Role: kubeadm.RoleInit, Flags: v1alpha1.CloudConfiguration{Profile: path}}, Streams: Streams{Out: &bytes.Buffer{}}, Kubeadm: file}
+	m, _ := newMachine(t)
+	config := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: " + testAddress + "}\nnodeRegistration:\n  " + registration + "\n"
+	return run{config: config, options: Options{Flags: v1alpha1.CloudConfiguration{Profile: path}}}.must(t, m)
 }

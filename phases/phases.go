@@ -8,8 +8,12 @@
 // objects in kube-system by server-side apply. What passes from one phase to a later one is on disk or in the
 // cluster, never in memory: each phase runs alone in a fresh process, and a second run says "unchanged".
 //
+// A flag to a manifest: cmd/ccmadm declares it into [Options], [New] lays it over the user's file ([Data.Said]),
+// settings.go lays that over the record once ([Data.Settings]), values.go makes of it what the templates vary in, and
+// manifests.StaticPod renders it; controlplane.go writes the file, or, in a dry run, its machine shows it.
+//
 // It never edits a file that belongs to kubeadm or to the user, and never runs kubeadm code in its own process:
-// the kubeadm that is installed on the machine does kubeadm's work.
+// the kubeadm that is installed on the machine does kubeadm's work, and once it has finished, none does it again.
 package phases
 
 import (
@@ -35,6 +39,9 @@ type Phase struct {
 	Long string
 	// Only names the modes that the phase is for. Empty: all.
 	Only []v1alpha1.Mode
+	// Foretell says what Run would do, in a dry run of a phase that has nothing to show for it. Nil: Run shows it itself,
+	// through the machine and the applier.
+	Foretell func(context.Context, *Data) (string, error)
 	// Run does it.
 	Run func(context.Context, *Data) error
 }
@@ -99,7 +106,16 @@ func (p Phase) run(ctx context.Context, d *Data) error {
 	if wanted, err := p.wanted(ctx, d); err != nil || !wanted {
 		return asError(err)
 	}
-	return asError(p.Run(ctx, d.in(p.Name)))
+	d = d.in(p.Name)
+	if p.Foretell == nil || !d.DryRun {
+		return asError(p.Run(ctx, d))
+	}
+	text, err := p.Foretell(ctx, d)
+	if err != nil {
+		return asError(err)
+	}
+	d.Sayf("%s", text)
+	return nil
 }
 
 func (p Phase) wanted(ctx context.Context, d *Data) (bool, error) {

@@ -12,30 +12,27 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
-
-// Check is one thing that must hold before anything is changed.
-type Check struct {
-	// Name is what --ignore-preflight-errors takes.
-	Name string
-	// Run returns what is wrong, with a hint where there is one.
-	Run func(context.Context, *Data) error
-}
 
 func initPreflight() Phase {
 	return Phase{
 		Name:  "preflight",
 		Short: "Check that this machine can become a control plane in external cloud mode",
-		Long:  "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line. Writes nothing.",
+		Long:  "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line; where kubeadm has finished already, the cluster's record. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
-			return runChecks(ctx, d, slices.Concat([]Check{{"Provider", checkProvider}}, commonChecks(), nodeChecks(), []Check{
-				{"CloudConfig", checkCloudConfig},
-				{"StaticPodManifest", checkManifestUntouched},
-				{"Manifests", checkManifests},
-			}))
+			return runChecks(ctx, d, slices.Concat(
+				[]Check{{"ClusterRecord", checkClusterRecord}, {"Provider", checkProvider}},
+				commonChecks(),
+				nodeChecks(),
+				[]Check{
+					{"ExternalCA", checkExternalCA},
+					{"CloudConfig", checkCloudConfig},
+					{"StaticPodManifest", checkManifestUntouched},
+					{"Manifests", checkManifests},
+				}))
 		},
 	}
 }
@@ -58,98 +55,42 @@ func commonChecks() []Check {
 		{"KubeletInUse", checkKubeletInUse},
 		{"KubeletFlags", checkKubeletFlags},
 		{"KubeadmConfig", checkKubeadmConfig},
+		{"NodeTaints", checkTaints},
 		{"NodeIP", checkNodeIP},
 		{"Writable", checkWritable},
 	}
 }
 
-// runChecks runs all of them and fails once, with every failure by its name. What several checks need and none gets,
-// such as a provider that is not found, is told by the first of them only.
-func runChecks(ctx context.Context, d *Data, checks []Check) error {
-	var failed []error
-	var hints []string
-	told := map[string]bool{}
-	for _, c := range checks {
-		err := c.Run(ctx, d)
-		if err == nil {
-			continue
-		}
-		if d.ignores(c.Name) {
-			d.Sayf("warning, %s: %v", c.Name, err)
-			continue
-		}
-		if told[err.Error()] {
-			continue
-		}
-		told[err.Error()] = true
-		failed = append(failed, fmt.Errorf("%s: %w", c.Name, err))
-		var known *finding.Error
-		if errors.As(err, &known) && known.Hint != "" && !slices.Contains(hints, known.Hint) {
-			hints = append(hints, known.Hint)
-		}
-	}
-	if len(failed) == 0 {
-		d.Sayf("%d checks passed", len(checks))
-		return nil
-	}
-	hints = append(hints, "nothing was changed; --ignore-preflight-errors=NAME makes a check a warning")
-	return &finding.Error{Code: finding.ExitPreflight, Err: fmt.Errorf("preflight: %w", errors.Join(failed...)), Hint: strings.Join(hints, "\n")}
-}
-
-func (d *Data) ignores(check string) bool {
-	return slices.ContainsFunc(d.IgnorePreflightErrors, func(name string) bool {
-		return strings.EqualFold(name, check) || strings.EqualFold(name, "all")
-	})
-}
-
-func checkRoot(context.Context, *Data) error {
-	if os.Geteuid() != 0 {
+func checkRoot(_ context.Context, d *Data) error {
+	if !d.Machine.Superuser {
 		return finding.Preflightf("not root").WithHint("the same command behind sudo")
 	}
 	return nil
 }
 
-func checkKubeadm(_ context.Context, d *Data) error {
-	v, err := d.kubeadmVersion()
+func checkKubeadm(ctx context.Context, d *Data) error {
+	v, err := d.KubeadmVersion(ctx)
 	if err != nil {
 		return err
 	}
 	return kubeadm.CheckVersion(v)
 }
 
-// checkKubeletInUse keeps off machines that are nodes already, unless it was ccmadm that began: then this is a re-run.
-func checkKubeletInUse(ctx context.Context, d *Data) error {
-	if d.resuming() {
+// checkClusterRecord compares what the user says with what holds in the cluster that this machine has already.
+func checkClusterRecord(ctx context.Context, d *Data) error {
+	if d.Single {
 		return nil
 	}
-	if _, err := os.Stat(kubeletConf); err == nil {
-		return finding.Usagef("%s exists: this machine is registered with a cluster already", kubeletConf).
-			WithHint("`ccmadm reset` (or `kubeadm reset`) takes it out of that cluster")
+	rec, err := clusterRecord(ctx, d)
+	if err != nil || rec == nil {
+		return err
 	}
-	if path := leftByKubeadm(); path != "" {
-		return finding.Usagef("%s exists: this machine runs a control plane, or did", path).
-			WithHint("`ccmadm reset` (or `kubeadm reset`) removes it")
-	}
-	if _, err := os.Stat(kubeletConfig); err == nil && serviceActive(ctx, "kubelet") {
-		return finding.Usagef("the kubelet is running with %s", kubeletConfig).
-			WithHint("`kubeadm reset` stops it, if this machine's cluster is to be given up")
-	}
-	return nil
-}
-
-// resuming tells whether an earlier run of the same command came at least as far as writing kubeadm's configuration.
-func (d *Data) resuming() bool {
-	data, err := os.ReadFile(KubeadmConfig)
-	if err != nil {
-		return false
-	}
-	file, err := kubeadm.Parse(KubeadmConfig, data)
-	return err == nil && file.CanDiscover() == (d.Role == kubeadm.RoleJoin)
+	return refuseContradictions("init", d.Said, rec)
 }
 
 // checkKubeletFlags refuses flags that would win over what ccmadm sets, in any file that feeds the kubelet.
-func checkKubeletFlags(_ context.Context, _ *Data) error {
-	uses, err := FindKubeletFlags("/", "cloud-provider", "cloud-config")
+func checkKubeletFlags(_ context.Context, d *Data) error {
+	uses, err := d.Machine.KubeletFlags("cloud-provider", "cloud-config")
 	if err != nil {
 		return err
 	}
@@ -165,36 +106,66 @@ func checkKubeletFlags(_ context.Context, _ *Data) error {
 	return errors.Join(wrong...)
 }
 
-// checkKubeadmConfig finds what stands in the way of external mode in the user's own file, on a copy of it.
-func checkKubeadmConfig(_ context.Context, d *Data) error {
-	v, err := d.kubeadmVersion()
+// checkKubeadmConfig finds what stands in the way of external mode in the user's own file, on a copy of it, and then has
+// the installed kubeadm validate it, whose rules are stricter than those of its init and join.
+func checkKubeadmConfig(ctx context.Context, d *Data) error {
+	v, err := d.KubeadmVersion(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // another check says so
 	}
-	file, err := kubeadm.Parse(d.ConfigFile, d.Kubeadm.Bytes())
+	file, err := kubeadm.Parse(d.ConfigFile, d.KubeadmFile.Bytes())
 	if err != nil {
 		return err
 	}
-	_, err = file.SetExternal(d.Role, kubeadm.KubeletFlags{}, int(v.Minor()))
-	return err
+	if _, err = file.SetExternal(d.Role, kubeadm.KubeletFlags{}, int(v.Minor())); err != nil {
+		return err
+	}
+	return kubeadm.Validate(ctx, d.Machine, d.KubeadmFile)
 }
 
-func checkNodeIP(ctx context.Context, d *Data) error {
-	settings, err := d.Settings(ctx)
+// checkTaints refuses the taint of external mode among those that the kubelet is told to register with. It adds that
+// taint itself, and the API refuses a Node that has it twice (kubernetes/kubernetes, kubelet_node_status.go).
+func checkTaints(_ context.Context, d *Data) error {
+	const why = "the kubelet sets the taint " + v1alpha1.UninitializedTaint + " in external mode itself, and a Node that has it twice is refused"
+	if slices.Contains(d.KubeadmFile.Taints(d.Role), v1alpha1.UninitializedTaint) {
+		return finding.Usagef("%staints: %s", filePrefix(d.ConfigFile), why).WithHint("remove it from nodeRegistration.taints and registerWithTaints")
+	}
+	given, _ := d.KubeadmFile.KubeletArg(d.Role, "register-with-taints")
+	if strings.Contains(given, v1alpha1.UninitializedTaint) {
+		return finding.Usagef("%skubeletExtraArgs register-with-taints: %s", filePrefix(d.ConfigFile), why).WithHint("remove it there")
+	}
+	uses, err := d.Machine.KubeletFlags("register-with-taints")
 	if err != nil {
 		return err
 	}
-	_, err = d.nodeIP(ctx, settings)
+	for _, u := range uses {
+		if strings.Contains(u.Value, v1alpha1.UninitializedTaint) {
+			return finding.Usagef("%s: %s", u, why).WithHint("remove it there")
+		}
+	}
+	return nil
+}
+
+func filePrefix(path string) string {
+	if path == "" {
+		return ""
+	}
+	return path + ": "
+}
+
+// checkNodeIP goes by what the user said: a machine that joins has not read the cluster's record yet.
+func checkNodeIP(ctx context.Context, d *Data) error {
+	_, err := nodeIP(ctx, d, d.Said.NodeIP, d.KubeadmFile.PodSubnet())
 	return err
 }
 
 // checkWritable finds a read-only or full file system before the first file is half done. It asks the kernel and
 // leaves no trace, since a dry run must not.
-func checkWritable(context.Context, *Data) error {
+func checkWritable(_ context.Context, d *Data) error {
 	const enough = 1 << 20 // bytes; everything that ccmadm writes is below 100 kB
 	var wrong []error
-	for _, dir := range []string{ConfigDir, filepath.Dir(CCMKubeconfig), filepath.Dir(CCMManifest), filepath.Dir(KubeletDropIn)} {
-		existing := dir
+	for _, dir := range []string{machine.ConfigDir, filepath.Dir(machine.CCMKubeconfig), machine.ManifestDir, filepath.Dir(machine.KubeletDropIn)} {
+		existing := d.Machine.Path(dir)
 		for {
 			if _, err := os.Stat(existing); err == nil {
 				break
@@ -217,42 +188,46 @@ func checkWritable(context.Context, *Data) error {
 }
 
 func checkCloudConfig(ctx context.Context, d *Data) error {
-	settings, err := d.Settings(ctx)
+	s, err := d.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	d.warnReadable(settings)
-	_, err = d.cloudFiles(ctx)
+	warnReadable(d, &s.CloudConfiguration)
+	_, err = cloudFiles(ctx, d, s)
 	return err
 }
 
 // checkManifests makes all that later phases write or apply, and keeps none of it: an image that nobody knows or a
 // setting without which the provider cannot run must not show when half a cluster is there.
 func checkManifests(ctx context.Context, d *Data) error {
-	settings, err := d.Settings(ctx)
-	if err != nil || settings.Mode == v1alpha1.ModeManual {
+	s, err := d.Settings(ctx)
+	if err != nil || s.Mode == v1alpha1.ModeManual {
 		return err
 	}
 	trial := *d
 	trial.DryRun = true // there is no CA yet that names the cluster, and no endpoint
-	profile, values, err := trial.valuesWithFiles(ctx)
+	files, err := cloudFiles(ctx, &trial, s)
 	if err != nil {
 		return err
 	}
-	if values.Endpoint, err = trial.endpointForPods(); err != nil {
+	v, err := values(&trial, s, files)
+	if err != nil {
 		return err
 	}
-	if settings.Mode == v1alpha1.ModeStaticPod {
-		if _, err = manifests.StaticPod(profile, values); err != nil {
+	if v.Endpoint, err = endpointForPods(&trial); err != nil {
+		return err
+	}
+	if s.Mode == v1alpha1.ModeStaticPod {
+		if _, err = manifests.StaticPod(s.Profile, v); err != nil {
 			return err
 		}
 	}
-	_, err = manifests.Addon(profile, values)
+	_, err = manifests.Addon(s.Profile, v)
 	return err
 }
 
 func checkDiscovery(_ context.Context, d *Data) error {
-	if !d.Kubeadm.CanDiscover() {
+	if !d.KubeadmFile.CanDiscover() {
 		return finding.Usagef("no cluster to join").
 			WithHint("ccmadm join HOST:PORT --token TOKEN --discovery-token-ca-cert-hash sha256:HASH, as `ccmadm init` printed it")
 	}

@@ -5,13 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"net/netip"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func record() Phase {
@@ -21,80 +28,150 @@ func record() Phase {
 		Long: `Reads the settings and the cluster's CA. Writes the ConfigMap kube-system/` + v1alpha1.RecordName + `, and a Role that lets
 bootstrap tokens and nodes read it. It holds no secret.`,
 		Run: func(ctx context.Context, d *Data) error {
-			rec, err := d.newRecord(ctx)
+			s, err := d.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			if rec.Configuration.ClusterName, err = d.clusterName(&rec.Configuration); err != nil {
+			rec := newRecord(d, s)
+			if rec.Configuration.ClusterName, err = clusterName(d, s); err != nil {
 				return err
 			}
-			profile, err := d.Profile(ctx)
-			if err != nil {
-				return err
-			}
-			if rec.Configuration.ControllerManager.Image, err = d.image(ctx, &rec.Configuration); err != nil {
+			if rec.Configuration.ControllerManager.Image, err = image(d, s); err != nil {
 				return err
 			}
 			rec.Configuration.ControllerManager.Version = ""
+			rec.Configuration.NodeIP = clusterNodeIP(s.NodeIP)
 			rec.Configuration.CloudConfig, rec.Configuration.Inventory, rec.Configuration.Credentials = v1alpha1.CloudConfigFile{}, "", nil
 			data, err := rec.Encode()
 			if err != nil {
 				return err
 			}
-			objects, err := manifests.Record(data, profile.LeaseName())
+			objects, err := manifests.Record(data, s.Profile.LeaseName())
 			if err != nil {
 				return err
 			}
-			return d.apply(ctx, adminConf, objects)
+			return applySet(ctx, d, apply.Record, machine.AdminConf, objects)
 		},
 	}
 }
 
 // newRecord gathers what is known on this machine.
-func (d *Data) newRecord(ctx context.Context) (*v1alpha1.Record, error) {
-	settings, err := d.Settings(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v, err := d.kubeadmVersion()
-	if err != nil {
-		return nil, err
-	}
-	_, profile, err := d.ownProfile(ctx, settings)
-	if err != nil {
-		return nil, err
-	}
-	settings.Profile = "" // a file of this machine; its text goes along
-	return &v1alpha1.Record{
+func newRecord(d *Data, s *Settings) *v1alpha1.Record {
+	rec := &v1alpha1.Record{
 		TypeMeta:          metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.RecordKind},
-		Configuration:     *settings,
-		Profile:           profile,
-		PodSubnet:         d.Kubeadm.PodSubnet(),
-		KubernetesVersion: "v" + v.String(),
+		Configuration:     s.CloudConfiguration,
+		Profile:           s.OwnProfile,
+		PodSubnet:         s.PodSubnet,
+		ImageRepository:   s.ImageRepository,
+		KubernetesVersion: s.KubernetesVersion,
 		WrittenBy:         d.Version,
-	}, nil
+	}
+	rec.Configuration.Profile = "" // a file of this machine; its text goes along
+	if s.CertificatesDir != machine.PKIDir {
+		rec.CertificatesDir = s.CertificatesDir
+	}
+	return rec
+}
+
+// clusterNodeIP is the policy that holds for other machines too: an address is this machine's own.
+func clusterNodeIP(policy string) string {
+	if _, err := netip.ParsePrefix(policy); err == nil || policy == v1alpha1.NodeIPDefault {
+		return policy
+	}
+	return v1alpha1.NodeIPAuto
+}
+
+// writeRecord keeps what this run was told, for phases that are called by themselves later.
+func writeRecord(d *Data, rec *v1alpha1.Record) error {
+	data, err := rec.Encode()
+	if err != nil {
+		return err
+	}
+	return d.write(machine.File{Path: machine.RecordFile, Data: data, Mode: 0o600})
 }
 
 // localRecord returns what an earlier phase wrote down on this machine, or nil.
-func localRecord() (*v1alpha1.Record, error) {
-	data, err := os.ReadFile(RecordFile)
+func localRecord(m *machine.Machine) (*v1alpha1.Record, error) {
+	data, err := m.Read(machine.RecordFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // no record is a fine answer
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of an earlier phase: %w", err)
 	}
-	return v1alpha1.DecodeRecord(RecordFile, data)
+	return v1alpha1.DecodeRecord(machine.RecordFile, data)
 }
 
-// knownRecord is the record on disk; in a dry run of a join, which has written none, the cluster's own.
-func (d *Data) knownRecord(ctx context.Context) (*v1alpha1.Record, error) {
-	rec, err := localRecord()
-	if err != nil || rec != nil {
+// joinedCluster is the one to be joined, found once.
+func joinedCluster(ctx context.Context, d *Data) (*kubeadm.Cluster, error) {
+	return d.known.cluster.get(func() (*kubeadm.Cluster, error) { return kubeadm.Discover(ctx, d.KubeadmFile) })
+}
+
+// joinedRecord is the record of the cluster to be joined.
+func joinedRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
+	return d.known.record.get(func() (*v1alpha1.Record, error) {
+		cluster, err := joinedCluster(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := readRecord(ctx, cluster.Client)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return nil, finding.Preflightf("%w", err).
+				WithHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
+		}
+		if apierrors.IsUnauthorized(err) {
+			return nil, finding.Preflightf("read ConfigMap/kube-system/%s: the API server refuses the token", v1alpha1.RecordName).
+				WithHint("on a control plane: kubeadm token create")
+		}
 		return rec, err
+	})
+}
+
+// recordPatience is how long the API server of a control plane may take to answer: it may be restarting.
+const recordPatience = 30 * time.Second
+
+// clusterRecord is the record of the cluster that this control plane is one of already, or nil where it is none yet.
+// Without an answer nothing is changed: the machine may be one that lives.
+func clusterRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
+	done, err := finished(d)
+	if err != nil || !done {
+		return nil, err
 	}
-	if d.Role == kubeadm.RoleJoin && d.DryRun && d.Kubeadm.CanDiscover() {
-		return d.discoverRecord(ctx)
+	return d.known.record.get(func() (*v1alpha1.Record, error) {
+		client, err := connect(d, machine.AdminConf)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := askRecord(ctx, client)
+		if err == nil || apierrors.IsNotFound(err) {
+			return rec, nil // not published: the run that made the cluster was cut short before
+		}
+		return nil, finding.Refusedf("compare with the cluster's record: %w", err).
+			WithHint("kubeadm has finished on this machine, so nothing is done here that the cluster has not been asked about; look at its API server: " +
+				"crictl ps -a | grep kube-apiserver; journalctl -u kubelet. Nothing was changed")
+	})
+}
+
+// askRecord asks until there is an answer. A server that is overloaded, or that does not know us yet, has given none.
+func askRecord(ctx context.Context, client kubernetes.Interface) (rec *v1alpha1.Record, err error) {
+	waitErr := wait.PollUntilContextTimeout(ctx, time.Second, recordPatience, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		rec, err = readRecord(ctx, client)
+		return err == nil || apierrors.IsNotFound(err), nil
+	})
+	if err == nil && waitErr != nil { // the caller's end, before the first question
+		err = waitErr
 	}
-	return nil, nil //nolint:nilnil // no record is a fine answer
+	return rec, err
+}
+
+// readRecord reads it once.
+func readRecord(ctx context.Context, client kubernetes.Interface) (*v1alpha1.Record, error) {
+	name := "ConfigMap/kube-system/" + v1alpha1.RecordName
+	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, v1alpha1.RecordName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return v1alpha1.DecodeRecord(name, []byte(cm.Data[v1alpha1.RecordKey]))
 }

@@ -10,37 +10,45 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // Reset takes a machine out of its cluster: `kubeadm reset`, and then what ccmadm has written on the machine. Objects
-// in the cluster are left: other machines use them. Files go last, so that a reset that was cut short can be repeated.
-func Reset(ctx context.Context, d *Data) error {
+// in the cluster are left: other machines use them. The rest are flags of `kubeadm reset`. Files go last, so that a reset that was cut short can be repeated.
+func Reset(ctx context.Context, d *Data, rest []string) error {
 	d = d.in("reset")
-	if os.Geteuid() != 0 {
-		return &finding.Error{Code: finding.ExitPreflight, Err: errors.New("reset: not root")}
+	if !d.Machine.Superuser {
+		return errNotRoot("reset")
 	}
 	args := []string{"reset"}
 	if d.Force {
 		args = append(args, "--force")
 	}
-	args = append(d.kubeadmFlags(args), d.KubeadmArgs...)
-	if err := d.stream(kubeadm.Command(ctx, args...), args); err != nil {
+	args = append(kubeadmFlags(d, args), rest...)
+	if err := stream(ctx, d, args, machine.Command{Args: args, Changes: !d.DryRun}); err != nil {
 		return err
 	}
-	if err := d.removeUnit(ctx); err != nil {
+	if err := removeUnit(ctx, d); err != nil {
 		return err
 	}
-	credentials, err := filesIn(CloudConfigDir)
+	state, err := machineState(d)
 	if err != nil {
 		return err
 	}
-	for _, path := range append(credentials, CCMManifest, CCMKubeconfig, KubeletEnvFile, RecordFile, KubeadmConfig) {
-		if err := d.remove(path); err != nil {
+	ours := state.Files
+	if !state.known { // written before there was a list
+		if ours, err = filesIn(d.Machine, machine.CloudConfigDir); err != nil {
 			return err
 		}
 	}
-	for _, dir := range []string{CloudConfigDir, ConfigDir} {
-		if err := d.removeEmptyDir(dir); err != nil {
+	ours = append(ours, machine.CCMManifest, machine.CCMKubeconfig, machine.KubeletEnvFile, machine.RecordFile, machine.KubeadmConfig, machine.StateFile)
+	for _, path := range ours {
+		if err := remove(d, path); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{machine.CloudConfigDir, machine.ConfigDir} {
+		if err := removeEmptyDir(d, dir); err != nil {
 			return err
 		}
 	}
@@ -48,55 +56,46 @@ func Reset(ctx context.Context, d *Data) error {
 }
 
 // NewReset returns the data of a reset, which reads no configuration: it must work on a machine that is half done.
-func NewReset(o Options, s Streams, version string) *Data {
-	d := &Data{Options: o, Streams: s, Version: version, Files: diskFiles{}}
+func NewReset(m *machine.Machine, o Options, s Streams, version string) *Data {
+	d := &Data{Options: o, Streams: s, Version: version, Machine: m, known: &known{}}
 	if o.DryRun {
-		d.Files = printFiles{out: s.Out}
+		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
 	}
 	return d
 }
 
 // removeUnit takes the kubelet's drop-in and the boot-time unit away.
-func (d *Data) removeUnit(ctx context.Context) error {
-	if _, err := os.Stat(KubeletUnit); err == nil {
-		if err := d.systemctl(ctx, "disable", "--quiet", filepath.Base(KubeletUnit)); err != nil {
-			return err
-		}
-	}
-	var any bool
-	for _, path := range []string{KubeletUnit, KubeletDropIn} {
-		_, err := os.Stat(path)
-		any = any || err == nil
-		if err := d.remove(path); err != nil {
-			return err
-		}
-	}
-	if !any {
-		return nil
-	}
-	if err := d.removeEmptyDir(filepath.Dir(KubeletDropIn)); err != nil {
-		return err
-	}
-	return d.systemctl(ctx, "daemon-reload")
-}
-
-func (d *Data) remove(path string) error {
-	removed, err := d.Files.Remove(path)
+func removeUnit(ctx context.Context, d *Data) error {
+	installed, err := d.Machine.Exists(machine.KubeletUnit)
 	if err != nil {
 		return err
 	}
-	if removed && !d.DryRun {
-		d.Sayf("%s removed", path)
+	if installed {
+		if err := d.Machine.Systemctl(ctx, "disable", "--quiet", filepath.Base(machine.KubeletUnit)); err != nil {
+			return err
+		}
 	}
-	return nil
+	configured, err := d.Machine.Exists(machine.KubeletDropIn)
+	if err != nil || !installed && !configured {
+		return err
+	}
+	for _, path := range []string{machine.KubeletUnit, machine.KubeletDropIn} {
+		if err := remove(d, path); err != nil {
+			return err
+		}
+	}
+	if err := removeEmptyDir(d, filepath.Dir(machine.KubeletDropIn)); err != nil {
+		return err
+	}
+	return d.Machine.DaemonReload(ctx)
 }
 
 // removeEmptyDir leaves a directory that holds something we did not write.
-func (d *Data) removeEmptyDir(dir string) error {
+func removeEmptyDir(d *Data, dir string) error {
 	if d.DryRun {
 		return nil
 	}
-	left, err := os.ReadDir(dir)
+	left, err := os.ReadDir(d.Machine.Path(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -107,15 +106,15 @@ func (d *Data) removeEmptyDir(dir string) error {
 		d.Sayf("%s is kept: %s is not ours", dir, left[0].Name())
 		return nil
 	}
-	if err := os.Remove(dir); err != nil {
+	if err := os.Remove(d.Machine.Path(dir)); err != nil {
 		return fmt.Errorf("remove directory: %w", err)
 	}
 	return nil
 }
 
-// filesIn lists a flat directory; files that keep a previous version go with the file itself.
-func filesIn(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
+// filesIn lists the plain files of a directory; those that keep a previous version go with the file itself.
+func filesIn(m *machine.Machine, dir string) ([]string, error) {
+	entries, err := os.ReadDir(m.Path(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -124,9 +123,13 @@ func filesIn(dir string) ([]string, error) {
 	}
 	var paths []string
 	for _, e := range entries {
-		if e.Name()[0] != '.' {
+		if e.Name()[0] != '.' && e.Type().IsRegular() {
 			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}
 	return paths, nil
+}
+
+func errNotRoot(what string) *finding.Error {
+	return finding.Preflightf("%s: not root", what).WithHint("the same command behind sudo")
 }

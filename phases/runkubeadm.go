@@ -5,75 +5,60 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// kubeadm runs the installed kubeadm and streams what it prints. kubeadm's own dry run gets a directory outside
+// runKubeadm runs the installed kubeadm and streams what it prints. kubeadm's own dry run gets a directory outside
 // /etc, and there the configuration that this dry run has not written.
-func (d *Data) kubeadm(ctx context.Context, args ...string) error {
-	cmd := kubeadm.Command(ctx, args...)
-	if d.DryRun {
-		dir, err := os.MkdirTemp("", "ccmadm-dryrun-")
-		if err != nil {
-			return fmt.Errorf("make a directory for kubeadm's dry run: %w", err)
-		}
-		defer os.RemoveAll(dir) //nolint:errcheck // below the temporary directory
-		config := filepath.Join(dir, "kubeadm.yaml")
-		if err := os.WriteFile(config, d.Kubeadm.Bytes(), 0o600); err != nil {
-			return fmt.Errorf("write the configuration of kubeadm's dry run: %w", err)
-		}
-		cmd = kubeadm.Command(ctx, append(slices.Clone(args), "--config="+config)...) // the last one wins
-		cmd.Env = append(os.Environ(), "KUBEADM_INIT_DRYRUN_DIR="+dir, "KUBEADM_JOIN_DRYRUN_DIR="+dir)
+func runKubeadm(ctx context.Context, d *Data, args ...string) error {
+	if !d.DryRun {
+		return stream(ctx, d, args, machine.Command{Args: args, Changes: true})
 	}
-	return d.stream(cmd, args)
+	dir, err := os.MkdirTemp("", "ccmadm-dryrun-")
+	if err != nil {
+		return fmt.Errorf("make a directory for kubeadm's dry run: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // below the temporary directory
+	config := filepath.Join(dir, "kubeadm.yaml")
+	if err := os.WriteFile(config, d.KubeadmFile.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write the configuration of kubeadm's dry run: %w", err)
+	}
+	return stream(ctx, d, args, machine.Command{
+		Args: append(slices.Clone(args), "--config="+config), // the last one wins
+		Env:  []string{"KUBEADM_INIT_DRYRUN_DIR=" + dir, "KUBEADM_JOIN_DRYRUN_DIR=" + dir},
+	})
 }
 
-// stream runs a command of kubeadm and shows all that it prints.
-func (d *Data) stream(cmd *exec.Cmd, args []string) error {
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.In, d.progress(), d.Err
-	d.Sayf("running kubeadm %s", strings.Join(kubeadm.MaskArgs(args), " "))
-	runtime.LockOSThread() // the signal above comes when the thread ends that started kubeadm
-	defer runtime.UnlockOSThread()
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrNotFound) {
+// stream shows what is run, as the user would have to type it, and all that it prints.
+func stream(ctx context.Context, d *Data, shown []string, c machine.Command) error {
+	c.Name, c.In, c.Out, c.Err = "kubeadm", d.In, d.progress(), d.Err
+	d.Sayf("running kubeadm %s", strings.Join(kubeadm.MaskArgs(shown), " "))
+	err := d.Machine.Runner.Run(ctx, c)
+	if errors.Is(err, machine.ErrNotFound) {
 		return kubeadm.ErrNotInstalled()
 	}
 	if err != nil {
-		return finding.Errorf("run kubeadm %s: %w", args[0], err).
+		return finding.Errorf("run kubeadm %s: %w", shown[0], err).
 			WithHint("kubeadm's own words are above; when the cause is fixed, the same ccmadm command goes on from here")
 	}
 	return nil
 }
 
-// askOnce spares a run the process starts: the version is wanted in several phases.
-func askOnce(ctx context.Context) func() (*version.Version, error) {
-	return sync.OnceValues(func() (*version.Version, error) { return kubeadm.Version(ctx) })
-}
-
 // initHalf returns the arguments for one half of `kubeadm init`. The phases to be skipped are given as a flag, and
 // the flag makes kubeadm ignore skipPhases in the file, so the user's own are added to it.
-func (d *Data) initHalf(skip []string) []string {
-	rest, userSkips := kubeadm.TakeFlag(d.KubeadmRest, "skip-phases")
-	if userSkips == nil {
-		userSkips = d.Kubeadm.SkipPhases()
-	}
-	skip = append(slices.Clone(skip), userSkips...)
-	args := []string{"init", "--config=" + KubeadmConfig, "--skip-phases=" + strings.Join(skip, ",")}
-	return append(d.kubeadmFlags(args), rest...)
+func initHalf(d *Data, skip []string) []string {
+	args := []string{"init", "--config=" + machine.KubeadmConfig, "--skip-phases=" + strings.Join(append(slices.Clone(skip), d.SkipPhases...), ",")}
+	return append(kubeadmFlags(d, args), d.KubeadmRest...)
 }
 
 // kubeadmFlags appends what kubeadm and ccmadm have in common.
-func (d *Data) kubeadmFlags(args []string) []string {
+func kubeadmFlags(d *Data, args []string) []string {
 	if len(d.IgnorePreflightErrors) > 0 {
 		args = append(args, "--ignore-preflight-errors="+strings.Join(d.IgnorePreflightErrors, ","))
 	}

@@ -1,10 +1,6 @@
 package phases
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -12,62 +8,37 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
-	"k8s.io/client-go/tools/clientcmd"
-
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// valuesWithFiles is values with what the user's configuration gives the provider.
-func (d *Data) valuesWithFiles(ctx context.Context) (*templates.Profile, templates.Values, error) {
-	files, err := d.cloudFiles(ctx)
-	if err != nil {
-		return nil, templates.Values{}, err
-	}
-	return d.values(ctx, files)
-}
-
-// values gathers what the templates vary in.
-func (d *Data) values(ctx context.Context, cloudFiles map[string][]byte) (*templates.Profile, templates.Values, error) {
-	settings, err := d.Settings(ctx)
-	if err != nil {
-		return nil, templates.Values{}, err
-	}
-	profile, err := d.Profile(ctx)
-	if err != nil {
-		return nil, templates.Values{}, err
-	}
-	if err := compatible(settings, profile); err != nil {
-		return nil, templates.Values{}, err
-	}
-	minor, err := d.kubeadmVersion()
-	if err != nil {
-		return nil, templates.Values{}, err
+// values gathers what the templates vary in. The cloud's files change them by their names and a digest.
+func values(d *Data, s *Settings, cloudFiles map[string][]byte) (templates.Values, error) {
+	if err := compatible(&s.CloudConfiguration, s.Profile); err != nil {
+		return templates.Values{}, err
 	}
 	v := templates.Values{
-		Mode:              templates.Mode(settings.Mode),
+		Mode:              templates.Mode(s.Mode),
 		Version:           d.Version,
-		Image:             settings.ControllerManager.Image,
-		ImageTag:          settings.ControllerManager.Version,
-		KubernetesVersion: "v" + minor.String(),
-		Routes:            settings.WantsRoutes(),
-		NodeLifecycle:     settings.Lifecycle != v1alpha1.LifecycleOff,
+		Image:             s.ControllerManager.Image,
+		ImageTag:          s.ControllerManager.Version,
+		KubernetesVersion: s.KubernetesVersion,
+		ImageRepository:   s.ImageRepository,
+		Routes:            s.WantsRoutes(),
+		NodeLifecycle:     s.Lifecycle != v1alpha1.LifecycleOff,
+		PodSubnet:         s.PodSubnet,
 		Files:             slices.Sorted(maps.Keys(cloudFiles)),
 		ConfigHash:        manifests.ConfigHash(cloudFiles),
-		Env:               append(proxySettings(d.Env), settings.ControllerManager.ExtraEnv...),
-		ExtraArgs:         settings.ControllerManager.ExtraArgs,
-	}
-	if v.PodSubnet, err = d.podSubnet(ctx); err != nil {
-		return nil, templates.Values{}, err
+		Env:               append(proxySettings(d.Env), s.ControllerManager.ExtraEnv...),
+		ExtraArgs:         s.ControllerManager.ExtraArgs,
 	}
 	if v.Routes && v.PodSubnet == "" {
-		return nil, templates.Values{}, finding.Usagef("routes: the cluster has no pod subnet whose routes provider %s could program", profile.Name).
+		return templates.Values{}, finding.Usagef("routes: the cluster has no pod subnet whose routes provider %s could program", s.Profile.Name).
 			WithHint("networking.podSubnet in the kubeadm configuration, or --pod-network-cidr, names it")
 	}
-	if v.ClusterName, err = d.clusterName(settings); err != nil {
-		return nil, templates.Values{}, err
-	}
-	return profile, v, nil
+	var err error
+	v.ClusterName, err = clusterName(d, s)
+	return v, err
 }
 
 // proxySettings are those of this machine's environment, under the names that kubeadm passes on to its own pods.
@@ -82,15 +53,15 @@ func proxySettings(env func(string) string) []string {
 }
 
 // image is the complete reference, for machines that join. In mode Manual it is the user's affair.
-func (d *Data) image(ctx context.Context, settings *v1alpha1.CloudConfiguration) (string, error) {
-	if settings.Mode == v1alpha1.ModeManual {
-		return settings.ControllerManager.Image, nil
+func image(d *Data, s *Settings) (string, error) {
+	if s.Mode == v1alpha1.ModeManual {
+		return s.ControllerManager.Image, nil
 	}
-	profile, values, err := d.values(ctx, nil)
+	v, err := values(d, s, nil)
 	if err != nil {
 		return "", err
 	}
-	return profile.ImageRef(values)
+	return s.Profile.ImageRef(v)
 }
 
 // compatible refuses settings that the profile has no answer to.
@@ -128,22 +99,4 @@ func inWords[T ~string](values []T, and string) string {
 		b.WriteString(string(value))
 	}
 	return b.String()
-}
-
-// controlPlaneURL is where pods of ours reach the API server: kubeadm writes the control-plane endpoint into the
-// administrator's kubeconfig. The service's virtual address would need kube-proxy first.
-func controlPlaneURL(kubeconfigPath string) (string, error) {
-	config, err := clientcmd.LoadFromFile(kubeconfigPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", finding.Errorf("find the control-plane endpoint: %w", err).
-			WithHint("this phase comes after `ccmadm init phase kubeadm-control-plane`")
-	}
-	if err != nil {
-		return "", fmt.Errorf("find the control-plane endpoint: %w", err)
-	}
-	context := config.Contexts[config.CurrentContext]
-	if context == nil || config.Clusters[context.Cluster] == nil {
-		return "", fmt.Errorf("find the control-plane endpoint: %s has no current cluster", kubeconfigPath)
-	}
-	return config.Clusters[context.Cluster].Server, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -19,44 +20,39 @@ func waitNodes() Phase {
 		Name:  "wait",
 		Short: "Wait until the node is initialized, or say why it is not",
 		Long:  "Reads this machine's Node, the cloud-controller-manager's pods, its Lease and Events. Writes nothing. Does not wait for the node to be Ready, which takes a CNI plugin.",
+		Foretell: func(ctx context.Context, d *Data) (string, error) {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("would wait up to %s for this node", s.CloudConfiguration.Wait.Timeout.Duration), nil
+		},
 		Run: func(ctx context.Context, d *Data) error {
-			settings, err := d.Settings(ctx)
+			s, err := d.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			if settings.Mode == v1alpha1.ModeManual {
+			if s.Mode == v1alpha1.ModeManual {
 				d.Sayf("mode Manual: `ccmadm wait` waits, once your cloud-controller-manager runs")
 				return nil
 			}
-			if d.DryRun {
-				d.Sayf("would wait up to %s for this node", settings.Wait.Timeout.Duration)
-				return nil
-			}
-			name, err := d.nodeName()
+			name, err := nodeName(d)
 			if err != nil {
 				return err
 			}
-			path := adminConf
-			if !d.isControlPlane() {
-				path = kubeletConf
-			}
-			client, err := d.client(path)
+			client, err := connect(d, nodeConf(d))
 			if err != nil {
 				return err
 			}
-			profile, err := d.Profile(ctx)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(ctx, settings.Wait.Timeout.Duration)
+			ctx, cancel := context.WithTimeout(ctx, s.CloudConfiguration.Wait.Timeout.Duration)
 			defer cancel()
-			return Wait(ctx, client, nodes.WaitOptions{Nodes: []string{name}, Until: nodes.Addressed, Lease: profile.LeaseName()}, nodes.NewDisplay(d.Output, d.Out))
+			return Wait(ctx, client, nodes.WaitOptions{Nodes: []string{name}, Until: nodes.Addressed, Lease: s.Profile.LeaseName()}, NewRenderer(d.Output, d.Out))
 		},
 	}
 }
 
 // Wait follows nodes until each is in the wanted state, or ctx ends. It shows every change.
-func Wait(ctx context.Context, client kubernetes.Interface, o nodes.WaitOptions, r nodes.Display) error {
+func Wait(ctx context.Context, client kubernetes.Interface, o nodes.WaitOptions, r nodes.Renderer) error {
 	o.Changed = r.Show
 	_, err := nodes.Wait(ctx, client, o)
 	if closeErr := r.Close(); err == nil && closeErr != nil {
@@ -86,4 +82,12 @@ func FindLease(ctx context.Context, client kubernetes.Interface) string {
 		return ""
 	}
 	return profile.LeaseName()
+}
+
+// NewRenderer shows states as the -o flag says: a table, or one JSON object per change.
+func NewRenderer(output string, out io.Writer) nodes.Renderer {
+	if output == "json" {
+		return nodes.NewJSONLines(out)
+	}
+	return nodes.NewTable(out)
 }

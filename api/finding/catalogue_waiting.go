@@ -2,23 +2,21 @@ package finding
 
 // The causes of a node's waiting (package doctor/nodes).
 const (
-	NodeAbsent         ID = "W1"
-	NeverTainted       ID = "W2"
-	NoInternalIP       ID = "W3"
-	NodeIPUnknown      ID = "W4"
-	NotReady           ID = "W5"
-	NotVisible         ID = "W6"
-	NoLeader           ID = "W7"
-	NoNodeController   ID = "W8"
-	NotServed          ID = "W9"
-	ManagerFails       ID = "W10"
-	MissingPermission  ID = "W11"
-	Unauthorized       ID = "W12"
-	LeaderSilent       ID = "W13"
-	KubeletSilent      ID = "W14"
-	LeaseUnknown       ID = "W15"
-	KubeletNotExternal ID = "W16"
-	NoNodes            ID = "W17"
+	NodeAbsent        ID = "W1"
+	NeverTainted      ID = "W2"
+	NoInternalIP      ID = "W3"
+	NodeIPUnknown     ID = "W4"
+	NotReady          ID = "W5"
+	NotVisible        ID = "W6"
+	NoLeader          ID = "W7"
+	NoNodeController  ID = "W8"
+	NotServed         ID = "W9"
+	ManagerFails      ID = "W10"
+	MissingPermission ID = "W11"
+	Unauthorized      ID = "W12"
+	LeaderSilent      ID = "W13"
+	KubeletSilent     ID = "W14"
+	LeaseUnknown      ID = "W15"
 )
 
 // waiting is about nodes that are not as far as they should be.
@@ -72,8 +70,8 @@ func waiting() []Kind {
 			Do: "once the cloud answers, restart the manager",
 		},
 		{
-			ID: NotServed, Reason: "NotServed", Title: "The manager has not served the node", Severity: SeverityError,
-			Why: "It runs and leads, and its log has no error about the node.",
+			ID: NotServed, Reason: "NotServed", Title: "The manager does not mention the node", Severity: SeverityError,
+			Why: "It runs and leads, and its log says nothing of the node.",
 			Do:  "look at the whole log",
 		},
 		{
@@ -107,17 +105,6 @@ func waiting() []Kind {
 			ID: LeaseUnknown, Reason: "LeaseUnknown", Title: "The Lease could not be looked at", Severity: SeverityWarning,
 			Why: "Whether a cloud-controller-manager leads is not known.",
 			Do:  "ask again, or as an administrator",
-		},
-		{
-			ID: KubeletNotExternal, Reason: "KubeletNotExternal", Title: "The kubelet is not in external mode any more",
-			Severity: SeverityError,
-			Why:      "It writes addresses of its own over the provider's, and when it registers anew, nobody initializes the Node.",
-			Do:       "give the kubelet --cloud-provider=external, and restart it",
-		},
-		{
-			ID: NoNodes, Reason: "NoNodes", Title: "There is no Node", Severity: SeverityError,
-			Why: "No kubelet has registered with this API server.",
-			Do:  "check that this is the cluster you mean; look at a kubelet's log",
 		},
 	}
 }

@@ -33,6 +33,8 @@ func (m *Machine) Keys(path *field.Path) []MachineKey {
 }
 
 // MachineKey is something that a machine can be found by: its kind, such as "systemUUID", and its value in one spelling.
+//
+// +k8s:deepcopy-gen=false
 type MachineKey struct {
 	Kind, Value string
 	Path        *field.Path

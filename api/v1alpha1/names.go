@@ -25,6 +25,8 @@ const (
 
 	// HashAnnotation is on pods: a digest of the provider's files, so that a change rolls them.
 	HashAnnotation = "ccmadm.dev/config-hash"
+	// KubeconfigHashAnnotation is on static pods: a digest of their identity, so that a renewed one starts them again.
+	KubeconfigHashAnnotation = "ccmadm.dev/kubeconfig-hash"
 	// ManagedByLabel says whose an object is.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// NameLabel says what it is.

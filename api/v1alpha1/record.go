@@ -22,7 +22,11 @@ type Record struct {
 	Profile string `json:"profile,omitempty"`
 	// PodSubnet tells machines that join whether the cluster is dual-stack.
 	PodSubnet string `json:"podSubnet,omitempty"`
-	// KubernetesVersion is kubeadm's when the record was written.
+	// CertificatesDir is where the cluster's machines keep the CA, where that is not kubeadm's default.
+	CertificatesDir string `json:"certificatesDir,omitempty"`
+	// ImageRepository is where kubeadm pulls the control plane's images from, where that is not its default.
+	ImageRepository string `json:"imageRepository,omitempty"`
+	// KubernetesVersion is the cluster's when the record was written.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// WrittenBy is the version of ccmadm.
 	WrittenBy string `json:"writtenBy,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // workflowFlags are what init and join have in common. Names are kubeadm's wherever the meaning is.
@@ -45,10 +46,9 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 }
 
 // data builds what the phases are given.
-func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, kubeadmArgs []string, single bool) (*phases.Data, error) {
+func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, single bool) (*phases.Data, error) {
 	o := w.options
 	o.Single = single
-	o.KubeadmArgs = kubeadmArgs
 	o.CheckFiles = checkFiles
 	o.Flags.Mode = v1alpha1.Mode(w.mode)
 	o.Flags.Wait.Timeout = w.timeout
@@ -59,7 +59,7 @@ func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, kubeadmArgs [
 	if err := checkOutput(o.Output); err != nil {
 		return nil, err
 	}
-	return phases.New(cmd.Context(), o, s, version)
+	return phases.New(cmd.Context(), machine.New(), o, s, version)
 }
 
 // parseCredentials reads --credential. File names are relative to the working directory.
@@ -89,30 +89,19 @@ func checkOutput(format string) error {
 // bindWorkflow gives a command its flags, those of kubeadm that users expect without a --, and its phases.
 func bindWorkflow(cmd *cobra.Command, s phases.Streams, w *workflowFlags, list []phases.Phase) {
 	flags := cmd.Flags()
-	kubeadm := kubeadm.Flags(w.options.Role)
+	w.options.Kubeadm = kubeadm.Flags(w.options.Role)
 	w.declare(flags)
-	kubeadm.VisitAll(func(f *pflag.Flag) {
+	w.options.Kubeadm.VisitAll(func(f *pflag.Flag) {
 		if flags.Lookup(f.Name) == nil && f.Name != "skip-phases" { // those are ours; kubeadm's own come behind --
-			flags.AddFlag(f)
+			flags.AddFlag(f) // the same flag in both sets: it travels once
 		}
 	})
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	phases.Bind(cmd, list, names, func(sub *cobra.Command, args []string, single bool) (*phases.Data, error) {
-		var given []string
-		kubeadm.VisitAll(func(f *pflag.Flag) {
-			if f.Changed { // marked by the command's own set, which shares the flag
-				given = append(given, "--"+f.Name+"="+flagValue(f))
-			}
-		})
-		return w.data(sub, s, append(given, args...), single)
+		if err := kubeadm.ParseFlags(w.options.Role, w.options.Kubeadm, args); err != nil {
+			return nil, usage("%w", err)
+		}
+		return w.data(sub, s, single)
 	})
-}
-
-// flagValue is what would give the flag its value again.
-func flagValue(f *pflag.Flag) string {
-	if list, ok := f.Value.(pflag.SliceValue); ok {
-		return strings.Join(list.GetSlice(), ",")
-	}
-	return f.Value.String()
 }

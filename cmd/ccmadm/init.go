@@ -5,6 +5,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func newInit(s phases.Streams) *cobra.Command {
@@ -17,7 +18,7 @@ func newInit(s phases.Streams) *cobra.Command {
   ccmadm init --config kubeadm.yaml --cloud-config cloud.conf
   ccmadm init --inventory machines.yaml
   ccmadm init --mode DaemonSet -- --upload-certs --v=5
-  ccmadm init phase kubeadm-config --config kubeadm.yaml && kubeadm init --config ` + phases.KubeadmConfig,
+  ccmadm init phase kubeadm-config --config kubeadm.yaml && kubeadm init --config ` + machine.KubeadmConfig,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
 				return usage("read arguments: %q is not expected; kubeadm's own flags come behind --", args[0])

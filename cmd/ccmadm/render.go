@@ -19,6 +19,7 @@ import (
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -55,7 +56,7 @@ func (r *renderer) profile() (*templates.Profile, error) {
 	case r.settings.Provider == "":
 		return nil, usage("--provider is missing; `ccmadm provider list` shows them")
 	case r.settings.Provider == v1alpha1.ProviderAuto:
-		found, err := phases.Detect(phases.DMIDir)
+		found, err := phases.Detect(machine.New())
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +99,7 @@ func newRender(s phases.Streams) *cobra.Command {
 		Use:   "render --provider NAME --cluster-name NAME",
 		Short: "Print what would be applied for a provider, without a cluster",
 		Long: `Prints the RBAC objects, the Secret if files were given, and the workload, ready for kubectl apply --server-side. In mode
-StaticPod the last document is the static pod, for ` + phases.CCMManifest + `.
+StaticPod the last document is the static pod, for ` + machine.CCMManifest + `.
 With -o kustomize, one file per object and a kustomization.yaml are written to --output-dir.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -194,7 +195,7 @@ func printObjects(s phases.Streams, objects []*manifests.Object, pod []byte) err
 		fmt.Fprintf(&b, "---\n%s", data)
 	}
 	if pod != nil {
-		fmt.Fprintf(&b, "---\n# %s on each control plane; the objects above go into the cluster.\n%s", phases.CCMManifest, pod)
+		fmt.Fprintf(&b, "---\n# %s on each control plane; the objects above go into the cluster.\n%s", machine.CCMManifest, pod)
 	}
 	_, err := s.Out.Write(b.Bytes())
 	return err
@@ -235,7 +236,7 @@ func writeKustomization(s phases.Streams, dir string, objects []*manifests.Objec
 		names = append(names, name)
 	}
 	if pod != nil {
-		if err := writeOut(s, filepath.Join(dir, "static-pod", filepath.Base(phases.CCMManifest)), pod, 0o600); err != nil {
+		if err := writeOut(s, filepath.Join(dir, "static-pod", filepath.Base(machine.CCMManifest)), pod, 0o600); err != nil {
 			return err
 		}
 	}

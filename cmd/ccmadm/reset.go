@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func newReset(s phases.Streams) *cobra.Command {
@@ -14,8 +15,7 @@ func newReset(s phases.Streams) *cobra.Command {
 		Long: `Runs "kubeadm reset", and removes what ccmadm has written on this machine. Objects in the cluster stay, since
 other machines use them. Everything behind -- goes to kubeadm.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.KubeadmArgs = args
-			return phases.Reset(cmd.Context(), phases.NewReset(o, s, version))
+			return phases.Reset(cmd.Context(), phases.NewReset(machine.New(), o, s, version), args)
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Force, "force", "f", false, "do not ask")

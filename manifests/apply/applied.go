@@ -16,7 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/manifests"
 )
 
-// inventory is what was applied: the set of each object, by an ID that is a valid key of a ConfigMap.
+// applied is what was applied: the set of each object, by an ID that is a valid key of a ConfigMap.
 type applied map[string]string
 
 func readApplied(ctx context.Context, c client.Client) (applied, error) {
@@ -36,21 +36,21 @@ func readApplied(ctx context.Context, c client.Client) (applied, error) {
 }
 
 // with returns the inventory as it is when the set consists of these objects.
-func (inv applied) with(set string, objects []*manifests.Object) applied {
+func (inv applied) with(set Set, objects []*manifests.Object) applied {
 	next := applied{}
 	for id, s := range inv {
-		if s != set {
+		if s != string(set) {
 			next[id] = s
 		}
 	}
 	for _, o := range objects {
-		next[object.UnstructuredToObjMetadata(o).String()] = set
+		next[object.UnstructuredToObjMetadata(o).String()] = string(set)
 	}
 	return next
 }
 
 // stale returns what the set loses.
-func (inv applied) stale(set string, objects []*manifests.Object) ([]*manifests.Object, error) {
+func (inv applied) stale(set Set, objects []*manifests.Object) ([]*manifests.Object, error) {
 	next, lost := inv.with(set, objects), applied{}
 	for id, s := range inv {
 		if _, kept := next[id]; !kept {

@@ -21,11 +21,22 @@ import (
 	"github.com/ccmadm/ccmadm/manifests"
 )
 
+// Set names objects that are applied, and pruned, together. The names are kept in clusters: never change one.
+type Set string
+
+// The sets of ccmadm.
+const (
+	RBAC        Set = "rbac"
+	CloudConfig Set = "cloud-config"
+	Addon       Set = "addon"
+	Record      Set = "record"
+)
+
 // Applier makes a cluster agree with objects, or shows what that would change.
 type Applier interface {
 	// Apply makes the named set consist of exactly these objects. What an earlier run applied under this name and is
 	// not among them is deleted, if it still is ours. What has not drifted is not written.
-	Apply(ctx context.Context, set string, objects []*manifests.Object) ([]Change, error)
+	Apply(ctx context.Context, set Set, objects []*manifests.Object) ([]Change, error)
 	// Remove deletes all that was applied, in whatever set, and the inventory last.
 	Remove(ctx context.Context) ([]Change, error)
 }
@@ -58,7 +69,7 @@ func NewCluster(cfg *rest.Config, force bool) (*Cluster, error) {
 }
 
 // Apply retries while the API server is coming up.
-func (c *Cluster) Apply(ctx context.Context, set string, objects []*manifests.Object) (changes []Change, err error) {
+func (c *Cluster) Apply(ctx context.Context, set Set, objects []*manifests.Object) (changes []Change, err error) {
 	err = retry(ctx, func(ctx context.Context) error {
 		changes, err = c.apply(ctx, set, objects)
 		return err
@@ -66,7 +77,7 @@ func (c *Cluster) Apply(ctx context.Context, set string, objects []*manifests.Ob
 	return changes, err
 }
 
-func (c *Cluster) apply(ctx context.Context, set string, objects []*manifests.Object) ([]Change, error) {
+func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Object) ([]Change, error) {
 	inv, err := readApplied(ctx, c.manager.Client())
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func rbacObjects(t *testing.T) []*manifests.Object {
 	return list
 }
 
-func apply(t *testing.T, a Applier, set string, objects []*manifests.Object) []Change {
+func apply(t *testing.T, a Applier, set Set, objects []*manifests.Object) []Change {
 	t.Helper()
 	changes, err := a.Apply(t.Context(), set, objects)
 	if err != nil {

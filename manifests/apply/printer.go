@@ -43,7 +43,7 @@ func NewPrinter(cfg *rest.Config, out io.Writer) (*Printer, error) {
 }
 
 // Apply prints what it would change.
-func (p *Printer) Apply(ctx context.Context, set string, objects []*manifests.Object) ([]Change, error) {
+func (p *Printer) Apply(ctx context.Context, set Set, objects []*manifests.Object) ([]Change, error) {
 	inv, err := p.inventory(ctx)
 	if err != nil {
 		return nil, err

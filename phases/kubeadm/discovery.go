@@ -1,12 +1,17 @@
 package kubeadm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -29,28 +34,106 @@ import (
 // kubeadm waits five minutes for it, and a mistyped token then looks like a slow cluster.
 const signatureTimeout = 10 * time.Second
 
-// discover returns a client with the permissions of the bootstrap token, or of the discovery file.
-func Discover(ctx context.Context, f *File) (kubernetes.Interface, error) {
-	if path := f.DiscoveryFile(); path != "" {
-		config, err := clientcmd.BuildConfigFromFlags("", path)
-		if err != nil {
-			return nil, fmt.Errorf("load discovery file: %w", err)
-		}
-		if config.BearerToken == "" && len(config.CertData) == 0 && config.CertFile == "" {
-			config.BearerToken = f.TLSBootstrapToken()
-		}
-		return newClient(config)
+// Cluster is one that a machine is about to join, found and proven as `kubeadm join` does it.
+type Cluster struct {
+	// Client has the permissions of the bootstrap token, or of the discovery file.
+	Client kubernetes.Interface
+	// CA is the cluster's, as PEM.
+	CA []byte
+	// Server is the control-plane endpoint, as URL.
+	Server string
+}
+
+// Discover finds the cluster that the file names.
+func Discover(ctx context.Context, f *File) (*Cluster, error) {
+	if f.DiscoveryFile() != "" {
+		return discoverByFile(ctx, f)
 	}
 	boot := f.BootstrapDiscovery()
 	ca, server, err := clusterInfo(ctx, boot)
 	if err != nil {
 		return nil, err
 	}
-	token := boot.Token
-	if t := f.TLSBootstrapToken(); t != "" {
-		token = t
+	config := &rest.Config{
+		Host: server, BearerToken: cmp.Or(f.TLSBootstrapToken(), boot.Token), TLSClientConfig: rest.TLSClientConfig{CAData: ca},
 	}
-	return newClient(&rest.Config{Host: server, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+	client, err := newClient(config)
+	return &Cluster{client, ca, server}, err
+}
+
+func discoverByFile(ctx context.Context, f *File) (*Cluster, error) {
+	config, err := discoveryConfig(ctx, f.DiscoveryFile())
+	if err != nil {
+		return nil, err
+	}
+	if config.BearerToken == "" && len(config.CertData) == 0 && config.CertFile == "" {
+		config.BearerToken = f.TLSBootstrapToken()
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, finding.Preflightf("load discovery file %s: %w", f.DiscoveryFile(), err)
+	}
+	client, err := newClient(config)
+	return &Cluster{client, config.CAData, config.Host}, err
+}
+
+// JoinServer is the API server of the cluster to be joined, as host:port, whatever way there is to find it.
+func JoinServer(ctx context.Context, f *File) (string, error) {
+	if f.DiscoveryFile() == "" {
+		return f.JoinEndpoint(), nil
+	}
+	config, err := discoveryConfig(ctx, f.DiscoveryFile())
+	if err != nil {
+		return "", err
+	}
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return "", finding.Preflightf("load discovery file %s: %w", f.DiscoveryFile(), err)
+	}
+	if server.Port() == "" {
+		return net.JoinHostPort(server.Hostname(), "443"), nil
+	}
+	return server.Host, nil
+}
+
+// discoveryConfig reads the kubeconfig, which may be the address of one, as for kubeadm (discovery/https).
+func discoveryConfig(ctx context.Context, path string) (*rest.Config, error) {
+	if !strings.HasPrefix(path, "https://") {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			return nil, finding.Preflightf("load discovery file: %w", err)
+		}
+		return config, nil
+	}
+	data, err := fetch(ctx, path)
+	if err != nil {
+		return nil, finding.Preflightf("load discovery file %s: %w", path, err).
+			WithHint("kubeadm asks the same address; its certificate must be of an authority that this machine trusts")
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, finding.Preflightf("load discovery file %s: %w", path, err)
+	}
+	return config, nil
+}
+
+// fetch downloads a small document.
+func fetch(ctx context.Context, address string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, signatureTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read from
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.New(resp.Status)
+	}
+	const enough = 1 << 20
+	return io.ReadAll(io.LimitReader(resp.Body, enough))
 }
 
 func newClient(config *rest.Config) (kubernetes.Interface, error) {

@@ -10,14 +10,14 @@ import (
 	"github.com/ccmadm/ccmadm/manifests/edit"
 )
 
-// kubeadmDoc is one document of a kubeadm configuration.
+// document is one document of a kubeadm configuration.
 type document struct {
 	edit.Document
 	apiVersion string
 	kind       string
 }
 
-func (d *document) isKubeadm() bool { return strings.HasPrefix(d.apiVersion, group+"/") }
+func (d *document) isKubeadm() bool { return strings.HasPrefix(d.apiVersion, kubeadmGroup+"/") }
 
 // parse builds the tree from the text and checks what must hold for every document.
 func (d *document) parse() error {

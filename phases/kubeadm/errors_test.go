@@ -12,7 +12,7 @@ const (
 	oldCluster    = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\n"
 )
 
-func TestParseKubeadmFile_Errors(t *testing.T) {
+func TestParse_Errors(t *testing.T) {
 	tests := []struct {
 		name    string
 		file    string
@@ -85,7 +85,7 @@ func TestKubeadmFile_SetExternal_Errors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := parseKubeadmFile(t, "k.yaml", []byte(tt.file)).SetExternal(tt.role, KubeletFlags{NodeIP: testNodeIP}, testMinor)
+			_, err := parseFile(t, "k.yaml", []byte(tt.file)).SetExternal(tt.role, KubeletFlags{NodeIP: testNodeIP}, testMinor)
 			checkError(t, err, tt.wantErr)
 		})
 	}

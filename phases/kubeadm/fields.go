@@ -19,14 +19,14 @@ const (
 	defaultTokenTTL = 24 * time.Hour
 )
 
-// kubeadmField is a field of a kubeadm document and its value.
+// docField is a field of a kubeadm document and its value.
 type docField struct {
 	kind  string
 	path  string
 	value *yaml.Node
 }
 
-// kubeadmFields lists what the given flags mean, in the order in which the flags are declared.
+// fieldsOf lists what the given flags mean, in the order in which the flags are declared.
 func fieldsOf(role Role, flags *pflag.FlagSet) ([]docField, error) {
 	special := joinFields
 	if role == RoleInit {

@@ -27,15 +27,15 @@ func (r Role) kind() string {
 }
 
 const (
-	group              = "kubeadm.k8s.io"
-	v1beta3            = group + "/v1beta3"
-	v1beta4            = group + "/v1beta4"
+	kubeadmGroup       = "kubeadm.k8s.io"
+	v1beta3            = kubeadmGroup + "/v1beta3"
+	v1beta4            = kubeadmGroup + "/v1beta4"
 	clusterConfigKind  = "ClusterConfiguration"
 	byteOrderMark      = "\ufeff"
 	cloudConfigAPIPart = "ccmadm.dev/"
 )
 
-// KubeadmFile is a kubeadm configuration: YAML or JSON documents in one file. It is edited as text, in the places
+// File is a kubeadm configuration: YAML or JSON documents in one file. It is edited as text, in the places
 // that must change and nowhere else, so comments, order, quoting and unknown documents stay as the user wrote them.
 type File struct {
 	name     string
@@ -44,7 +44,7 @@ type File struct {
 	nodeName string // --node-name, which kubeadm lays over the file
 }
 
-// ParseKubeadmFile reads the documents and refuses what kubeadm would refuse too, as far as an editor must know it.
+// ParseFile reads the documents and refuses what kubeadm would refuse too, as far as an editor must know it.
 // The name and the line lead its errors. Without data the file is empty.
 func Parse(name string, data []byte) (*File, error) {
 	f := &File{name: name}

@@ -37,7 +37,7 @@ func TestKubeadmFile_SetExternal(t *testing.T) {
 	for _, path := range kubeadmFileInputs(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
 			input := readFile(t, path)
-			f := parseKubeadmFile(t, path, input)
+			f := parseFile(t, path, input)
 			if diff := cmp.Diff(string(input), string(f.Bytes())); diff != "" {
 				t.Errorf("an unedited file changed (-want +got):\n%s", diff)
 			}
@@ -47,7 +47,7 @@ func TestKubeadmFile_SetExternal(t *testing.T) {
 			golden(t, path, ".golden", output)
 			golden(t, path, ".changes", []byte(changeList(changes)))
 
-			again := parseKubeadmFile(t, path, output)
+			again := parseFile(t, path, output)
 			if changes := setExternal(t, again, roleOf(path)); len(changes) > 0 {
 				t.Errorf("the second run reports %v", changes)
 			}
@@ -86,7 +86,7 @@ apiServer:
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := parseKubeadmFile(t, "kubeadm.yaml", []byte(input))
+			f := parseFile(t, "kubeadm.yaml", []byte(input))
 			changes, err := f.SetExternal(RoleInit, KubeletFlags{}, tt.minor)
 			if err != nil {
 				t.Fatal(err)
@@ -119,7 +119,7 @@ func TestKubeadmFile_TakeCloudConfiguration(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := parseKubeadmFile(t, "kubeadm.yaml", []byte(tt.file))
+			f := parseFile(t, "kubeadm.yaml", []byte(tt.file))
 			doc, line, ok := f.TakeCloudConfiguration()
 			if string(doc) != tt.wantDoc || line != tt.wantLine || ok != (tt.wantDoc != "") {
 				t.Errorf("got %q, line %d, %t; want %q, line %d", doc, line, ok, tt.wantDoc, tt.wantLine)
@@ -140,7 +140,7 @@ func readFile(t testing.TB, path string) []byte {
 	return data
 }
 
-func parseKubeadmFile(t testing.TB, name string, data []byte) *File {
+func parseFile(t testing.TB, name string, data []byte) *File {
 	t.Helper()
 	f, err := Parse(name, data)
 	if err != nil {

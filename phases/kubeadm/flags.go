@@ -75,7 +75,7 @@ func joinFlags() []kubeadmFlag {
 	}
 }
 
-// KubeadmFlags declares the flags of `kubeadm init` or `kubeadm join`, but for --config.
+// Flags declares the flags of `kubeadm init` or `kubeadm join`, but for --config.
 func Flags(role Role) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("kubeadm "+string(role), pflag.ContinueOnError)
 	flags.SortFlags = false
@@ -98,29 +98,62 @@ func Flags(role Role) *pflag.FlagSet {
 	return flags
 }
 
-// FoldKubeadmFlags turns kubeadm's flags into documents of f, since kubeadm refuses them beside a --config, and
-// ccmadm always gives it one. It returns the flags that kubeadm takes beside a --config, as --flag=value.
-func FoldFlags(role Role, f *File, args []string) (rest []string, err error) {
-	flags := Flags(role)
+// ParseFlags reads arguments that stood behind --, or came from a program, into the flags of Flags.
+func ParseFlags(role Role, flags *pflag.FlagSet, args []string) error {
 	for _, arg := range args {
 		if arg == "--config" || strings.HasPrefix(arg, "--config=") {
-			return nil, errors.New("read kubeadm's flags: --config belongs to ccmadm, which gives kubeadm its own")
+			return errors.New("read kubeadm's flags: --config belongs to ccmadm, which gives kubeadm its own")
 		}
 	}
 	if err := flags.Parse(args); err != nil {
-		return nil, fmt.Errorf("read the flags of kubeadm %s: %w", role, err)
+		return fmt.Errorf("read the flags of kubeadm %s: %w", role, err)
 	}
-	if err := checkPositional(role, flags.Args()); err != nil {
-		return nil, err
+	switch {
+	case role == RoleInit && flags.NArg() > 0:
+		return fmt.Errorf("read the flags of kubeadm init: unexpected argument %q", flags.Arg(0))
+	case flags.NArg() > 1:
+		return fmt.Errorf("read the flags of kubeadm join: accepts at most 1 arg(s), received %d", flags.NArg())
 	}
+	return nil
+}
+
+// Common are kubeadm's flags that mean something to ccmadm too, which gives them to kubeadm itself.
+type Common struct {
+	DryRun                bool
+	IgnorePreflightErrors []string
+	// SkipPhases is nil where the flag was not given: then the file's own count.
+	SkipPhases []string
+}
+
+// CommonFlags reads them.
+func CommonFlags(flags *pflag.FlagSet) Common {
+	var c Common
+	if f := flags.Lookup("dry-run"); f.Changed {
+		c.DryRun = f.Value.String() == "true"
+	}
+	for name, list := range map[string]*[]string{"ignore-preflight-errors": &c.IgnorePreflightErrors, "skip-phases": &c.SkipPhases} {
+		if f := flags.Lookup(name); f.Changed {
+			*list = f.Value.(pflag.SliceValue).GetSlice() // as Flags declares them
+		}
+	}
+	return c
+}
+
+func isCommon(name string) bool {
+	return name == "dry-run" || name == "ignore-preflight-errors" || name == "skip-phases"
+}
+
+// FoldFlags turns kubeadm's flags into documents of f, since kubeadm refuses them beside a --config, and ccmadm always
+// gives it one. It returns the flags that kubeadm takes beside a --config, as --flag=value, but for those in Common.
+func FoldFlags(role Role, f *File, flags *pflag.FlagSet) (rest []string, err error) {
 	configured := slices.ContainsFunc(f.docs, func(d *document) bool { return d.Root != nil })
 	var mixed []string
 	for _, k := range flagsOf(role) {
 		flag := flags.Lookup(k.name)
 		switch {
-		case !flag.Changed:
+		case !flag.Changed || isCommon(k.name):
 		case k.kind == "":
-			rest = append(rest, "--"+k.name+"="+flagText(flag))
+			rest = append(rest, "--"+k.name+"="+flag.Value.String())
 		case configured && k.name == "node-name":
 			f.nodeName = flag.Value.String()
 			rest = append(rest, "--node-name="+f.nodeName)
@@ -135,23 +168,6 @@ func FoldFlags(role Role, f *File, args []string) (rest []string, err error) {
 		return rest, nil
 	}
 	return rest, f.fold(role, flags)
-}
-
-func checkPositional(role Role, args []string) error {
-	switch {
-	case role == RoleInit && len(args) > 0:
-		return fmt.Errorf("read the flags of kubeadm init: unexpected argument %q", args[0])
-	case len(args) > 1:
-		return fmt.Errorf("read the flags of kubeadm join: accepts at most 1 arg(s), received %d", len(args))
-	}
-	return nil
-}
-
-func flagText(f *pflag.Flag) string {
-	if list, ok := f.Value.(pflag.SliceValue); ok {
-		return strings.Join(list.GetSlice(), ",")
-	}
-	return f.Value.String()
 }
 
 // fold writes the documents.

@@ -17,7 +17,7 @@ const (
 	foldJoin    = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n"
 )
 
-func TestFoldKubeadmFlags(t *testing.T) {
+func TestFoldFlags(t *testing.T) {
 	tests := []struct {
 		name string
 		role Role
@@ -27,7 +27,7 @@ func TestFoldKubeadmFlags(t *testing.T) {
 	}{
 		{"nothing", RoleInit, "", "", ""},
 		{"nothing to join", RoleJoin, "", "", ""},
-		{"only what goes beside --config", RoleInit, "--upload-certs -v5 --skip-phases addon/kube-proxy --skip-phases=mark-control-plane,addon/coredns --ignore-preflight-errors=NumCPU --dry-run", "", "--upload-certs=true --skip-phases=addon/kube-proxy,mark-control-plane,addon/coredns --ignore-preflight-errors=NumCPU --dry-run=true --v=5"},
+		{"only what goes beside --config", RoleInit, "--upload-certs -v5 --skip-phases addon/kube-proxy --skip-phases=mark-control-plane,addon/coredns --ignore-preflight-errors=NumCPU --dry-run", "", "--upload-certs=true --v=5 --skip-phases=addon/kube-proxy,mark-control-plane,addon/coredns --ignore-preflight-errors=NumCPU --dry-run=true"},
 		{"flannel", RoleInit, "--pod-network-cidr=10.244.0.0/16", foldCluster + "networking:\n  podSubnet: 10.244.0.0/16\n", ""},
 		{"a stable endpoint", RoleInit, "--control-plane-endpoint lb.example.com:6443 --apiserver-advertise-address 10.0.0.1 --apiserver-bind-port 7443", foldInit + "localAPIEndpoint:\n  advertiseAddress: 10.0.0.1\n  bindPort: 7443\n---\n" + foldCluster + "controlPlaneEndpoint: lb.example.com:6443\n", ""},
 		{"networks", RoleInit, "--service-cidr 10.96.0.0/12,fd00::/108 --pod-network-cidr 10.0.0.0/8,fd01::/48 --service-dns-domain corp.example", foldCluster + "networking:\n  podSubnet: 10.0.0.0/8,fd01::/48\n  serviceSubnet: 10.96.0.0/12,fd00::/108\n  dnsDomain: corp.example\n", ""},
@@ -46,8 +46,8 @@ func TestFoldKubeadmFlags(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := parseKubeadmFile(t, "", nil)
-			rest, err := FoldFlags(tt.role, f, strings.Fields(tt.args))
+			f := parseFile(t, "", nil)
+			rest, err := foldArgs(tt.role, f, strings.Fields(tt.args))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,9 +76,9 @@ func checkStrictly(t *testing.T, f *File) {
 	}
 }
 
-func TestFoldKubeadmFlags_WithFile(t *testing.T) {
-	f := parseKubeadmFile(t, "k.yaml", []byte(initHeader+"nodeRegistration:\n  name: from-file\n"))
-	rest, err := FoldFlags(RoleInit, f, []string{"--node-name", "from-flag", "--upload-certs"})
+func TestFoldFlags_WithFile(t *testing.T) {
+	f := parseFile(t, "k.yaml", []byte(initHeader+"nodeRegistration:\n  name: from-file\n"))
+	rest, err := foldArgs(RoleInit, f, []string{"--node-name", "from-flag", "--upload-certs"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +90,10 @@ func TestFoldKubeadmFlags_WithFile(t *testing.T) {
 	}
 }
 
-func TestFoldKubeadmFlags_WithOurDocumentOnly(t *testing.T) {
-	f := parseKubeadmFile(t, "k.yaml", []byte("apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n---\n# kubeadm has flags\n"))
+func TestFoldFlags_WithOurDocumentOnly(t *testing.T) {
+	f := parseFile(t, "k.yaml", []byte("apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n---\n# kubeadm has flags\n"))
 	f.TakeCloudConfiguration()
-	if _, err := FoldFlags(RoleInit, f, []string{"--node-name=cp-1"}); err != nil {
+	if _, err := foldArgs(RoleInit, f, []string{"--node-name=cp-1"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.SetExternal(RoleInit, KubeletFlags{}, testMinor); err != nil {
@@ -105,7 +105,7 @@ func TestFoldKubeadmFlags_WithOurDocumentOnly(t *testing.T) {
 	}
 }
 
-func TestFoldKubeadmFlags_Errors(t *testing.T) {
+func TestFoldFlags_Errors(t *testing.T) {
 	tests := []struct {
 		name    string
 		role    Role
@@ -129,8 +129,28 @@ func TestFoldKubeadmFlags_Errors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := FoldFlags(tt.role, parseKubeadmFile(t, "k.yaml", []byte(tt.file)), strings.Fields(tt.args))
+			_, err := foldArgs(tt.role, parseFile(t, "k.yaml", []byte(tt.file)), strings.Fields(tt.args))
 			checkError(t, err, tt.wantErr)
 		})
 	}
+}
+
+// foldArgs does what the command line does, and shows the flags that ccmadm gives to kubeadm itself as well.
+func foldArgs(role Role, f *File, args []string) ([]string, error) {
+	flags := Flags(role)
+	if err := ParseFlags(role, flags, args); err != nil {
+		return nil, err
+	}
+	rest, err := FoldFlags(role, f, flags)
+	common := CommonFlags(flags)
+	if common.SkipPhases != nil {
+		rest = append(rest, "--skip-phases="+strings.Join(common.SkipPhases, ","))
+	}
+	if common.IgnorePreflightErrors != nil {
+		rest = append(rest, "--ignore-preflight-errors="+strings.Join(common.IgnorePreflightErrors, ","))
+	}
+	if common.DryRun {
+		rest = append(rest, "--dry-run=true")
+	}
+	return rest, err
 }

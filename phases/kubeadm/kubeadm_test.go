@@ -18,7 +18,7 @@ import (
 func TestKubeadmFile_Kubeadm(t *testing.T) {
 	for _, path := range kubeadmFileInputs(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			f := parseKubeadmFile(t, path, readFile(t, path))
+			f := parseFile(t, path, readFile(t, path))
 			f.TakeCloudConfiguration()
 			role := roleOf(path)
 			before := map[string]runtime.Object{}
@@ -33,7 +33,7 @@ func TestKubeadmFile_Kubeadm(t *testing.T) {
 				t.Fatal(err)
 			}
 			for gvk, text := range documents {
-				if gvk.Group != group {
+				if gvk.Group != kubeadmGroup {
 					continue
 				}
 				if err := strict.VerifyUnmarshalStrict([]*runtime.Scheme{kubeadmscheme.Scheme}, gvk, text); err != nil {

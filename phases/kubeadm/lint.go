@@ -26,7 +26,7 @@ func IsKubeadm(data []byte) bool {
 		return false
 	}
 	for _, d := range docs {
-		if d.Parse() == nil && d.Root != nil && strings.HasPrefix(edit.Scalar(edit.Lookup(d.Root, "apiVersion")), group+"/") {
+		if d.Parse() == nil && d.Root != nil && strings.HasPrefix(edit.Scalar(edit.Lookup(d.Root, "apiVersion")), kubeadmGroup+"/") {
 			return true
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// maskSecrets hides the secret half of bootstrap tokens, and certificate keys, in kubeadm configuration.
+// MaskSecrets hides the secret half of bootstrap tokens, and certificate keys, in kubeadm configuration.
 func MaskSecrets(data []byte) []byte {
 	token := regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b`)
 	key := regexp.MustCompile(`\b[0-9a-fA-F]{64}\b`)

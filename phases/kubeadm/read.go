@@ -39,11 +39,6 @@ func (f *File) KubeletArg(role Role, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// CRISocket is nodeRegistration.criSocket.
-func (f *File) CRISocket(role Role) string {
-	return f.text(role.kind(), "nodeRegistration", "criSocket")
-}
-
 // AdvertiseAddress is what this machine's API server advertises.
 func (f *File) AdvertiseAddress(role Role) string {
 	return f.text(role.kind(), localEndpoint(role, "advertiseAddress")...)
@@ -65,16 +60,50 @@ func localEndpoint(role Role, field string) []string {
 	return []string{"localAPIEndpoint", field}
 }
 
-// SkipPhases are the phases that kubeadm init leaves out.
-func (f *File) SkipPhases() []string { return f.list(RoleInit.kind(), "skipPhases") }
+// SkipPhases are the phases that kubeadm leaves out.
+func (f *File) SkipPhases(role Role) []string { return f.list(role.kind(), "skipPhases") }
+
+// Taints are the keys of those that the kubelet is told to register with, here or in a KubeletConfiguration.
+func (f *File) Taints(role Role) []string {
+	lists := []*yaml.Node{f.value(role.kind(), "nodeRegistration", "taints")}
+	for _, d := range f.docs {
+		if d.kind == "KubeletConfiguration" {
+			lists = append(lists, edit.Resolve(edit.Lookup(d.Root, "registerWithTaints")))
+		}
+	}
+	var keys []string
+	for _, n := range lists {
+		if n == nil || n.Kind != yaml.SequenceNode {
+			continue
+		}
+		for _, item := range n.Content {
+			keys = append(keys, edit.Scalar(edit.Lookup(item, "key")))
+		}
+	}
+	return keys
+}
+
+// ImageRepository is where kubeadm pulls the control plane's images from; empty for its default.
+func (f *File) ImageRepository() string { return f.text(clusterConfigKind, "imageRepository") }
+
+// HasConfiguration tells whether there is a document that the role reads: kubeadm refuses a file without any.
+func (f *File) HasConfiguration(role Role) bool {
+	return f.document(role.kind()) != nil || role == RoleInit && f.document(clusterConfigKind) != nil
+}
+
+// Kinds are those of all documents, in their order.
+func (f *File) Kinds() []string {
+	var kinds []string
+	for _, d := range f.docs {
+		if d.kind != "" {
+			kinds = append(kinds, d.kind)
+		}
+	}
+	return kinds
+}
 
 // PodSubnet is networking.podSubnet.
 func (f *File) PodSubnet() string { return f.text(clusterConfigKind, "networking", "podSubnet") }
-
-// ServiceSubnet is networking.serviceSubnet.
-func (f *File) ServiceSubnet() string {
-	return f.text(clusterConfigKind, "networking", "serviceSubnet")
-}
 
 // CertificatesDir is the directory of the CA.
 func (f *File) CertificatesDir() string { return f.text(clusterConfigKind, "certificatesDir") }
@@ -86,11 +115,6 @@ func (f *File) KubernetesVersion() string {
 
 // ClusterName is kubeadm's name for the cluster.
 func (f *File) ClusterName() string { return f.text(clusterConfigKind, "clusterName") }
-
-// ControlPlaneEndpoint is the address that all machines reach the control plane at.
-func (f *File) ControlPlaneEndpoint() string {
-	return f.text(clusterConfigKind, "controlPlaneEndpoint")
-}
 
 // JoinsControlPlane tells whether kubeadm join makes this machine a control plane.
 func (f *File) JoinsControlPlane() bool {

@@ -7,7 +7,7 @@ import (
 )
 
 func TestKubeadmFile_Init(t *testing.T) {
-	f := parseKubeadmFile(t, "k.yaml", []byte(`apiVersion: kubeadm.k8s.io/v1beta4
+	f := parseFile(t, "k.yaml", []byte(`apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 nodeRegistration:
   name: cp-1
@@ -30,17 +30,17 @@ networking:
   dnsDomain: *name
 `))
 	got := map[string]any{
-		"name": f.NodeName(RoleInit), "socket": f.CRISocket(RoleInit),
-		"address": f.AdvertiseAddress(RoleInit), "port": f.BindPort(RoleInit), "skip": f.SkipPhases(),
-		"pods": f.PodSubnet(), "services": f.ServiceSubnet(), "certs": f.CertificatesDir(),
-		"version": f.KubernetesVersion(), "cluster": f.ClusterName(), "endpoint": f.ControlPlaneEndpoint(),
+		"name":    f.NodeName(RoleInit),
+		"address": f.AdvertiseAddress(RoleInit), "port": f.BindPort(RoleInit), "skip": f.SkipPhases(RoleInit),
+		"pods": f.PodSubnet(), "certs": f.CertificatesDir(),
+		"version": f.KubernetesVersion(), "cluster": f.ClusterName(),
 		"joins": f.JoinsControlPlane(), "discovers": f.CanDiscover(),
 	}
 	want := map[string]any{
-		"name": "cp-1", "socket": "unix:///run/crio/crio.sock",
+		"name":    "cp-1",
 		"address": "10.0.0.1", "port": 7443, "skip": []string{"addon/kube-proxy", "show-join-command"},
-		"pods": "10.244.0.0/16", "services": "10.96.0.0/12", "certs": "/pki",
-		"version": "v1.36.3", "cluster": "ber1", "endpoint": "lb.example.com:6443",
+		"pods": "10.244.0.0/16", "certs": "/pki",
+		"version": "v1.36.3", "cluster": "ber1",
 		"joins": false, "discovers": false,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -52,7 +52,7 @@ networking:
 }
 
 func TestKubeadmFile_Join(t *testing.T) {
-	f := parseKubeadmFile(t, "k.yaml", []byte(`apiVersion: kubeadm.k8s.io/v1beta3
+	f := parseFile(t, "k.yaml", []byte(`apiVersion: kubeadm.k8s.io/v1beta3
 kind: JoinConfiguration
 nodeRegistration:
   name: w-1
@@ -97,7 +97,7 @@ func TestKubeadmFile_Shapes(t *testing.T) {
 		"nodeRegistration:\n  <<: [{name: [a]}]\n",
 	} {
 		t.Run(fields, func(t *testing.T) {
-			f := parseKubeadmFile(t, "k.yaml", []byte(foldJoin+fields))
+			f := parseFile(t, "k.yaml", []byte(foldJoin+fields))
 			if name := f.NodeName(RoleJoin); name != "" {
 				t.Errorf("NodeName = %q", name)
 			}

@@ -1,19 +1,16 @@
 package kubeadm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
-
-	"github.com/ccmadm/ccmadm/api/finding"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // The kubeadm minors that ccmadm is tested with.
@@ -22,39 +19,21 @@ const (
 	Newest = "1.36"
 )
 
-// The two halves of `kubeadm init`, cut where the API server answers for the first time.
-// The names are those of kubeadm 1.34 to 1.36, cmd/kubeadm/app/cmd/init.go.
-var (
-	FirstHalf  = []string{"preflight", "certs", "kubeconfig", "etcd", "control-plane", "kubelet-start", "wait-control-plane"}
-	SecondHalf = []string{"upload-config", "upload-certs", "mark-control-plane", "bootstrap-token", "kubelet-finalize", "addon", "show-join-command"}
-)
-
-// kubeadmOutput runs the installed kubeadm and returns what it prints to stdout.
-func Output(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := Command(ctx, args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("run kubeadm %s: %w: %s", strings.Join(MaskArgs(args), " "), err, LastLine(stderr.Bytes()))
-	}
-	return out, nil
+// FirstHalf lists the phases of `kubeadm init` up to where the API server answers for the first time, by their names in
+// kubeadm 1.34 to 1.36, cmd/kubeadm/app/cmd/init.go.
+func FirstHalf() []string {
+	return []string{"preflight", "certs", "kubeconfig", "etcd", "control-plane", "kubelet-start", "wait-control-plane"}
 }
 
-// kubeadmCommand ends kubeadm as Ctrl-C would: SIGTERM first, SIGKILL if it does not listen.
-func Command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "kubeadm", args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	// Whatever ends ccmadm, SIGKILL included, ends this kubeadm: the next run must not meet it at work.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	cmd.WaitDelay = 10 * time.Second
-	return cmd
+// SecondHalf lists the others.
+func SecondHalf() []string {
+	return []string{"upload-config", "upload-certs", "mark-control-plane", "bootstrap-token", "kubelet-finalize", "addon", "show-join-command"}
 }
 
-// KubeadmVersion asks the installed kubeadm.
-func Version(ctx context.Context) (*version.Version, error) {
-	out, err := Output(ctx, "version", "-o", "short")
-	if errors.Is(err, exec.ErrNotFound) {
+// Version asks the installed kubeadm.
+func Version(ctx context.Context, m *machine.Machine) (*version.Version, error) {
+	out, err := m.Output(ctx, "kubeadm", "version", "-o", "short")
+	if errors.Is(err, machine.ErrNotFound) {
 		return nil, ErrNotInstalled()
 	}
 	if err != nil {
@@ -67,11 +46,13 @@ func Version(ctx context.Context) (*version.Version, error) {
 	return v, nil
 }
 
+// ErrNotInstalled is a machine without kubeadm.
 func ErrNotInstalled() *finding.Error {
-	return (&finding.Error{Code: finding.ExitError, Err: errors.New("kubeadm is not in the PATH")}).
+	return finding.Errorf("kubeadm is not in the PATH").
 		WithHint("install kubeadm, kubelet and a container runtime first; ccmadm runs them and does not bring them along")
 }
 
+// CheckVersion refuses minors that ccmadm was not tested with.
 func CheckVersion(v *version.Version) error {
 	minor := version.MajorMinor(v.Major(), v.Minor())
 	switch {
@@ -83,20 +64,7 @@ func CheckVersion(v *version.Version) error {
 	return nil
 }
 
-// takeFlag splits off a flag that may be given several times with comma separated values.
-func TakeFlag(args []string, name string) (rest, values []string) {
-	prefix := "--" + name + "="
-	for _, arg := range args {
-		if value, ok := strings.CutPrefix(arg, prefix); ok {
-			values = append(values, strings.Split(value, ",")...)
-			continue
-		}
-		rest = append(rest, arg)
-	}
-	return rest, values
-}
-
-// maskArgs hides tokens and keys on a command line that is shown.
+// MaskArgs hides tokens and keys on a command line that is shown.
 func MaskArgs(args []string) []string {
 	shown := slices.Clone(args)
 	for i, arg := range shown {
@@ -106,9 +74,4 @@ func MaskArgs(args []string) []string {
 		shown[i] = string(MaskSecrets([]byte(arg)))
 	}
 	return shown
-}
-
-func LastLine(text []byte) string {
-	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	return string(lines[len(lines)-1])
 }

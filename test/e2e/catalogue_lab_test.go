@@ -16,7 +16,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 	"github.com/ccmadm/ccmadm/test/lab/image"
 )
@@ -42,7 +42,7 @@ func TestCatalogue_Machine(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s", name, mode), func(t *testing.T) { l.runStandin(t, p, mode) })
 			}
 		}
-		l.must(t, "cp1", "rm -f "+phases.CCMManifest)
+		l.must(t, "cp1", "rm -f "+machine.CCMManifest)
 	}
 	t.Run("rotation", func(t *testing.T) {
 		l.rotate(t, "hetzner", templates.DaemonSet, "token")
@@ -164,7 +164,7 @@ func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode
 	if mode == templates.StaticPod {
 		// A kubelet comes back only after ten seconds to a static pod that has to wait for the one before it; a new one
 		// does not know that one.
-		script.WriteString("systemctl stop kubelet; rm -f " + phases.CCMManifest + "; crictl pods -q --name cloud-controller-manager | xargs -r crictl rmp -f >/dev/null\n")
+		script.WriteString("systemctl stop kubelet; rm -f " + machine.CCMManifest + "; crictl pods -q --name cloud-controller-manager | xargs -r crictl rmp -f >/dev/null\n")
 	}
 	script.WriteString(phasesOf(p, mode))
 	if mode == templates.StaticPod {

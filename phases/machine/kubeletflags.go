@@ -1,4 +1,4 @@
-package phases
+package machine
 
 import (
 	"errors"
@@ -26,32 +26,28 @@ func (u FlagUse) String() string {
 // kubeletFlagSources are the files behind the kubelet's command line, weakest first: the unit's own drop-ins, then
 // kubeadm's file, then the administrator's, whose flags come last and so win. Debian's package reads
 // /etc/default/kubelet and the RPM /etc/sysconfig/kubelet.
-func kubeletFlagSources(root string) []string {
+func (m *Machine) kubeletFlagSources() []string {
 	var files []string
 	for _, dir := range []string{"usr/lib", "lib", "usr/local/lib", "run", "etc"} {
-		unit := filepath.Join(root, dir, "systemd/system/kubelet.service")
+		unit := m.Path(filepath.Join(dir, "systemd/system/kubelet.service"))
 		dropIns, _ := filepath.Glob(unit + ".d/*.conf") // the pattern is well-formed, the only error there is
 		files = append(append(files, unit), dropIns...)
 	}
-	return append(files,
-		filepath.Join(root, "var/lib/kubelet/kubeadm-flags.env"),
-		filepath.Join(root, "etc/default/kubelet"),
-		filepath.Join(root, "etc/sysconfig/kubelet"),
-	)
+	return append(files, m.Path(KubeadmFlags), m.Path("/etc/default/kubelet"), m.Path("/etc/sysconfig/kubelet"))
 }
 
 var flagPattern = regexp.MustCompile(`(?:^|[\s"'=])--([a-z][a-z0-9-]*)(?:[= ]([^\s"']*))?`)
 
-// FindKubeletFlags lists where the named flags stand in files below root. Comments do not count, nor do our own
+// KubeletFlags lists where the named flags stand in the files that feed the kubelet's command line. Comments do not count, nor do our own
 // files: those say what an earlier run chose.
-func FindKubeletFlags(root string, names ...string) ([]FlagUse, error) {
+func (m *Machine) KubeletFlags(names ...string) ([]FlagUse, error) {
 	wanted := map[string]bool{}
 	for _, n := range names {
 		wanted[n] = true
 	}
 	var uses []FlagUse
 	seen := map[string]bool{} // /lib is a link to /usr/lib on merged systems
-	for _, file := range kubeletFlagSources(root) {
+	for _, file := range m.kubeletFlagSources() {
 		real, err := filepath.EvalSymlinks(file)
 		if errors.Is(err, fs.ErrNotExist) || seen[real] || filepath.Base(file) == filepath.Base(KubeletDropIn) {
 			continue
@@ -68,9 +64,9 @@ func FindKubeletFlags(root string, names ...string) ([]FlagUse, error) {
 			if text := strings.TrimSpace(line); strings.HasPrefix(text, "#") || strings.HasPrefix(text, ";") {
 				continue
 			}
-			for _, m := range flagPattern.FindAllStringSubmatch(line, -1) {
-				if wanted[m[1]] {
-					uses = append(uses, FlagUse{File: file, Line: i + 1, Flag: m[1], Value: m[2]})
+			for _, match := range flagPattern.FindAllStringSubmatch(line, -1) {
+				if wanted[match[1]] {
+					uses = append(uses, FlagUse{File: file, Line: i + 1, Flag: match[1], Value: match[2]})
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package phases
+package machine
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestFindKubeletFlags(t *testing.T) {
+func TestMachine_KubeletFlags(t *testing.T) {
 	const dropIn = "usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf"
 	for _, tc := range []struct {
 		name  string
@@ -49,7 +49,7 @@ func TestFindKubeletFlags(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			uses, err := FindKubeletFlags(root, "cloud-provider", "node-ip")
+			uses, err := At(root).KubeletFlags("cloud-provider", "node-ip")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package phases
+package machine
 
 import (
 	"context"
@@ -12,31 +12,17 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/util/jsonpath"
+
 	"github.com/ccmadm/ccmadm/templates"
 )
 
 // metadataTimeout bounds all questions together: where there is no such service, the address may swallow packets.
 const metadataTimeout = 3 * time.Second
 
-// askedMetadata is the answer of the metadata service, or that there was none.
-type askedMetadata struct {
-	done   bool
-	values map[string]string
-	err    error
-}
-
-// metadata asks the service of the profile, once: where there is none, every question takes its time.
-func (d *Data) metadata(ctx context.Context, m *templates.Metadata) (map[string]string, error) {
-	if !d.asked.done {
-		values, err := askMetadata(ctx, m)
-		d.asked = askedMetadata{true, values, err}
-	}
-	return d.asked.values, d.asked.err
-}
-
-// askMetadata returns what the cloud's metadata service says about this machine, by the profile's names. A value that
+// AskMetadata returns what the cloud's metadata service says about this machine, by the profile's names. A value that
 // the service does not have is empty.
-func askMetadata(ctx context.Context, m *templates.Metadata) (map[string]string, error) {
+func AskMetadata(ctx context.Context, m *templates.Metadata) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
 	defer cancel()
 	ask := metadataClient{http: &http.Client{Transport: &http.Transport{}}, base: m.URL} // never through a proxy
@@ -64,7 +50,7 @@ func askMetadata(ctx context.Context, m *templates.Metadata) (map[string]string,
 			return nil, fmt.Errorf("ask the metadata service for %s: %w", name, err)
 		}
 		if isJSON {
-			if body, err = pick(body, strings.Split(keys, ".")); err != nil {
+			if body, err = pick(body, keys); err != nil {
 				return nil, fmt.Errorf("ask the metadata service for %s: %w", name, err)
 			}
 		}
@@ -107,25 +93,19 @@ func (c metadataClient) request(ctx context.Context, method, path string, header
 	return string(body), err
 }
 
-// pick follows keys into a JSON document.
-func pick(body string, keys []string) (string, error) {
-	var value any
-	if err := json.Unmarshal([]byte(body), &value); err != nil {
+// pick follows a path of keys into a JSON document. What is not there is empty; what cannot be followed is an error.
+func pick(body, path string) (string, error) {
+	var document any
+	if err := json.Unmarshal([]byte(body), &document); err != nil {
 		return "", fmt.Errorf("the answer is no JSON: %w", err)
 	}
-	for _, key := range keys {
-		object, ok := value.(map[string]any)
-		if !ok {
-			return "", fmt.Errorf("the answer has no %s", strings.Join(keys, "."))
-		}
-		value = object[key]
+	j := jsonpath.New(path).AllowMissingKeys(true)
+	if err := j.Parse("{." + path + "}"); err != nil {
+		return "", fmt.Errorf("the path %s: %w", path, err)
 	}
-	switch v := value.(type) {
-	case nil:
-		return "", nil
-	case string:
-		return v, nil
-	default:
-		return fmt.Sprint(v), nil
+	var text strings.Builder
+	if err := j.Execute(&text, document); err != nil {
+		return "", fmt.Errorf("the answer has no %s: %w", path, err)
 	}
+	return text.String(), nil
 }

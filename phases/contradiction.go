@@ -1,0 +1,76 @@
+package phases
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// refuseContradictions compares all that the user said in this run with what holds in the cluster, field by field. The
+// node IP is the machine's own affair, and so is the patience of waiting. What was not said is taken from the record.
+func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec *v1alpha1.Record) error {
+	known := rec.Configuration
+	var wrong []error
+	for _, c := range contradictions(said, known) {
+		if c.said != "" && c.said != c.known {
+			wrong = append(wrong, fmt.Errorf("%s with %s %q: the cluster's record says %q", command, c.field, c.said, c.known))
+		}
+	}
+	if said.Profile != "" {
+		data, err := os.ReadFile(said.Profile)
+		if err != nil {
+			return finding.Usagef("read profile: %w", err)
+		}
+		if string(data) != rec.Profile {
+			wrong = append(wrong, fmt.Errorf("%s with %s: it is not the profile of the cluster's record, whose provider is %s", command, said.Profile, known.Provider))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	hint := "leave it out: joining machines take it from the record"
+	if command == "init" {
+		hint = "leave it out: this machine has a cluster, whose settings hold; `ccmadm init` does not change them"
+	}
+	return finding.Refusedf("%w", errors.Join(wrong...)).WithHint("%s", hint)
+}
+
+type contradictable struct{ field, said, known string }
+
+func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
+	provider := said.Provider
+	if provider == v1alpha1.ProviderAuto {
+		provider = "" // the machine is asked, and the answer may differ from one to the next
+	}
+	mode := said.Mode
+	if mode == v1alpha1.ModeAuto {
+		mode = ""
+	}
+	list := []contradictable{
+		{"provider", provider, known.Provider},
+		{"clusterName", said.ClusterName, known.ClusterName},
+		{"mode", string(mode), string(known.Mode)},
+		{"controllerManager.image", said.ControllerManager.Image, known.ControllerManager.Image},
+		{"controllerManager.version", said.ControllerManager.Version, tagOf(known.ControllerManager.Image)},
+		{"controllerManager.extraArgs", strings.Join(said.ControllerManager.ExtraArgs, " "), strings.Join(known.ControllerManager.ExtraArgs, " ")},
+		{"controllerManager.extraEnv", strings.Join(said.ControllerManager.ExtraEnv, " "), strings.Join(known.ControllerManager.ExtraEnv, " ")},
+		{"lifecycle", string(said.Lifecycle), string(known.Lifecycle)},
+	}
+	if said.Routes != nil {
+		list = append(list, contradictable{"routes", strconv.FormatBool(*said.Routes), strconv.FormatBool(known.WantsRoutes())})
+	}
+	return list
+}
+
+// tagOf is the tag of a complete image reference.
+func tagOf(image string) string {
+	name := image[strings.LastIndex(image, "/")+1:]
+	name, _, _ = strings.Cut(name, "@")
+	_, tag, _ := strings.Cut(name, ":")
+	return tag
+}

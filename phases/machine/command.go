@@ -1,0 +1,121 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Command is a program to be run.
+type Command struct {
+	Name string
+	Args []string
+	// Env is added to this process's environment, as NAME=value.
+	Env []string
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+	// Changes says that it changes the machine: a dry run shows it instead.
+	Changes bool
+}
+
+// Runner runs commands.
+type Runner interface {
+	Run(context.Context, Command) error
+}
+
+var (
+	_ Runner = execRunner{}
+	_ Runner = printRunner{}
+)
+
+// ErrNotFound says that a program is not installed.
+var ErrNotFound = exec.ErrNotFound
+
+// execRunner runs them on this machine. It ends a program as Ctrl-C would: SIGTERM first, SIGKILL if it does not
+// listen.
+type execRunner struct{}
+
+func (execRunner) Run(ctx context.Context, c Command) error {
+	cmd := exec.CommandContext(ctx, c.Name, c.Args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.In, c.Out, c.Err
+	if c.Env != nil {
+		cmd.Env = append(os.Environ(), c.Env...)
+	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	// Whatever ends this process, SIGKILL included, ends the program: the next run must not meet it at work.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	cmd.WaitDelay = 10 * time.Second
+	runtime.LockOSThread() // the signal comes when the thread ends that started the program
+	defer runtime.UnlockOSThread()
+	return cmd.Run()
+}
+
+// printRunner shows what would change the machine, and runs what only looks.
+type printRunner struct {
+	next Runner
+	out  io.Writer
+}
+
+func (p printRunner) Run(ctx context.Context, c Command) error {
+	if !c.Changes {
+		return p.next.Run(ctx, c)
+	}
+	fmt.Fprintf(p.out, "[dryrun] would run %s %s\n", c.Name, strings.Join(c.Args, " "))
+	return nil
+}
+
+// Output runs a program that only looks, and returns what it prints. Its error ends with the program's last line.
+func (m *Machine) Output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	var out, stderr bytes.Buffer
+	err := m.Runner.Run(ctx, Command{Name: name, Args: args, Out: &out, Err: &stderr})
+	if err != nil {
+		return out.Bytes(), fmt.Errorf("run %s %s: %w: %s", name, strings.Join(args, " "), err, lastLine(stderr.Bytes()))
+	}
+	return out.Bytes(), nil
+}
+
+func lastLine(text []byte) string {
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(lines[len(lines)-1])
+}
+
+// ServiceActive asks systemd whether a service runs. A machine without systemd has no services.
+func (m *Machine) ServiceActive(ctx context.Context, name string) (bool, error) {
+	_, err := m.Output(ctx, "systemctl", "is-active", "--quiet", name)
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, ErrNotFound), errors.As(err, &exit) && exit.ExitCode() >= 0:
+		return false, nil // systemctl(1): inactive, failed, activating and unknown units have exit codes of their own
+	}
+	return false, fmt.Errorf("ask whether %s runs: %w", name, err)
+}
+
+// Systemctl changes something in the service manager.
+func (m *Machine) Systemctl(ctx context.Context, args ...string) error {
+	var out bytes.Buffer
+	err := m.Runner.Run(ctx, Command{Name: "systemctl", Args: args, Out: &out, Err: &out, Changes: true})
+	if err != nil {
+		return fmt.Errorf("run systemctl %s: %w: %s", args[0], err, lastLine(out.Bytes()))
+	}
+	return nil
+}
+
+// DaemonReload makes systemd read its units again; where it does not run, as when an image is built, it will read them
+// when it does.
+func (m *Machine) DaemonReload(ctx context.Context) error {
+	if runs, err := m.Exists("/run/systemd/system"); err != nil || !runs {
+		return err
+	}
+	return m.Systemctl(ctx, "daemon-reload")
+}

@@ -1,0 +1,43 @@
+package machine
+
+// Files of a machine that ccmadm writes, or that kubeadm writes and ccmadm reads.
+const (
+	// ConfigDir is ccmadm's own.
+	ConfigDir = "/etc/ccmadm"
+	// KubeadmConfig is the kubeadm configuration of external cloud mode.
+	KubeadmConfig = ConfigDir + "/kubeadm.yaml"
+	// RecordFile is what is known on this machine of its cluster.
+	RecordFile = ConfigDir + "/record.yaml"
+	// StateFile says what ccmadm has done here: whether kubeadm has finished, and which files are ours.
+	StateFile = ConfigDir + "/machine.yaml"
+	// KubeletEnvFile holds the flags of KubeletDropIn.
+	KubeletEnvFile = ConfigDir + "/kubelet.env"
+	// KubeletDropIn gives the kubelet's unit its flags of external cloud mode.
+	KubeletDropIn = "/etc/systemd/system/kubelet.service.d/20-ccmadm.conf"
+	// KubeletUnit writes KubeletEnvFile at each boot, on machines made from an image.
+	KubeletUnit = "/etc/systemd/system/ccmadm-kubelet.service"
+	// ManifestDir is the kubelet's directory of static pods.
+	ManifestDir = "/etc/kubernetes/manifests"
+	// CCMManifest is the static pod of the cloud-controller-manager.
+	CCMManifest = ManifestDir + "/cloud-controller-manager.yaml"
+	// CCMKubeconfig is its identity.
+	CCMKubeconfig = "/etc/kubernetes/cloud-controller-manager.conf"
+	// CloudConfigDir holds the provider's files for the static pod.
+	CloudConfigDir = "/etc/kubernetes/cloud-config"
+	// AdminConf is kubeadm's kubeconfig for administrators.
+	AdminConf = "/etc/kubernetes/admin.conf"
+	// SuperAdminConf may do everything before kubeadm has bound the administrators' group.
+	SuperAdminConf = "/etc/kubernetes/super-admin.conf"
+	// KubeletConf is the kubelet's kubeconfig; it is there on a machine that is a node.
+	KubeletConf = "/etc/kubernetes/kubelet.conf"
+	// APIServerPod is the static pod of kube-apiserver.
+	APIServerPod = ManifestDir + "/kube-apiserver.yaml"
+	// KubeletConfig is the kubelet's configuration file.
+	KubeletConfig = "/var/lib/kubelet/config.yaml"
+	// KubeadmFlags is the file of kubelet flags that kubeadm writes.
+	KubeadmFlags = "/var/lib/kubelet/kubeadm-flags.env"
+	// PKIDir is kubeadm's default certificatesDir.
+	PKIDir = "/etc/kubernetes/pki"
+	// DMIDir is where the kernel shows what the firmware says.
+	DMIDir = "/sys/class/dmi/id"
+)

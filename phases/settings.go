@@ -1,0 +1,180 @@
+package phases
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Settings is everything that a run goes by. It is resolved once and never changed.
+type Settings struct {
+	v1alpha1.CloudConfiguration
+	// Profile is that of the provider.
+	Profile *templates.Profile
+	// OwnProfile is the text of the user's own profile; empty for a built-in one.
+	OwnProfile string
+	// PodSubnet is the cluster's, one of each family where it is dual-stack.
+	PodSubnet string
+	// KubernetesVersion is the cluster's, as v1.36.3. The cloud-controller-manager's release follows it.
+	KubernetesVersion string
+	// CertificatesDir is where the cluster's machines keep the CA.
+	CertificatesDir string
+	// ImageRepository is where kubeadm pulls the control plane's images from; empty for its default.
+	ImageRepository string
+	// WrittenBy is the version of ccmadm that wrote the cluster's record, if there is one.
+	Recorded *v1alpha1.Record
+}
+
+// resolve lays what the user said over what the cluster, or an earlier phase, has recorded.
+func resolve(ctx context.Context, d *Data) (*Settings, error) {
+	rec, err := recorded(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	s := &Settings{Recorded: rec}
+	if rec != nil {
+		s.Override(&rec.Configuration)
+		s.PodSubnet, s.CertificatesDir, s.ImageRepository = rec.PodSubnet, rec.CertificatesDir, rec.ImageRepository
+	}
+	s.Override(&d.Said)
+	s.Default()
+	if d.Role == kubeadm.RoleInit && d.KubeadmFile.HasConfiguration(kubeadm.RoleInit) || rec == nil {
+		s.PodSubnet, s.CertificatesDir, s.ImageRepository = d.KubeadmFile.PodSubnet(), d.KubeadmFile.CertificatesDir(), d.KubeadmFile.ImageRepository()
+	}
+	if s.CertificatesDir == "" {
+		s.CertificatesDir = machine.PKIDir
+	}
+	if err := s.findProfile(d.Machine); err != nil {
+		return nil, err
+	}
+	return s, s.findVersion(ctx, d)
+}
+
+// recorded is what is known already of the cluster that this machine is in or joins: nothing, on a machine that makes
+// one.
+func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
+	switch {
+	case d.Role == kubeadm.RoleInit && d.Single:
+		return localRecord(d.Machine)
+	case d.Role == kubeadm.RoleInit:
+		return clusterRecord(ctx, d)
+	case !d.Single:
+		return joinedRecord(ctx, d)
+	}
+	rec, err := localRecord(d.Machine)
+	if err == nil && rec == nil && d.DryRun && d.KubeadmFile.CanDiscover() {
+		return joinedRecord(ctx, d)
+	}
+	return rec, err
+}
+
+// findProfile replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.
+func (s *Settings) findProfile(m *machine.Machine) error {
+	if s.Provider == v1alpha1.ProviderAuto {
+		found, err := Detect(m)
+		if err != nil {
+			return err
+		}
+		s.Provider = found.Provider
+	}
+	where, text, err := s.ownProfile()
+	if err != nil {
+		return err
+	}
+	if text == "" {
+		s.Profile, err = templates.Load(s.Provider)
+	} else {
+		s.Profile, err = parseProfile(where, text)
+	}
+	if err != nil {
+		return err
+	}
+	if s.Provider != "" && s.Provider != s.Profile.Name {
+		return finding.Usagef("provider %q: the profile %s is that of %q", s.Provider, s.CloudConfiguration.Profile, s.Profile.Name).WithHint("leave --provider out")
+	}
+	s.Provider, s.OwnProfile = s.Profile.Name, text
+	if s.Mode == v1alpha1.ModeAuto {
+		s.Mode = autoMode(s.Profile)
+	}
+	return nil
+}
+
+// ownProfile is the user's own profile and where it stands; empty where a built-in one is used.
+func (s *Settings) ownProfile() (where, text string, err error) {
+	path := s.CloudConfiguration.Profile
+	if path == "" {
+		if s.Recorded == nil || s.Recorded.Configuration.Provider != s.Provider {
+			return "", "", nil
+		}
+		return "the cluster's record", s.Recorded.Profile, nil
+	}
+	data, err := readFile("profile", path)
+	if err != nil {
+		return "", "", err
+	}
+	if strings.TrimSpace(string(data)) == "" {
+		return "", "", finding.Usagef("read profile %s: it is empty", path)
+	}
+	return path, string(data), nil
+}
+
+func parseProfile(where, text string) (*templates.Profile, error) {
+	p, err := templates.Parse(where, []byte(text))
+	if err != nil {
+		return nil, finding.Usagef("%w", err).WithHint("docs/reference/profile.md describes every field; `ccmadm provider show NAME -o yaml` prints a built-in one")
+	}
+	return p, nil
+}
+
+// findVersion takes the cluster's version over that of the installed kubeadm, which may be newer.
+func (s *Settings) findVersion(ctx context.Context, d *Data) error {
+	said := d.KubeadmFile.KubernetesVersion()
+	if s.Recorded != nil && s.Recorded.KubernetesVersion != "" {
+		said = s.Recorded.KubernetesVersion
+	}
+	if v, err := version.ParseSemantic(said); err == nil {
+		s.KubernetesVersion = "v" + v.String()
+		return nil
+	}
+	v, err := d.KubeadmVersion(ctx) // kubeadm takes its own version for none, and for a label such as stable-1.36
+	if err != nil {
+		return err
+	}
+	s.KubernetesVersion = "v" + v.String()
+	return nil
+}
+
+// KnownProvider refuses names that are no profile's, where the provider has no profile of its own.
+func KnownProvider(c *v1alpha1.CloudConfiguration) field.ErrorList {
+	if c.Provider == "" || c.Provider == v1alpha1.ProviderAuto || c.Profile != "" {
+		return nil
+	}
+	if _, err := templates.Load(c.Provider); err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("provider"), c.Provider, err.Error())}
+	}
+	return nil
+}
+
+// autoMode is a static pod where the provider can run as one: it needs no scheduler.
+func autoMode(p *templates.Profile) v1alpha1.Mode {
+	if p.Supports(templates.StaticPod) {
+		return v1alpha1.ModeStaticPod
+	}
+	return v1alpha1.Mode(p.Modes[0])
+}
+
+// recordedProfile is that of the cluster's provider.
+func recordedProfile(r *v1alpha1.Record) (*templates.Profile, error) {
+	if r.Profile != "" {
+		return templates.Parse("the cluster's record", []byte(r.Profile))
+	}
+	return templates.Load(r.Configuration.Provider)
+}

@@ -1,0 +1,152 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// state is what has been done on this machine.
+type state struct {
+	v1alpha1.LocalState
+	// known says that ccmadm wrote it down; a machine of an older version, or of somebody else, has no such file.
+	known bool
+}
+
+// machineState reads it.
+func machineState(d *Data) (*state, error) {
+	return d.known.state.get(func() (*state, error) {
+		data, err := d.Machine.Read(machine.StateFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &state{}, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what was done on this machine: %w", err)
+		}
+		s, err := v1alpha1.DecodeLocalState(machine.StateFile, data)
+		if err != nil {
+			return nil, err
+		}
+		return &state{*s, true}, nil
+	})
+}
+
+// keep writes the state down, before or after what it speaks of.
+func (s *state) keep(m *machine.Machine) error {
+	data, err := s.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = m.Files.Write(machine.File{Path: machine.StateFile, Data: data, Mode: 0o644})
+	s.known = true
+	return err
+}
+
+// reach notes that kubeadm has come to a stage. A dry run notes nothing.
+func reach(d *Data, stage v1alpha1.Stage) error {
+	if d.DryRun {
+		return nil
+	}
+	s, err := machineState(d)
+	if err != nil {
+		return err
+	}
+	if s.NodeName, err = nodeName(d); err != nil {
+		return err
+	}
+	s.Role, s.Stage = string(d.Role), stage
+	return s.keep(d.Machine)
+}
+
+// finished tells, by evidence on this machine alone, whether kubeadm has done its work here: then no half of it is run
+// again, whatever an API server answers. Clusters made before there was a state file have what kubeadm and ccmadm wrote.
+func finished(d *Data) (bool, error) {
+	s, err := machineState(d)
+	if err != nil || s.known && s.Stage != "" {
+		return err == nil && s.Stage == v1alpha1.StageFinished, err
+	}
+	for _, path := range []string{machine.KubeletConf, machine.RecordFile, machine.KubeadmConfig} {
+		if there, err := d.Machine.Exists(path); err != nil || !there {
+			return false, err
+		}
+	}
+	return roleOfMachine(d.Machine) == d.Role, nil
+}
+
+// roleOfMachine is told by the kubeadm configuration that ccmadm has written.
+func roleOfMachine(m *machine.Machine) kubeadm.Role {
+	data, err := m.Read(machine.KubeadmConfig)
+	if err != nil {
+		return ""
+	}
+	file, err := kubeadm.Parse(machine.KubeadmConfig, data)
+	if err != nil {
+		return ""
+	}
+	if file.CanDiscover() {
+		return kubeadm.RoleJoin
+	}
+	return kubeadm.RoleInit
+}
+
+// checkKubeletInUse keeps off machines that are nodes already, unless it was ccmadm that made them so: then this is a
+// second run, which kubeadm has no part in once it has finished.
+func checkKubeletInUse(ctx context.Context, d *Data) error {
+	s, err := machineState(d)
+	if err != nil {
+		return err
+	}
+	done, err := finished(d)
+	if err != nil {
+		return err
+	}
+	if done || s.Stage != "" {
+		return sameMachine(d, s)
+	}
+	for _, left := range []struct{ path, what, hint string }{
+		{machine.KubeletConf, "this machine is registered with a cluster already", "takes it out of that cluster"},
+		{machine.ManifestDir + "/etcd.yaml", "this machine runs a control plane, or did", "removes it"},
+		{machine.APIServerPod, "this machine runs a control plane, or did", "removes it"},
+	} {
+		there, err := d.Machine.Exists(left.path)
+		if err != nil {
+			return err
+		}
+		if there {
+			return finding.Usagef("%s exists: %s", left.path, left.what).WithHint("`ccmadm reset` (or `kubeadm reset`) %s", left.hint)
+		}
+	}
+	there, err := d.Machine.Exists(machine.KubeletConfig)
+	if err != nil || !there {
+		return err
+	}
+	runs, err := d.Machine.ServiceActive(ctx, "kubelet")
+	if err != nil || !runs {
+		return err
+	}
+	return finding.Usagef("the kubelet is running with %s", machine.KubeletConfig).
+		WithHint("`kubeadm reset` stops it, if this machine's cluster is to be given up")
+}
+
+// sameMachine refuses to go on as another node, or in another role.
+func sameMachine(d *Data, s *state) error {
+	if s.Role != "" && s.Role != string(d.Role) {
+		return finding.Refusedf("%s on a machine of `ccmadm %s`: %s says how far that has come", d.Role, s.Role, machine.StateFile).
+			WithHint("`ccmadm reset` takes the machine out of its cluster first")
+	}
+	name, err := nodeName(d)
+	if err != nil {
+		return err
+	}
+	if s.NodeName != "" && s.NodeName != name {
+		return finding.Refusedf("nodeRegistration.name is %q: this machine is Node/%s, and kubelets cannot be renamed", name, s.NodeName).
+			WithHint("leave --node-name out; `ccmadm reset`, and a new start, give a machine another name")
+	}
+	return nil
+}
