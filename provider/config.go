@@ -1,17 +1,12 @@
 package provider
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
@@ -30,12 +25,8 @@ func ReadConfiguration(r io.Reader) (v1alpha1.OnPremConfiguration, error) {
 			return v1alpha1.OnPremConfiguration{}, err
 		}
 	}
-	if c.APIVersion != v1alpha1.APIVersion || c.Kind != v1alpha1.OnPremKind {
-		return c, fmt.Errorf("decode %s: want apiVersion %q and kind %q, got %q and %q",
-			v1alpha1.OnPremKind, v1alpha1.APIVersion, v1alpha1.OnPremKind, c.APIVersion, c.Kind)
-	}
 	c.Default()
-	if err := c.Validate().ToAggregate(); err != nil {
+	if err := c.Validate().ToAggregate(); err != nil { // YAML was validated with its lines
 		return c, fmt.Errorf("validate %s: %w", v1alpha1.OnPremKind, err)
 	}
 	return c, nil
@@ -50,51 +41,14 @@ func parse(data []byte, defaults v1alpha1.OnPremConfiguration) (v1alpha1.OnPremC
 		}
 		return c, nil
 	}
-	document, err := readDocument(bytes.NewReader(data))
-	if err != nil {
-		return defaults, fmt.Errorf("read %s: %w", v1alpha1.OnPremKind, err)
-	}
-	if document == nil {
+	c, err := v1alpha1.DecodeOnPremConfiguration("", data)
+	if errors.Is(err, v1alpha1.ErrEmpty) {
 		return defaults, nil
 	}
-	c, err := decode(document)
 	if err != nil {
-		return c, fmt.Errorf("decode %s: %w", v1alpha1.OnPremKind, err)
+		return defaults, err
 	}
-	return c, nil
-}
-
-// readDocument returns the only document of a YAML file as JSON, or nil if there
-// are none but empty ones. More than one would be ignored: refuse them.
-func readDocument(r io.Reader) ([]byte, error) {
-	var found []byte
-	for documents := utilyaml.NewYAMLReader(bufio.NewReader(r)); ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return found, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		document, err = yaml.YAMLToJSONStrict(document)
-		if err != nil {
-			return nil, err
-		}
-		if string(document) == "null" {
-			continue
-		}
-		if found != nil {
-			return nil, errors.New("want one document, got more")
-		}
-		found = document
-	}
-}
-
-// decode refuses unknown fields, letters in the wrong case included.
-func decode(document []byte) (v1alpha1.OnPremConfiguration, error) {
-	c := v1alpha1.OnPremConfiguration{}
-	problems, err := json.UnmarshalStrict(document, &c)
-	return c, errors.Join(append(problems, err)...)
+	return *c, nil
 }
 
 // sourceOf opens what the configuration names.

@@ -94,17 +94,17 @@ func TestReadConfiguration(t *testing.T) {
 		{
 			name:    "malformed",
 			file:    strings.NewReader(head + "zone: [\n"),
-			wantErr: "read OnPremConfiguration: yaml: line 3",
+			wantErr: "read OnPremConfiguration: line 3: yaml: line 3",
 		},
 		{
 			name:    "no kind",
 			file:    strings.NewReader("zone: ber-a\n"),
-			wantErr: `want apiVersion "ccmadm.dev/v1alpha1" and kind "OnPremConfiguration", got "" and ""`,
+			wantErr: `kind: Unsupported value: "": supported values: "OnPremConfiguration"`,
 		},
 		{
 			name:    "a later version",
 			file:    strings.NewReader("apiVersion: ccmadm.dev/v1\nkind: OnPremConfiguration\n"),
-			wantErr: `got "ccmadm.dev/v1" and "OnPremConfiguration"`,
+			wantErr: `read OnPremConfiguration: line 1: apiVersion: Unsupported value: "ccmadm.dev/v1"`,
 		},
 		{
 			name:    "a second document",

@@ -45,6 +45,10 @@ func shown(node *yaml.Node) string {
 	case yaml.SequenceNode:
 		return "a list"
 	default:
+		const enough = 40 // a web page that came instead of a document
+		if len(node.Value) > enough {
+			return strconv.Quote(node.Value[:enough]) + "..."
+		}
 		return strconv.Quote(node.Value)
 	}
 }

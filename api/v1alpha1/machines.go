@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // InventoryKind is the kind of the document that lists a site's machines.
@@ -34,8 +35,11 @@ type InventoryMetadata struct {
 
 // Place is where a machine stands and what it is.
 type Place struct {
-	Region       string `json:"region,omitempty"`
-	Zone         string `json:"zone,omitempty"`
+	// Region becomes the label topology.kubernetes.io/region.
+	Region string `json:"region,omitempty"`
+	// Zone becomes the label topology.kubernetes.io/zone.
+	Zone string `json:"zone,omitempty"`
+	// InstanceType becomes the label node.kubernetes.io/instance-type.
 	InstanceType string `json:"instanceType,omitempty"`
 }
 
@@ -82,7 +86,8 @@ type AbsencePolicy struct {
 // DeletionBudget limits deletions.
 type DeletionBudget struct {
 	// Max Nodes may go in any period of Per. Default: 1 in 10m.
-	Max int             `json:"max,omitempty"`
+	Max int `json:"max,omitempty"`
+	// Per is that period.
 	Per metav1.Duration `json:"per,omitzero"`
 	// MaxPercent of all Nodes may look gone at once, but always one. With more,
 	// none goes: then it is the inventory that is wrong. Default: 10.
@@ -129,10 +134,15 @@ type Machine struct {
 
 // MachineMatch is what a machine can be recognized by, beside its id and its hostname.
 type MachineMatch struct {
-	SystemUUID  string   `json:"systemUUID,omitempty"`
-	Serial      string   `json:"serial,omitempty"`
-	MACs        []string `json:"macs,omitempty"`
-	Hostnames   []string `json:"hostnames,omitempty"`
+	// SystemUUID is that of DMI, as a Node shows it in status.nodeInfo.systemUUID.
+	SystemUUID string `json:"systemUUID,omitempty"`
+	// Serial is the system's serial number in DMI.
+	Serial string `json:"serial,omitempty"`
+	// MACs are addresses of its network cards.
+	MACs []string `json:"macs,omitempty"`
+	// Hostnames are further names by which its Node may be called.
+	Hostnames []string `json:"hostnames,omitempty"`
+	// ProviderIDs are those that its Node had from another provider.
 	ProviderIDs []string `json:"providerIDs,omitempty"`
 }
 
@@ -156,7 +166,9 @@ type Power struct {
 
 // BMC is a management controller.
 type BMC struct {
-	Redfish   string `json:"redfish,omitempty"`
+	// Redfish is its address.
+	Redfish string `json:"redfish,omitempty"`
+	// SecretRef names a Secret with its password.
 	SecretRef string `json:"secretRef,omitempty"`
 }
 
@@ -178,4 +190,18 @@ func (i *Inventory) Default() {
 		m.Zone = cmp.Or(m.Zone, i.Defaults.Zone)
 		m.InstanceType = cmp.Or(m.InstanceType, i.Defaults.InstanceType)
 	}
+}
+
+// DecodeInventory reads an inventory strictly, sets its defaults and validates it; name leads the errors and may be
+// empty.
+func DecodeInventory(name string, data []byte) (*Inventory, error) {
+	i := &Inventory{}
+	err := Text{Name: name, Data: data}.Decode(InventoryKind, i, func() field.ErrorList {
+		i.Default()
+		return i.Validate()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
 }

@@ -39,11 +39,12 @@ type OnPremConfiguration struct {
 	// Site is the first part of every provider ID. Provider IDs are immutable:
 	// a later change is for machines that come later. Default: "default".
 	Site string `json:"site,omitempty"`
-	// Region, Zone and InstanceType become the well-known labels of a Node when
-	// it is initialized. Where one is empty, the label that the Node already has
-	// is kept, for instance from the kubelet's --node-labels.
-	Region       string `json:"region,omitempty"`
-	Zone         string `json:"zone,omitempty"`
+	// Region becomes the label topology.kubernetes.io/region of a Node when it is initialized. Where it is empty, the
+	// label that the Node already has is kept, for instance from the kubelet's --node-labels.
+	Region string `json:"region,omitempty"`
+	// Zone becomes the label topology.kubernetes.io/zone in the same way.
+	Zone string `json:"zone,omitempty"`
+	// InstanceType becomes the label node.kubernetes.io/instance-type in the same way.
 	InstanceType string `json:"instanceType,omitempty"`
 
 	// Inventory lists the machines. Without one, every machine is served as it
@@ -55,15 +56,18 @@ type OnPremConfiguration struct {
 
 // InventorySource says where the machines are listed. One of file,
 // configMap and url is required.
+//
+// +oneOf=file,configMap,url
 type InventorySource struct {
 	// File is a path. It may be replaced while it is used.
 	File string `json:"file,omitempty"`
 	// ConfigMap is the name of one in kube-system, with key inventory.yaml. The
 	// permissions that ccmadm grants are for the name ccmadm-machines.
 	ConfigMap string `json:"configMap,omitempty"`
-	// URL is an https address; CAFile holds who vouches for it, if not one of the
-	// system's authorities.
-	URL    string `json:"url,omitempty"`
+	// URL is an https address.
+	// +pattern=^https://.
+	URL string `json:"url,omitempty"`
+	// CAFile holds who vouches for the URL's server, if not one of the system's authorities.
 	CAFile string `json:"caFile,omitempty"`
 	// Timeout of one request to the URL. Default: 10s.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
@@ -158,4 +162,18 @@ func (c *OnPremConfiguration) Validate() field.ErrorList {
 	}
 	place := Place{Region: c.Region, Zone: c.Zone, InstanceType: c.InstanceType}
 	return append(errs, place.validate(nil)...)
+}
+
+// DecodeOnPremConfiguration reads a configuration in YAML strictly, sets its defaults and validates it; name leads the
+// errors and may be empty. A text without a document is [ErrEmpty].
+func DecodeOnPremConfiguration(name string, data []byte) (*OnPremConfiguration, error) {
+	c := &OnPremConfiguration{}
+	err := Text{Name: name, Data: data}.Decode(OnPremKind, c, func() field.ErrorList {
+		c.Default()
+		return c.Validate()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }

@@ -19,9 +19,11 @@ var update = flag.Bool("update", false, "rewrite docs/schema from the Go types")
 
 // documents are the Go types of the kinds.
 var documents = map[string]reflect.Type{
-	v1alpha1.ConfigKind: reflect.TypeFor[v1alpha1.CloudConfiguration](),
-	v1alpha1.RecordKind: reflect.TypeFor[v1alpha1.Record](),
-	templates.Kind:      reflect.TypeFor[templates.Profile](),
+	v1alpha1.ConfigKind:    reflect.TypeFor[v1alpha1.CloudConfiguration](),
+	v1alpha1.OnPremKind:    reflect.TypeFor[v1alpha1.OnPremConfiguration](),
+	v1alpha1.InventoryKind: reflect.TypeFor[v1alpha1.Inventory](),
+	v1alpha1.RecordKind:    reflect.TypeFor[v1alpha1.Record](),
+	templates.Kind:         reflect.TypeFor[templates.Profile](),
 }
 
 // TestGenerated keeps docs/schema as the Go types and their comments say.
@@ -31,7 +33,11 @@ func TestGenerated(t *testing.T) {
 		t.Errorf("kinds are %v, with %d Go types", schema.Kinds(), len(documents))
 	}
 	for _, kind := range schema.Kinds() {
-		want := encode(t, sources.document(kind, documents[kind]))
+		document := sources.document(kind, documents[kind])
+		for _, path := range undescribed(document, kind) {
+			t.Errorf("%s has no comment", path)
+		}
+		want := encode(t, document)
 		if *update {
 			if err := os.WriteFile(schema.FileName(kind), want, 0o644); err != nil {
 				t.Fatal(err)
@@ -46,6 +52,22 @@ func TestGenerated(t *testing.T) {
 			t.Errorf("%s is not what the types say; run `go generate ./docs/schema` (-want +got):\n%s", schema.FileName(kind), diff)
 		}
 	}
+}
+
+// undescribed are the paths of fields of which an editor could say nothing.
+func undescribed(n *node, path string) []string {
+	var paths []string
+	for name, child := range n.Properties {
+		at := path + "." + name
+		if child.Description == "" && name != "apiVersion" && name != "kind" {
+			paths = append(paths, at)
+		}
+		paths = append(paths, undescribed(child, at)...)
+	}
+	if n.Items != nil {
+		paths = append(paths, undescribed(n.Items, path+"[]")...)
+	}
+	return paths
 }
 
 func encode(t *testing.T, doc any) []byte {

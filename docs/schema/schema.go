@@ -23,7 +23,7 @@ var files embed.FS
 
 // Kinds are those that have a schema: first what users write for a cluster, then the rest.
 func Kinds() []string {
-	return []string{"CloudConfiguration", "ProviderProfile", "Record"}
+	return []string{"CloudConfiguration", "OnPremConfiguration", "Inventory", "ProviderProfile", "Record"}
 }
 
 // Of returns the schema of a kind; letters may be of either case.

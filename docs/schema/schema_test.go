@@ -21,6 +21,14 @@ var readers = map[string]func(data []byte) error{
 		_, err := v1alpha1.DecodeCloudConfiguration("doc.yaml", 1, data)
 		return err
 	},
+	v1alpha1.OnPremKind: func(data []byte) error {
+		_, err := v1alpha1.DecodeOnPremConfiguration("doc.yaml", data)
+		return err
+	},
+	v1alpha1.InventoryKind: func(data []byte) error {
+		_, err := v1alpha1.DecodeInventory("doc.yaml", data)
+		return err
+	},
 	v1alpha1.RecordKind: func(data []byte) error {
 		_, err := v1alpha1.DecodeRecord("doc.yaml", data)
 		return err
@@ -95,6 +103,16 @@ wait: {timeout: 1m30s}
 			document: config + "nodeIP: 10.0.0.0/8\n",
 		},
 		{
+			name:     "an inventory in a ConfigMap",
+			kind:     v1alpha1.OnPremKind,
+			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\nzone: a\ninventory: {configMap: ccmadm-machines, silence: 2m}\n",
+		},
+		{
+			name:     "machines",
+			kind:     v1alpha1.InventoryKind,
+			document: readFile(t, "../../provider/inventory/testdata/full.yaml"),
+		},
+		{
 			name:     "a record",
 			kind:     v1alpha1.RecordKind,
 			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {apiVersion: ccmadm.dev/v1alpha1, kind: CloudConfiguration, mode: Auto}\n",
@@ -109,6 +127,15 @@ wait: {timeout: 1m30s}
 			}
 		})
 	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Editor and ccmadm agree on what is wrong, too.
@@ -135,6 +162,24 @@ func TestSchema_BadInput(t *testing.T) {
 		{name: "a cluster name with blanks", document: config + "clusterName: my cluster\n", wantErr: "/clusterName"},
 		{name: "a node IP that is a host name", document: config + "nodeIP: node1\n", wantErr: "/nodeIP"},
 		{name: "a word for on", document: config + "routes: 'true'\n", wantErr: "/routes"},
+		{
+			name:     "machines from two places",
+			kind:     v1alpha1.OnPremKind,
+			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: a, configMap: b}\n",
+			wantErr:  "/inventory",
+		},
+		{
+			name:     "a policy that there is not",
+			kind:     v1alpha1.InventoryKind,
+			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: a}\nmachines: []\npolicy: {deletion: always}\n",
+			wantErr:  "/policy/deletion",
+		},
+		{
+			name:     "a machine without id",
+			kind:     v1alpha1.InventoryKind,
+			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: a}\nmachines: [{hostname: w1}]\n",
+			wantErr:  "/machines/0",
+		},
 		{
 			name:     "a profile without what it must say",
 			kind:     templates.Kind,

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -22,12 +23,25 @@ type source struct {
 	values []string          // of the constants of a string type
 }
 
-// of is never nil: types of Kubernetes are not among the sources.
+// of is never nil. Types of Kubernetes bring their comments along.
 func (s sources) of(t reflect.Type) *source {
+	if kubernetes, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok && strings.HasPrefix(t.PkgPath(), "k8s.io/") {
+		return &source{doc: kubernetes.SwaggerDoc()[""], fields: byGoName(t, kubernetes.SwaggerDoc())}
+	}
 	if found := s[filepath.Base(t.PkgPath())+"."+t.Name()]; found != nil {
 		return found
 	}
 	return &source{}
+}
+
+// byGoName turns the names in JSON into those in Go.
+func byGoName(t reflect.Type, docs map[string]string) map[string]string {
+	fields := map[string]string{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields[t.Field(i).Name] = docs[name]
+	}
+	return fields
 }
 
 func (s sources) at(key string) *source {

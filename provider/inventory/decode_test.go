@@ -65,10 +65,10 @@ func TestDecode_Refuses(t *testing.T) {
 	}{
 		{"nothing", "", []string{"there is nothing in it"}},
 		{"comments only", "# later\n", []string{"there is nothing in it"}},
-		{"a page of HTML", "<html><body>502</body></html>", []string{"decode Inventory: "}},
-		{"another kind", "apiVersion: v1\nkind: List\n", []string{`want apiVersion "ccmadm.dev/v1alpha1" and kind "Inventory"`}},
+		{"a page of HTML", "<html><body>502</body></html>", []string{`read Inventory: line 1: must be a mapping, not "<html>`}},
+		{"another kind", "apiVersion: v1\nkind: List\n", []string{`line 1: apiVersion: Unsupported value: "v1"`, `line 2: kind: Unsupported value: "List"`}},
 		{"two documents", head + "---\n" + head, []string{"want one document"}},
-		{"cut off within a word", head + "machines:\n- id: a\n  stat", []string{"decode Inventory: "}},
+		{"cut off within a word", head + "machines:\n- id: a\n  stat", []string{"read Inventory: line "}},
 		{"fields that are not there", head + "machine: []\nmachines: [{id: a, Zone: b}]", []string{`unknown field "machine"`, `unknown field "machines[0].Zone"`}},
 		{"a field twice", head + "machines: []\nmachines: []", []string{`"machines" already set`}},
 		{"no site", "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {serial: -1}\n", []string{"metadata.site: Invalid", "metadata.serial: Invalid"}},

@@ -39,7 +39,7 @@ func TestStore_Rejects(t *testing.T) {
 		wantErr  string
 	}{
 		{"the file is gone", nil, errors.New("no such file"), Unreadable, "no such file"},
-		{"a page of HTML", []byte("<html>502</html>"), nil, Malformed, "decode Inventory"},
+		{"a page of HTML", []byte("<html>502</html>"), nil, Malformed, "read Inventory"},
 		{"an empty file", []byte{}, nil, Malformed, "nothing in it"},
 		{"cut off", listing(5, 10)[:60], nil, Malformed, "Inventory"},
 		{"no machine", []byte(strings.Replace(string(listing(5, 0)), "machines:", "machines: []", 1)), nil, Empty, "no machine"},

@@ -22,7 +22,7 @@ var badInputs = []badInput{
 	{name: "no such file", run: "ccmadm init --config /tmp/nothing.yaml", code: 2, want: []string{"/tmp/nothing.yaml", "no such file"}},
 	{
 		name: "an unknown field in our document", given: `printf 'apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\ncontrollerManager: {imag: x}\n' > /tmp/k.yaml`,
-		run: "ccmadm init --config /tmp/k.yaml", code: 2, want: []string{"/tmp/k.yaml:1", `unknown field "controllerManager.imag"`},
+		run: "ccmadm init --config /tmp/k.yaml", code: 2, want: []string{"/tmp/k.yaml:3", `unknown field "controllerManager.imag"`},
 	},
 	{name: "an unknown provider", run: "ccmadm init --provider onpremm", code: 2, want: []string{"onpremm", "onprem"}},
 	{name: "an unknown phase", run: "ccmadm init --skip-phases waits", code: 2, want: []string{"waits"}},
