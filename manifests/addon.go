@@ -12,8 +12,8 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// Addon returns the workload of modes DaemonSet and Deployment, and in every mode the provider's agents, which run on each
-// node. Pods live in the machine's network, so an update has to free the port before it can take it: never a surge.
+// Addon returns the workload of modes DaemonSet and Deployment, and in every mode the provider's agents, which run on
+// each node. Pods live in the machine's network, so an update has to free the port before it takes it: never a surge.
 func Addon(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if err := check(p, v); err != nil {
 		return nil, fmt.Errorf("render addon: %w", err)
@@ -70,8 +70,8 @@ func daemonSet(name string, selector map[string]string, template corev1.PodTempl
 	}
 }
 
-// deployment leaves the number of replicas to the API server's default, 1, and to `kubectl scale`: what it does not say it
-// does not take back. Each needs a control-plane node of its own, for the port.
+// deployment leaves the number of replicas to the API server's default, 1, and to `kubectl scale`: what it does not say
+// it does not take back. Each needs a control-plane node of its own, for the port.
 func deployment(
 	p *templates.Profile, selector map[string]string, template corev1.PodTemplateSpec,
 ) *appsv1.Deployment {

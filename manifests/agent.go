@@ -10,8 +10,8 @@ import (
 
 func agentName(p *templates.Profile, a templates.Agent) string { return p.Name + "-" + a.Name }
 
-// agent returns the DaemonSet of a program that runs on every Linux node, whatever its taints: some providers initialize
-// nodes with it.
+// agent returns the DaemonSet of a program that runs on every Linux node, whatever its taints: some providers
+// initialize nodes with it.
 func agent(p *templates.Profile, a templates.Agent, v templates.Values) (*appsv1.DaemonSet, error) {
 	name := agentName(p, a)
 	t := corev1.PodTemplateSpec{}

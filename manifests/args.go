@@ -39,9 +39,10 @@ func preset(p *templates.Profile, v templates.Values) []string {
 		"--cloud-provider=" + p.CloudProviderName(),
 		"--cluster-name=" + v.ClusterName, // upstream's default is the same in all clusters of a cloud
 		"--leader-elect=true",
-		"--bind-address=127.0.0.1",                           // the probes ask there; kubeadm's own controller manager does the same
-		"--allocate-node-cidrs=false",                        // kubeadm's kube-controller-manager does it, and there must be one only
-		fmt.Sprintf("--configure-cloud-routes=%t", v.Routes), // upstream's default is true and dies without a CIDR
+		"--bind-address=127.0.0.1",    // the probes ask there; kubeadm's own controller manager does the same
+		"--allocate-node-cidrs=false", // kubeadm's kube-controller-manager does it, and there must be one only
+		// Upstream's default is true, and dies without a CIDR.
+		fmt.Sprintf("--configure-cloud-routes=%t", v.Routes),
 	}
 	if v.Routes {
 		list = append(list, "--cluster-cidr="+v.PodSubnet)
@@ -64,7 +65,10 @@ func preset(p *templates.Profile, v templates.Values) []string {
 	}
 	if v.Mode == templates.StaticPod {
 		const kubeconfig = templates.Kubeconfig
-		list = append(list, "--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+		list = append(list,
+			"--kubeconfig="+kubeconfig,
+			"--authentication-kubeconfig="+kubeconfig,
+			"--authorization-kubeconfig="+kubeconfig)
 	}
 	return list
 }

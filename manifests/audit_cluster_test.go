@@ -27,8 +27,8 @@ var cluster *manifeststest.ControlPlane
 
 func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &cluster)) }
 
-// Where a vendor's program cannot run, the requests that it makes are made in its place, under its name and with nothing
-// but the permissions that are rendered for it.
+// Where a vendor's program cannot run, the requests that it makes are made in its place, under its name and with
+// nothing but the permissions that are rendered for it.
 func TestCluster_Audit(t *testing.T) {
 	for _, name := range templates.Names() {
 		p, err := templates.Load(name)

@@ -86,11 +86,14 @@ func keepsPreset(t *testing.T, p *templates.Profile) {
 		}
 		spec := template.Spec
 		if !spec.HostNetwork || spec.DNSPolicy != "Default" || spec.PriorityClassName == "" {
-			t.Errorf("%s: hostNetwork %t, dnsPolicy %s, priority %q", mode, spec.HostNetwork, spec.DNSPolicy, spec.PriorityClassName)
+			t.Errorf("%s: hostNetwork %t, dnsPolicy %s, priority %q",
+				mode, spec.HostNetwork, spec.DNSPolicy, spec.PriorityClassName)
 		}
 		args := strings.Join(spec.Containers[0].Args, " ")
-		if !p.OwnFlags && (!strings.Contains(args, "--configure-cloud-routes=false") || !strings.Contains(args, "--cluster-name=ber1")) {
-			t.Errorf("%s: routes or cluster name are left to chance: %s", mode, args)
+		for _, want := range []string{"--configure-cloud-routes=false", "--cluster-name=ber1"} {
+			if !p.OwnFlags && !strings.Contains(args, want) {
+				t.Errorf("%s: without %s it is left to chance: %s", mode, want, args)
+			}
 		}
 	}
 }

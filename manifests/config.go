@@ -48,9 +48,19 @@ func ConfigHash(files map[string][]byte) string {
 // bootstrap token before they have joined, as a node afterwards. kubeadm's own ConfigMap is open to the same groups.
 func Record(data []byte, leaseName string) ([]*Object, error) {
 	const access = v1alpha1.Prefix + "record"
-	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{v1alpha1.RecordName}, Verbs: []string{"get"}}
+	read := rbacv1.PolicyRule{
+		APIGroups:     []string{""},
+		Resources:     []string{"configmaps"},
+		ResourceNames: []string{v1alpha1.RecordName},
+		Verbs:         []string{"get"},
+	}
 	// A machine that joins watches its own Node until it is initialized; the Lease tells it whether anybody is at work.
-	watch := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{leaseName}, Verbs: []string{"get", "list", "watch"}}
+	watch := rbacv1.PolicyRule{
+		APIGroups:     []string{"coordination.k8s.io"},
+		Resources:     []string{"leases"},
+		ResourceNames: []string{leaseName},
+		Verbs:         []string{"get", "list", "watch"},
+	}
 	group := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
 	}

@@ -98,7 +98,11 @@ func fillContainer(spec *corev1.PodSpec, p *templates.Profile, v templates.Value
 	}
 	setHealth(c, p.Health)
 	for _, port := range p.Ports {
-		c.Ports = append(c.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.Port, Protocol: corev1.ProtocolTCP})
+		c.Ports = append(c.Ports, corev1.ContainerPort{
+			Name:          port.Name,
+			ContainerPort: port.Port,
+			Protocol:      corev1.ProtocolTCP,
+		})
 	}
 	return setEnvironment(spec, p, p.Container, v)
 }
@@ -168,7 +172,10 @@ func cloudConfigVolume(mode templates.Mode) corev1.VolumeSource {
 	if mode == templates.StaticPod {
 		return hostPath(templates.ConfigDir, corev1.HostPathDirectory)
 	}
-	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: v1alpha1.CloudConfigName, DefaultMode: new(int32(0o440))}}
+	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName:  v1alpha1.CloudConfigName,
+		DefaultMode: new(int32(0o440)),
+	}}
 }
 
 func hostPath(path string, kind corev1.HostPathType) corev1.VolumeSource {

@@ -28,7 +28,8 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	list = append(list, grant(name, who, granted(slices.Concat(core, p.RBAC), p, v))...)
 	// Without it the server cannot verify who asks for its metrics, and gives up (kubernetes/cloud-provider#34);
 	// onprem's own looks up nothing unless --authentication-skip-lookup=false. The ConfigMap holds public CAs only.
-	list = append(list, roleBinding(v1alpha1.Namespace, name+":authentication-reader", "extension-apiserver-authentication-reader", who))
+	const reader = "extension-apiserver-authentication-reader" // upstream's Role
+	list = append(list, roleBinding(v1alpha1.Namespace, name+":authentication-reader", reader, who))
 	for _, a := range p.Agents {
 		list = append(list, serviceAccount(agentName(p, a)))
 		list = append(list, grant(name+":"+a.Name, account(agentName(p, a)), granted(a.RBAC, p, v))...)
@@ -90,7 +91,12 @@ func policy(rules []templates.Rule, namespace string) []rbacv1.PolicyRule {
 	var list []rbacv1.PolicyRule
 	for _, r := range rules {
 		if r.Namespace == namespace {
-			list = append(list, rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames, Verbs: r.Verbs})
+			list = append(list, rbacv1.PolicyRule{
+				APIGroups:     r.APIGroups,
+				Resources:     r.Resources,
+				ResourceNames: r.ResourceNames,
+				Verbs:         r.Verbs,
+			})
 		}
 	}
 	return list
@@ -118,7 +124,9 @@ func clusterRoleBinding(name string, who rbacv1.Subject) *rbacv1.ClusterRoleBind
 }
 
 func role(namespace, name string, rules []rbacv1.PolicyRule) *rbacv1.Role {
-	return &rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules}
+	return &rbacv1.Role{
+		TypeMeta: rbacType("Role"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules,
+	}
 }
 
 func roleBinding(namespace, name, role string, who ...rbacv1.Subject) *rbacv1.RoleBinding {

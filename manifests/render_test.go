@@ -61,15 +61,42 @@ func TestRender(t *testing.T) {
 		name   string
 		render func() ([]*Object, error)
 	}{
-		{"static pod", func() ([]*Object, error) { return parseOne(StaticPod(onprem(t), values(templates.StaticPod))) }},
-		{"static pod of another provider", func() ([]*Object, error) { return parseOne(StaticPod(foreign(t), full(templates.StaticPod))) }},
-		{"daemonset", func() ([]*Object, error) { return Addon(onprem(t), values(templates.DaemonSet)) }},
-		{"agents of a static pod of another provider", func() ([]*Object, error) { return Addon(foreign(t), values(templates.StaticPod)) }},
-		{"deployment of another provider", func() ([]*Object, error) { return Addon(foreign(t), full(templates.Deployment)) }},
-		{"rbac of a static pod", func() ([]*Object, error) { return RBAC(onprem(t), values(templates.StaticPod)) }},
-		{"rbac of a daemonset of another provider", func() ([]*Object, error) { return RBAC(foreign(t), values(templates.DaemonSet)) }},
-		{"cloud config", func() ([]*Object, error) { return CloudConfigSecret(foreign(t), secret) }},
-		{"record", func() ([]*Object, error) { return Record([]byte("provider: onprem\n"), v1alpha1.LeaseName) }},
+		{
+			name:   "static pod",
+			render: func() ([]*Object, error) { return parseOne(StaticPod(onprem(t), values(templates.StaticPod))) },
+		},
+		{
+			name:   "static pod of another provider",
+			render: func() ([]*Object, error) { return parseOne(StaticPod(foreign(t), full(templates.StaticPod))) },
+		},
+		{
+			name:   "daemonset",
+			render: func() ([]*Object, error) { return Addon(onprem(t), values(templates.DaemonSet)) },
+		},
+		{
+			name:   "agents of a static pod of another provider",
+			render: func() ([]*Object, error) { return Addon(foreign(t), values(templates.StaticPod)) },
+		},
+		{
+			name:   "deployment of another provider",
+			render: func() ([]*Object, error) { return Addon(foreign(t), full(templates.Deployment)) },
+		},
+		{
+			name:   "rbac of a static pod",
+			render: func() ([]*Object, error) { return RBAC(onprem(t), values(templates.StaticPod)) },
+		},
+		{
+			name:   "rbac of a daemonset of another provider",
+			render: func() ([]*Object, error) { return RBAC(foreign(t), values(templates.DaemonSet)) },
+		},
+		{
+			name:   "cloud config",
+			render: func() ([]*Object, error) { return CloudConfigSecret(foreign(t), secret) },
+		},
+		{
+			name:   "record",
+			render: func() ([]*Object, error) { return Record([]byte("provider: onprem\n"), v1alpha1.LeaseName) },
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -122,12 +149,36 @@ func TestRender_Refused(t *testing.T) {
 		change  func(*templates.Values)
 		wantErr string
 	}{
-		{"no cluster name", func(v *templates.Values) { v.ClusterName = "" }, "cluster name is empty"},
-		{"routes that the provider has not", func(v *templates.Values) { v.Routes = true }, "provider onprem has no routes"},
-		{"routes without a subnet", func(v *templates.Values) { v.Routes, v.PodSubnet = true, "" }, "routes need a pod subnet"},
-		{"an endpoint without host", func(v *templates.Values) { v.Endpoint = "198.18.0.10:6443" }, `endpoint "198.18.0.10:6443": want https://host:port`},
-		{"an argument without value", func(v *templates.Values) { v.ExtraArgs = []string{"--v", "4"} }, `argument "--v": must have the form --flag=value`},
-		{"a mode that is none", func(v *templates.Values) { v.Mode = "Manual" }, `mode "Manual" is not among`},
+		{
+			name:    "no cluster name",
+			change:  func(v *templates.Values) { v.ClusterName = "" },
+			wantErr: "cluster name is empty",
+		},
+		{
+			name:    "routes that the provider has not",
+			change:  func(v *templates.Values) { v.Routes = true },
+			wantErr: "provider onprem has no routes",
+		},
+		{
+			name:    "routes without a subnet",
+			change:  func(v *templates.Values) { v.Routes, v.PodSubnet = true, "" },
+			wantErr: "routes need a pod subnet",
+		},
+		{
+			name:    "an endpoint without host",
+			change:  func(v *templates.Values) { v.Endpoint = "198.18.0.10:6443" },
+			wantErr: `endpoint "198.18.0.10:6443": want https://host:port`,
+		},
+		{
+			name:    "an argument without value",
+			change:  func(v *templates.Values) { v.ExtraArgs = []string{"--v", "4"} },
+			wantErr: `argument "--v": must have the form --flag=value`,
+		},
+		{
+			name:    "a mode that is none",
+			change:  func(v *templates.Values) { v.Mode = "Manual" },
+			wantErr: `mode "Manual" is not among`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,7 +200,10 @@ func TestStaticPod_NoReferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{"serviceAccount", "secret", "configMap", "valueFrom", "envFrom", "resourceClaims", "persistentVolumeClaim"} {
+	references := []string{
+		"serviceAccount", "secret", "configMap", "valueFrom", "envFrom", "resourceClaims", "persistentVolumeClaim",
+	}
+	for _, word := range references {
 		if strings.Contains(string(data), word) {
 			t.Errorf("static pod mentions %q", word)
 		}
@@ -163,11 +217,30 @@ func TestConfigHash(t *testing.T) {
 		files map[string][]byte
 		same  bool
 	}{
-		{"the same content", map[string][]byte{"b": []byte("2"), "a": []byte("1")}, true},
-		{"another value", map[string][]byte{"a": []byte("1"), "b": []byte("3")}, false},
-		{"values exchanged", map[string][]byte{"a": []byte("2"), "b": []byte("1")}, false},
-		{"content that moved to another file", map[string][]byte{"a": []byte("12"), "b": nil}, false},
-		{"nothing", nil, false},
+		{
+			name:  "the same content",
+			files: map[string][]byte{"b": []byte("2"), "a": []byte("1")},
+			same:  true,
+		},
+		{
+			name:  "another value",
+			files: map[string][]byte{"a": []byte("1"), "b": []byte("3")},
+			same:  false,
+		},
+		{
+			name:  "values exchanged",
+			files: map[string][]byte{"a": []byte("2"), "b": []byte("1")},
+			same:  false,
+		},
+		{
+			name:  "content that moved to another file",
+			files: map[string][]byte{"a": []byte("12"), "b": nil},
+			same:  false,
+		},
+		{
+			name: "nothing",
+			same: false,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

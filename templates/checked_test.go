@@ -14,7 +14,8 @@ var update = flag.Bool("update", false, "rewrite the table of docs/guide-clouds.
 
 // The guide's last section ends with a table of what the profiles say.
 func TestChecked_Guide(t *testing.T) {
-	const file, head = "../docs/guide-clouds.md", "| provider | status | compared with | how | date |\n|---|---|---|---|---|\n"
+	const file = "../docs/guide-clouds.md"
+	const head = "| provider | status | compared with | how | date |\n|---|---|---|---|---|\n"
 	var want strings.Builder
 	want.WriteString(head)
 	for _, name := range Names() {
@@ -36,7 +37,8 @@ func TestChecked_Guide(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want.String(), head+table); diff != "" {
-		t.Errorf("%s is not what the profiles say; go test ./templates -run Checked -update rewrites it (-want +got):\n%s", file, diff)
+		t.Errorf("%s is not what the profiles say; `go test ./templates -run Checked -update` rewrites it (-want +got):\n%s",
+			file, diff)
 	}
 }
 

@@ -77,8 +77,8 @@ func (p *Profile) RequiredFiles() []string {
 	return names
 }
 
-// CredentialEnv names, by the key of the credential, the environment variables that the provider reads credentials from.
-// Of several for one key it is the first.
+// CredentialEnv names, by the key of the credential, the environment variable that the provider reads it from; of
+// several the first.
 func (p *Profile) CredentialEnv() map[string]string {
 	names := map[string]string{}
 	for _, e := range p.Env {
@@ -100,12 +100,14 @@ func (p *Profile) CheckConfig(files map[string][]byte, path string) error {
 		case there:
 			errs = append(errs, p.Config.check(cmp.Or(path, p.Config.File), data)...)
 		case p.Config.Required:
-			errs = append(errs, fmt.Errorf("provider %s needs a configuration file: --cloud-config, or cloudConfig.file%s", p.Name, p.Config.shown()))
+			errs = append(errs, fmt.Errorf("provider %s needs a configuration file: --cloud-config, or cloudConfig.file%s",
+				p.Name, p.Config.shown()))
 		}
 	}
 	for _, c := range p.Credentials {
 		if _, ok := files[c.Key]; !ok && c.Required {
-			errs = append(errs, fmt.Errorf("provider %s needs credential %s: %s; give it with %s", p.Name, c.Key, c.Why, p.waysToGive(c.Key)))
+			errs = append(errs, fmt.Errorf("provider %s needs credential %s: %s; give it with %s",
+				p.Name, c.Key, c.Why, p.waysToGive(c.Key)))
 		}
 	}
 	return errors.Join(errs...)
@@ -175,34 +177,4 @@ func lookup(content map[string]any, path []string) bool {
 	}
 	inner, ok := value.(map[string]any)
 	return ok && lookup(inner, path[1:])
-}
-
-// iniKeys finds "Section.key" the way gcfg, the parser of most providers, does: names in any case, and a section may
-// have a quoted subsection.
-func iniKeys(data []byte) (func(key string) bool, error) {
-	var keys []string
-	section, number := "", 0
-	for line := range strings.Lines(string(data)) {
-		number++
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' || line[0] == ';' {
-			continue
-		}
-		if name, ok := strings.CutPrefix(line, "["); ok {
-			name, _, ok = strings.Cut(name, "]")
-			if !ok {
-				return nil, fmt.Errorf("line %d: a section without its ]", number)
-			}
-			section, _, _ = strings.Cut(strings.TrimSpace(name), " ")
-			continue
-		}
-		key, value, ok := strings.Cut(line, "=")
-		if section == "" || (!ok && strings.ContainsAny(line, ":{}")) {
-			return nil, fmt.Errorf("line %d: want [Section] and key = value", number)
-		}
-		if !ok || strings.Trim(value, " \t\"") != "" { // a key alone means true
-			keys = append(keys, strings.ToLower(section+"."+strings.TrimSpace(key)))
-		}
-	}
-	return func(key string) bool { return slices.Contains(keys, strings.ToLower(key)) }, nil
 }

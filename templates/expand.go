@@ -25,8 +25,8 @@ func (p *Profile) LeaseName() string {
 	return cmp.Or(p.Lease, DefaultLease)
 }
 
-// ImageRef returns the image to run: the one in v as it stands, else the profile's own for that Kubernetes version, from
-// the mirror of v if it names one.
+// ImageRef returns the image to run: the one in v as it stands, else the profile's own for that Kubernetes version,
+// from the mirror of v if it names one.
 func (p *Profile) ImageRef(v Values) (string, error) {
 	if v.Image != "" {
 		return v.Image, nil
@@ -151,7 +151,8 @@ func fromMap(fields map[string]string) func(string) (string, error) {
 	return func(name string) (string, error) {
 		value, ok := fields[name]
 		if !ok {
-			return "", fmt.Errorf("no value is called %q; there are %s", name, cmp.Or(strings.Join(slices.Sorted(maps.Keys(fields)), ", "), "none"))
+			known := strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+			return "", fmt.Errorf("no value is called %q; there are %s", name, cmp.Or(known, "none"))
 		}
 		return value, nil
 	}

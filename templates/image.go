@@ -54,7 +54,8 @@ func (i Image) mirrored(mirror string) string {
 }
 
 // waysToName ends errors about a tag.
-const waysToName = "set controllerManager.version (--image-tag) to a tag that works, or controllerManager.image (--image)"
+const waysToName = "set controllerManager.version (--image-tag) to a tag that works, " +
+	"or controllerManager.image (--image)"
 
 func (i Image) tag(v Values) (string, error) {
 	if v.ImageTag != "" {

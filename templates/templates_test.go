@@ -56,41 +56,138 @@ func TestParse(t *testing.T) {
 		name, old, new string
 		wantErr        []string
 	}{
-		{name: "valid"},
-		{"malformed YAML", "modes: [", "modes: {", []string{"read profile mine.yaml:8: yaml: line 8: "}},
-		{"unknown field", "title:", "titel:", []string{`unknown field "titel"`, "title: Required value"}},
-		{"the same key twice", "name: example", "name: example\nname: other", []string{`key "name" already set`}},
-		{"wrong kind", "ProviderProfile", "Provider", []string{`kind: Unsupported value: "Provider"`}},
-		{"a name that no object may have", "name: example", "name: Ex_ample", []string{"name: Invalid value"}},
-		{"everything at once", "modes: [DaemonSet]", "modes: [Daemon]\nargs: [x, '--a=${nope}']", []string{
-			"modes[0]: Unsupported value", "args[0]: Invalid value", "args[1]: Invalid value", `no value is called "nope"`,
-		}},
-		{"no tag", "tag: v1", "tag: ''", []string{"read profile mine.yaml:8: image.tag: Required value"}},
-		{"a floating tag", "tag: v1", "tag: latest", []string{"image.tag: Invalid value"}},
-		{"a table that is none", "tag: v1", "tags: {v1: v1, '1.36': latest}", []string{"must be a minor version like 1.36", "image.tags[1.36]: Invalid value"}},
-		{"a secret that a static pod would show", "modes: [DaemonSet]", "modes: [StaticPod]\nenv: [{name: TOKEN, credential: token}]", []string{"env[0].credential: Forbidden"}},
-		{"a credential that is none", "modes: [DaemonSet]", "modes: [DaemonSet]\nargs: ['--x=${file:key}']\nenv: [{name: TOKEN, credential: tokn}]", []string{`no credential has the key "key"`, "env[0].credential: Invalid value"}},
-		{"deprecated for nothing", "status: Supported", "status: Deprecated", []string{"instead: Required value"}},
-		{"a name rule from nowhere", "modes: [DaemonSet]", "modes: [DaemonSet]\nnode: {nameFrom: ['${host}'], namePattern: '('}", []string{"node.nameFrom: Invalid value", "node.namePattern: Invalid value"}},
-		{"an example that is wrong itself", "required: true,", "required: true, example: '[Global]',", []string{"config.example: Invalid value"}},
-		{"a tag in the repository is no repository", "example.com/ccm,", "'${image}',", []string{"image.repository: Invalid value"}},
-		{"opaque with keys", "format: ini", "format: opaque", []string{"config.requiredKeys: Forbidden"}},
-		{"a rule without reason", "credentials:", "rbac: [{apiGroups: [''], resources: [pods], verbs: [get]}]\ncredentials:", []string{"rbac[0].why: Required value"}},
 		{
-			"checked in an unknown way", "modes: [DaemonSet]",
-			"modes: [DaemonSet]\nchecked: {version: '', how: Guessed, date: yesterday}",
-			[]string{
+			name: "valid",
+		},
+		{
+			name:    "malformed YAML",
+			old:     "modes: [",
+			new:     "modes: {",
+			wantErr: []string{"read profile mine.yaml:8: yaml: line 8: "},
+		},
+		{
+			name:    "unknown field",
+			old:     "title:",
+			new:     "titel:",
+			wantErr: []string{`unknown field "titel"`, "title: Required value"},
+		},
+		{
+			name:    "the same key twice",
+			old:     "name: example",
+			new:     "name: example\nname: other",
+			wantErr: []string{`key "name" already set`},
+		},
+		{
+			name:    "wrong kind",
+			old:     "ProviderProfile",
+			new:     "Provider",
+			wantErr: []string{`kind: Unsupported value: "Provider"`},
+		},
+		{
+			name:    "a name that no object may have",
+			old:     "name: example",
+			new:     "name: Ex_ample",
+			wantErr: []string{"name: Invalid value"},
+		},
+		{
+			name: "everything at once",
+			old:  "modes: [DaemonSet]",
+			new:  "modes: [Daemon]\nargs: [x, '--a=${nope}']",
+			wantErr: []string{
+				"modes[0]: Unsupported value",
+				"args[0]: Invalid value",
+				"args[1]: Invalid value",
+				`no value is called "nope"`,
+			},
+		},
+		{
+			name:    "no tag",
+			old:     "tag: v1",
+			new:     "tag: ''",
+			wantErr: []string{"read profile mine.yaml:8: image.tag: Required value"},
+		},
+		{
+			name:    "a floating tag",
+			old:     "tag: v1",
+			new:     "tag: latest",
+			wantErr: []string{"image.tag: Invalid value"},
+		},
+		{
+			name:    "a table that is none",
+			old:     "tag: v1",
+			new:     "tags: {v1: v1, '1.36': latest}",
+			wantErr: []string{"must be a minor version like 1.36", "image.tags[1.36]: Invalid value"},
+		},
+		{
+			name:    "a secret that a static pod would show",
+			old:     "modes: [DaemonSet]",
+			new:     "modes: [StaticPod]\nenv: [{name: TOKEN, credential: token}]",
+			wantErr: []string{"env[0].credential: Forbidden"},
+		},
+		{
+			name:    "a credential that is none",
+			old:     "modes: [DaemonSet]",
+			new:     "modes: [DaemonSet]\nargs: ['--x=${file:key}']\nenv: [{name: TOKEN, credential: tokn}]",
+			wantErr: []string{`no credential has the key "key"`, "env[0].credential: Invalid value"},
+		},
+		{
+			name:    "deprecated for nothing",
+			old:     "status: Supported",
+			new:     "status: Deprecated",
+			wantErr: []string{"instead: Required value"},
+		},
+		{
+			name:    "a name rule from nowhere",
+			old:     "modes: [DaemonSet]",
+			new:     "modes: [DaemonSet]\nnode: {nameFrom: ['${host}'], namePattern: '('}",
+			wantErr: []string{"node.nameFrom: Invalid value", "node.namePattern: Invalid value"},
+		},
+		{
+			name:    "an example that is wrong itself",
+			old:     "required: true,",
+			new:     "required: true, example: '[Global]',",
+			wantErr: []string{"config.example: Invalid value"},
+		},
+		{
+			name:    "a tag in the repository is no repository",
+			old:     "example.com/ccm,",
+			new:     "'${image}',",
+			wantErr: []string{"image.repository: Invalid value"},
+		},
+		{
+			name:    "opaque with keys",
+			old:     "format: ini",
+			new:     "format: opaque",
+			wantErr: []string{"config.requiredKeys: Forbidden"},
+		},
+		{
+			name:    "a rule without reason",
+			old:     "credentials:",
+			new:     "rbac: [{apiGroups: [''], resources: [pods], verbs: [get]}]\ncredentials:",
+			wantErr: []string{"rbac[0].why: Required value"},
+		},
+		{
+			name: "checked in an unknown way",
+			old:  "modes: [DaemonSet]",
+			new:  "modes: [DaemonSet]\nchecked: {version: '', how: Guessed, date: yesterday}",
+			wantErr: []string{
 				"checked.version: Required value",
 				`checked.how: Unsupported value: "Guessed"`,
 				`checked.date: Invalid value: "yesterday"`,
 			},
 		},
 		{
-			"an agent that a mirror could not tell from the program", "modes: [DaemonSet]",
-			"modes: [DaemonSet]\nagents: [{name: a, why: it helps, image: {repository: example.com/agent/ccm, tag: v1}}]",
-			[]string{"agents[0].image.repository: Invalid value", "(--image-repository)"},
+			name:    "an agent that a mirror could not tell from the program",
+			old:     "modes: [DaemonSet]",
+			new:     "modes: [DaemonSet]\nagents: [{name: a, why: x, image: {repository: example.com/agent/ccm, tag: v1}}]",
+			wantErr: []string{"agents[0].image.repository: Invalid value", "(--image-repository)"},
 		},
-		{"a wildcard", "credentials:", "rbac: [{apiGroups: [''], resources: ['*'], verbs: [get], why: x}]\ncredentials:", []string{"rbac[0].resources[0]: Forbidden"}},
+		{
+			name:    "a wildcard",
+			old:     "credentials:",
+			new:     "rbac: [{apiGroups: [''], resources: ['*'], verbs: [get], why: x}]\ncredentials:",
+			wantErr: []string{"rbac[0].resources[0]: Forbidden"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,48 +212,6 @@ func TestExpandArgs(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"--a=ber1", "--d"}, got); diff != "" {
 		t.Errorf("args (-want +got):\n%s", diff)
-	}
-}
-
-func TestCheckConfig(t *testing.T) {
-	tests := []struct {
-		name    string
-		format  Format
-		path    string
-		files   map[string][]byte
-		wantErr []string
-	}{
-		{"ini with its key", INI, "", map[string][]byte{"cloud.conf": []byte("[global]\nAuth-URL = https://x\n"), "token": nil}, nil},
-		{"ini with the key in another section", INI, "", map[string][]byte{"cloud.conf": []byte("[other]\nauth-url=x\n"), "token": nil}, []string{"read cloud.conf: missing or empty: Global.auth-url"}},
-		{"ini with a comment", INI, "", map[string][]byte{"cloud.conf": []byte("[Global]\n#auth-url=x\n"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
-		{"ini with an empty value", INI, "", map[string][]byte{"cloud.conf": []byte("[Global]\nauth-url=\"\"\n"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
-		{"yaml with its key", YAML, "", map[string][]byte{"cloud.conf": []byte("Global: {auth-url: x}"), "token": nil}, nil},
-		{"yaml without", YAML, "", map[string][]byte{"cloud.conf": []byte("Global: {}"), "token": nil}, []string{"missing or empty: Global.auth-url"}},
-		{"not yaml, and no value in the message", YAML, "", map[string][]byte{"cloud.conf": []byte("secret: {"), "token": nil}, []string{"read cloud.conf: not yaml: line 1: want"}},
-		{"a list where keys belong", YAML, "/root/my.conf", map[string][]byte{"cloud.conf": []byte("- secret"), "token": nil}, []string{"read /root/my.conf: not yaml: want a mapping"}},
-		{"a key too few, in a file of the user's", YAML, "/root/my.conf", map[string][]byte{"cloud.conf": []byte("a: b"), "token": nil}, []string{"read /root/my.conf: missing or empty: Global.auth-url"}},
-		{"nothing", INI, "", nil, []string{"provider example needs a configuration file: --cloud-config", "provider example needs credential token: it logs in with it"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p, err := Parse("mine.yaml", []byte(valid))
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.Config.Format = tt.format
-			err = p.CheckConfig(tt.files, tt.path)
-			if len(tt.wantErr) == 0 && err != nil {
-				t.Fatal(err)
-			}
-			for _, want := range tt.wantErr {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("got error %v, want %q", err, want)
-				}
-			}
-			if err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("error shows the content: %v", err)
-			}
-		})
 	}
 }
 
