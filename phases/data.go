@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -130,12 +131,30 @@ func (d *Data) load() error {
 		}
 		d.Said = *said
 	}
+	if err := refuseForeignFile(d.ConfigFile, d.Role, file); err != nil {
+		return err
+	}
 	d.Said.Override(&d.Flags)
 	if d.KubeadmRest, err = kubeadm.FoldFlags(d.Role, file, d.Options.Kubeadm); err != nil {
 		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	d.KubeadmFile = file
 	return nil
+}
+
+// refuseForeignFile finds a file that is for another command, such as a JoinConfiguration for init, or a kind that is
+// misspelled: kubeadm has the same words for it. A file with nothing but our own document is fine.
+func refuseForeignFile(path string, role kubeadm.Role, file *kubeadm.File) error {
+	kinds := file.Kinds()
+	if path == "" || len(kinds) == 0 || file.HasConfiguration(role) {
+		return nil
+	}
+	wanted := "InitConfiguration or ClusterConfiguration"
+	if role == kubeadm.RoleJoin {
+		wanted = "JoinConfiguration"
+	}
+	return finding.Usagef("read %s: no %s kind was found in it, only %s", path, wanted, strings.Join(kinds, ", ")).
+		WithHint("`kubeadm config print %s-defaults` shows what kubeadm %s reads", role, role)
 }
 
 func (d *Data) configuration(flags bool) (path string, data []byte, err error) {

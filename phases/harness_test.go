@@ -37,14 +37,14 @@ func (c *commands) Run(_ context.Context, cmd machine.Command) error {
 	if c.during != nil {
 		c.during(line)
 	}
-	for prefix, err := range c.fails {
-		if strings.HasPrefix(line, prefix) {
-			return err
-		}
-	}
 	for prefix, answer := range c.answers {
 		if strings.HasPrefix(line, prefix) && cmd.Out != nil {
 			fmt.Fprint(cmd.Out, answer)
+		}
+	}
+	for prefix, err := range c.fails {
+		if strings.HasPrefix(line, prefix) {
+			return err
 		}
 	}
 	return nil
@@ -163,3 +163,6 @@ func (r run) do(t *testing.T, m *machine.Machine, p Phase) (string, error) {
 	err := p.run(t.Context(), d)
 	return out.String(), err
 }
+
+const joinConfig = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\nnodeRegistration: {name: w1}\n" +
+	"discovery: {bootstrapToken: {token: abcdef.0123456789abcdef, apiServerEndpoint: '127.0.0.1:1', unsafeSkipCAVerification: true}}\n"

@@ -2,6 +2,7 @@ package phases
 
 import (
 	"crypto/x509"
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,5 +135,57 @@ func copyCA(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// tokenKubeconfig is one that an administrator made.
+func tokenKubeconfig(ca []byte) string {
+	return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+		"users: [{name: u, user: {token: abc}}]\nclusters:\n- name: c\n  cluster: {server: 'https://lb.example:6443', certificate-authority-data: " +
+		base64.StdEncoding.EncodeToString(ca) + "}\n"
+}
+
+func TestKubeconfig(t *testing.T) {
+	m, _ := newMachine(t)
+	_, err := run{config: initConfig}.do(t, m, kubeconfig())
+	wantError(t, err, "sign a certificate for system:cloud-controller-manager", finding.ExitError)
+
+	copyCA(t, newCA(t), m.Path(machine.PKIDir))
+	for i, want := range []string{"cloud-controller-manager.conf written", "cloud-controller-manager.conf unchanged"} {
+		if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || !strings.Contains(out, want) {
+			t.Errorf("run %d: %v\n%s, want %q", i+1, err, out, want)
+		}
+	}
+	m.Now = func() time.Time { return now.AddDate(1, 0, -20) } // 20 days before its end
+	put(t, m, machine.CCMManifest, string(seal([]byte("metadata: {annotations: {a: b}}\n"))))
+	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || strings.Count(out, "written") != 2 {
+		t.Errorf("near its end: %v\n%s, want a new one, and the pod started again", err, out)
+	}
+	if manifest := content(m, machine.CCMManifest); !sealed([]byte(manifest)) || !strings.Contains(manifest, "ccmadm.dev/kubeconfig-hash: ") {
+		t.Errorf("the running pod would keep the old identity:\n%s", manifest)
+	}
+}
+
+func TestKubeconfig_FollowsTheCABundle(t *testing.T) {
+	m, _ := newMachine(t)
+	copyCA(t, newCA(t), m.Path(machine.PKIDir))
+	r := run{config: initConfig}
+	if _, err := r.do(t, m, kubeconfig()); err != nil {
+		t.Fatal(err)
+	}
+	next, err := os.ReadFile(filepath.Join(newCA(t), "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, machine.PKIDir+"/ca.crt", content(m, machine.PKIDir+"/ca.crt")+string(next))
+	if out, err := r.do(t, m, kubeconfig()); err != nil || !strings.Contains(out, "written") {
+		t.Fatalf("a CA was added to the bundle: %v\n%s", err, out)
+	}
+	config, err := clientcmd.LoadFromFile(m.Path(machine.CCMKubeconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pins(config.Clusters["kubernetes"].CertificateAuthorityData); len(got) != 2 {
+		t.Errorf("the kubeconfig trusts %d certificates, want both", len(got))
 	}
 }

@@ -1,0 +1,338 @@
+package phases
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+const (
+	firstHalf = "kubeadm init --config=/etc/ccmadm/kubeadm.yaml --skip-phases=" +
+		"upload-config,upload-certs,mark-control-plane,bootstrap-token,kubelet-finalize,addon,show-join-command"
+	resumedHalf = "kubeadm init --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight," +
+		"upload-config,upload-certs,mark-control-plane,bootstrap-token,kubelet-finalize,addon,show-join-command"
+	secondHalf = "kubeadm init --config=/etc/ccmadm/kubeadm.yaml --skip-phases=" +
+		"preflight,certs,kubeconfig,etcd,control-plane,kubelet-start,wait-control-plane,show-join-command"
+)
+
+// state is a machine.yaml at a stage.
+func stateAt(stage v1alpha1.Stage) string {
+	return "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nrole: init\nnodeName: cp1\nstage: " + string(stage) + "\n"
+}
+
+func TestKubeadmInit_HalvesByStage(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  []string
+		stage string
+	}{
+		{
+			name:  "a new machine",
+			want:  []string{firstHalf, secondHalf},
+			stage: "Finished",
+		},
+		{
+			name:  "cut short in the first half",
+			files: map[string]string{machine.StateFile: stateAt(v1alpha1.StageBegun), machine.APIServerPod: "x"},
+			want:  []string{resumedHalf, secondHalf},
+			stage: "Finished",
+		},
+		{
+			name:  "cut short between the halves",
+			files: map[string]string{machine.StateFile: stateAt(v1alpha1.StageControlPlane)},
+			want:  []string{secondHalf},
+			stage: "Finished",
+		},
+		{
+			name:  "finished",
+			files: map[string]string{machine.StateFile: stateAt(v1alpha1.StageFinished)},
+			stage: "Finished",
+		},
+		{
+			name: "finished by a ccmadm that kept no state",
+			files: map[string]string{
+				machine.KubeletConf: "x", machine.KubeadmConfig: initConfig,
+				machine.RecordFile: "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\n",
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, runner := newMachine(t)
+			for path, text := range tt.files {
+				put(t, m, path, text)
+			}
+			for _, p := range []Phase{kubeadmControlPlane(), kubeadmFinish()} {
+				if out, err := (run{config: initConfig}).do(t, m, p); err != nil {
+					t.Fatalf("%s: %v\n%s", p.Name, err, out)
+				}
+			}
+			if diff := cmp.Diff(tt.want, runner.ranKubeadm()); diff != "" {
+				t.Errorf("kubeadm (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(content(m, machine.StateFile), tt.stage) {
+				t.Errorf("state is %q, want stage %s", content(m, machine.StateFile), tt.stage)
+			}
+		})
+	}
+}
+
+func TestKubeadmInit_AFailureGoesOnFromThere(t *testing.T) {
+	m, runner := newMachine(t)
+	runner.fails["kubeadm init"] = errors.New("exit status 1")
+	_, err := run{config: initConfig}.do(t, m, kubeadmControlPlane())
+	var known *finding.Error
+	if !errors.As(err, &known) || !strings.Contains(known.Hint, "goes on from here") {
+		t.Fatalf("got %v, want an error that says how to go on", err)
+	}
+	if state := content(m, machine.StateFile); !strings.Contains(state, "stage: Begun") {
+		t.Errorf("state is %q, want it begun", state)
+	}
+	delete(runner.fails, "kubeadm init")
+	if _, err := (run{config: initConfig}).do(t, m, kubeadmControlPlane()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{firstHalf, resumedHalf}, runner.ranKubeadm()); diff != "" {
+		t.Errorf("kubeadm (-want +got):\n%s", diff)
+	}
+}
+
+func TestCheckKubeletInUse(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		files    map[string]string
+		config   string
+		wantErr  string
+		wantCode finding.ExitCode
+	}{
+		{name: "an empty machine"},
+		{
+			name:     "a node of somebody else's cluster",
+			files:    map[string]string{machine.KubeletConf: "x"},
+			wantErr:  "kubelet.conf exists: this machine is registered with a cluster already",
+			wantCode: finding.ExitUsage,
+		},
+		{
+			name:     "a control plane of kubeadm's, after the phase kubeadm-config alone",
+			files:    map[string]string{machine.APIServerPod: "x", machine.KubeadmConfig: initConfig},
+			wantErr:  "kube-apiserver.yaml exists: this machine runs a control plane, or did",
+			wantCode: finding.ExitUsage,
+		},
+		{
+			name:  "the second run of a finished one",
+			files: map[string]string{machine.KubeletConf: "x", machine.StateFile: stateAt(v1alpha1.StageFinished)},
+		},
+		{
+			name:     "under another name",
+			files:    map[string]string{machine.KubeletConf: "x", machine.StateFile: stateAt(v1alpha1.StageFinished)},
+			config:   strings.Replace(initConfig, "cp1", "cp9", 1),
+			wantErr:  `nodeRegistration.name is "cp9": this machine is Node/cp1`,
+			wantCode: finding.ExitRefused,
+		},
+		{
+			name: "in another role",
+			files: map[string]string{
+				machine.KubeletConf: "x",
+				machine.StateFile:   strings.Replace(stateAt(v1alpha1.StageFinished), "role: init", "role: join", 1),
+			},
+			wantErr:  "init on a machine of `ccmadm join`",
+			wantCode: finding.ExitRefused,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := newMachine(t)
+			for path, text := range tt.files {
+				put(t, m, path, text)
+			}
+			if tt.config == "" {
+				tt.config = initConfig
+			}
+			d, _ := run{config: tt.config}.must(t, m)
+			wantError(t, checkKubeletInUse(t.Context(), d), tt.wantErr, tt.wantCode)
+		})
+	}
+}
+
+// wantError compares an error's text and exit code; no text means none.
+func wantError(t *testing.T, err error, text string, code finding.ExitCode) {
+	t.Helper()
+	if text == "" {
+		if err != nil {
+			t.Errorf("got %v, want none", err)
+		}
+		return
+	}
+	var known *finding.Error
+	switch {
+	case err == nil || !strings.Contains(err.Error(), text):
+		t.Errorf("got %v, want %q", err, text)
+	case !errors.As(err, &known) || known.Code != code:
+		t.Errorf("%v: exit code is not %d", err, code)
+	}
+}
+
+func TestNew_RefusesAFileOfAnotherCommand(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		role    kubeadm.Role
+		config  string
+		wantErr string
+	}{
+		{
+			name:    "a JoinConfiguration for init",
+			config:  joinConfig,
+			wantErr: "no InitConfiguration or ClusterConfiguration kind was found in it, only JoinConfiguration",
+		},
+		{
+			name:    "a kind that is misspelled",
+			config:  "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguraton\n",
+			wantErr: "only InitConfiguraton",
+		},
+		{
+			name:    "an InitConfiguration for join",
+			role:    kubeadm.RoleJoin,
+			config:  initConfig,
+			wantErr: "no JoinConfiguration kind was found in it, only InitConfiguration",
+		},
+		{name: "our own document alone", config: "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"},
+		{name: "a ClusterConfiguration alone", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := newMachine(t)
+			_, _, err := run{config: tt.config, options: Options{Role: tt.role}}.data(t, m)
+			wantError(t, err, tt.wantErr, finding.ExitUsage)
+		})
+	}
+}
+
+func TestKubeadmConfig(t *testing.T) {
+	m, _ := newMachine(t)
+	out, err := run{config: "# mine\n" + initConfig}.do(t, m, kubeadmConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := content(m, machine.KubeadmConfig)
+	for _, want := range []string{"# mine", "cloud-provider", `"node-ip", "value": "` + testAddress} {
+		if !strings.Contains(written, want) {
+			t.Errorf("kubeadm.yaml has no %q:\n%s", want, written)
+		}
+	}
+	if !strings.Contains(content(m, machine.RecordFile), "provider: onprem") {
+		t.Errorf("the record has no provider:\n%s", content(m, machine.RecordFile))
+	}
+	before := snapshot(t, m)
+	again, err := run{config: "# mine\n" + initConfig}.do(t, m, kubeadmConfig())
+	if err != nil || !strings.Contains(again, "kubeadm.yaml unchanged") {
+		t.Errorf("the second run: %v\n%s", err, again)
+	}
+	if diff := cmp.Diff(before, snapshot(t, m)); diff != "" {
+		t.Errorf("the second run changed files (-before +after):\n%s\n%s", diff, out)
+	}
+}
+
+func TestKubeadmConfig_OfAFinishedMachineStays(t *testing.T) {
+	m, _ := newMachine(t)
+	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	put(t, m, machine.KubeadmConfig, "what kubeadm was given\n")
+	d, out := run{config: initConfig}.must(t, m)
+	if err := kubeadmConfig().run(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(m, machine.KubeadmConfig); got != "what kubeadm was given\n" || !strings.Contains(out.String(), "unchanged") {
+		t.Errorf("kubeadm.yaml is %q; said %q", got, out)
+	}
+}
+
+func TestCheckTaints(t *testing.T) {
+	const taint = v1alpha1.UninitializedTaint
+	const kubelet = "---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	for _, tt := range []struct {
+		name    string
+		config  string
+		flags   string
+		wantErr string
+	}{
+		{name: "none", config: initConfig},
+		{name: "another", config: initConfig + kubelet + "registerWithTaints: [{key: a, effect: NoSchedule}]\n"},
+		{
+			name:    "in the kubelet's configuration",
+			config:  initConfig + kubelet + "registerWithTaints: [{key: " + taint + ", effect: NoSchedule}]\n",
+			wantErr: "taints: the kubelet sets the taint",
+		},
+		{
+			name:    "among kubeadm's",
+			config:  strings.Replace(initConfig, "{name: cp1}", "{name: cp1, taints: [{key: "+taint+", effect: NoSchedule}]}", 1),
+			wantErr: "taints: the kubelet sets the taint",
+		},
+		{
+			name:    "among the administrator's flags",
+			config:  initConfig,
+			flags:   "KUBELET_EXTRA_ARGS=--register-with-taints=" + taint + "=true:NoSchedule\n",
+			wantErr: "/etc/default/kubelet:1: --register-with-taints",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := newMachine(t)
+			if tt.flags != "" {
+				put(t, m, "/etc/default/kubelet", tt.flags)
+			}
+			d, _ := run{config: tt.config}.must(t, m)
+			wantError(t, checkTaints(t.Context(), d), tt.wantErr, finding.ExitUsage)
+		})
+	}
+}
+
+func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
+	m, runner := newMachine(t)
+	var validated string
+	runner.during = func(line string) {
+		if path, ok := strings.CutPrefix(line, "kubeadm config validate --config "); ok {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Error(err)
+			}
+			validated = string(data)
+		}
+	}
+	foreign := initConfig + "---\napiVersion: example.com/v1\nkind: Thing\n"
+	d, _ := run{config: foreign + "---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"}.must(t, m)
+	if err := checkKubeadmConfig(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(validated, "InitConfiguration") || strings.Contains(validated, "Thing") || strings.Contains(validated, "CloudConf") {
+		t.Errorf("kubeadm was given\n%s", validated)
+	}
+	runner.fails["kubeadm config validate"] = errors.New("exit status 1")
+	runner.answers["kubeadm config validate"] = "error: strict decoding error: unknown field \"nodeRegistraton\"\nTo see the stack trace of this error execute with --v=5 or higher\n"
+	wantError(t, checkKubeadmConfig(t.Context(), d), `kubeadm config validate: strict decoding error: unknown field "nodeRegistraton"`, finding.ExitPreflight)
+}
+
+func TestExternalCA(t *testing.T) {
+	ca := newCA(t)
+	m, _ := newMachine(t)
+	copyCA(t, ca, m.Path(machine.PKIDir))
+	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := run{config: initConfig}.must(t, m)
+	wantError(t, checkExternalCA(t.Context(), d), "has no ca.key", finding.ExitUsage)
+
+	bundle, err := os.ReadFile(filepath.Join(ca, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, machine.CCMKubeconfig, tokenKubeconfig(bundle))
+	wantError(t, checkExternalCA(t.Context(), d), "", 0)
+	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || !strings.Contains(out, "unchanged") {
+		t.Errorf("the administrator's own identity: %v\n%s", err, out)
+	}
+}
