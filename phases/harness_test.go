@@ -73,6 +73,7 @@ func newMachine(t *testing.T) (*machine.Machine, *commands) {
 	m := machine.At(t.TempDir())
 	m.Runner, m.Now = runner, func() time.Time { return now }
 	m.Interfaces = func() ([][]netip.Addr, error) { return [][]netip.Addr{{netip.MustParseAddr(testAddress)}}, nil }
+	m.DefaultAddress = func() (netip.Addr, error) { return netip.MustParseAddr(testAddress), nil }
 	return m, runner
 }
 
@@ -166,3 +167,14 @@ func (r run) do(t *testing.T, m *machine.Machine, p Phase) (string, error) {
 
 const joinConfig = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\nnodeRegistration: {name: w1}\n" +
 	"discovery: {bootstrapToken: {token: abcdef.0123456789abcdef, apiServerEndpoint: '127.0.0.1:1', unsafeSkipCAVerification: true}}\n"
+
+// sameMachineWithoutNetwork is the machine of a directory, booted without a cable.
+func sameMachineWithoutNetwork(t *testing.T, root string) (*machine.Machine, *commands) {
+	t.Helper()
+	m, runner := newMachine(t)
+	runner.answers["systemctl cat kubelet"] = kubeletUnit
+	bare := machine.At(root)
+	bare.Runner, bare.Now = runner, m.Now
+	bare.Interfaces = func() ([][]netip.Addr, error) { return nil, nil }
+	return bare, runner
+}

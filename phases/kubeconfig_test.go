@@ -189,3 +189,12 @@ func TestKubeconfig_FollowsTheCABundle(t *testing.T) {
 		t.Errorf("the kubeconfig trusts %d certificates, want both", len(got))
 	}
 }
+
+func readCA(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

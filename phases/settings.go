@@ -157,7 +157,7 @@ func KnownProvider(c *v1alpha1.CloudConfiguration) field.ErrorList {
 	if c.Provider == "" || c.Provider == v1alpha1.ProviderAuto || c.Profile != "" {
 		return nil
 	}
-	if _, err := templates.Load(c.Provider); err != nil {
+	if _, err := templates.Source(c.Provider); err != nil { // its text is not parsed here: that is done once, in resolve
 		return field.ErrorList{field.Invalid(field.NewPath("provider"), c.Provider, err.Error())}
 	}
 	return nil

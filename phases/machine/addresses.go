@@ -12,14 +12,22 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// AdvertiseAddress is kubeadm's choice: what was configured, else the address of the default route's interface.
+// AdvertiseAddress is kubeadm's choice: what was configured, else the address of the default route's interface. kubeadm
+// takes an address that stands for all of them for none.
 func (m *Machine) AdvertiseAddress(configured string) (netip.Addr, error) {
-	ip, err := utilnet.ResolveBindAddress(net.ParseIP(configured))
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("find this machine's address: %w", err)
+	addr, err := netip.ParseAddr(configured)
+	if err != nil || addr.IsUnspecified() || addr.IsLoopback() {
+		if addr, err = m.DefaultAddress(); err != nil {
+			return netip.Addr{}, fmt.Errorf("find this machine's address: %w", err)
+		}
 	}
-	addr, _ := netip.AddrFromSlice(ip)
 	return addr.Unmap(), m.CheckLocal([]netip.Addr{addr.Unmap()})
+}
+
+func defaultAddress() (netip.Addr, error) {
+	ip, err := utilnet.ChooseHostInterface()
+	addr, _ := netip.AddrFromSlice(ip)
+	return addr.Unmap(), err
 }
 
 // SourceAddress asks the routing table, without sending a packet, which address traffic to the API server has.

@@ -33,6 +33,8 @@ type Machine struct {
 	Now func() time.Time
 	// Interfaces lists the usable addresses, by interface in the kernel's order.
 	Interfaces func() ([][]netip.Addr, error)
+	// DefaultAddress is that of the interface with the default route.
+	DefaultAddress func() (netip.Addr, error)
 	// Superuser tells whether this process may change the machine.
 	Superuser bool
 }
@@ -46,7 +48,10 @@ func New() *Machine {
 
 // At returns a machine whose files are below a directory. Whoever may write there may change it.
 func At(root string) *Machine {
-	return &Machine{Root: root, Files: diskFiles{root}, Runner: execRunner{}, Now: time.Now, Interfaces: interfaceAddresses, Superuser: true}
+	return &Machine{
+		Root: root, Files: diskFiles{root}, Runner: execRunner{}, Now: time.Now, Superuser: true,
+		Interfaces: interfaceAddresses, DefaultAddress: defaultAddress,
+	}
 }
 
 // DryRun returns the machine as it is shown by a dry run: what would be written or run goes to out. The mask hides

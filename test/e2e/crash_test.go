@@ -34,7 +34,11 @@ func TestCrash(t *testing.T) {
 	t.Logf("the run after the last kill:\n%s", out)
 	t.Run("dry run on a running control plane", func(t *testing.T) {
 		revision := l.quietRevision(t)
-		l.expectDryRun(t, "cp1", ccmadmInit+" --node-ip Default --cluster-name other --mode DaemonSet")
+		before := l.must(t, "cp1", treeHash)
+		l.must(t, "cp1", ccmadmInit+" --dry-run")
+		if after := l.must(t, "cp1", treeHash); after != before {
+			t.Error("a dry run changed /etc or /var/lib/kubelet")
+		}
 		l.expectNoWritesSince(t, revision)
 	})
 	join := l.joinCommand(t)

@@ -1,0 +1,281 @@
+package phases
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/cluster-bootstrap/token/jws"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+const (
+	tokenID     = "abcdef"
+	tokenSecret = "0123456789abcdef"
+	token       = tokenID + "." + tokenSecret
+)
+
+// controlPlaneMachine is one that kubeadm has finished on, with the tests' API server.
+func controlPlaneMachine(t *testing.T, config *rest.Config) (*machine.Machine, *commands) {
+	t.Helper()
+	m, runner := newMachine(t)
+	copyCA(t, newCA(t), m.Path(machine.PKIDir))
+	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	put(t, m, machine.KubeletConf, "x")
+	put(t, m, machine.AdminConf, kubeconfigText(t, config))
+	return m, runner
+}
+
+func kubeconfigText(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	c := clientcmdapi.NewConfig()
+	c.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
+	c.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	c.CurrentContext = "c"
+	data, err := clientcmd.Write(*c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// publish runs the record phase with what is said, and takes its objects away when the test ends.
+func publish(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration) {
+	t.Helper()
+	if out, err := (run{config: initConfig, options: Options{Flags: said}}).do(t, m, record()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		maps := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps(v1alpha1.Namespace)
+		for _, name := range []string{v1alpha1.RecordName, v1alpha1.AppliedName} {
+			if err := maps.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
+	m, _ := controlPlaneMachine(t, cluster.Config)
+	publish(t, m, v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	for _, tt := range []struct {
+		name    string
+		said    v1alpha1.CloudConfiguration
+		wantErr string
+	}{
+		{name: "nothing said: the record holds"},
+		{name: "the same", said: v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet}},
+		{name: "another provider", said: v1alpha1.CloudConfiguration{Provider: "onprem"}, wantErr: `init with provider "onprem": the cluster's record says "hetzner"`},
+		{name: "another mode", said: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}, wantErr: `init with mode "Deployment": the cluster's record says "DaemonSet"`},
+		{name: "another policy", said: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleOff}, wantErr: `init with lifecycle "Off": the cluster's record says "Guarded"`},
+		{name: "routes", said: v1alpha1.CloudConfiguration{Routes: new(true)}, wantErr: `init with routes "true": the cluster's record says "false"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := snapshot(t, m)
+			d, _ := run{config: initConfig, options: Options{Flags: tt.said}}.must(t, m)
+			wantError(t, checkClusterRecord(t.Context(), d), tt.wantErr, finding.ExitRefused)
+			if s, err := d.Settings(t.Context()); err != nil || tt.wantErr == "" && s.Provider != "hetzner" {
+				t.Errorf("settings are %+v, %v; want the record's", s, err)
+			}
+			if after := snapshot(t, m); len(after) != len(before) {
+				t.Errorf("files changed: %v", after)
+			}
+		})
+	}
+}
+
+func TestCluster_InitAgain_WithoutAnAnswerNothingIsDone(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string
+	}{
+		{"too many requests", status(http.StatusTooManyRequests), "429"},
+		{"service unavailable", status(http.StatusServiceUnavailable), "server is currently unable to handle the request"},
+		{"an identity that it does not know", status(http.StatusUnauthorized), "provide credentials"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(tt.answer)
+			t.Cleanup(server.Close)
+			m, runner := controlPlaneMachine(t, &rest.Config{Host: server.URL})
+			d, out := run{config: initConfig}.must(t, m)
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			defer cancel()
+			err := initPreflight().run(ctx, d)
+			wantError(t, err, "compare with the cluster's record: read ConfigMap/kube-system/ccmadm-config", finding.ExitRefused)
+			if got := runner.ranKubeadm(); len(got) > 0 {
+				t.Errorf("kubeadm was run: %q\n%s", got, out)
+			}
+		})
+	}
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+// offerJoin makes the tests' API server one that a machine can join: a bootstrap token, and cluster-info signed with it.
+func offerJoin(t *testing.T) {
+	t.Helper()
+	ctx, client := t.Context(), kubernetes.NewForConfigOrDie(cluster.Config)
+	must := func(err error) {
+		t.Helper()
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	info := clientcmdapi.NewConfig()
+	info.Clusters[""] = &clientcmdapi.Cluster{Server: cluster.Config.Host, CertificateAuthorityData: cluster.Config.CAData}
+	text, err := clientcmd.Write(*info)
+	must(err)
+	signature, err := jws.ComputeDetachedSignature(string(text), tokenID, tokenSecret)
+	must(err)
+	_, err = client.CoreV1().Secrets(v1alpha1.Namespace).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + tokenID}, Type: corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			"token-id": tokenID, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true",
+			"auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+		},
+	}, metav1.CreateOptions{})
+	must(err)
+	_, err = client.CoreV1().ConfigMaps(metav1.NamespacePublic).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster-info"}, Data: map[string]string{"kubeconfig": string(text), "jws-kubeconfig-" + tokenID: signature},
+	}, metav1.CreateOptions{})
+	must(err)
+	grant := func(namespace, name, resource, resourceName string, subject rbacv1.Subject) {
+		_, err := client.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: []string{resourceName}}},
+		}, metav1.CreateOptions{})
+		must(err)
+		_, err = client.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{subject}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		}, metav1.CreateOptions{})
+		must(err)
+	}
+	grant(metav1.NamespacePublic, "cluster-info", "configmaps", "cluster-info", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:anonymous"})
+	bootstrappers := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:bootstrappers:kubeadm:default-node-token"}
+	_, err = client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubeadm:get-nodes"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}}},
+	}, metav1.CreateOptions{})
+	must(err)
+	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubeadm:get-nodes"}, Subjects: []rbacv1.Subject{bootstrappers},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kubeadm:get-nodes"},
+	}, metav1.CreateOptions{})
+	must(err)
+}
+
+// join is a command line for the tests' API server.
+func join(said v1alpha1.CloudConfiguration, hash string) run {
+	endpoint := strings.Trim(strings.TrimPrefix(cluster.Config.Host, "https://"), "/")
+	return run{
+		options: Options{Role: kubeadm.RoleJoin, Flags: said},
+		args:    []string{endpoint, "--token=" + token, "--discovery-token-ca-cert-hash=" + hash, "--node-name=w1"},
+	}
+}
+
+func TestCluster_Join(t *testing.T) {
+	offerJoin(t)
+	cp, _ := controlPlaneMachine(t, cluster.Config)
+	publish(t, cp, v1alpha1.CloudConfiguration{ClusterName: "ber1", NodeIP: testAddress})
+	right := pins(cluster.Config.CAData)[0]
+	for _, tt := range []struct {
+		name     string
+		said     v1alpha1.CloudConfiguration
+		hash     string
+		wantErr  string
+		wantCode finding.ExitCode
+	}{
+		{name: "with the right hash", hash: right},
+		{
+			name: "with another's hash", hash: "sha256:" + strings.Repeat("0", 64),
+			wantErr: "verify the CA of", wantCode: finding.ExitPreflight,
+		},
+		{
+			name: "with another provider", hash: right, said: v1alpha1.CloudConfiguration{Provider: "aws"},
+			wantErr: `join with provider "aws": the cluster's record says "onprem"`, wantCode: finding.ExitRefused,
+		},
+		{
+			name: "with other arguments", hash: right,
+			said:    v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=9"}}},
+			wantErr: `join with controllerManager.extraArgs "--v=9": the cluster's record says ""`, wantCode: finding.ExitRefused,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, runner := newMachine(t)
+			d, out := join(tt.said, tt.hash).must(t, m)
+			err := fetchRecord().run(t.Context(), d)
+			wantError(t, err, tt.wantErr, tt.wantCode)
+			if tt.wantErr != "" {
+				if files := snapshot(t, m); len(files) > 0 {
+					t.Errorf("files were written: %v", files)
+				}
+				return
+			}
+			for _, p := range []Phase{kubelet(), kubeadmJoin(), joinKubeconfig(), joinControlPlane()} {
+				if err := p.run(t.Context(), d); err != nil {
+					t.Fatalf("%s: %v\n%s", p.Name, err, out)
+				}
+			}
+			if got := runner.ranKubeadm(); len(got) != 1 || !strings.HasPrefix(got[0], "kubeadm join --config=/etc/ccmadm/kubeadm.yaml") {
+				t.Errorf("kubeadm: %q", got)
+			}
+			if text := content(m, machine.KubeadmConfig); !strings.Contains(text, "cloud-provider") || strings.Contains(text, "node-ip\n      value: "+testAddress) {
+				t.Errorf("the first machine's own address is in kubeadm.yaml:\n%s", text)
+			}
+		})
+	}
+}
+
+func TestCluster_Join_AManInTheMiddle(t *testing.T) {
+	offerJoin(t)
+	client := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps(metav1.NamespacePublic)
+	info, err := client.Get(t.Context(), "cluster-info", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := info.DeepCopy()
+	forged.Data["kubeconfig"] = strings.Replace(info.Data["kubeconfig"], "server: https://", "server: https://evil.", 1)
+	if _, err := client.Update(t.Context(), forged, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Delete(context.WithoutCancel(t.Context()), "cluster-info", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	m, _ := newMachine(t)
+	d, _ := join(v1alpha1.CloudConfiguration{}, pins(cluster.Config.CAData)[0]).must(t, m)
+	wantError(t, fetchRecord().run(t.Context(), d), "use bootstrap token abcdef", finding.ExitPreflight)
+}
+
+func TestCluster_Join_OfAMemberOfAnotherCluster(t *testing.T) {
+	offerJoin(t)
+	cp, _ := controlPlaneMachine(t, cluster.Config)
+	publish(t, cp, v1alpha1.CloudConfiguration{ClusterName: "ber1"})
+	m, _ := newMachine(t)
+	other := *cluster.Config
+	other.CAData = []byte(readCA(t, newCA(t)))
+	put(t, m, machine.KubeletConf, kubeconfigText(t, &other))
+	d, _ := join(v1alpha1.CloudConfiguration{}, pins(cluster.Config.CAData)[0]).must(t, m)
+	wantError(t, fetchRecord().run(t.Context(), d), "this machine is a node of another one", finding.ExitRefused)
+}

@@ -1,0 +1,67 @@
+package phases
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func TestReset(t *testing.T) {
+	m, runner := newMachine(t)
+	put(t, m, machine.CCMManifest, "x")
+	put(t, m, machine.CCMKubeconfig, "x")
+	put(t, m, machine.KubeletUnit, "x")
+	put(t, m, machine.KubeletDropIn, "x")
+	put(t, m, machine.CloudConfigDir+"/cloud.conf", "ours")
+	put(t, m, machine.CloudConfigDir+"/theirs/ca.pem", "the administrator's")
+	put(t, m, machine.CloudConfigDir+"/proxy.env", "the administrator's, too")
+	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished)+"files: ["+machine.CloudConfigDir+"/cloud.conf]\n")
+	reset := func(o Options) string {
+		t.Helper()
+		var out bytes.Buffer
+		d := NewReset(m, o, Streams{Out: &out, Err: &out}, "test")
+		if err := Reset(t.Context(), d, []string{"--cri-socket=x"}); err != nil {
+			t.Fatalf("%v\n%s", err, out.String())
+		}
+		return out.String()
+	}
+	before := snapshot(t, m)
+	out := reset(Options{DryRun: true})
+	if diff := cmp.Diff(before, snapshot(t, m)); diff != "" || !strings.Contains(out, "[dryrun] would remove "+machine.CCMManifest) {
+		t.Errorf("a dry run (-before +after):\n%s\n%s", diff, out)
+	}
+	reset(Options{Force: true})
+	want := map[string]string{
+		machine.CloudConfigDir + "/theirs/ca.pem": "the administrator's",
+		machine.CloudConfigDir + "/proxy.env":     "the administrator's, too",
+	}
+	if diff := cmp.Diff(want, snapshot(t, m)); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+	ran := strings.Join(runner.ran, "\n")
+	for _, wanted := range []string{"kubeadm reset --dry-run --cri-socket=x", "kubeadm reset --force --cri-socket=x", "systemctl disable --quiet ccmadm-kubelet.service"} {
+		if !strings.Contains(ran, wanted) {
+			t.Errorf("%q was not run:\n%s", wanted, ran)
+		}
+	}
+	if strings.Count(ran, "systemctl disable") != 1 {
+		t.Errorf("a dry run changed the service manager:\n%s", ran)
+	}
+	reset(Options{Force: true}) // and again, on a machine with nothing of ours
+}
+
+func TestReset_NotRoot(t *testing.T) {
+	m, runner := newMachine(t)
+	m.Superuser = false
+	err := Reset(t.Context(), NewReset(m, Options{}, Streams{Out: &bytes.Buffer{}}, "test"), nil)
+	wantError(t, err, "reset: not root", finding.ExitPreflight)
+	if len(runner.ran) > 0 {
+		t.Errorf("ran %q", runner.ran)
+	}
+}
