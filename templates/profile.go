@@ -81,6 +81,9 @@ type Profile struct {
 	// RoutesArgs are added to Args where routes are wanted.
 	// +pattern=^--[^=]+=
 	RoutesArgs []string `json:"routesArgs,omitempty"`
+	// NamesByService says that load balancers and routes are named from the Service or the Node, so that clusters of one
+	// account do not meet under one --cluster-name.
+	NamesByService bool `json:"namesByService,omitempty"`
 	// OwnFlags says that the program does not have the flags of k8s.io/cloud-provider/app: then Args is the whole
 	// command line.
 	OwnFlags bool `json:"ownFlags,omitempty"`

@@ -93,7 +93,7 @@ func placement() []Kind {
 func network() []Kind {
 	return []Kind{
 		{
-			ID: "C1", Title: "Not on the host network", Severity: SeverityError,
+			ID: "C1", Title: "Not on the host network", Severity: SeverityWarning,
 			Why: "A pod network needs a CNI, and some of those wait for what the cloud-controller-manager tells about " +
 				"the nodes.",
 			Do: "hostNetwork: true",

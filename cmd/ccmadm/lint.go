@@ -1,78 +1,94 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-
-	"github.com/google/renameio/v2"
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
-type linter struct {
+// lintCommand is what the flags of lint say.
+type lintCommand struct {
 	paths   []string
 	fix     bool
+	diff    bool
 	strict  bool
 	verbose bool
 	output  string
 	version string
+	explain string
 }
 
 func newLint(s phases.Streams) *cobra.Command {
-	var l linter
+	var l lintCommand
 	cmd := &cobra.Command{
 		Use:   "lint -f FILE|DIRECTORY|-",
 		Short: "Find what blocks a bootstrap in manifests and kubeadm configurations, and fix it",
-		Long: `Checks manifests of a cloud-controller-manager, and kubeadm configurations, for the mistakes that block the bootstrap of
-a cluster. No cluster is asked. All files are looked at together: a permission may be granted in another file than the pod
-that needs it. Helm charts are checked as what ` + "`helm template`" + ` prints.
+		Long: `Checks manifests of a cloud-controller-manager, and configurations of kubeadm and of Cluster API, for the mistakes that
+block the bootstrap of a cluster. No cluster is asked. All files are looked at together: a permission may be granted in
+another file than the pod that needs it. Helm charts are checked as what ` + "`helm template`" + ` prints.
 
-Each finding has the ID of a rule, which docs/reference/lint.md explains. An error blocks a bootstrap; a warning breaks
-something later, or elsewhere. With --fix, findings that have one right answer are fixed: in the file, where comments,
-order and anchors stay and the previous content is kept beside it as FILE.bak; with -f -, on standard output.
+Each finding has the ID of a rule, which --explain ID and docs/reference/lint.md explain. An error blocks a bootstrap; a
+warning breaks something later, or elsewhere. With --fix, findings that have one right answer are fixed: in the file,
+where comments, order and anchors stay; with -f -, on standard output. The previous content is kept beside the file as
+FILE.bak, unless it is in a Git work tree. --diff shows what --fix would do, and changes nothing.
 
-Exit status: 0 without errors (--strict: without warnings too), 3 with findings, 2 usage, 1 where a file cannot be read.`,
+A file that cannot be read does not hide what is wrong with the others.
+
+Exit status: 0 without errors (--strict: without warnings too), 3 with findings, 2 usage or a file that is not there, 1
+where a file cannot be read.`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return l.run(s) },
+		RunE: func(*cobra.Command, []string) error {
+			if l.explain != "" {
+				return explain(s.Out, l.explain, l.output)
+			}
+			return l.run(s)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&l.paths, "filename", "f", nil, "file, directory (its .yaml, .yml and .json, with sub-directories), or - for standard input; may be repeated")
 	flags.BoolVar(&l.fix, "fix", false, "fix what has one right answer")
+	flags.BoolVar(&l.diff, "diff", false, "show what --fix would do, and change nothing")
 	flags.BoolVar(&l.strict, "strict", false, "warnings count for the exit status as errors do")
 	flags.BoolVarP(&l.verbose, "verbose", "v", false, "say which objects were skipped")
 	flags.StringVarP(&l.output, "output", "o", "text", "text, json or sarif (SARIF 2.1.0)")
 	flags.StringVar(&l.version, "kubernetes-version", kubeadm.Newest, "the version that kubeadm configurations are for")
-	_ = cmd.MarkFlagRequired("filename") // fails only for a flag that was not declared
+	flags.StringVar(&l.explain, "explain", "", "explain the ID of a finding, or its reason, and check nothing")
+	cmd.MarkFlagsOneRequired("filename", "explain")
+	cmd.MarkFlagsMutuallyExclusive("filename", "explain")
+	cmd.MarkFlagsMutuallyExclusive("fix", "diff")
 	return cmd
 }
 
-// lintInput is one file; exactly one of kubeadm and manifests says what it is.
-type lintInput struct {
-	path      string
-	before    []byte
-	kubeadm   *kubeadm.File
-	manifests *lint.File
-}
-
-func (i *lintInput) bytes() []byte {
-	if i.kubeadm != nil {
-		return i.kubeadm.Bytes()
+// explain shows an entry of the catalogue.
+func explain(out io.Writer, name, format string) error {
+	kind, ok := finding.Lookup(name)
+	if !ok {
+		return &finding.Error{
+			Code: finding.ExitUsage, Err: fmt.Errorf("explain %q: there is no such finding", name),
+			Hint: "docs/reference/lint.md and docs/reference/findings.md list all",
+		}
 	}
-	return i.manifests.Bytes()
+	if format == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(kind)
+	}
+	return kind.Explain(out)
 }
 
-func (l *linter) run(s phases.Streams) error {
+func (l *lintCommand) run(s phases.Streams) error {
 	minor, err := l.minor()
 	if err != nil {
 		return err
@@ -80,33 +96,39 @@ func (l *linter) run(s phases.Streams) error {
 	if !slices.Contains([]string{"text", "json", "sarif"}, l.output) {
 		return usage("-o %q: want text, json or sarif", l.output)
 	}
-	inputs, err := l.read(s.In)
-	if err != nil {
-		return &finding.Error{Code: finding.ExitError, Err: err}
+	inputs, unread := readLintInputs(l.paths, s.In)
+	c := &lintCheck{inputs: inputs, minor: minor}
+	left, err := c.check()
+	unread = append(unread, err)
+	var fixed []finding.Finding
+	if fixable(left) {
+		fixed, left = c.fix(left, l.fix)
 	}
-	set, check := checker(inputs, minor)
-	left, err := check()
-	if err == nil && l.fix {
-		var fixed []finding.Finding
-		if fixed, left, err = lint.Fix(check); err == nil {
-			err = l.write(s, inputs, fixed)
-		}
+	switch {
+	case l.fix:
+		err = l.write(s, inputs, fixed)
+	case l.diff:
+		err = showDiff(s.Out, inputs)
 	}
 	if err != nil {
 		return &finding.Error{Code: finding.ExitError, Err: err}
 	}
 	if l.verbose {
-		for _, passed := range set.Passed {
-			fmt.Fprintf(s.Err, "[lint] skipped %s\n", passed)
+		for _, skipped := range c.skipped {
+			fmt.Fprintf(s.Err, "[lint] skipped %s\n", skipped)
 		}
 	}
 	if err := l.report(s, left); err != nil {
-		return err
+		return &finding.Error{Code: finding.ExitError, Err: err}
 	}
-	return l.verdict(s, inputs, set, left)
+	return l.verdict(s, c, left, errors.Join(unread...))
 }
 
-func (l *linter) minor() (int, error) {
+func fixable(findings []finding.Finding) bool {
+	return slices.ContainsFunc(findings, func(f finding.Finding) bool { return f.Fix != nil })
+}
+
+func (l *lintCommand) minor() (int, error) {
 	var major, minor int
 	if _, err := fmt.Sscanf(strings.TrimPrefix(l.version, "v"), "%d.%d", &major, &minor); err != nil || major != 1 {
 		return 0, usage("--kubernetes-version %q: want 1.MINOR", l.version)
@@ -114,119 +136,36 @@ func (l *linter) minor() (int, error) {
 	return minor, nil
 }
 
-func checker(inputs []*lintInput, minor int) (*lint.Set, func() ([]finding.Finding, error)) {
-	set := &lint.Set{}
-	for _, i := range inputs {
-		if i.manifests != nil {
-			set.Files = append(set.Files, i.manifests)
-		}
-	}
-	return set, func() ([]finding.Finding, error) {
-		findings, err := set.Check()
-		for _, i := range inputs {
-			if i.kubeadm != nil {
-				findings = append(findings, i.kubeadm.Lint(minor)...)
-			}
-		}
-		finding.Sort(findings)
-		return findings, err
-	}
-}
-
-func (l *linter) read(stdin io.Reader) ([]*lintInput, error) {
-	var inputs []*lintInput
-	var errs []error
-	for _, path := range l.paths {
-		if path == "-" {
-			data, err := io.ReadAll(stdin)
-			inputs, errs = appendInput(inputs, errs, path, data, err)
-			continue
-		}
-		files, err := manifestFiles(path)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			inputs, errs = appendInput(inputs, errs, file, data, err)
-		}
-	}
-	return inputs, errors.Join(errs...)
-}
-
-func appendInput(inputs []*lintInput, errs []error, path string, data []byte, err error) ([]*lintInput, []error) {
-	i := &lintInput{path: path, before: data}
-	switch {
-	case err != nil:
-	case len(strings.TrimSpace(string(data))) == 0:
-		err = fmt.Errorf("%s: the file is empty", path)
-	case kubeadm.IsKubeadm(data):
-		i.kubeadm, err = kubeadm.Parse(path, data)
-	default:
-		i.manifests, err = lint.Parse(path, data)
-	}
-	if err != nil {
-		return inputs, append(errs, err)
-	}
-	return append(inputs, i), errs
-}
-
-// manifestFiles returns the file, or the manifests of a directory.
-func manifestFiles(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	var files []string
-	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && err == nil && !entry.IsDir() {
-			files = append(files, name)
-		}
-		return err
-	})
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: no .yaml, .yml or .json in the directory", path)
-	}
-	return files, err
-}
-
-// write puts what has changed in place of the files, all or nothing of each, and says so.
-func (l *linter) write(s phases.Streams, inputs []*lintInput, fixed []finding.Finding) error {
+// write puts what has changed in place of the files, and says so.
+func (l *lintCommand) write(s phases.Streams, inputs []*lintInput, fixed []finding.Finding) error {
 	for _, f := range fixed {
 		fmt.Fprintf(s.Err, "[lint] fixed %s:%d: %s %s: %s\n", f.File, f.Line, f.ID, f.Object, f.Message)
 	}
 	for _, i := range inputs {
-		after := i.bytes()
 		if i.path == "-" {
-			if _, err := s.Out.Write(after); err != nil {
+			if _, err := s.Out.Write(i.after); err != nil {
 				return err
 			}
-			continue
-		}
-		if string(after) == string(i.before) {
-			continue
-		}
-		info, err := os.Stat(i.path)
-		if err != nil {
+		} else if err := i.replace(); err != nil {
 			return err
-		}
-		if err := renameio.WriteFile(i.path+".bak", i.before, info.Mode().Perm(), renameio.IgnoreUmask()); err != nil {
-			return fmt.Errorf("keep %s: %w", i.path, err)
-		}
-		if err := renameio.WriteFile(i.path, after, info.Mode().Perm(), renameio.IgnoreUmask()); err != nil {
-			return fmt.Errorf("write %s: %w", i.path, err)
 		}
 	}
 	return nil
 }
 
-// report shows what is left. Where standard output is the fixed file, on standard error.
-func (l *linter) report(s phases.Streams, left []finding.Finding) error {
+func showDiff(out io.Writer, inputs []*lintInput) error {
+	for _, i := range inputs {
+		if _, err := out.Write(diff.Diff(i.path, i.before, i.path+" (fixed)", i.after)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report shows what is left. Where standard output has the fixed file or a diff, on standard error.
+func (l *lintCommand) report(s phases.Streams, left []finding.Finding) error {
 	out := s.Out
-	if l.fix && slices.Contains(l.paths, "-") {
+	if l.fix && slices.Contains(l.paths, "-") || l.diff {
 		out = s.Err
 	}
 	switch l.output {
@@ -241,13 +180,12 @@ func (l *linter) report(s phases.Streams, left []finding.Finding) error {
 func lintRules() []finding.Kind { return slices.Concat(kubeadm.Rules(), lint.Rules()) }
 
 // verdict is the exit status, and a word about files in which there was nothing to check.
-func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, left []finding.Finding) error {
-	kubeadm := slices.ContainsFunc(inputs, func(i *lintInput) bool { return i.kubeadm != nil })
-	objects, workloads := set.Objects()
-	if objects == 0 && !kubeadm {
+func (l *lintCommand) verdict(s phases.Streams, c *lintCheck, left []finding.Finding, unread error) error {
+	configuration := slices.ContainsFunc(c.inputs, func(i *lintInput) bool { return i.configuration })
+	if c.objects == 0 && !configuration && unread == nil {
 		return &finding.Error{Code: finding.ExitError, Err: errors.New("no manifest and no kubeadm configuration in " + strings.Join(l.paths, ", "))}
 	}
-	if workloads == 0 && !kubeadm {
+	if c.workloads == 0 && !configuration && unread == nil {
 		fmt.Fprintln(s.Err, "[lint] no cloud-controller-manager in these manifests")
 	}
 	errorCount, fixable := 0, 0
@@ -259,10 +197,21 @@ func (l *linter) verdict(s phases.Streams, inputs []*lintInput, set *lint.Set, l
 			fixable++
 		}
 	}
-	if errorCount == 0 && (!l.strict || len(left) == 0) {
+	summary := fmt.Errorf("%d errors, %d warnings", errorCount, len(left)-errorCount)
+	failed := errorCount > 0 || l.strict && len(left) > 0
+	err := &finding.Error{Code: finding.ExitPreflight, Err: summary}
+	switch {
+	case unread != nil:
+		err.Code, err.Err = finding.ExitError, unread
+		if errors.Is(unread, fs.ErrNotExist) {
+			err.Code = finding.ExitUsage
+		}
+		if failed {
+			err.Err = errors.Join(unread, fmt.Errorf("%w in what could be read", summary))
+		}
+	case !failed:
 		return nil
 	}
-	err := &finding.Error{Code: finding.ExitPreflight, Err: fmt.Errorf("%d errors, %d warnings", errorCount, len(left)-errorCount)}
 	if fixable > 0 {
 		err.Hint = fmt.Sprintf("--fix fixes %d of them", fixable)
 	}

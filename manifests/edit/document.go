@@ -55,23 +55,25 @@ const Separator = "---"
 func Split(name, text string) ([]*Document, error) {
 	var docs []*Document
 	d := &Document{File: name, Line: 1}
-	for i, line := range strings.SplitAfter(text, "\n") {
-		rest, ok := strings.CutPrefix(line, Separator)
-		if !ok {
-			d.Text += line
-			continue
-		}
-		if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
-			return nil, fmt.Errorf("%s:%d: %q after the document separator: put it on a line of its own", name, i+1, rest)
-		}
-		if d.Separator != "" || d.Text != "" {
+	start, at := 0, 0
+	end := func() {
+		if d.Text = text[start:at]; d.Separator != "" || d.Text != "" {
 			docs = append(docs, d)
 		}
-		d = &Document{File: name, Separator: line, Line: i + 2}
 	}
-	if d.Separator != "" || d.Text != "" {
-		docs = append(docs, d)
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if rest, ok := strings.CutPrefix(line, Separator); ok {
+			if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
+				return nil, fmt.Errorf("%s:%d: %q after the document separator: put it on a line of its own", name, number, rest)
+			}
+			end()
+			d, start = &Document{File: name, Separator: line, Line: number + 1}, at+len(line)
+		}
+		at += len(line)
 	}
+	end()
 	return docs, nil
 }
 

@@ -30,7 +30,7 @@ func (d *Document) Insert(fragment *yaml.Node, path ...string) error {
 	case IsNull(container):
 		text, err = d.fillNull(path, container, fragment)
 	case container.Kind != fragment.Kind:
-		return fmt.Errorf("%s: want %s in %s", strings.Join(path, "."), shape(fragment), Scalar(Lookup(d.Root, "apiVersion")))
+		return &ShapeError{Path: path, Want: fragment.Kind}
 	case isFlow(container):
 		text, err = d.insertFlow(container, fragment)
 	default:
@@ -50,22 +50,31 @@ func (d *Document) Insert(fragment *yaml.Node, path ...string) error {
 	return d.replace(text)
 }
 
-func shape(n *yaml.Node) string {
-	if n.Kind == yaml.SequenceNode {
-		return "a list of name and value"
+// ShapeError is an edit of a list where there is a mapping, or the other way round.
+type ShapeError struct {
+	// Path is where.
+	Path []string
+	// Want is what the edit would need there.
+	Want yaml.Kind
+}
+
+func (e *ShapeError) Error() string {
+	want := "a mapping"
+	if e.Want == yaml.SequenceNode {
+		want = "a list"
 	}
-	return "a mapping"
+	return fmt.Sprintf("%s: want %s", strings.Join(e.Path, "."), want)
 }
 
 // At follows the path through the mappings' own keys and the lists' items.
 func (d *Document) At(path []string) *yaml.Node {
 	n := d.Root
 	for _, key := range path {
-		i := IndexOf(n, key) + 1
+		i := -1
 		if n.Kind == yaml.SequenceNode {
 			i = itemIndex(n, key)
-		} else if i == 0 {
-			return nil
+		} else if k := IndexOf(n, key); k >= 0 {
+			i = k + 1
 		}
 		if i < 0 {
 			return nil
@@ -214,85 +223,4 @@ func (d *Document) key(path []string) *yaml.Node {
 // afterHeader is the position in the root's Content behind apiVersion and kind.
 func (d *Document) afterHeader() int {
 	return max(IndexOf(d.Root, "apiVersion"), IndexOf(d.Root, "kind")) + 2
-}
-
-// Remove cuts an entry out of the mapping or sequence at the path, and with its last entry what held it. Comments
-// stay.
-func (d *Document) Remove(index int, path ...string) error {
-	container, err := d.editable(path)
-	if err != nil {
-		return err
-	}
-	for len(path) > 0 && entries(container) == 1 {
-		key := path[len(path)-1]
-		path = path[:len(path)-1]
-		container = d.At(path)
-		index = IndexOf(container, key) / 2
-	}
-	at, width := index, 1
-	if container.Kind == yaml.MappingNode {
-		at, width = 2*index, 2
-	}
-	first, value := container.Content[at], container.Content[at+width-1]
-	if err := d.notShared(value, append(path, first.Value), value.Kind != yaml.AliasNode); value.Kind != yaml.AliasNode && err != nil {
-		return err
-	}
-	var text string
-	if isFlow(container) {
-		text = d.cutFlow(first, value)
-	} else {
-		text = d.cutBlock(first, value, container.Kind)
-	}
-	container.Content = slices.Delete(container.Content, at, at+width)
-	return d.replace(text)
-}
-
-func entries(n *yaml.Node) int {
-	if n.Kind == yaml.MappingNode {
-		return len(n.Content) / 2
-	}
-	return len(n.Content)
-}
-
-// Set makes the scalar at the path say what value does, in the quotes that were there, or inserts it with its key.
-func (d *Document) Set(value *yaml.Node, path ...string) error {
-	if d.missing(path) {
-		return d.Insert(MappingNode(path[len(path)-1], value), path[:len(path)-1]...)
-	}
-	old, err := d.editable(path)
-	if err != nil {
-		return err
-	}
-	at := d.offset(old)
-	end := at + len(old.Value)
-	quoted := old.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
-	if quoted {
-		value.Style = old.Style
-		end += 2
-	}
-	if old.Kind != yaml.ScalarNode || end > len(d.Text) || !quoted && d.Text[at:end] != old.Value {
-		return ErrUneditable
-	}
-	text, err := d.encode(value)
-	if err != nil {
-		return err
-	}
-	if IsNull(old) && old.Value == "" && !d.isItem(path) {
-		at = d.offset(d.key(path))
-		at += strings.IndexByte(d.Text[at:], ':') + 1
-		end, text = at, " "+text
-	}
-	old.Value, old.Tag, old.Style = value.Value, value.Tag, value.Style
-	return d.replace(d.Text[:at] + strings.TrimSuffix(text, "\n") + d.Text[end:])
-}
-
-// replace takes the new text, if it means what the tree says: an edit that would hit anything else is refused, and
-// the tree is again that of the text.
-func (d *Document) replace(text string) error {
-	edited := &Document{File: d.File, Separator: d.Separator, Text: text, Line: d.Line}
-	if err := edited.Parse(); err != nil || edited.Root == nil || !same(edited.Root, d.Root) {
-		return errors.Join(ErrUneditable, d.Parse())
-	}
-	*d = *edited
-	return nil
 }

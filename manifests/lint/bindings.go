@@ -54,12 +54,12 @@ func sharedNames(s *Set) []problem {
 func everything(s *Set) []problem {
 	var problems []problem
 	for _, w := range s.workloads {
-		for _, b := range s.grants(w).bindings {
+		for _, b := range w.granted.bindings {
 			if b.ref.Name == "cluster-admin" {
 				problems = append(problems, problem{object: b.object, at: b.at("roleRef", "name"), message: fmt.Sprintf("%s has cluster-admin", w)})
 			}
 		}
-		for _, r := range s.grants(w).roles {
+		for _, r := range w.granted.roles {
 			if slices.ContainsFunc(r.rules, func(r rbacv1.PolicyRule) bool {
 				return slices.Contains(r.Verbs, "*") && slices.Contains(r.Resources, "*") && slices.Contains(r.APIGroups, "*")
 			}) {
@@ -78,7 +78,7 @@ func unbound(s *Set) []problem {
 			continue
 		}
 		namespace := cmp.Or(w.namespace, "default")
-		if len(s.grants(w).bindings) == 0 {
+		if len(w.granted.bindings) == 0 {
 			problems = append(problems, w.problem(w.at(w.in("serviceAccountName")...), fmt.Sprintf("no binding in these files is for ServiceAccount/%s/%s", namespace, w.account()), nil)...)
 		} else if s.hasKind("ServiceAccount") && w.account() != "default" && !s.has("ServiceAccount", namespace, w.account()) {
 			problems = append(problems, w.problem(w.at(w.in("serviceAccountName")...), fmt.Sprintf("these files have ServiceAccounts, but not %s/%s", namespace, w.account()), nil)...)

@@ -37,7 +37,7 @@ type grants struct {
 
 func (w *workload) account() string { return cmp.Or(w.pod.ServiceAccountName, "default") }
 
-func (s *Set) grants(w *workload) grants {
+func (s *Set) grantsOf(w *workload) grants {
 	g := grants{complete: true}
 	for _, b := range s.bindings {
 		if !slices.ContainsFunc(b.subjects, func(subject rbacv1.Subject) bool { return w.isSubject(subject, b.namespace) }) {
@@ -88,7 +88,7 @@ func allows(list []string, item string) bool {
 func (s *Set) eachGranted(check func(*workload, grants) []problem) []problem {
 	var problems []problem
 	for _, w := range s.workloads {
-		if g := s.grants(w); w.scheduled() && len(g.roles) > 0 && g.complete {
+		if g := w.granted; w.scheduled() && len(g.roles) > 0 && g.complete {
 			problems = append(problems, check(w, g)...)
 		}
 	}

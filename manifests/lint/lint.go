@@ -5,8 +5,8 @@
 // get comes from what ccmadm gives its own (package manifests).
 //
 // Reads: the manifests that it is given, and the built-in profiles. Writes: nothing; [File.Bytes] is the text with the
-// fixes, in which everything else is as it was. A second [Fix] changes nothing. Kinds that it does not know are passed
-// over, and no cluster is ever asked.
+// fixes, in which everything else is as it was. A second [Fix] changes nothing. Kinds that it does not know are skipped,
+// and no cluster is ever asked.
 package lint
 
 import (
@@ -23,11 +23,10 @@ type problem struct {
 	fix     func() error
 }
 
-// Check returns what is wrong, by file and line.
+// Check returns what is wrong, by file and line. The error is about objects that cannot be read; the findings are about
+// all others.
 func (s *Set) Check() ([]finding.Finding, error) {
-	if err := s.read(); err != nil {
-		return nil, err
-	}
+	err := s.read()
 	var findings []finding.Finding
 	for _, d := range detectors() {
 		var problems []problem
@@ -45,7 +44,7 @@ func (s *Set) Check() ([]finding.Finding, error) {
 		}
 	}
 	finding.Sort(findings)
-	return findings, nil
+	return findings, err
 }
 
 func (p problem) finding(kind finding.Kind) finding.Finding {

@@ -226,6 +226,8 @@ func TestParse(t *testing.T) {
 		{"a list", "- a\n", "f.yaml:1: not a manifest"},
 		{"a chart", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", "f.yaml:4: a Helm template"},
 		{"a chart's condition", "{{- if .Values.on }}\nkind: Pod\n{{- end }}\n", "f.yaml:1: a Helm template"},
+		{"a Jinja template", "apiVersion: v1\nkind: Pod\n{% if x %}\nspec: {}\n{% endif %}\n", "f.yaml:3: a Jinja template: check what Ansible makes of it"},
+		{"a Jinja value", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ node_name }}-x\n", "f.yaml:4: a Jinja template"},
 		{"not text", "a: \xff\n", "f.yaml:1: not UTF-8"},
 	}
 	for _, c := range cases {
@@ -233,6 +235,96 @@ func TestParse(t *testing.T) {
 			_, err := lint.Parse("f.yaml", []byte(c.input))
 			if err == nil || !strings.Contains(err.Error(), c.wantErr) {
 				t.Fatalf("got error %v, want %q", err, c.wantErr)
+			}
+		})
+	}
+}
+
+// What one object hides of itself, it does not hide of others.
+func TestCheck_OneBadObject(t *testing.T) {
+	bad := strings.Replace(good, "hostNetwork: true", "hostNetwork: 17", 1)
+	other := strings.ReplaceAll(strings.Replace(good, "dnsPolicy: Default", "dnsPolicy: ClusterFirstWithHostNet", 1), "acme", "other")
+	findings, err := parse(t, bad+"---\n"+other).Check()
+	if err == nil || !strings.Contains(err.Error(), "f.yaml:2: Deployment/kube-system/acme-cloud-controller-manager: ") {
+		t.Errorf("got error %v", err)
+	}
+	if got := summary(findings); !strings.Contains(got, "C3:") {
+		t.Errorf("found %q, want the other's dnsPolicy", got)
+	}
+}
+
+// Providers that only serve Services may wait until nodes are initialized; those whose names come from a Service do not
+// meet under one cluster name; an image of Docker Hub needs no registry in its name.
+// goodManager is good without its permissions.
+func goodManager() string { return good[:strings.Index(good, "---")] }
+
+func TestCheck_ByProvider(t *testing.T) {
+	manager := func(image, args string) string {
+		return `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager, namespace: kube-system}
+spec:
+  strategy: {type: Recreate}
+  template:
+    spec:
+      dnsPolicy: Default
+      tolerations: [{operator: Exists}]
+      containers:
+      - name: manager
+        image: ` + image + `
+        args: [` + args + `]
+        env: [{name: KUBERNETES_SERVICE_HOST, value: 10.0.0.1}]
+`
+	}
+	tests := []struct {
+		name  string
+		input string
+		want  string
+	}{
+		{
+			name:  "a provider that nothing is known of",
+			input: manager("example.com/ccm:v1", "--cloud-provider=acme"),
+			want:  "C1:8 fix F1:11 fix G6:11",
+		},
+		{
+			name:  "load balancers alone",
+			input: strings.Replace(manager("ghcr.io/kube-vip/kube-vip-cloud-provider:v0.0.12", "--leader-elect=true"), "[{operator: Exists}]", "[]", 1),
+			want:  "",
+		},
+		{
+			name:  "load balancers alone, beside a manager on the host network",
+			input: manager("ghcr.io/kube-vip/kube-vip-cloud-provider:v0.0.12", "--leader-elect=true") + "---\n" + goodManager(),
+			want:  "",
+		},
+		{
+			name:  "digitalocean, without a registry",
+			input: manager("digitalocean/digitalocean-cloud-controller-manager:v0.1.68", "--leader-elect=true"),
+			want:  "C1:8 fix",
+		},
+		{
+			name:  "hcloud's standard manifest is no error",
+			input: manager("docker.io/hetznercloud/hcloud-cloud-controller-manager:v1.35.0", "--allow-untagged-cloud, --cloud-provider=hcloud, --configure-cloud-routes=false"),
+			want:  "C1:8 fix",
+		},
+		{
+			name:  "two on the pod network, whose ports would meet on the host's",
+			input: manager("example.com/ccm:v1", "--cloud-provider=acme, --cluster-name=a, --configure-cloud-routes=false") + "---\n" + goodManager(),
+			want:  "C1:8",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			findings, err := parse(t, tt.input).Check()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := summary(findings); got != tt.want {
+				t.Errorf("found %q, want %q", got, tt.want)
+			}
+			for _, f := range findings {
+				if f.ID == "C1" && f.Severity != finding.SeverityWarning {
+					t.Errorf("C1 is an %s", f.Severity)
+				}
 			}
 		})
 	}

@@ -8,20 +8,35 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-func hostNetwork(w *workload) []problem {
-	if w.agent || w.pod.HostNetwork {
-		return nil
+// hostNetwork offers no fix where the port on the machine would be taken by another one.
+func hostNetwork(s *Set) []problem {
+	taken := map[string]bool{}
+	for _, w := range s.workloads {
+		taken[w.securePort()] = taken[w.securePort()] || w.pod.HostNetwork && !w.agent
 	}
-	return w.problem(w.at(w.in()...), "hostNetwork is not set", w.set("true", yaml.NodeTagBool, w.in("hostNetwork")...))
+	var problems []problem
+	for _, w := range s.workloads {
+		if w.pod.HostNetwork || !w.initializes() {
+			continue
+		}
+		fix := w.set("true", yaml.NodeTagBool, w.in("hostNetwork")...)
+		if taken[w.securePort()] {
+			fix = nil
+		}
+		taken[w.securePort()] = true
+		problems = append(problems, w.problem(w.at(w.in()...), "hostNetwork is not set", fix)...)
+	}
+	return problems
 }
 
-// dnsPolicy knows that the kubelet takes ClusterFirst for Default on the host network, k8s.io/kubernetes/pkg/kubelet/network/dns.
+// dnsPolicy knows that the kubelet takes ClusterFirst for Default on the host network,
+// k8s.io/kubernetes/pkg/kubelet/network/dns.
 func dnsPolicy(w *workload) []problem {
 	policy := w.pod.DNSPolicy
 	if policy == "" {
 		policy = corev1.DNSClusterFirst
 	}
-	if w.agent || policy != corev1.DNSClusterFirstWithHostNet && (w.pod.HostNetwork || policy != corev1.DNSClusterFirst) {
+	if !w.initializes() || policy != corev1.DNSClusterFirstWithHostNet && (w.pod.HostNetwork || policy != corev1.DNSClusterFirst) {
 		return nil
 	}
 	message := fmt.Sprintf("dnsPolicy %s, while CoreDNS waits for this pod", policy)
@@ -29,7 +44,7 @@ func dnsPolicy(w *workload) []problem {
 }
 
 func apiServer(w *workload) []problem {
-	if !w.scheduled() {
+	if !w.scheduled() || !w.initializes() {
 		return nil
 	}
 	for _, name := range []string{"kubeconfig", "master"} {

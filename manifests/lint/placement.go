@@ -17,7 +17,7 @@ const master = roleLabel + "master"
 
 // selector finds the labels that no node of kubeadm's has.
 func selector(w *workload) []problem {
-	if w.static {
+	if w.static || !w.initializes() {
 		return nil
 	}
 	var problems []problem
@@ -93,7 +93,7 @@ func excludesKubeadm(e corev1.NodeSelectorRequirement) bool {
 
 // oneMachine finds Deployments that need a second machine.
 func oneMachine(w *workload) []problem {
-	if w.deployment == nil || !w.pod.HostNetwork {
+	if w.deployment == nil || !w.pod.HostNetwork || !w.initializes() {
 		return nil
 	}
 	var problems []problem

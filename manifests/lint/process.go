@@ -165,7 +165,7 @@ func cloudConfig(w *workload) []problem {
 
 func clusterName(w *workload) []problem {
 	a, ok := w.arg("cluster-name")
-	if !w.upstreamFlags() || ok && a.value != "kubernetes" && a.value != "" {
+	if !w.upstreamFlags() || w.profile != nil && w.profile.NamesByService || ok && a.value != "kubernetes" && a.value != "" {
 		return nil
 	}
 	return w.problem(w.argNode("cluster-name"), `the cluster's name is "kubernetes"`, nil)

@@ -22,7 +22,7 @@ func detectors() []detector {
 		{id: "B18", workload: imageTag},
 		{id: "B19", set: apiVersions},
 		{id: "F2", workload: networkUnavailable},
-		{id: "C1", workload: hostNetwork},
+		{id: "C1", set: hostNetwork},
 		{id: "C2", workload: apiServer},
 		{id: "C3", workload: dnsPolicy},
 		{id: "B10", set: samePort},

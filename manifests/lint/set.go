@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,30 +27,28 @@ type Set struct {
 	bindings   []*binding
 }
 
-// read takes everything from the files' text, which fixes change.
+// read takes everything from the files' text, which fixes change. What cannot be read is left out, and in the error.
 func (s *Set) read() error {
 	if s.profiles == nil {
 		s.profiles = loadProfiles()
 	}
 	*s = Set{Files: s.Files, profiles: s.profiles}
+	var errs []error
 	for _, f := range s.Files {
 		for _, d := range f.docs {
 			objects, err := readObjects(f, d)
-			if err != nil {
-				return err
-			}
+			errs = append(errs, err)
 			s.objects = append(s.objects, objects...)
 		}
 	}
 	for _, o := range s.objects {
-		if err := s.add(o); err != nil {
-			return err
-		}
+		errs = append(errs, s.add(o))
 	}
 	for _, w := range s.workloads {
 		w.enforced = enforcedLevel(s.namespaces, w.namespace)
+		w.granted = s.grantsOf(w)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (s *Set) add(o *object) error {

@@ -45,6 +45,9 @@ func Parse(name string, data []byte) (*File, error) {
 	}
 	for _, d := range f.docs {
 		if err := d.Parse(); err != nil {
+			if line := jinjaLine(text); line > 0 {
+				return nil, fmt.Errorf("%s:%d: a Jinja template: check what Ansible makes of it", name, line)
+			}
 			return nil, err
 		}
 		if d.Root != nil && d.Root.Kind != kyaml.MappingNode {
@@ -57,8 +60,15 @@ func Parse(name string, data []byte) (*File, error) {
 // helm is what no manifest has: text in braces as such occurs in ConfigMaps.
 var helm = regexp.MustCompile(`\{\{-?\s*(\.Values|\.Release|\.Chart|\.Capabilities|include |template |toYaml |if |end\b|range |with |define )`)
 
-func helmLine(text string) int {
-	if at := helm.FindStringIndex(text); at != nil {
+func helmLine(text string) int { return lineOf(helm, text) }
+
+// jinja is a statement, or a value that starts with an expression without quotes. Quoted ones are YAML.
+var jinja = regexp.MustCompile(`\{%[-+]?\s*\w|(?m)^[^'"#\n]*:\s+\{\{`)
+
+func jinjaLine(text string) int { return lineOf(jinja, text) }
+
+func lineOf(pattern *regexp.Regexp, text string) int {
+	if at := pattern.FindStringIndex(text); at != nil {
 		return strings.Count(text[:at[0]], "\n") + 1
 	}
 	return 0
@@ -127,14 +137,44 @@ func readObjects(f *File, d *edit.Document) ([]*object, error) {
 	if d.Root == nil {
 		return nil, nil
 	}
-	if _, err := d.Value(); err != nil { // knows lines
+	value, err := d.Value() // knows lines
+	if err != nil {
 		return nil, err
 	}
-	content := map[string]any{}
-	if err := yaml.Unmarshal([]byte(d.Text), &content); err != nil {
-		return nil, d.Errorf(d.Root, "%w", err)
+	content, ok := asJSON(value)
+	fields, isObject := content.(map[string]any)
+	if !ok || !isObject { // dates and the like, which Kubernetes' own decoder knows how to take
+		if err := yaml.Unmarshal([]byte(d.Text), &fields); err != nil {
+			return nil, d.Errorf(d.Root, "%w", err)
+		}
 	}
-	return flatten(&object{file: f, doc: d, node: d.Root, content: content}), nil
+	return flatten(&object{file: f, doc: d, node: d.Root, content: fields}), nil
+}
+
+// asJSON turns the numbers of a YAML value into JSON's; false where there is something that JSON has not.
+func asJSON(value any) (any, bool) {
+	ok := true
+	switch v := value.(type) {
+	case nil, string, bool, float64:
+		return v, true
+	case int:
+		return int64(v), true
+	case []any:
+		for i := range v {
+			var fine bool
+			v[i], fine = asJSON(v[i])
+			ok = ok && fine
+		}
+		return v, ok
+	case map[string]any:
+		for key := range v {
+			var fine bool
+			v[key], fine = asJSON(v[key])
+			ok = ok && fine
+		}
+		return v, ok
+	}
+	return nil, false
 }
 
 // flatten fills an object, or returns the items of a List.

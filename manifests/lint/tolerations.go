@@ -27,7 +27,7 @@ func tolerates(key string) func(*workload) []problem {
 		if key == uninitialized {
 			taint.Value = "true"
 		}
-		if w.static || slices.ContainsFunc(w.pod.Tolerations, func(t corev1.Toleration) bool { return tolerated(t, taint) }) {
+		if w.static || !w.initializes() || slices.ContainsFunc(w.pod.Tolerations, func(t corev1.Toleration) bool { return tolerated(t, taint) }) {
 			return nil
 		}
 		message := fmt.Sprintf("nothing tolerates %s:%s", key, taint.Effect)

@@ -30,12 +30,6 @@ func TestVendors(t *testing.T) {
 		},
 		"openstack": {"DaemonSet/kube-system/openstack-cloud-controller-manager B2"},
 		"huawei":    {"Deployment/kube-system/huawei-cloud-controller-manager B2"},
-		"kubevip": {
-			"Deployment/kube-system/kube-vip-cloud-provider C1",
-			"Deployment/kube-system/kube-vip-cloud-provider C3",
-			"Deployment/kube-system/kube-vip-cloud-provider B1",
-			"Deployment/kube-system/kube-vip-cloud-provider B2",
-		},
 	}
 	for _, v := range linttest.Vendors() {
 		t.Run(v.Name, func(t *testing.T) {

@@ -26,6 +26,7 @@ type workload struct {
 
 	container int // the cloud-controller-manager
 	args      []arg
+	granted   grants
 	enforced  string             // pod security level of its namespace, where that is known
 	agent     bool               // a part of it that runs on every node
 	profile   *templates.Profile // nil: nothing is known about the provider
@@ -87,7 +88,7 @@ func loadProfiles() []*templates.Profile {
 
 func findProfile(profiles []*templates.Profile, provider, image string) *templates.Profile {
 	for _, p := range profiles {
-		if provider != "" && provider == p.CloudProviderName() || repository(image) == p.Image.Repository {
+		if provider != "" && provider == p.CloudProviderName() || qualified(repository(image)) == p.Image.Repository {
 			return p
 		}
 	}
@@ -108,6 +109,22 @@ func repository(image string) string {
 	}
 	return image
 }
+
+// qualified puts Docker Hub in front of a name without a registry, as container runtimes do.
+func qualified(name string) string {
+	first, _, ok := strings.Cut(name, "/")
+	switch {
+	case !ok:
+		return "docker.io/library/" + name
+	case strings.ContainsAny(first, ".:") || first == "localhost":
+		return name
+	}
+	return "docker.io/" + name
+}
+
+// initializes says whether the workload initializes nodes, so that it has to run before any node is initialized. One that
+// only serves Services can wait for that.
+func (w *workload) initializes() bool { return !w.agent && w.may(templates.Nodes) }
 
 // in returns the path of a field of the pod's spec.
 func (w *workload) in(path ...string) []string { return slices.Concat(w.podPath, path) }

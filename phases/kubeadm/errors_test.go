@@ -72,7 +72,7 @@ func TestKubeadmFile_SetExternal_Errors(t *testing.T) {
 		{"controller manager for azure", RoleInit, oldCluster + "controllerManager:\n  extraArgs:\n    cloud-provider: azure\n", `k.yaml:5: controllerManager.extraArgs cloud-provider is "azure"`},
 		{"all of them are told", RoleInit, oldHeader + "nodeRegistration: {kubeletExtraArgs: {cloud-provider: gce}}\n---\n" + oldCluster + "controllerManager: {extraArgs: {cloud-provider: gce}}\n", "\nk.yaml:7: controllerManager.extraArgs"},
 		{"join without its document", RoleJoin, initHeader, "k.yaml: no JoinConfiguration found in the supplied config"},
-		{"a mapping in v1beta4", RoleInit, initHeader + "nodeRegistration:\n  kubeletExtraArgs:\n    v: '2'\n", "k.yaml:5: nodeRegistration.kubeletExtraArgs: want a list of name and value in kubeadm.k8s.io/v1beta4"},
+		{"a mapping in v1beta4", RoleInit, initHeader + "nodeRegistration:\n  kubeletExtraArgs:\n    v: '2'\n", "k.yaml:5: nodeRegistration.kubeletExtraArgs: want a list in kubeadm.k8s.io/v1beta4"},
 		{"a list in v1beta3", RoleInit, oldHeader + "nodeRegistration:\n  kubeletExtraArgs:\n  - name: v\n    value: '2'\n", "k.yaml:5: nodeRegistration.kubeletExtraArgs: want a mapping in kubeadm.k8s.io/v1beta3"},
 		{"arguments as text", RoleInit, oldHeader + "nodeRegistration:\n  kubeletExtraArgs: --v=2\n", "k.yaml:4: nodeRegistration.kubeletExtraArgs: want a mapping"},
 		{"arguments of another's anchor", RoleInit, oldHeader + "x: &x\n  v: '2'\nnodeRegistration:\n  kubeletExtraArgs: *x\n", `k.yaml:6: nodeRegistration.kubeletExtraArgs shares the YAML anchor "x": write it out`},

@@ -120,8 +120,11 @@ func (f *File) checkCloudProviders(role Role) error {
 			if a.name != "cloud-provider" || a.value == "external" || a.value == "" && i > 0 {
 				continue
 			}
-			errs = append(errs, f.document(c[0]).Errorf(a.key,
-				"%s.%s cloud-provider is %q: remove it or set it to external; Kubernetes 1.31 and newer have no built-in cloud providers", c[1], c[2], a.value))
+			do := "remove it or set it to external; Kubernetes 1.31 and newer have no built-in cloud providers"
+			if c[1] == "apiServer" {
+				do = "remove it: kube-apiserver 1.33 and newer have no such flag"
+			}
+			errs = append(errs, f.document(c[0]).Errorf(a.key, "%s.%s cloud-provider is %q: %s", c[1], c[2], a.value, do))
 		}
 	}
 	return errors.Join(errs...)
@@ -147,6 +150,10 @@ func (f *File) setKubeletArgs(role Role, d *document, flags KubeletFlags) ([]Cha
 		line = d.LineOf(n)
 	}
 	if err := d.Insert(argsNode(d.apiVersion, args), path...); err != nil {
+		var shape *edit.ShapeError
+		if errors.As(err, &shape) {
+			err = fmt.Errorf("%w in %s", err, d.apiVersion)
+		}
 		return nil, fmt.Errorf("%s:%d: %w", f.name, line, err)
 	}
 	var changes []Change

@@ -46,7 +46,22 @@ type File struct {
 
 // ParseFile reads the documents and refuses what kubeadm would refuse too, as far as an editor must know it.
 // The name and the line lead its errors. Without data the file is empty.
-func Parse(name string, data []byte) (*File, error) {
+func Parse(name string, data []byte) (*File, error) { return parse(name, data, (*document).parse) }
+
+// ParseMixed is Parse for lint: documents that are not of kubeadm's API group may be whatever they are.
+func ParseMixed(name string, data []byte) (*File, error) {
+	return parse(name, data, func(d *document) error {
+		if err := d.Parse(); err != nil || d.Root == nil {
+			return err
+		}
+		if !strings.HasPrefix(edit.Scalar(edit.Lookup(d.Root, "apiVersion")), kubeadmGroup+"/") {
+			return nil
+		}
+		return d.parse()
+	})
+}
+
+func parse(name string, data []byte, read func(*document) error) (*File, error) {
 	f := &File{name: name}
 	if err := edit.CheckEncoding(name, data); err != nil {
 		return nil, err
@@ -64,7 +79,7 @@ func Parse(name string, data []byte) (*File, error) {
 	}
 	kinds := map[string]int{}
 	for _, d := range f.docs {
-		if err := d.parse(); err != nil {
+		if err := read(d); err != nil {
 			return nil, err
 		}
 		if d.kind == "" {

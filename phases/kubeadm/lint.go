@@ -1,7 +1,9 @@
 package kubeadm
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -19,118 +21,152 @@ func Rules() []finding.Kind {
 	return list
 }
 
-// IsKubeadm tells whether a file is for kubeadm: it has a document of its kinds.
-func IsKubeadm(data []byte) bool {
-	docs, err := edit.Split("", string(data))
+// Holds tells what a file has for Lint: documents of kubeadm or Cluster API, and others. What is no YAML has neither.
+func Holds(data []byte) (configuration, other bool) {
+	docs, err := edit.Split("", strings.TrimPrefix(string(data), byteOrderMark))
 	if err != nil {
-		return false
+		return false, false
 	}
 	for _, d := range docs {
-		if d.Parse() == nil && d.Root != nil && strings.HasPrefix(edit.Scalar(edit.Lookup(d.Root, "apiVersion")), kubeadmGroup+"/") {
-			return true
+		if d.Parse() != nil || d.Root == nil {
+			continue
+		}
+		switch group, _, _ := strings.Cut(edit.Scalar(edit.Lookup(d.Root, "apiVersion")), "/"); group {
+		case kubeadmGroup, bootstrapGroup, controlPlaneGroup:
+			configuration = true
+		case "kubelet.config.k8s.io", "kubeproxy.config.k8s.io", "ccmadm.dev": // they belong into kubeadm's file
+		default:
+			other = true
 		}
 	}
-	return false
+	return configuration, other
 }
 
-// linter collects findings about a file.
-type linter struct {
+// inspection collects findings about a file.
+type inspection struct {
 	file     *File
 	minor    int
-	rules    map[finding.ID]finding.Kind
+	kinds    map[finding.ID]finding.Kind
 	findings []finding.Finding
 }
 
 // Lint returns the mistakes that block the bootstrap of a cluster in external cloud mode, for components of version
 // 1.kubernetesMinor. It changes nothing; the findings' fixes do.
 func (f *File) Lint(kubernetesMinor int) []finding.Finding {
-	l := &linter{file: f, minor: kubernetesMinor, rules: map[finding.ID]finding.Kind{}}
-	for _, r := range Rules() {
-		l.rules[r.ID] = r
+	l := &inspection{file: f, minor: kubernetesMinor, kinds: map[finding.ID]finding.Kind{}}
+	for _, k := range Rules() {
+		l.kinds[k.ID] = k
 	}
 	for _, role := range []Role{RoleInit, RoleJoin} {
-		if f.document(role.kind()) != nil {
-			l.kubelet(role)
+		if d := f.document(role.kind()); d != nil {
+			l.kubelet(part{doc: d, kind: role.kind(), object: role.kind(), apiVersion: d.apiVersion, minor: l.minor})
 		}
 	}
-	if f.document(clusterConfigKind) != nil {
+	if d := f.document(clusterConfigKind); d != nil {
+		p := part{doc: d, kind: clusterConfigKind, object: clusterConfigKind, apiVersion: d.apiVersion, minor: l.minor}
 		if f.document(RoleInit.kind()) == nil {
-			l.add("A1", clusterConfigKind, nil, "no InitConfiguration says that the first kubelet is in external mode", l.external(RoleInit))
+			l.add("A1", p, nil, "no InitConfiguration says that the first kubelet is in external mode", l.external)
 		}
-		l.apiServer()
-		l.controllerManager()
+		l.controlPlane(p)
+	}
+	for _, d := range f.docs {
+		l.clusterAPI(d)
 	}
 	finding.Sort(l.findings)
 	return l.findings
 }
 
-// add notes a finding at a node, or at the document of the kind.
-func (l *linter) add(id finding.ID, kind string, at *yaml.Node, message string, fix func() error) {
-	d, r := l.file.document(kind), l.rules[id]
+// part is a configuration of kubeadm's: a document, or a field of one of Cluster API's.
+type part struct {
+	doc *document
+	// base is where it is in the document.
+	base []string
+	// kind is kubeadm's, object what findings call it.
+	kind, object string
+	// apiVersion is the version of kubeadm that its form is of.
+	apiVersion string
+	minor      int
+}
+
+func (p part) path(path ...string) []string { return slices.Concat(p.base, path) }
+
+// value follows the path through aliases and merge keys; nil when there is nothing.
+func (p part) value(path ...string) *yaml.Node {
+	n := p.doc.Root
+	for _, key := range p.path(path...) {
+		n = edit.Lookup(n, key)
+	}
+	return edit.Resolve(n)
+}
+
+// add notes a finding at a node, or at the document.
+func (l *inspection) add(id finding.ID, p part, at *yaml.Node, message string, fix func() error) {
+	for n := len(p.base); at == nil && n > 0; n-- { // as near to it as there is something
+		at = p.doc.At(p.base[:n])
+	}
 	if at == nil {
-		at = d.Root
+		at = p.doc.Root
 	}
 	l.findings = append(l.findings, finding.Finding{
-		Kind: r, File: l.file.name, Line: d.LineOf(at), Column: at.Column,
-		Object: kind, Message: message, Fix: fix,
+		Kind: l.kinds[id], File: l.file.name, Line: p.doc.LineOf(at), Column: at.Column,
+		Object: p.object, Message: message, Fix: fix,
 	})
 }
 
-// external puts the role's kubelet into external mode, as kubeadm-config does.
-func (l *linter) external(role Role) func() error {
-	return func() error {
-		d, _, err := l.file.ensure(role)
-		if err != nil {
-			return err
-		}
-		_, err = l.file.setKubeletArgs(role, d, KubeletFlags{})
+// external makes the InitConfiguration that is missing, as kubeadm-config does.
+func (l *inspection) external() error {
+	d, _, err := l.file.ensure(RoleInit)
+	if err != nil {
 		return err
 	}
+	_, err = l.file.setKubeletArgs(RoleInit, d, KubeletFlags{})
+	return err
 }
 
-func (l *linter) kubelet(role Role) {
-	kind, path := role.kind(), []string{"nodeRegistration", "kubeletExtraArgs"}
-	l.shape(kind, path)
+func (l *inspection) kubelet(p part) {
+	path := []string{"nodeRegistration", "kubeletExtraArgs"}
+	l.shape(p, path)
 	external, address := false, false
-	for _, a := range extraArgs(l.file.value(kind, path...)) {
+	for _, a := range extraArgs(p.value(path...)) {
 		switch a.name {
 		case "cloud-provider":
 			external = true
 			if a.value != "external" {
-				l.add("A4", kind, a.key, fmt.Sprintf("cloud-provider is %q", a.value), nil)
+				l.add("A4", p, a.key, fmt.Sprintf("cloud-provider is %q", a.value), nil)
 			}
 		case "node-ip":
 			address = true
 		}
 	}
 	if !external {
-		l.add("A1", kind, l.file.value(kind, path...), "kubeletExtraArgs has no cloud-provider=external", l.external(role))
+		l.add("A1", p, p.value(path...), "kubeletExtraArgs has no cloud-provider=external", func() error {
+			arg := []extraArg{{name: "cloud-provider", value: "external"}}
+			return p.doc.Insert(argsNode(p.apiVersion, arg), p.path(path...)...)
+		})
 	}
 	if !address {
-		l.add("A13", kind, l.file.value(kind, path...), "kubeletExtraArgs has no node-ip", nil)
+		l.add("A13", p, p.value(path...), "kubeletExtraArgs has no node-ip", nil)
 	}
-	l.stale(role, kind, "A5", "nodeRegistration")
+	l.stale(p, "A5", "nodeRegistration")
 }
 
-func (l *linter) apiServer() {
-	l.shape(clusterConfigKind, []string{"apiServer", "extraArgs"})
-	l.stale(RoleInit, clusterConfigKind, "A6", "apiServer")
-}
-
-func (l *linter) controllerManager() {
+// controlPlane is about the arguments of a ClusterConfiguration.
+func (l *inspection) controlPlane(p part) {
+	l.shape(p, []string{"apiServer", "extraArgs"})
+	l.stale(p, "A6", "apiServer")
 	path := []string{"controllerManager", "extraArgs"}
-	l.shape(clusterConfigKind, path)
-	l.stale(RoleInit, clusterConfigKind, "A18", "controllerManager")
-	for _, a := range extraArgs(l.file.value(clusterConfigKind, path...)) {
+	l.shape(p, path)
+	l.stale(p, "A18", "controllerManager")
+	for _, a := range extraArgs(p.value(path...)) {
 		switch {
 		case a.name == "cloud-provider" && a.value != "external" && a.value != "":
-			l.add("A7", clusterConfigKind, a.key, fmt.Sprintf("cloud-provider is %q", a.value), nil)
+			l.add("A7", p, a.key, fmt.Sprintf("cloud-provider is %q", a.value), nil)
 		case a.name == "cidr-allocator-type" && a.value != "RangeAllocator":
-			l.add("A7", clusterConfigKind, a.key, fmt.Sprintf("cidr-allocator-type is %q", a.value), nil)
+			l.add("A7", p, a.key, fmt.Sprintf("cidr-allocator-type is %q", a.value), nil)
 		case a.name == "controllers" && namesCloudController(a.value):
-			l.add("A9", clusterConfigKind, a.key, fmt.Sprintf("controllers is %q", a.value), nil)
-		case a.name == "allocate-node-cidrs" && a.value == "false" && l.file.PodSubnet() != "":
-			l.add("F5", clusterConfigKind, a.key, "allocate-node-cidrs=false, and there is a podSubnet", nil)
+			l.add("A9", p, a.key, fmt.Sprintf("controllers is %q", a.value), nil)
+		case a.name == "allocate-node-cidrs" && a.value == "false" && edit.Scalar(p.value("networking", "podSubnet")) != "":
+			l.add("F5", p, a.key, "allocate-node-cidrs=false, and there is a podSubnet", nil)
 		}
 	}
 }
@@ -145,30 +181,64 @@ func namesCloudController(list string) bool {
 	return false
 }
 
-// stale reports the arguments that SetExternal would take away.
-func (l *linter) stale(role Role, kind string, id finding.ID, component string) {
-	d := l.file.document(kind)
-	for _, s := range l.file.staleFlags(role, l.minor) {
-		if s.kind != kind || s.component[0] != component {
+// stale reports the arguments of a component that components of the version refuse or ignore.
+func (l *inspection) stale(p part, id finding.ID, component string) {
+	for _, flag := range cloudFlags(p.kind) {
+		if flag.component[0] != component || p.minor < flag.since {
 			continue
 		}
-		for _, a := range extraArgs(l.file.value(kind, s.component...)) {
-			external := kind != clusterConfigKind || component == "apiServer" || s.name != "cloud-provider" || a.value == "external" || a.value == ""
-			if a.name == s.name && d.LineOf(a.key) == s.line && external {
-				l.add(id, kind, a.key, fmt.Sprintf("%s %s: %s", strings.Join(s.component, "."), s.name, s.why), func() error { return l.file.drop(s) })
+		for _, a := range extraArgs(p.value(flag.component...)) {
+			provider := p.kind == clusterConfigKind && component != "apiServer" && flag.name == "cloud-provider" && a.value != "external" && a.value != ""
+			if a.name != flag.name || provider { // that is A7
+				continue
 			}
+			message := fmt.Sprintf("%s %s: %s", strings.Join(flag.component, "."), flag.name, flag.why)
+			if names := p.volumesOf(component, a.value); flag.name == "cloud-config" && len(names) > 0 {
+				message += fmt.Sprintf("; its volume %s in %s.extraVolumes has no use then", strings.Join(names, ", "), component)
+			}
+			l.add(id, p, a.key, message, func() error { return p.drop(flag) })
 		}
 	}
 }
 
+// volumesOf names the extra volumes that a file is in.
+func (p part) volumesOf(component, file string) []string {
+	list := p.value(component, "extraVolumes")
+	if list == nil || file == "" {
+		return nil
+	}
+	var names []string
+	for _, v := range list.Content {
+		mount := strings.TrimSuffix(edit.Scalar(edit.Lookup(v, "mountPath")), "/")
+		if mount != "" && (file == mount || strings.HasPrefix(file, mount+"/")) {
+			names = append(names, edit.Scalar(edit.Lookup(v, "name")))
+		}
+	}
+	return names
+}
+
+// drop removes the last argument of the name.
+func (p part) drop(flag cloudFlag) error {
+	last := -1
+	for _, a := range extraArgs(p.value(flag.component...)) {
+		if a.name == flag.name {
+			last = a.index
+		}
+	}
+	if last < 0 {
+		return errors.New("it comes through a YAML merge key: write the arguments out, so that it can be removed")
+	}
+	return p.doc.Remove(last, p.path(flag.component...)...)
+}
+
 // shape compares the form of extra arguments with the version.
-func (l *linter) shape(kind string, path []string) {
-	d, n := l.file.document(kind), l.file.value(kind, path...)
+func (l *inspection) shape(p part, path []string) {
 	want, name := yaml.SequenceNode, "a list of name and value"
-	if d.apiVersion == v1beta3 {
+	if p.apiVersion == v1beta3 {
 		want, name = yaml.MappingNode, "a mapping"
 	}
-	if n != nil && !edit.IsNull(n) && n.Kind != want {
-		l.add("A17", kind, n, fmt.Sprintf("%s is not %s, as %s has it", strings.Join(path, "."), name, d.apiVersion), nil)
+	if n := p.value(path...); n != nil && !edit.IsNull(n) && n.Kind != want {
+		version := edit.Scalar(edit.Lookup(p.doc.Root, "apiVersion"))
+		l.add("A17", p, n, fmt.Sprintf("%s is not %s, as %s has it", strings.Join(path, "."), name, version), nil)
 	}
 }

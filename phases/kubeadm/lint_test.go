@@ -73,3 +73,114 @@ func lintSummary(findings []finding.Finding) string {
 	}
 	return strings.Join(list, " ")
 }
+
+// Cluster API has kubeadm's configuration in objects of its own, extra arguments in the form of its own version.
+func TestFile_Lint_ClusterAPI(t *testing.T) {
+	const kubelet = `
+      nodeRegistration:
+        kubeletExtraArgs: {cloud-provider: external, node-ip: "::"}
+`
+	controlPlane := func(cluster, start, join string) string {
+		return `apiVersion: controlplane.cluster.x-k8s.io/v1beta1
+kind: KubeadmControlPlane
+metadata: {name: cp, namespace: prod}
+spec:
+  version: v1.36.3
+  kubeadmConfigSpec:
+    clusterConfiguration:` + cluster + `
+    initConfiguration:` + start + `
+    joinConfiguration:` + join
+	}
+	template := func(version, args string) string {
+		return "apiVersion: bootstrap.cluster.x-k8s.io/" + version + `
+kind: KubeadmConfigTemplate
+metadata: {name: workers}
+spec:
+  template:
+    spec:
+      joinConfiguration:
+        nodeRegistration:
+          kubeletExtraArgs: ` + args + "\n"
+	}
+	tests := []struct {
+		name  string
+		input string
+		want  string
+		left  string
+	}{
+		{
+			name:  "nothing wrong",
+			input: controlPlane(" {}", kubelet, kubelet),
+		},
+		{
+			name:  "an API server's argument that is gone",
+			input: controlPlane("\n      apiServer:\n        extraArgs:\n          cloud-provider: external\n          v: '2'", kubelet, kubelet),
+			want:  "A6:10 fix",
+		},
+		{
+			name: "the argument's volume has no use any more",
+			input: controlPlane(`
+      controllerManager:
+        extraArgs: {cloud-config: /etc/kubernetes/cloud.conf, v: '2'}
+        extraVolumes:
+        - {name: cloud, hostPath: /etc/kubernetes/cloud.conf, mountPath: /etc/kubernetes/cloud.conf}`, kubelet, kubelet),
+			want: "A18:9 fix",
+		},
+		{
+			name:  "a version of its own, whose API server has the flag",
+			input: strings.Replace(controlPlane("\n      apiServer:\n        extraArgs: {cloud-provider: external}", kubelet, kubelet), "v1.36.3", "v1.32.0", 1),
+		},
+		{
+			name:  "machines that join are not in external mode",
+			input: controlPlane(" {}", kubelet, " {}\n"),
+			want:  "A1:12 fix A13:12",
+			left:  "A13:12",
+		},
+		{
+			name:  "workers",
+			input: template("v1beta1", "{cloud-provider: aws}"),
+			want:  "A4:9 A13:9",
+			left:  "A4:9 A13:9",
+		},
+		{
+			name:  "workers, in the version with lists",
+			input: template("v1beta2", "[{name: node-ip, value: '::'}]"),
+			want:  "A1:9 fix",
+		},
+		{
+			name:  "the form of another version",
+			input: template("v1beta2", "{cloud-provider: external, node-ip: '::'}"),
+			want:  "A17:9",
+			left:  "A17:9",
+		},
+		{
+			name:  "two templates in one file",
+			input: template("v1beta2", "[{name: node-ip, value: '::'}]") + "---\n" + template("v1beta2", "[{name: node-ip, value: '::'}]"),
+			want:  "A1:9 fix A1:19 fix",
+		},
+		{
+			name:  "another group's object of the same kind",
+			input: strings.Replace(template("v1beta2", "[]"), "bootstrap.cluster", "example", 1),
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := ParseMixed("k.yaml", []byte(tt.input))
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func() ([]finding.Finding, error) { return f.Lint(36), nil }
+			findings, _ := check()
+			if got := lintSummary(findings); got != tt.want {
+				t.Errorf("found %q, want %q in\n%s", got, tt.want, tt.input)
+			}
+			if strings.Contains(tt.input, "extraVolumes") && !strings.Contains(findings[0].Message, "its volume cloud in controllerManager.extraVolumes has no use then") {
+				t.Errorf("the volume is not named: %s", findings[0].Message)
+			}
+			_, left, _ := lint.Fix(check)
+			if got := lintSummary(left); got != tt.left {
+				t.Errorf("left %q, want %q in\n%s", got, tt.left, f.Bytes())
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package lint_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmadm/ccmadm/manifests/lint"
+)
+
+// twoMegabytes are ways in which files become large.
+func twoMegabytes() map[string]string {
+	const size = 2 << 20
+	repeat := func(text string) string { return strings.Repeat(text, size/len(text)+1) }
+	var list strings.Builder
+	list.WriteString("apiVersion: v1\nkind: List\nitems:\n")
+	for i := 0; list.Len() < size; i++ {
+		fmt.Fprintf(&list, "- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: c%d, namespace: x}\n  data: {key: value}\n", i)
+	}
+	one := strings.SplitN(good, "---\n", 2)[0]
+	return map[string]string{
+		"one document":      "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n" + repeat("  # a comment\n") + "  key: value\n",
+		"a long text":       "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  key: |\n" + repeat("    a line of text\n"),
+		"many documents":    repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {key: value}\n---\n"),
+		"many managers":     repeat(one + "---\n"),
+		"many permissions":  repeat(good + "---\n"),
+		"a list of objects": list.String(),
+	}
+}
+
+// Twice the size takes about twice the time; two megabytes take two seconds at most on a machine that does nothing else.
+func TestCheck_TwoMegabytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 10 seconds")
+	}
+	took := func(text string) time.Duration {
+		start := time.Now()
+		file, err := lint.Parse("big.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (&lint.Set{Files: []*lint.File{file}}).Check(); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(start)
+	}
+	for name, text := range twoMegabytes() {
+		t.Run(name, func(t *testing.T) {
+			if all := took(text); all > 10*time.Second {
+				t.Errorf("%d bytes took %s", len(text), all)
+			} else {
+				t.Logf("%d bytes took %s", len(text), all)
+			}
+		})
+	}
+}
