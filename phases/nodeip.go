@@ -4,12 +4,12 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // nodeIP turns the policy into the value of the kubelet's --node-ip. Without that flag a kubelet in external mode
@@ -35,7 +35,7 @@ func nodeIP(ctx context.Context, d *Data, policy, podSubnet string) (string, err
 
 // anyAddress makes the kubelet take that of the default route, of the cluster's family, whenever it starts.
 func anyAddress(ctx context.Context, d *Data, podSubnet string) (string, error) {
-	v4, v6 := families(podSubnet)
+	v4, v6 := templates.IPFamilies(podSubnet)
 	if !v4 && !v6 {
 		ip, err := primaryAddress(ctx, d)
 		if err != nil {
@@ -56,7 +56,7 @@ func autoNodeIP(ctx context.Context, d *Data, podSubnet string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if v4, v6 := families(podSubnet); !v4 || !v6 {
+	if v4, v6 := templates.IPFamilies(podSubnet); !v4 || !v6 {
 		return ip.String(), nil
 	}
 	other, err := d.Machine.OtherFamily(ip)
@@ -78,16 +78,6 @@ func primaryAddress(ctx context.Context, d *Data) (netip.Addr, error) {
 		return netip.Addr{}, err
 	}
 	return d.Machine.SourceAddress(ctx, server)
-}
-
-// families tells which IP families the subnets are of.
-func families(subnets string) (v4, v6 bool) {
-	for s := range strings.SplitSeq(subnets, ",") {
-		if p, err := netip.ParsePrefix(strings.TrimSpace(s)); err == nil {
-			v4, v6 = v4 || p.Addr().Is4(), v6 || p.Addr().Is6()
-		}
-	}
-	return v4, v6
 }
 
 // nodeIPToSet is empty where the administrator has set the flag in a file that wins over kubeadm's.

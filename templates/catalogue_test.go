@@ -82,6 +82,7 @@ func TestCatalogue_Environment(t *testing.T) {
 	tests := []struct {
 		name, provider string
 		files          []string
+		podSubnet      string
 		want           map[string]string // a value, or the key of a credential
 	}{
 		{
@@ -112,6 +113,30 @@ func TestCatalogue_Environment(t *testing.T) {
 			},
 		},
 		{
+			name:      "hetzner in a dual-stack cluster, whose kubelets have an address of each family",
+			provider:  "hetzner",
+			files:     []string{"token"},
+			podSubnet: "10.244.0.0/16,fd00:10:244::/56",
+			want: map[string]string{
+				"HCLOUD_TOKEN":                    "token",
+				"HCLOUD_NETWORK_ROUTES_ENABLED":   "false",
+				"HCLOUD_INSTANCES_ADDRESS_FAMILY": "dualstack",
+				"HCLOUD_METRICS_ADDRESS":          "127.0.0.1:8233",
+			},
+		},
+		{
+			name:      "hetzner in an IPv6 cluster",
+			provider:  "hetzner",
+			files:     []string{"token"},
+			podSubnet: "fd00:10:244::/56",
+			want: map[string]string{
+				"HCLOUD_TOKEN":                    "token",
+				"HCLOUD_NETWORK_ROUTES_ENABLED":   "false",
+				"HCLOUD_INSTANCES_ADDRESS_FAMILY": "ipv6",
+				"HCLOUD_METRICS_ADDRESS":          "127.0.0.1:8233",
+			},
+		},
+		{
 			name:     "hetzner on dedicated servers, which have no metadata service to ask for the network",
 			provider: "hetzner",
 			files:    []string{"token", "network", "robot-enabled"},
@@ -128,7 +153,7 @@ func TestCatalogue_Environment(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := builtIn(t, tt.provider)
-			env, err := p.ExpandEnv(p.Container, Values{Mode: DaemonSet, Files: tt.files}, "secret")
+			env, err := p.ExpandEnv(p.Container, Values{Mode: DaemonSet, Files: tt.files, PodSubnet: tt.podSubnet}, "secret")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,6 +211,8 @@ func TestCatalogue_Releases(t *testing.T) {
 // Traps in which nodes are lost, or credentials, are named.
 func TestCatalogue_KnownIssues(t *testing.T) {
 	words := map[string][]string{
+		"aws":          {"NodeIPFamilies = ipv6"},
+		"vsphere":      {"ipFamily: [ipv4, ipv6]"},
 		"azure":        {"with vmType standard", "nodeInstanceNotFoundGracePeriodInSeconds"},
 		"digitalocean": {"not those with GPUs"},
 		"gcp":          {"a node of another zone is not initialized, and deleted"},

@@ -123,7 +123,7 @@ func (v Values) lookup(p *Profile) func(string) (string, error) {
 	fields := map[string]string{
 		"version": v.Version, "kubernetesVersion": v.KubernetesVersion, "clusterName": v.ClusterName,
 		"endpoint": v.Endpoint, "podSubnet": v.PodSubnet, "mode": string(v.Mode),
-		"routes": strconv.FormatBool(v.Routes), "kubeconfig": "", "cloudConfig": "",
+		"routes": strconv.FormatBool(v.Routes), "ipFamily": v.ipFamily(), "kubeconfig": "", "cloudConfig": "",
 	}
 	if v.Mode == StaticPod {
 		fields["kubeconfig"] = Kubeconfig

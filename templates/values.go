@@ -1,8 +1,10 @@
 package templates
 
 import (
+	"net/netip"
 	"path"
 	"slices"
+	"strings"
 )
 
 // Paths that are the same on the machine and in every pod.
@@ -47,6 +49,30 @@ type Values struct {
 	Env []string
 	// ExtraArgs win over arguments of the same name.
 	ExtraArgs []string
+}
+
+// ipFamily is that of the pod subnets: ipv4, ipv6 or dualstack. Nothing where they are not known.
+func (v Values) ipFamily() string {
+	switch v4, v6 := IPFamilies(v.PodSubnet); {
+	case v4 && v6:
+		return "dualstack"
+	case v4:
+		return "ipv4"
+	case v6:
+		return "ipv6"
+	default:
+		return ""
+	}
+}
+
+// IPFamilies tells which families subnets are of, one CIDR or two with a comma.
+func IPFamilies(subnets string) (v4, v6 bool) {
+	for s := range strings.SplitSeq(subnets, ",") {
+		if p, err := netip.ParsePrefix(strings.TrimSpace(s)); err == nil {
+			v4, v6 = v4 || p.Addr().Is4(), v6 || p.Addr().Is6()
+		}
+	}
+	return v4, v6
 }
 
 func (v Values) hasConfig(p *Profile) bool {
