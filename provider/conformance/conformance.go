@@ -14,7 +14,7 @@
 // Every rule is a subtest with a provider, a cloud and controllers of its own. What a provider does not offer, or a
 // cloud cannot be made to do, is skipped, and the skip names it.
 //
-// Reads: the binaries that manifests/manifeststest finds, unless Options has an API server.
+// Reads: the binaries of kube-apiserver and etcd that KUBEBUILDER_ASSETS names, unless Options has an API server.
 // Writes: Nodes, and Services in the namespace default. It refuses an API server that has Nodes: they could be real.
 // Running it twice: every rule removes what it made.
 package conformance
@@ -33,8 +33,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
-
-	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
 // Options say what to check.
@@ -108,16 +106,11 @@ type Result struct {
 func Run(t *testing.T, o Options) {
 	t.Helper()
 	if o.Config == nil {
-		plane, err := manifeststest.Start()
+		config, err := startPlane(t)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := plane.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
-		o.Config = plane.Config
+		o.Config = config
 	}
 	for _, rule := range o.rules() {
 		t.Run(rule.Name, func(t *testing.T) {

@@ -123,8 +123,23 @@ func (s *server) set(f conformance.Fault) func(bool) {
 	}
 }
 
+// startPlane starts a control plane for one test.
+func startPlane(t *testing.T) *manifeststest.ControlPlane {
+	t.Helper()
+	plane, err := manifeststest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return plane
+}
+
 func TestCluster_Conformance(t *testing.T) {
-	conformance.Run(t, conformance.Options{New: func() (conformance.Cloud, error) {
+	conformance.Run(t, conformance.Options{Config: startPlane(t).Config, New: func() (conformance.Cloud, error) {
 		s := newServer(t)
 		provider, err := newCloud(strings.NewReader("url: " + s.URL))
 		return conformance.Cloud{
@@ -176,15 +191,7 @@ func TestNewCloud(t *testing.T) {
 
 // The command itself initializes a Node.
 func TestCluster_Command(t *testing.T) {
-	plane, err := manifeststest.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	plane := startPlane(t)
 	s := newServer(t)
 	if err := s.add(conformance.Machine{Name: "w1", UUID: "m-1", Addresses: []corev1.NodeAddress{{Address: "198.18.0.2"}}}); err != nil {
 		t.Fatal(err)
