@@ -9,6 +9,10 @@ const (
 	MachineTaken     ID = "M5"
 	NoAddress        ID = "M6"
 	AddressNotListed ID = "M7"
+	Decommissioned   ID = "M8"
+	UnprovenIdentity ID = "M9"
+	AddressTaken     ID = "M10"
+	NotPrepared      ID = "M11"
 )
 
 // machines is about Nodes whose machine the provider cannot serve.
@@ -52,6 +56,32 @@ func machines() []Kind {
 			Severity: SeverityError,
 			Why:      "What a kubelet says is not believed against the inventory.",
 			Do:       "list the new addresses",
+		},
+		{
+			ID: Decommissioned, Reason: "Decommissioned", Title: "The Node is a machine that will not come back",
+			Severity: SeverityError,
+			Why:      "The inventory lists the machine as decommissioned, and its Node would be deleted as soon as it is silent.",
+			Do:       "set state: active if the machine is in use again, or take it from the network",
+		},
+		{
+			ID: UnprovenIdentity, Reason: "UnprovenIdentity", Title: "The kubelet gives a provider ID that nothing else supports",
+			Severity: SeverityError,
+			Why: "Who may join may write any provider ID on the own Node. The inventory has to know the machine by " +
+				"something else as well.",
+			Do: "remove providerID from the kubelet's configuration (a machine image may have it), or list the machine's " +
+				"match.systemUUID or hostname",
+		},
+		{
+			ID: AddressTaken, Reason: "AddressTaken", Title: "The kubelet gives the address of another machine",
+			Severity: SeverityError,
+			Why:      "Traffic for that machine would go to this one.",
+			Do:       "correct --node-ip, or the addresses in the inventory",
+		},
+		{
+			ID: NotPrepared, Reason: "NotPrepared", Title: "Taints or labels of the machine cannot be written",
+			Severity: SeverityError,
+			Why:      "The Node stays tainted: pods that the machine's taints keep away could come.",
+			Do:       "look at the API server's answer in the message; the cloud-controller-manager needs to patch nodes",
 		},
 	}
 }

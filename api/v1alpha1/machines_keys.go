@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 )
 
 // Keys lists all that a machine can be found by, each with where it is written.
@@ -64,4 +66,17 @@ func CanonicalMAC(s string) string {
 		return strings.ToLower(s)
 	}
 	return mac.String()
+}
+
+// IPs are the addresses of a machine that is in use, each in one spelling. A decommissioned one has none: its addresses
+// may be given to the next machine.
+func (m *Machine) IPs() []string {
+	var all []string
+	for _, a := range m.Addresses {
+		isIP := a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP
+		if ip := netutils.ParseIPSloppy(a.Address); ip != nil && isIP && m.State != MachineDecommissioned {
+			all = append(all, ip.String())
+		}
+	}
+	return all
 }

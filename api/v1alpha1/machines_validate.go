@@ -133,14 +133,27 @@ func validateLabels(path *field.Path, labels map[string]string) field.ErrorList 
 		path := path.Key(key)
 		errs = append(errs, problems(path, key, validation.IsQualifiedName)...)
 		errs = append(errs, problems(path, value, validation.IsValidLabelValue)...)
-		domain, _, _ := strings.Cut(key, "/")
-		for _, reserved := range []string{"kubernetes.io", "k8s.io"} {
-			if domain == reserved || strings.HasSuffix(domain, "."+reserved) {
-				errs = append(errs, field.Forbidden(path, "labels of "+reserved+" are Kubernetes' own"))
-			}
+		if owner := reservedFor(key); owner != "" {
+			errs = append(errs, field.Forbidden(path, "labels of "+owner+" are not the inventory's"))
 		}
 	}
 	return errs
+}
+
+// MayBeMachineLabel says whether an inventory may have a label of that key.
+func MayBeMachineLabel(key string) bool {
+	return len(validation.IsQualifiedName(key)) == 0 && reservedFor(key) == ""
+}
+
+// reservedFor returns whose a key is, if it is somebody's: Kubernetes' own, many of which a kubelet may not write, and ours.
+func reservedFor(key string) string {
+	domain, _, ok := strings.Cut(key, "/")
+	for _, owner := range []string{"kubernetes.io", "k8s.io", GroupName} {
+		if ok && (domain == owner || strings.HasSuffix(domain, "."+owner)) {
+			return owner
+		}
+	}
+	return ""
 }
 
 func problems(path *field.Path, value string, check func(string) []string) field.ErrorList {

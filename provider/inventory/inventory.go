@@ -12,6 +12,7 @@ package inventory
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -21,15 +22,19 @@ type Inventory struct {
 	*v1alpha1.Inventory
 
 	byKey map[string]*v1alpha1.Machine // see Machine.Keys
+	byIP  map[string]*v1alpha1.Machine
 }
 
 // newInventory indexes a valid document.
 func newInventory(document *v1alpha1.Inventory) *Inventory {
-	i := &Inventory{Inventory: document, byKey: map[string]*v1alpha1.Machine{}}
+	i := &Inventory{Inventory: document, byKey: map[string]*v1alpha1.Machine{}, byIP: map[string]*v1alpha1.Machine{}}
 	for n := range i.Machines {
 		m := &i.Machines[n]
 		for _, key := range m.Keys(field.NewPath("machines")) {
 			i.byKey[key.String()] = m
+		}
+		for _, ip := range m.IPs() {
+			i.byIP[ip] = m
 		}
 	}
 	return i
@@ -37,3 +42,12 @@ func newInventory(document *v1alpha1.Inventory) *Inventory {
 
 // ByID returns the machine, or nil.
 func (i *Inventory) ByID(id string) *v1alpha1.Machine { return i.byKey["id="+id] }
+
+// ByIP returns the machine in use that has the address, or nil.
+func (i *Inventory) ByIP(address string) *v1alpha1.Machine {
+	ip := netutils.ParseIPSloppy(address)
+	if ip == nil {
+		return nil
+	}
+	return i.byIP[ip.String()]
+}

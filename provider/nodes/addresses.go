@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -11,24 +10,24 @@ import (
 	nodeutil "k8s.io/component-helpers/node/util"
 	netutils "k8s.io/utils/net"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
-// errNoAddress means that neither the kubelet nor anybody else named an IP of
-// the machine. In external mode a kubelet without --node-ip publishes none.
-var errNoAddress = errors.New("the kubelet published no IP address: start it with --node-ip=ADDRESS (0.0.0.0 or :: for that of the default route)")
-
-// errNotListed means that a machine has an address that its inventory lacks.
-var errNotListed = errors.New("the inventory lists other addresses for the machine")
-
 // machineAddresses returns the addresses of a listed machine: the inventory's,
-// where it has an IP, and the names that the kubelet published.
+// where it has an IP, and the names that the kubelet published. What the kubelet says must not be listed as another
+// machine's. The list is nil without an inventory.
 //
 // An IP of --node-ip that is not among them would keep the taint, and upstream
 // says so in its log only (kubernetes/kubernetes#61921).
-func machineAddresses(node *corev1.Node, m *v1alpha1.Machine) ([]corev1.NodeAddress, error) {
+func machineAddresses(node *corev1.Node, m *v1alpha1.Machine, list *inventory.Inventory) ([]corev1.NodeAddress, error) {
 	if m == nil || !slices.ContainsFunc(m.Addresses, isIP) {
-		return nodeAddresses(node)
+		addresses, err := nodeAddresses(node)
+		if err != nil || list == nil {
+			return addresses, err
+		}
+		return addresses, unlisted(addresses, m, list)
 	}
 	addresses := addressList(m.Addresses)
 	provided, err := providedIPs(node)
@@ -37,10 +36,21 @@ func machineAddresses(node *corev1.Node, m *v1alpha1.Machine) ([]corev1.NodeAddr
 	}
 	for _, ip := range provided {
 		if !slices.ContainsFunc(addresses, func(a corev1.NodeAddress) bool { return a.Address == ip.String() }) {
-			return nil, fmt.Errorf("%w: --node-ip=%s is not among those of machine %s: correct one or the other", errNotListed, ip, m.ID)
+			return nil, finding.AddressNotListed.Errorf(
+				"the inventory lists other addresses for the machine: --node-ip=%s is not among those of machine %s: correct one or the other", ip, m.ID)
 		}
 	}
 	return addNames(addresses, node), nil
+}
+
+// unlisted is an error if an address is another machine's.
+func unlisted(addresses []corev1.NodeAddress, m *v1alpha1.Machine, list *inventory.Inventory) error {
+	for _, a := range addresses {
+		if other := list.ByIP(a.Address); isIP(a) && other != nil && other != m {
+			return finding.AddressTaken.Errorf("its kubelet gives address %s, which is that of machine %s: correct --node-ip, or the inventory", a.Address, other.ID)
+		}
+	}
+	return nil
 }
 
 // addNames adds the names of a machine, and one if it has none.
@@ -99,7 +109,8 @@ func nodeAddresses(node *corev1.Node) ([]corev1.NodeAddress, error) {
 	}
 	addresses = addressList(append(addresses, node.Status.Addresses...))
 	if !slices.ContainsFunc(addresses, isIP) {
-		return nil, errNoAddress
+		// In external mode a kubelet without --node-ip publishes none.
+		return nil, finding.NoAddress.Errorf("the kubelet published no IP address: start it with --node-ip=ADDRESS (0.0.0.0 or :: for that of the default route)")
 	}
 	return addNames(addresses, node), nil
 }

@@ -1,12 +1,15 @@
 package nodes
 
 import (
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 // repeatAfter is when an Event that does not change is written again.
@@ -33,11 +36,22 @@ func newEvents(recorder record.EventRecorder, now func() time.Time) *events {
 	return &events{recorder: recorder, now: now, last: map[types.UID]event{}}
 }
 
-// warn writes a Warning on the Node, unless the same was written just now.
+// warn writes a Warning on the Node, unless the same was written just now. What a kubelet says may be in the message.
 func (e *events) warn(node *corev1.Node, reason, message string) {
+	message = shorten(finding.Clean(message))
 	if e.due(node.UID, reason+" "+message) {
 		e.recorder.Event(node, corev1.EventTypeWarning, reason, message)
 	}
+}
+
+// maxMessage is far beyond any message of ours: a provider ID that a kubelet wrote may be long.
+const maxMessage = 1000
+
+func shorten(message string) string {
+	if len(message) > maxMessage {
+		return strings.ToValidUTF8(message[:maxMessage], "") + "..."
+	}
+	return message
 }
 
 // due says whether an Event is to be written, and remembers it.

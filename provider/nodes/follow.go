@@ -1,9 +1,11 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -35,11 +38,12 @@ type follower struct {
 	client   kubernetes.Interface
 	machines *machines
 	nodes    func(context.Context) (cache.Indexer, error)
+	warn     func(node *corev1.Node, reason, message string)
 	woken    chan struct{}
 }
 
-func newFollower(client kubernetes.Interface, machines *machines, nodes func(context.Context) (cache.Indexer, error)) *follower {
-	return &follower{client: client, machines: machines, nodes: nodes, woken: make(chan struct{}, 1)}
+func newFollower(client kubernetes.Interface, machines *machines, c cluster) *follower {
+	return &follower{client: client, machines: machines, nodes: c.nodes, warn: c.warn, woken: make(chan struct{}, 1)}
 }
 
 // wake asks for a comparison now.
@@ -75,7 +79,7 @@ func (f *follower) followAll(ctx context.Context) {
 		if !ok || ctx.Err() != nil {
 			continue
 		}
-		if err := f.follow(ctx, node); err != nil {
+		if err := f.follow(ctx, node, nodes); err != nil {
 			klog.ErrorS(err, "Node does not follow the inventory", "node", node.Name)
 		}
 	}
@@ -84,11 +88,11 @@ func (f *follower) followAll(ctx context.Context) {
 // follow patches a Node that differs. Those that upstream is about to initialize are
 // left to it and to prepare; one that it could not is made to differ, so that it
 // tries again at once.
-func (f *follower) follow(ctx context.Context, node *corev1.Node) error {
+func (f *follower) follow(ctx context.Context, node *corev1.Node, nodes cache.Indexer) error {
 	if uninitialized(node) && !f.machines.isHeld(node) {
 		return nil
 	}
-	m := f.listed(node)
+	m := f.listed(node, nodes)
 	if m == nil {
 		return nil
 	}
@@ -100,7 +104,11 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node) error {
 // keep away, and labels, with the note that they are ours. It says whether it had
 // to: then the Node has changed, and upstream asks again.
 func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error) {
-	m := f.listed(node)
+	nodes, err := f.nodes(ctx)
+	if err != nil {
+		return false, err
+	}
+	m := f.listed(node, nodes)
 	if m == nil || !uninitialized(node) {
 		return false, nil
 	}
@@ -108,24 +116,31 @@ func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error)
 	if patch == nil || len(patch.Spec.Taints)+len(patch.Metadata.Annotations) == 0 {
 		return false, nil
 	}
-	err := f.patch(ctx, node, patch)
+	err = f.patch(ctx, node, patch)
 	if err != nil && !apierrors.IsConflict(err) { // a conflict means that the Node has changed, too
-		return false, fmt.Errorf("prepare Node/%s: %w", node.Name, err)
+		return false, finding.NotPrepared.Errorf("prepare Node/%s: %w", node.Name, err)
 	}
 	return true, nil
 }
 
-// listed returns the machine that a Node is, or nil.
-func (f *follower) listed(node *corev1.Node) *v1alpha1.Machine {
+// listed returns the machine that a Node is, or nil. A Node that is another's, or none, does not follow.
+func (f *follower) listed(node *corev1.Node, nodes cache.Indexer) *v1alpha1.Machine {
 	_, _, ours := inventory.Split(node.Spec.ProviderID)
 	if node.Spec.ProviderID != "" && !ours || f.machines.store.Status().Inventory == nil {
 		return nil
 	}
-	_, m, err := f.machines.find(node)
-	if err != nil { // the controllers meet the same, and tell
-		return nil
+	list, m, err := f.machines.find(node)
+	if err == nil && m != nil {
+		err = f.machines.take(cmp.Or(node.Spec.ProviderID, inventory.ProviderID(list.Metadata.Site, m.ID)), m, node, nodes)
 	}
-	return m
+	if err == nil {
+		return m
+	}
+	var known *finding.Finding
+	if errors.As(err, &known) && !uninitialized(node) { // else the controllers meet the same, and tell
+		f.warn(node, known.Reason, err.Error())
+	}
+	return nil
 }
 
 func (f *follower) patch(ctx context.Context, node *corev1.Node, patch *nodePatch) error {
@@ -188,7 +203,9 @@ func difference(node *corev1.Node, m *v1alpha1.Machine) *nodePatch {
 // keys to note: those that are ours from then on, and that do not show it by their
 // names. What somebody else set stays theirs.
 func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*string) string {
-	before := strings.FieldsFunc(node.Annotations[v1alpha1.FollowedLabelsAnnotation], func(r rune) bool { return r == ',' })
+	before := slices.DeleteFunc(strings.Split(node.Annotations[v1alpha1.FollowedLabelsAnnotation], ","), func(key string) bool {
+		return !v1alpha1.MayBeMachineLabel(key) // then a kubelet wrote it, and may not touch that label itself
+	})
 	before = append(before, v1alpha1.MachineLabel, v1alpha1.RackLabel)
 	var ours []string
 	for key, value := range want {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -67,20 +68,21 @@ func (i *instances) InstanceShutdown(_ context.Context, node *corev1.Node) (off 
 func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (metadata *cloudprovider.InstanceMetadata, err error) {
 	defer func(start time.Time) { i.metrics.called("InstanceMetadata", start, err) }(time.Now())
 	metadata, err = i.metadata(ctx, node)
-	var t *trouble
-	if errors.As(err, &t) {
-		i.warn(node, t.reason, err.Error())
+	changed := false
+	if err == nil && i.prepare != nil {
+		changed, err = i.prepare(ctx, node)
+	}
+	var f *finding.Finding
+	if errors.As(err, &f) {
+		i.warn(node, f.Reason, err.Error())
 	}
 	if i.machines != nil && uninitialized(node) {
 		i.machines.hold(node, err != nil)
 	}
-	if err == nil && i.prepare != nil {
-		var changed bool
-		if changed, err = i.prepare(ctx, node); changed || err != nil {
-			return nil, err
-		}
+	if err != nil || changed {
+		return nil, err
 	}
-	return metadata, err
+	return metadata, nil
 }
 
 func (i *instances) metadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
@@ -88,26 +90,24 @@ func (i *instances) metadata(ctx context.Context, node *corev1.Node) (*cloudprov
 	foreign := node.Spec.ProviderID != "" && !ours
 	site, place := i.config.Site, v1alpha1.Place{}
 	var m *v1alpha1.Machine
-	if i.machines != nil && !foreign {
-		list, found, err := i.machines.find(node)
-		if err != nil {
+	var list *inventory.Inventory
+	if i.machines != nil && (!foreign || uninitialized(node)) {
+		var err error
+		if list, m, err = i.machines.find(node); err != nil {
 			return nil, fmt.Errorf("find the machine of Node/%s: %w", node.Name, err)
 		}
-		m, site, place = found, list.Metadata.Site, list.Defaults
+		site, place = list.Metadata.Site, list.Defaults
+		if foreign {
+			m = nil // it is let in, and serves as another provider's
+		}
 	}
-	addresses, err := machineAddresses(node, m)
+	addresses, err := machineAddresses(node, m, list)
 	if err != nil {
-		reason := "NoAddress"
-		if errors.Is(err, errNotListed) {
-			reason = "AddressNotListed"
-		}
-		return nil, fmt.Errorf("find addresses of Node/%s: %w", node.Name, &trouble{reason, err})
+		return nil, fmt.Errorf("find addresses of Node/%s: %w", node.Name, err)
 	}
-	metadata := &cloudprovider.InstanceMetadata{ProviderID: node.Spec.ProviderID, NodeAddresses: addresses}
-	if metadata.ProviderID == "" {
-		if metadata.ProviderID, err = i.newIdentity(ctx, site, node, m); err != nil {
-			return nil, err
-		}
+	metadata := &cloudprovider.InstanceMetadata{NodeAddresses: addresses}
+	if metadata.ProviderID, err = i.identity(ctx, site, node, m); err != nil {
+		return nil, err
 	}
 	switch {
 	case foreign: // a machine of another provider (kwok, k3s, a cloud) stands elsewhere
@@ -120,17 +120,23 @@ func (i *instances) metadata(ctx context.Context, node *corev1.Node) (*cloudprov
 	return metadata, nil
 }
 
-// newIdentity returns the provider ID of a Node that has none.
-func (i *instances) newIdentity(ctx context.Context, site string, node *corev1.Node, m *v1alpha1.Machine) (string, error) {
+// identity returns the provider ID of a Node: the one that it has, if it is no other Node's, or a new one.
+func (i *instances) identity(ctx context.Context, site string, node *corev1.Node, m *v1alpha1.Machine) (string, error) {
+	id := node.Spec.ProviderID
+	if id != "" && m == nil && !uninitialized(node) {
+		return id, nil
+	}
 	nodes, err := i.nodes(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", err
+	case m != nil:
+		id = cmp.Or(id, inventory.ProviderID(site, m.ID))
+		return id, i.machines.take(id, m, node, nodes)
+	case id != "":
+		return id, unclaimed(id, node, nodes)
 	}
-	if m == nil {
-		return newProviderID(site, node, nodes)
-	}
-	id := inventory.ProviderID(site, m.ID)
-	return id, i.machines.take(id, m, node, nodes)
+	return newProviderID(site, node, nodes)
 }
 
 // place says where a machine stands that is not listed: as configured, else as

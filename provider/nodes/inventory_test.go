@@ -30,7 +30,7 @@ policy: {unknownNodes: hold}
 machines:
 - {id: r1, hostname: w1, zone: ber-b, rack: r12, labels: {example.com/disk: nvme}, match: {systemUUID: ` + uuidA + `, macs: ["52:54:00:00:00:01"]}}
 - id: r2
-  addresses: [{type: InternalIP, address: 198.18.0.2}, {type: ExternalIP, address: 198.18.9.2}]
+  addresses: [{type: InternalIP, address: 198.18.0.22}, {type: ExternalIP, address: 198.18.9.2}]
   match: {systemUUID: ` + uuidC + `, macs: ["52:54:00:00:00:02"]}
   power: {state: "off"}
 `
@@ -91,11 +91,11 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 		{name: "a listed machine", inventory: listed, node: shows("w1", uuidA), want: r1},
 		{name: "under another name", inventory: listed, node: shows("new", uuidA), want: renamed},
 		{
-			name: "addresses of the inventory", inventory: listed, node: withNodeIP(shows("w2", uuidC), "198.18.0.2"),
+			name: "addresses of the inventory", inventory: listed, node: withNodeIP(shows("w2", uuidC), "198.18.0.22"),
 			want: cloudprovider.InstanceMetadata{
 				ProviderID: "onprem://ber1/r2", Region: "ber", Zone: "ber-a", InstanceType: "generic", AdditionalLabels: map[string]string{"ccmadm.dev/machine": "r2"},
 				NodeAddresses: []corev1.NodeAddress{
-					{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "ExternalIP", Address: "198.18.9.2"}, {Type: "Hostname", Address: "w2"},
+					{Type: "InternalIP", Address: "198.18.0.22"}, {Type: "ExternalIP", Address: "198.18.9.2"}, {Type: "Hostname", Address: "w2"},
 				},
 			},
 		},
@@ -128,13 +128,13 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 			name: "two clones at once", inventory: listed, node: shows("new", uuidA), peers: []*corev1.Node{shows("w1", uuidA)},
 			wantErr: "is Node/w1, too", wantWarn: "MachineTaken",
 		},
-		{name: "not listed", inventory: listed, node: shows("w9", ""), wantErr: "hostname w9", wantWarn: "UnknownMachine"},
+		{name: "not listed", inventory: listed, node: joins(shows("w9", "")), wantErr: "hostname w9", wantWarn: "UnknownMachine"},
 		{
 			name: "the name of another machine", inventory: listed, node: shows("w1", uuidA[:35]+"3"),
 			wantErr: "the Node shows " + uuidA[:35] + "3", wantWarn: "OtherMachine",
 		},
 		{
-			name: "an address that is not listed", inventory: listed, node: withNodeIP(shows("w2", uuidC), "198.18.0.2,fd00::2"),
+			name: "an address that is not listed", inventory: listed, node: withNodeIP(shows("w2", uuidC), "198.18.0.22,fd00::2"),
 			wantErr: "--node-ip=fd00::2 is not among those of machine r2", wantWarn: "AddressNotListed",
 		},
 		{name: "no inventory yet", node: shows("w1", uuidA), wantErr: "it has not been read yet", wantWarn: "NoInventory"},

@@ -10,23 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
-
-// trouble is an error that a person has to end: it has a reason for an Event, and
-// its words say what to do.
-type trouble struct {
-	reason string
-	err    error
-}
-
-func (t *trouble) Error() string { return t.err.Error() }
-func (t *trouble) Unwrap() error { return t.err }
-
-func troublef(reason, format string, args ...any) error {
-	return &trouble{reason, fmt.Errorf(format, args...)}
-}
 
 // machines finds the machine of a Node in the inventory.
 type machines struct {
@@ -57,30 +44,26 @@ func (m *machines) find(node *corev1.Node) (*inventory.Inventory, *v1alpha1.Mach
 		if status.Problem != nil {
 			why = status.Problem.Error()
 		}
-		return nil, nil, troublef("NoInventory", "there is no inventory: %s", why)
+		return nil, nil, finding.NoInventory.Errorf("there is no inventory: %s", why)
 	}
 	i := status.Inventory
 	machine, rule, err := i.Match(inventory.FactsOf(node))
 	switch {
 	case errors.Is(err, inventory.ErrAmbiguous):
 		m.metrics.match("ambiguous")
-		return i, nil, troublef("AmbiguousMachine", "%w: correct what the inventory says under match", err)
+		return i, nil, finding.AmbiguousMachine.Errorf("%w: correct what the inventory says under match", err)
 	case err != nil:
 		m.metrics.match("contradiction")
-		return i, nil, troublef("OtherMachine", "%w: correct its match.systemUUID if the board was replaced", err)
+		return i, nil, finding.OtherMachine.Errorf("%w: correct its match.systemUUID if the board was replaced", err)
 	case machine != nil:
 		m.metrics.match(string(rule))
-		return i, machine, nil
+	default:
+		m.metrics.match("none")
 	}
-	m.metrics.match("none")
-	if _, _, ours := inventory.Split(node.Spec.ProviderID); !ours && node.Spec.ProviderID != "" {
-		return i, nil, nil
+	if uninitialized(node) {
+		err = believe(i, machine, rule, node)
 	}
-	if i.Policy.UnknownNodes == v1alpha1.HoldUnknown && node.Spec.ProviderID == "" {
-		return i, nil, troublef("UnknownMachine", "no machine of the inventory is this Node: list one with match.systemUUID %s or hostname %s",
-			orNone(v1alpha1.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
-	}
-	return i, nil, nil
+	return i, machine, err
 }
 
 func orNone(s string) string {
@@ -90,12 +73,20 @@ func orNone(s string) string {
 	return s
 }
 
-// take gives a machine's provider ID to a Node that has none, unless another Node
-// has it that is alive, or that the inventory names: that one, or this, runs on a
-// clone. A reboot of the one must not hand its identity to the other.
+// take gives a machine's provider ID to a Node, unless another Node has it that is alive, or that the inventory names:
+// that one, or this, runs on a clone, or says what is not true. A reboot of the one must not hand its identity to the
+// other. Of two that have it already, the older Node keeps it: only the API server writes when it was created.
 func (m *machines) take(id string, listed *v1alpha1.Machine, node *corev1.Node, nodes cache.Indexer) error {
+	has := node.Spec.ProviderID == id && !uninitialized(node)
 	keeps := func(other *corev1.Node) bool {
-		return alive(other) || listed.Named(other.Name) && !listed.Named(node.Name)
+		this, that := listed.Named(node.Name), listed.Named(other.Name)
+		switch {
+		case this != that && (that || has):
+			return that
+		case has:
+			return alive(other) && older(other, node)
+		}
+		return alive(other)
 	}
 	for _, identity := range []string{id, systemUUID(node.Status.NodeInfo)} {
 		if identity == "" {
@@ -153,8 +144,16 @@ func (m *machines) prune(nodes cache.Indexer) {
 	})
 }
 
+// older says which of two Nodes was there first. Only the API server writes either.
+func older(a, b *corev1.Node) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.UID < b.UID
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
 func taken(id, by string) error {
-	return troublef("MachineTaken", "%s is Node/%s, too: if one of them is a clone, give it a systemUUID of its own; if it was renamed, list the new name as hostname, and the old Node gives way once it is silent", id, by)
+	return finding.MachineTaken.Errorf("%s is Node/%s, too: if one of them is a clone, give it a systemUUID of its own; if it was renamed, list the new name as hostname, and the old Node gives way once it is silent", id, by)
 }
 
 // alive says whether a kubelet still speaks for the Node: kube-controller-manager

@@ -71,10 +71,11 @@ func New(s Settings) (*Nodes, error) {
 	n := &Nodes{store: s.Store, events: newEvents(s.Recorder, s.Now)}
 	n.instances = &instances{config: s.Configuration, nodes: index, warn: n.events.warn, metrics: m}
 	if s.Store != nil {
+		c := cluster{index, heartbeatOf(s.Client), n.events.warn}
 		n.machines = newMachines(s.Store, m)
-		n.follower = newFollower(s.Client, n.machines, index)
+		n.follower = newFollower(s.Client, n.machines, c)
 		n.prepare = n.follower.prepare
-		n.lifecycle = newLifecycle(*s.Configuration.Inventory, s.Store, m, s.Now, cluster{index, heartbeatOf(s.Client), n.events.warn})
+		n.lifecycle = newLifecycle(*s.Configuration.Inventory, s.Store, m, s.Now, c)
 	}
 	return n, nil
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -177,7 +178,7 @@ func (p *planner) node(ctx context.Context, node *corev1.Node) (NodePlan, invent
 	i := p.status.Inventory
 	m, rule, err := i.Match(inventory.FactsOf(node))
 	if n.By = rule; err != nil {
-		n.stuck(p.trouble(ctx, node, err))
+		n.stuck(p.told(ctx, node, err))
 		n.Err = err
 		return n, inventory.Evidence{}, nil
 	}
@@ -196,8 +197,8 @@ func (p *planner) node(ctx context.Context, node *corev1.Node) (NodePlan, invent
 	return n, evidence, nil
 }
 
-// trouble is the error with the reason that an Event would have.
-func (p *planner) trouble(ctx context.Context, node *corev1.Node, err error) error {
+// told is the error with the reason that an Event would have.
+func (p *planner) told(ctx context.Context, node *corev1.Node, err error) error {
 	if _, told := p.instances.metadata(ctx, node); told != nil {
 		return told
 	}
@@ -206,9 +207,9 @@ func (p *planner) trouble(ctx context.Context, node *corev1.Node, err error) err
 
 func (n *NodePlan) stuck(err error) {
 	n.Action, n.Message = Stuck, err.Error()
-	var t *trouble
-	if errors.As(err, &t) {
-		n.Reason, n.Message = t.reason, t.Error()
+	var f *finding.Finding
+	if errors.As(err, &f) {
+		n.Reason, n.Message = f.Reason, f.Message
 	}
 }
 

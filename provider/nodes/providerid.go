@@ -52,6 +52,20 @@ func newProviderID(site string, node *corev1.Node, nodes cache.Indexer) (string,
 	return inventory.ProviderID(site, inventory.NamePrefix+node.Name), nil
 }
 
+// unclaimed is an error if another Node that is alive has the provider ID: a machine image may have brought it along.
+func unclaimed(id string, node *corev1.Node, nodes cache.Indexer) error {
+	holders, err := nodes.ByIndex(identityIndex, id)
+	if err != nil {
+		return fmt.Errorf("find Nodes that are %s: %w", id, err)
+	}
+	for _, holder := range holders {
+		if other, ok := holder.(*corev1.Node); ok && other.Name != node.Name && other.Spec.ProviderID == id && alive(other) {
+			return taken(id, other.Name)
+		}
+	}
+	return nil
+}
+
 // anotherIs says whether a Node of another name has one of the identities.
 func anotherIs(nodes cache.Indexer, name string, identities ...string) (bool, error) {
 	for _, identity := range identities {
