@@ -13,6 +13,7 @@ const (
 	UnprovenIdentity ID = "M9"
 	AddressTaken     ID = "M10"
 	NotPrepared      ID = "M11"
+	TaintWithheld    ID = "M12"
 )
 
 // machines is about Nodes whose machine the provider cannot serve.
@@ -82,6 +83,12 @@ func machines() []Kind {
 			Severity: SeverityError,
 			Why:      "The Node stays tainted: pods that the machine's taints keep away could come.",
 			Do:       "look at the API server's answer in the message; the cloud-controller-manager needs to patch nodes",
+		},
+		{
+			ID: TaintWithheld, Reason: "TaintWithheld", Title: "A taint that evicts pods is not added to a Node that runs",
+			Severity: SeverityWarning,
+			Why:      "An edit of the inventory must not evict every pod of a machine.",
+			Do:       "drain the Node, then add the taint with kubectl",
 		},
 	}
 }

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,7 +98,8 @@ type DeletionBudget struct {
 // MachineState is whether a machine is in use.
 type MachineState string
 
-// MachineDecommissioned is a tombstone: the machine will not come back.
+// MachineMaintenance keeps new pods off the machine, by a taint. MachineDecommissioned is a tombstone: the machine will
+// not come back, and a Node that joins as it is not initialized.
 const (
 	MachineActive         MachineState = "active"
 	MachineMaintenance    MachineState = "maintenance"
@@ -124,7 +126,8 @@ type Machine struct {
 	Rack string `json:"rack,omitempty"`
 	// Labels of the Node follow. A label that somebody else set stays theirs.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Taints are added once, when the Node is new.
+	// Taints of the Node follow, but for new ones with the effect NoExecute, which evicts pods: those come only when the
+	// Node is initialized. One that is taken away by hand comes back.
 	Taints []corev1.Taint `json:"taints,omitempty"`
 	// Power is what is known about it.
 	Power Power `json:"power,omitzero"`
@@ -155,6 +158,14 @@ const (
 	PowerOff     PowerState = "off"
 	PowerUnknown PowerState = "unknown"
 )
+
+// AllTaints are those of its Node: the listed ones, and that of maintenance.
+func (m *Machine) AllTaints() []corev1.Taint {
+	if m.State != MachineMaintenance {
+		return m.Taints
+	}
+	return append(slices.Clip(m.Taints), corev1.Taint{Key: MaintenanceTaint, Effect: corev1.TaintEffectNoSchedule})
+}
 
 // Power of a machine.
 type Power struct {

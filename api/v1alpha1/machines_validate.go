@@ -22,7 +22,7 @@ func (i *Inventory) Validate() field.ErrorList {
 	for n := range i.Machines {
 		errs = append(errs, i.Machines[n].validate(field.NewPath("machines").Index(n))...)
 	}
-	return append(errs, i.validateKeys()...)
+	return append(errs, i.validateUnique()...)
 }
 
 func (p Place) validate(path *field.Path) field.ErrorList {
@@ -55,14 +55,20 @@ func (p InventoryPolicy) validate(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateKeys refuses a key that two machines have.
-func (i *Inventory) validateKeys() field.ErrorList {
+// validateUnique refuses a key, or an address, that two machines have.
+func (i *Inventory) validateUnique() field.ErrorList {
 	var errs field.ErrorList
 	owners := map[string]*Machine{}
 	for n := range i.Machines {
 		m := &i.Machines[n]
-		for _, key := range m.Keys(field.NewPath("machines").Index(n)) {
-			if other, ok := owners[key.String()]; ok {
+		path := field.NewPath("machines").Index(n)
+		keys := m.Keys(path)
+		for _, ip := range m.IPs() {
+			keys = append(keys, MachineKey{"address", ip, path.Child("addresses")})
+		}
+		for _, key := range keys {
+			other := owners[key.String()]
+			if other != nil && (other != m || key.Kind != "address") { // a machine may have one as internal and external
 				errs = append(errs, field.Invalid(key.Path, key.Value, "is listed twice: it is that of machine "+other.ID+", too"))
 			}
 			owners[key.String()] = m
@@ -84,14 +90,31 @@ func (m *Machine) validate(path *field.Path) field.ErrorList {
 	for n, address := range m.Addresses {
 		errs = append(errs, validateAddress(path.Child("addresses").Index(n), address)...)
 	}
-	for n, taint := range m.Taints {
-		path := path.Child("taints").Index(n)
+	errs = append(errs, validateTaints(path.Child("taints"), m.Taints)...)
+	return append(errs, validateLabels(path.Child("labels"), m.Labels)...)
+}
+
+// validateTaints refuses what the API server would refuse on the Node, and the keys of others: Kubernetes takes its own
+// away again, and the uninitialized taint would never go.
+func validateTaints(path *field.Path, taints []corev1.Taint) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for n, taint := range taints {
+		path := path.Index(n)
 		errs = append(errs, problems(path.Child("key"), taint.Key, validation.IsQualifiedName)...)
 		errs = append(errs, problems(path.Child("value"), taint.Value, validation.IsValidLabelValue)...)
 		errs = append(errs, requiredOneOf(path.Child("effect"), taint.Effect,
 			corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
+		if owner := reservedFor(taint.Key); owner != "" && !strings.HasPrefix(taint.Key, "node-role.kubernetes.io/") {
+			errs = append(errs, field.Forbidden(path.Child("key"), "taints of "+owner+" are not the inventory's"))
+		}
+		same := taint.Key + ":" + string(taint.Effect)
+		if seen[same] {
+			errs = append(errs, field.Duplicate(path, same))
+		}
+		seen[same] = true
 	}
-	return append(errs, validateLabels(path.Child("labels"), m.Labels)...)
+	return errs
 }
 
 func (i MachineMatch) validate(path *field.Path) field.ErrorList {
@@ -99,9 +122,12 @@ func (i MachineMatch) validate(path *field.Path) field.ErrorList {
 	if i.SystemUUID != "" && UUID(i.SystemUUID) == "" {
 		errs = append(errs, field.Invalid(path.Child("systemUUID"), i.SystemUUID, "must be a UUID, and none that boards are shipped with"))
 	}
+	if isPlaceholder(i.Serial) {
+		errs = append(errs, field.Invalid(path.Child("serial"), i.Serial, "must be none that boards are shipped with"))
+	}
 	for n, mac := range i.MACs {
-		if _, err := net.ParseMAC(mac); err != nil {
-			errs = append(errs, field.Invalid(path.Child("macs").Index(n), mac, "must be a MAC address"))
+		if hardware, err := net.ParseMAC(mac); err != nil || !isOneMachines(hardware) {
+			errs = append(errs, field.Invalid(path.Child("macs").Index(n), mac, "must be a MAC address, neither zero nor of a group"))
 		}
 	}
 	for n, id := range i.ProviderIDs {
@@ -117,8 +143,9 @@ func validateAddress(path *field.Path, a corev1.NodeAddress) field.ErrorList {
 		corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS)
 	switch a.Type {
 	case corev1.NodeInternalIP, corev1.NodeExternalIP:
-		if netutils.ParseIPSloppy(a.Address) == nil {
-			errs = append(errs, field.Invalid(path.Child("address"), a.Address, "must be an IP address"))
+		ip := netutils.ParseIPSloppy(a.Address)
+		if ip == nil || ip.IsUnspecified() || ip.IsLoopback() || ip.IsMulticast() {
+			errs = append(errs, field.Invalid(path.Child("address"), a.Address, "must be an IP address of one machine"))
 		}
 	default:
 		errs = append(errs, problems(path.Child("address"), strings.ToLower(a.Address), validation.IsDNS1123Subdomain)...)

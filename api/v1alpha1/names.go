@@ -49,6 +49,8 @@ const (
 	RackLabel    = "ccmadm.dev/rack"
 	// FollowedLabelsAnnotation on a Node lists the other labels that follow the inventory.
 	FollowedLabelsAnnotation = "ccmadm.dev/inventory-labels"
+	// MaintenanceTaint is on Nodes of machines in maintenance, with effect NoSchedule.
+	MaintenanceTaint = "ccmadm.dev/maintenance"
 	// SerialAnnotation and MACsAnnotation are where something on the machine, or an operator, adds to what the kubelet
 	// shows of it.
 	SerialAnnotation = "ccmadm.dev/serial"

@@ -117,7 +117,7 @@ func (c *InventorySource) validate(path *field.Path) field.ErrorList {
 	}
 	if c.URL != "" {
 		if u, err := url.Parse(c.URL); err != nil || u.Scheme != "https" || u.Host == "" {
-			errs = append(errs, field.Invalid(path.Child("url"), c.URL, "must be https://HOST/..."))
+			errs = append(errs, field.Invalid(path.Child("url"), field.OmitValueType{}, "must be https://HOST/..."))
 		}
 	}
 	if c.MaxLossPercent < 0 || c.MaxLossPercent > 100 {

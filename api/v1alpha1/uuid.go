@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "strings"
+import (
+	"net"
+	"strings"
+)
 
 // UUID returns an SMBIOS UUID in lower case with dashes, or "" for what is none
 // and for the placeholders that boards are shipped with.
@@ -36,4 +39,25 @@ func worthless(hex string) bool {
 	}
 	const lastTwelveBytesOnes = "ffffffffffffffffffffffff"
 	return hex == strings.Repeat(hex[:2], 16) || strings.HasSuffix(hex, lastTwelveBytesOnes)
+}
+
+// isPlaceholder knows the serial numbers that boards are shipped with, which many machines share.
+func isPlaceholder(serial string) bool {
+	if serial == "" {
+		return false
+	}
+	plain := strings.ToLower(strings.Trim(serial, " ."))
+	switch plain {
+	case "to be filled by o.e.m", "default string", "system serial number", "serial number", "chassis serial number",
+		"none", "n/a", "na", "not specified", "not applicable", "not available", "unknown", "empty", "invalid", "o.e.m", "oem",
+		"0123456789", "123456789", "1234567890", "x.x":
+		return true
+	}
+	return strings.Trim(plain, plain[:min(1, len(plain))]) == "" // one letter over and over, or nothing
+}
+
+// isOneMachines says whether a MAC address can be that of one network card.
+func isOneMachines(mac net.HardwareAddr) bool {
+	group := mac[0]&1 == 1 // broadcast, too
+	return !group && strings.Trim(mac.String(), "0:") != ""
 }

@@ -107,6 +107,33 @@ func TestDecode_Refuses(t *testing.T) {
 				"is listed twice",
 			},
 		},
+		{
+			"what would block or mislead a machine",
+			head + `machines:
+- id: a
+  match: {serial: To be filled by O.E.M., macs: ["00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01"]}
+  addresses: [{type: InternalIP, address: 0.0.0.0}, {type: InternalIP, address: "::1"}, {type: ExternalIP, address: 224.0.0.1}]
+  labels: {ccmadm.dev/machine: b, ccmadm.dev/rack: r}
+  taints:
+  - {key: gpu, effect: NoSchedule}
+  - {key: gpu, value: other, effect: NoSchedule}
+  - {key: node.cloudprovider.kubernetes.io/uninitialized, effect: NoSchedule}
+  - {key: ccmadm.dev/maintenance, effect: NoSchedule}`,
+			[]string{
+				"machines[0].match.serial: Invalid", "machines[0].match.macs[0]: Invalid", "machines[0].match.macs[1]: Invalid",
+				"machines[0].match.macs[2]: Invalid", "machines[0].addresses[0].address: Invalid", "machines[0].addresses[1].address: Invalid",
+				"machines[0].addresses[2].address: Invalid", "machines[0].labels[ccmadm.dev/machine]: Forbidden",
+				"machines[0].labels[ccmadm.dev/rack]: Forbidden", "machines[0].taints[1]: Duplicate",
+				"machines[0].taints[2].key: Forbidden", "machines[0].taints[3].key: Forbidden",
+			},
+		},
+		{
+			"one address of two machines",
+			head + `machines:
+- {id: a, addresses: [{type: InternalIP, address: 198.18.0.1}]}
+- {id: b, addresses: [{type: ExternalIP, address: 198.018.0.1}]}`,
+			[]string{"machines[1].addresses: Invalid value: \"198.18.0.1\": is listed twice"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Decode([]byte(tt.document))
@@ -153,4 +180,15 @@ func FuzzDecode(f *testing.F) {
 
 func minutes(n int) metav1.Duration {
 	return metav1.Duration{Duration: time.Duration(n) * time.Minute}
+}
+
+// The address of a machine that will not come back may be given to the next one, and one machine may have it twice.
+func TestDecode_AddressesAreFreed(t *testing.T) {
+	_, err := Decode([]byte(head + `machines:
+- {id: a, state: decommissioned, addresses: [{type: InternalIP, address: 198.18.0.1}]}
+- {id: b, addresses: [{type: InternalIP, address: 198.18.0.1}, {type: ExternalIP, address: 198.18.0.1}]}
+- {id: c, match: {serial: 6XK0QN3}, taints: [{key: node-role.kubernetes.io/control-plane, effect: NoSchedule}]}`))
+	if err != nil {
+		t.Error(err)
+	}
 }

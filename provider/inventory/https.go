@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 )
@@ -71,12 +72,24 @@ func (h *HTTPS) close() {
 // secureRedirect keeps a server from sending us to one that nobody vouches for.
 func secureRedirect(next *http.Request, before []*http.Request) error {
 	if next.URL.Scheme != "https" {
-		return fmt.Errorf("redirect to %s: want https", next.URL)
+		return fmt.Errorf("redirect to %s: want https", place(next.URL))
 	}
 	if len(before) >= 5 {
 		return errors.New("too many redirects")
 	}
 	return nil
+}
+
+// place is a URL without what may be a secret: user, password, query and fragment. It is shown in logs and Events.
+func place(u *url.URL) string { return u.Scheme + "://" + u.Host + u.Path }
+
+// withoutURL is the cause of an error of package http, which names the whole URL.
+func withoutURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
 }
 
 // Run asks the server at every interval. As long as it says that nothing has
@@ -97,28 +110,29 @@ func (h *HTTPS) read(ctx context.Context) ([]byte, error) {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("get the inventory: its URL is none") // which may hold a password
 	}
+	where := place(request.URL)
 	if h.etag != "" {
 		request.Header.Set("If-None-Match", h.etag)
 	}
 	response, err := h.client.Do(request)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("get %s: %w", where, withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	switch {
 	case response.StatusCode == http.StatusNotModified && h.etag != "":
 		return h.document, nil
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("get %s: the server says %s", h.url, response.Status)
+		return nil, fmt.Errorf("get %s: the server says %d %s", where, response.StatusCode, http.StatusText(response.StatusCode))
 	}
 	document, err := io.ReadAll(io.LimitReader(response.Body, maxBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", h.url, err)
+		return nil, fmt.Errorf("get %s: %w", where, withoutURL(err))
 	}
 	if len(document) > maxBytes {
-		return nil, fmt.Errorf("get %s: more than %d bytes", h.url, maxBytes)
+		return nil, fmt.Errorf("get %s: more than %d bytes", where, maxBytes)
 	}
 	h.etag, h.document = response.Header.Get("ETag"), document
 	return document, nil

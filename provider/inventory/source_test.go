@@ -61,7 +61,9 @@ func is(document string) func(reading) bool {
 }
 
 func fails(words string) func(reading) bool {
-	return func(r reading) bool { return r.err != nil && strings.Contains(r.err.Error(), words) }
+	return func(r reading) bool {
+		return r.err != nil && strings.Contains(r.err.Error(), words) && !strings.Contains(r.err.Error(), "s3cret")
+	}
 }
 
 // A change is noticed long before the interval is over, whichever way it is made.
@@ -139,7 +141,7 @@ func TestHTTPS(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case status.Load() == http.StatusFound:
-			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+			http.Redirect(w, r, "http://user:s3cret@127.0.0.1:1/?token=s3cret", http.StatusFound)
 		case status.Load() != http.StatusOK:
 			w.WriteHeader(int(status.Load()))
 		case r.Header.Get("If-None-Match") == `"1"`:
@@ -159,10 +161,16 @@ func TestHTTPS(t *testing.T) {
 
 	readings := run(t, NewHTTPS(server.URL, caFile, time.Second, time.Millisecond))
 	until(t, readings, "the document, again without being sent", func(r reading) bool { return is("one")(r) && notModified.Load() > 1 })
+	secret := strings.Replace(server.URL, "https://", "https://user:s3cret@", 1) + "/machines?token=s3cret"
+	secretly := run(t, NewHTTPS(secret, caFile, time.Second, time.Millisecond))
 	status.Store(http.StatusInternalServerError)
 	until(t, readings, "an error", fails("500"))
+	until(t, secretly, "an error without the password", fails("/machines: the server says 500 Internal Server Error"))
 	status.Store(http.StatusFound)
 	until(t, readings, "refused to go elsewhere", fails("want https"))
+	until(t, secretly, "an error without the password", func(r reading) bool {
+		return fails("redirect to http://127.0.0.1:1/: want https")(r) && !strings.Contains(r.err.Error(), "s3cret")
+	})
 	status.Store(http.StatusOK)
 	until(t, readings, "the document", is("one"))
 

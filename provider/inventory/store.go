@@ -3,8 +3,11 @@ package inventory
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -56,6 +59,7 @@ type Store struct {
 	confirmed time.Time
 	readings  int
 	seen      map[string]sighting
+	dropped   map[string][]corev1.Taint // by id
 }
 
 // sighting is when a machine was listed last.
@@ -66,7 +70,7 @@ type sighting struct {
 
 // NewStore returns an empty store.
 func NewStore(limits Limits, now func() time.Time) *Store {
-	return &Store{limits: limits, now: now, seen: map[string]sighting{}}
+	return &Store{limits: limits, now: now, seen: map[string]sighting{}, dropped: map[string][]corev1.Taint{}}
 }
 
 // Status of a Store.
@@ -132,9 +136,46 @@ func (s *Store) Offer(document []byte, err error) (changed bool, rejection *Reje
 		s.problem, s.refused = problem, document
 		return false, problem
 	}
+	if s.last != nil {
+		s.drop(s.last, i)
+	}
 	s.last, s.document = i, document
 	s.confirm()
 	return true, nil
+}
+
+// drop notes taints that are no longer listed. The caller holds the lock.
+func (s *Store) drop(last, next *Inventory) {
+	listed := func(m *v1alpha1.Machine, t corev1.Taint) bool {
+		return slices.ContainsFunc(m.AllTaints(), func(other corev1.Taint) bool { return other.MatchTaint(&t) })
+	}
+	for n := range next.Machines {
+		m := &next.Machines[n]
+		before := s.dropped[m.ID]
+		if was := last.ByID(m.ID); was != nil {
+			before = slices.Concat(before, was.AllTaints())
+		}
+		now := slices.DeleteFunc(slices.Clone(before), func(t corev1.Taint) bool { return listed(m, t) })
+		if len(now) == 0 {
+			delete(s.dropped, m.ID)
+			continue
+		}
+		s.dropped[m.ID] = now
+	}
+}
+
+// Dropped returns the taints that a machine was listed with before, in the copy of an earlier process or since the start.
+func (s *Store) Dropped(id string) []corev1.Taint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dropped[id]
+}
+
+// TaintsGone notes that the machine's Node has none of those any more: one that comes back is somebody else's.
+func (s *Store) TaintsGone(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.dropped, id)
 }
 
 // confirm notes a good reading. The caller holds the lock.
@@ -182,14 +223,19 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 	case next.Metadata.Serial < last.Metadata.Serial:
 		return reject(OlderSerial, "its serial is %d, there was %d already: raise metadata.serial", next.Metadata.Serial, last.Metadata.Serial)
 	}
-	lost := 0
+	lost, inUse := 0, 0 // of those that are not decommissioned already
 	for n := range last.Machines {
-		if m := &last.Machines[n]; m.State != v1alpha1.MachineDecommissioned && next.ByID(m.ID) == nil {
+		m := &last.Machines[n]
+		if m.State == v1alpha1.MachineDecommissioned {
+			continue
+		}
+		inUse++
+		if next.ByID(m.ID) == nil {
 			lost++
 		}
 	}
-	if allowed := max(1, len(last.Machines)*l.MaxLossPercent/100); lost > allowed {
-		return reject(LostMachines, "%d of %d machines are missing, at most %d may vanish at once: if they did, raise maxLossPercent", lost, len(last.Machines), allowed)
+	if allowed := max(1, inUse*l.MaxLossPercent/100); lost > allowed {
+		return reject(LostMachines, "%d of %d machines are missing, at most %d may vanish at once: if they did, raise maxLossPercent", lost, inUse, allowed)
 	}
 	return nil
 }

@@ -129,3 +129,47 @@ func TestStore_Missing(t *testing.T) {
 	_, _ = s.Offer(listing(2, 10), nil)
 	want("m9", 0, 0)
 }
+
+// Tombstones are no machines: they do not raise how many may vanish.
+func TestStore_TombstonesDoNotCount(t *testing.T) {
+	s, _ := newTestStore()
+	tombstones := ""
+	for n := range 90 {
+		tombstones += fmt.Sprintf("- {id: t%d, state: decommissioned}\n", n)
+	}
+	if changed, rejection := s.Offer([]byte(string(listing(1, 10))+tombstones), nil); !changed {
+		t.Fatal(rejection)
+	}
+	if _, rejection := s.Offer([]byte(string(listing(2, 7))+tombstones), nil); rejection == nil || rejection.Reason != LostMachines {
+		t.Errorf("got %v, want three of ten to be too many", rejection)
+	}
+	if _, rejection := s.Offer(listing(3, 8), nil); rejection != nil {
+		t.Errorf("two machines and all tombstones: %v", rejection)
+	}
+}
+
+// A taint that an earlier inventory had is known, from the copy of an earlier process, too, until a Node is without it.
+func TestStore_Dropped(t *testing.T) {
+	tainted := func(taints string) []byte {
+		return fmt.Appendf(nil, "%smachines: [{id: a, taints: [%s]}, {id: b, state: %s}]", head, taints, map[bool]string{true: "maintenance", false: "active"}[taints != ""])
+	}
+	s, _ := newTestStore()
+	if err := s.Restore(tainted("{key: gpu, effect: NoSchedule}, {key: ssd, effect: NoExecute}")); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = s.Offer(tainted("{key: ssd, effect: NoExecute}"), nil)
+	if got := s.Dropped("a"); len(got) != 1 || got[0].Key != "gpu" {
+		t.Errorf("got %v, want gpu", got)
+	}
+	_, _ = s.Offer(tainted(""), nil)
+	if a, b := s.Dropped("a"), s.Dropped("b"); len(a) != 2 || len(b) != 1 {
+		t.Errorf("got %v and %v, want gpu, ssd and maintenance", a, b)
+	}
+	_, _ = s.Offer(tainted("{key: gpu, effect: NoSchedule}"), nil)
+	if got := s.Dropped("a"); len(got) != 1 || got[0].Key != "ssd" {
+		t.Errorf("got %v, want ssd", got)
+	}
+	if s.TaintsGone("a"); len(s.Dropped("a")) > 0 {
+		t.Error("it is not forgotten")
+	}
+}

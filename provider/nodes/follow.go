@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -32,7 +31,7 @@ const (
 	followEvery = 15 * time.Second
 )
 
-// follower keeps labels of Nodes as the inventory says. Upstream writes them once,
+// follower keeps labels and taints of Nodes as the inventory says. Upstream writes them once,
 // when a Node is initialized, and no taints at all.
 type follower struct {
 	client   kubernetes.Interface
@@ -96,7 +95,17 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node, nodes cache.In
 	if m == nil {
 		return nil
 	}
-	return f.patch(ctx, node, difference(node, m))
+	dropped := f.machines.store.Dropped(m.ID)
+	if !slices.ContainsFunc(dropped, func(t corev1.Taint) bool { return has(node.Spec.Taints, t) }) {
+		f.machines.store.TaintsGone(m.ID)
+	}
+	patch, withheld := difference(node, m, dropped)
+	for _, taint := range withheld {
+		f.warn(node, finding.TaintWithheld.Kind().Reason, fmt.Sprintf(
+			"taint %s of machine %s would evict pods that run: to have it, drain the Node, then kubectl taint nodes %s %s",
+			taint.ToString(), m.ID, node.Name, taint.ToString()))
+	}
+	return f.patch(ctx, node, patch)
 }
 
 // prepare writes, while a Node still has the taint of an uninitialized one, what
@@ -112,8 +121,8 @@ func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error)
 	if m == nil || !uninitialized(node) {
 		return false, nil
 	}
-	patch := difference(node, m)
-	if patch == nil || len(patch.Spec.Taints)+len(patch.Metadata.Annotations) == 0 {
+	patch, _ := difference(node, m, f.machines.store.Dropped(m.ID))
+	if patch == nil || patch.Spec.Taints == nil && len(patch.Metadata.Annotations) == 0 {
 		return false, nil
 	}
 	err = f.patch(ctx, node, patch)
@@ -166,22 +175,21 @@ type nodePatch struct {
 		Annotations map[string]string  `json:"annotations,omitempty"`
 	} `json:"metadata"`
 	Spec struct {
-		Taints []corev1.Taint `json:"taints,omitempty"`
+		Taints *[]corev1.Taint `json:"taints,omitempty"` // of none, nil is no change
 	} `json:"spec,omitzero"`
 }
 
-// difference returns what makes the Node as its machine is listed, or nil. Where
+// difference returns what makes the Node as its machine is listed, or nil, and taints that it is not given. Where
 // it stands, upstream writes when it initializes the Node.
-func difference(node *corev1.Node, m *v1alpha1.Machine) *nodePatch {
-	p := &nodePatch{}
+func difference(node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint) (p *nodePatch, withheld []corev1.Taint) {
+	p = &nodePatch{}
 	p.Metadata.UID = node.UID
 	p.Metadata.Annotations = map[string]string{}
 	p.Metadata.Labels = map[string]*string{}
-	if uninitialized(node) || node.Labels[v1alpha1.MachineLabel] != machineLabel(m.ID) {
-		if added := newTaints(node, m.Taints); len(added) > 0 {
-			p.Spec.Taints = slices.Concat(node.Spec.Taints, added)
-			p.Metadata.Version = node.ResourceVersion
-		}
+	want, withheld := taintsOf(node, m, dropped)
+	if !sameTaints(node.Spec.Taints, want) {
+		p.Spec.Taints = &want
+		p.Metadata.Version = node.ResourceVersion
 	}
 	if !uninitialized(node) {
 		for key, value := range placeLabels(m) {
@@ -193,10 +201,10 @@ func difference(node *corev1.Node, m *v1alpha1.Machine) *nodePatch {
 	if noted := ownLabels(node, machineLabels(m), p.Metadata.Labels); node.Annotations[v1alpha1.FollowedLabelsAnnotation] != noted {
 		p.Metadata.Annotations[v1alpha1.FollowedLabelsAnnotation] = noted
 	}
-	if len(p.Metadata.Annotations)+len(p.Metadata.Labels)+len(p.Spec.Taints) == 0 {
-		return nil
+	if len(p.Metadata.Annotations)+len(p.Metadata.Labels) == 0 && p.Spec.Taints == nil {
+		return nil, withheld
 	}
-	return p
+	return p, withheld
 }
 
 // ownLabels adds the changes of a machine's labels to the patch, and returns the
@@ -228,13 +236,6 @@ func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*stri
 	return strings.Join(noted, ",")
 }
 
-// newTaints are those that a Node lacks.
-func newTaints(node *corev1.Node, taints []corev1.Taint) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
-		return slices.ContainsFunc(node.Spec.Taints, func(has corev1.Taint) bool { return has.Key == t.Key })
-	})
-}
-
 // placeLabels are the well-known labels, the old names too: the node controller
 // copies those over the new ones.
 func placeLabels(m *v1alpha1.Machine) map[string]string {
@@ -262,12 +263,4 @@ func machineLabel(id string) string {
 	}
 	sum := sha256.Sum256([]byte(id))
 	return fmt.Sprintf("%s-%x", id[:46], sum[:8])
-}
-
-func uninitialized(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, isUninitializedTaint)
-}
-
-func isUninitializedTaint(t corev1.Taint) bool {
-	return t.Key == cloudproviderapi.TaintExternalCloudProvider
 }

@@ -97,6 +97,7 @@ type planner struct {
 	instances *instances
 	lifecycle *lifecycle
 	status    inventory.Status
+	dropped   func(id string) []corev1.Taint
 	index     cache.Indexer
 }
 
@@ -157,7 +158,7 @@ func newPlanner(document []byte, s Snapshot) (*planner, error) {
 	}
 	nodes := func(context.Context) (cache.Indexer, error) { return index, nil }
 	m := newMetrics(store, now)
-	p := &planner{Snapshot: s, status: store.Status(), index: index}
+	p := &planner{Snapshot: s, status: store.Status(), dropped: store.Dropped, index: index}
 	p.lifecycle = newLifecycle(*s.Configuration.Inventory, store, m, now, cluster{nodes: nodes, warn: func(*corev1.Node, string, string) {}})
 	p.instances = &instances{config: s.Configuration, nodes: nodes, metrics: m, machines: newMachines(store, m)}
 	return p, nil
@@ -228,7 +229,7 @@ func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m 
 	add("providerID", node.Spec.ProviderID, metadata.ProviderID)
 	add("addresses", addressText(node.Status.Addresses), addressText(metadata.NodeAddresses))
 	if m != nil {
-		n.Changes = append(n.Changes, labelChanges(node, m)...)
+		n.Changes = append(n.Changes, labelChanges(node, m, p.dropped(m.ID))...)
 	}
 	switch {
 	case uninitialized(node):
@@ -239,12 +240,12 @@ func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m 
 }
 
 // labelChanges are those of labels and taints.
-func labelChanges(node *corev1.Node, m *v1alpha1.Machine) []Change {
+func labelChanges(node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint) []Change {
 	later := node.DeepCopy() // the follower labels a Node once it is initialized
 	later.Spec.Taints = slices.DeleteFunc(later.Spec.Taints, isUninitializedTaint)
-	patch := difference(later, m)
+	patch, _ := difference(later, m, dropped)
 	if patch == nil {
-		return nil
+		patch = &nodePatch{}
 	}
 	var changes []Change
 	for key, value := range patch.Metadata.Labels {
@@ -258,8 +259,16 @@ func labelChanges(node *corev1.Node, m *v1alpha1.Machine) []Change {
 		changes = append(changes, change)
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Field, b.Field) })
-	for _, taint := range newTaints(later, patch.Spec.Taints) {
-		changes = append(changes, Change{Field: "taint", New: taint.ToString()})
+	want, _ := taintsOf(node, m, dropped)
+	for _, taint := range want {
+		if !has(node.Spec.Taints, taint) {
+			changes = append(changes, Change{Field: "taint", New: taint.ToString()})
+		}
+	}
+	for _, taint := range node.Spec.Taints {
+		if !has(want, taint) {
+			changes = append(changes, Change{Field: "taint", Old: taint.ToString()})
+		}
 	}
 	return changes
 }
