@@ -26,6 +26,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -118,18 +119,33 @@ func (c *Cloud) connect(informer cache.SharedIndexInformer) error {
 	if c.config.Inventory == nil {
 		return c.serve(nodes.New(settings))
 	}
-	settings.Store = inventory.NewStore(inventory.Limits{Site: c.config.Site, MaxLossPercent: c.config.Inventory.MaxLossPercent}, time.Now)
+	limits := inventory.Limits{Site: c.config.Site, MaxLossPercent: c.config.Inventory.MaxLossPercent}
+	if c.config.Inventory.File != "" {
+		limits.OwnCopies = func() bool { return severalControlPlanes(informer) }
+	}
+	settings.Store = inventory.NewStore(limits, time.Now)
 	served, err := nodes.New(settings)
 	if err := c.serve(served, err); err != nil {
 		return err
 	}
 	watcher := &inventory.Watcher{
 		Source: sourceOf(*c.config.Inventory, client), Store: settings.Store, Changed: served.InventoryChanged, Rejected: served.InventoryRejected,
-		Copy: inventory.Copy{Client: client, Namespace: v1alpha1.Namespace, Name: v1alpha1.LastGoodMachinesName},
+		Copy: nodes.LastGood(client),
 	}
 	go watcher.Run(ctx)
 	go served.Follow(ctx)
 	return nil
+}
+
+// severalControlPlanes says whether there may be: as long as Nodes are not known, there may.
+func severalControlPlanes(informer cache.SharedIndexInformer) bool {
+	n := 0
+	for _, object := range informer.GetStore().List() {
+		if node, ok := object.(*corev1.Node); ok && metav1.HasLabel(node.ObjectMeta, v1alpha1.ControlPlaneLabel) {
+			n++
+		}
+	}
+	return n > 1 || !informer.HasSynced()
 }
 
 // serve lets controllers ask from now on.

@@ -14,6 +14,7 @@ const (
 	AddressTaken     ID = "M10"
 	NotPrepared      ID = "M11"
 	TaintWithheld    ID = "M12"
+	ForgedRecord     ID = "M13"
 )
 
 // machines is about Nodes whose machine the provider cannot serve.
@@ -89,6 +90,13 @@ func machines() []Kind {
 			Severity: SeverityWarning,
 			Why:      "An edit of the inventory must not evict every pod of a machine.",
 			Do:       "drain the Node, then add the taint with kubectl",
+		},
+		{
+			ID: ForgedRecord, Reason: "ForgedRecord", Title: "The Node's record of followed labels names labels of others",
+			Severity: SeverityWarning,
+			Why: "Only somebody with the credentials of its kubelet, or an administrator, writes that: labels that a kubelet " +
+				"may not touch would be taken away in its place. They stay.",
+			Do: "find out who wrote annotation ccmadm.dev/inventory-labels, and whether the machine is still yours",
 		},
 	}
 }

@@ -44,6 +44,8 @@ const (
 	MachinesKey = "inventory.yaml"
 	// MachinesStateAnnotation on the last good inventory says whether its source still confirms it.
 	MachinesStateAnnotation = "ccmadm.dev/inventory-state"
+	// DeletionsAnnotation on it says when which Nodes were deleted lately, for the budget of the next process.
+	DeletionsAnnotation = "ccmadm.dev/machines-deleted"
 	// MachineLabel on a Node names the listed machine that it is, and RackLabel its rack.
 	MachineLabel = "ccmadm.dev/machine"
 	RackLabel    = "ccmadm.dev/rack"

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -36,7 +40,11 @@ func (c Copy) Load(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the last good inventory: %w", err)
 	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(object.BinaryData[copyKey]))
+	packed, there := object.BinaryData[copyKey]
+	if !there {
+		return nil, nil
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w", c.Namespace, c.Name, err)
 	}
@@ -53,19 +61,64 @@ func (c Copy) Save(ctx context.Context, document []byte, state string) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	object := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: c.Name, Namespace: c.Namespace,
-			Labels:      map[string]string{"app.kubernetes.io/managed-by": "ccmadm"},
-			Annotations: map[string]string{v1alpha1.MachinesStateAnnotation: state},
-		},
-		BinaryData: map[string][]byte{copyKey: packed.Bytes()},
-	}
-	client := c.Client.CoreV1().ConfigMaps(c.Namespace)
-	_, err := client.Update(ctx, object, metav1.UpdateOptions{})
+	return c.change(ctx, func(object *corev1.ConfigMap) {
+		object.Annotations[v1alpha1.MachinesStateAnnotation] = state
+		object.BinaryData = map[string][]byte{copyKey: packed.Bytes()}
+	})
+}
+
+// Deletions returns when which Nodes were deleted lately.
+func (c Copy) Deletions(ctx context.Context) (map[types.UID]time.Time, error) {
+	object, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = client.Create(ctx, object, metav1.CreateOptions{})
+		return map[types.UID]time.Time{}, nil
 	}
+	if err != nil {
+		return nil, fmt.Errorf("load the latest deletions: %w", err)
+	}
+	deletions := map[types.UID]time.Time{}
+	if text := object.Annotations[v1alpha1.DeletionsAnnotation]; text != "" {
+		if err := json.Unmarshal([]byte(text), &deletions); err != nil {
+			return nil, fmt.Errorf("load the latest deletions from annotation %s of ConfigMap/%s/%s: %w",
+				v1alpha1.DeletionsAnnotation, c.Namespace, c.Name, err)
+		}
+	}
+	return deletions, nil
+}
+
+// SaveDeletions keeps them for the next process: else each could use up the budget anew.
+func (c Copy) SaveDeletions(ctx context.Context, deletions map[types.UID]time.Time) error {
+	text, err := json.Marshal(deletions)
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, func(object *corev1.ConfigMap) { object.Annotations[v1alpha1.DeletionsAnnotation] = string(text) })
+}
+
+// change writes the ConfigMap with an edit, and makes it if it is not there.
+func (c Copy) change(ctx context.Context, edit func(*corev1.ConfigMap)) error {
+	client := c.Client.CoreV1().ConfigMaps(c.Namespace)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		object, err := client.Get(ctx, c.Name, metav1.GetOptions{})
+		there := !apierrors.IsNotFound(err)
+		if there && err != nil {
+			return err
+		}
+		if !there {
+			object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: c.Namespace}}
+		}
+		if object.Annotations == nil {
+			object.Annotations = map[string]string{}
+		}
+		metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.FieldManager)
+		edit(object)
+		if there {
+			_, err = client.Update(ctx, object, metav1.UpdateOptions{})
+		} else {
+			_, err = client.Create(ctx, object, metav1.CreateOptions{})
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("save ConfigMap/%s/%s: %w", c.Namespace, c.Name, err)
 	}

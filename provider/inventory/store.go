@@ -43,6 +43,9 @@ type Limits struct {
 	// MaxLossPercent of the machines may vanish from one reading to the next, but
 	// always one.
 	MaxLossPercent int
+	// OwnCopies says whether several processes read a file of their own each: then a reading that differs is only newer
+	// if its serial says so. Nil means that they read the same.
+	OwnCopies func() bool
 }
 
 // Store holds the last good inventory. It may be used concurrently, and what it
@@ -222,6 +225,10 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 		return nil
 	case next.Metadata.Serial < last.Metadata.Serial:
 		return reject(OlderSerial, "its serial is %d, there was %d already: raise metadata.serial", next.Metadata.Serial, last.Metadata.Serial)
+	}
+	if next.Metadata.Serial == last.Metadata.Serial && l.OwnCopies != nil && l.OwnCopies() {
+		return reject(OlderSerial, "it differs, its serial is %d as before, and each control plane reads a file of its own: "+
+			"raise metadata.serial with each change, or keep the inventory in a ConfigMap", next.Metadata.Serial)
 	}
 	lost, inUse := 0, 0 // of those that are not decommissioned already
 	for n := range last.Machines {

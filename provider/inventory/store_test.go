@@ -173,3 +173,23 @@ func TestStore_Dropped(t *testing.T) {
 		t.Error("it is not forgotten")
 	}
 }
+
+// Where each control plane reads a file of its own, the one that leads next may have that of the first day.
+func TestStore_OwnCopies(t *testing.T) {
+	several := false
+	s := NewStore(Limits{MaxLossPercent: 100, OwnCopies: func() bool { return several }}, time.Now)
+	_, _ = s.Offer(listing(0, 10), nil)
+	if changed, rejection := s.Offer(listing(0, 9), nil); !changed {
+		t.Fatalf("with one control plane: %v", rejection)
+	}
+	several = true
+	if _, rejection := s.Offer(listing(0, 10), nil); rejection == nil || rejection.Reason != OlderSerial || !strings.Contains(rejection.Error(), "raise metadata.serial") {
+		t.Errorf("got %v, want the file that differs rejected", rejection)
+	}
+	if _, rejection := s.Offer(listing(0, 9), nil); rejection != nil {
+		t.Errorf("the same file: %v", rejection)
+	}
+	if changed, rejection := s.Offer(listing(1, 10), nil); !changed {
+		t.Errorf("with a higher serial: %v", rejection)
+	}
+}

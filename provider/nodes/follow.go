@@ -99,6 +99,10 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node, nodes cache.In
 	if !slices.ContainsFunc(dropped, func(t corev1.Taint) bool { return has(node.Spec.Taints, t) }) {
 		f.machines.store.TaintsGone(m.ID)
 	}
+	if _, forged := followed(node); len(forged) > 0 {
+		f.warn(node, finding.ForgedRecord.Kind().Reason, fmt.Sprintf("annotation %s names labels that are not the inventory's, which stay: %s",
+			v1alpha1.FollowedLabelsAnnotation, strings.Join(forged, ",")))
+	}
 	patch, withheld := difference(node, m, dropped)
 	for _, taint := range withheld {
 		f.warn(node, finding.TaintWithheld.Kind().Reason, fmt.Sprintf(
@@ -211,9 +215,7 @@ func difference(node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint) 
 // keys to note: those that are ours from then on, and that do not show it by their
 // names. What somebody else set stays theirs.
 func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*string) string {
-	before := slices.DeleteFunc(strings.Split(node.Annotations[v1alpha1.FollowedLabelsAnnotation], ","), func(key string) bool {
-		return !v1alpha1.MayBeMachineLabel(key) // then a kubelet wrote it, and may not touch that label itself
-	})
+	before, _ := followed(node)
 	before = append(before, v1alpha1.MachineLabel, v1alpha1.RackLabel)
 	var ours []string
 	for key, value := range want {
@@ -234,6 +236,20 @@ func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*stri
 	noted := slices.DeleteFunc(ours, func(key string) bool { return key == v1alpha1.MachineLabel || key == v1alpha1.RackLabel })
 	slices.Sort(noted)
 	return strings.Join(noted, ",")
+}
+
+// followed returns the keys that the Node's annotation says are ours, and those there that no inventory can have had: a
+// kubelet wrote them, which may not touch such a label itself.
+func followed(node *corev1.Node) (ours, forged []string) {
+	for key := range strings.SplitSeq(node.Annotations[v1alpha1.FollowedLabelsAnnotation], ",") {
+		switch {
+		case v1alpha1.MayBeMachineLabel(key):
+			ours = append(ours, key)
+		case key != "":
+			forged = append(forged, key)
+		}
+	}
+	return ours, forged
 }
 
 // placeLabels are the well-known labels, the old names too: the node controller

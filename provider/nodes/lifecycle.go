@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +19,8 @@ import (
 
 // lifecycle decides whether a machine is gone. inventory.Guard has the rules; here
 // is what it takes to apply them: who was heard of when, what was announced, and
-// what was deleted lately. All of it is forgotten when the process ends, and then
-// every deletion is announced anew.
+// what was deleted lately. The first two are forgotten when the process ends, and then
+// every deletion is announced anew; the last is kept in the cluster.
 type lifecycle struct {
 	config  v1alpha1.InventorySource
 	store   *inventory.Store
@@ -32,7 +33,7 @@ type lifecycle struct {
 	mu         sync.Mutex
 	heard      map[types.UID]heard
 	candidates map[types.UID]candidate
-	deleted    map[types.UID]time.Time
+	deleted    map[types.UID]time.Time // nil before the first question
 }
 
 // cluster is what a lifecycle asks, and where it tells.
@@ -42,6 +43,13 @@ type cluster struct {
 	// the API server itself, and fails when the Node is no longer this one.
 	heartbeat func(context.Context, *corev1.Node) (string, error)
 	warn      func(node *corev1.Node, reason, message string)
+	deletions deletions
+}
+
+// deletions is where the use of the budget is kept: in memory alone, each new leader would have all of it.
+type deletions interface {
+	Deletions(ctx context.Context) (map[types.UID]time.Time, error)
+	SaveDeletions(ctx context.Context, deletions map[types.UID]time.Time) error
 }
 
 // heard is since when a Node has had the same heartbeat. The clock is ours: that of
@@ -61,7 +69,7 @@ type candidate struct {
 func newLifecycle(config v1alpha1.InventorySource, store *inventory.Store, metrics *metrics, now func() time.Time, cluster cluster) *lifecycle {
 	return &lifecycle{
 		config: config, store: store, metrics: metrics, now: now, started: now(), cluster: cluster,
-		heard: map[types.UID]heard{}, candidates: map[types.UID]candidate{}, deleted: map[types.UID]time.Time{},
+		heard: map[types.UID]heard{}, candidates: map[types.UID]candidate{},
 	}
 }
 
@@ -93,7 +101,7 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 		l.keep(node, inventory.StillTalking)
 		return true, fmt.Errorf("listen to Node/%s: %w", node.Name, err)
 	}
-	return l.decide(policy, evidence, node, heartbeat), nil
+	return l.decide(ctx, policy, evidence, node, heartbeat)
 }
 
 // evidence is what is known without asking anybody.
@@ -160,10 +168,17 @@ func bounds(c v1alpha1.InventorySource) inventory.Bounds {
 }
 
 // decide applies the rules that need memory, and answers exists.
-func (l *lifecycle) decide(policy v1alpha1.InventoryPolicy, e inventory.Evidence, node *corev1.Node, heartbeat string) bool {
+func (l *lifecycle) decide(ctx context.Context, policy v1alpha1.InventoryPolicy, e inventory.Evidence, node *corev1.Node, heartbeat string) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	if l.deleted == nil {
+		deleted, err := l.cluster.deletions.Deletions(ctx)
+		if err != nil {
+			return true, err
+		}
+		l.deleted = deleted
+	}
 	l.prune(now, policy.DeletionBudget.Per.Duration)
 	h, ok := l.heard[node.UID]
 	if !ok || h.heartbeat != heartbeat {
@@ -190,9 +205,9 @@ func (l *lifecycle) decide(policy v1alpha1.InventoryPolicy, e inventory.Evidence
 			l.candidates[node.UID] = candidate{asked: now}
 			l.cluster.warn(node, "DeletionRefused", fmt.Sprintf("%s, and the Node stays (%s): %s", verdict(node, e), refusal, refusal.Because()))
 		}
-		return l.keep(node, refusal)
+		return l.keep(node, refusal), nil
 	}
-	return l.announceOrDelete(node, verdict(node, e), c, now)
+	return l.announceOrDelete(ctx, node, verdict(node, e), c, now)
 }
 
 // verdict is what the inventory says of a Node that may go.
@@ -204,7 +219,7 @@ func verdict(node *corev1.Node, e inventory.Evidence) string {
 }
 
 // announceOrDelete is the two steps. The caller holds the lock.
-func (l *lifecycle) announceOrDelete(node *corev1.Node, verdict string, c candidate, now time.Time) bool {
+func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, verdict string, c candidate, now time.Time) (bool, error) {
 	delay := l.config.DeletionDelay.Duration
 	switch {
 	case c.announced.IsZero():
@@ -216,18 +231,24 @@ func (l *lifecycle) announceOrDelete(node *corev1.Node, verdict string, c candid
 			message += " (dry run: it will not)"
 		}
 		l.cluster.warn(node, "DeletionAnnounced", message)
-		return l.keep(node, "Announced")
+		return l.keep(node, "Announced"), nil
 	case now.Sub(c.announced) < delay:
-		return l.keep(node, "Announced")
+		return l.keep(node, "Announced"), nil
 	case l.config.DryRun:
-		return l.keep(node, "DryRun")
+		return l.keep(node, "DryRun"), nil
 	}
-	if _, again := l.deleted[node.UID]; !again {
+	_, again := l.deleted[node.UID]
+	deleted := maps.Clone(l.deleted)
+	deleted[node.UID] = now
+	if err := l.cluster.deletions.SaveDeletions(ctx, deleted); err != nil {
+		return true, fmt.Errorf("keep to the budget of deletions: %w", err)
+	}
+	l.deleted = deleted
+	if !again {
 		l.metrics.deleted.Inc()
 		klog.InfoS("Machine is gone", "node", node.Name, "providerID", node.Spec.ProviderID, "announced", c.announced)
 	}
-	l.deleted[node.UID] = now
-	return false
+	return false, nil
 }
 
 // keep counts and logs why, and says that the machine exists.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -24,7 +26,20 @@ type site struct {
 	all          []*corev1.Node
 	heartbeats   map[string]string
 	heartbeatErr error
+	deletedErr   error
+	kept         map[types.UID]time.Time
 	warnings     []string
+}
+
+func (s *site) Deletions(context.Context) (map[types.UID]time.Time, error) {
+	return maps.Clone(s.kept), s.deletedErr
+}
+
+func (s *site) SaveDeletions(_ context.Context, deletions map[types.UID]time.Time) error {
+	if s.deletedErr == nil {
+		s.kept = deletions
+	}
+	return s.deletedErr
 }
 
 // recorder notes Events.
@@ -44,7 +59,7 @@ func (r recorder) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, r
 
 func newSite(t *testing.T, n int) *site {
 	t.Helper()
-	s := &site{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heartbeats: map[string]string{}}
+	s := &site{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heartbeats: map[string]string{}, kept: map[types.UID]time.Time{}}
 	now := func() time.Time { return s.at }
 	store := inventory.NewStore(inventory.Limits{MaxLossPercent: 100}, now)
 	config := v1alpha1.InventorySource{File: "unused"}
@@ -60,7 +75,8 @@ func newSite(t *testing.T, n int) *site {
 		heartbeat: func(_ context.Context, node *corev1.Node) (string, error) {
 			return s.heartbeats[node.Name], s.heartbeatErr
 		},
-		warn: newEvents(recorder{s}, now).warn,
+		warn:      newEvents(recorder{s}, now).warn,
+		deletions: s,
 	})
 	for i := range n {
 		node := withProviderID(shows(fmt.Sprintf("w%d", i), ""), fmt.Sprintf("onprem://ber1/m%d", i))
@@ -124,6 +140,7 @@ func TestLifecycle_Keeps(t *testing.T) {
 		{"a dry run", func(s *site) { s.config.DryRun = true }},
 		{"nobody can tell whether it talks", func(s *site) { s.heartbeatErr = errors.New("forbidden") }},
 		{"another Node by its own word", func(s *site) { s.all[3].Spec.ProviderID = "onprem://ber1/m4" }},
+		{"nobody can tell what was deleted lately", func(s *site) { s.deletedErr = errors.New("forbidden") }},
 		{"a foreign Node", func(s *site) { s.all[3].Spec.ProviderID = "kwok://m3" }},
 		{"a Node without identity", func(s *site) { s.all[3].Spec.ProviderID = "" }},
 		{"a control plane", func(s *site) { s.all[3].Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} }},
@@ -190,6 +207,27 @@ func TestLifecycle_Budget(t *testing.T) {
 	gone := s.runFor(t, 30*time.Minute, lists(30, 1, 2), 1, 2)
 	if len(gone) != 2 || (gone[1]-gone[2]).Abs() < 10*time.Minute {
 		t.Errorf("gone %v, want two that are ten minutes apart", gone)
+	}
+}
+
+// A new leader has the budget that is left, not all of it.
+func TestLifecycle_BudgetSurvives(t *testing.T) {
+	s := newSite(t, 30)
+	document := []byte(strings.Replace(string(lists(30, 1, 2)), "machines:", "policy: {deletionBudget: {per: 1h}}\nmachines:", 1))
+	gone := s.runFor(t, 15*time.Minute, document, 1, 2)
+	if len(gone) != 1 {
+		t.Fatalf("gone %v, want one", gone)
+	}
+	s.lifecycle = newLifecycle(s.config, s.store, s.metrics, s.now, s.cluster)
+	other := 1
+	if _, first := gone[1]; first {
+		other = 2
+	}
+	if gone := s.runFor(t, 40*time.Minute, document, other); len(gone) > 0 {
+		t.Errorf("gone %v within the same hour", gone)
+	}
+	if gone := s.runFor(t, 40*time.Minute, document, other); len(gone) == 0 {
+		t.Error("it stays for ever")
 	}
 }
 

@@ -18,8 +18,8 @@
 // Writes: Events on Nodes; with an inventory, also labels, annotations and taints of Nodes. Upstream writes the provider
 // ID, the labels and the addresses that it is answered.
 // Running it twice: answers depend on the inventory, the Node and its peers only. A provider ID, once on the Node, is
-// returned as it is for ever. What was announced and deleted lately is forgotten when the process ends: then every
-// deletion is announced anew.
+// returned as it is for ever. What was announced is forgotten when the process ends: then every deletion is announced
+// anew. What was deleted lately is kept with the last good inventory.
 // It will not: say that a machine is gone or shut down which the inventory does not list so.
 package nodes
 
@@ -71,7 +71,7 @@ func New(s Settings) (*Nodes, error) {
 	n := &Nodes{store: s.Store, events: newEvents(s.Recorder, s.Now)}
 	n.instances = &instances{config: s.Configuration, nodes: index, warn: n.events.warn, metrics: m}
 	if s.Store != nil {
-		c := cluster{index, heartbeatOf(s.Client), n.events.warn}
+		c := cluster{index, heartbeatOf(s.Client), n.events.warn, LastGood(s.Client)}
 		n.machines = newMachines(s.Store, m)
 		n.follower = newFollower(s.Client, n.machines, c)
 		n.prepare = n.follower.prepare
@@ -89,6 +89,11 @@ func synced(informer cache.SharedIndexInformer) func(context.Context) (cache.Ind
 		}
 		return informer.GetIndexer(), nil
 	}
+}
+
+// LastGood is where the last good inventory is.
+func LastGood(client kubernetes.Interface) inventory.Copy {
+	return inventory.Copy{Client: client, Namespace: v1alpha1.Namespace, Name: v1alpha1.LastGoodMachinesName}
 }
 
 // RegisterMetrics shows them at /metrics.

@@ -66,8 +66,18 @@ func TestNewPlan(t *testing.T) {
 					{"addresses", "Hostname=w1,InternalIP=198.18.0.2", "ExternalIP=198.18.9.2,Hostname=w1,InternalIP=198.18.0.2"},
 					{"label disk", "", "nvme"},
 					{"label topology.kubernetes.io/zone", "", "b"},
+					{"taint", "", "gpu:NoSchedule"},
 				},
 			},
+		},
+		{
+			name: "another provider's, not yet initialized", document: string(lists(9)), nodes: []*corev1.Node{joins(withProviderID(fresh("w1"), "kwok://w1"))},
+			want: NodePlan{Action: Initialize},
+		},
+		{
+			name: "another provider's, not yet initialized, where unknown Nodes are held", document: hold,
+			nodes: []*corev1.Node{joins(withProviderID(fresh("w1"), "kwok://w1"))},
+			want:  NodePlan{Action: Stuck, Reason: "UnknownMachine", Message: "list one with match.providerIDs"},
 		},
 		{
 			name: "a new Node", document: named, nodes: []*corev1.Node{fresh("new")},

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // TakeSnapshot reads a cluster for NewPlan: Nodes, the Leases of their kubelets,
@@ -31,6 +30,6 @@ func TakeSnapshot(ctx context.Context, client kubernetes.Interface, c v1alpha1.O
 			s.Heard[lease.Name] = lease.Spec.RenewTime.Time
 		}
 	}
-	s.LastGood, err = inventory.Copy{Client: client, Namespace: v1alpha1.Namespace, Name: v1alpha1.LastGoodMachinesName}.Load(ctx)
+	s.LastGood, err = LastGood(client).Load(ctx)
 	return s, err
 }
