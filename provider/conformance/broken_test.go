@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,6 +135,7 @@ func brokenMetadata() []broken {
 	var asked atomic.Int32
 	nodeIP := func(n *corev1.Node) string { return n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr] }
 	return []broken{
+		{"has-cluster-id", func(s *scripted) { s.untagged = true }},
 		{"node-is-initialized", edit(func(n *corev1.Node, m *cloudprovider.InstanceMetadata) {
 			if nodeIP(n) == "" {
 				m.NodeAddresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: n.Name}}
@@ -211,11 +213,25 @@ func brokenLifecycle() []broken {
 		{"silent-machine-keeps-its-node", exists(func(_ *scripted, n *corev1.Node, good bool, err error) (bool, error) {
 			return good && len(n.Status.Conditions) > 0, err
 		})},
+		{"uninitialized-machine-keeps-its-node", func(s *scripted) {
+			s.exists = func(ctx context.Context, node *corev1.Node) (bool, error) {
+				if node.Spec.ProviderID == "" {
+					m, err := s.find(ctx, node)
+					return m != nil, err
+				}
+				return s.InstanceExists(ctx, node)
+			}
+		}},
+		{"foreign-machine-keeps-its-node", exists(func(_ *scripted, n *corev1.Node, good bool, err error) (bool, error) {
+			return good && (n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, "scripted://")), err
+		})},
 		{"renamed-machine-keeps-its-node", func(s *scripted) {
 			s.exists = func(ctx context.Context, node *corev1.Node) (bool, error) {
-				byName := node.DeepCopy()
-				byName.Spec.ProviderID = ""
-				return s.InstanceExists(ctx, byName)
+				good, err := s.InstanceExists(ctx, node)
+				if !good || err != nil || s.idOf(node.Name) == node.Spec.ProviderID || !strings.HasPrefix(node.Spec.ProviderID, "scripted://") {
+					return good, err
+				}
+				return false, nil // by its name, it is none
 			}
 		}},
 		{"stopped-machine-is-tainted", always(false)},
@@ -243,6 +259,12 @@ func brokenFaults() []broken {
 			}
 			return good, err
 		})},
+		{"fault-is-not-shutdown", func(s *scripted) {
+			s.shutdown = func(ctx context.Context, node *corev1.Node) (bool, error) {
+				off, err := s.InstanceShutdown(ctx, node)
+				return off || err != nil, nil
+			}
+		}},
 		{"ends-with-its-context", func(s *scripted) {
 			s.exists = func(ctx context.Context, node *corev1.Node) (bool, error) {
 				return s.InstanceExists(context.WithoutCancel(ctx), node)

@@ -19,14 +19,15 @@ import (
 // Upstream's fake keeps the rules, by InstancesV2 and by Instances. Those that it breaks are about what it does not
 // model; they are named here, so that a fake that learns them is noticed.
 func TestCluster_UpstreamFake(t *testing.T) {
+	const young = "uninitialized-machine-keeps-its-node"             // it says no, and InstanceNotFound, about what it has not
 	const alwaysExists = "load-balancer-is-deleted-with-its-service" // a field says that it exists, not what was ensured
 	for _, tt := range []struct {
 		name string
 		v2   bool
 		want []string
 	}{
-		{"instances v2", true, []string{alwaysExists}},
-		{"instances v1", false, []string{alwaysExists}},
+		{"instances v2", true, []string{young, alwaysExists}},
+		{"instances v1", false, []string{young, alwaysExists}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := failed(t, conformance.Options{

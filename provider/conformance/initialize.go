@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,6 +19,11 @@ import (
 func initializeRules() []Rule {
 	instances := (*bed).hasInstances
 	return []Rule{
+		{
+			"has-cluster-id",
+			"At HasClusterID false upstream's program ends at once, unless it is told --allow-untagged-cloud.",
+			hasClusterID,
+		},
 		{
 			"node-is-initialized",
 			"The Node keeps the taint uninitialized, and no pod runs on the machine.",
@@ -69,6 +75,13 @@ func initializeRules() []Rule {
 			needs(objectsAreNotWrittenTo, hasV2),
 		},
 	}
+}
+
+func hasClusterID(_ context.Context, b *bed) error {
+	if !b.cloud.Provider.HasClusterID() {
+		return errors.New("HasClusterID is false")
+	}
+	return nil
 }
 
 func nodeIsInitialized(ctx context.Context, b *bed) error {

@@ -27,6 +27,16 @@ func lifecycleRules() []Rule {
 			needs(silentMachineKeepsItsNode, instances),
 		},
 		{
+			"uninitialized-machine-keeps-its-node",
+			"A Node that waits for its initialization is NotReady, and its machine may not be listed yet: at a no it is deleted before it ever ran a pod.",
+			needs(uninitializedMachineKeepsItsNode, instances, canRemove),
+		},
+		{
+			"foreign-machine-keeps-its-node",
+			"A Node of another provider, or from before there was one, is not in this cloud; that says nothing about its machine.",
+			needs(foreignMachineKeepsItsNode, instances),
+		},
+		{
 			"renamed-machine-keeps-its-node",
 			"A machine is found by the provider ID of its Node first. By name, a new label in the cloud's console deletes a Node.",
 			needs(renamedMachineKeepsItsNode, instances, canRename),
@@ -57,6 +67,11 @@ func faultRules() []Rule {
 			"fault-is-not-instance-not-found",
 			"Some controllers take InstanceNotFound for a no, and delete the Node; a fault is no answer at all.",
 			needs(faultIsNotInstanceNotFound, hasV2),
+		},
+		{
+			"fault-is-not-shutdown",
+			"InstanceShutdown said yes while it could not know: the taint lets volumes be attached twice, on every silent Node of an outage.",
+			needs(faultIsNotShutdown, instances),
 		},
 		{
 			"ends-with-its-context",
@@ -105,6 +120,32 @@ func silentMachineKeepsItsNode(ctx context.Context, b *bed) error {
 	b.settleLifecycle(ctx, old.Name)
 	b.settleLifecycle(ctx, young.Name)
 	return errors.Join(b.there(ctx, old), b.there(ctx, young))
+}
+
+// uninitializedMachineKeepsItsNode has a Node without provider ID, whose machine the cloud does not list yet.
+func uninitializedMachineKeepsItsNode(ctx context.Context, b *bed) error {
+	m := b.plan()
+	if err := b.join(ctx, m, "", func(n *corev1.Node) { n.Status.Conditions = nil }); err != nil {
+		return err
+	}
+	b.settleLifecycle(ctx, m.Name)
+	return b.there(ctx, m)
+}
+
+// foreignMachineKeepsItsNode has a Node with somebody else's provider ID, beside one of the provider's own.
+func foreignMachineKeepsItsNode(ctx context.Context, b *bed) error {
+	if _, err := b.joined(ctx); err != nil {
+		return err
+	}
+	m := b.plan()
+	err := b.join(ctx, m, "", func(n *corev1.Node) {
+		n.Spec.ProviderID, n.Spec.Taints, n.Status.Conditions = "elsewhere://"+m.UUID, nil, nil
+	})
+	if err != nil {
+		return err
+	}
+	b.settleLifecycle(ctx, m.Name)
+	return b.there(ctx, m)
 }
 
 func renamedMachineKeepsItsNode(ctx context.Context, b *bed) error {
@@ -217,6 +258,45 @@ func faultIsNotInstanceNotFound(ctx context.Context, b *bed) error {
 		return fmt.Errorf("InstanceExists during a fault: %w", err)
 	}
 	return nil
+}
+
+// faultIsNotShutdown asks the provider itself: upstream does so only where the machine is said to exist, from a cache
+// for instance.
+func faultIsNotShutdown(ctx context.Context, b *bed) error {
+	m, err := b.joined(ctx)
+	if err != nil {
+		return err
+	}
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if _, err := b.anyFault(); err != nil {
+		return err
+	}
+	for _, f := range faults() {
+		heal, err := b.fault(f)
+		if err != nil {
+			continue // anyFault has found another one
+		}
+		off, err := b.askShutdown(ctx, node)
+		heal()
+		if off && err == nil {
+			return fmt.Errorf("Node/%s is said to be switched off, without an error, while the cloud is %s", m.Name, f)
+		}
+	}
+	return nil
+}
+
+// askShutdown asks by whichever interface there is, and not for long.
+func (b *bed) askShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if instances, ok := b.seen.InstancesV2(); ok {
+		return instances.InstanceShutdown(ctx, node)
+	}
+	instances, _ := b.seen.Instances()
+	return instances.InstanceShutdownByProviderID(ctx, node.Spec.ProviderID)
 }
 
 // endsWithItsContext asks a cloud that does not answer.

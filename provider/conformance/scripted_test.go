@@ -28,6 +28,7 @@ type scripted struct {
 	routes    map[string]*cloudprovider.Route       // by cluster, node and CIDR
 
 	instances, loadBalancer, routing bool // roles that it has
+	untagged                         bool // has no cluster id
 
 	exists   func(context.Context, *corev1.Node) (bool, error)
 	shutdown func(context.Context, *corev1.Node) (bool, error)
@@ -153,7 +154,12 @@ func (s *scripted) idOf(name string) (id string) {
 	return id
 }
 
+func (s *scripted) HasClusterID() bool { return !s.untagged }
+
 func (s *scripted) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	if !strings.HasPrefix(node.Spec.ProviderID, "scripted://") { // new, or somebody else's
+		return true, nil
+	}
 	m, err := s.find(ctx, node)
 	return m != nil, err
 }
