@@ -93,6 +93,9 @@ func runControllers(ctx context.Context, c *config.CompletedConfig, cloud cloudp
 	if _, ok := cloud.LoadBalancer(); !ok {
 		delete(initializers, names.ServiceLBController) // it would log an error at every start
 	}
+	queue := make(eventQueue, maxEvents)
+	queue.run(ctx)
+	c.ClientBuilder = queueing{c.ClientBuilder, queue}
 	klog.InfoS("Starting controllers", "provider", cloud.ProviderName())
 	return app.Run(c, cloud, initializers, nil, ctx.Done())
 }

@@ -183,7 +183,6 @@ func remove(ctx context.Context, b *testing.B, client kubernetes.Interface) {
 }
 
 // initialize is the bare client: the three requests for a Node that upstream's node controller makes, and nothing else.
-// Upstream leaves Events away when there are too many.
 func initialize(ctx context.Context, client kubernetes.Interface, node *corev1.Node, withEvent bool) error {
 	next := node.DeepCopy()
 	next.Spec.ProviderID = "onprem://ber1/" + node.Name
