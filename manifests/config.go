@@ -61,6 +61,8 @@ func Record(data []byte, leaseName string) ([]*Object, error) {
 		ResourceNames: []string{leaseName},
 		Verbs:         []string{"get", "list", "watch"},
 	}
+	// It also looks whether a Node of its own name is alive: a clone's would be (kubelets renew their Lease every 10 s).
+	heartbeats := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get"}}
 	group := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
 	}
@@ -72,5 +74,7 @@ func Record(data []byte, leaseName string) ([]*Object, error) {
 		},
 		role(v1alpha1.Namespace, access, []rbacv1.PolicyRule{read, watch}),
 		roleBinding(v1alpha1.Namespace, access, access, group(kubeadmBootstrappers), group("system:nodes")),
+		role(corev1.NamespaceNodeLease, access, []rbacv1.PolicyRule{heartbeats}),
+		roleBinding(corev1.NamespaceNodeLease, access, access, group(kubeadmBootstrappers)),
 	)
 }

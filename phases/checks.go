@@ -12,17 +12,19 @@ import (
 
 // Check is one thing that must hold before anything is changed.
 type Check struct {
-	// Name is what --ignore-preflight-errors takes.
-	Name string
+	// ID is its entry in the catalogue, whose reason --ignore-preflight-errors takes.
+	ID finding.ID
 	// Run returns what is wrong, with a hint where there is one.
 	Run func(context.Context, *Data) error
 }
 
 // runChecks runs all of them and fails once, with every failure by its name. What several checks need and none gets,
-// such as a provider that is not found, is one failure, and the first of them says it. A refusal cannot be ignored.
+// such as a provider that is not found, is one failure, and the first of them says it. A refusal cannot be ignored. With
+// -o json the findings go to Out as a list.
 func runChecks(ctx context.Context, d *Data, checks []Check) error {
 	var failed []error
 	var hints []string
+	var list []finding.Finding
 	var said []error
 	code := finding.ExitPreflight
 	for _, c := range checks {
@@ -33,25 +35,35 @@ func runChecks(ctx context.Context, d *Data, checks []Check) error {
 		var known *finding.Error
 		isKnown := errors.As(err, &known)
 		refused := isKnown && known.Code == finding.ExitRefused
-		if ignored(d, c.Name) && !refused {
-			d.Sayf("warning, %s: %v", c.Name, err)
+		name := c.ID.Kind().Reason
+		if ignored(d, name) && !refused {
+			d.Sayf("warning, %s: %v", name, err)
 			continue
 		}
 		if slices.ContainsFunc(said, func(other error) bool { return errors.Is(err, other) }) {
 			continue
 		}
 		said = append(said, err)
-		failed = append(failed, fmt.Errorf("%s: %w", c.Name, err))
+		failed = append(failed, fmt.Errorf("%s: %w", name, err))
+		list = append(list, c.ID.New("", err.Error()))
 		if refused {
 			code = finding.ExitRefused
 		}
-		if isKnown && known.Hint != "" && !slices.Contains(hints, known.Hint) {
-			hints = append(hints, known.Hint)
+		if isKnown && known.Hint != "" {
+			list[len(list)-1].Next = known.Hint
+			if !slices.Contains(hints, known.Hint) {
+				hints = append(hints, known.Hint)
+			}
 		}
 	}
 	if len(failed) == 0 {
 		d.Sayf("%d checks passed", len(checks))
 		return nil
+	}
+	if d.Output == "json" {
+		if err := finding.WriteJSON(d.Out, list); err != nil {
+			return err
+		}
 	}
 	hints = append(hints, "nothing was changed; --ignore-preflight-errors=NAME makes a check a warning")
 	return &finding.Error{Code: code, Err: fmt.Errorf("preflight: %w", errors.Join(failed...)), Hint: strings.Join(hints, "\n")}

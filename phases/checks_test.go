@@ -18,10 +18,10 @@ func TestRunChecks(t *testing.T) {
 	}
 	noProvider := finding.Usagef("no provider").WithHint("fix it") // found out once, so it is one and the same
 	checks := []Check{
-		{"Provider", fails(noProvider)},
-		{"NodeName", fails(noProvider)},
-		{"Writable", fails(finding.Usagef("the disk is full").WithHint("fix it"))},
-		{"KubeletFlags", func(context.Context, *Data) error { return nil }},
+		{finding.CheckProvider, fails(noProvider)},
+		{finding.CheckNodeName, fails(noProvider)},
+		{finding.CheckWritable, fails(finding.Usagef("the disk is full").WithHint("fix it"))},
+		{finding.CheckKubeletFlags, func(context.Context, *Data) error { return nil }},
 	}
 	tests := []struct {
 		name   string

@@ -19,9 +19,9 @@ import (
 // nodeChecks are what the provider expects of the machine. A machine that joins knows the provider from the record.
 func nodeChecks() []Check {
 	return []Check{
-		{"NodeName", checkNodeNameRule},
-		{"NodeAddress", checkNodeAddress},
-		{"ProviderID", checkProviderID},
+		{finding.CheckNodeName, checkNodeNameRule},
+		{finding.CheckNodeAddress, checkNodeAddress},
+		{finding.CheckProviderID, checkProviderID},
 	}
 }
 

@@ -24,14 +24,14 @@ func initPreflight() Phase {
 		Long:  "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line; where kubeadm has finished already, the cluster's record. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			return runChecks(ctx, d, slices.Concat(
-				[]Check{{"ClusterRecord", checkClusterRecord}, {"Provider", checkProvider}},
+				[]Check{{finding.CheckClusterRecord, checkClusterRecord}, {finding.CheckProvider, checkProvider}},
 				commonChecks(),
 				nodeChecks(),
 				[]Check{
-					{"ExternalCA", checkExternalCA},
-					{"CloudConfig", checkCloudConfig},
-					{"StaticPodManifest", checkManifestUntouched},
-					{"Manifests", checkManifests},
+					{finding.CheckExternalCA, checkExternalCA},
+					{finding.CheckCloudConfig, checkCloudConfig},
+					{finding.CheckStaticPod, checkManifestUntouched},
+					{finding.CheckManifests, checkManifests},
 				}))
 		},
 	}
@@ -43,21 +43,21 @@ func joinPreflight() Phase {
 		Short: "Check that this machine can join in external cloud mode",
 		Long:  "Reads the host, the kubeadm configuration, and every file that feeds the kubelet's command line. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
-			return runChecks(ctx, d, append(commonChecks(), Check{"Discovery", checkDiscovery}))
+			return runChecks(ctx, d, append(commonChecks(), Check{finding.CheckDiscovery, checkDiscovery}))
 		},
 	}
 }
 
 func commonChecks() []Check {
 	return []Check{
-		{"IsPrivilegedUser", checkRoot},
-		{"KubeadmVersion", checkKubeadm},
-		{"KubeletInUse", checkKubeletInUse},
-		{"KubeletFlags", checkKubeletFlags},
-		{"KubeadmConfig", checkKubeadmConfig},
-		{"NodeTaints", checkTaints},
-		{"NodeIP", checkNodeIP},
-		{"Writable", checkWritable},
+		{finding.CheckPrivileged, checkRoot},
+		{finding.CheckKubeadmVersion, checkKubeadm},
+		{finding.CheckKubeletInUse, checkKubeletInUse},
+		{finding.CheckKubeletFlags, checkKubeletFlags},
+		{finding.CheckKubeadmConfig, checkKubeadmConfig},
+		{finding.CheckNodeTaints, checkTaints},
+		{finding.CheckNodeIP, checkNodeIP},
+		{finding.CheckWritable, checkWritable},
 	}
 }
 
@@ -118,6 +118,9 @@ func checkKubeadmConfig(ctx context.Context, d *Data) error {
 		return err
 	}
 	if _, err = file.SetExternal(d.Role, kubeadm.KubeletFlags{}, int(v.Minor())); err != nil {
+		return err
+	}
+	if done, err := finished(d); err != nil || done { // it is not run again: a file of its day may be too old for it now
 		return err
 	}
 	return kubeadm.Validate(ctx, d.Machine, d.KubeadmFile)

@@ -16,6 +16,10 @@ const (
 	CheckStaticPod      ID = "P12"
 	CheckManifests      ID = "P13"
 	CheckDiscovery      ID = "P14"
+	CheckClusterRecord  ID = "P15"
+	CheckNodeTaints     ID = "P16"
+	CheckExternalCA     ID = "P17"
+	CheckProviderID     ID = "P18"
 )
 
 // preflight is about what must hold before anything is changed.
@@ -96,6 +100,26 @@ func preflight() []Kind {
 			ID: CheckDiscovery, Reason: "Discovery", Title: "The cluster cannot be found", Severity: SeverityError,
 			Why: "Token, hash or address are wrong, or the API server cannot be reached.",
 			Do:  "make a new join command: `ccmadm init phase show-join-command`",
+		},
+		{
+			ID: CheckClusterRecord, Reason: "ClusterRecord", Title: "The machine has a cluster with other settings", Severity: SeverityError,
+			Why: "kubeadm has finished here. Other settings would leave a cluster that agrees with neither.",
+			Do:  "leave out what differs from the cluster's record",
+		},
+		{
+			ID: CheckNodeTaints, Reason: "NodeTaints", Title: "The kubelet would set its taint twice", Severity: SeverityError,
+			Why: "In external mode it sets the taint itself, and the API refuses a Node that has it twice: it never registers.",
+			Do:  "remove the taint from the kubelet's configuration",
+		},
+		{
+			ID: CheckExternalCA, Reason: "ExternalCA", Title: "Nobody can sign the static pod's identity", Severity: SeverityError,
+			Why: "The CA's key is not on this machine.",
+			Do:  "put a kubeconfig there, or run the cloud-controller-manager as a DaemonSet",
+		},
+		{
+			ID: CheckProviderID, Reason: "ProviderID", Title: "The kubelet needs a provider ID", Severity: SeverityError,
+			Why: "The provider finds a machine by nothing else.",
+			Do:  "give the kubelet --provider-id",
 		},
 	}
 }

@@ -17,6 +17,8 @@ const (
 	LeaderSilent      ID = "W13"
 	KubeletSilent     ID = "W14"
 	LeaseUnknown      ID = "W15"
+	IdentityEnds      ID = "W16"
+	IdentityEnded     ID = "W17"
 )
 
 // waiting is about nodes that are not as far as they should be.
@@ -105,6 +107,16 @@ func waiting() []Kind {
 			ID: LeaseUnknown, Reason: "LeaseUnknown", Title: "The Lease could not be looked at", Severity: SeverityWarning,
 			Why: "Whether a cloud-controller-manager leads is not known.",
 			Do:  "ask again, or as an administrator",
+		},
+		{
+			ID: IdentityEnds, Reason: "IdentityEnds", Title: "The manager's certificate is near its end", Severity: SeverityWarning,
+			Why: "After its end the API server refuses the cloud-controller-manager, and no node that joins is initialized.",
+			Do:  "renew it; the pod is started again with the new one",
+		},
+		{
+			ID: IdentityEnded, Reason: "IdentityEnded", Title: "The manager's certificate has ended", Severity: SeverityError,
+			Why: "The API server refuses the cloud-controller-manager.",
+			Do:  "renew it; the pod is started again with the new one",
 		},
 	}
 }

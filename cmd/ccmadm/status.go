@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases/machine"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
@@ -59,6 +62,7 @@ Exit status 4 if a node is below Addressed.`,
 			if err != nil {
 				return err
 			}
+			warnOfIdentity(s.Err)
 			return showStatus(cmd.Context(), client, names, phases.NewRenderer(o.output, s.Out))
 		},
 	}
@@ -88,4 +92,18 @@ func showStatus(ctx context.Context, client kubernetes.Interface, names []string
 	}
 	late.Err = errors.New("not yet")
 	return &finding.Error{Code: finding.ExitNotInTime, Err: late, Hint: late.Hint()}
+}
+
+// warnOfIdentity tells, on a control plane, when the certificate of its cloud-controller-manager ends: nothing else on a
+// cluster watches it. What cannot be read is said, too: it is no sign of health.
+func warnOfIdentity(out io.Writer) {
+	end, warning, err := phases.CheckIdentity(machine.New())
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrPermission): // not an administrator of this machine
+		fmt.Fprintf(out, "ccmadm: warning: %v\n", err)
+	case warning != nil:
+		fmt.Fprintf(out, "ccmadm: warning: %s %s: %s\nccmadm: hint: %s\n", warning.ID, warning.Object, warning.Message, warning.Next)
+	case !end.IsZero():
+		fmt.Fprintf(out, "the certificate of this machine's cloud-controller-manager ends on %s\n", end.Format(time.DateOnly))
+	}
 }

@@ -14,7 +14,7 @@ func TestInitAgain(t *testing.T) {
 	l := up(t, "again", 1, 0)
 	l.must(t, "cp1", ccmadmInit)
 	old := strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/old.yaml", 1)
-	l.must(t, "cp1", "sed 's/^kind: ClusterConfiguration/&\\nkubernetesVersion: v1.34.4/' "+kubeadmYAML+" > /tmp/old.yaml")
+	l.must(t, "cp1", "sed 's/^kubernetesVersion: .*/kubernetesVersion: v1.33.0/' "+kubeadmYAML+" > /tmp/old.yaml; grep v1.33.0 /tmp/old.yaml")
 	for _, tc := range []struct {
 		name    string
 		given   string // makes the situation

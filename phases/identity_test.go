@@ -1,0 +1,45 @@
+package phases
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func TestCheckIdentity(t *testing.T) {
+	m, _ := newMachine(t)
+	if end, f, err := CheckIdentity(m); err != nil || f != nil || !end.IsZero() {
+		t.Errorf("a worker: %v, %v, %v", end, f, err)
+	}
+	copyCA(t, newCA(t), m.Path(machine.PKIDir))
+	if _, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		at   time.Time
+		want string
+	}{
+		{name: "new", at: now},
+		{name: "31 days before its end", at: now.AddDate(0, 0, 365-31)},
+		{name: "29 days before its end", at: now.AddDate(0, 0, 365-29), want: "ends on 2027-11-21, in 29 days"},
+		{name: "the day after", at: now.AddDate(0, 0, 366), want: "ended on 2027-11-21"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m.Now = func() time.Time { return tt.at }
+			_, f, err := CheckIdentity(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (f == nil) != (tt.want == "") || f != nil && !strings.Contains(f.Message, tt.want) {
+				t.Errorf("got %v, want %q", f, tt.want)
+			}
+		})
+	}
+	put(t, m, machine.CCMKubeconfig, "not a kubeconfig")
+	if _, _, err := CheckIdentity(m); err == nil {
+		t.Error("a file that cannot be read is no healthy one")
+	}
+}
