@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -106,9 +107,10 @@ func (l *lab) expectPodsTalk(t testing.TB) {
 		l.kubectl(t, fmt.Sprintf(`run echo-%[1]s --image=%[2]s --image-pull-policy=Never --overrides='{"spec":{"nodeName":"%[1]s"}}'`, w, echoImage))
 	}
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/echo-w1 pod/echo-w2")
-	ip := strings.TrimSpace(l.kubectl(t, "get pod echo-w2 -o jsonpath={.status.podIP}"))
-	got := l.kubectl(t, fmt.Sprintf("exec echo-w1 -- /echo get http://%s:8080/", ip))
-	if !strings.Contains(got, "echo-w2") {
-		t.Errorf("the pod on w1 asked the pod on w2 for its name and got %q", got)
+	for ip := range strings.FieldsSeq(l.kubectl(t, "get pod echo-w2 -o jsonpath='{.status.podIPs[*].ip}'")) {
+		got := l.kubectl(t, fmt.Sprintf("exec echo-w1 -- /echo get http://%s/", net.JoinHostPort(ip, "8080")))
+		if !strings.Contains(got, "echo-w2") {
+			t.Errorf("the pod on w1 asked the pod on w2, at %s, for its name and got %q", ip, got)
+		}
 	}
 }

@@ -32,8 +32,8 @@ type result struct {
 	code int
 }
 
-// up boots machines, and takes them down at the end of the test, however that ends.
-func up(t testing.TB, name string, controlPlanes, workers int) *lab {
+// up boots machines with flags of the lab, and takes them down at the end of the test, however that ends.
+func up(t testing.TB, name string, controlPlanes, workers int, flags ...string) *lab {
 	t.Helper()
 	l := &lab{name: "e2e-" + name}
 	for i := range controlPlanes {
@@ -50,8 +50,10 @@ func up(t testing.TB, name string, controlPlanes, workers int) *lab {
 		l.run(t, "down", "--name", l.name)
 	})
 	start := time.Now()
-	l.run(t, "up", "--install", "--name", l.name, "--kubernetes", *kubernetesMinor, "--control-planes", fmt.Sprint(controlPlanes),
-		"--workers", fmt.Sprint(workers), "--image", ccmImage, "--binary", ccmadmBinary)
+	l.run(t, append([]string{
+		"up", "--install", "--name", l.name, "--kubernetes", *kubernetesMinor, "--image", ccmImage, "--binary", ccmadmBinary,
+		"--control-planes", fmt.Sprint(controlPlanes), "--workers", fmt.Sprint(workers),
+	}, flags...)...)
 	t.Logf("%d machines up in %.1f s", len(l.nodes), time.Since(start).Seconds())
 	return l
 }

@@ -30,6 +30,7 @@ type settings struct {
 	Layers     []string `json:"layers"`    // overlay lower directories, top first
 	Seed       string   `json:"seed"`      // content of /var/lib/containerd
 	Endpoints  string   `json:"endpoints"` // the API servers behind the name api
+	IPFamily   string   `json:"ipFamily"`  // ipv4, ipv6 or dual
 }
 
 func openLab(p *places, name string) (lab, error) {

@@ -125,10 +125,24 @@ func TestRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ranges := map[string]string{"w2": "10.244.2.0/24", "w1": "10.244.1.0/24", "cp1": "10.244.0.0/24", "stranger": "10.244.9.0/24"}
-	want := "route replace 10.244.0.0/24 via " + l.host(11).String() + "\nroute replace 10.244.2.0/24 via " + l.host(102).String() + "\n"
-	if diff := cmp.Diff(want, l.routes(self, ranges)); diff != "" {
-		t.Errorf("routes (-want +got):\n%s", diff)
+	ranges := map[string][]string{
+		"cp1":      {"10.244.0.0/24", "fd00:10:244::/64"},
+		"w1":       {"10.244.1.0/24", "fd00:10:244:1::/64"},
+		"w2":       {"10.244.2.0/24", "fd00:10:244:2::/64"},
+		"stranger": {"10.244.9.0/24"},
+	}
+	four := []string{"route replace 10.244.0.0/24 via 198.18.244.11", "route replace 10.244.2.0/24 via 198.18.244.102"}
+	six := []string{"route replace fd00:10:244::/64 via 2001:2:0:f4::b", "route replace fd00:10:244:2::/64 via 2001:2:0:f4::66"}
+	for family, want := range map[string][]string{
+		"":   four,
+		ipv4: four,
+		ipv6: six,
+		dual: {four[0], six[0], four[1], six[1]},
+	} {
+		got := strings.Split(strings.TrimSpace(l.routes(settings{IPFamily: family}, self, ranges)), "\n")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("routes of family %q (-want +got):\n%s", family, diff)
+		}
 	}
 }
 

@@ -58,7 +58,11 @@ func (m machine) create(s settings) error {
 	if err := cloneTree(s.Seed, filepath.Join(m.dir(), "volumes/containerd")); err != nil {
 		return fmt.Errorf("clone images: %w", err)
 	}
-	for name, content := range m.identity(s) {
+	identity, err := m.identity(s)
+	if err != nil {
+		return err
+	}
+	for name, content := range identity {
 		file := filepath.Join(m.dir(), "upper", name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
@@ -71,28 +75,43 @@ func (m machine) create(s settings) error {
 }
 
 // identity is what differs between machines.
-func (m machine) identity(s settings) map[string]string {
-	return map[string]string{
+func (m machine) identity(s settings) (map[string]string, error) {
+	files := map[string]string{
 		"etc/hostname": m.name + "\n",
 		// Without one, systemd-firstboot waits at a console for ever.
-		"etc/machine-id":  fmt.Sprintf("%x\n", randomBytes()),
-		"etc/hosts":       m.lab.hosts(),
-		"etc/resolv.conf": fmt.Sprintf("nameserver %s\n", m.lab.host(1)), // nobody answers, but CoreDNS wants one
+		"etc/machine-id": fmt.Sprintf("%x\n", randomBytes()),
+		"etc/hosts":      m.lab.hosts(s),
+		// Nobody answers there, but CoreDNS wants a name server.
+		"etc/resolv.conf": fmt.Sprintf("nameserver %s\n", m.lab.addresses(s, 1)[0].Addr()),
 		"etc/lab/api.env": "ENDPOINTS=" + s.Endpoints + "\n",
 	}
+	if s.IPFamily == ipv6 || s.IPFamily == dual {
+		content, err := clusterNetworks(s)
+		if err != nil {
+			return nil, err
+		}
+		files["etc/lab/kubeadm.yaml"] = content
+	}
+	return files, nil
 }
 
 // hosts names every machine the lab can have, so that one added later is known to all.
-func (l lab) hosts() string {
+func (l lab) hosts(s settings) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "127.0.0.1 localhost api\n::1 localhost ip6-localhost\n")
 	for n := 1; n <= maxControlPlanes; n++ {
-		fmt.Fprintf(&b, "%s cp%d\n", l.host(10+n), n)
+		l.writeHost(&b, s, 10+n, fmt.Sprintf("cp%d", n))
 	}
 	for n := 1; n <= maxWorkers; n++ {
-		fmt.Fprintf(&b, "%s w%d\n", l.host(100+n), n)
+		l.writeHost(&b, s, 100+n, fmt.Sprintf("w%d", n))
 	}
 	return b.String()
+}
+
+func (l lab) writeHost(b *bytes.Buffer, s settings, n int, name string) {
+	for _, p := range l.addresses(s, n) {
+		fmt.Fprintf(b, "%s %s\n", p.Addr(), name)
+	}
 }
 
 func (m machine) writeFaces() error {

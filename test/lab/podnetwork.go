@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,10 @@ func (l lab) connectPods(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	s, err := l.load()
+	if err != nil {
+		return err
+	}
 	ranges, err := podRanges(ctx, machines)
 	if err != nil {
 		return err
@@ -48,16 +53,16 @@ func (l lab) connectPods(ctx context.Context, out io.Writer) error {
 		if !ok {
 			continue // not a node yet
 		}
-		if err := m.writeNetwork(ctx, own, l.routes(m, ranges)); err != nil {
+		if err := m.writeNetwork(ctx, own, l.routes(s, m, ranges)); err != nil {
 			return fmt.Errorf("connect pods of %s: %w", m.name, err)
 		}
-		fmt.Fprintf(out, "[network] pods of %s have addresses from %s\n", m.name, own)
+		fmt.Fprintf(out, "[network] pods of %s have addresses from %s\n", m.name, strings.Join(own, " and "))
 	}
 	return nil
 }
 
 // podRanges asks the first control plane that answers for the podCIDR of each node.
-func podRanges(ctx context.Context, machines []machine) (map[string]string, error) {
+func podRanges(ctx context.Context, machines []machine) (map[string][]string, error) {
 	err := errors.New("no control plane runs")
 	for _, m := range machines {
 		if !strings.HasPrefix(m.name, "cp") {
@@ -75,10 +80,10 @@ func podRanges(ctx context.Context, machines []machine) (map[string]string, erro
 		if err := json.Unmarshal(content, &nodes); err != nil {
 			return nil, fmt.Errorf("decode nodes: %w", err)
 		}
-		ranges := map[string]string{}
+		ranges := map[string][]string{}
 		for _, n := range nodes.Items {
-			if n.Spec.PodCIDR != "" {
-				ranges[n.Name] = n.Spec.PodCIDR
+			if len(n.Spec.PodCIDRs) > 0 {
+				ranges[n.Name] = n.Spec.PodCIDRs
 			}
 		}
 		return ranges, nil
@@ -87,12 +92,18 @@ func podRanges(ctx context.Context, machines []machine) (map[string]string, erro
 }
 
 // routes is a script for `ip -batch` that leads to the pods of all machines but one.
-func (l lab) routes(self machine, ranges map[string]string) string {
+func (l lab) routes(s settings, self machine, ranges map[string][]string) string {
 	var b strings.Builder
 	for n := 1; n < 255; n++ { // in the order of addresses, so that nothing changes without need
-		for name, podRange := range ranges {
-			if m, err := l.machine(name); err == nil && m.index == n && m.name != self.name {
-				fmt.Fprintf(&b, "route replace %s via %s\n", podRange, m.address())
+		for name, podRanges := range ranges {
+			if m, err := l.machine(name); err != nil || m.index != n || m.name == self.name {
+				continue
+			}
+			for _, podRange := range podRanges {
+				to, err := netip.ParsePrefix(podRange)
+				if via := gateway(l.addresses(s, n), to.Addr()); err == nil && via.IsValid() {
+					fmt.Fprintf(&b, "route replace %s via %s\n", podRange, via)
+				}
 			}
 		}
 	}
@@ -105,7 +116,7 @@ const networkConfig = `{
   "plugins": [
     {
       "type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-      "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}]}
+      "ipam": {"type": "host-local", "ranges": [%s], "routes": [%s]}
     },
     {"type": "portmap", "capabilities": {"portMappings": true}}
   ]
@@ -113,14 +124,24 @@ const networkConfig = `{
 `
 
 // writeNetwork hands the routes to a unit of the machine, which sets them again when it boots.
-func (m machine) writeNetwork(ctx context.Context, podRange, routes string) error {
+func (m machine) writeNetwork(ctx context.Context, podRanges []string, routes string) error {
 	const script = `set -e
 mkdir -p /etc/cni/net.d
 printf %s "$1" > /etc/lab/routes
 systemctl restart lab-routes.service
 printf %s "$2" > /etc/cni/net.d/.lab.new
 mv /etc/cni/net.d/.lab.new /etc/cni/net.d/10-lab.conflist`
-	out, err := m.command(ctx, "sh", "-c", script, "sh", routes, fmt.Sprintf(networkConfig, podRange)).CombinedOutput()
+	var subnets, defaults []string
+	for _, podRange := range podRanges {
+		subnets = append(subnets, fmt.Sprintf(`[{"subnet": %q}]`, podRange))
+		everywhere := "0.0.0.0/0"
+		if strings.Contains(podRange, ":") {
+			everywhere = "::/0"
+		}
+		defaults = append(defaults, fmt.Sprintf(`{"dst": %q}`, everywhere))
+	}
+	config := fmt.Sprintf(networkConfig, strings.Join(subnets, ", "), strings.Join(defaults, ", "))
+	out, err := m.command(ctx, "sh", "-c", script, "sh", routes, config).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
 	}

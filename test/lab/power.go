@@ -54,19 +54,19 @@ func (m machine) powerOn(s settings) error {
 		return fmt.Errorf("start PID 1: %w", err)
 	}
 	spec := bootSpec{Dir: m.dir(), Hostname: m.name, Layers: s.Layers, Cgroup: m.cgroup()}
-	if err := m.letGo(cmd.Process.Pid, spec, stdin, stdout); err != nil {
+	if err := m.letGo(cmd.Process.Pid, s, spec, stdin, stdout); err != nil {
 		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
 	// From here on it belongs to the host's init.
 	return cmd.Process.Release()
 }
 
-func (m machine) letGo(pid int, spec bootSpec, stdin io.WriteCloser, stdout io.Reader) error {
+func (m machine) letGo(pid int, s settings, spec bootSpec, stdin io.WriteCloser, stdout io.Reader) error {
 	defer func() { _ = stdin.Close() }()
 	if err := m.recordPid(pid); err != nil {
 		return err
 	}
-	if err := m.plugIn(pid); err != nil {
+	if err := m.plugIn(pid, s); err != nil {
 		return err
 	}
 	if err := json.NewEncoder(stdin).Encode(spec); err != nil {

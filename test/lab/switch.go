@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,7 +24,7 @@ func (l lab) switchFile() string { return filepath.Join(l.dir, "switch") }
 
 // installSwitch makes the bridge that joins the machines, with the first address of the subnet as their default route.
 // It lives in a namespace of its own: the host gets no link, no address and no route, and nothing leaves the box.
-func (l lab) installSwitch() error {
+func (l lab) installSwitch(s settings) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(l.switchFile(), &stat); err == nil && stat.Type == unix.NSFS_MAGIC {
 		return nil
@@ -43,7 +44,7 @@ func (l lab) installSwitch() error {
 	if err := handle.LinkAdd(bridge); err != nil {
 		return fmt.Errorf("add bridge: %w", err)
 	}
-	return configure(handle, bridgeName, l.subnetAddress(1))
+	return configure(handle, bridgeName, l.addresses(s, 1))
 }
 
 // newNetworkNamespace mounts a new namespace on the file. The thread that made it is not given back to Go.
@@ -73,7 +74,7 @@ func (l lab) removeSwitch() error {
 }
 
 // plugIn connects the namespace of a process with the switch and gives it the machine's address.
-func (m machine) plugIn(pid int) error {
+func (m machine) plugIn(pid int, s settings) error {
 	outside, err := m.lab.switchHandle()
 	if err != nil {
 		return err
@@ -107,34 +108,42 @@ func (m machine) plugIn(pid int) error {
 		return err
 	}
 	defer inside.Close()
-	if err := configure(inside, "eth0", m.lab.subnetAddress(m.index)); err != nil {
+	if err := configure(inside, "eth0", m.lab.addresses(s, m.index)); err != nil {
 		return err
 	}
 	// kubeadm takes the address of the default route for its own.
-	return inside.RouteAdd(&netlink.Route{Gw: m.lab.host(1).AsSlice()})
-}
-
-// configure switches a link and the loopback on.
-func configure(handle *netlink.Handle, name string, address *net.IPNet) error {
-	for _, n := range []string{"lo", name} {
-		link, err := handle.LinkByName(n)
-		if err != nil {
-			return fmt.Errorf("find link %s: %w", n, err)
-		}
-		if n == name {
-			if err := handle.AddrAdd(link, &netlink.Addr{IPNet: address}); err != nil {
-				return fmt.Errorf("add address %s: %w", address, err)
-			}
-		}
-		if err := handle.LinkSetUp(link); err != nil {
-			return fmt.Errorf("switch link %s on: %w", n, err)
+	for _, p := range m.lab.addresses(s, 1) {
+		if err := inside.RouteAdd(&netlink.Route{Gw: p.Addr().AsSlice()}); err != nil {
+			return fmt.Errorf("add default route by %s: %w", p.Addr(), err)
 		}
 	}
 	return nil
 }
 
-func (l lab) subnetAddress(n int) *net.IPNet {
-	return &net.IPNet{IP: l.host(n).AsSlice(), Mask: net.CIDRMask(l.subnet().Bits(), 32)}
+// configure switches a link and the loopback on.
+func configure(handle *netlink.Handle, name string, addresses []netip.Prefix) error {
+	for _, n := range []string{"lo", name} {
+		link, err := handle.LinkByName(n)
+		if err != nil {
+			return fmt.Errorf("find link %s: %w", n, err)
+		}
+		if err := handle.LinkSetUp(link); err != nil {
+			return fmt.Errorf("switch link %s on: %w", n, err)
+		}
+		if n != name {
+			continue
+		}
+		for _, p := range addresses {
+			address := &netlink.Addr{IPNet: ipNet(p)}
+			if p.Addr().Is6() {
+				address.Flags = unix.IFA_F_NODAD // nobody else has it: usable at once
+			}
+			if err := handle.AddrAdd(link, address); err != nil {
+				return fmt.Errorf("add address %s: %w", p, err)
+			}
+		}
+	}
+	return nil
 }
 
 func (l lab) switchHandle() (*netlink.Handle, error) {

@@ -3,9 +3,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -19,6 +21,7 @@ type upFlags struct {
 	name          string
 	controlPlanes int
 	workers       int
+	ipFamily      string
 	images        []string // archives for every machine
 	binaries      []string // programs for /usr/local/bin
 	build         buildFlags
@@ -37,6 +40,7 @@ func newUp(p *places) *cobra.Command {
 	addName(cmd, &flags.name)
 	cmd.Flags().IntVar(&flags.controlPlanes, "control-planes", 1, "how many machines cp1, cp2 ...")
 	cmd.Flags().IntVar(&flags.workers, "workers", 2, "how many machines w1, w2 ...")
+	cmd.Flags().StringVar(&flags.ipFamily, "ip-family", ipv4, "addresses of the machines: ipv4, ipv6 or dual")
 	cmd.Flags().StringArrayVar(&flags.images, "image", nil, "image archive to load on every machine (repeatable)")
 	cmd.Flags().StringArrayVar(&flags.binaries, "binary", nil, "program to copy to /usr/local/bin of every machine (repeatable)")
 	flags.build.declare(cmd)
@@ -53,6 +57,9 @@ func up(ctx context.Context, out io.Writer, p *places, flags upFlags) error {
 	}
 	names, err := flags.machineNames()
 	if err != nil {
+		return err
+	}
+	if err := checkFamily(flags.ipFamily); err != nil {
 		return err
 	}
 	s, err := build(ctx, out, p, flags.build)
@@ -73,7 +80,7 @@ func up(ctx context.Context, out io.Writer, p *places, flags upFlags) error {
 	if err := ensureLimits(ctx, out, p, flags); err != nil {
 		return err
 	}
-	if err := l.installSwitch(); err != nil {
+	if err := l.installSwitch(s); err != nil {
 		return fmt.Errorf("install switch: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -116,11 +123,15 @@ func (l lab) settle(wanted settings, flags upFlags) (settings, error) {
 		if s.Kubernetes != wanted.Kubernetes {
 			return s, fmt.Errorf("lab %q has Kubernetes %s: remove it before it can have %s", l.name, s.Kubernetes, wanted.Kubernetes)
 		}
+		if family := cmp.Or(s.IPFamily, ipv4); family != flags.ipFamily {
+			return s, fmt.Errorf("lab %q is %s: remove it before it can be %s", l.name, family, flags.ipFamily)
+		}
 		return s, nil
 	}
+	wanted.IPFamily = flags.ipFamily
 	var endpoints []string
 	for n := range max(flags.controlPlanes, 1) {
-		endpoints = append(endpoints, fmt.Sprintf("%s:6443", l.host(11+n)))
+		endpoints = append(endpoints, netip.AddrPortFrom(l.addresses(wanted, 11+n)[0].Addr(), 6443).String())
 	}
 	wanted.Endpoints = strings.Join(endpoints, " ")
 	return wanted, l.save(wanted)
@@ -140,7 +151,7 @@ func (m machine) bring(ctx context.Context, out io.Writer, s settings) error {
 	if err != nil {
 		return fmt.Errorf("start machine %s: %w", m.name, err)
 	}
-	fmt.Fprintf(out, "[machine] %s runs, address %s\n", m.name, m.address())
+	fmt.Fprintf(out, "[machine] %s runs, address %s\n", m.name, m.lab.addresses(s, m.index)[0].Addr())
 	if complaint != "" {
 		fmt.Fprintf(out, "[machine] %s: systemd is %s\n", m.name, complaint)
 	}
