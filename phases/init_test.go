@@ -61,7 +61,7 @@ func TestKubeadmInit_HalvesByStage(t *testing.T) {
 		{
 			name: "finished by a ccmadm that kept no state",
 			files: map[string]string{
-				machine.KubeletConf: "x", machine.KubeadmConfig: initConfig,
+				machine.KubeletConf: "x", machine.KubeletConfig: "x", machine.KubeadmConfig: initConfig,
 				machine.RecordFile: "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\n",
 			},
 		},

@@ -71,7 +71,7 @@ func finished(d *Data) (bool, error) {
 	if err != nil || s.known && s.Stage != "" {
 		return err == nil && s.Stage == v1alpha1.StageFinished, err
 	}
-	for _, path := range []string{machine.KubeletConf, machine.RecordFile, machine.KubeadmConfig} {
+	for _, path := range []string{machine.KubeletConf, machine.KubeletConfig, machine.RecordFile, machine.KubeadmConfig} {
 		if there, err := d.Machine.Exists(path); err != nil || !there {
 			return false, err
 		}
@@ -109,6 +109,9 @@ func checkKubeletInUse(ctx context.Context, d *Data) error {
 	if done || s.Stage != "" {
 		return sameMachine(d, s)
 	}
+	if prepared, err := preparedByCA(ctx, d); err != nil || prepared {
+		return err
+	}
 	for _, left := range []struct{ path, what, hint string }{
 		{machine.KubeletConf, "this machine is registered with a cluster already", "takes it out of that cluster"},
 		{machine.ManifestDir + "/etcd.yaml", "this machine runs a control plane, or did", "removes it"},
@@ -132,6 +135,27 @@ func checkKubeletInUse(ctx context.Context, d *Data) error {
 	}
 	return finding.Usagef("the kubelet is running with %s", machine.KubeletConfig).
 		WithHint("`kubeadm reset` stops it, if this machine's cluster is to be given up")
+}
+
+// preparedByCA tells whether a control plane with an external CA has been given its kubeconfigs, as kubeadm demands
+// there, and nothing more: the kubelet's is no sign of a cluster then.
+func preparedByCA(ctx context.Context, d *Data) (bool, error) {
+	if d.Role != kubeadm.RoleInit {
+		return false, nil
+	}
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return false, err
+	}
+	if external, err := externalCA(d.Machine, s.CertificatesDir); err != nil || !external {
+		return false, err
+	}
+	for _, path := range []string{machine.KubeletConfig, machine.ManifestDir + "/etcd.yaml", machine.APIServerPod} {
+		if there, err := d.Machine.Exists(path); err != nil || there {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // sameMachine refuses to go on as another node, or in another role.
