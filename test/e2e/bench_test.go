@@ -59,9 +59,13 @@ func BenchmarkBootstrap(b *testing.B) {
 	report(b, figures)
 }
 
+// forgetServices removes what kube-proxy has told the kernel. kubeadm reset leaves it, and so the next round would begin
+// with the service addresses of the last one: where kube-proxy saw the API server leave, with one that refuses.
+const forgetServices = "for family in ip ip6; do nft delete table $family kube-proxy 2>/dev/null; done; true"
+
 // wipe makes a machine bare again, without counting the time.
 func (l *lab) wipe(b testing.TB, node string) {
-	l.must(b, node, "ccmadm reset --force >/dev/null 2>&1; kubeadm reset -f >/dev/null 2>&1; rm -rf /etc/cni/net.d/* /var/lib/etcd/*")
+	l.must(b, node, "ccmadm reset --force >/dev/null 2>&1; kubeadm reset -f >/dev/null 2>&1; rm -rf /etc/cni/net.d/* /var/lib/etcd/*; "+forgetServices)
 }
 
 // timed returns the seconds that a script took on the machine itself.
