@@ -58,6 +58,7 @@ func fakeKubeadm(version string) string {
 
 // TestBadInput: what a user gets wrong on a bare machine changes nothing on it.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	l := up(t, "bad", 1, 0)
 	l.must(t, "cp1", "ip route add unreachable 169.254.169.254") // nobody answers there: say so at once
 	bare := l.must(t, "cp1", treeHash)
@@ -100,6 +101,7 @@ func TestBadInput(t *testing.T) {
 
 // TestBadJoin: what can be wrong once there is a cluster.
 func TestBadJoin(t *testing.T) {
+	t.Parallel()
 	l := up(t, "badjoin", 1, 2)
 	l.must(t, "cp1", ccmadmInit)
 	join := l.joinCommand(t)
@@ -162,6 +164,7 @@ func TestBadJoin(t *testing.T) {
 
 // TestImageMissing: the cloud-controller-manager cannot start, and ccmadm says so instead of timing out in silence.
 func TestImageMissing(t *testing.T) {
+	t.Parallel()
 	l := up(t, "noimage", 1, 0)
 	r := l.sh(t, "cp1", ccmadmInit+" --image registry.invalid/nothing:1 --timeout 20s")
 	t.Logf("%s", r.out)

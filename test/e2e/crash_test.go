@@ -22,6 +22,7 @@ wait $pid; code=$?; rm /tmp/out.$$; exit $code`, command, phase)
 // TestCrash kills ccmadm at every phase of init and join in turn, on one machine: each run goes on where the last one
 // was cut off, and the final one completes.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	l := up(t, "crash", 1, 2)
 	t.Run("dry run on a bare machine", func(t *testing.T) { l.expectDryRun(t, "cp1", ccmadmInit) })
 	for _, phase := range initPhases {

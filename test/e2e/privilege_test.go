@@ -40,6 +40,7 @@ python3 --version >/dev/null 2>&1; awk '
 
 // TestLeastPrivilege reads the API server's audit log of a whole bootstrap, in both modes.
 func TestLeastPrivilege(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ mode, user string }{
 		{"StaticPod", "system:cloud-controller-manager"},
 		{"DaemonSet", "system:serviceaccount:kube-system:onprem-cloud-controller-manager"},

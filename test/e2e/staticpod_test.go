@@ -8,6 +8,7 @@ import (
 
 // TestStaticPod is the main job: bare machines, ccmadm init, two ccmadm joins.
 func TestStaticPod(t *testing.T) {
+	t.Parallel()
 	l := up(t, "static", 1, 2)
 	out := l.must(t, "cp1", ccmadmInit)
 	t.Logf("ccmadm init:\n%s", out)

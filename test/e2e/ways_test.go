@@ -8,6 +8,7 @@ import (
 
 // TestDaemonSet: the cloud-controller-manager as a DaemonSet, without a CNI plugin, kube-proxy or DNS in its way.
 func TestDaemonSet(t *testing.T) {
+	t.Parallel()
 	l := up(t, "daemon", 1, 2)
 	t.Logf("%s", l.must(t, "cp1", ccmadmInit+" --mode DaemonSet"))
 	join := l.joinCommand(t)
@@ -28,6 +29,7 @@ func TestDaemonSet(t *testing.T) {
 
 // TestHooks: the user drives kubeadm and calls ccmadm's phases in between, each in a process of its own.
 func TestHooks(t *testing.T) {
+	t.Parallel()
 	l := up(t, "hooks", 1, 2)
 	phase := func(node, args string) { t.Helper(); l.must(t, node, "ccmadm "+args) }
 	phase("cp1", "init phase preflight --config "+kubeadmYAML)
@@ -63,6 +65,7 @@ func TestHooks(t *testing.T) {
 
 // TestConfigurer: a plain `kubeadm join` on machines that ccmadm has configured beforehand.
 func TestConfigurer(t *testing.T) {
+	t.Parallel()
 	l := up(t, "conf", 1, 2)
 	l.must(t, "cp1", ccmadmInit)
 	plain := "kubeadm " + strings.TrimPrefix(l.joinCommand(t), "ccmadm ")
@@ -124,6 +127,7 @@ func (l *lab) testPrecedence(t *testing.T) {
 
 // TestReset: only what kubeadm itself leaves is left.
 func TestReset(t *testing.T) {
+	t.Parallel()
 	l := up(t, "reset", 2, 1)
 	const tree = `cd / && find etc var/lib/kubelet var/lib/etcd -xdev 2>/dev/null | grep -v -e '^etc/cni' -e '^etc/mtab' | sort`
 	// cp2 shows what kubeadm leaves by itself.
