@@ -102,6 +102,31 @@ func TestAudit_EveryPermissionHasACaller(t *testing.T) {
 	}
 }
 
+// With lifecycle Off nobody may delete a Node.
+func TestRBAC_LifecycleOff(t *testing.T) {
+	for _, name := range templates.Names() {
+		t.Run(name, func(t *testing.T) {
+			p, err := templates.Load(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := manifeststest.Values(p, p.Modes[0], "v1.36.0", true)
+			v.NodeLifecycle = false
+			objects, err := manifests.RBAC(p, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range objects {
+				for _, granted := range permissions(t, o) {
+					if granted.resource == "nodes" && strings.HasPrefix(granted.verb, "delete") {
+						t.Errorf("%s %s grants %s", o.GetKind(), o.GetName(), granted)
+					}
+				}
+			}
+		})
+	}
+}
+
 // permission is one verb on one resource, in a namespace or in all.
 type permission struct {
 	verb, group, resource, namespace string

@@ -51,10 +51,20 @@ func coreRules(p *templates.Profile) ([]templates.Rule, error) {
 	return rules, nil
 }
 
+// granted are the rules that have a use. Nobody may delete Nodes with lifecycle Off, whatever a profile says: what was
+// switched off must not come back by a mistake, in a vendor's program or in a profile.
 func granted(rules []templates.Rule, p *templates.Profile, v templates.Values) []templates.Rule {
 	var list []templates.Rule
 	for _, r := range rules {
-		if r.When.Holds(p, v) {
+		if !r.When.Holds(p, v) {
+			continue
+		}
+		if !v.NodeLifecycle && slices.Contains(r.Resources, "nodes") {
+			r.Verbs = slices.DeleteFunc(slices.Clone(r.Verbs), func(verb string) bool {
+				return verb == "delete" || verb == "deletecollection"
+			})
+		}
+		if len(r.Verbs) > 0 {
 			list = append(list, r)
 		}
 	}
