@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -46,13 +45,15 @@ func waitNodes() Phase {
 			}
 			ctx, cancel := context.WithTimeout(ctx, s.CloudConfiguration.Wait.Timeout.Duration)
 			defer cancel()
-			return Wait(ctx, client, nodes.WaitOptions{Nodes: []string{name}, Until: nodes.Addressed, Lease: s.Profile.LeaseName()}, NewRenderer(d.Output, d.Out))
+			return Wait(ctx, client, nodes.WaitOptions{
+				Nodes: []string{name}, Until: nodes.Addressed, Lease: s.Profile.LeaseName(),
+			}, nodes.NewDisplay(d.Output, d.Out))
 		},
 	}
 }
 
 // Wait follows nodes until each is in the wanted state, or ctx ends. It shows every change.
-func Wait(ctx context.Context, client kubernetes.Interface, o nodes.WaitOptions, r nodes.Renderer) error {
+func Wait(ctx context.Context, client kubernetes.Interface, o nodes.WaitOptions, r nodes.Display) error {
 	o.Changed = r.Show
 	_, err := nodes.Wait(ctx, client, o)
 	if closeErr := r.Close(); err == nil && closeErr != nil {
@@ -82,12 +83,4 @@ func FindLease(ctx context.Context, client kubernetes.Interface) string {
 		return ""
 	}
 	return profile.LeaseName()
-}
-
-// NewRenderer shows states as the -o flag says: a table, or one JSON object per change.
-func NewRenderer(output string, out io.Writer) nodes.Renderer {
-	if output == "json" {
-		return nodes.NewJSONLines(out)
-	}
-	return nodes.NewTable(out)
 }

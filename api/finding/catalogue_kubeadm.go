@@ -59,6 +59,12 @@ func kubeadmFiles() []Kind {
 				"them.",
 			Do: "remove service, route and cloud-node-lifecycle from controllers",
 		},
+	}
+}
+
+// kubeadmForm is about addresses, and the form of what is written.
+func kubeadmForm() []Kind {
+	return []Kind{
 		{
 			ID: "A13", Title: "Kubelet has no address of its own", Severity: SeverityWarning,
 			Why: "In external mode a kubelet without node-ip publishes no address until the cloud-controller-manager " +

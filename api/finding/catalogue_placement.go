@@ -55,6 +55,12 @@ func placement() []Kind {
 				"starts the new pod first never ends, and a second replica stays Pending.",
 			Do: "maxSurge: 0 and maxUnavailable: 1; one replica for each control plane",
 		},
+	}
+}
+
+// admission is about what the API server and a machine would refuse.
+func admission() []Kind {
+	return []Kind{
 		{
 			ID: "B6", Title: "Namespace forbids host network", Severity: SeverityError,
 			Why: "Pod security levels baseline and restricted refuse pods with hostNetwork.",

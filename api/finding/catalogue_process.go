@@ -55,6 +55,12 @@ func process() []Kind {
 				"kubernetes/cloud-provider-openstack#541",
 			},
 		},
+	}
+}
+
+// leading is about what many have in common: locks, clusters, names.
+func leading() []Kind {
+	return []Kind{
 		{
 			ID: "B16", Title: "Unknown kind of leader lock", Severity: SeverityError,
 			Why: "Leases are the only lock left, and the program refuses any other.",

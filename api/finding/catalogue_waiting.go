@@ -2,23 +2,25 @@ package finding
 
 // The causes of a node's waiting (package doctor/nodes).
 const (
-	NodeAbsent        ID = "W1"
-	NeverTainted      ID = "W2"
-	NoInternalIP      ID = "W3"
-	NodeIPUnknown     ID = "W4"
-	NotReady          ID = "W5"
-	NotVisible        ID = "W6"
-	NoLeader          ID = "W7"
-	NoNodeController  ID = "W8"
-	NotServed         ID = "W9"
-	ManagerFails      ID = "W10"
-	MissingPermission ID = "W11"
-	Unauthorized      ID = "W12"
-	LeaderSilent      ID = "W13"
-	KubeletSilent     ID = "W14"
-	LeaseUnknown      ID = "W15"
-	IdentityEnds      ID = "W16"
-	IdentityEnded     ID = "W17"
+	NodeAbsent         ID = "W1"
+	NeverTainted       ID = "W2"
+	NoInternalIP       ID = "W3"
+	NodeIPUnknown      ID = "W4"
+	NotReady           ID = "W5"
+	NotVisible         ID = "W6"
+	NoLeader           ID = "W7"
+	NoNodeController   ID = "W8"
+	NotServed          ID = "W9"
+	ManagerFails       ID = "W10"
+	MissingPermission  ID = "W11"
+	Unauthorized       ID = "W12"
+	LeaderSilent       ID = "W13"
+	KubeletSilent      ID = "W14"
+	LeaseUnknown       ID = "W15"
+	IdentityEnds       ID = "W16"
+	IdentityEnded      ID = "W17"
+	KubeletNotExternal ID = "W18"
+	NoNodes            ID = "W19"
 )
 
 // waiting is about nodes that are not as far as they should be.
@@ -72,10 +74,16 @@ func waiting() []Kind {
 			Do: "once the cloud answers, restart the manager",
 		},
 		{
-			ID: NotServed, Reason: "NotServed", Title: "The manager does not mention the node", Severity: SeverityError,
-			Why: "It runs and leads, and its log says nothing of the node.",
+			ID: NotServed, Reason: "NotServed", Title: "The manager has not served the node", Severity: SeverityError,
+			Why: "It runs and leads, and its log has no error about the node.",
 			Do:  "look at the whole log",
 		},
+	}
+}
+
+// waitingForCluster is about what nodes wait for together.
+func waitingForCluster() []Kind {
+	return []Kind{
 		{
 			ID: ManagerFails, Reason: "ManagerFails", Title: "The manager fails with the node", Severity: SeverityError,
 			Why: "Its log has an error about the node.",
@@ -117,6 +125,17 @@ func waiting() []Kind {
 			ID: IdentityEnded, Reason: "IdentityEnded", Title: "The manager's certificate has ended", Severity: SeverityError,
 			Why: "The API server refuses the cloud-controller-manager.",
 			Do:  "renew it; the pod is started again with the new one",
+		},
+		{
+			ID: KubeletNotExternal, Reason: "KubeletNotExternal", Title: "The kubelet is not in external mode any more",
+			Severity: SeverityError,
+			Why:      "It writes addresses of its own over the provider's, and when it registers anew, nobody initializes the Node.",
+			Do:       "give the kubelet --cloud-provider=external, and restart it",
+		},
+		{
+			ID: NoNodes, Reason: "NoNodes", Title: "There is no Node", Severity: SeverityError,
+			Why: "No kubelet has registered with this API server.",
+			Do:  "check that this is the cluster you mean; look at a kubelet's log",
 		},
 	}
 }

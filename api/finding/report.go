@@ -63,11 +63,12 @@ func (k Kind) Explain(out io.Writer) error {
 	if k.Reason != "" {
 		name += " " + k.Reason
 	}
-	text := fmt.Sprintf("%s (%s): %s\n\nWhy: %s\nDo:  %s\n", name, k.Severity, k.Title, k.Why, k.Do)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s): %s\n\nWhy: %s\nDo:  %s\n", name, k.Severity, k.Title, k.Why, k.Do)
 	for _, link := range k.Links {
-		text += "See: " + Address(link) + "\n"
+		b.WriteString("See: " + Address(link) + "\n")
 	}
-	_, err := io.WriteString(out, text)
+	_, err := io.WriteString(out, b.String())
 	return err
 }
 

@@ -6,46 +6,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
-
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases/machine"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
-
-// observer is what wait and status have in common.
-type observer struct {
-	kubeconfig string
-	output     string
-}
-
-func (o *observer) declare(cmd *cobra.Command) {
-	o.declareKubeconfig(cmd)
-	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
-}
-
-func (o *observer) declareKubeconfig(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, /etc/kubernetes/admin.conf, ~/.kube/config)")
-}
-
-func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", phases.FindKubeconfig(o.kubeconfig, s.Env))
-	if err != nil {
-		return nil, &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("load kubeconfig: %w", err), Hint: "--kubeconfig names one"}
-	}
-	config.QPS, config.Burst = 50, 100
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	return client, nil
-}
 
 func newStatus(s phases.Streams) *cobra.Command {
 	var o observer
@@ -53,9 +24,11 @@ func newStatus(s phases.Streams) *cobra.Command {
 		Use:   "status [NODE...]",
 		Short: "Show the state of every node, and the cause where one is not initialized",
 		Long: `Shows each node's state once: ` + stateNames() + `.
-Exit status 4 if a node is below Addressed.`,
+
+Exit status 4 if a node is below Addressed, if a kubelet has gone silent or runs without --cloud-provider=external, or if
+no cloud-controller-manager leads that was there; 1 if the cluster could not be asked.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := checkOutput(o.output); err != nil {
+			if err := o.checkDisplay(); err != nil {
 				return err
 			}
 			client, err := o.client(s)
@@ -63,35 +36,52 @@ Exit status 4 if a node is below Addressed.`,
 				return err
 			}
 			warnOfIdentity(s.Err)
-			return showStatus(cmd.Context(), client, names, phases.NewRenderer(o.output, s.Out))
+			return observed(showStatus(cmd.Context(), client, names, statusDisplay(o.output, s.Out), s.Err))
 		},
 	}
-	o.declare(cmd)
+	o.declareDisplay(cmd)
 	return cmd
 }
 
-func showStatus(ctx context.Context, client kubernetes.Interface, names []string, r nodes.Renderer) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	list, err := nodes.Observe(ctx, client, phases.FindLease(ctx, client), names)
-	if err != nil {
-		return &finding.Error{Code: finding.ExitError, Err: err}
+// statusDisplay knows all rows before it shows the first.
+func statusDisplay(format string, out io.Writer) nodes.Display {
+	if format == "text" || format == "wide" {
+		return nodes.NewList(out, format == "wide")
 	}
-	late := &nodes.WaitError{Until: nodes.Addressed}
-	for _, n := range list {
-		r.Show(n)
-		if n.State < nodes.Addressed {
-			late.Nodes = append(late.Nodes, n)
+	return nodes.NewDisplay(format, out)
+}
+
+// statusTimeout bounds one look at a cluster.
+const statusTimeout = 30 * time.Second
+
+func showStatus(ctx context.Context, client kubernetes.Interface, names []string, d nodes.Display, warn io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	report, err := nodes.Observe(ctx, client, phases.FindLease(ctx, client), names)
+	if err != nil {
+		return fmt.Errorf("status: %w", err)
+	}
+	for _, n := range report.Nodes {
+		d.Show(n)
+	}
+	lines, hints := nodes.Tell(report.Failing(nodes.Addressed))
+	for _, f := range report.Findings {
+		d.Tell(f)
+		if f.Severity == finding.SeverityWarning {
+			fmt.Fprintf(warn, "warning: %s\n", f.Message)
+			continue
+		}
+		lines = append(lines, f.Message)
+		if f.Next != "" {
+			hints = append(hints, f.Next)
 		}
 	}
-	if err := r.Close(); err != nil {
-		return &finding.Error{Code: finding.ExitError, Err: err}
+	if err := d.Close(); err != nil || len(lines) == 0 {
+		return err
 	}
-	if len(late.Nodes) == 0 {
-		return nil
+	return &finding.Error{
+		Code: finding.ExitNotInTime, Err: errors.New("status: " + strings.Join(lines, "\n")), Hint: strings.Join(hints, "\n"),
 	}
-	late.Err = errors.New("not yet")
-	return &finding.Error{Code: finding.ExitNotInTime, Err: late, Hint: late.Hint()}
 }
 
 // warnOfIdentity tells, on a control plane, when the certificate of its cloud-controller-manager ends: nothing else on a

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases"
@@ -19,9 +20,9 @@ func newWait(s phases.Streams) *cobra.Command {
 		Use:   "wait [NODE...]",
 		Short: "Wait until every node, or those named, are initialized",
 		Long: `Follows nodes through their states: ` + stateNames() + `.
-When the time is up it names each node that is behind, its state, the cause, and what to do. Exit status 4 then.`,
+When the time is up it names each node that is behind, its state, the cause, and what to do. Exit status 4 then; 1 if the cluster could not be asked.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := checkOutput(o.output); err != nil {
+			if err := o.checkDisplay(); err != nil {
 				return err
 			}
 			state, err := nodes.ParseState(until)
@@ -34,13 +35,22 @@ When the time is up it names each node that is behind, its state, the cause, and
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return phases.Wait(ctx, client, nodes.WaitOptions{Nodes: names, Until: state, Lease: phases.FindLease(ctx, client)}, phases.NewRenderer(o.output, s.Out))
+			return observed(phases.Wait(ctx, client, nodes.WaitOptions{
+				Nodes: names, Until: state, Lease: findLease(ctx, client, timeout),
+			}, nodes.NewDisplay(o.output, s.Out)))
 		},
 	}
-	o.declare(cmd)
+	o.declareDisplay(cmd)
 	cmd.Flags().StringVar(&until, "for", nodes.Addressed.String(), "the state to wait for")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd
+}
+
+// findLease leaves most of the time to waiting.
+func findLease(ctx context.Context, client kubernetes.Interface, timeout time.Duration) string {
+	ctx, cancel := context.WithTimeout(ctx, timeout/4)
+	defer cancel()
+	return phases.FindLease(ctx, client)
 }
 
 func stateNames() string {

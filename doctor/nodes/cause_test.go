@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -43,14 +44,47 @@ func unschedulable(p *corev1.Pod) {
 	}}}
 }
 
+func rejected(p *corev1.Pod) {
+	p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Message: "Pod was rejected: Node didn't have enough resource: cpu"}
+}
+
+func killed(p *corev1.Pod) {
+	p.Status.ContainerStatuses[0].State = corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"},
+	}
+}
+
+func deleted(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
+
+// sidecar puts a container that runs in front, and leaves the manager's to what comes next.
+func sidecar(p *corev1.Pod) {
+	main := p.Status.ContainerStatuses[0]
+	proxy := main
+	proxy.Name = "proxy"
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{main, proxy}
+}
+
+func provided(ips string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Annotations[v1alpha1.ProvidedNodeIPAnnotation] = ips }
+}
+
+func goneSilent(n *corev1.Node) {
+	n.Status.Conditions[0].Status = corev1.ConditionUnknown
+	n.Status.Conditions[0].LastHeartbeatTime.Time = time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC)
+}
+
 func TestCauseOf(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	live, stale := newLease("cp1_1234", now.Add(-2*time.Second)), newLease("cp9_1234", now.Add(-3*time.Minute))
+	nobody := leadership{name: v1alpha1.LeaseName}
+	live, stale := nobody, nobody
+	live.lease = newLease("cp1_1234", now.Add(-2*time.Second))
+	stale.lease = newLease("cp9_1234", now.Add(-3*time.Minute))
 	waits := newNode("w1", unresolved, tainted)
 	logged := func(lines ...string) map[string][]string {
 		return map[string][]string{"cloud-controller-manager-cp1": lines}
 	}
 	pods := func(p ...corev1.Pod) []corev1.Pod { return p }
+	noPods := apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
 	tests := []struct {
 		name   string
 		node   *corev1.Node
@@ -58,83 +92,488 @@ func TestCauseOf(t *testing.T) {
 		reason string
 		words  string
 	}{
-		{"absent", nil, evidence{}, "NodeAbsent", "has not registered"},
-		{"never tainted", newNode("w1", unresolved), evidence{}, "NeverTainted", "--cloud-provider=external"},
-		{"may not look", waits, evidence{podsErr: apierrors.NewForbidden(corev1.Resource("pods"), "", nil)}, "NotVisible", "a worker's kubelet may not"},
-		{"may look at the lease only", waits, evidence{podsErr: apierrors.NewForbidden(corev1.Resource("pods"), "", nil), lease: stale, leaseName: v1alpha1.LeaseName}, "NotVisible", "cp9_1234, holder of"},
-		{"cannot look", waits, evidence{podsErr: errors.New("connection refused")}, "NotVisible", "connection refused"},
-		{"no pod", waits, evidence{}, "NoPod", "component=cloud-controller-manager"},
-		{"pod cannot be scheduled", waits, evidence{pods: pods(newPod(unschedulable))}, "PodPending", "untolerated taint"},
-		{"no container yet", waits, evidence{pods: pods(newPod(func(p *corev1.Pod) {
-			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Message: "Pod was rejected: Node didn't have enough resource: cpu"}
-		}))}, "PodPending", "enough resource"},
-		{"image", waits, evidence{pods: pods(newPod(waiting("ImagePullBackOff", "not found")))}, "ImagePull", "image ghcr.io/ccmadm/ccm:v9 of pod cloud-controller-manager-cp1 cannot be pulled: not found"},
-		{"secret missing", waits, evidence{pods: pods(newPod(waiting("CreateContainerConfigError", `secret "x" not found`)))}, "PodWaiting", `CreateContainerConfigError: secret "x" not found`},
-		{"stopped", waits, evidence{pods: pods(newPod(func(p *corev1.Pod) {
-			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}}
-		})), logs: logged("the end")}, "PodTerminated", "exit code 137 (OOMKilled); its last word: the end"},
-		{"crashing", waits, evidence{pods: pods(newPod(crashed)), logs: logged("starting", "F1121 could not init cloud provider")}, "CrashLoop", "(restarts: 7), last with exit code 1 (Error); its last word: F1121 could not init"},
-		{"terminating", waits, evidence{pods: pods(newPod(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }))}, "PodTerminating", "is being deleted"},
-		{"one crashes, another runs", waits, evidence{pods: pods(newPod(crashed), newPod()), lease: live}, "NotServed", "cp1_1234"},
-		{"nobody leads", waits, evidence{pods: pods(newPod()), leaseName: v1alpha1.LeaseName, logs: logged("E1121 leases is forbidden")}, "NoLeader", "nobody holds Lease/kube-system/cloud-controller-manager; its last word: E1121 leases is forbidden"},
-		{"the leader is gone", waits, evidence{pods: pods(newPod()), lease: stale, leaseName: v1alpha1.LeaseName}, "NoLeader", "cp9_1234, holder of Lease/kube-system/cloud-controller-manager, has not renewed it for 3m0s"},
-		{"the manager fails", waits, evidence{pods: pods(newPod()), lease: live, logs: logged("E1121 error syncing 'w1': no address", "I1121 w1 seen", "I1121 other")}, "ManagerFails", "error syncing 'w1': no address"},
-		{"the manager has no node controller", waits, evidence{pods: pods(newPod()), lease: live, logs: logged(`E1121 12:00:00.000000       1 controllermanager.go:311] failed to start cloud node controller: cloud provider does not support instances`, "I1121 became leader")}, "NoNodeController", "or knows no nodes: failed to start cloud node controller: cloud provider"},
-		{"a reason at the end of a long line", waits, evidence{pods: pods(newPod()), lease: live, logs: logged("E1121 error syncing 'w1': " + strings.Repeat("x", 500) + " api error UnauthorizedOperation")}, "ManagerFails", "UnauthorizedOperation"},
-		{"the manager rejects node-ip", waits, evidence{pods: pods(newPod()), lease: live, logs: logged(`E1121 provided node ip for node "w1" is not valid`)}, "NodeIPUnknown", "is not among the addresses"},
-		{"node-ip is not an address", newNode("w1", unresolved, tainted, func(n *corev1.Node) { n.Annotations[v1alpha1.ProvidedNodeIPAnnotation] = "198.18.0.11,10.0.0.9" }), evidence{pods: pods(newPod()), lease: live}, "NodeIPUnknown", "--node-ip 10.0.0.9 is not"},
-		{"initialized without address", newNode("w1", unaddressed), evidence{pods: pods(newPod()), lease: live, logs: logged(`E1121 nodes/status "w1" is forbidden`)}, "NoInternalIP", `nodes/status "w1" is forbidden`},
-		{"not ready", newNode("w1", notReadyYet), evidence{}, "NotReady", "cni plugin not initialized"},
-		{"no condition", newNode("w1", func(n *corev1.Node) { n.Status.Conditions = nil }), evidence{}, "NotReady", "has not reported"},
+		{
+			name:   "absent",
+			reason: "NodeAbsent",
+			words:  "has not registered",
+		},
+		{
+			name:   "never tainted",
+			node:   newNode("w1", unresolved),
+			reason: "NeverTainted",
+			words:  "--cloud-provider=external",
+		},
+		{
+			name:   "may not look",
+			node:   waits,
+			e:      evidence{podsErr: noPods},
+			reason: "NotVisible",
+			words:  "a worker's kubelet may not",
+		},
+		{
+			name:   "may look at the lease only",
+			node:   waits,
+			e:      evidence{podsErr: noPods, leader: stale},
+			reason: "NotVisible",
+			words:  "cp9_1234, holder of",
+		},
+		{
+			name:   "cannot look",
+			node:   waits,
+			e:      evidence{podsErr: errors.New("connection refused")},
+			reason: "NotVisible",
+			words:  "connection refused",
+		},
+		{
+			name:   "no pod",
+			node:   waits,
+			e:      evidence{leader: nobody},
+			reason: "NoPod",
+			words:  "component=cloud-controller-manager",
+		},
+		{
+			name:   "no pod of that label, and somebody leads",
+			node:   waits,
+			e:      evidence{leader: live},
+			reason: "NotServed",
+			words:  "its pods have not the label",
+		},
+		{
+			name:   "pod cannot be scheduled",
+			node:   waits,
+			e:      evidence{pods: pods(newPod(unschedulable))},
+			reason: "PodPending",
+			words:  "untolerated taint",
+		},
+		{
+			name:   "no container yet",
+			node:   waits,
+			e:      evidence{pods: pods(newPod(rejected))},
+			reason: "PodPending",
+			words:  "enough resource",
+		},
+		{
+			name:   "image",
+			node:   waits,
+			e:      evidence{pods: pods(newPod(waiting("ImagePullBackOff", "not found")))},
+			reason: "ImagePull",
+			words:  "image ghcr.io/ccmadm/ccm:v9 of pod cloud-controller-manager-cp1 cannot be pulled: not found",
+		},
+		{
+			name:   "secret missing",
+			node:   waits,
+			e:      evidence{pods: pods(newPod(waiting("CreateContainerConfigError", `secret "x" not found`)))},
+			reason: "PodWaiting",
+			words:  `CreateContainerConfigError: secret "x" not found`,
+		},
+		{
+			name:   "stopped",
+			node:   waits,
+			e:      evidence{pods: pods(newPod(killed)), logs: logged("the end")},
+			reason: "PodTerminated",
+			words:  "exit code 137 (OOMKilled); its last word: the end",
+		},
+		{
+			name: "crashing",
+			node: waits,
+			e: evidence{
+				pods: pods(newPod(crashed)),
+				logs: logged("starting", "F1121 could not init cloud provider"),
+			},
+			reason: "CrashLoop",
+			words:  "(restarts: 7), last with exit code 1 (Error); its last word: F1121 could not init",
+		},
+		{
+			name:   "the second container crashes",
+			node:   waits,
+			e:      evidence{pods: pods(newPod(sidecar, crashed)), logs: logged("starting", "F1121 no cloud")},
+			reason: "CrashLoop",
+			words:  "its last word: F1121 no cloud",
+		},
+		{
+			name:   "terminating",
+			node:   waits,
+			e:      evidence{pods: pods(newPod(deleted))},
+			reason: "PodTerminating",
+			words:  "is being deleted",
+		},
+		{
+			name:   "one crashes, another runs",
+			node:   waits,
+			e:      evidence{pods: pods(newPod(crashed), newPod()), leader: live},
+			reason: "NotServed",
+			words:  "cp1_1234",
+		},
+		{
+			name:   "nobody leads",
+			node:   waits,
+			e:      evidence{pods: pods(newPod()), leader: nobody, logs: logged("E1121 no route to host")},
+			reason: "NoLeader",
+			words:  "nobody holds Lease/kube-system/cloud-controller-manager; its last error: E1121 no route to host",
+		},
+		{
+			name:   "the leader is gone",
+			node:   waits,
+			e:      evidence{pods: pods(newPod()), leader: stale},
+			reason: "NoLeader",
+			words:  "cp9_1234, holder of Lease/kube-system/cloud-controller-manager, has not renewed it for 3m0s",
+		},
+		{
+			name:   "the lease cannot be looked at",
+			node:   waits,
+			e:      evidence{pods: pods(newPod()), leader: leadership{name: "x", err: errors.New("timed out")}},
+			reason: "LeaseUnknown",
+			words:  "Lease/kube-system/x cannot be looked at: timed out",
+		},
+		{
+			name: "a certificate that has expired",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: stale,
+				logs:   logged(`I1121 10:00:00.000000 1 permissions.go:66] "Waiting for the API server" missing="ask for permissions: Unauthorized"`),
+			},
+			reason: "Unauthorized",
+			words:  "does not accept the cloud-controller-manager's credentials",
+		},
+		{
+			name: "a certificate that expires while it leads",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod(crashed)),
+				leader: stale,
+				logs:   logged(`E1121 error retrieving resource lock kube-system/cloud-controller-manager: Unauthorized`, "F1121 leaderelection lost"),
+			},
+			reason: "Unauthorized",
+			words:  "resource lock",
+		},
+		{
+			name: "a cloud's own 401 is not the API server's",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				logs:   logged("E1121 error syncing 'w1': POST https://api.cloud: 401 Unauthorized"),
+			},
+			reason: "ManagerFails",
+			words:  "401 Unauthorized",
+		},
+		{
+			name: "credentials that were renewed",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: stale,
+				logs:   logged(`E1121 failed to list *v1.Node: Unauthorized`, "I1121 successfully acquired lease kube-system/x"),
+			},
+			reason: "NoLeader",
+			words:  "has not renewed it",
+		},
+		{
+			name: "a permission that every manager needs",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: nobody,
+				denied: []permission{{verb: "watch", resource: "nodes"}},
+			},
+			reason: "MissingPermission",
+			words:  "may not watch nodes",
+		},
+		{
+			name: "permissions for the Lease, and somebody leads",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				denied: []permission{{verb: "get", group: "coordination.k8s.io", resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"}},
+			},
+			reason: "MissingPermission",
+			words:  "get leases.coordination.k8s.io in namespace kube-system",
+		},
+		{
+			name: "a crash for a missing permission",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod(crashed)),
+				leader: nobody,
+				denied: []permission{{verb: "list", resource: "nodes"}},
+			},
+			reason: "MissingPermission",
+			words:  "may not list nodes",
+		},
+		{
+			name: "a permission of the provider's",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				denied: []permission{{verb: "get", resource: "secrets", namespace: "kube-system"}},
+				logs:   logged("E1121 w1: cannot read credentials"),
+			},
+			reason: "MissingPermission",
+			words:  "may not get secrets in namespace kube-system",
+		},
+		{
+			name: "events are not what a node waits for",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				denied: []permission{{verb: "create", resource: "events"}},
+				logs:   logged("E1121 w1: cloud says no"),
+			},
+			reason: "ManagerFails",
+			words:  "cloud says no",
+		},
+		{
+			name: "the manager fails",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				logs:   logged("E1121 error syncing 'w1': no address", "I1121 w1 seen", "I1121 other"),
+			},
+			reason: "ManagerFails",
+			words:  "error syncing 'w1': no address",
+		},
+		{
+			name: "a complaint about another node",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				logs:   logged("E1121 error syncing 'w10': no address"),
+			},
+			reason: "NotServed",
+			words:  "do not mention this node; its last error is: E1121 error syncing 'w10'",
+		},
+		{
+			name:   "a mention that is no error",
+			node:   waits,
+			e:      evidence{pods: pods(newPod()), leader: live, logs: logged("I1121 w1 seen")},
+			reason: "NotServed",
+			words:  "the last that it says of this node is no error: I1121 w1 seen",
+		},
+		{
+			name: "the manager has no node controller",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				logs:   logged(`E1121 12:00:00.000000       1 controllermanager.go:311] failed to start cloud node controller: cloud provider does not support instances`, "I1121 became leader"),
+			},
+			reason: "NoNodeController",
+			words:  "or knows no nodes: failed to start cloud node controller: cloud provider",
+		},
+		{
+			name: "a reason at the end of a long line",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				logs:   logged("E1121 error syncing 'w1': " + strings.Repeat("x", 500) + " api error UnauthorizedOperation"),
+			},
+			reason: "ManagerFails",
+			words:  "UnauthorizedOperation",
+		},
+		{
+			name: "escape sequences in a log",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				logs:   logged("E1121 error syncing 'w1': \x1b[2Jno"),
+			},
+			reason: "ManagerFails",
+			words:  "error syncing 'w1': no",
+		},
+		{
+			name: "the manager rejects node-ip",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				logs:   logged(`E1121 provided node ip for node "w1" is not valid`),
+			},
+			reason: "NodeIPUnknown",
+			words:  "is not among the addresses",
+		},
+		{
+			name: "the manager rejects another node's node-ip",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				logs:   logged(`E1121 provided node ip for node "w12" is not valid`),
+			},
+			reason: "NotServed",
+			words:  "do not mention this node",
+		},
+		{
+			name:   "node-ip is not an address",
+			node:   newNode("w1", unresolved, tainted, provided("198.18.0.11,10.0.0.9")),
+			e:      evidence{pods: pods(newPod()), leader: live},
+			reason: "NodeIPUnknown",
+			words:  "--node-ip 10.0.0.9 is not",
+		},
+		{
+			name: "initialized without address",
+			node: newNode("w1", unaddressed),
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				logs:   logged(`E1121 nodes/status "w1" is forbidden`),
+			},
+			reason: "NoInternalIP",
+			words:  `nodes/status "w1" is forbidden`,
+		},
+		{
+			name: "initialized, and may not write addresses",
+			node: newNode("w1", unaddressed),
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: live,
+				denied: []permission{{verb: "patch", resource: "nodes", subresource: "status"}},
+			},
+			reason: "MissingPermission",
+			words:  "may not patch nodes/status",
+		},
+		{
+			name:   "not ready",
+			node:   newNode("w1", notReadyYet),
+			reason: "NotReady",
+			words:  "cni plugin not initialized",
+		},
+		{
+			name:   "a kubelet that has gone silent",
+			node:   newNode("w1", goneSilent),
+			reason: "KubeletSilent",
+			words:  "has stopped posting its status, last at 2026-11-21T09:59:00Z",
+		},
+		{
+			name:   "no condition",
+			node:   newNode("w1", func(n *corev1.Node) { n.Status.Conditions = nil }),
+			reason: "NotReady",
+			words:  "has not reported",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.e.now = now
-			got := causeOf(StatusOf("w1", tt.node, tt.e.lease, now), tt.node, &tt.e)
+			got := causeOf(StatusOf("w1", tt.node, tt.e.led(), now), tt.node, &tt.e)
 			if got.Reason != tt.reason || !strings.Contains(got.Message, tt.words) || got.Next == "" {
-				t.Errorf("got %+v, want %s with %q and a next step", got, tt.reason, tt.words)
+				t.Errorf("got %s %q, next %q, want %s with %q", got.Reason, got.Message, got.Next, tt.reason, tt.words)
+			}
+			if got.ID == "" || got.Why == "" || got.Object != "Node/w1" {
+				t.Errorf("got %+v, want an entry of the catalogue, about the node", got)
 			}
 		})
 	}
 }
 
-func TestLastLine(t *testing.T) {
+func TestLastRemark(t *testing.T) {
 	const header = "E1121 12:00:00.123456       1 node_controller.go:285] "
-	long := "E1121 " + strings.Repeat("ü", 300)
+	long := "E1121 w1 " + strings.Repeat("ü", 300)
 	tests := []struct {
 		name  string
 		lines []string
-		want  string
+		want  remark
 	}{
-		{"nothing", nil, ""},
-		{"nothing to the point", []string{"I1121 started"}, ""},
-		{"a complaint about the node before a mere mention", []string{"E1121 w1 broken", "I1121 w1 again"}, "E1121 w1 broken"},
-		{"a mention before a complaint about something else", []string{"I1121 w1 seen", "E1121 other"}, "I1121 w1 seen"},
-		{"without where and when", []string{header + "w1 broken"}, "w1 broken"},
-		{"any complaint", []string{"I1121 nodes is forbidden", "I1121 idle"}, "I1121 nodes is forbidden"},
-		{"cut between characters", []string{long}, "E1121 " + strings.Repeat("ü", 97) + " ... " + strings.Repeat("ü", 100)},
+		{
+			name: "nothing",
+		},
+		{
+			name:  "nothing to the point",
+			lines: []string{"I1121 started"},
+		},
+		{
+			name:  "a complaint about the node before a mere mention",
+			lines: []string{"E1121 w1 broken", "I1121 w1 again"},
+			want:  remark{line: "E1121 w1 broken", about: true, complains: true},
+		},
+		{
+			name:  "a mention before a complaint about something else",
+			lines: []string{"I1121 w1 seen", "E1121 other"},
+			want:  remark{line: "I1121 w1 seen", about: true},
+		},
+		{
+			name:  "without where and when",
+			lines: []string{header + "w1 broken"},
+			want:  remark{line: "w1 broken", about: true, complains: true},
+		},
+		{
+			name:  "any complaint",
+			lines: []string{"I1121 nodes is forbidden", "I1121 idle"},
+			want:  remark{line: "I1121 nodes is forbidden", complains: true},
+		},
+		{
+			name:  "a line that starts with an E is no error",
+			lines: []string{"Everything is fine", "For w2: nothing"},
+		},
+		{
+			name:  "cut between characters",
+			lines: []string{long},
+			want: remark{
+				line:  strings.ToValidUTF8(long[:200]+" ... "+long[len(long)-200:], ""),
+				about: true, complains: true,
+			},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := lastLine(tt.lines, "w1"); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
+			if got := lastRemark(tt.lines, "w1"); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestMentions(t *testing.T) {
+	tests := []struct {
+		line, node string
+		want       bool
+	}{
+		{"error syncing 'w1': no", "w1", true},
+		{`node="w1" is gone`, "w1", true},
+		{"Node/w1", "w1", true},
+		{"w1", "w1", true},
+		{"nothing known of w1.", "w1", true},
+		{"nothing known of w1. Again", "w1", true},
+		{"error syncing 'w10': no", "w1", false},
+		{"error syncing 'w1.example.com': no", "w1", false},
+		{"error syncing 'my-w1': no", "w1", false},
+		{"error syncing 'w1-b': no", "w1", false},
+		{"error syncing 'w10', then 'w1'", "w1", true},
+		{"error syncing 'a.w1'", "w1", false},
+		{"error syncing 'w1.example.com': no", "w1.example.com", true},
+		{"anything", "", false},
+	}
+	for _, tt := range tests {
+		if got := mentions(tt.line, tt.node); got != tt.want {
+			t.Errorf("%q mentions %q: got %v, want %v", tt.line, tt.node, got, tt.want)
+		}
 	}
 }
 
 func TestWaitError(t *testing.T) {
-	cause := &Cause{Message: "no pod", Next: "look"}
+	noPod := finding.NoPod.New("", "no pod")
+	noPod.Next = "look"
+	absent := finding.NodeAbsent.New("", "no such Node")
+	absent.Next = "ask"
 	e := &WaitError{Until: Addressed, Err: errors.New("deadline")}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		e.Nodes = append(e.Nodes, Status{Node: name, State: Tainted, Cause: cause})
+		e.Nodes = append(e.Nodes, Status{Node: name, State: Tainted, Cause: &noPod})
 	}
-	e.Nodes = append(e.Nodes, Status{Node: "z", State: Absent})
-	want := "wait for nodes to be Addressed: a, b, c, d, e and 2 more Tainted: no pod; z Absent"
+	if got := e.Hint(); got != "look" {
+		t.Errorf("got hint %q for one trouble", got)
+	}
+	e.Nodes = append(e.Nodes, Status{Node: "z", State: Absent, Cause: &absent})
+	want := "wait for nodes to be Addressed: a, b, c, d, e and 2 more Tainted: no pod\nz Absent: no such Node"
 	if got := e.Error(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if e.Hint() != "look" || !errors.Is(e, e.Err) {
-		t.Errorf("hint %q, cause %v", e.Hint(), e.Unwrap())
+	if want := "a, b, c, d, e and 2 more: look\nz: ask"; e.Hint() != want || !errors.Is(e, e.Err) {
+		t.Errorf("got hint %q, cause %v, want %q", e.Hint(), e.Unwrap(), want)
 	}
 }

@@ -5,58 +5,71 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // podCause says why a pod does not run; nil if it does.
-func podCause(p *corev1.Pod, e *evidence) *Cause {
+func podCause(p *corev1.Pod, e *evidence) *finding.Finding {
 	describe := "kubectl -n " + v1alpha1.Namespace + " describe pod " + p.Name
+	found := func(id finding.ID, message string) *finding.Finding {
+		f := id.New("", message)
+		f.Next = describe
+		return &f
+	}
 	if p.DeletionTimestamp != nil {
-		return &Cause{"PodTerminating", "pod " + p.Name + " is being deleted", describe}
+		return found(finding.PodTerminating, "pod "+p.Name+" is being deleted")
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return &Cause{"PodPending", "pod " + p.Name + " cannot be scheduled: " + shorten(c.Message), describe}
+			return found(finding.PodPending, "pod "+p.Name+" cannot be scheduled: "+shorten(c.Message))
 		}
 	}
-	if len(p.Status.ContainerStatuses) == 0 {
+	status := mainStatus(p)
+	switch {
+	case status == nil:
 		message := fmt.Sprintf("pod %s is %s and no container has been started", p.Name, p.Status.Phase)
 		if p.Status.Message != "" {
 			message += ": " + shorten(p.Status.Message)
 		}
-		return &Cause{"PodPending", message, describe}
-	}
-	status := p.Status.ContainerStatuses[0]
-	switch {
+		return found(finding.PodPending, message)
 	case status.State.Running != nil:
 		return nil
 	case status.State.Waiting != nil:
-		return waitingCause(p, status, e, describe)
-	default:
-		message := "pod " + p.Name + " has stopped: " + termination(status.State.Terminated)
-		return &Cause{"PodTerminated", withLine(message, e.lastWord(p)), describe}
+		return waitingCause(p, status, e, found)
 	}
+	message := "pod " + p.Name + " has stopped: " + termination(status.State.Terminated)
+	return found(finding.PodTerminated, withLine(message, e.lastWord(p)))
 }
 
-func waitingCause(p *corev1.Pod, status corev1.ContainerStatus, e *evidence, describe string) *Cause {
+func waitingCause(
+	p *corev1.Pod, status *corev1.ContainerStatus, e *evidence, found func(finding.ID, string) *finding.Finding,
+) *finding.Finding {
 	waiting := status.State.Waiting
 	switch waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
-		return &Cause{
-			"ImagePull", fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, shorten(waiting.Message)),
-			fmt.Sprintf("check the image's name, or on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName),
-		}
+		f := found(finding.ImagePull, fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, shorten(waiting.Message)))
+		f.Next = fmt.Sprintf("check the image's name, or on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName)
+		return f
 	case "CrashLoopBackOff":
 		message := fmt.Sprintf("pod %s dies again and again (restarts: %d), %s",
 			p.Name, status.RestartCount, termination(status.LastTerminationState.Terminated))
-		return &Cause{"CrashLoop", withLine(message, e.lastWord(p)), "kubectl -n " + v1alpha1.Namespace + " logs --previous " + p.Name}
-	default:
-		message := fmt.Sprintf("pod %s waits: %s", p.Name, waiting.Reason)
-		if waiting.Message != "" {
-			message += ": " + shorten(waiting.Message)
-		}
-		return &Cause{"PodWaiting", message, describe}
+		f := found(finding.CrashLoop, withLine(message, e.lastWord(p)))
+		f.Next = "kubectl -n " + v1alpha1.Namespace + " logs --previous " + p.Name
+		return f
 	}
+	message := fmt.Sprintf("pod %s waits: %s", p.Name, waiting.Reason)
+	if waiting.Message != "" {
+		message += ": " + shorten(waiting.Message)
+	}
+	return found(finding.PodWaiting, message)
+}
+
+func withLine(message, line string) string {
+	if line == "" {
+		return message
+	}
+	return message + "; its last word: " + line
 }
 
 // lastWord is what a process wrote last before it died.

@@ -1,12 +1,20 @@
 // Package nodes tells how far the nodes of a cluster have come on their way into external cloud mode, and why one is not
 // further.
 //
-// Start at [State], then [Wait] and [Observe]. A Node to its cause: watch.go and status.go make a [Status] of a Node and
-// the Lease; where it is behind, evidence.go gathers the manager's pods, Lease and last log lines once, and cause.go
-// walks the states in the order in which one has to look; table.go and jsonlines.go show it.
+// Start at [State], then [Wait] and [Observe]. A Node to its cause:
 //
-// Reads: Nodes, the Lease, pods and logs of the cloud-controller-manager. What it may not read it leaves out, and says so.
-// Writes: nothing.
+//  1. watch.go (Wait) or status.go (Observe) reads Nodes and the Lease; lease.go judges whether somebody leads.
+//  2. state.go makes a [Status] of each: [StatusOf].
+//  3. Where one is behind, evidence.go gathers once for all: the manager's pods, the last lines of their logs.
+//  4. permissions.go asks the API server what the manager may not do; complaint.go reads the log.
+//  5. cause.go walks the states in the order in which one has to look. What is wrong with the manager itself is in
+//     manager.go, with its pods in podcause.go, with a kubelet in kubelet.go.
+//  6. Each cause is a [finding.Finding], its ID in the catalogue of package finding.
+//  7. table.go and objects.go show it; [Report] and [WaitError] tell it.
+//
+// Reads: Nodes, Leases, pods and logs of the cloud-controller-manager, and what it may do. What it may not read it
+// leaves out, and says so: what cannot be asked is never taken for what is not there. What a Node or a log says is
+// cleaned ([finding.Clean]) before anybody sees it. Writes: nothing.
 package nodes
 
 import (
@@ -15,9 +23,9 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -69,7 +77,7 @@ func ParseState(name string) (State, error) {
 	return State(i), nil
 }
 
-// NodeStatus is what is known of a node at one moment.
+// Status is what is known of a node at one moment.
 type Status struct {
 	// Time is when it was looked at.
 	Time time.Time `json:"time"`
@@ -85,28 +93,29 @@ type Status struct {
 	Zone string `json:"zone,omitempty"`
 	// Version is the kubelet's.
 	Version string `json:"version,omitempty"`
-	// Cause says why it is not further. Nil as long as nobody has asked.
-	Cause *Cause `json:"cause,omitempty"`
+	// Cause says why it is not further, or what is wrong with it. Nil as long as nobody has asked.
+	Cause *finding.Finding `json:"cause,omitempty"`
 }
 
-// StatusOf works out the state of the node of that name. A nil node is one that is not there, a nil lease one that is
-// not there or must not be seen: then Claimed is skipped.
-func StatusOf(name string, node *corev1.Node, lease *coordinationv1.Lease, now time.Time) Status {
-	s := Status{Time: now, Node: name}
+// StatusOf works out the state of the node of that name. A nil node is one that is not there. Where nobody leads, or
+// where that cannot be seen, Claimed is skipped.
+func StatusOf(name string, node *corev1.Node, led bool, now time.Time) Status {
+	s := Status{Time: now, Node: finding.Clean(name)}
 	if node == nil {
 		return s
 	}
-	s.ProviderID = node.Spec.ProviderID
-	s.Zone, s.Version = node.Labels[corev1.LabelTopologyZone], node.Status.NodeInfo.KubeletVersion
+	s.ProviderID = finding.Clean(node.Spec.ProviderID)
+	s.Zone = finding.Clean(node.Labels[corev1.LabelTopologyZone])
+	s.Version = finding.Clean(node.Status.NodeInfo.KubeletVersion)
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
-			s.InternalIPs = append(s.InternalIPs, a.Address)
+			s.InternalIPs = append(s.InternalIPs, finding.Clean(a.Address))
 		}
 	}
 	switch uninitialized := hasTaint(node); {
 	case uninitialized && s.ProviderID != "":
 		s.State = Resolved
-	case uninitialized && held(lease, now):
+	case uninitialized && led:
 		s.State = Claimed
 	case uninitialized:
 		s.State = Tainted
@@ -145,14 +154,4 @@ func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 		}
 	}
 	return nil
-}
-
-// held tells whether somebody has renewed the lease in time. Clocks of two machines that differ by more than the
-// lease lasts would deceive it; the leader election itself does not depend on this.
-func held(lease *coordinationv1.Lease, now time.Time) bool {
-	if lease == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" ||
-		lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-		return false
-	}
-	return now.Before(lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second))
 }

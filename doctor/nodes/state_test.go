@@ -47,36 +47,33 @@ func newLease(holder string, renewed time.Time) *coordinationv1.Lease {
 
 func TestStatusOf(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	held := newLease("cp1_1234", now.Add(-2*time.Second))
+	const held, nobody = true, false
 	tests := []struct {
-		name  string
-		node  *corev1.Node
-		lease *coordinationv1.Lease
-		want  State
+		name string
+		node *corev1.Node
+		led  bool
+		want State
 	}{
 		{"no node", nil, held, Absent},
 		{"neither taint nor provider ID", newNode("w1", unresolved), held, Registered},
-		{"tainted, no lease", newNode("w1", unresolved, tainted), nil, Tainted},
-		{"tainted, lease lapsed", newNode("w1", unresolved, tainted), newLease("cp1_1234", now.Add(-16*time.Second)), Tainted},
-		{"tainted, lease released", newNode("w1", unresolved, tainted), newLease("", now), Tainted},
-		{"tainted, lease without times", newNode("w1", unresolved, tainted), &coordinationv1.Lease{}, Tainted},
+		{"tainted, nobody leads", newNode("w1", unresolved, tainted), nobody, Tainted},
 		{"tainted, somebody leads", newNode("w1", unresolved, tainted), held, Claimed},
 		{"a taint of another effect and value", newNode("w1", unresolved, func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: v1alpha1.UninitializedTaint, Effect: corev1.TaintEffectNoExecute}}
-		}), nil, Tainted},
+		}), nobody, Tainted},
 		{"another taint", newNode("w1", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule}}
 		}), held, Ready},
 		{"tainted with a provider ID", newNode("w1", tainted), held, Resolved},
 		{"no internal IP", newNode("w1", unaddressed), held, Initialized},
-		{"ready without internal IP", newNode("w1", unaddressed), nil, Initialized},
+		{"ready without internal IP", newNode("w1", unaddressed), nobody, Initialized},
 		{"not ready", newNode("w1", notReadyYet), held, Addressed},
 		{"no condition yet", newNode("w1", func(n *corev1.Node) { n.Status.Conditions = nil }), held, Addressed},
-		{"ready", newNode("w1"), nil, Ready},
+		{"ready", newNode("w1"), nobody, Ready},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := StatusOf("w1", tt.node, tt.lease, now).State; got != tt.want {
+			if got := StatusOf("w1", tt.node, tt.led, now).State; got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -90,7 +87,7 @@ func TestStatusOf_Details(t *testing.T) {
 		n.Status.NodeInfo.KubeletVersion = "v1.36.3"
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00::11"})
 	})
-	data, err := json.Marshal(StatusOf("w1", node, nil, now))
+	data, err := json.Marshal(StatusOf("w1", node, false, now))
 	if err != nil {
 		t.Fatal(err)
 	}

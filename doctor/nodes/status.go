@@ -6,18 +6,26 @@ import (
 	"fmt"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// Status looks at nodes once, at all if none are named, and finds the cause for each that is not Ready. The Lease is
-// that of the leader; empty is LeaseName.
-func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, names []string) ([]Status, error) {
+// Report is what is known of nodes at one moment, and of what all of them depend on.
+type Report struct {
+	// Nodes are in the order asked for, or by name.
+	Nodes []Status
+	// Findings are what is wrong whatever the nodes' states are: nobody leads, there is no node.
+	Findings []finding.Finding
+}
+
+// Observe looks at nodes once, at all if none are named, and finds the cause for each that is not Ready, or whose kubelet
+// is not well. leaseName is that of the leader's Lease; empty is v1alpha1.LeaseName. The error says what could not be asked.
+func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, names []string) (*Report, error) {
 	nodes, err := getNodes(ctx, c, names)
 	if err != nil {
 		return nil, err
@@ -27,22 +35,74 @@ func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, name
 			names = append(names, n.Name)
 		}
 	}
-	find := func(name string) *corev1.Node {
-		for i := range nodes {
-			if nodes[i].Name == name {
-				return &nodes[i]
-			}
-		}
-		return nil
-	}
-	leaseName = cmp.Or(leaseName, v1alpha1.LeaseName)
-	lease := getLease(ctx, c, leaseName)
-	var list []Status
+	find := finder(nodes)
+	leader := getLeadership(ctx, c, cmp.Or(leaseName, v1alpha1.LeaseName))
+	now := time.Now()
+	r := &Report{}
 	for _, name := range names {
-		list = append(list, StatusOf(name, find(name), lease, time.Now()))
+		r.Nodes = append(r.Nodes, StatusOf(name, find(name), leader.held(now), now))
 	}
-	explain(ctx, c, leaseName, find, list)
-	return list, nil
+	e := explain(ctx, c, leader, find, r.Nodes)
+	checkHeartbeats(ctx, c, r.Nodes, now)
+	checkFlags(ctx, c, r.Nodes)
+	if len(r.Nodes) == 0 {
+		r.Findings = append(r.Findings, finding.NoNodes.New("", "there is no node at all"))
+	}
+	if !leader.held(now) {
+		if e == nil {
+			e = gather(ctx, c, leader)
+		}
+		r.addLeaderless(e)
+	}
+	return r, nil
+}
+
+// addLeaderless says that nobody leads, unless that is what a node waits for. A cluster with neither Lease nor pod may
+// have a manager under names of its own: that is a warning.
+func (r *Report) addLeaderless(e *evidence) {
+	lease := "Lease/" + v1alpha1.Namespace + "/" + e.leader.name
+	cause := e.managerCause()
+	switch {
+	case e.leader.err != nil:
+		found := finding.LeaseUnknown.New(lease, e.leader.leaderless(e.now))
+		cause = &found
+	case cause == nil || cause.ID == finding.NotVisible || cause.ID == finding.NoPod && e.leader.lease != nil:
+		found := finding.LeaderSilent.New(lease, e.leader.leaderless(e.now))
+		found.Next = managerLogs
+		cause = &found
+	case cause.ID == finding.NoPod:
+		cause.Severity = finding.SeverityWarning
+	case cause.ID == finding.NoLeader:
+	default:
+		cause.Message += "; " + e.leader.leaderless(e.now)
+	}
+	cause.Object, cause.Message = lease, finding.Clean(cause.Message)
+	for _, s := range r.Nodes {
+		if s.Cause != nil && (s.Cause.ID == cause.ID || s.Cause.ID == finding.NoPod) {
+			return
+		}
+	}
+	r.Findings = append(r.Findings, *cause)
+}
+
+// Failing are the nodes below a state, and those whose kubelet is not well.
+func (r *Report) Failing(until State) []Status {
+	var list []Status
+	for _, s := range r.Nodes {
+		kubelet := s.Cause != nil && (s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.KubeletNotExternal)
+		if s.State < until || kubelet {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func finder(nodes []corev1.Node) func(string) *corev1.Node {
+	byName := map[string]*corev1.Node{}
+	for i := range nodes {
+		byName[nodes[i].Name] = &nodes[i]
+	}
+	return func(name string) *corev1.Node { return byName[name] }
 }
 
 func getNodes(ctx context.Context, c kubernetes.Interface, names []string) ([]corev1.Node, error) {
@@ -65,13 +125,4 @@ func getNodes(ctx context.Context, c kubernetes.Interface, names []string) ([]co
 		nodes = append(nodes, *node)
 	}
 	return nodes, nil
-}
-
-// getLease returns nil where there is none, or where one may not see it: a worker's credentials show only its own.
-func getLease(ctx context.Context, c kubernetes.Interface, name string) *coordinationv1.Lease {
-	lease, err := c.CoordinationV1().Leases(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil
-	}
-	return lease
 }

@@ -1,48 +1,91 @@
 package nodes
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/fatih/color"
-	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// Renderer shows how nodes get on.
-type Renderer interface {
+// Display shows how nodes get on.
+type Display interface {
 	// Show takes one change.
 	Show(Status)
-	// Close returns the first error there was in writing.
+	// Tell takes what is wrong beside nodes.
+	Tell(finding.Finding)
+	// Close ends it, and returns the first error there was in writing.
 	Close() error
 }
 
-// Table shows one row per node. On a terminal the rows are redrawn in place; elsewhere each change is a line.
-type Table struct {
-	out  io.Writer
-	live bool
-	rows []Status
-	err  error
-	// drawn is how many lines the cursor has to go up.
-	drawn int
+// Formats are those of NewDisplay.
+func Formats() []string { return []string{"text", "wide", "json", "yaml"} }
+
+// NewDisplay shows changes as they come, in one of the formats; text for a format that there is not.
+func NewDisplay(format string, out io.Writer) Display {
+	switch format {
+	case "json":
+		return NewJSONLines(out)
+	case "yaml":
+		return NewYAML(out)
+	}
+	return NewTable(out, format == "wide")
 }
 
-var _ Renderer = (*Table)(nil)
+// Table shows one row per node. On a terminal the rows are redrawn in place; elsewhere each change is a line, below one
+// header, in columns that start where the header's do.
+type Table struct {
+	out io.Writer
+	// size is that of the terminal; nil where there is none.
+	size    func() (width, height int)
+	columns []column
+	rows    []Status
+	err     error
+	// once collects rows until Close.
+	once bool
+	// drawn is how many lines the cursor has to go up; headed that the header is there.
+	drawn  int
+	headed bool
+}
 
-// liveRows is the most that surely fits on a screen. Larger clusters get lines.
-const liveRows = 20
+var _ Display = (*Table)(nil)
 
-// NewTable returns a table for out.
-func NewTable(out io.Writer) *Table {
+// NewTable returns a table for out. A wide one has zone and version.
+func NewTable(out io.Writer, wide bool) *Table {
+	return &Table{out: out, size: terminalSize(out), columns: columns(wide)}
+}
+
+// NewList returns a table that is shown once, when it is closed.
+func NewList(out io.Writer, wide bool) *Table {
+	t := NewTable(out, wide)
+	t.once = true
+	return t
+}
+
+func terminalSize(out io.Writer) func() (width, height int) {
 	f, ok := out.(*os.File)
-	return &Table{out: out, live: ok && isatty.IsTerminal(f.Fd())}
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return func() (width, height int) {
+		width, height, err := term.GetSize(int(f.Fd()))
+		if err != nil || width <= 0 || height <= 0 {
+			return 80, 24 // some terminals do not tell
+		}
+		return width, height
+	}
 }
 
 // Show takes one change.
 func (t *Table) Show(s Status) {
+	if t.once {
+		t.rows = append(t.rows, s)
+		return
+	}
 	i, known := slices.BinarySearchFunc(t.rows, s.Node, func(r Status, name string) int { return strings.Compare(r.Node, name) })
 	switch {
 	case !known:
@@ -52,61 +95,57 @@ func (t *Table) Show(s Status) {
 	default:
 		t.rows[i] = s
 	}
-	if !t.live || len(t.rows) > liveRows {
-		t.write(line(s))
-		return
+	if t.size != nil {
+		width, height := t.size()
+		if lines := layout(t.columns, t.rows, width); len(lines) < height {
+			t.redraw(lines)
+			return
+		}
 	}
-	t.redraw()
+	t.line(s)
 }
+
+// Tell leaves it to the error.
+func (t *Table) Tell(finding.Finding) {}
 
 // Close returns the first error there was in writing.
-func (t *Table) Close() error { return t.err }
-
-func line(s Status) string {
-	text := s.Node + " " + s.State.String()
-	if s.ProviderID != "" {
-		text += " " + s.ProviderID
+func (t *Table) Close() error {
+	if t.once && len(t.rows) > 0 {
+		width := 0
+		if t.size != nil {
+			width, _ = t.size()
+		}
+		t.write(strings.Join(layout(t.columns, t.rows, width), "\n") + "\n")
 	}
-	if len(s.InternalIPs) > 0 {
-		text += " " + strings.Join(s.InternalIPs, ",")
-	}
-	return text + "\n"
+	return t.err
 }
 
-// redraw writes all rows over the last ones. Wrapping is off meanwhile: a row that takes two lines would be missed.
-func (t *Table) redraw() {
+// line writes one change below the header.
+func (t *Table) line(s Status) {
+	if !t.headed {
+		t.headed = true
+		t.write(row(t.columns, func(c column) string { return c.name }, func(c column) int { return c.usual }) + "\n")
+	}
+	t.write(row(t.columns, func(c column) string { return c.of(s) }, func(c column) int { return c.usual }) + "\n")
+}
+
+// redraw writes all lines over the last ones. Wrapping is off meanwhile, for a terminal that has just become narrower: a
+// line that takes two would be missed.
+func (t *Table) redraw(lines []string) {
 	var b strings.Builder
 	b.WriteString("\x1b[?7l")
 	if t.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", t.drawn)
 	}
-	widths := []int{len("NODE"), len("INITIALIZED"), len("PROVIDER-ID")}
-	for _, r := range t.rows {
-		widths[0], widths[2] = max(widths[0], len(r.Node)), max(widths[2], len(r.ProviderID))
-	}
-	row := func(node, state, id, ip string) {
-		fmt.Fprintf(&b, "%-*s  %s  %-*s  %s\n", widths[0], node, state, widths[2], id, ip)
-	}
-	row("NODE", fmt.Sprintf("%-*s", widths[1], "STATE"), "PROVIDER-ID", "INTERNAL-IP")
-	for _, r := range t.rows {
-		// The padding is part of the coloured text, or escape codes would count as columns.
-		state := shade(r.State).Sprint(fmt.Sprintf("%-*s", widths[1], r.State))
-		row(r.Node, state, cmp.Or(r.ProviderID, "-"), cmp.Or(strings.Join(r.InternalIPs, ","), "-"))
+	for i, line := range lines {
+		if i > 0 {
+			line = shade(line)
+		}
+		b.WriteString(line + "\n")
 	}
 	b.WriteString("\x1b[?7h")
 	t.write(b.String())
-	t.drawn = len(t.rows) + 1
-}
-
-func shade(s State) *color.Color {
-	switch {
-	case s >= Addressed:
-		return color.New(color.FgGreen)
-	case s <= Registered:
-		return color.New(color.FgRed)
-	default:
-		return color.New(color.FgYellow)
-	}
+	t.drawn = len(lines)
 }
 
 func (t *Table) write(text string) {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -35,54 +37,32 @@ type WaitError struct {
 	Err error
 }
 
-// Error tells nodes with the same trouble together.
+// Error tells nodes with the same trouble together, a line for each trouble.
 func (e *WaitError) Error() string {
-	var order []string
-	groups := map[string][]string{}
-	for _, n := range e.Nodes {
-		text := n.State.String()
-		if n.Cause != nil {
-			text += ": " + n.Cause.Message
-		}
-		if groups[text] == nil {
-			order = append(order, text)
-		}
-		groups[text] = append(groups[text], n.Node)
-	}
-	var parts []string
-	for _, text := range order {
-		parts = append(parts, some(groups[text])+" "+text)
-	}
-	return fmt.Sprintf("wait for nodes to be %s: %s", e.Until, strings.Join(parts, "; "))
-}
-
-func some(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	lines, _ := Tell(e.Nodes)
+	return fmt.Sprintf("wait for nodes to be %s: %s", e.Until, strings.Join(lines, "\n"))
 }
 
 // Unwrap returns what ended the wait.
 func (e *WaitError) Unwrap() error { return e.Err }
 
-// Hint is the next step for the first of them.
+// Hint is the next step for each trouble.
 func (e *WaitError) Hint() string {
-	for _, n := range e.Nodes {
-		if n.Cause != nil && n.Cause.Next != "" {
-			return n.Cause.Next
-		}
-	}
-	return ""
+	_, next := Tell(e.Nodes)
+	return strings.Join(next, "\n")
 }
 
-// explaining bounds the search for causes, when the time for waiting has run out.
-const explaining = 10 * time.Second
+// Explaining takes a sixth of the time for waiting: five seconds end within six.
+const minExplaining, maxExplaining = 800 * time.Millisecond, 10 * time.Second
 
 // Wait follows nodes until each has come as far as wanted. It watches; nothing is polled. The error is a *WaitError
-// when ctx's deadline passes before. It returns the last status of each node in any case.
+// when ctx's deadline passes before; another one says what could not be asked. It returns the last status of each node
+// in any case.
 func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]Status, error) {
+	explaining := maxExplaining
+	if deadline, ok := ctx.Deadline(); ok {
+		explaining = min(max(time.Until(deadline)/6, minExplaining), maxExplaining)
+	}
 	w, err := watchNodes(ctx, c, o.Nodes, cmp.Or(o.Lease, v1alpha1.LeaseName))
 	if err != nil {
 		return nil, err
@@ -93,12 +73,7 @@ func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]Status,
 	seen := map[string]Status{}
 	for {
 		statuses := w.statuses(o.Nodes, time.Now())
-		for _, s := range statuses {
-			if last, known := seen[s.Node]; !known || !s.same(last) {
-				seen[s.Node] = s
-				o.Changed(s)
-			}
-		}
+		o.show(seen, statuses)
 		if len(statuses) > 0 && len(below(statuses, o.Until)) == 0 {
 			return statuses, nil
 		}
@@ -109,7 +84,22 @@ func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]Status,
 		case <-w.changed:
 		case <-clock.C:
 		case <-ctx.Done():
-			return statuses, o.late(ctx, c, w, statuses)
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return statuses, fmt.Errorf("wait for nodes to be %s: %w", o.Until, context.Cause(ctx))
+			}
+			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), explaining)
+			defer cancel()
+			return o.late(after, c, w, seen)
+		}
+	}
+}
+
+// show tells of what has changed.
+func (o WaitOptions) show(seen map[string]Status, statuses []Status) {
+	for _, s := range statuses {
+		if last, known := seen[s.Node]; !known || !s.same(last) {
+			seen[s.Node] = s
+			o.Changed(s)
 		}
 	}
 }
@@ -124,23 +114,78 @@ func below(statuses []Status, until State) []Status {
 	return list
 }
 
-// late finds out why it was not enough.
-func (o WaitOptions) late(ctx context.Context, c kubernetes.Interface, w *watcher, statuses []Status) error {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("wait for nodes to be %s: %w", o.Until, context.Cause(ctx))
-	}
-	e := &WaitError{Until: o.Until, Nodes: below(statuses, o.Until), Err: ctx.Err()}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explaining)
-	defer cancel()
-	if len(statuses) == 0 {
-		if _, err := getNodes(ctx, c, o.Nodes); err != nil { // the watch keeps refused connections to itself
-			return fmt.Errorf("wait for nodes to be %s: %w", o.Until, err)
+// late finds out why it was not enough. It reads the nodes again: a watch that gets no answer keeps that to itself.
+func (o WaitOptions) late(ctx context.Context, c kubernetes.Interface, w *watcher, seen map[string]Status) ([]Status, error) {
+	nodes, err := getNodes(ctx, c, o.Nodes)
+	if err != nil {
+		if last := w.lastError(); last != nil && errors.Is(err, context.DeadlineExceeded) {
+			err = last
 		}
-		return fmt.Errorf("wait for nodes to be %s: there is no node at all: %w", o.Until, e.Err)
+		return nil, fmt.Errorf("wait for nodes to be %s: %w", o.Until, err)
 	}
-	explain(ctx, c, w.leaseName, w.node, e.Nodes)
+	names := o.Nodes
+	if len(names) == 0 {
+		for _, n := range nodes {
+			names = append(names, n.Name)
+		}
+	}
+	find, now := finder(nodes), time.Now()
+	var statuses []Status
+	for _, name := range names {
+		statuses = append(statuses, StatusOf(name, find(name), w.leader.held(now), now))
+	}
+	o.show(seen, statuses)
+	e := &WaitError{Until: o.Until, Nodes: below(statuses, o.Until), Err: context.DeadlineExceeded}
+	switch {
+	case len(statuses) == 0:
+		none := finding.NoNodes.New("", "there is no node at all")
+		return nil, &finding.Error{
+			Code: finding.ExitNotInTime, Err: fmt.Errorf("wait for nodes to be %s: %s: %w", o.Until, none.Message, e.Err), Hint: none.Do,
+		}
+	case len(e.Nodes) == 0:
+		return statuses, nil
+	}
+	explain(ctx, c, w.leader, find, e.Nodes)
 	for _, s := range e.Nodes {
 		o.Changed(s)
 	}
-	return e
+	return statuses, e
+}
+
+// Tell says what is wrong with nodes, those with the same trouble together, and for each trouble what to do next.
+func Tell(statuses []Status) (lines, next []string) {
+	type trouble struct {
+		text, next string
+		nodes      []string
+	}
+	var troubles []*trouble
+	for _, s := range statuses {
+		t := &trouble{text: s.State.String()}
+		if s.Cause != nil {
+			t.text, t.next = t.text+": "+s.Cause.Message, s.Cause.Next
+		}
+		i := slices.IndexFunc(troubles, func(o *trouble) bool { return o.text == t.text })
+		if i < 0 {
+			i, troubles = len(troubles), append(troubles, t)
+		}
+		troubles[i].nodes = append(troubles[i].nodes, s.Node)
+	}
+	for _, t := range troubles {
+		lines = append(lines, some(t.nodes)+" "+t.text)
+		if len(troubles) > 1 && t.next != "" {
+			t.next = some(t.nodes) + ": " + t.next
+		}
+		if t.next != "" {
+			next = append(next, t.next)
+		}
+	}
+	return lines, next
+}
+
+func some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

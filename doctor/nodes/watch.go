@@ -2,6 +2,8 @@ package nodes
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,9 +27,9 @@ import (
 
 // watcher keeps Nodes and the Lease up to date, as far as one may see them.
 type watcher struct {
-	changed   <-chan struct{}
-	stop      func()
-	leaseName string
+	changed <-chan struct{}
+	stop    func()
+	leader  leadership
 
 	nodes, leases cache.SharedInformer
 	errors        *lastErrors
@@ -43,7 +45,7 @@ func watchNodes(ctx context.Context, c kubernetes.Interface, names []string, lea
 		default:
 		}
 	}
-	w := &watcher{changed: changed, leaseName: leaseName, errors: &lastErrors{poke: poke}}
+	w := &watcher{changed: changed, leader: leadership{name: leaseName}, errors: &lastErrors{poke: poke}}
 	w.nodes = coreinformers.NewFilteredNodeInformer(c, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		if len(names) == 1 {
 			o.FieldSelector = byName(names[0])
@@ -77,8 +79,14 @@ func watchNodes(ctx context.Context, c kubernetes.Interface, names []string, lea
 	return w, nil
 }
 
-// quietly keeps the client's own log lines off the screen: what matters comes back as an error.
-func quietly(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
+// quietly keeps the client's own log lines off the screen, unless they were asked for: what matters comes back as an
+// error.
+func quietly(ctx context.Context) context.Context {
+	if klog.V(1).Enabled() {
+		return ctx
+	}
+	return klog.NewContext(ctx, logr.Discard())
+}
 
 func byName(name string) string {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -93,9 +101,10 @@ func (w *watcher) statuses(names []string, now time.Time) []Status {
 		names = w.nodes.GetStore().ListKeys()
 		slices.SortFunc(names, strings.Compare)
 	}
+	w.leader.see(w.lease(), now)
 	var list []Status
 	for _, name := range names {
-		list = append(list, StatusOf(name, w.node(name), w.lease(), now))
+		list = append(list, StatusOf(name, w.node(name), w.leader.held(now), now))
 	}
 	return list
 }
@@ -106,7 +115,7 @@ func (w *watcher) node(name string) *corev1.Node {
 }
 
 func (w *watcher) lease() *coordinationv1.Lease {
-	lease, _ := get(w.leases, v1alpha1.Namespace+"/"+w.leaseName).(*coordinationv1.Lease)
+	lease, _ := get(w.leases, v1alpha1.Namespace+"/"+w.leader.name).(*coordinationv1.Lease)
 	return lease
 }
 
@@ -121,7 +130,8 @@ func get(informer cache.SharedInformer, key string) any {
 // hopeless returns the error that waiting does not cure.
 func (w *watcher) hopeless() error {
 	err := w.lastError()
-	if !w.nodes.HasSynced() && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
+	var unknownCA x509.UnknownAuthorityError
+	if !w.nodes.HasSynced() && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || errors.As(err, &unknownCA)) {
 		return err
 	}
 	return nil

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+// observer is what commands have in common that look at a cluster: kubectl's flags for the connection.
+type observer struct {
+	flags     *genericclioptions.ConfigFlags
+	verbosity int
+	output    string
+}
+
+func (o *observer) declare(cmd *cobra.Command) {
+	o.declareKubeconfig(cmd)
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
+}
+
+// declareDisplay is declare for commands that show nodes.
+func (o *observer) declareDisplay(cmd *cobra.Command) {
+	o.declareKubeconfig(cmd)
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", strings.Join(nodes.Formats(), ", "))
+}
+
+func (o *observer) declareKubeconfig(cmd *cobra.Command) {
+	o.flags = genericclioptions.NewConfigFlags(false)
+	o.flags.CacheDir, o.flags.Namespace, o.flags.DisableCompression = nil, nil, nil // nothing is cached, and all is in kube-system
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.flags.AddFlags(own)
+	own.Lookup("kubeconfig").Usage = "kubeconfig file (default: those of KUBECONFIG, /etc/kubernetes/admin.conf, ~/.kube/config)"
+	cmd.Flags().AddFlagSet(own)
+	cmd.Flags().IntVarP(&o.verbosity, "v", "v", 0, "log level; 6 shows each request to the API server, 8 its content as well")
+}
+
+// checkDisplay is for commands that show nodes.
+func (o *observer) checkDisplay() error {
+	if slices.Contains(nodes.Formats(), o.output) {
+		return nil
+	}
+	return usage("read --output: %q is none of %s", o.output, strings.Join(nodes.Formats(), ", "))
+}
+
+func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
+	if err := o.log(s); err != nil {
+		return nil, err
+	}
+	if err := o.findKubeconfig(s.Env); err != nil {
+		return nil, &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("load kubeconfig: %w", err), Hint: "--kubeconfig names one"}
+	}
+	config, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return nil, &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("load kubeconfig: %w", err), Hint: "--kubeconfig names one"}
+	}
+	config.QPS, config.Burst = 50, 100
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("connect to the cluster: %w", err)}
+	}
+	return client, nil
+}
+
+// findKubeconfig looks beyond kubectl's places: at a control plane's own file. What KUBECONFIG lists has to be there in
+// part at least, or the client would try localhost.
+func (o *observer) findKubeconfig(env func(string) string) error {
+	if *o.flags.KubeConfig != "" {
+		return nil
+	}
+	if list := env(clientcmd.RecommendedConfigPathEnvVar); list != "" {
+		var errs []error
+		for _, path := range filepath.SplitList(list) {
+			_, err := os.Stat(path)
+			if err == nil {
+				return nil
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+	path := phases.FindKubeconfig("", env)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && *o.flags.APIServer != "" {
+		return nil // all that is needed may be in flags
+	}
+	*o.flags.KubeConfig = path
+	return nil
+}
+
+// log turns client-go's log on, which main has turned off.
+func (o *observer) log(s phases.Streams) error {
+	if o.verbosity <= 0 {
+		return nil
+	}
+	var level klog.Level
+	if err := level.Set(strconv.Itoa(o.verbosity)); err != nil {
+		return fmt.Errorf("set the log level: %w", err)
+	}
+	klog.LogToStderr(false)
+	klog.SetOutput(s.Err)
+	return nil
+}
+
+// observed gives an error its exit code: what could not be asked is no misuse of the command.
+func observed(err error) error {
+	var known *finding.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &finding.Error{Code: finding.ExitError, Err: err}
+}

@@ -1,0 +1,85 @@
+package nodes
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+// remark is the line of a log that tells most about a node.
+type remark struct {
+	line string
+	// about tells that it names the node, complains that it is an error.
+	about, complains bool
+}
+
+// lastRemark returns the last line that tells most: a complaint about the node, any mention of it, any complaint.
+func lastRemark(lines []string, node string) remark {
+	for _, want := range []remark{{about: true, complains: true}, {about: true}, {complains: true}} {
+		for _, line := range slices.Backward(lines) {
+			if (!want.about || mentions(line, node)) && (!want.complains || complains(line)) {
+				want.line = shorten(line)
+				return want
+			}
+		}
+	}
+	return remark{}
+}
+
+// remarkOn is the leader's where it has one.
+func (e *evidence) remarkOn(node string) remark {
+	for _, p := range e.pods {
+		if r := lastRemark(e.logs[p.Name], node); r.line != "" {
+			return r
+		}
+	}
+	return remark{}
+}
+
+// mentions tells whether a line names the node, and not one whose name has this one in it: w1 is not w10, and not
+// w1.example.com.
+func mentions(line, node string) bool {
+	for rest, start := line, 0; ; {
+		i := strings.Index(rest, node)
+		if i < 0 || node == "" {
+			return false
+		}
+		start += i
+		end := start + len(node)
+		dot := strings.HasPrefix(line[end:], ".") && (end+1 == len(line) || !nameChar(line[end+1])) // of a sentence
+		if (start == 0 || !inName(line[start-1])) && (end == len(line) || dot || !inName(line[end])) {
+			return true
+		}
+		start++
+		rest = line[start:]
+	}
+}
+
+func nameChar(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+func inName(c byte) bool { return nameChar(c) || c == '-' || c == '.' }
+
+var (
+	// klogHeader is severity, time, thread and place in the source: "E1121 12:00:00.000000 1 node_controller.go:285] ".
+	klogHeader = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] `)
+	// klogError is how errors and fatal errors start in the log format of Kubernetes.
+	klogError = regexp.MustCompile(`^[EF]\d{4}\b`)
+	// otherError is how they look elsewhere: JSON, logfmt, prose.
+	otherError = regexp.MustCompile(`(?i)\b(error|forbidden|failed|unauthorized|panic)\b`)
+)
+
+func complains(line string) bool { return klogError.MatchString(line) || otherError.MatchString(line) }
+
+// shorten keeps both ends of a long line: what it is about stands at the front, and the reason at the end.
+func shorten(line string) string {
+	const half = 200
+	line = klogHeader.ReplaceAllString(strings.TrimSpace(finding.Clean(line)), "")
+	if len(line) > 2*half {
+		line = strings.ToValidUTF8(line[:half]+" ... "+line[len(line)-half:], "")
+	}
+	return line
+}

@@ -1,0 +1,138 @@
+package nodes
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// managerLogs works however many pods there are, and whatever their names.
+const managerLogs = "kubectl -n " + v1alpha1.Namespace + " logs --tail=-1 -l " + v1alpha1.ComponentLabel + "=" + v1alpha1.Component
+
+// managerCause says what is wrong with the manager itself, which keeps all nodes waiting; nil if nothing is seen.
+func (e *evidence) managerCause() *finding.Finding {
+	if e.podsErr != nil {
+		return e.notVisible()
+	}
+	if len(e.pods) == 0 {
+		return e.noPod()
+	}
+	running := slices.IndexFunc(e.pods, func(p corev1.Pod) bool { return podCause(&p, e) == nil })
+	var cause *finding.Finding
+	if running < 0 {
+		cause = podCause(&e.pods[0], e)
+		if cause.ID != finding.CrashLoop && cause.ID != finding.PodTerminated {
+			return cause // it has not come so far as to be refused anything
+		}
+	}
+	if !e.led() {
+		if line := e.unauthorized(); line != "" {
+			return e.unauthorizedCause(line)
+		}
+	}
+	if missing := e.missingVital(); len(missing) > 0 {
+		found := missingCause(missing)
+		return found
+	}
+	switch {
+	case cause != nil:
+		return cause
+	case !e.led():
+		return e.leaderCause(&e.pods[running])
+	}
+	if skipped := e.withoutNodes(); skipped != "" {
+		found := finding.NoNodeController.New("", "the cloud-controller-manager runs without its node controller, for the cloud did not "+
+			"answer when it started, or knows no nodes: "+skipped)
+		found.Next = "once the cloud's API answers: kubectl -n " + v1alpha1.Namespace + " delete pod " + e.pods[running].Name
+		return &found
+	}
+	return nil
+}
+
+func (e *evidence) notVisible() *finding.Finding {
+	message := "the cloud-controller-manager's pods cannot be looked at: " + e.podsErr.Error()
+	if isForbidden(e.podsErr) {
+		message = "an administrator may look at the cloud-controller-manager's pods, a worker's kubelet may not"
+	}
+	if e.leader.lease != nil && !e.led() {
+		message += "; " + e.leader.leaderless(e.now)
+	}
+	found := finding.NotVisible.New("", message)
+	found.Next = "on a control plane: ccmadm status"
+	return &found
+}
+
+func (e *evidence) noPod() *finding.Finding {
+	label := v1alpha1.ComponentLabel + "=" + v1alpha1.Component
+	if e.led() { // somebody else's, with labels of its own
+		return nil
+	}
+	found := finding.NoPod.New("", "no pod with label "+label+" is in "+v1alpha1.Namespace+
+		": no cloud-controller-manager was installed, or no kubelet runs its static pod")
+	found.Next = "ccmadm init phase control-plane (or addon), then on that machine: journalctl -u kubelet | grep " + v1alpha1.Component
+	return &found
+}
+
+func (e *evidence) leaderCause(pod *corev1.Pod) *finding.Finding {
+	message := "the cloud-controller-manager runs, but " + e.leader.leaderless(e.now)
+	if last := lastRemark(e.allLines(), ""); last.line != "" {
+		message += "; its last error: " + last.line
+	}
+	found := finding.NoLeader.New("", message)
+	if e.leader.err != nil {
+		found = finding.LeaseUnknown.New("", message)
+	}
+	found.Next = "kubectl -n " + v1alpha1.Namespace + " logs " + pod.Name
+	return &found
+}
+
+var (
+	// refused is how client-go, its informers, leader election and our own manager tell of a 401 from the API server. A
+	// cloud's own 401 is told by its provider in other words.
+	refused = regexp.MustCompile(`(failed to (list|watch) [^:]*|resource lock \S+|[Ff]ailed to update lock[^:]*|missing="ask for [^:"]*): Unauthorized\b` +
+		`|You must be logged in to the server`)
+	// accepted are lines after which it is over.
+	accepted = regexp.MustCompile(`successfully acquired lease|` + granted.String())
+)
+
+// unauthorized returns the line that says that the API server does not accept the manager's credentials.
+func (e *evidence) unauthorized() string {
+	for _, p := range e.pods {
+		for _, line := range slices.Backward(e.logs[p.Name]) {
+			if accepted.MatchString(line) {
+				break
+			}
+			if refused.MatchString(line) {
+				return shorten(line)
+			}
+		}
+	}
+	return ""
+}
+
+func (e *evidence) unauthorizedCause(line string) *finding.Finding {
+	found := finding.Unauthorized.New("", "the API server does not accept the cloud-controller-manager's credentials: they have expired, "+
+		"or are of another cluster: "+line)
+	found.Next = "kubectl -n " + v1alpha1.Namespace + " delete pod " + e.pods[0].Name
+	if _, static := e.pods[0].Annotations[corev1.MirrorPodAnnotationKey]; static {
+		found.Next = "on " + e.pods[0].Spec.NodeName + ": ccmadm init phase kubeconfig, then: crictl stop $(crictl ps -q --name " +
+			v1alpha1.Component + ")"
+	}
+	return &found
+}
+
+// withoutNodes returns the line by which a manager says that its node controller does not run. It never tries again.
+func (e *evidence) withoutNodes() string {
+	for _, line := range e.allLines() {
+		if strings.Contains(line, "cloud provider does not support instances") ||
+			strings.Contains(line, `Skipping "cloud-node-controller"`) {
+			return shorten(line)
+		}
+	}
+	return ""
+}

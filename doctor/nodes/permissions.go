@@ -1,0 +1,258 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// permission is one thing that the manager has to do.
+type permission struct {
+	verb, group, resource, subresource, namespace, name string
+}
+
+// String names it as an RBAC rule would.
+func (p permission) String() string {
+	text := p.verb + " " + p.resource
+	if p.subresource != "" {
+		text += "/" + p.subresource
+	}
+	if p.group != "" {
+		text += "." + p.group
+	}
+	if p.namespace != "" {
+		text += " in namespace " + p.namespace
+	}
+	return text
+}
+
+// id is the entry of the catalogue: that of the lint rule about the same permission, where there is one.
+func (p permission) id() finding.ID {
+	switch {
+	case p.resource == "nodes" && p.subresource == "" && slices.Contains([]string{"get", "list", "watch"}, p.verb):
+		return "D13"
+	case p.resource == "nodes":
+		return "D8"
+	case p.resource == "services":
+		return "D9"
+	case p.resource == "events":
+		return "D10"
+	case p.resource == "leases":
+		return "D6"
+	case p.resource == "serviceaccounts":
+		return "D7"
+	case p.resource == "configmaps" && p.namespace == metav1.NamespaceSystem && p.name == "extension-apiserver-authentication":
+		return "D5"
+	}
+	return finding.MissingPermission
+}
+
+// needed is what no cloud-controller-manager can initialize a node without, and after that what it uses now and then.
+func needed(leaseName string) []permission {
+	const leases = "coordination.k8s.io"
+	return []permission{
+		{verb: "list", resource: "nodes"},
+		{verb: "watch", resource: "nodes"},
+		{verb: "create", group: leases, resource: "leases", namespace: v1alpha1.Namespace},
+		{verb: "get", group: leases, resource: "leases", namespace: v1alpha1.Namespace, name: leaseName},
+		{verb: "update", group: leases, resource: "leases", namespace: v1alpha1.Namespace, name: leaseName},
+		{verb: "update", resource: "nodes"},
+		{verb: "patch", resource: "nodes", subresource: "status"},
+		{verb: "get", resource: "nodes"},
+		{verb: "patch", resource: "nodes"},
+		{verb: "create", resource: "events"},
+		{verb: "patch", resource: "events"},
+	}
+}
+
+// vital is how many of them, from the front, a node cannot be initialized without.
+const vital = 7
+
+// user is somebody that the API server is asked about.
+type user struct {
+	name   string
+	groups []string
+}
+
+// userOf returns whose permissions a pod has. It is not known of a static pod that is none of ours.
+func userOf(p *corev1.Pod) (user, bool) {
+	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		for _, v := range p.Spec.Volumes {
+			if v.HostPath != nil && strings.HasSuffix(v.HostPath.Path, "/cloud-controller-manager.conf") {
+				return user{v1alpha1.StaticPodUser, []string{"system:authenticated"}}, true
+			}
+		}
+		return user{}, false
+	}
+	if p.Spec.ServiceAccountName == "" {
+		return user{}, false
+	}
+	return serviceAccount(p.Namespace, p.Spec.ServiceAccountName), true
+}
+
+func serviceAccount(namespace, name string) user {
+	return user{
+		"system:serviceaccount:" + namespace + ":" + name,
+		[]string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+	}
+}
+
+// findDenied returns what the API server says that the manager may not do, those first that a node waits for. Where it
+// cannot be asked, what the log says that it refused.
+func (e *evidence) findDenied(ctx context.Context, c kubernetes.Interface) []permission {
+	type question struct {
+		who user
+		permission
+	}
+	var questions []question
+	known := false
+	for i := range e.pods {
+		who, ok := userOf(&e.pods[i])
+		if !ok || known {
+			continue
+		}
+		known = true // the pods of one manager have one identity
+		for _, p := range needed(e.leader.name) {
+			questions = append(questions, question{who, p})
+		}
+	}
+	for _, r := range refusedInLog(e.allLines()) {
+		if r.who.name == "" && known {
+			r.who = questions[0].who
+		}
+		asked := func(q question) bool { return q.permission == r.permission && q.who.name == r.who.name }
+		if r.who.name != "" && !slices.ContainsFunc(questions, asked) {
+			questions = append(questions, question{r.who, r.permission})
+		}
+	}
+	answers := make([]answer, len(questions))
+	var wg sync.WaitGroup
+	for i, q := range questions {
+		wg.Go(func() { answers[i] = ask(ctx, c, q.who, q.permission) })
+	}
+	wg.Wait()
+	var denied []permission
+	for i, q := range questions {
+		if answers[i] == no {
+			denied = append(denied, q.permission)
+		}
+	}
+	if len(denied) > 0 || slices.Contains(answers, yes) {
+		return denied
+	}
+	for _, r := range refusedInLog(e.allLines()) {
+		denied = append(denied, r.permission)
+	}
+	return denied
+}
+
+// answer has three values: what cannot be asked is no no.
+type answer int
+
+const (
+	unknown answer = iota
+	yes
+	no
+)
+
+// ask is a SubjectAccessReview.
+func ask(ctx context.Context, c kubernetes.Interface, who user, p permission) answer {
+	review, err := c.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: who.name, Groups: who.groups,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: p.verb, Group: p.group, Resource: p.resource, Subresource: p.subresource, Namespace: p.namespace, Name: p.name,
+			},
+		},
+	}, metav1.CreateOptions{})
+	switch {
+	case err != nil:
+		return unknown
+	case review.Status.Allowed:
+		return yes
+	}
+	return no
+}
+
+// refusal is a permission that a log says is missing. The user is empty where it does not say whose.
+type refusal struct {
+	who user
+	permission
+}
+
+var (
+	// forbidden is the API server's text, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go; quotes are
+	// escaped where a structured log has it as a value.
+	forbidden = regexp.MustCompile(`(?:\\?"([^"\\]*)\\?" )?is forbidden: User \\?"([^"\\]+)\\?" cannot (\S+) resource \\?"([^"\\]+)\\?" ` +
+		`in API group \\?"([^"\\]*)\\?"(?: in the namespace \\?"([^"\\]+)\\?")?`)
+	// lacking is what our own manager says while it waits.
+	lacking = regexp.MustCompile(`"Waiting for the API server" missing="permission to (\S+) ([a-z]+)(?:/([a-z]+))?(?:\.([a-z0-9.-]+))?(?: in namespace ([a-z0-9-]+))?"`)
+	// granted is what it says when it waits no more.
+	granted = regexp.MustCompile(`"API server answers and grants what is needed"`)
+)
+
+// refusedInLog lists what a log says was refused, without repetition.
+func refusedInLog(lines []string) []refusal {
+	var list []refusal
+	for _, line := range lines {
+		var r refusal
+		if m := forbidden.FindStringSubmatch(line); m != nil {
+			resource, subresource, _ := strings.Cut(m[4], "/")
+			r = refusal{userNamed(m[2]), permission{m[3], m[5], resource, subresource, m[6], m[1]}}
+		} else if m := lacking.FindStringSubmatch(line); m != nil {
+			r = refusal{permission: permission{verb: m[1], resource: m[2], subresource: m[3], group: m[4], namespace: m[5]}}
+		} else if granted.MatchString(line) {
+			list = slices.DeleteFunc(list, func(r refusal) bool { return r.who.name == "" })
+			continue
+		} else {
+			continue
+		}
+		same := func(o refusal) bool { return o.who.name == r.who.name && o.permission == r.permission }
+		if !slices.ContainsFunc(list, same) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// userNamed knows the groups of a ServiceAccount; of others, that they are authenticated.
+func userNamed(name string) user {
+	if rest, ok := strings.CutPrefix(name, "system:serviceaccount:"); ok {
+		if namespace, account, ok := strings.Cut(rest, ":"); ok {
+			return serviceAccount(namespace, account)
+		}
+	}
+	return user{name, []string{"system:authenticated"}}
+}
+
+// missingCause names what is missing. The ID is that of the first, which the node waits for.
+func missingCause(missing []permission) *finding.Finding {
+	var names []string
+	for _, p := range missing {
+		names = append(names, p.String())
+	}
+	cause := missing[0].id().New("", fmt.Sprintf("the cloud-controller-manager may not %s", strings.Join(names, ", ")))
+	cause.Reason = finding.MissingPermission.Kind().Reason
+	cause.Next = "ccmadm init phase rbac"
+	return &cause
+}
+
+// missingVital is what keeps every node from being initialized. Permissions for the Lease are not asked for by a
+// manager that leads without them.
+func (e *evidence) missingVital() []permission {
+	all := needed(e.leader.name)[:vital]
+	return slices.DeleteFunc(slices.Clone(e.denied), func(p permission) bool {
+		return !slices.Contains(all, p) || p.resource == "leases" && e.led()
+	})
+}
