@@ -121,6 +121,16 @@ func TestText_Decode_BadInput(t *testing.T) {
 			},
 		},
 		{
+			name: "a duration that is none hides nothing",
+			text: sampleHead + "name: a\nperiod: 90\nitems: [{zone: moon}, 7, {zone: moon}]\n",
+			want: []string{
+				`read Sample s.yaml:4: period: must be a duration like 90s or 5m, not "90"`,
+				`read Sample s.yaml:5: items[1]: must be a mapping, not "7"`,
+				`read Sample s.yaml:5: items[0].zone: Invalid value: "moon": too far`,
+				`read Sample s.yaml:5: items[2].zone: Invalid value: "moon": too far`,
+			},
+		},
+		{
 			name: "a type of Kubernetes inside ours",
 			text: sampleHead + "name: a\nitems:\n- id: x\n  taint: {key: a, efect: NoSchedule, timeAdded: soon}\n",
 			want: []string{

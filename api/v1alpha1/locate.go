@@ -26,18 +26,18 @@ type finder struct {
 	root     *yaml.Node // nil where the text is in a dialect that this parser does not read
 	lenient  bool
 	problems []Problem
+	wrong    map[*yaml.Node]bool // values of a wrong type
 }
 
 func newFinder(text []byte, lenient bool) *finder {
-	f := &finder{lenient: lenient}
+	f := &finder{lenient: lenient, wrong: map[*yaml.Node]bool{}}
 	if doc, err := yaml.Parse(string(text)); err == nil {
 		f.root = doc.YNode()
 	}
 	return f
 }
 
-// look finds unknown fields, keys that stand twice, and values of a wrong type. A value of a wrong type is taken out of
-// the tree, so that the rest can be read.
+// look finds unknown fields, keys that stand twice, and values of a wrong type.
 func (f *finder) look(into reflect.Type) {
 	switch {
 	case f.root == nil:
@@ -116,12 +116,15 @@ func (f *finder) pairs(node *yaml.Node, path *field.Path) iter.Seq2[*yaml.Node, 
 }
 
 func (f *finder) wrongType(node, target *yaml.Node, t reflect.Type, path *field.Path) {
+	if f.wrong[node] { // seen before, behind an alias
+		return
+	}
 	want := wanted(t)
 	if target.Kind == yaml.ScalarNode && t.Kind() == reflect.String {
 		want += " in quotes"
 	}
 	f.report(node.Line, path, fmt.Errorf("%s: must be %s, not %s", path, want, shown(target)))
-	*node = yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagNull, Value: "null"}
+	f.wrong[node] = true
 }
 
 func (f *finder) report(line int, path *field.Path, err error) {
@@ -132,13 +135,33 @@ func (f *finder) report(line int, path *field.Path, err error) {
 	f.problems = append(f.problems, Problem{Line: line, Field: at, Err: err})
 }
 
-// rest is what is left of the tree, as JSON.
+// rest is what is left of the tree without the values of a wrong type, as JSON.
 func (f *finder) rest() ([]byte, error) {
+	f.prune(f.root)
 	text, err := yaml.NewRNode(f.root).String()
 	if err != nil {
 		return nil, err
 	}
 	return syaml.YAMLToJSON([]byte(text))
+}
+
+// prune takes the field away with its value; an item of a list becomes nothing, so that the others stay where they are.
+func (f *finder) prune(node *yaml.Node) {
+	var kept []*yaml.Node
+	for i, child := range node.Content {
+		switch {
+		case node.Kind == yaml.MappingNode && i%2 == 0:
+			if !f.wrong[node.Content[i+1]] {
+				kept = append(kept, child)
+			}
+		case !f.wrong[child]:
+			f.prune(child)
+			kept = append(kept, child)
+		case node.Kind == yaml.SequenceNode:
+			kept = append(kept, &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagNull, Value: "null"})
+		}
+	}
+	node.Content = kept
 }
 
 // add keeps what validation says, but not of a field of which something was said already.
