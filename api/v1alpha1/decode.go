@@ -150,9 +150,11 @@ func (t Text) validate(kind string, into schema.ObjectKind, validate func() fiel
 
 // problems puts the name before each, counts lines from the start of the file, and sorts by them.
 func (t Text) problems(kind string, list ...Problem) error {
+	last := bytes.Count(t.Data, []byte("\n")) + 1
 	for i := range list {
 		list[i].Kind, list[i].File = kind, t.Name
-		list[i].Line = max(list[i].Line, 1) + max(t.Line, 1) - 1
+		line := min(max(list[i].Line, 1), last) // the YAML library also counts the line behind the last
+		list[i].Line = line + max(t.Line, 1) - 1
 	}
 	slices.SortStableFunc(list, func(a, b Problem) int { return a.Line - b.Line })
 	return Problems(list)

@@ -37,9 +37,13 @@ func run(root string) error {
 	if err != nil {
 		return err
 	}
-	scripts, err := filepath.Glob(filepath.Join(root, "cmd/ccmadm/testdata/*.txtar"))
-	if err != nil {
-		return err
+	var scripts []string
+	for _, pattern := range []string{"cmd/*/testdata/*.txtar", "cmd/*/testdata/*/*.txtar"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return err
+		}
+		scripts = append(scripts, found...)
 	}
 	fmt.Printf("%d files, %d functions, %d lines of Go\n", m.files, m.functions, m.product+m.tests)
 	fmt.Printf("product test:code %.2f (%d lines of tests, %d of code; test/ left out)\n", float64(m.productTests)/float64(m.product), m.productTests, m.product)
@@ -50,7 +54,7 @@ func run(root string) error {
 		wide += n
 	}
 	fmt.Printf("%d lines over %d columns, %.1f of 1,000\n", wide, maxColumns, 1000*float64(wide)/float64(m.product+m.tests))
-	fmt.Printf("%d scripts of the command line\n", len(scripts))
+	fmt.Printf("%d scripts of the command lines\n", len(scripts))
 
 	wrong := 0
 	for _, o := range m.over {
