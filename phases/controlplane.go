@@ -211,4 +211,12 @@ func refuseEditedManifest(d *Data) error {
 		WithHint("--force replaces it; `controllerManager.extraArgs` and `controllerManager.image` of the configuration are the place for changes that last")
 }
 
-func checkManifestUntouched(_ context.Context, d *Data) error { return refuseEditedManifest(d) }
+// checkManifestUntouched finds it before anything is changed.
+func checkManifestUntouched(_ context.Context, d *Data) error {
+	err := refuseEditedManifest(d)
+	var refused *finding.Error
+	if errors.As(err, &refused) {
+		return finding.Preflightf("%w", refused.Err).WithHint("%s", refused.Hint)
+	}
+	return err
+}

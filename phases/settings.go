@@ -39,6 +39,9 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseOtherManager(d, rec); err != nil {
+		return nil, err
+	}
 	s := &Settings{Recorded: rec}
 	if rec != nil {
 		s.Override(&rec.Configuration)
@@ -74,6 +77,17 @@ func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 		return joinedRecord(ctx, d)
 	}
 	return rec, err
+}
+
+// refuseOtherManager keeps a phase that is run by itself from giving a cluster that lives a second manager, or taking the
+// permissions of the one that it has: a change of provider or mode is one plan for all machines, not a phase of one.
+func refuseOtherManager(d *Data, rec *v1alpha1.Record) error {
+	done, err := finished(d)
+	if err != nil || !done || rec == nil || !d.Single || d.Role != kubeadm.RoleInit {
+		return err
+	}
+	said := v1alpha1.CloudConfiguration{Provider: d.Said.Provider, Mode: d.Said.Mode}
+	return refuseContradictions("init", said, rec)
 }
 
 // findProfile replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.

@@ -106,6 +106,11 @@ func checkKubeletInUse(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
+	if done && !s.known && !d.Single {
+		if done, err = hasRecord(ctx, d); err != nil {
+			return err
+		}
+	}
 	if done || s.Stage != "" {
 		return sameMachine(d, s)
 	}
@@ -156,6 +161,16 @@ func preparedByCA(ctx context.Context, d *Data) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// hasRecord tells whether the cluster is one of ccmadm's: its files on the machine may be those of a phase that was run by
+// itself on somebody else's. A machine that joined has been checked when it did.
+func hasRecord(ctx context.Context, d *Data) (bool, error) {
+	if d.Role != kubeadm.RoleInit {
+		return true, nil
+	}
+	rec, err := clusterRecord(ctx, d)
+	return rec != nil, err
 }
 
 // sameMachine refuses to go on as another node, or in another role.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,5 +87,62 @@ func TestPrintFiles_Write(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "PRIVATE") {
 		t.Errorf("an opaque file is shown: %s", out.String())
+	}
+}
+
+func TestDiskFiles_Write_CredentialsAreForNobodyElse(t *testing.T) {
+	m := At(t.TempDir())
+	path := m.Path("/cloud.conf")
+	if err := os.WriteFile(path, []byte("plain settings"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mode := func(path string) os.FileMode {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode().Perm()
+	}
+	secret := File{Path: "/cloud.conf", Data: []byte("a password"), Mode: 0o600, Opaque: true}
+	if changed, err := m.Files.Write(secret); err != nil || !changed {
+		t.Fatalf("changed = %t, %v", changed, err)
+	}
+	if got, previous := mode(path), mode(previousName(path)); got != 0o600 || previous != 0o600 {
+		t.Errorf("modes are %o and %o of what was there before, want 600", got, previous)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := m.Files.Write(secret); err != nil || !changed || mode(path) != 0o600 {
+		t.Errorf("the same content in a file that all may read: changed = %t, %v, mode %o", changed, err, mode(path))
+	}
+}
+
+func TestDiskFiles_Write_KeepsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("only root can give files away: the owner is this user's before and after")
+	}
+	m := At(t.TempDir())
+	path := m.Path("/x")
+	if err := os.WriteFile(path, []byte("one"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	want := os.Geteuid()
+	if want == 0 {
+		want = 65532
+		if err := os.Chown(path, want, want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Files.Write(File{Path: "/x", Data: []byte("two"), Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := int(info.Sys().(*syscall.Stat_t).Uid); got != want {
+		t.Errorf("owner is %d, want %d", got, want)
 	}
 }

@@ -1,0 +1,208 @@
+package phases
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func TestJoinArgs(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		config string
+		args   []string
+		begun  bool
+		want   string
+	}{
+		{name: "the first run", want: "join --config=/etc/ccmadm/kubeadm.yaml"},
+		{name: "a run that was cut short", begun: true, want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight"},
+		{
+			name: "cut short, with phases that the file skips", begun: true, config: "skipPhases: [control-plane-join/etcd]\n",
+			want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight,control-plane-join/etcd",
+		},
+		{
+			name: "phases that a flag skips", args: []string{"--skip-phases=kubelet-start"},
+			want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=kubelet-start",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := newMachine(t)
+			if tt.begun {
+				put(t, m, machine.KubeletConf, "x")
+			}
+			d, _ := run{config: joinConfig + tt.config, args: tt.args, options: Options{Role: kubeadm.RoleJoin}}.must(t, m)
+			got, err := joinArgs(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("arguments (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHasJoined(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		code    int
+		want    bool
+		wantErr string
+	}{
+		{name: "no such Node", code: http.StatusNotFound},
+		{name: "an identity that it does not know", code: http.StatusUnauthorized},
+		{name: "cannot be asked", code: http.StatusServiceUnavailable, wantErr: "ask for Node/w1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(status(tt.code))
+			t.Cleanup(server.Close)
+			m, _ := newMachine(t)
+			put(t, m, machine.KubeletConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
+				"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: '"+server.URL+"'}}]\n")
+			d, _ := run{config: joinConfig, options: Options{Role: kubeadm.RoleJoin}}.must(t, m)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			got, err := hasJoined(ctx, d)
+			wantError(t, err, tt.wantErr, finding.ExitError)
+			if got != tt.want {
+				t.Errorf("joined = %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestJoin_DiscoveryFileAtAnAddress(t *testing.T) {
+	kubeconfig := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n" +
+		"clusters: [{name: c, cluster: {server: 'https://198.18.0.9:6443'}}]\n"
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(kubeconfig)) }))
+	t.Cleanup(server.Close)
+	file, err := kubeadm.Parse("k.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery: {file: {kubeConfigPath: '"+server.URL+"'}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = kubeadm.JoinServer(t.Context(), file)
+	var unknown *tls.CertificateVerificationError
+	if !errors.As(err, &unknown) {
+		t.Errorf("got %v: an address whose certificate nobody vouches for is believed", err)
+	}
+	path := t.TempDir() + "/discovery.conf"
+	m, _ := newMachine(t)
+	m.Root = "/"
+	put(t, m, path, kubeconfig)
+	if file, err = kubeadm.Parse("k.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery: {file: {kubeConfigPath: "+path+"}}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := kubeadm.JoinServer(t.Context(), file); err != nil || got != "198.18.0.9:6443" {
+		t.Errorf("got %q, %v, want the API server of the file, to which the node's route goes", got, err)
+	}
+}
+
+func TestAnyAddress(t *testing.T) {
+	m, _ := newMachine(t)
+	d, _ := run{config: initConfig}.must(t, m)
+	for _, tt := range []struct{ subnets, want string }{
+		{"", "0.0.0.0"}, {"10.244.0.0/16", "0.0.0.0"}, {"fd00:10::/56", "::"}, {"fd00:10::/56,10.244.0.0/16", "0.0.0.0"},
+	} {
+		if got, err := nodeIP(t.Context(), d, v1alpha1.NodeIPDefault, tt.subnets); err != nil || got != tt.want {
+			t.Errorf("pod subnets %q: got %q, %v, want %q", tt.subnets, got, err, tt.want)
+		}
+	}
+}
+
+// A control plane that joins finds the CA where the first one keeps it.
+func TestJoinKubeconfig_OfACertificatesDirOfItsOwn(t *testing.T) {
+	m, _ := newMachine(t)
+	copyCA(t, newCA(t), m.Path("/srv/pki"))
+	put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\ncertificatesDir: /srv/pki\nconfiguration: {provider: onprem, mode: StaticPod}\n")
+	r := run{config: joinConfig + "controlPlane: {localAPIEndpoint: {advertiseAddress: " + testAddress + "}}\n", options: Options{Role: kubeadm.RoleJoin}}
+	if out, err := r.do(t, m, joinKubeconfig()); err != nil || !strings.Contains(out, "cloud-controller-manager.conf written") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestCluster_Heartbeats(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "heart"}}
+	at := time.Now()
+	if alive, err := heartbeats(t.Context(), client, node, at); err != nil || alive {
+		t.Errorf("without a Lease: %t, %v", alive, err)
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "heart"}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: at}}}
+	if _, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {30 * time.Second, true}, {time.Minute, false}} {
+		if alive, err := heartbeats(t.Context(), client, node, at.Add(tt.after)); err != nil || alive != tt.want {
+			t.Errorf("%s after the last one: alive = %t, %v, want %t", tt.after, alive, err, tt.want)
+		}
+	}
+}
+
+func TestSettings_TheImageFollowsTheClustersVersion(t *testing.T) {
+	m, _ := newMachine(t) // with kubeadm 1.36.3
+	config := initConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.4\nclusterName: ber1\n"
+	d, _ := run{config: config, options: Options{Flags: v1alpha1.CloudConfiguration{Provider: "aws"}}}.must(t, m)
+	s, err := d.Settings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := image(d, s)
+	if err != nil || !strings.Contains(got, ":v1.35.") {
+		t.Errorf("image %q, %v, want a release of 1.35", got, err)
+	}
+}
+
+func TestWriteCloudFiles_RemovesWhatIsWantedNoMore(t *testing.T) {
+	m, _ := newMachine(t)
+	write := func(files map[string][]byte) {
+		t.Helper()
+		d, out := run{config: initConfig}.must(t, m)
+		if err := writeCloudFiles(d, files); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	put(t, m, machine.CloudConfigDir+"/theirs", "the administrator's")
+	write(map[string][]byte{"cloud.conf": []byte("a"), "token": []byte("b")})
+	write(map[string][]byte{"cloud.conf": []byte("a")})
+	got := slices.DeleteFunc(slices.Sorted(maps.Keys(snapshot(t, m))), func(path string) bool { return strings.HasPrefix(path, machine.ConfigDir) })
+	if diff := cmp.Diff([]string{machine.CloudConfigDir + "/cloud.conf", machine.CloudConfigDir + "/theirs"}, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestPhasesByThemselves_KeepTheClustersManager(t *testing.T) {
+	m, _ := newMachine(t)
+	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, mode: StaticPod, clusterName: ber1}\n")
+	for _, said := range []v1alpha1.CloudConfiguration{{Mode: v1alpha1.ModeDaemonSet}, {Provider: "sample"}} {
+		for _, p := range []Phase{rbac(), addon(), controlPlane()} {
+			_, err := run{config: initConfig, options: Options{Flags: said}}.do(t, m, p)
+			wantError(t, err, "the cluster's record says", finding.ExitRefused)
+		}
+	}
+}
