@@ -142,7 +142,7 @@ func brokenMetadata() []broken {
 			}
 		})},
 		{"unknown-machine-stays-tainted", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
-			if err != nil && s.has("") {
+			if err != nil && s.has("") && len(n.Status.Conditions) > 0 { // it is Ready
 				return &cloudprovider.InstanceMetadata{ProviderID: "scripted://" + n.Status.NodeInfo.SystemUUID}, nil
 			}
 			return m, err
@@ -200,7 +200,10 @@ func exists(change func(s *scripted, node *corev1.Node, good bool, err error) (b
 func brokenLifecycle() []broken {
 	always := func(off bool) func(*scripted) {
 		return func(s *scripted) {
-			s.shutdown = func(context.Context, *corev1.Node) (bool, error) { return off, nil }
+			s.shutdown = func(ctx context.Context, node *corev1.Node) (bool, error) {
+				_, err := s.InstanceShutdown(ctx, node)
+				return off && err == nil, err
+			}
 		}
 	}
 	return []broken{
@@ -210,9 +213,15 @@ func brokenLifecycle() []broken {
 			}
 			return good, err
 		})},
-		{"silent-machine-keeps-its-node", exists(func(_ *scripted, n *corev1.Node, good bool, err error) (bool, error) {
-			return good && len(n.Status.Conditions) > 0, err
-		})},
+		{"silent-machine-keeps-its-node", func(s *scripted) {
+			s.exists = func(ctx context.Context, node *corev1.Node) (bool, error) {
+				m, err := s.find(ctx, node)
+				if err == nil && m != nil && len(node.Status.Conditions) == 0 {
+					return false, nil
+				}
+				return s.InstanceExists(ctx, node)
+			}
+		}},
 		{"uninitialized-machine-keeps-its-node", func(s *scripted) {
 			s.exists = func(ctx context.Context, node *corev1.Node) (bool, error) {
 				if node.Spec.ProviderID == "" {

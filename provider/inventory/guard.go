@@ -3,49 +3,9 @@ package inventory
 import (
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
-
-// Refusal is the rule that keeps a Node; "" means that none does.
-type Refusal string
-
-// The refusals, in the order in which the rules are tried.
-const (
-	NotOurs         Refusal = "NotOurs"         // its provider ID is none of this site's
-	NotUpToDate     Refusal = "NotUpToDate"     // the inventory is old, doubtful, or read too few times
-	NotGone         Refusal = "NotGone"         // the inventory does not say that the machine is gone
-	ProtectedNode   Refusal = "Protected"       // the inventory protects it
-	ControlPlane    Refusal = "ControlPlane"    // and nobody forces it
-	NewLeader       Refusal = "NewLeader"       // this process has not led for long enough
-	StillTalking    Refusal = "StillTalking"    // its kubelet renews its Lease, or nobody can tell
-	TooManyAtOnce   Refusal = "TooManyAtOnce"   // the breaker
-	BudgetExhausted Refusal = "BudgetExhausted" // others were deleted just now
-)
-
-// Because is the same in words, for people.
-func (r Refusal) Because() string {
-	switch r {
-	case NotOurs:
-		return "its provider ID is none of this site's"
-	case NotUpToDate:
-		return "the inventory is old, doubtful, or read too few times"
-	case NotGone:
-		return "the inventory does not say that the machine is gone"
-	case ProtectedNode:
-		return "the inventory protects it"
-	case ControlPlane:
-		return "it is a control plane, and force is not set"
-	case NewLeader:
-		return "the cloud-controller-manager has just become the leader"
-	case StillTalking:
-		return "its kubelet talks"
-	case TooManyAtOnce:
-		return "more Nodes look gone at once than deletionBudget.maxPercent allows"
-	case BudgetExhausted:
-		return "deletionBudget is used up by other Nodes"
-	}
-	return string(r)
-}
 
 // MinLeading is for how long a process must have led before it may delete: two
 // that take turns would otherwise forget what they saw.
@@ -79,39 +39,40 @@ type Bounds struct {
 	Silence time.Duration // of a kubelet
 }
 
-// Guard returns the first rule that keeps the Node. Each of them alone is enough.
-func Guard(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) Refusal {
+// Guard returns the first rule that keeps the Node, in the order of the catalogue; "" means that none does. Each of them
+// alone is enough.
+func Guard(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) finding.ID {
 	if r := GuardIdentity(p, b, e); r != "" {
 		return r
 	}
 	if e.Silent < b.Silence {
-		return StillTalking
+		return finding.StillTalking
 	}
 	if e.Candidates > max(1, e.Nodes*p.DeletionBudget.MaxPercent/100) {
-		return TooManyAtOnce
+		return finding.TooManyAtOnce
 	}
 	if e.Deleted >= p.DeletionBudget.Max {
-		return BudgetExhausted
+		return finding.BudgetExhausted
 	}
 	return ""
 }
 
 // GuardIdentity is the part of Guard that needs no request and no memory of other
 // Nodes: most questions end here.
-func GuardIdentity(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) Refusal {
+func GuardIdentity(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) finding.ID {
 	switch {
 	case !e.OurSite:
-		return NotOurs
+		return finding.NotOurs
 	case !e.UpToDate || e.Age > b.MaxAge || e.Readings < p.Absence.MinSnapshots:
-		return NotUpToDate
+		return finding.NotUpToDate
 	case !gone(p, e):
-		return NotGone
+		return finding.NotGone
 	case e.Machine != nil && e.Machine.Protected:
-		return ProtectedNode
+		return finding.Protected
 	case e.ControlPlane && (e.Machine == nil || !e.Machine.Force):
-		return ControlPlane
+		return finding.ControlPlane
 	case e.Leading < MinLeading:
-		return NewLeader
+		return finding.NewLeader
 	}
 	return ""
 }

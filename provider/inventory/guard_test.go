@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -40,7 +41,7 @@ func TestGuard(t *testing.T) {
 		policy v1alpha1.InventoryPolicy
 		from   func() Evidence
 		change func(*Evidence)
-		want   Refusal
+		want   finding.ID
 	}{
 		{"decommissioned", policy(v1alpha1.DeletionTombstone), tombstoned, func(*Evidence) {}, ""},
 		{"decommissioned, and absence would do as well", policy(v1alpha1.DeletionAbsence), tombstoned, func(*Evidence) {}, ""},
@@ -49,27 +50,27 @@ func TestGuard(t *testing.T) {
 		{"the old name of a machine", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.State, e.Renamed = v1alpha1.MachineActive, true }, ""},
 		{"one candidate is never too many", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Nodes, e.Candidates = 2, 1 }, ""},
 
-		{"no provider ID, a foreign one, another site", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.OurSite = false }, NotOurs},
-		{"the latest reading was rejected", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.UpToDate = false }, NotUpToDate},
-		{"an old inventory", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Age = 10*time.Minute + 1 }, NotUpToDate},
-		{"few readings", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Readings = 2 }, NotUpToDate},
-		{"an active machine", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.State = v1alpha1.MachineActive }, NotGone},
-		{"the old name of a machine, deletion: never", policy(v1alpha1.DeletionNever), tombstoned, func(e *Evidence) { e.Machine.State, e.Renamed = v1alpha1.MachineActive, true }, NotGone},
-		{"a machine in maintenance", policy(v1alpha1.DeletionAbsence), tombstoned, func(e *Evidence) { e.Machine.State = v1alpha1.MachineMaintenance }, NotGone},
-		{"deletion: never", policy(v1alpha1.DeletionNever), tombstoned, func(*Evidence) {}, NotGone},
-		{"no policy", v1alpha1.InventoryPolicy{}, tombstoned, func(*Evidence) {}, NotGone},
-		{"absent, but tombstones are asked for", policy(v1alpha1.DeletionTombstone), vanished, func(*Evidence) {}, NotGone},
-		{"absent, but never listed", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.WasListed = false }, NotGone},
-		{"absent in few readings", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.MissingIn = 2 }, NotGone},
-		{"absent for a moment", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.MissingSince = 15*time.Minute - 1 }, NotGone},
-		{"protected", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.Protected = true }, ProtectedNode},
-		{"protected, and forced by mistake", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.Protected, e.Machine.Force = true, true }, ProtectedNode},
-		{"a control plane", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.ControlPlane = true }, ControlPlane},
-		{"a control plane that is absent", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.ControlPlane = true }, ControlPlane},
-		{"a new leader", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Leading = MinLeading - 1 }, NewLeader},
-		{"a kubelet that talks", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Silent = 5*time.Minute - 1 }, StillTalking},
-		{"too many at once", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Candidates = 3 }, TooManyAtOnce},
-		{"the budget", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Deleted = 1 }, BudgetExhausted},
+		{"no provider ID, a foreign one, another site", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.OurSite = false }, finding.NotOurs},
+		{"the latest reading was rejected", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.UpToDate = false }, finding.NotUpToDate},
+		{"an old inventory", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Age = 10*time.Minute + 1 }, finding.NotUpToDate},
+		{"few readings", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Readings = 2 }, finding.NotUpToDate},
+		{"an active machine", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.State = v1alpha1.MachineActive }, finding.NotGone},
+		{"the old name of a machine, deletion: never", policy(v1alpha1.DeletionNever), tombstoned, func(e *Evidence) { e.Machine.State, e.Renamed = v1alpha1.MachineActive, true }, finding.NotGone},
+		{"a machine in maintenance", policy(v1alpha1.DeletionAbsence), tombstoned, func(e *Evidence) { e.Machine.State = v1alpha1.MachineMaintenance }, finding.NotGone},
+		{"deletion: never", policy(v1alpha1.DeletionNever), tombstoned, func(*Evidence) {}, finding.NotGone},
+		{"no policy", v1alpha1.InventoryPolicy{}, tombstoned, func(*Evidence) {}, finding.NotGone},
+		{"absent, but tombstones are asked for", policy(v1alpha1.DeletionTombstone), vanished, func(*Evidence) {}, finding.NotGone},
+		{"absent, but never listed", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.WasListed = false }, finding.NotGone},
+		{"absent in few readings", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.MissingIn = 2 }, finding.NotGone},
+		{"absent for a moment", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.MissingSince = 15*time.Minute - 1 }, finding.NotGone},
+		{"protected", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.Protected = true }, finding.Protected},
+		{"protected, and forced by mistake", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Machine.Protected, e.Machine.Force = true, true }, finding.Protected},
+		{"a control plane", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.ControlPlane = true }, finding.ControlPlane},
+		{"a control plane that is absent", policy(v1alpha1.DeletionAbsence), vanished, func(e *Evidence) { e.ControlPlane = true }, finding.ControlPlane},
+		{"a new leader", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Leading = MinLeading - 1 }, finding.NewLeader},
+		{"a kubelet that talks", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Silent = 5*time.Minute - 1 }, finding.StillTalking},
+		{"too many at once", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Candidates = 3 }, finding.TooManyAtOnce},
+		{"the budget", policy(v1alpha1.DeletionTombstone), tombstoned, func(e *Evidence) { e.Deleted = 1 }, finding.BudgetExhausted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := tt.from()

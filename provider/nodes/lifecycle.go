@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -29,6 +31,7 @@ type lifecycle struct {
 	started time.Time // leading since
 
 	cluster cluster
+	kinds   map[finding.ID]finding.Kind // of refusals; that an ID looks itself up is too slow for every question
 
 	mu         sync.Mutex
 	heard      map[types.UID]heard
@@ -67,8 +70,12 @@ type candidate struct {
 }
 
 func newLifecycle(config v1alpha1.InventorySource, store *inventory.Store, metrics *metrics, now func() time.Time, cluster cluster) *lifecycle {
+	kinds := map[finding.ID]finding.Kind{}
+	for _, kind := range finding.Catalogue() {
+		kinds[kind.ID] = kind
+	}
 	return &lifecycle{
-		config: config, store: store, metrics: metrics, now: now, started: now(), cluster: cluster,
+		config: config, store: store, metrics: metrics, now: now, started: now(), cluster: cluster, kinds: kinds,
 		heard: map[types.UID]heard{}, candidates: map[types.UID]candidate{},
 	}
 }
@@ -76,7 +83,7 @@ func newLifecycle(config v1alpha1.InventorySource, store *inventory.Store, metri
 // exists answers for a NotReady Node. An error keeps the Node, as yes does.
 func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error) {
 	if _, _, ours := inventory.Split(node.Spec.ProviderID); !ours {
-		return l.keep(node, inventory.NotOurs), nil
+		return l.keep(node, finding.NotOurs), nil
 	}
 	status := l.store.Status()
 	if status.Inventory == nil {
@@ -98,7 +105,7 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 	heartbeat, err := l.cluster.heartbeat(ctx, node)
 	if err != nil {
 		l.forget(node)
-		l.keep(node, inventory.StillTalking)
+		l.keep(node, finding.StillTalking)
 		return true, fmt.Errorf("listen to Node/%s: %w", node.Name, err)
 	}
 	return l.decide(ctx, policy, evidence, node, heartbeat)
@@ -199,11 +206,11 @@ func (l *lifecycle) decide(ctx context.Context, policy v1alpha1.InventoryPolicy,
 		}
 	}
 	if refusal := inventory.Guard(policy, bounds(l.config), e); refusal != "" {
-		if refusal == inventory.StillTalking {
+		if refusal == finding.StillTalking {
 			delete(l.candidates, node.UID)
 		} else {
 			l.candidates[node.UID] = candidate{asked: now}
-			l.cluster.warn(node, "DeletionRefused", fmt.Sprintf("%s, and the Node stays (%s): %s", verdict(node, e), refusal, refusal.Because()))
+			l.cluster.warn(node, "DeletionRefused", fmt.Sprintf("%s, and the Node stays (%s): %s", verdict(node, e), l.kinds[refusal].Reason, l.kinds[refusal].Title))
 		}
 		return l.keep(node, refusal), nil
 	}
@@ -252,9 +259,10 @@ func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, ver
 }
 
 // keep counts and logs why, and says that the machine exists.
-func (l *lifecycle) keep(node *corev1.Node, why inventory.Refusal) bool {
-	l.metrics.refused.WithLabelValues(string(why)).Inc()
-	klog.V(2).InfoS("Node stays", "node", node.Name, "providerID", node.Spec.ProviderID, "why", why)
+func (l *lifecycle) keep(node *corev1.Node, why finding.ID) bool {
+	reason := cmp.Or(l.kinds[why].Reason, string(why))
+	l.metrics.refused.WithLabelValues(reason).Inc()
+	klog.V(2).InfoS("Node stays", "node", node.Name, "providerID", node.Spec.ProviderID, "why", reason)
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -22,11 +23,11 @@ func (p *planner) judge(n *NodePlan, node *corev1.Node, e *inventory.Evidence) {
 	e.Silent = p.silence(node)
 	refusal := inventory.GuardIdentity(policy, bounds, *e)
 	switch refusal {
-	case inventory.NotOurs, inventory.NotGone:
+	case finding.NotOurs, finding.NotGone:
 		return
 	case "":
 		if e.Silent < bounds.Silence {
-			refusal = inventory.StillTalking
+			refusal = finding.StillTalking
 		}
 	}
 	n.Action = Delete
@@ -34,10 +35,9 @@ func (p *planner) judge(n *NodePlan, node *corev1.Node, e *inventory.Evidence) {
 }
 
 // keep notes the rule that saves the Node.
-func (n *NodePlan) keep(refusal inventory.Refusal) {
-	n.Reason = string(refusal)
+func (n *NodePlan) keep(refusal finding.ID) {
 	if refusal != "" {
-		n.Message = "stays as long as this holds: " + refusal.Because()
+		n.Reason, n.Message = refusal.Kind().Reason, "stays as long as this holds: "+refusal.Kind().Title
 	}
 }
 
