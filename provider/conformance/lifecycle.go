@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
@@ -52,41 +50,6 @@ func lifecycleRules() []Rule {
 			needs(runningMachineIsNotTainted, instances),
 		},
 	}
-}
-
-// faultRules are about clouds that do not answer as they should.
-func faultRules() []Rule {
-	instances := (*bed).hasInstances
-	rules := []Rule{
-		{
-			"initialized-once-the-cloud-is-back",
-			"During a fault InstanceMetadata must return an error: it is retried, while an empty answer is taken as it is.",
-			needs(initializedOnceTheCloudIsBack, instances),
-		},
-		{
-			"fault-is-not-instance-not-found",
-			"Some controllers take InstanceNotFound for a no, and delete the Node; a fault is no answer at all.",
-			needs(faultIsNotInstanceNotFound, hasV2),
-		},
-		{
-			"fault-is-not-shutdown",
-			"InstanceShutdown said yes while it could not know: the taint lets volumes be attached twice, on every silent Node of an outage.",
-			needs(faultIsNotShutdown, instances),
-		},
-		{
-			"ends-with-its-context",
-			"The lifecycle controller asks about one Node after the other: a call that ignores its context stops it for all of them.",
-			needs(endsWithItsContext, hasV2),
-		},
-	}
-	for _, f := range faults() {
-		rules = append(rules, Rule{
-			"no-deletion-when-" + string(f),
-			"InstanceExists said no while it could not know. Every Node that is NotReady at that time is deleted (oracle/oci-cloud-controller-manager#434).",
-			needs(noDeletionWhen(f), instances),
-		})
-	}
-	return rules
 }
 
 func removedMachineLosesItsNode(ctx context.Context, b *bed) error {
@@ -211,140 +174,4 @@ func (b *bed) shutdown(ctx context.Context, m Machine) (bool, error) {
 		return false, err
 	}
 	return tainted(node, cloudproviderapi.TaintNodeShutdown), nil
-}
-
-func initializedOnceTheCloudIsBack(ctx context.Context, b *bed) error {
-	m, err := b.machine()
-	if err != nil {
-		return err
-	}
-	heal, err := b.anyFault()
-	if err != nil {
-		return err
-	}
-	if err := b.join(ctx, m, ""); err != nil {
-		return err
-	}
-	b.settleMetadata(ctx, m.Name)
-	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	remembered := !tainted(node, cloudproviderapi.TaintExternalCloudProvider)
-	if remembered && hasV2(b) != nil {
-		return fmt.Errorf("the fault did not keep Node/%s from being initialized", m.Name)
-	}
-	heal()
-	if _, err = b.initialized(ctx, m); err != nil || !remembered {
-		return err
-	}
-	return b.keepsID(ctx, m) // a provider may remember its machines, and not make one up
-}
-
-func faultIsNotInstanceNotFound(ctx context.Context, b *bed) error {
-	m, err := b.joined(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := b.anyFault(); err != nil {
-		return err
-	}
-	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	instances, _ := b.seen.InstancesV2()
-	if _, err := instances.InstanceExists(ctx, node); errors.Is(err, cloudprovider.InstanceNotFound) {
-		return fmt.Errorf("InstanceExists during a fault: %w", err)
-	}
-	return nil
-}
-
-// faultIsNotShutdown asks the provider itself: upstream does so only where the machine is said to exist, from a cache
-// for instance.
-func faultIsNotShutdown(ctx context.Context, b *bed) error {
-	m, err := b.joined(ctx)
-	if err != nil {
-		return err
-	}
-	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if _, err := b.anyFault(); err != nil {
-		return err
-	}
-	for _, f := range faults() {
-		heal, err := b.fault(f)
-		if err != nil {
-			continue // anyFault has found another one
-		}
-		off, err := b.askShutdown(ctx, node)
-		heal()
-		if off && err == nil {
-			return fmt.Errorf("Node/%s is said to be switched off, without an error, while the cloud is %s", m.Name, f)
-		}
-	}
-	return nil
-}
-
-// askShutdown asks by whichever interface there is, and not for long.
-func (b *bed) askShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if instances, ok := b.seen.InstancesV2(); ok {
-		return instances.InstanceShutdown(ctx, node)
-	}
-	instances, _ := b.seen.Instances()
-	return instances.InstanceShutdownByProviderID(ctx, node.Spec.ProviderID)
-}
-
-// endsWithItsContext asks a cloud that does not answer.
-func endsWithItsContext(ctx context.Context, b *bed) error {
-	m, err := b.joined(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := b.fault(Slow); err != nil {
-		return err
-	}
-	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
-	instances, _ := b.seen.InstancesV2()
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		_, _ = instances.InstanceExists(ctx, node) // when it answers counts, not what
-	}()
-	select {
-	case <-answered:
-		return nil
-	case <-time.After(2 * time.Second):
-		return errors.New("InstanceExists is still waiting for the cloud, 2 s after its context has ended")
-	}
-}
-
-// noDeletionWhen returns the check for one fault: silent Nodes outlive it.
-func noDeletionWhen(f Fault) func(context.Context, *bed) error {
-	return func(ctx context.Context, b *bed) error {
-		m, err := b.joined(ctx)
-		if err != nil {
-			return err
-		}
-		heal, err := b.fault(f)
-		if err != nil {
-			return err
-		}
-		if err := b.says(m, corev1.ConditionUnknown); err != nil {
-			return err
-		}
-		b.settleLifecycle(ctx, m.Name)
-		heal()
-		b.settleLifecycle(ctx, m.Name)
-		return b.there(ctx, m)
-	}
 }

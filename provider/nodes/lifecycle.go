@@ -1,10 +1,8 @@
 package nodes
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -61,12 +58,6 @@ type heard struct {
 	heartbeat string
 	at        time.Time
 	asked     time.Time
-}
-
-// candidate is a Node that is gone by all rules except those that look at others.
-type candidate struct {
-	asked     time.Time
-	announced time.Time // zero: not yet, or withdrawn
 }
 
 func newLifecycle(config v1alpha1.InventorySource, store *inventory.Store, metrics *metrics, now func() time.Time, cluster cluster) *lifecycle {
@@ -215,82 +206,4 @@ func (l *lifecycle) decide(ctx context.Context, policy v1alpha1.InventoryPolicy,
 		return l.keep(node, refusal), nil
 	}
 	return l.announceOrDelete(ctx, node, verdict(node, e), c, now)
-}
-
-// verdict is what the inventory says of a Node that may go.
-func verdict(node *corev1.Node, e inventory.Evidence) string {
-	if e.Renamed && e.Machine.State != v1alpha1.MachineDecommissioned {
-		return fmt.Sprintf("the inventory says that machine %s has another name", node.Spec.ProviderID)
-	}
-	return fmt.Sprintf("the inventory says that machine %s is gone", node.Spec.ProviderID)
-}
-
-// announceOrDelete is the two steps. The caller holds the lock.
-func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, verdict string, c candidate, now time.Time) (bool, error) {
-	delay := l.config.DeletionDelay.Duration
-	switch {
-	case c.announced.IsZero():
-		c.announced = now
-		l.candidates[node.UID] = c
-		message := fmt.Sprintf("%s, and its kubelet is silent: the Node will be deleted after %s; to keep it, say protected: true, or start the machine",
-			verdict, now.Add(delay).UTC().Format(time.RFC3339))
-		if l.config.DryRun {
-			message += " (dry run: it will not)"
-		}
-		l.cluster.warn(node, "DeletionAnnounced", message)
-		return l.keep(node, "Announced"), nil
-	case now.Sub(c.announced) < delay:
-		return l.keep(node, "Announced"), nil
-	case l.config.DryRun:
-		return l.keep(node, "DryRun"), nil
-	}
-	_, again := l.deleted[node.UID]
-	deleted := maps.Clone(l.deleted)
-	deleted[node.UID] = now
-	if err := l.cluster.deletions.SaveDeletions(ctx, deleted); err != nil {
-		return true, fmt.Errorf("keep to the budget of deletions: %w", err)
-	}
-	l.deleted = deleted
-	if !again {
-		l.metrics.deleted.Inc()
-		klog.InfoS("Machine is gone", "node", node.Name, "providerID", node.Spec.ProviderID, "announced", c.announced)
-	}
-	return false, nil
-}
-
-// keep counts and logs why, and says that the machine exists.
-func (l *lifecycle) keep(node *corev1.Node, why finding.ID) bool {
-	reason := cmp.Or(l.kinds[why].Reason, string(why))
-	l.metrics.refused.WithLabelValues(reason).Inc()
-	klog.V(2).InfoS("Node stays", "node", node.Name, "providerID", node.Spec.ProviderID, "why", reason)
-	return true
-}
-
-// forget withdraws what was announced.
-func (l *lifecycle) forget(node *corev1.Node) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.candidates, node.UID)
-	delete(l.heard, node.UID)
-}
-
-// prune drops what is no longer asked about: Nodes that are Ready or gone. The
-// caller holds the lock.
-func (l *lifecycle) prune(now time.Time, period time.Duration) {
-	const patience = 2 * time.Minute
-	for uid, c := range l.candidates {
-		if now.Sub(c.asked) > patience {
-			delete(l.candidates, uid)
-		}
-	}
-	for uid, h := range l.heard {
-		if now.Sub(h.asked) > patience {
-			delete(l.heard, uid)
-		}
-	}
-	for uid, at := range l.deleted {
-		if now.Sub(at) > period {
-			delete(l.deleted, uid)
-		}
-	}
 }
