@@ -120,6 +120,11 @@ func newHistory(t *testing.T, providerIDs ...string) *history {
 		newLeader: func(int) bool { return false },
 	}
 	h.client = kubernetes.NewForConfigOrDie(unlimited(plane.Config))
+	// Nothing was deleted by an earlier process.
+	err := h.client.CoreV1().ConfigMaps(v1alpha1.Namespace).Delete(t.Context(), v1alpha1.LastGoodMachinesName, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
 	source := v1alpha1.InventorySource{File: "unused"}
 	source.Default()
 	h.settings = Settings{

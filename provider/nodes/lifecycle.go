@@ -175,6 +175,11 @@ func (l *lifecycle) decide(ctx context.Context, policy v1alpha1.InventoryPolicy,
 		if err != nil {
 			return true, err
 		}
+		for uid, at := range deleted {
+			if at.After(now) { // by a clock that was ahead
+				deleted[uid] = now
+			}
+		}
 		l.deleted = deleted
 	}
 	l.prune(now, policy.DeletionBudget.Per.Duration)
