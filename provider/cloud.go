@@ -6,8 +6,8 @@
 // once there is a cluster. What is answered about a Node is in provider/nodes, what a site says of its machines in
 // provider/inventory; their package docs follow an inventory to a label and to a deletion.
 //
-// Reads: an OnPremConfiguration, Nodes, through the informer of the controller manager, and with an inventory also that,
-// Leases of kubelets, and the last good copy.
+// Reads: an OnPremConfiguration, Nodes, through the informer of the controller manager, and with an inventory also
+// that, Leases of kubelets, and the last good copy.
 // Writes: Warning Events on Nodes. Upstream's controllers write the provider ID,
 // the labels and the addresses that it returns. With an inventory, also labels and
 // annotations of Nodes that follow it, and ConfigMap

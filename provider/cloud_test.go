@@ -35,7 +35,8 @@ func TestCloud_ServesNodes(t *testing.T) {
 
 // Whoever asks before upstream has called Initialize and SetInformers gets an error, and no machine is said to be gone.
 func TestCloud_AsksForInformers(t *testing.T) {
-	for _, config := range []string{"", "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: unused}\n"} {
+	for _, config := range []string{"", "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: " +
+		"unused}\n"} {
 		cloud, err := New(strings.NewReader(config))
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 // never does.
 func isGCFG(data []byte) bool {
 	for line := range bytes.Lines(data) {
-		if text := strings.TrimSpace(string(line)); text != "" && !strings.HasPrefix(text, "#") && !strings.HasPrefix(text, ";") {
+		if text := strings.TrimSpace(string(line)); text != "" && !strings.HasPrefix(text, "#") && !strings.HasPrefix(text,
+			";") {
 			return strings.HasPrefix(text, "[")
 		}
 	}

@@ -23,8 +23,10 @@ func TestReadConfiguration_GCFG(t *testing.T) {
 	}{
 		{
 			name: "everything",
-			file: "# ours\n; and theirs\n\n[Global]\nSite = ber1 ; a comment\nregion=ber\nzone = \"ber-a\" # another\ninstance-type = generic\n",
-			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a", InstanceType: "generic"},
+			file: "# ours\n; and theirs\n\n[Global]\nSite = ber1 ; a comment\nregion=ber\nzone = \"ber-a\" # " +
+				"another\ninstance-type = generic\n",
+			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a",
+				InstanceType: "generic"},
 		},
 		{
 			name: "an inventory",
@@ -37,7 +39,11 @@ func TestReadConfiguration_GCFG(t *testing.T) {
 			file:    "[Global]\nsites = a\nzone\nregion = a\nregion = b\n[Load]\nsite = \"a\ninstance-type = a\\\\b\n",
 			wantErr: []string{`line 2: unknown setting "global.sites"`, `line 3: want NAME = VALUE`, `line 5: "global.region" is set already`, "line 7: site: want one value", "line 8: instance-type: put the value"},
 		},
-		{name: "a source that is none", file: "[Inventory]\n", wantErr: []string{"want exactly one of file, configMap and url"}},
+		{
+			name:    "a source that is none",
+			file:    "[Inventory]\n",
+			wantErr: []string{"want exactly one of file, configMap and url"},
+		},
 		{name: "a value that is none", file: "[Global]\nsite = a/b\n", wantErr: []string{`site: Invalid value: "a/b"`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,7 +69,8 @@ func TestReadConfiguration_GCFG(t *testing.T) {
 func FuzzReadConfiguration(f *testing.F) {
 	for _, seed := range []string{
 		"", "[Global]\nsite = ber1\ninstance-type = \"a;b\" ; why\n[Inventory]\nfile = /x\n", "# later\n",
-		"apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\nzone: a\ninventory: {url: \"https://x/y\", timeout: 3s}\n",
+		"apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\nzone: a\ninventory: {url: \"https://x/y\", timeout: " +
+			"3s}\n",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -33,7 +33,8 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 	}
 	client := kubernetes.NewForConfigOrDie(plane.Config)
 	maps := client.CoreV1().ConfigMaps(v1alpha1.Namespace)
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stops"}, Data: map[string]string{v1alpha1.MachinesKey: listed}}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stops"},
+		Data: map[string]string{v1alpha1.MachinesKey: listed}}
 	if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,8 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 			if err != nil && !apierrors.IsNotFound(err) {
 				t.Fatal(err)
 			}
-			cloud, err := New(strings.NewReader("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {" + source + "}\n"))
+			cloud, err := New(strings.NewReader("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: " +
+				"{" + source + "}\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +77,10 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 func serveInventory(t *testing.T) (url, caFile string, connections *atomic.Int64) {
 	t.Helper()
 	connections = &atomic.Int64{}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(listed)) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = w.Write([]byte(listed))
+	}))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
@@ -101,7 +106,8 @@ func running() string {
 	var ours []string
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
 		_, creator, _ := strings.Cut(stack, "created by ")
-		if strings.HasPrefix(creator, "github.com/ccmadm/ccmadm/provider") || strings.HasPrefix(creator, "github.com/fsnotify/") ||
+		if strings.HasPrefix(creator, "github.com/ccmadm/ccmadm/provider") || strings.HasPrefix(creator,
+			"github.com/fsnotify/") ||
 			strings.Contains(stack, "client-go/tools/record.") {
 			ours = append(ours, stack)
 		}

@@ -24,7 +24,8 @@ import (
 // there before upstream takes away that of an uninitialized Node.
 func TestCluster_TaintsComeFirst(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "machines.yaml")
-	document := strings.Replace(listed, "rack: r12,", "rack: r12, taints: [{key: example.com/gpu, effect: NoSchedule}],", 1)
+	document := strings.Replace(listed, "rack: r12,", "rack: r12, taints: [{key: example.com/gpu, effect: "+
+		"NoSchedule}],", 1)
 	if err := os.WriteFile(file, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -33,12 +34,14 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 	runNodeController(t, client, file)
 
 	object := registered("w1")
-	object.Spec.Taints = append(object.Spec.Taints, corev1.Taint{Key: "example.com/theirs", Effect: corev1.TaintEffectNoSchedule})
+	object.Spec.Taints = append(object.Spec.Taints, corev1.Taint{Key: "example.com/theirs",
+		Effect: corev1.TaintEffectNoSchedule})
 	created, err := nodes.Create(t.Context(), object, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, err := nodes.Watch(t.Context(), metav1.ListOptions{ResourceVersion: created.ResourceVersion, FieldSelector: "metadata.name=w1"})
+	changes, err := nodes.Watch(t.Context(), metav1.ListOptions{ResourceVersion: created.ResourceVersion,
+		FieldSelector: "metadata.name=w1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +51,8 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 		select {
 		case change := <-changes.ResultChan():
 			now := change.Object.(*corev1.Node)
-			if done = !slices.ContainsFunc(now.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == v1alpha1.UninitializedTaint }); !done {
+			if done = !slices.ContainsFunc(now.Spec.Taints,
+				func(taint corev1.Taint) bool { return taint.Key == v1alpha1.UninitializedTaint }); !done {
 				continue
 			}
 			for _, key := range []string{"example.com/gpu", "example.com/theirs"} {
@@ -56,7 +60,8 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 					t.Errorf("a pod may come: %s is not among taints %v", key, now.Spec.Taints)
 				}
 			}
-			if now.Spec.ProviderID != "onprem://ber1/r1" || now.Labels[v1alpha1.MachineLabel] != "r1" || now.Labels["example.com/disk"] != "nvme" ||
+			if now.Spec.ProviderID != "onprem://ber1/r1" || now.Labels[v1alpha1.MachineLabel] != "r1" ||
+				now.Labels["example.com/disk"] != "nvme" ||
 				now.Annotations[v1alpha1.FollowedLabelsAnnotation] != "example.com/disk" {
 				t.Errorf("got provider ID %s, labels %v, annotations %v", now.Spec.ProviderID, now.Labels, now.Annotations)
 			}
@@ -69,7 +74,8 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 // runNodeController runs upstream's with an inventory, until the test ends.
 func runNodeController(t *testing.T, client *kubernetes.Clientset, file string) {
 	t.Helper()
-	cloud, err := New(strings.NewReader("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: " + file + "}\n"))
+	cloud, err := New(strings.NewReader("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: " +
+		"" + file + "}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +102,8 @@ func runNodeController(t *testing.T, client *kubernetes.Clientset, file string) 
 
 func removeNode(t *testing.T, client kubernetes.Interface, name string) {
 	t.Helper()
-	if err := client.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
+	if err := client.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), name,
+		metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -34,7 +34,8 @@ func (m *Machine) Keys(path *field.Path) []MachineKey {
 	return list
 }
 
-// MachineKey is something that a machine can be found by: its kind, such as "systemUUID", and its value in one spelling.
+// MachineKey is something that a machine can be found by: its kind, such as "systemUUID", and its value in one
+// spelling.
 //
 // +k8s:deepcopy-gen=false
 type MachineKey struct {

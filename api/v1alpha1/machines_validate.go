@@ -120,14 +120,16 @@ func validateTaints(path *field.Path, taints []corev1.Taint) field.ErrorList {
 func (i MachineMatch) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if i.SystemUUID != "" && UUID(i.SystemUUID) == "" {
-		errs = append(errs, field.Invalid(path.Child("systemUUID"), i.SystemUUID, "must be a UUID, and none that boards are shipped with"))
+		errs = append(errs, field.Invalid(path.Child("systemUUID"), i.SystemUUID, "must be a UUID, and none that boards "+
+			"are shipped with"))
 	}
 	if isPlaceholder(i.Serial) {
 		errs = append(errs, field.Invalid(path.Child("serial"), i.Serial, "must be none that boards are shipped with"))
 	}
 	for n, mac := range i.MACs {
 		if hardware, err := net.ParseMAC(mac); err != nil || !isOneMachines(hardware) {
-			errs = append(errs, field.Invalid(path.Child("macs").Index(n), mac, "must be a MAC address, neither zero nor of a group"))
+			errs = append(errs, field.Invalid(path.Child("macs").Index(n), mac, "must be a MAC address, neither zero nor of a "+
+				"group"))
 		}
 	}
 	for n, id := range i.ProviderIDs {
@@ -172,7 +174,8 @@ func MayBeMachineLabel(key string) bool {
 	return len(validation.IsQualifiedName(key)) == 0 && reservedFor(key) == ""
 }
 
-// reservedFor returns whose a key is, if it is somebody's: Kubernetes' own, many of which a kubelet may not write, and ours.
+// reservedFor returns whose a key is, if it is somebody's: Kubernetes' own, many of which a kubelet may not write, and
+// ours.
 func reservedFor(key string) string {
 	domain, _, ok := strings.Cut(key, "/")
 	for _, owner := range []string{"kubernetes.io", "k8s.io", GroupName} {

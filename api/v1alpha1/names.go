@@ -2,7 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Names in the cluster and on a machine. They are a contract: other versions of ccmadm look for them (docs/adr/0012-names-on-the-wire.md).
+// Names in the cluster and on a machine. They are a contract: other versions of ccmadm look for them
+// (docs/adr/0012-names-on-the-wire.md).
 const (
 	// GroupName is the API group of our documents, and the prefix of our labels and annotations.
 	GroupName = "ccmadm.dev"

@@ -32,7 +32,8 @@ const (
 //	instanceType: generic
 //	inventory: {configMap: ccmadm-machines}
 //
-// Every field is optional. Plain settings may also be in the syntax of git-config, in which other providers have theirs.
+// Every field is optional. Plain settings may also be in the syntax of git-config, in which other providers have
+// theirs.
 type OnPremConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -135,7 +136,8 @@ func (c *InventorySource) validate(path *field.Path) field.ErrorList {
 		{"deletionDelay", c.DeletionDelay, time.Second},
 	} {
 		if d.value.Duration < d.least {
-			errs = append(errs, field.Invalid(path.Child(d.name), d.value.Duration.String(), "must be "+d.least.String()+" at least"))
+			errs = append(errs, field.Invalid(path.Child(d.name), d.value.Duration.String(),
+				"must be "+d.least.String()+" at least"))
 		}
 	}
 	return errs

@@ -40,7 +40,8 @@ func newMachinesCheck(s phases.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(s.Out, "%s: ok, site %s, serial %d, %d machines\n", path, inv.Metadata.Site, inv.Metadata.Serial, len(inv.Machines))
+			_, err = fmt.Fprintf(s.Out, "%s: ok, site %s, serial %d, %d machines\n", path, inv.Metadata.Site,
+				inv.Metadata.Serial, len(inv.Machines))
 			return err
 		},
 	}

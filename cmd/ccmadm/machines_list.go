@@ -55,7 +55,8 @@ func showMachines(out io.Writer, plan *nodes.Plan) error {
 		if n.Err != nil {
 			unclear = append(unclear, n.Err)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", n.Node, orDash(n.Machine), orDash(string(n.By)), orDash(string(n.State)), note(n))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", n.Node, orDash(n.Machine), orDash(string(n.By)), orDash(string(n.State)),
+			note(n))
 	}
 	for _, m := range plan.Spare {
 		fmt.Fprintf(w, "-\t%s\t-\t%s\tno Node\n", m.ID, m.State)
@@ -64,7 +65,8 @@ func showMachines(out io.Writer, plan *nodes.Plan) error {
 		return err
 	}
 	if len(unclear) > 0 {
-		return &finding.Error{Code: finding.ExitError, Err: errors.Join(unclear...), Hint: "make the machines' match rules distinct; nothing is ever guessed"}
+		return &finding.Error{Code: finding.ExitError, Err: errors.Join(unclear...), Hint: "make the machines' match rules " +
+			"distinct; nothing is ever guessed"}
 	}
 	return nil
 }

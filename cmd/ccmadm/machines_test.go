@@ -23,8 +23,9 @@ func node(name, providerID, uuid string) corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "ber-a"}},
 		Spec:       corev1.NodeSpec{ProviderID: providerID},
 		Status: corev1.NodeStatus{
-			NodeInfo:  corev1.NodeSystemInfo{SystemUUID: uuid},
-			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.2"}, {Type: corev1.NodeHostName, Address: name}},
+			NodeInfo: corev1.NodeSystemInfo{SystemUUID: uuid},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.2"}, {Type: corev1.NodeHostName,
+				Address: name}},
 		},
 	}
 }
@@ -74,7 +75,8 @@ w4    -        -           -               not listed: adopted
 	}
 
 	// A Node that contradicts what is listed under its name is an error, never a guess.
-	contradicted := head + "machines:\n- {id: r1, hostname: w1, match: {systemUUID: 4c4c4544-0001-4000-8000-000000000001}}\n"
+	contradicted := head + "machines:\n- {id: r1, hostname: w1, match: {systemUUID: " +
+		"4c4c4544-0001-4000-8000-000000000001}}\n"
 	err := showMachines(&out, planFor(t, contradicted, node("w1", "", "4c4c4544-0002-4000-8000-000000000002")))
 	var known *finding.Error
 	if !errors.As(err, &known) || !errors.Is(err, inventory.ErrContradiction) || known.Hint == "" {
@@ -115,7 +117,8 @@ w4    -        unchanged  not listed: adopted
 }
 
 func TestExportNodes_IsAnInventory(t *testing.T) {
-	data, err := yaml.Marshal(exportNodes("ber1", []corev1.Node{node("w1", "onprem://ber1/abc", "4c4c4544-0001-4000-8000-000000000001"), node("w2", "", "")}))
+	data, err := yaml.Marshal(exportNodes("ber1", []corev1.Node{node("w1", "onprem://ber1/abc",
+		"4c4c4544-0001-4000-8000-000000000001"), node("w2", "", "")}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,8 @@ func registers(t *testing.T, name, ip string, say func(*corev1.Node)) *corev1.No
 	t.Helper()
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.ProvidedNodeIPAnnotation: ip}},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: v1alpha1.UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: v1alpha1.UninitializedTaint, Value: "true",
+			Effect: corev1.TaintEffectNoSchedule}}},
 	}
 	say(node)
 	node, err := kubeletOf(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
@@ -156,13 +157,15 @@ func TestCluster_Attacks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tainted(now) != tainted(node) || now.Spec.ProviderID != node.Spec.ProviderID || len(now.Labels) > 0 {
-				t.Errorf("it gained something: taints %v, provider ID %s, labels %v", now.Spec.Taints, now.Spec.ProviderID, now.Labels)
+				t.Errorf("it gained something: taints %v, provider ID %s, labels "+
+					"%v", now.Spec.Taints, now.Spec.ProviderID, now.Labels)
 			}
 		})
 	}
 
 	now, err := client(t, plane.Config).CoreV1().Nodes().Get(t.Context(), "live", metav1.GetOptions{})
-	if err != nil || now.UID != live.UID || now.Spec.ProviderID != "onprem://ber1/r1" || now.Labels[v1alpha1.RackLabel] != "r12" {
+	if err != nil || now.UID != live.UID || now.Spec.ProviderID != "onprem://ber1/r1" ||
+		now.Labels[v1alpha1.RackLabel] != "r12" {
 		t.Errorf("the Node that was attacked: %v, %v", now, err)
 	}
 	attackDeputy(t)
@@ -217,13 +220,15 @@ func attackTaints(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(now.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "example.com/dedicated" }) {
+		if !slices.ContainsFunc(now.Spec.Taints,
+			func(taint corev1.Taint) bool { return taint.Key == "example.com/dedicated" }) {
 			return fmt.Errorf("it has taints %v", now.Spec.Taints)
 		}
 		return nil
 	})
 	untaint := []byte(`{"spec":{"taints":[]}}`)
-	_, err := kubeletOf(t, "evader").CoreV1().Nodes().Patch(t.Context(), "evader", "application/merge-patch+json", untaint, metav1.PatchOptions{})
+	_, err := kubeletOf(t, "evader").CoreV1().Nodes().Patch(t.Context(), "evader", "application/merge-patch+json",
+		untaint, metav1.PatchOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("the kubelet takes it away: %v", err)
 	}
@@ -232,16 +237,20 @@ func attackTaints(t *testing.T) {
 // A bootstrap token alone is good for a certificate of a kubelet, and for nothing of ours.
 func TestCluster_BootstrapTokenGetsNothing(t *testing.T) {
 	publish(t, fmt.Sprintf(besieged, 1))
-	config, err := plane.User("system:bootstrap:abcdef", "system:bootstrappers", "system:bootstrappers:kubeadm:default-node-token")
+	config, err := plane.User("system:bootstrap:abcdef", "system:bootstrappers",
+		"system:bootstrappers:kubeadm:default-node-token")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, ctx := client(t, config), t.Context()
-	_, create := c.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "evil"}}, metav1.CreateOptions{})
+	_, create := c.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "evil"}},
+		metav1.CreateOptions{})
 	_, read := c.CoreV1().ConfigMaps("kube-system").Get(ctx, "ccmadm-machines", metav1.GetOptions{})
 	_, write := c.CoreV1().ConfigMaps("kube-system").Update(ctx,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LastGoodMachinesName, Namespace: "kube-system"}}, metav1.UpdateOptions{})
-	for what, err := range map[string]error{"create a Node": create, "read the inventory": read, "write the last good one": write} {
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LastGoodMachinesName,
+			Namespace: "kube-system"}}, metav1.UpdateOptions{})
+	for what, err := range map[string]error{"create a Node": create, "read the inventory": read,
+		"write the last good one": write} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s: got %v", what, err)
 		}

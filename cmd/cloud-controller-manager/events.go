@@ -60,7 +60,8 @@ func (e queuedEvent) write(ctx context.Context) {
 		last = err
 	}
 	if last != nil && ctx.Err() == nil && !apierrors.IsAlreadyExists(last) {
-		klog.ErrorS(last, "Event is not written", "object", klog.KRef(e.event.InvolvedObject.Namespace, e.event.InvolvedObject.Name), "reason", e.event.Reason)
+		klog.ErrorS(last, "Event is not written", "object", klog.KRef(e.event.InvolvedObject.Namespace,
+			e.event.InvolvedObject.Name), "reason", e.event.Reason)
 	}
 }
 

@@ -29,7 +29,8 @@ func TestCluster_NoEventIsDropped(t *testing.T) {
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: source})
 	for i := range n {
 		name := fmt.Sprintf("crowd-%d", i)
-		recorder.Event(&corev1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(name)}, corev1.EventTypeNormal, "Synced", name)
+		recorder.Event(&corev1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(name)}, corev1.EventTypeNormal,
+			"Synced", name)
 		if i%100 == 0 {
 			<-time.After(50 * time.Millisecond) // 2,000 Nodes a second
 		}

@@ -36,7 +36,8 @@ func cloudConfig(t *testing.T) string {
 func publish(t *testing.T, document string) {
 	t.Helper()
 	maps := client(t, plane.Config).CoreV1().ConfigMaps("kube-system")
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "ccmadm-machines"}, Data: map[string]string{"inventory.yaml": document}}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "ccmadm-machines"},
+		Data: map[string]string{"inventory.yaml": document}}
 	if _, err := maps.Update(t.Context(), object, metav1.UpdateOptions{}); err == nil {
 		return
 	}
@@ -79,11 +80,13 @@ func TestCluster_Inventory(t *testing.T) {
 	has(t, corev1.LabelTopologyZone, "ber-a")
 	has(t, "example.com/disk", "nvme")
 	has(t, "ccmadm.dev/rack", "r12")
-	if e := event(t, stranger, "UnknownMachine"); e.Type != corev1.EventTypeWarning || !strings.Contains(e.Message, "hostname stranger") {
+	if e := event(t, stranger, "UnknownMachine"); e.Type != corev1.EventTypeWarning || !strings.Contains(e.Message,
+		"hostname stranger") {
 		t.Errorf("got Event %s %q", e.Type, e.Message)
 	}
 
-	publish(t, strings.NewReplacer("zone: ber-a", "zone: ber-b", "{example.com/disk: nvme}", "{example.com/disk: ssd}").Replace(machines)+
+	publish(t, strings.NewReplacer("zone: ber-a", "zone: ber-b", "{example.com/disk: nvme}",
+		"{example.com/disk: ssd}").Replace(machines)+
 		"- {id: r12-u08, hostname: stranger}\n")
 	has(t, corev1.LabelTopologyZone, "ber-b")
 	has(t, "example.com/disk", "ssd")
@@ -104,7 +107,8 @@ func TestCluster_Inventory(t *testing.T) {
 	join(t, "later", "198.18.0.4", corev1.NodeStatus{})
 	nodes := client(t, plane.Config).CoreV1().Nodes()
 	patch := []byte(`{"metadata":{"labels":{"topology.kubernetes.io/zone":"wrong","failure-domain.beta.kubernetes.io/zone":"wrong"}}}`)
-	if _, err := nodes.Patch(t.Context(), "listed", "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+	if _, err := nodes.Patch(t.Context(), "listed", "application/merge-patch+json", patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	has(t, corev1.LabelTopologyZone, "ber-b")
@@ -123,7 +127,8 @@ func TestCluster_Inventory(t *testing.T) {
 func state(t *testing.T, want string) {
 	t.Helper()
 	eventually(t, "the copy is "+want, func(ctx context.Context) error {
-		object, err := client(t, plane.Config).CoreV1().ConfigMaps("kube-system").Get(ctx, "ccmadm-machines-last-good", metav1.GetOptions{})
+		object, err := client(t, plane.Config).CoreV1().ConfigMaps("kube-system").Get(ctx, "ccmadm-machines-last-good",
+			metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,8 @@ var errLostLease = errors.New("lost the lease")
 // the Lease back, so that the next leader need not wait until it expires.
 // Controllers that are still at a request then share the fate of their context,
 // and each of their writes is safe to be done twice.
-func lead(ctx context.Context, c *config.CompletedConfig, leading *leaderelection.HealthzAdaptor, work func(context.Context) error) error {
+func lead(ctx context.Context, c *config.CompletedConfig, leading *leaderelection.HealthzAdaptor,
+	work func(context.Context) error) error {
 	election := c.ComponentConfig.Generic.LeaderElection
 	if !election.LeaderElect {
 		return work(ctx)

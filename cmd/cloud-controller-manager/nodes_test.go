@@ -102,7 +102,8 @@ func event(t *testing.T, node *corev1.Node, reason string) corev1.Event {
 
 func TestCluster_InitializesNode(t *testing.T) {
 	cloudConfig := filepath.Join(t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(cloudConfig, []byte("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\nsite: ber1\nzone: ber-a\nregion: ber\n"), 0o600); err != nil {
+	if err := os.WriteFile(cloudConfig, []byte("apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\nsite: "+
+		"ber1\nzone: ber-a\nregion: ber\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	status := corev1.NodeStatus{
@@ -164,7 +165,8 @@ func TestCluster_ForeignNodeStaysForeign(t *testing.T) {
 	nodes := client(t, plane.Config).CoreV1().Nodes()
 	join(t, "foreign", "198.18.0.2", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: machine2}})
 	patch := []byte(`{"spec":{"providerID":"kwok://foreign"}}`)
-	if _, err := nodes.Patch(t.Context(), "foreign", "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+	if _, err := nodes.Patch(t.Context(), "foreign", "application/merge-patch+json", patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	start(t, controllerManager(t))
@@ -200,7 +202,8 @@ func TestCluster_NoAddress(t *testing.T) {
 	}
 
 	patch := []byte(`{"status":{"addresses":[{"type":"InternalIP","address":"198.18.0.9"}]}}`)
-	if _, err := c.CoreV1().Nodes().Patch(t.Context(), "bare", "application/merge-patch+json", patch, metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := c.CoreV1().Nodes().Patch(t.Context(), "bare", "application/merge-patch+json", patch,
+		metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 	initialized(t, "bare")

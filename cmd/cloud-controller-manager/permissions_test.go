@@ -28,7 +28,12 @@ func clusterRules() []rbacv1.PolicyRule {
 func namespaceRules(lease string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{lease}, Verbs: []string{"get", "update"}},
+		{
+			APIGroups:     []string{"coordination.k8s.io"},
+			Resources:     []string{"leases"},
+			ResourceNames: []string{lease},
+			Verbs:         []string{"get", "update"},
+		},
 	}
 }
 
@@ -43,8 +48,18 @@ func inventoryRules() []rbacv1.PolicyRule {
 func inventoryNamespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"ccmadm-machines"}, Verbs: []string{"get", "watch"}},
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"ccmadm-machines-last-good"}, Verbs: []string{"get", "update"}},
+		{
+			APIGroups:     []string{""},
+			Resources:     []string{"configmaps"},
+			ResourceNames: []string{"ccmadm-machines"},
+			Verbs:         []string{"get", "watch"},
+		},
+		{
+			APIGroups:     []string{""},
+			Resources:     []string{"configmaps"},
+			ResourceNames: []string{"ccmadm-machines-last-good"},
+			Verbs:         []string{"get", "update"},
+		},
 	}
 }
 
@@ -67,11 +82,13 @@ func inventoryManager(t *testing.T) []byte {
 	user := "ccm-" + strings.ToLower(strings.TrimPrefix(t.Name(), "TestCluster_"))
 	rbac := client(t, plane.Config).RbacV1()
 	meta := metav1.ObjectMeta{Name: user}
-	if _, err := rbac.ClusterRoles().Update(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: append(clusterRules(), inventoryRules()...)}, metav1.UpdateOptions{}); err != nil {
+	if _, err := rbac.ClusterRoles().Update(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta,
+		Rules: append(clusterRules(), inventoryRules()...)}, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	rules := append(namespaceRules(leaseName), inventoryNamespaceRules()...)
-	if _, err := rbac.Roles("kube-system").Update(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.UpdateOptions{}); err != nil {
+	if _, err := rbac.Roles("kube-system").Update(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules},
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return kubeconfig
@@ -88,7 +105,8 @@ func grant(t *testing.T, user, lease string) {
 	}
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error {
-			_, err := rbac.Roles("kube-system").Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: namespaceRules(lease)}, metav1.CreateOptions{})
+			_, err := rbac.Roles("kube-system").Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: namespaceRules(lease)},
+				metav1.CreateOptions{})
 			return err
 		},
 		func(ctx context.Context) error {
@@ -98,12 +116,14 @@ func grant(t *testing.T, user, lease string) {
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: clusterRules()}, metav1.CreateOptions{})
+			_, err := rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: clusterRules()},
+				metav1.CreateOptions{})
 			return err
 		},
 		func(ctx context.Context) error {
 			_, err := rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-				ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+				ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+					Name: user},
 			}, metav1.CreateOptions{})
 			return err
 		},

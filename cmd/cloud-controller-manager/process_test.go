@@ -98,7 +98,8 @@ func (p *process) healthy() {
 	p.t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	eventually(p.t, "/healthz is ok", func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/healthz", p.port), nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/healthz", p.port),
+			nil)
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,8 @@ func run(ctx context.Context, o *options.CloudControllerManagerOptions) error {
 // the file cannot be read.
 func newCloud(name, file string) (cloudprovider.Interface, error) {
 	if !cloudprovider.IsCloudProvider(name) {
-		return nil, fmt.Errorf("--cloud-provider=%s: this binary has no such provider; run the cloud-controller-manager of that cloud's vendor", name)
+		return nil, fmt.Errorf("--cloud-provider=%s: this binary has no such provider; run the cloud-controller-manager of "+
+			"that cloud's vendor", name)
 	}
 	var content io.Reader
 	if file != "" {
@@ -78,9 +79,11 @@ func serve(ctx context.Context, c *config.CompletedConfig, leading healthz.Healt
 	if c.SecureServing == nil {
 		return nil
 	}
-	mux := genericapp.NewBaseHandler(&c.ComponentConfig.Generic.Debugging, controllerhealthz.NewMutableHealthzHandler(leading))
+	mux := genericapp.NewBaseHandler(&c.ComponentConfig.Generic.Debugging,
+		controllerhealthz.NewMutableHealthzHandler(leading))
 	slis.SLIMetricsWithReset{}.Install(mux)
-	_, _, err := c.SecureServing.Serve(genericapp.BuildHandlerChain(mux, &c.Authorization, &c.Authentication), 0, ctx.Done())
+	_, _, err := c.SecureServing.Serve(genericapp.BuildHandlerChain(mux, &c.Authorization, &c.Authentication), 0,
+		ctx.Done())
 	return err
 }
 

@@ -48,7 +48,8 @@ type bed struct {
 	factory  informers.SharedInformerFactory
 }
 
-// start runs the controllers as app.Run of k8s.io/cloud-provider does: Initialize, SetInformers, informers, controllers.
+// start runs the controllers as app.Run of k8s.io/cloud-provider does: Initialize, SetInformers, informers,
+// controllers.
 func (b *bed) start(ctx context.Context) error {
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.seen = observe(b.cloud.Provider)

@@ -106,7 +106,8 @@ func failed(t *testing.T, o conformance.Options) []string {
 }
 
 // metadata replaces what is said about a Node. The function gets the good answer.
-func metadata(change func(*scripted, *corev1.Node, *cloudprovider.InstanceMetadata, error) (*cloudprovider.InstanceMetadata, error)) func(*scripted) {
+func metadata(change func(*scripted, *corev1.Node, *cloudprovider.InstanceMetadata,
+	error) (*cloudprovider.InstanceMetadata, error)) func(*scripted) {
 	return func(s *scripted) {
 		s.metadata = func(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 			good, err := s.InstanceMetadata(ctx, node)
@@ -117,7 +118,8 @@ func metadata(change func(*scripted, *corev1.Node, *cloudprovider.InstanceMetada
 
 // edit changes good answers only.
 func edit(change func(*corev1.Node, *cloudprovider.InstanceMetadata)) func(*scripted) {
-	return metadata(func(_ *scripted, node *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+	return metadata(func(_ *scripted, node *corev1.Node, m *cloudprovider.InstanceMetadata,
+		err error) (*cloudprovider.InstanceMetadata, error) {
 		if err == nil {
 			change(node, m)
 		}
@@ -141,13 +143,15 @@ func brokenMetadata() []broken {
 				m.NodeAddresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: n.Name}}
 			}
 		})},
-		{"unknown-machine-stays-tainted", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+		{"unknown-machine-stays-tainted", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
+			err error) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && s.has("") && len(n.Status.Conditions) > 0 { // it is Ready
 				return &cloudprovider.InstanceMetadata{ProviderID: "scripted://" + n.Status.NodeInfo.SystemUUID}, nil
 			}
 			return m, err
 		})},
-		{"late-machine-is-initialized", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+		{"late-machine-is-initialized", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
+			err error) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && waits(n) && s.has("") {
 				return nil, nil
 			}
@@ -164,13 +168,15 @@ func brokenMetadata() []broken {
 		{"metadata-is-idempotent", edit(func(_ *corev1.Node, m *cloudprovider.InstanceMetadata) {
 			m.AdditionalLabels = map[string]string{"example.org/asked": fmt.Sprint(asked.Add(1))}
 		})},
-		{"metadata-is-not-nil", metadata(func(_ *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+		{"metadata-is-not-nil", metadata(func(_ *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
+			err error) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && !waits(n) {
 				return nil, nil
 			}
 			return m, err
 		})},
-		{"provider-id-is-unique", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+		{"provider-id-is-unique", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
+			err error) (*cloudprovider.InstanceMetadata, error) {
 			if err == nil && n.Name == "machine-3" {
 				m.ProviderID = s.idOf("machine-2")
 			}
@@ -237,7 +243,8 @@ func brokenLifecycle() []broken {
 		{"renamed-machine-keeps-its-node", func(s *scripted) {
 			s.exists = func(ctx context.Context, node *corev1.Node) (bool, error) {
 				good, err := s.InstanceExists(ctx, node)
-				if !good || err != nil || s.idOf(node.Name) == node.Spec.ProviderID || !strings.HasPrefix(node.Spec.ProviderID, "scripted://") {
+				if !good || err != nil || s.idOf(node.Name) == node.Spec.ProviderID || !strings.HasPrefix(node.Spec.ProviderID,
+					"scripted://") {
 					return good, err
 				}
 				return false, nil // by its name, it is none
@@ -250,13 +257,15 @@ func brokenLifecycle() []broken {
 
 func brokenFaults() []broken {
 	all := []broken{
-		{"initialized-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+		{"initialized-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
+			err error) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && waits(n) && !s.has("") {
 				return nil, nil
 			}
 			return m, err
 		})},
-		{"initialized-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata, err error) (*cloudprovider.InstanceMetadata, error) {
+		{"initialized-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
+			err error) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && waits(n) && !s.has("") {
 				return &cloudprovider.InstanceMetadata{ProviderID: "scripted://guess"}, nil
 			}
@@ -283,7 +292,8 @@ func brokenFaults() []broken {
 	for _, f := range []conformance.Fault{
 		conformance.Forbidden, conformance.WrongProject, conformance.Throttled, conformance.Unavailable,
 	} {
-		all = append(all, broken{"no-deletion-when-" + string(f), exists(func(s *scripted, _ *corev1.Node, good bool, err error) (bool, error) {
+		all = append(all, broken{"no-deletion-when-" + string(f), exists(func(s *scripted, _ *corev1.Node, good bool,
+			err error) (bool, error) {
 			if s.has(f) {
 				return false, nil
 			}

@@ -126,7 +126,8 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
-// Check does what Run does without a testing.T, and returns the results in the order of Rules. Options.Config is required.
+// Check does what Run does without a testing.T, and returns the results in the order of Rules. Options.Config is
+// required.
 func Check(ctx context.Context, o Options) []Result {
 	var results []Result
 	for _, rule := range o.rules() {

@@ -28,19 +28,22 @@ func faultRules() []Rule {
 		},
 		{
 			"fault-is-not-shutdown",
-			"InstanceShutdown said yes while it could not know: the taint lets volumes be attached twice, on every silent Node of an outage.",
+			"InstanceShutdown said yes while it could not know: the taint lets volumes be attached twice, on every silent " +
+				"Node of an outage.",
 			needs(faultIsNotShutdown, instances),
 		},
 		{
 			"ends-with-its-context",
-			"The lifecycle controller asks about one Node after the other: a call that ignores its context stops it for all of them.",
+			"The lifecycle controller asks about one Node after the other: a call that ignores its context stops it for all " +
+				"of them.",
 			needs(endsWithItsContext, hasV2),
 		},
 	}
 	for _, f := range faults() {
 		rules = append(rules, Rule{
 			"no-deletion-when-" + string(f),
-			"InstanceExists said no while it could not know. Every Node that is NotReady at that time is deleted (oracle/oci-cloud-controller-manager#434).",
+			"InstanceExists said no while it could not know. Every Node that is NotReady at that time is deleted " +
+				"(oracle/oci-cloud-controller-manager#434).",
 			needs(noDeletionWhen(f), instances),
 		})
 	}

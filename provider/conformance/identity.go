@@ -94,7 +94,8 @@ func (b *bed) keepsID(ctx context.Context, m Machine) error {
 	}
 	// Upstream takes none for the one that the Node has.
 	if metadata.ProviderID != "" && metadata.ProviderID != node.Spec.ProviderID {
-		return fmt.Errorf("the provider ID of Node/%s is %q, and InstanceMetadata says %q", m.Name, node.Spec.ProviderID, metadata.ProviderID)
+		return fmt.Errorf("the provider ID of Node/%s is %q, and InstanceMetadata says "+
+			"%q", m.Name, node.Spec.ProviderID, metadata.ProviderID)
 	}
 	return nil
 }

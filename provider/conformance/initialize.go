@@ -33,7 +33,8 @@ func initializeRules() []Rule {
 		},
 		{
 			"late-machine-is-initialized",
-			"Clouds list new machines late. A provider that answers (nil, nil) then is not asked again until the Node changes; an error is retried.",
+			"Clouds list new machines late. A provider that answers (nil, nil) then is not asked again until the Node " +
+				"changes; an error is retried.",
 			needs(lateMachineIsInitialized, instances),
 		},
 		{
@@ -43,32 +44,38 @@ func initializeRules() []Rule {
 		},
 		{
 			"provided-node-ip-list",
-			"--node-ip of a dual-stack machine names two addresses; both must be returned, or the node controller keeps the taint.",
+			"--node-ip of a dual-stack machine names two addresses; both must be returned, or the node controller keeps the " +
+				"taint.",
 			needs(providedNodeIP(2), instances),
 		},
 		{
 			"metadata-is-idempotent",
-			"Asked twice about a Node, the provider must say the same: the node controller retries until its write goes through.",
+			"Asked twice about a Node, the provider must say the same: the node controller retries until its write goes " +
+				"through.",
 			needs(metadataIsIdempotent, hasV2),
 		},
 		{
 			"metadata-is-not-nil",
-			"(nil, nil) for an initialized Node makes the node controller panic, and the cloud-controller-manager restarts until somebody finds out.",
+			"(nil, nil) for an initialized Node makes the node controller panic, and the cloud-controller-manager restarts " +
+				"until somebody finds out.",
 			needs(metadataIsNotNil, hasV2),
 		},
 		{
 			"provider-id-is-unique",
-			"Two Nodes of one provider ID are one machine for load balancers and autoscalers, and for the check whether it exists.",
+			"Two Nodes of one provider ID are one machine for load balancers and autoscalers, and for the check whether it " +
+				"exists.",
 			needs(providerIDIsUnique, instances),
 		},
 		{
 			"provider-id-stays",
-			"The API server refuses to change a provider ID: a provider that comes up with another one cannot find its machine any more.",
+			"The API server refuses to change a provider ID: a provider that comes up with another one cannot find its " +
+				"machine any more.",
 			needs(providerIDStays, hasV2),
 		},
 		{
 			"objects-are-not-written-to",
-			"The lifecycle and service controllers hand over objects of the informers' caches: what is written there is seen by everybody.",
+			"The lifecycle and service controllers hand over objects of the informers' caches: what is written there is seen " +
+				"by everybody.",
 			needs(objectsAreNotWrittenTo, hasV2),
 		},
 	}
@@ -100,7 +107,8 @@ func (b *bed) hasAddresses(ctx context.Context, m Machine, want []corev1.NodeAdd
 		return err
 	}
 	for _, address := range want {
-		if !slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address.Address }) {
+		if !slices.ContainsFunc(node.Status.Addresses,
+			func(a corev1.NodeAddress) bool { return a.Address == address.Address }) {
 			return fmt.Errorf("%s is not among the addresses of Node/%s: %v", address.Address, m.Name, node.Status.Addresses)
 		}
 	}
@@ -118,7 +126,8 @@ func unknownMachineStaysTainted(ctx context.Context, b *bed) error {
 		return err
 	}
 	if !tainted(node, cloudproviderapi.TaintExternalCloudProvider) {
-		return fmt.Errorf("the cloud has no machine for Node/%s, which was initialized with provider ID %q", m.Name, node.Spec.ProviderID)
+		return fmt.Errorf("the cloud has no machine for Node/%s, which was initialized with provider ID "+
+			"%q", m.Name, node.Spec.ProviderID)
 	}
 	return nil
 }

@@ -21,22 +21,26 @@ func lifecycleRules() []Rule {
 		},
 		{
 			"silent-machine-keeps-its-node",
-			"A Node that is NotReady, or has only just joined, is deleted at the first no; its kubelet does not register again until it is restarted.",
+			"A Node that is NotReady, or has only just joined, is deleted at the first no; its kubelet does not register " +
+				"again until it is restarted.",
 			needs(silentMachineKeepsItsNode, instances),
 		},
 		{
 			"uninitialized-machine-keeps-its-node",
-			"A Node that waits for its initialization is NotReady, and its machine may not be listed yet: at a no it is deleted before it ever ran a pod.",
+			"A Node that waits for its initialization is NotReady, and its machine may not be listed yet: at a no it is " +
+				"deleted before it ever ran a pod.",
 			needs(uninitializedMachineKeepsItsNode, instances, canRemove),
 		},
 		{
 			"foreign-machine-keeps-its-node",
-			"A Node of another provider, or from before there was one, is not in this cloud; that says nothing about its machine.",
+			"A Node of another provider, or from before there was one, is not in this cloud; that says nothing about its " +
+				"machine.",
 			needs(foreignMachineKeepsItsNode, instances),
 		},
 		{
 			"renamed-machine-keeps-its-node",
-			"A machine is found by the provider ID of its Node first. By name, a new label in the cloud's console deletes a Node.",
+			"A machine is found by the provider ID of its Node first. By name, a new label in the cloud's console deletes a " +
+				"Node.",
 			needs(renamedMachineKeepsItsNode, instances, canRename),
 		},
 		{

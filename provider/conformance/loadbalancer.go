@@ -22,12 +22,14 @@ func loadBalancerRules() []Rule {
 		},
 		{
 			"load-balancer-ensure-is-idempotent",
-			"EnsureLoadBalancer is called at every start of the controller and for every change of the Service: an address that moves is an outage.",
+			"EnsureLoadBalancer is called at every start of the controller and for every change of the Service: an address " +
+				"that moves is an outage.",
 			needs(loadBalancerEnsureIsIdempotent, balancers),
 		},
 		{
 			"load-balancer-outlives-its-status",
-			"Load balancers are looked for in the cloud, not in the status of the Service: it may have been cleared (kubernetes/kubernetes#136316), and what is not found is not deleted.",
+			"Load balancers are looked for in the cloud, not in the status of the Service: it may have been cleared " +
+				"(kubernetes/kubernetes#136316), and what is not found is not deleted.",
 			needs(loadBalancerOutlivesItsStatus, balancers),
 		},
 		{
@@ -37,7 +39,8 @@ func loadBalancerRules() []Rule {
 		},
 		{
 			"load-balancer-update-bears-stale-services",
-			"UpdateLoadBalancer is given the Service as it was when it was ensured, without the status that came of it (linode/linode-cloud-controller-manager#410).",
+			"UpdateLoadBalancer is given the Service as it was when it was ensured, without the status that came of it " +
+				"(linode/linode-cloud-controller-manager#410).",
 			needs(loadBalancerUpdateBearsStaleServices, balancers),
 		},
 		{
@@ -52,12 +55,14 @@ func loadBalancerRules() []Rule {
 		},
 		{
 			"load-balancer-deletion-is-idempotent",
-			"Deletion is repeated after every error: a load balancer that is gone is a success, or the finalizer stays for ever.",
+			"Deletion is repeated after every error: a load balancer that is gone is a success, or the finalizer stays for " +
+				"ever.",
 			needs(loadBalancerDeletionIsIdempotent, balancers),
 		},
 		{
 			"load-balancer-is-not-lost-in-a-fault",
-			"GetLoadBalancer said that there is none while it could not know: the finalizer goes, and the load balancer is an orphan.",
+			"GetLoadBalancer said that there is none while it could not know: the finalizer goes, and the load balancer is an " +
+				"orphan.",
 			needs(loadBalancerIsNotLostInAFault, balancers),
 		},
 		{

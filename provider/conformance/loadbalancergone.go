@@ -43,7 +43,8 @@ func loadBalancerIsDeletedWithItsType(ctx context.Context, b *bed) error {
 func (b *bed) deletedLast() error {
 	order := b.seen.order(serviceName, "EnsureLoadBalancer", "EnsureLoadBalancerDeleted")
 	if !slices.Equal(order, []string{"EnsureLoadBalancer", "EnsureLoadBalancerDeleted"}) {
-		return fmt.Errorf("the finalizer went after %v: want EnsureLoadBalancerDeleted last; it is left out if GetLoadBalancer finds nothing", order)
+		return fmt.Errorf("the finalizer went after %v: want EnsureLoadBalancerDeleted last; it is left out if "+
+			"GetLoadBalancer finds nothing", order)
 	}
 	return nil
 }
@@ -66,7 +67,8 @@ func loadBalancerDeletionIsIdempotent(ctx context.Context, b *bed) error {
 	never.Name, never.UID = "never-ensured", "00000000-0000-4000-8000-000000000000"
 	for _, s := range []*corev1.Service{service, service, never} {
 		if err := balancer.EnsureLoadBalancerDeleted(ctx, clusterName, s); err != nil {
-			return fmt.Errorf("EnsureLoadBalancerDeleted of one that is there, of the same again, and of one that never was: %w", err)
+			return fmt.Errorf("EnsureLoadBalancerDeleted of one that is there, of the same again, and of one that never was: "+
+				"%w", err)
 		}
 	}
 	return nil

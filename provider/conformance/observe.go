@@ -144,7 +144,9 @@ func (i *observedInstances) InstanceShutdown(ctx context.Context, node *corev1.N
 // the test with it.
 var errNilMetadata = errors.New("InstanceMetadata returned (nil, nil) for an initialized Node")
 
-func (i *observedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+func (i *observedInstances) InstanceMetadata(
+	ctx context.Context, node *corev1.Node,
+) (*cloudprovider.InstanceMetadata, error) {
 	node, back := lend(i.o, "InstanceMetadata", node)
 	defer back()
 	answered := i.o.asks("InstanceMetadata", node.Name)

@@ -30,7 +30,8 @@ type observedLoadBalancer struct {
 	o *observer
 }
 
-func (l *observedLoadBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+func (l *observedLoadBalancer) GetLoadBalancer(ctx context.Context, cluster string,
+	service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	service, back := lend(l.o, "GetLoadBalancer", service)
 	defer back()
 	answered := l.o.asks("GetLoadBalancer", service.Name)
@@ -39,7 +40,8 @@ func (l *observedLoadBalancer) GetLoadBalancer(ctx context.Context, cluster stri
 	return status, exists, err
 }
 
-func (l *observedLoadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+func (l *observedLoadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service,
+	nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	service, back := lend(l.o, "EnsureLoadBalancer", service)
 	defer back()
 	nodes, backAll := lendAll(l.o, "EnsureLoadBalancer", nodes)
@@ -50,7 +52,8 @@ func (l *observedLoadBalancer) EnsureLoadBalancer(ctx context.Context, cluster s
 	return status, err
 }
 
-func (l *observedLoadBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
+func (l *observedLoadBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service,
+	nodes []*corev1.Node) error {
 	service, back := lend(l.o, "UpdateLoadBalancer", service)
 	defer back()
 	nodes, backAll := lendAll(l.o, "UpdateLoadBalancer", nodes)
@@ -61,7 +64,8 @@ func (l *observedLoadBalancer) UpdateLoadBalancer(ctx context.Context, cluster s
 	return err
 }
 
-func (l *observedLoadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
+func (l *observedLoadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string,
+	service *corev1.Service) error {
 	service, back := lend(l.o, "EnsureLoadBalancerDeleted", service)
 	defer back()
 	answered := l.o.asks("EnsureLoadBalancerDeleted", service.Name)

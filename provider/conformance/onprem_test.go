@@ -35,10 +35,12 @@ func TestCluster_OnPremWithInventory(t *testing.T) {
 		t.Fatal(err)
 	}
 	serial := 0
-	conformance.Run(t, conformance.Options{Config: config, Patience: 5 * time.Minute, New: func() (conformance.Cloud, error) {
+	conformance.Run(t, conformance.Options{Config: config, Patience: 5 * time.Minute, New: func() (conformance.Cloud,
+		error) {
 		// Every rule has a new cloud; the last good inventory is that of the rule before. If that is being written just
 		// now, and comes back, a serial that goes on growing makes it an old one.
-		err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(t.Context(), "ccmadm-machines-last-good", metav1.DeleteOptions{})
+		err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(t.Context(), "ccmadm-machines-last-good",
+			metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return conformance.Cloud{}, err
 		}
@@ -61,7 +63,8 @@ type site struct {
 func newSite(path string, serial *int) (conformance.Cloud, error) {
 	s := &site{path: path, serial: serial, off: map[string]bool{}, gone: map[string]bool{}, names: map[string]string{}}
 	cloud, err := provider.New(strings.NewReader(
-		"apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: " + path + ", interval: 1s, maxLossPercent: 100, silence: 1m, deletionDelay: 1s}\n"))
+		"apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: " +
+			"" + path + ", interval: 1s, maxLossPercent: 100, silence: 1m, deletionDelay: 1s}\n"))
 	return conformance.Cloud{
 		Provider: cloud,
 		Add: func(m conformance.Machine) error {
@@ -72,9 +75,10 @@ func newSite(path string, serial *int) (conformance.Cloud, error) {
 		Stop:   func(m conformance.Machine) error { return s.change(func() { s.off[m.Name] = true }) },
 		Start:  func(m conformance.Machine) error { return s.change(func() { delete(s.off, m.Name) }) },
 		Faults: map[conformance.Fault]func(bool){
-			conformance.Forbidden:    s.instead(""),
-			conformance.Unavailable:  s.instead("<html>502 Bad Gateway</html>"),
-			conformance.WrongProject: s.instead("apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: elsewhere, serial: 999}\nmachines: [{id: other}]\n"),
+			conformance.Forbidden:   s.instead(""),
+			conformance.Unavailable: s.instead("<html>502 Bad Gateway</html>"),
+			conformance.WrongProject: s.instead("apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: " +
+				"elsewhere, serial: 999}\nmachines: [{id: other}]\n"),
 		},
 	}, err
 }
@@ -90,7 +94,8 @@ func (s *site) change(edit func()) error {
 func (s *site) write() error {
 	*s.serial++
 	var text strings.Builder
-	fmt.Fprintf(&text, "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: %d}\npolicy: {unknownNodes: hold}\nmachines:\n", *s.serial)
+	fmt.Fprintf(&text, "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: %d}\npolicy: "+
+		"{unknownNodes: hold}\nmachines:\n", *s.serial)
 	for n, m := range s.machines {
 		name, power, state := m.Name, "on", "active"
 		if other := s.names[m.Name]; other != "" {
@@ -102,7 +107,8 @@ func (s *site) write() error {
 		if s.gone[m.Name] {
 			state = "decommissioned"
 		}
-		fmt.Fprintf(&text, "- {id: m%d, hostname: %s, state: %s, power: {state: %q}, match: {systemUUID: %s}, addresses: [", n, name, state, power, m.UUID)
+		fmt.Fprintf(&text, "- {id: m%d, hostname: %s, state: %s, power: {state: %q}, match: {systemUUID: %s}, addresses: "+
+			"[", n, name, state, power, m.UUID)
 		for _, address := range m.Addresses {
 			fmt.Fprintf(&text, "{type: %s, address: %q},", address.Type, address.Address)
 		}

@@ -23,7 +23,8 @@ func routeRules() []Rule {
 		},
 		{
 			"route-is-listed-as-created",
-			"ListRoutes must return node and CIDR as CreateRoute was given them: else a route is made again every 10 s, and the other one deleted.",
+			"ListRoutes must return node and CIDR as CreateRoute was given them: else a route is made again every 10 s, and " +
+				"the other one deleted.",
 			needs(routeIsListedAsCreated, routes),
 		},
 		{
@@ -71,7 +72,8 @@ func (b *bed) routed(ctx context.Context) (Machine, error) {
 		}
 		_, condition := nodeutil.GetNodeCondition(&node.Status, corev1.NodeNetworkUnavailable)
 		if condition == nil || condition.Status != corev1.ConditionFalse {
-			return fmt.Errorf("condition NetworkUnavailable is %+v, last error of CreateRoute: %w", condition, b.seen.lastError("CreateRoute", m.Name))
+			return fmt.Errorf("condition NetworkUnavailable is %+v, last error of CreateRoute: "+
+				"%w", condition, b.seen.lastError("CreateRoute", m.Name))
 		}
 		return nil
 	})
@@ -177,7 +179,10 @@ func routeFollowsAddresses(ctx context.Context, b *bed) error {
 	if order := b.seen.order(m.Name, "CreateRoute", "DeleteRoute"); len(order) < 3 || order[1] != "DeleteRoute" {
 		return fmt.Errorf("got the order %v, want that the old route is deleted before the new one is created", order)
 	}
-	return b.until(ctx, "its route has the addresses of the Node", func(ctx context.Context) error { return b.targets(ctx, m) })
+	return b.until(ctx, "its route has the addresses of the Node", func(ctx context.Context) error {
+		return b.targets(ctx,
+			m)
+	})
 }
 
 // targets compares the addresses of route and Node, which the controller does without regard to their order.

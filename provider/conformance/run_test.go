@@ -21,12 +21,13 @@ const subject = "CONFORMANCE_TEST_SUBJECT"
 // Run fails the subtest of the rule and says why it matters, and skips what is not offered by its name.
 func TestCluster_Run(t *testing.T) {
 	if os.Getenv(subject) != "" {
-		conformance.Run(t, conformance.Options{Config: plane.Config, Patience: 10 * time.Second, New: func() (conformance.Cloud, error) {
-			s := newScripted()
-			s.loadBalancer, s.routing = false, false
-			edit(func(_ *corev1.Node, m *cloudprovider.InstanceMetadata) { m.NodeAddresses = m.NodeAddresses[:1] })(s)
-			return s.cloud(), nil
-		}})
+		conformance.Run(t, conformance.Options{Config: plane.Config, Patience: 10 * time.Second,
+			New: func() (conformance.Cloud, error) {
+				s := newScripted()
+				s.loadBalancer, s.routing = false, false
+				edit(func(_ *corev1.Node, m *cloudprovider.InstanceMetadata) { m.NodeAddresses = m.NodeAddresses[:1] })(s)
+				return s.cloud(), nil
+			}})
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCluster_Run$", "-test.v")
@@ -61,7 +62,8 @@ func TestCluster_RefusesNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes := client.CoreV1().Nodes()
-	if _, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	results := conformance.Check(t.Context(), conformance.Options{

@@ -42,7 +42,8 @@ func (b *bed) balanced(ctx context.Context) error {
 	return b.until(ctx, "the Service has an address", func(ctx context.Context) error {
 		service, err := b.getService(ctx)
 		if err == nil && len(service.Status.LoadBalancer.Ingress) == 0 {
-			err = fmt.Errorf("its status has no ingress, last error of EnsureLoadBalancer: %w", b.seen.lastError("EnsureLoadBalancer", serviceName))
+			err = fmt.Errorf("its status has no ingress, last error of EnsureLoadBalancer: "+
+				"%w", b.seen.lastError("EnsureLoadBalancer", serviceName))
 		}
 		return err
 	})

@@ -37,9 +37,15 @@ func full() *v1alpha1.Inventory {
 				Place:     v1alpha1.Place{Region: "ber", Zone: "ber-b", InstanceType: "r650"},
 				Rack:      "r12", Labels: map[string]string{"example.com/disk": "nvme"},
 				Taints: []corev1.Taint{{Key: "example.com/gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}},
-				Power:  v1alpha1.Power{State: v1alpha1.PowerOff, BMC: &v1alpha1.BMC{Redfish: "https://198.18.1.7", SecretRef: "bmc"}}, Protected: true,
+				Power: v1alpha1.Power{State: v1alpha1.PowerOff, BMC: &v1alpha1.BMC{Redfish: "https://198.18.1.7",
+					SecretRef: "bmc"}}, Protected: true,
 			},
-			{ID: "r12-u08", State: v1alpha1.MachineActive, Place: v1alpha1.Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"}, Power: v1alpha1.Power{State: v1alpha1.PowerUnknown}},
+			{
+				ID:    "r12-u08",
+				State: v1alpha1.MachineActive,
+				Place: v1alpha1.Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"},
+				Power: v1alpha1.Power{State: v1alpha1.PowerUnknown},
+			},
 		},
 	}
 }
@@ -71,10 +77,12 @@ func TestDecode_Refuses(t *testing.T) {
 		{"cut off within a word", head + "machines:\n- id: a\n  stat", []string{"read Inventory: line "}},
 		{"fields that are not there", head + "machine: []\nmachines: [{id: a, Zone: b}]", []string{`unknown field "machine"`, `unknown field "machines[0].Zone"`}},
 		{"a field twice", head + "machines: []\nmachines: []", []string{`"machines" already set`}},
-		{"no site", "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {serial: -1}\n", []string{"metadata.site: Invalid", "metadata.serial: Invalid"}},
+		{"no site", "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {serial: " +
+			"-1}\n", []string{"metadata.site: Invalid", "metadata.serial: Invalid"}},
 		{
 			"policies",
-			head + "policy: {unknownNodes: drop, deletion: yes please, absence: {minSnapshots: -1, minDuration: -1s}, deletionBudget: {max: -1, per: -1s, maxPercent: 101}}",
+			head + "policy: {unknownNodes: drop, deletion: yes please, absence: {minSnapshots: -1, minDuration: -1s}, " +
+				"deletionBudget: {max: -1, per: -1s, maxPercent: 101}}",
 			[]string{
 				"policy.unknownNodes: Unsupported", "policy.deletion: Unsupported", "policy.absence.minSnapshots: Invalid",
 				"policy.absence.minDuration: Invalid", "policy.deletionBudget.max: Invalid", "policy.deletionBudget.per: Invalid",

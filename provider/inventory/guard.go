@@ -39,8 +39,8 @@ type Bounds struct {
 	Silence time.Duration // of a kubelet
 }
 
-// Guard returns the first rule that keeps the Node, in the order of the catalogue; "" means that none does. Each of them
-// alone is enough.
+// Guard returns the first rule that keeps the Node, in the order of the catalogue; "" means that none does. Each of
+// them alone is enough.
 func Guard(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) finding.ID {
 	if r := GuardIdentity(p, b, e); r != "" {
 		return r

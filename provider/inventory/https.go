@@ -125,7 +125,8 @@ func (h *HTTPS) read(ctx context.Context) ([]byte, error) {
 	case response.StatusCode == http.StatusNotModified && h.etag != "":
 		return h.document, nil
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("get %s: the server says %d %s", where, response.StatusCode, http.StatusText(response.StatusCode))
+		return nil, fmt.Errorf("get %s: the server says %d %s", where, response.StatusCode,
+			http.StatusText(response.StatusCode))
 	}
 	document, err := io.ReadAll(io.LimitReader(response.Body, maxBytes+1))
 	if err != nil {

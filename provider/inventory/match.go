@@ -26,7 +26,10 @@ func FactsOf(node *corev1.Node) Facts {
 		ProviderID: node.Spec.ProviderID,
 		SystemUUID: node.Status.NodeInfo.SystemUUID,
 		Serial:     node.Annotations[v1alpha1.SerialAnnotation],
-		MACs:       strings.FieldsFunc(node.Annotations[v1alpha1.MACsAnnotation], func(r rune) bool { return r == ',' || r == ' ' }),
+		MACs: strings.FieldsFunc(node.Annotations[v1alpha1.MACsAnnotation], func(r rune) bool {
+			return r == ',' ||
+				r == ' '
+		}),
 	}
 }
 
@@ -81,7 +84,8 @@ func (i *Inventory) Match(f Facts) (*v1alpha1.Machine, Rule, error) {
 			continue
 		}
 		if listed := v1alpha1.UUID(m.Match.SystemUUID); rule.name == ByName && listed != "" && uuid != "" && listed != uuid {
-			return nil, rule.name, fmt.Errorf("match Node/%s by %s: %w: machine %s is listed with systemUUID %s, the Node shows %s",
+			return nil, rule.name, fmt.Errorf("match Node/%s by %s: %w: machine %s is listed with systemUUID %s, the Node "+
+				"shows %s",
 				f.Name, rule.name, ErrContradiction, m.ID, listed, uuid)
 		}
 		return m, rule.name, nil

@@ -36,19 +36,47 @@ func TestMatch(t *testing.T) {
 		rule    Rule
 		wantErr string
 	}{
-		{name: "provider ID before all else", facts: Facts{Name: "w1", ProviderID: "onprem://ber1/b", SystemUUID: uuidA}, want: "b", rule: ByProviderID},
+		{
+			name:  "provider ID before all else",
+			facts: Facts{Name: "w1", ProviderID: "onprem://ber1/b", SystemUUID: uuidA},
+			want:  "b",
+			rule:  ByProviderID,
+		},
 		{name: "a provider ID from before", facts: Facts{Name: "x", ProviderID: "legacy://1"}, want: "a", rule: ByProviderID},
-		{name: "systemUUID before serial and name", facts: Facts{Name: "w2", SystemUUID: strings.ToUpper(uuidA), Serial: "?"}, want: "a", rule: BySystemUUID},
+		{
+			name:  "systemUUID before serial and name",
+			facts: Facts{Name: "w2", SystemUUID: strings.ToUpper(uuidA), Serial: "?"},
+			want:  "a",
+			rule:  BySystemUUID,
+		},
 		{name: "serial before name", facts: Facts{Name: "w2", Serial: "SA"}, want: "a", rule: ByHardware},
-		{name: "MAC, however it is written", facts: Facts{Name: "x", MACs: []string{"5254.0000.000B"}}, want: "b", rule: ByHardware},
+		{
+			name:  "MAC, however it is written",
+			facts: Facts{Name: "x", MACs: []string{"5254.0000.000B"}},
+			want:  "b",
+			rule:  ByHardware,
+		},
 		{name: "name", facts: Facts{Name: "w2.ber.example", SystemUUID: uuidB}, want: "b", rule: ByName},
 		{name: "nobody", facts: Facts{Name: "w3", SystemUUID: uuidB}},
 		{name: "a worthless UUID", facts: Facts{Name: "w3", SystemUUID: "03000200-0400-0500-0006-000700080009"}},
-		{name: "an adopted one may be found by name", facts: Facts{Name: "w2", ProviderID: "onprem://ber1/node-w2"}, want: "b", rule: ByName},
-		{name: "and by what it is", facts: Facts{Name: "x", ProviderID: "onprem://default/" + uuidA, SystemUUID: uuidA}, want: "a", rule: BySystemUUID},
+		{
+			name:  "an adopted one may be found by name",
+			facts: Facts{Name: "w2", ProviderID: "onprem://ber1/node-w2"},
+			want:  "b",
+			rule:  ByName,
+		},
+		{
+			name:  "and by what it is",
+			facts: Facts{Name: "x", ProviderID: "onprem://default/" + uuidA, SystemUUID: uuidA},
+			want:  "a",
+			rule:  BySystemUUID,
+		},
 		{name: "a name that was given to the next machine", facts: Facts{Name: "w2", ProviderID: "onprem://ber1/old"}},
 		{name: "an id of another site", facts: Facts{Name: "x", ProviderID: "onprem://ham1/a"}},
-		{name: "a foreign one is not looked at", facts: Facts{Name: "w1", ProviderID: "kwok://w1", SystemUUID: uuidA, Serial: "SA"}},
+		{
+			name:  "a foreign one is not looked at",
+			facts: Facts{Name: "w1", ProviderID: "kwok://w1", SystemUUID: uuidA, Serial: "SA"},
+		},
 		{
 			name:    "two machines",
 			facts:   Facts{Name: "x", Serial: "SA", MACs: []string{"52:54:00:00:00:0b"}},
@@ -90,7 +118,8 @@ func TestFactsOf(t *testing.T) {
 		Spec:   corev1.NodeSpec{ProviderID: "onprem://ber1/a"},
 		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: uuidA}},
 	}
-	want := Facts{Name: "w1", ProviderID: "onprem://ber1/a", SystemUUID: uuidA, Serial: "S", MACs: []string{"52:54:00:00:00:0a", "52:54:00:00:00:0b"}}
+	want := Facts{Name: "w1", ProviderID: "onprem://ber1/a", SystemUUID: uuidA, Serial: "S",
+		MACs: []string{"52:54:00:00:00:0a", "52:54:00:00:00:0b"}}
 	if diff := cmp.Diff(want, FactsOf(node)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -82,7 +82,10 @@ func TestFile(t *testing.T) {
 		write func(t *testing.T, dir, content string)
 	}{
 		{"put in place by rename", func(t *testing.T, dir, content string) {
-			replace(t, filepath.Join(dir, "machines.yaml"), func(name string) error { return os.WriteFile(name, []byte(content), 0o600) })
+			replace(t, filepath.Join(dir, "machines.yaml"), func(name string) error {
+				return os.WriteFile(name, []byte(content),
+					0o600)
+			})
 		}},
 		{"written in place", func(t *testing.T, dir, content string) {
 			file, err := os.Create(filepath.Join(dir, "machines.yaml"))
@@ -160,7 +163,10 @@ func TestHTTPS(t *testing.T) {
 	}
 
 	readings := run(t, NewHTTPS(server.URL, caFile, time.Second, time.Millisecond))
-	until(t, readings, "the document, again without being sent", func(r reading) bool { return is("one")(r) && notModified.Load() > 1 })
+	until(t, readings, "the document, again without being sent", func(r reading) bool {
+		return is("one")(r) &&
+			notModified.Load() > 1
+	})
 	secret := strings.Replace(server.URL, "https://", "https://user:s3cret@", 1) + "/machines?token=s3cret"
 	secretly := run(t, NewHTTPS(secret, caFile, time.Second, time.Millisecond))
 	status.Store(http.StatusInternalServerError)

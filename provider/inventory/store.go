@@ -94,7 +94,8 @@ type Status struct {
 func (s *Store) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Status{Inventory: s.last, Confirmed: s.confirmed, Readings: s.readings, Document: s.document, Problem: s.problem}
+	return Status{Inventory: s.last, Confirmed: s.confirmed, Readings: s.readings, Document: s.document,
+		Problem: s.problem}
 }
 
 // Restore takes the copy that an earlier process kept. Nodes are served from it,
@@ -167,7 +168,8 @@ func (s *Store) drop(last, next *Inventory) {
 	}
 }
 
-// Dropped returns the taints that a machine was listed with before, in the copy of an earlier process or since the start.
+// Dropped returns the taints that a machine was listed with before, in the copy of an earlier process or since the
+// start.
 func (s *Store) Dropped(id string) []corev1.Taint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +226,8 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 	case last == nil:
 		return nil
 	case next.Metadata.Serial < last.Metadata.Serial:
-		return reject(OlderSerial, "its serial is %d, there was %d already: raise metadata.serial", next.Metadata.Serial, last.Metadata.Serial)
+		return reject(OlderSerial, "its serial is %d, there was %d already: raise "+
+			"metadata.serial", next.Metadata.Serial, last.Metadata.Serial)
 	}
 	if next.Metadata.Serial == last.Metadata.Serial && l.OwnCopies != nil && l.OwnCopies() {
 		return reject(OlderSerial, "it differs, its serial is %d as before, and each control plane reads a file of its own: "+
@@ -242,7 +245,8 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 		}
 	}
 	if allowed := max(1, inUse*l.MaxLossPercent/100); lost > allowed {
-		return reject(LostMachines, "%d of %d machines are missing, at most %d may vanish at once: if they did, raise maxLossPercent", lost, inUse, allowed)
+		return reject(LostMachines, "%d of %d machines are missing, at most %d may vanish at once: if they did, raise "+
+			"maxLossPercent", lost, inUse, allowed)
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 // listing is an inventory of n machines.
 func listing(serial, n int) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: %d}\nmachines:\n", serial)
+	fmt.Fprintf(&b, "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: "+
+		"%d}\nmachines:\n", serial)
 	for i := range n {
 		fmt.Fprintf(&b, "- id: m%d\n", i)
 	}
@@ -42,7 +43,8 @@ func TestStore_Rejects(t *testing.T) {
 		{"a page of HTML", []byte("<html>502</html>"), nil, Malformed, "read Inventory"},
 		{"an empty file", []byte{}, nil, Malformed, "nothing in it"},
 		{"cut off", listing(5, 10)[:60], nil, Malformed, "Inventory"},
-		{"no machine", []byte(strings.Replace(string(listing(5, 0)), "machines:", "machines: []", 1)), nil, Empty, "no machine"},
+		{"no machine", []byte(strings.Replace(string(listing(5, 0)), "machines:", "machines: []", 1)), nil, Empty,
+			"no machine"},
 		{"an older one", listing(4, 10), nil, OlderSerial, "serial is 4, there was 5"},
 		{"of another site", []byte(strings.Replace(string(listing(6, 10)), "ber1", "ham1", 1)), nil, OtherSite, `"ham1", want "ber1"`},
 		{"too many lost", listing(6, 7), nil, LostMachines, "3 of 10 machines are missing, at most 2"},
@@ -140,7 +142,8 @@ func TestStore_TombstonesDoNotCount(t *testing.T) {
 	if changed, rejection := s.Offer([]byte(string(listing(1, 10))+tombstones), nil); !changed {
 		t.Fatal(rejection)
 	}
-	if _, rejection := s.Offer([]byte(string(listing(2, 7))+tombstones), nil); rejection == nil || rejection.Reason != LostMachines {
+	if _, rejection := s.Offer([]byte(string(listing(2, 7))+tombstones), nil); rejection == nil ||
+		rejection.Reason != LostMachines {
 		t.Errorf("got %v, want three of ten to be too many", rejection)
 	}
 	if _, rejection := s.Offer(listing(3, 8), nil); rejection != nil {
@@ -151,7 +154,8 @@ func TestStore_TombstonesDoNotCount(t *testing.T) {
 // A taint that an earlier inventory had is known, from the copy of an earlier process, too, until a Node is without it.
 func TestStore_Dropped(t *testing.T) {
 	tainted := func(taints string) []byte {
-		return fmt.Appendf(nil, "%smachines: [{id: a, taints: [%s]}, {id: b, state: %s}]", head, taints, map[bool]string{true: "maintenance", false: "active"}[taints != ""])
+		return fmt.Appendf(nil, "%smachines: [{id: a, taints: [%s]}, {id: b, state: "+
+			"%s}]", head, taints, map[bool]string{true: "maintenance", false: "active"}[taints != ""])
 	}
 	s, _ := newTestStore()
 	if err := s.Restore(tainted("{key: gpu, effect: NoSchedule}, {key: ssd, effect: NoExecute}")); err != nil {
@@ -183,7 +187,8 @@ func TestStore_OwnCopies(t *testing.T) {
 		t.Fatalf("with one control plane: %v", rejection)
 	}
 	several = true
-	if _, rejection := s.Offer(listing(0, 10), nil); rejection == nil || rejection.Reason != OlderSerial || !strings.Contains(rejection.Error(), "raise metadata.serial") {
+	if _, rejection := s.Offer(listing(0, 10), nil); rejection == nil || rejection.Reason != OlderSerial ||
+		!strings.Contains(rejection.Error(), "raise metadata.serial") {
 		t.Errorf("got %v, want the file that differs rejected", rejection)
 	}
 	if _, rejection := s.Offer(listing(0, 9), nil); rejection != nil {

@@ -37,7 +37,8 @@ func machineAddresses(node *corev1.Node, m *v1alpha1.Machine, list *inventory.In
 	for _, ip := range provided {
 		if !slices.ContainsFunc(addresses, func(a corev1.NodeAddress) bool { return a.Address == ip.String() }) {
 			return nil, finding.AddressNotListed.Errorf(
-				"the inventory lists other addresses for the machine: --node-ip=%s is not among those of machine %s: correct one or the other", ip, m.ID)
+				"the inventory lists other addresses for the machine: --node-ip=%s is not among those of machine %s: correct one "+
+					"or the other", ip, m.ID)
 		}
 	}
 	return addNames(addresses, node), nil
@@ -47,7 +48,8 @@ func machineAddresses(node *corev1.Node, m *v1alpha1.Machine, list *inventory.In
 func unlisted(addresses []corev1.NodeAddress, m *v1alpha1.Machine, list *inventory.Inventory) error {
 	for _, a := range addresses {
 		if other := list.ByIP(a.Address); isIP(a) && other != nil && other != m {
-			return finding.AddressTaken.Errorf("its kubelet gives address %s, which is that of machine %s: correct --node-ip, or the inventory", a.Address, other.ID)
+			return finding.AddressTaken.Errorf("its kubelet gives address %s, which is that of machine %s: correct --node-ip, "+
+				"or the inventory", a.Address, other.ID)
 		}
 	}
 	return nil
@@ -110,7 +112,8 @@ func nodeAddresses(node *corev1.Node) ([]corev1.NodeAddress, error) {
 	addresses = addressList(append(addresses, node.Status.Addresses...))
 	if !slices.ContainsFunc(addresses, isIP) {
 		// In external mode a kubelet without --node-ip publishes none.
-		return nil, finding.NoAddress.Errorf("the kubelet published no IP address: start it with --node-ip=ADDRESS (0.0.0.0 or :: for that of the default route)")
+		return nil, finding.NoAddress.Errorf("the kubelet published no IP address: start it with --node-ip=ADDRESS " +
+			"(0.0.0.0 or :: for that of the default route)")
 	}
 	return addNames(addresses, node), nil
 }

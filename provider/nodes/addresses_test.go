@@ -63,9 +63,10 @@ func TestNodeAddresses(t *testing.T) {
 			want: addresses{{Type: internal, Address: "fd00::2"}, {Type: hostname, Address: "w1"}},
 		},
 		{
-			name:      "published as external only: internal is added",
-			provided:  "198.18.0.2",
-			published: addresses{{Type: external, Address: "198.18.0.2"}, {Type: dns, Address: "w1.example.org"}, {Type: hostname, Address: "w1"}},
+			name:     "published as external only: internal is added",
+			provided: "198.18.0.2",
+			published: addresses{{Type: external, Address: "198.18.0.2"}, {Type: dns, Address: "w1.example.org"},
+				{Type: hostname, Address: "w1"}},
 			want: addresses{
 				{Type: internal, Address: "198.18.0.2"},
 				{Type: external, Address: "198.18.0.2"},

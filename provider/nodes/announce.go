@@ -30,13 +30,15 @@ func verdict(node *corev1.Node, e inventory.Evidence) string {
 }
 
 // announceOrDelete is the two steps. The caller holds the lock.
-func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, verdict string, c candidate, now time.Time) (bool, error) {
+func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, verdict string, c candidate,
+	now time.Time) (bool, error) {
 	delay := l.config.DeletionDelay.Duration
 	switch {
 	case c.announced.IsZero():
 		c.announced = now
 		l.candidates[node.UID] = c
-		message := fmt.Sprintf("%s, and its kubelet is silent: the Node will be deleted after %s; to keep it, say protected: true, or start the machine",
+		message := fmt.Sprintf("%s, and its kubelet is silent: the Node will be deleted after %s; to keep it, say "+
+			"protected: true, or start the machine",
 			verdict, now.Add(delay).UTC().Format(time.RFC3339))
 		if l.config.DryRun {
 			message += " (dry run: it will not)"

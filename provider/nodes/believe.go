@@ -9,17 +9,19 @@ import (
 )
 
 // believe says whether a Node that waits for its initialization may be the machine that was found, or none. All that it
-// shows is a claim of its kubelet: whoever holds a bootstrap token may register a Node with any provider ID. So an ID of
-// ours has to be supported by something else that leads to the same machine, and one of another provider by a line of
-// the inventory. Once a Node is initialized its provider ID stays, whatever else changes.
+// shows is a claim of its kubelet: whoever holds a bootstrap token may register a Node with any provider ID. So an ID
+// of ours has to be supported by something else that leads to the same machine, and one of another provider by a line
+// of the inventory. Once a Node is initialized its provider ID stays, whatever else changes.
 func believe(i *inventory.Inventory, m *v1alpha1.Machine, rule inventory.Rule, node *corev1.Node) error {
 	id := node.Spec.ProviderID
 	_, _, ours := inventory.Split(id)
 	switch {
 	case m != nil && m.State == v1alpha1.MachineDecommissioned:
-		return finding.Decommissioned.Errorf("machine %s is listed as decommissioned: set state: active if it is in use again", m.ID)
+		return finding.Decommissioned.Errorf("machine %s is listed as decommissioned: set state: active if it is in use "+
+			"again", m.ID)
 	case id == "" && m == nil && i.Policy.UnknownNodes == v1alpha1.HoldUnknown:
-		return finding.UnknownMachine.Errorf("no machine of the inventory is this Node: list one with match.systemUUID %s or hostname %s",
+		return finding.UnknownMachine.Errorf("no machine of the inventory is this Node: list one with match.systemUUID %s "+
+			"or hostname %s",
 			orNone(v1alpha1.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
 	case id == "":
 		return nil
@@ -52,7 +54,8 @@ func believeOurs(i *inventory.Inventory, m *v1alpha1.Machine, node *corev1.Node)
 		return finding.OtherMachine.Errorf("its kubelet gives provider ID %s, and it is machine %s by all that it shows: "+
 			"remove the provider ID from the kubelet's configuration", id, supported.ID)
 	}
-	return finding.UnprovenIdentity.Errorf("its kubelet gives provider ID %s, and nothing else that it shows is listed as that machine: "+
+	return finding.UnprovenIdentity.Errorf("its kubelet gives provider ID %s, and nothing else that it shows is listed "+
+		"as that machine: "+
 		"remove the provider ID from the kubelet's configuration, or list match.systemUUID %s or hostname %s",
 		id, orNone(v1alpha1.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
 }
@@ -61,7 +64,8 @@ func believeOurs(i *inventory.Inventory, m *v1alpha1.Machine, node *corev1.Node)
 func believeListed(m *v1alpha1.Machine, rule inventory.Rule, node *corev1.Node) error {
 	listed, shown := v1alpha1.UUID(m.Match.SystemUUID), v1alpha1.UUID(node.Status.NodeInfo.SystemUUID)
 	if rule == inventory.ByProviderID && listed != "" && listed != shown {
-		return finding.OtherMachine.Errorf("its kubelet gives provider ID %s, machine %s is listed with systemUUID %s, the Node shows %s: "+
+		return finding.OtherMachine.Errorf("its kubelet gives provider ID %s, machine %s is listed with systemUUID %s, the "+
+			"Node shows %s: "+
 			"correct its match.systemUUID if the board was replaced", node.Spec.ProviderID, m.ID, listed, orNone(shown))
 	}
 	return nil
@@ -69,7 +73,8 @@ func believeListed(m *v1alpha1.Machine, rule inventory.Rule, node *corev1.Node) 
 
 // madeFrom says whether a provider ID is one that the Node would be given anyway.
 func madeFrom(site string, node *corev1.Node) bool {
-	for _, id := range []string{systemUUID(node.Status.NodeInfo), machineID(node.Status.NodeInfo), inventory.NamePrefix + node.Name} {
+	for _, id := range []string{systemUUID(node.Status.NodeInfo), machineID(node.Status.NodeInfo),
+		inventory.NamePrefix + node.Name} {
 		if id != "" && node.Spec.ProviderID == inventory.ProviderID(site, id) {
 			return true
 		}

@@ -26,7 +26,8 @@ func created(node *corev1.Node, minute int) *corev1.Node {
 func TestInstanceMetadata_Believes(t *testing.T) {
 	const stranger = "7f7f4544-0042-3510-8052-b3c04f4b4e32"
 	adopting := strings.Replace(listed, "hold", "adopt", 1)
-	foreign := strings.Replace(listed, "- id: r2", "- {id: r3, match: {providerIDs: ['kwok://r3'], systemUUID: "+stranger+"}}\n- {id: r4, match: {providerIDs: ['kwok://r4']}}\n- id: r2", 1)
+	foreign := strings.Replace(listed, "- id: r2", "- {id: r3, match: {providerIDs: ['kwok://r3'], systemUUID: "+
+		""+stranger+"}}\n- {id: r4, match: {providerIDs: ['kwok://r4']}}\n- id: r2", 1)
 	gone := strings.Replace(listed, "{id: r1,", "{id: r1, state: decommissioned,", 1)
 	with := func(id, name, uuid string) *corev1.Node { return joins(withProviderID(shows(name, uuid), id)) }
 	for _, tt := range []struct {

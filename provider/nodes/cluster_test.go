@@ -121,7 +121,8 @@ func newHistory(t *testing.T, providerIDs ...string) *history {
 	}
 	h.client = kubernetes.NewForConfigOrDie(unlimited(plane.Config))
 	// Nothing was deleted by an earlier process.
-	err := h.client.CoreV1().ConfigMaps(v1alpha1.Namespace).Delete(t.Context(), v1alpha1.LastGoodMachinesName, metav1.DeleteOptions{})
+	err := h.client.CoreV1().ConfigMaps(v1alpha1.Namespace).Delete(t.Context(), v1alpha1.LastGoodMachinesName,
+		metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
@@ -163,7 +164,8 @@ func silentNode(t *testing.T, client kubernetes.Interface, name, providerID stri
 		t.Fatal(err)
 	}
 	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	if _, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -193,7 +195,8 @@ func (h *history) run(t *testing.T) (gone int) {
 	factory := informers.NewSharedInformerFactory(h.client, 0)
 	h.settings.Informer = factory.Core().V1().Nodes().Informer()
 	h.lead(t)
-	controller, err := nodelifecycle.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), h.client, watched{history: h, t: t}, time.Millisecond)
+	controller, err := nodelifecycle.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), h.client,
+		watched{history: h, t: t}, time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +262,8 @@ func TestCluster_EachRuleKeepsTheNode(t *testing.T) {
 			replace("state: decommissioned", "state: decommissioned, force: true")(t, h)
 			h.update(t, func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} })
 		}, 1},
-		{"1: a foreign Node", []string{"kwok://m0"}, replace("state: dec", "match: {providerIDs: ['kwok://m0']}, state: dec"), 0},
+		{"1: a foreign Node", []string{"kwok://m0"}, replace("state: dec",
+			"match: {providerIDs: ['kwok://m0']}, state: dec"), 0},
 		{"1: another site", []string{"onprem://ham1/node-m0"}, replace("state: dec", "hostname: silent-0, state: dec"), 0},
 		{"2: too few readings", []string{m0}, replace("machines:", "policy: {absence: {minSnapshots: 1000}}\nmachines:"), 0},
 		{"2: an old inventory", []string{m0}, func(_ *testing.T, h *history) {
@@ -283,8 +287,10 @@ func TestCluster_EachRuleKeepsTheNode(t *testing.T) {
 			h.update(t, func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} })
 		}, 0},
 		{"6: too many at once", []string{m0, "onprem://ber1/m1"}, replace("{id: m1}", "{id: m1, state: decommissioned}"), 0},
-		{"6: the budget", []string{m0, "onprem://ber1/m1"}, say(strings.NewReplacer("{id: m1}", "{id: m1, state: decommissioned}",
-			"machines:", "policy: {deletionBudget: {max: 1, per: 100h, maxPercent: 100}}\nmachines:").Replace(decommissioned)), 1},
+		{"6: the budget", []string{m0, "onprem://ber1/m1"}, say(strings.NewReplacer("{id: m1}",
+			"{id: m1, state: decommissioned}",
+			"machines:", "policy: {deletionBudget: {max: 1, per: 100h, maxPercent: "+
+				"100}}\nmachines:").Replace(decommissioned)), 1},
 		{"7: a leader that changes all the time", []string{m0}, func(_ *testing.T, h *history) {
 			h.newLeader = func(int) bool { return true }
 		}, 0},

@@ -97,7 +97,8 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node, nodes cache.In
 		f.machines.store.TaintsGone(m.ID)
 	}
 	if _, forged := followed(node); len(forged) > 0 {
-		f.warn(node, finding.ForgedRecord.Kind().Reason, fmt.Sprintf("annotation %s names labels that are not the inventory's, which stay: %s",
+		f.warn(node, finding.ForgedRecord.Kind().Reason, fmt.Sprintf("annotation %s names labels that are not the "+
+			"inventory's, which stay: %s",
 			v1alpha1.FollowedLabelsAnnotation, strings.Join(forged, ",")))
 	}
 	patch, withheld := difference(node, m, dropped)
@@ -161,6 +162,7 @@ func (f *follower) patch(ctx context.Context, node *corev1.Node, patch *nodePatc
 	if err != nil {
 		return err
 	}
-	_, err = f.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: inventory.Scheme})
+	_, err = f.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, data,
+		metav1.PatchOptions{FieldManager: inventory.Scheme})
 	return err
 }

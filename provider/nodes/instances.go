@@ -65,7 +65,9 @@ func (i *instances) InstanceShutdown(_ context.Context, node *corev1.Node) (off 
 // InstanceMetadata returns identity, addresses and place of a machine. An error
 // leaves the Node tainted, and upstream asks again. So it does after nil, which it
 // takes for "not yet", once the Node has changed.
-func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (metadata *cloudprovider.InstanceMetadata, err error) {
+func (i *instances) InstanceMetadata(
+	ctx context.Context, node *corev1.Node,
+) (metadata *cloudprovider.InstanceMetadata, err error) {
 	defer func(start time.Time) { i.metrics.called("InstanceMetadata", start, err) }(time.Now())
 	metadata, err = i.metadata(ctx, node)
 	changed := false

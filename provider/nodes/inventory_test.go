@@ -75,10 +75,12 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 	r1 := cloudprovider.InstanceMetadata{
 		ProviderID: "onprem://ber1/r1", Region: "ber", Zone: "ber-b", InstanceType: "generic",
 		AdditionalLabels: map[string]string{"example.com/disk": "nvme", "ccmadm.dev/rack": "r12", "ccmadm.dev/machine": "r1"},
-		NodeAddresses:    []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname", Address: "w1"}},
+		NodeAddresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname",
+			Address: "w1"}},
 	}
 	renamed := r1
-	renamed.NodeAddresses = []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname", Address: "new"}}
+	renamed.NodeAddresses = []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname",
+		Address: "new"}}
 	for _, tt := range []struct {
 		name      string
 		inventory string
@@ -95,7 +97,12 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 			want: cloudprovider.InstanceMetadata{
 				ProviderID: "onprem://ber1/r2", Region: "ber", Zone: "ber-a", InstanceType: "generic", AdditionalLabels: map[string]string{"ccmadm.dev/machine": "r2"},
 				NodeAddresses: []corev1.NodeAddress{
-					{Type: "InternalIP", Address: "198.18.0.22"}, {Type: "ExternalIP", Address: "198.18.9.2"}, {Type: "Hostname", Address: "w2"},
+					{
+						Type:    "InternalIP",
+						Address: "198.18.0.22"}, {Type: "ExternalIP",
+						Address: "198.18.9.2"}, {Type: "Hostname",
+						Address: "w2",
+					},
 				},
 			},
 		},
@@ -111,8 +118,11 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 			want: cloudprovider.InstanceMetadata{ProviderID: "kwok://w1", NodeAddresses: r1.NodeAddresses},
 		},
 		{
-			name: "a renamed machine, once the old Node is silent", inventory: strings.Replace(listed, "hostname: w1, ", "", 1), node: shows("new", uuidA),
-			peers: []*corev1.Node{ready(withProviderID(shows("w1", uuidA), "onprem://ber1/r1"), corev1.ConditionUnknown)}, want: renamed,
+			name:      "a renamed machine, once the old Node is silent",
+			inventory: strings.Replace(listed, "hostname: w1, ", "", 1),
+			node:      shows("new", uuidA),
+			peers:     []*corev1.Node{ready(withProviderID(shows("w1", uuidA), "onprem://ber1/r1"), corev1.ConditionUnknown)},
+			want:      renamed,
 		},
 		{
 			name: "a clone", inventory: listed, node: shows("new", uuidA),
@@ -128,14 +138,22 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 			name: "two clones at once", inventory: listed, node: shows("new", uuidA), peers: []*corev1.Node{shows("w1", uuidA)},
 			wantErr: "is Node/w1, too", wantWarn: "MachineTaken",
 		},
-		{name: "not listed", inventory: listed, node: joins(shows("w9", "")), wantErr: "hostname w9", wantWarn: "UnknownMachine"},
+		{
+			name:      "not listed",
+			inventory: listed,
+			node:      joins(shows("w9", "")),
+			wantErr:   "hostname w9",
+			wantWarn:  "UnknownMachine",
+		},
 		{
 			name: "the name of another machine", inventory: listed, node: shows("w1", uuidA[:35]+"3"),
 			wantErr: "the Node shows " + uuidA[:35] + "3", wantWarn: "OtherMachine",
 		},
 		{
-			name: "an address that is not listed", inventory: listed, node: withNodeIP(shows("w2", uuidC), "198.18.0.22,fd00::2"),
-			wantErr: "--node-ip=fd00::2 is not among those of machine r2", wantWarn: "AddressNotListed",
+			name:      "an address that is not listed",
+			inventory: listed,
+			node:      withNodeIP(shows("w2", uuidC), "198.18.0.22,fd00::2"),
+			wantErr:   "--node-ip=fd00::2 is not among those of machine r2", wantWarn: "AddressNotListed",
 		},
 		{name: "no inventory yet", node: shows("w1", uuidA), wantErr: "it has not been read yet", wantWarn: "NoInventory"},
 	} {
@@ -235,13 +253,15 @@ func TestDifference(t *testing.T) {
 	node.Annotations = map[string]string{v1alpha1.FollowedLabelsAnnotation: "example.com/gone"}
 	node.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}
 	text := func(s string) *string { return &s }
-	want := map[string]*string{"ccmadm.dev/machine": text("r1"), "ccmadm.dev/rack": nil, "example.com/gone": nil, "example.com/new": text("first")}
+	want := map[string]*string{"ccmadm.dev/machine": text("r1"), "ccmadm.dev/rack": nil, "example.com/gone": nil,
+		"example.com/new": text("first")}
 	check := func(p *nodePatch) {
 		t.Helper()
 		if diff := cmp.Diff(want, p.Metadata.Labels); diff != "" {
 			t.Errorf("labels, -want +got:\n%s", diff)
 		}
-		if diff := cmp.Diff(map[string]string{v1alpha1.FollowedLabelsAnnotation: "example.com/new"}, p.Metadata.Annotations); diff != "" {
+		if diff := cmp.Diff(map[string]string{v1alpha1.FollowedLabelsAnnotation: "example.com/new"},
+			p.Metadata.Annotations); diff != "" {
 			t.Errorf("annotations, -want +got:\n%s", diff)
 		}
 		if len(*p.Spec.Taints) != len(node.Spec.Taints)+1 || p.Metadata.Version != node.ResourceVersion {

@@ -31,7 +31,9 @@ type nodePatch struct {
 
 // difference returns what makes the Node as its machine is listed, or nil, and taints that it is not given. Where
 // it stands, upstream writes when it initializes the Node.
-func difference(node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint) (p *nodePatch, withheld []corev1.Taint) {
+func difference(
+	node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint,
+) (p *nodePatch, withheld []corev1.Taint) {
 	p = &nodePatch{}
 	p.Metadata.UID = node.UID
 	p.Metadata.Annotations = map[string]string{}
@@ -48,7 +50,8 @@ func difference(node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint) 
 			}
 		}
 	}
-	if noted := ownLabels(node, machineLabels(m), p.Metadata.Labels); node.Annotations[v1alpha1.FollowedLabelsAnnotation] != noted {
+	noted := ownLabels(node, machineLabels(m), p.Metadata.Labels)
+	if node.Annotations[v1alpha1.FollowedLabelsAnnotation] != noted {
 		p.Metadata.Annotations[v1alpha1.FollowedLabelsAnnotation] = noted
 	}
 	if len(p.Metadata.Annotations)+len(p.Metadata.Labels) == 0 && p.Spec.Taints == nil {
@@ -79,7 +82,9 @@ func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*stri
 			patch[key] = nil
 		}
 	}
-	noted := slices.DeleteFunc(ours, func(key string) bool { return key == v1alpha1.MachineLabel || key == v1alpha1.RackLabel })
+	noted := slices.DeleteFunc(ours, func(key string) bool {
+		return key == v1alpha1.MachineLabel || key == v1alpha1.RackLabel
+	})
 	slices.Sort(noted)
 	return strings.Join(noted, ",")
 }

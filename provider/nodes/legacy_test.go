@@ -12,7 +12,8 @@ import (
 
 func legacyOf(i *instances) *Legacy {
 	served := &Nodes{instances: i, store: i.machines.store}
-	return &Legacy{Ready: func() (*Nodes, error) { return served, nil }, Server: func() string { return "https://198.18.0.1:6443" }}
+	return &Legacy{Ready: func() (*Nodes, error) { return served, nil },
+		Server: func() string { return "https://198.18.0.1:6443" }}
 }
 
 // The old interfaces say what InstancesV2 says.
@@ -34,16 +35,22 @@ func TestLegacy(t *testing.T) {
 		want any
 	}{
 		{"NodeAddresses", func() (any, error) { return l.NodeAddresses(ctx, "w1") }, want.NodeAddresses},
-		{"NodeAddressesByProviderID", func() (any, error) { return l.NodeAddressesByProviderID(ctx, id) }, want.NodeAddresses},
+		{"NodeAddressesByProviderID", func() (any, error) { return l.NodeAddressesByProviderID(ctx, id) },
+			want.NodeAddresses},
 		{"InstanceID", func() (any, error) { return l.InstanceID(ctx, "w1") }, "ber1/r1"},
 		{"InstanceType", func() (any, error) { return l.InstanceType(ctx, "w1") }, "generic"},
 		{"InstanceTypeByProviderID", func() (any, error) { return l.InstanceTypeByProviderID(ctx, id) }, "generic"},
 		{"CurrentNodeName", func() (any, error) { return l.CurrentNodeName(ctx, "w1") }, types.NodeName("w1")},
 		{"InstanceExistsByProviderID", func() (any, error) { return l.InstanceExistsByProviderID(ctx, id) }, true},
 		{"InstanceShutdownByProviderID", func() (any, error) { return l.InstanceShutdownByProviderID(ctx, id) }, false},
-		{"InstanceShutdownByProviderID, off", func() (any, error) { return l.InstanceShutdownByProviderID(ctx, "onprem://ber1/r2") }, true},
-		{"GetZoneByProviderID", func() (any, error) { return l.GetZoneByProviderID(ctx, id) }, cloudprovider.Zone{FailureDomain: "ber-b", Region: "ber"}},
-		{"GetZoneByNodeName", func() (any, error) { return l.GetZoneByNodeName(ctx, "w1") }, cloudprovider.Zone{FailureDomain: "ber-b", Region: "ber"}},
+		{"InstanceShutdownByProviderID, off", func() (any, error) {
+			return l.InstanceShutdownByProviderID(ctx,
+				"onprem://ber1/r2")
+		}, true},
+		{"GetZoneByProviderID", func() (any, error) { return l.GetZoneByProviderID(ctx, id) },
+			cloudprovider.Zone{FailureDomain: "ber-b", Region: "ber"}},
+		{"GetZoneByNodeName", func() (any, error) { return l.GetZoneByNodeName(ctx, "w1") },
+			cloudprovider.Zone{FailureDomain: "ber-b", Region: "ber"}},
 		{"ListClusters", func() (any, error) { return l.ListClusters(ctx) }, []string{"ber1"}},
 		{"Master", func() (any, error) { return l.Master(ctx, "ber1") }, "https://198.18.0.1:6443"},
 	} {
@@ -69,9 +76,17 @@ func TestLegacy_NotThere(t *testing.T) {
 	l := legacyOf(i)
 	ctx := t.Context()
 	for name, ask := range map[string]func() error{
-		"there is none":                      func() error { _, err := l.NodeAddresses(ctx, "x"); return err },
-		"there are 0":                        func() error { _, err := l.InstanceExistsByProviderID(ctx, "onprem://ber1/x"); return err },
-		"there are 2":                        func() error { _, err := l.InstanceTypeByProviderID(ctx, "kwok://twice"); return err },
+		"there is none": func() error { _, err := l.NodeAddresses(ctx, "x"); return err },
+		"there are 0": func() error {
+			_, err := l.InstanceExistsByProviderID(ctx,
+				"onprem://ber1/x")
+			return err
+		},
+		"there are 2": func() error {
+			_, err := l.InstanceTypeByProviderID(ctx,
+				"kwok://twice")
+			return err
+		},
 		"that of another provider":           func() error { _, err := l.InstanceID(ctx, "f"); return err },
 		`this is "ber1"`:                     func() error { _, err := l.Master(ctx, "ham1"); return err },
 		cloudprovider.NotImplemented.Error(): func() error { _, err := l.GetZone(ctx); return err },

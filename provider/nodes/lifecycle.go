@@ -60,7 +60,10 @@ type heard struct {
 	asked     time.Time
 }
 
-func newLifecycle(config v1alpha1.InventorySource, store *inventory.Store, metrics *metrics, now func() time.Time, cluster cluster) *lifecycle {
+func newLifecycle(
+	config v1alpha1.InventorySource, store *inventory.Store, metrics *metrics,
+	now func() time.Time, cluster cluster,
+) *lifecycle {
 	kinds := map[finding.ID]finding.Kind{}
 	for _, kind := range finding.Catalogue() {
 		kinds[kind.ID] = kind
@@ -103,7 +106,9 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 }
 
 // evidence is what is known without asking anybody.
-func (l *lifecycle) evidence(status inventory.Status, node *corev1.Node, nodes cache.Indexer) (inventory.Evidence, error) {
+func (l *lifecycle) evidence(
+	status inventory.Status, node *corev1.Node, nodes cache.Indexer,
+) (inventory.Evidence, error) {
 	i := status.Inventory
 	site, id, ours := inventory.Split(node.Spec.ProviderID)
 	m, rule, err := i.Match(inventory.FactsOf(node))
@@ -148,7 +153,8 @@ func (l *lifecycle) renamed(node *corev1.Node, m *v1alpha1.Machine, nodes cache.
 		if m.Named(other.Name) && !m.Named(node.Name) {
 			return true, nil
 		}
-		l.cluster.warn(node, "MachineTaken", fmt.Sprintf("machine %s is Node/%s, too: if it was renamed, list it with hostname %s, and this Node will go; if one is a clone, give it a systemUUID of its own",
+		l.cluster.warn(node, "MachineTaken", fmt.Sprintf("machine %s is Node/%s, too: if it was renamed, list it with "+
+			"hostname %s, and this Node will go; if one is a clone, give it a systemUUID of its own",
 			node.Spec.ProviderID, other.Name, other.Name))
 	}
 	return false, nil
@@ -166,7 +172,9 @@ func bounds(c v1alpha1.InventorySource) inventory.Bounds {
 }
 
 // decide applies the rules that need memory, and answers exists.
-func (l *lifecycle) decide(ctx context.Context, policy v1alpha1.InventoryPolicy, e inventory.Evidence, node *corev1.Node, heartbeat string) (bool, error) {
+func (l *lifecycle) decide(
+	ctx context.Context, policy v1alpha1.InventoryPolicy, e inventory.Evidence, node *corev1.Node, heartbeat string,
+) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -206,7 +214,8 @@ func (l *lifecycle) decide(ctx context.Context, policy v1alpha1.InventoryPolicy,
 			delete(l.candidates, node.UID)
 		} else {
 			l.candidates[node.UID] = candidate{asked: now}
-			l.cluster.warn(node, "DeletionRefused", fmt.Sprintf("%s, and the Node stays (%s): %s", verdict(node, e), l.kinds[refusal].Reason, l.kinds[refusal].Title))
+			l.cluster.warn(node, "DeletionRefused", fmt.Sprintf("%s, and the Node stays (%s): %s", verdict(node, e),
+				l.kinds[refusal].Reason, l.kinds[refusal].Title))
 		}
 		return l.keep(node, refusal), nil
 	}

@@ -59,7 +59,8 @@ func (r recorder) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, r
 
 func newSite(t *testing.T, n int) *site {
 	t.Helper()
-	s := &site{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heartbeats: map[string]string{}, kept: map[types.UID]time.Time{}}
+	s := &site{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heartbeats: map[string]string{},
+		kept: map[types.UID]time.Time{}}
 	now := func() time.Time { return s.at }
 	store := inventory.NewStore(inventory.Limits{MaxLossPercent: 100}, now)
 	config := v1alpha1.InventorySource{File: "unused"}
@@ -181,7 +182,13 @@ func TestLifecycle_Renamed(t *testing.T) {
 		wantGone bool
 		wantWarn string
 	}{
-		{name: "the inventory has the new name", hostname: "new", other: corev1.ConditionTrue, wantGone: true, wantWarn: "has another name"},
+		{
+			name:     "the inventory has the new name",
+			hostname: "new",
+			other:    corev1.ConditionTrue,
+			wantGone: true,
+			wantWarn: "has another name",
+		},
 		{name: "the new Node is not Ready", hostname: "new", other: corev1.ConditionFalse},
 		{name: "no name is listed", other: corev1.ConditionTrue, wantWarn: "MachineTaken"},
 		{name: "the old name is listed", hostname: "w3", other: corev1.ConditionTrue, wantWarn: "MachineTaken"},
@@ -213,7 +220,8 @@ func TestLifecycle_Budget(t *testing.T) {
 // A new leader has the budget that is left, not all of it.
 func TestLifecycle_BudgetSurvives(t *testing.T) {
 	s := newSite(t, 30)
-	document := []byte(strings.Replace(string(lists(30, 1, 2)), "machines:", "policy: {deletionBudget: {per: 1h}}\nmachines:", 1))
+	document := []byte(strings.Replace(string(lists(30, 1, 2)), "machines:",
+		"policy: {deletionBudget: {per: 1h}}\nmachines:", 1))
 	gone := s.runFor(t, 15*time.Minute, document, 1, 2)
 	if len(gone) != 1 {
 		t.Fatalf("gone %v, want one", gone)

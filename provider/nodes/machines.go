@@ -153,7 +153,8 @@ func older(a, b *corev1.Node) bool {
 }
 
 func taken(id, by string) error {
-	return finding.MachineTaken.Errorf("%s is Node/%s, too: if one of them is a clone, give it a systemUUID of its own; if it was renamed, list the new name as hostname, and the old Node gives way once it is silent", id, by)
+	return finding.MachineTaken.Errorf("%s is Node/%s, too: if one of them is a clone, give it a systemUUID of its own; "+
+		"if it was renamed, list the new name as hostname, and the old Node gives way once it is silent", id, by)
 }
 
 // alive says whether a kubelet still speaks for the Node: kube-controller-manager

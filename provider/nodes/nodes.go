@@ -1,13 +1,13 @@
-// Package nodes is what the provider onprem knows of the Nodes of a cluster: which machine each is, where it stands, and
-// whether it is gone.
+// Package nodes is what the provider onprem knows of the Nodes of a cluster: which machine each is, where it stands,
+// and whether it is gone.
 //
 // Start at [New], which puts everything together, and at instances.go, which answers what upstream's controllers ask
 // about a Node. [NewPlan] asks the same of the same code, and writes nothing.
 //
-// From an inventory to a label: inventory.Watcher reads the document, its Store accepts it, and [Nodes.Follow] is woken;
-// follower.follow takes each Node, machines.find its machine (inventory.Match, rule by rule), difference what the two
-// differ in, and follower.patch writes that. A Node that is new goes by instances.InstanceMetadata, which upstream's node
-// controller asks, and whose answer it writes.
+// From an inventory to a label: inventory.Watcher reads the document, its Store accepts it, and [Nodes.Follow] is
+// woken; follower.follow takes each Node, machines.find its machine (inventory.Match, rule by rule), difference what
+// the two differ in, and follower.patch writes that. A Node that is new goes by instances.InstanceMetadata, which
+// upstream's node controller asks, and whose answer it writes.
 //
 // From an inventory to a deletion: upstream's lifecycle controller asks about a NotReady Node, and lifecycle.exists
 // answers: evidence gathers what the inventory says of it, inventory.GuardIdentity refuses what needs no question,
@@ -15,8 +15,8 @@
 // announces in an Event, then, after deletionDelay, says no. Upstream deletes the Node.
 //
 // Reads: Nodes, through the informer that it is given; with an inventory, also the store, and Leases of kubelets.
-// Writes: Events on Nodes; with an inventory, also labels, annotations and taints of Nodes. Upstream writes the provider
-// ID, the labels and the addresses that it is answered.
+// Writes: Events on Nodes; with an inventory, also labels, annotations and taints of Nodes. Upstream writes the
+// provider ID, the labels and the addresses that it is answered.
 // Running it twice: answers depend on the inventory, the Node and its peers only. A provider ID, once on the Node, is
 // returned as it is for ever. What was announced is forgotten when the process ends: then every deletion is announced
 // anew. What was deleted lately is kept with the last good inventory.
@@ -114,7 +114,8 @@ func (n *Nodes) InventoryRejected(rejection *inventory.Rejection) {
 	n.metrics.rejected.WithLabelValues(string(rejection.Reason)).Inc()
 	if n.events.due(types.UID(v1alpha1.LastGoodMachinesName), string(rejection.Reason)) {
 		klog.ErrorS(rejection, "Inventory rejected, the last good one stays")
-		on := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: v1alpha1.Namespace, Name: v1alpha1.LastGoodMachinesName}
+		on := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: v1alpha1.Namespace,
+			Name: v1alpha1.LastGoodMachinesName}
 		n.events.recorder.Event(on, corev1.EventTypeWarning, "InventoryRejected",
 			"the last good inventory stays, and no Node is deleted: "+rejection.Error())
 	}

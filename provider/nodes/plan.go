@@ -148,7 +148,9 @@ func newPlanner(document []byte, s Snapshot) (*planner, error) {
 	nodes := func(context.Context) (cache.Indexer, error) { return index, nil }
 	m := newMetrics(store, now)
 	p := &planner{Snapshot: s, status: store.Status(), dropped: store.Dropped, index: index}
-	p.lifecycle = newLifecycle(*s.Configuration.Inventory, store, m, now, cluster{nodes: nodes, warn: func(*corev1.Node, string, string) {}})
+	p.lifecycle = newLifecycle(*s.Configuration.Inventory, store, m, now, cluster{nodes: nodes, warn: func(*corev1.Node,
+		string, string) {
+	}})
 	p.instances = &instances{config: s.Configuration, nodes: nodes, metrics: m, machines: newMachines(store, m)}
 	return p, nil
 }

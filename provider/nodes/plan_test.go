@@ -17,7 +17,8 @@ import (
 func settled(name, id string, status corev1.ConditionStatus) *corev1.Node {
 	node := ready(withProviderID(shows(name, ""), "onprem://ber1/"+id), status)
 	node.Labels = map[string]string{v1alpha1.MachineLabel: id}
-	node.Status.Addresses = append(node.Status.Addresses[:1:1], corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+	node.Status.Addresses = append(node.Status.Addresses[:1:1], corev1.NodeAddress{Type: corev1.NodeHostName,
+		Address: name})
 	return node
 }
 
@@ -25,7 +26,8 @@ func settled(name, id string, status corev1.ConditionStatus) *corev1.Node {
 func fresh(name string) *corev1.Node {
 	node := withProviderID(settled(name, "", corev1.ConditionFalse), "")
 	node.Annotations = nil
-	node.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Effect: corev1.TaintEffectNoSchedule}}
+	node.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider,
+		Effect: corev1.TaintEffectNoSchedule}}
 	return node
 }
 
@@ -41,9 +43,12 @@ func plan(t *testing.T, document string, nodes ...*corev1.Node) (*Plan, error) {
 }
 
 func TestNewPlan(t *testing.T) {
-	moved := strings.Replace(string(lists(9)), "{id: m1,", "{id: m1, zone: b, labels: {disk: nvme}, taints: [{key: gpu, effect: NoSchedule}], addresses: [{type: InternalIP, address: 198.18.0.2}, {type: ExternalIP, address: 198.18.9.2}],", 1)
+	moved := strings.Replace(string(lists(9)), "{id: m1,", "{id: m1, zone: b, labels: {disk: nvme}, taints: [{key: gpu, "+
+		"effect: NoSchedule}], addresses: [{type: InternalIP, address: 198.18.0.2}, {type: ExternalIP, address: "+
+		"198.18.9.2}],", 1)
 	hold := strings.Replace(string(lists(9)), "machines:", "policy: {unknownNodes: hold, deletion: absence}\nmachines:", 1)
-	named := strings.Replace(string(lists(9)), "{id: m1,", "{id: m1, hostname: new, zone: b, match: {macs: ['52:54:00:00:00:01']},", 1)
+	named := strings.Replace(string(lists(9)), "{id: m1,", "{id: m1, hostname: new, zone: b, match: {macs: "+
+		"['52:54:00:00:00:01']},", 1)
 	silent, talking := corev1.ConditionUnknown, corev1.ConditionTrue
 	controlPlane := settled("w2", "m2", silent)
 	controlPlane.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
@@ -71,8 +76,10 @@ func TestNewPlan(t *testing.T) {
 			},
 		},
 		{
-			name: "another provider's, not yet initialized", document: string(lists(9)), nodes: []*corev1.Node{joins(withProviderID(fresh("w1"), "kwok://w1"))},
-			want: NodePlan{Action: Initialize},
+			name:     "another provider's, not yet initialized",
+			document: string(lists(9)),
+			nodes:    []*corev1.Node{joins(withProviderID(fresh("w1"), "kwok://w1"))},
+			want:     NodePlan{Action: Initialize},
 		},
 		{
 			name: "another provider's, not yet initialized, where unknown Nodes are held", document: hold,
@@ -95,20 +102,25 @@ func TestNewPlan(t *testing.T) {
 			want: NodePlan{Action: Unchanged, Message: "not listed: adopted"},
 		},
 		{
-			name: "a foreign Node", document: hold, nodes: []*corev1.Node{withProviderID(settled("w1", "", talking), "kwok://w1")},
-			want: NodePlan{Action: Unchanged, Message: "another provider's: never touched"},
+			name:     "a foreign Node",
+			document: hold,
+			nodes:    []*corev1.Node{withProviderID(settled("w1", "", talking), "kwok://w1")},
+			want:     NodePlan{Action: Unchanged, Message: "another provider's: never touched"},
 		},
 		{
 			name: "a taken machine", document: named, nodes: []*corev1.Node{fresh("new"), settled("w1", "m1", talking)},
-			want: NodePlan{Machine: "m1", By: "name", State: "active", Action: Stuck, Reason: "MachineTaken", Message: "onprem://ber1/m1 is Node/w1, too"},
+			want: NodePlan{Machine: "m1", By: "name", State: "active", Action: Stuck, Reason: "MachineTaken",
+				Message: "onprem://ber1/m1 is Node/w1, too"},
 		},
 		{
 			name: "a machine that talks", document: string(lists(9, 1)), nodes: []*corev1.Node{settled("w1", "m1", talking)},
-			want: NodePlan{Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete, Reason: "StillTalking", Message: "its kubelet talks"},
+			want: NodePlan{Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete, Reason: "StillTalking",
+				Message: "its kubelet talks"},
 		},
 		{
 			name: "a machine that is silent", document: string(lists(9, 1)), nodes: []*corev1.Node{settled("w1", "m1", silent)},
-			want: NodePlan{Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete, Earliest: delay(5 * time.Minute), Message: "in 5m0s at the earliest"},
+			want: NodePlan{Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete,
+				Earliest: delay(5 * time.Minute), Message: "in 5m0s at the earliest"},
 		},
 		{
 			name: "a machine that is missing", document: hold, nodes: []*corev1.Node{settled("w1", "m9", silent)},
@@ -116,11 +128,15 @@ func TestNewPlan(t *testing.T) {
 		},
 		{
 			name: "a control plane", document: string(lists(9, 2)), nodes: []*corev1.Node{controlPlane},
-			want: NodePlan{Machine: "m2", By: "providerID", State: "decommissioned", Action: Delete, Reason: "ControlPlane", Message: "it is a control plane"},
+			want: NodePlan{Machine: "m2", By: "providerID", State: "decommissioned", Action: Delete, Reason: "ControlPlane",
+				Message: "it is a control plane"},
 		},
 		{
-			name: "too many", document: string(lists(9, 1, 2)), nodes: []*corev1.Node{settled("w1", "m1", silent), settled("w2", "m2", silent)},
-			want: NodePlan{Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete, Reason: "TooManyAtOnce", Message: "maxPercent"},
+			name:     "too many",
+			document: string(lists(9, 1, 2)),
+			nodes:    []*corev1.Node{settled("w1", "m1", silent), settled("w2", "m2", silent)},
+			want: NodePlan{Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete,
+				Reason: "TooManyAtOnce", Message: "maxPercent"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -146,7 +162,8 @@ func TestNewPlan(t *testing.T) {
 
 // The budget lets Nodes go one after the other.
 func TestNewPlan_Budget(t *testing.T) {
-	document := strings.Replace(string(lists(9, 1, 2)), "machines:", "policy: {deletionBudget: {maxPercent: 100}}\nmachines:", 1)
+	document := strings.Replace(string(lists(9, 1, 2)), "machines:", "policy: {deletionBudget: {maxPercent: "+
+		"100}}\nmachines:", 1)
 	p, err := plan(t, document, settled("w1", "m1", corev1.ConditionUnknown), settled("w2", "m2", corev1.ConditionUnknown))
 	if err != nil {
 		t.Fatal(err)

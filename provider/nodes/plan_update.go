@@ -57,7 +57,8 @@ func labelChanges(node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint
 
 // isRepeated knows the labels that say again what a newer one says, or the plan.
 func isRepeated(key string) bool {
-	return key == v1alpha1.MachineLabel || key == corev1.LabelFailureDomainBetaRegion || key == corev1.LabelFailureDomainBetaZone || key == corev1.LabelInstanceType
+	return key == v1alpha1.MachineLabel || key == corev1.LabelFailureDomainBetaRegion ||
+		key == corev1.LabelFailureDomainBetaZone || key == corev1.LabelInstanceType
 }
 
 func addressText(addresses []corev1.NodeAddress) string {

@@ -75,7 +75,8 @@ func kubelet(name string, i int) *corev1.Node {
 		MachineID: fmt.Sprintf("%032x", i+1), SystemUUID: uuid(i), KubeletVersion: "v1.36.3",
 		OSImage: "Debian GNU/Linux 12 (bookworm)", KernelVersion: "6.1.0", ContainerRuntimeVersion: "containerd://2.1.4",
 	}
-	for _, condition := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+	for _, condition := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure,
+		corev1.NodeDiskPressure, corev1.NodePIDPressure} {
 		status := corev1.ConditionFalse
 		if condition == corev1.NodeReady {
 			status = corev1.ConditionTrue
@@ -95,7 +96,8 @@ func inventory(n int, extra string) string {
 	text.WriteString("apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: 1}\n" +
 		"defaults: {region: ber, instanceType: generic}\npolicy: {unknownNodes: hold}\nmachines:\n")
 	for i := range n {
-		fmt.Fprintf(&text, "- {id: m%05d, zone: ber-%d, rack: r%d, match: {systemUUID: %s}%s}\n", i, i%3, i/40, uuid(i), extra)
+		fmt.Fprintf(&text, "- {id: m%05d, zone: ber-%d, rack: r%d, match: {systemUUID: "+
+			"%s}%s}\n", i, i%3, i/40, uuid(i), extra)
 	}
 	return text.String()
 }
@@ -161,13 +163,15 @@ func register(ctx context.Context, b *testing.B, client kubernetes.Interface, pr
 	b.Helper()
 	nodes := make([]*corev1.Node, n)
 	parallel(b, n, func(i int) (err error) {
-		nodes[i], err = client.CoreV1().Nodes().Create(ctx, kubelet(fmt.Sprintf("%s-%05d", prefix, i), i), metav1.CreateOptions{})
+		nodes[i], err = client.CoreV1().Nodes().Create(ctx, kubelet(fmt.Sprintf("%s-%05d", prefix, i), i),
+			metav1.CreateOptions{})
 		return err
 	})
 	return nodes
 }
 
-// remove deletes all Nodes and Events, and the inventory that the cloud-controller-manager kept: the next one is another.
+// remove deletes all Nodes and Events, and the inventory that the cloud-controller-manager kept: the next one is
+// another.
 func remove(ctx context.Context, b *testing.B, client kubernetes.Interface) {
 	b.Helper()
 	all, everything := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}
@@ -177,7 +181,8 @@ func remove(ctx context.Context, b *testing.B, client kubernetes.Interface) {
 	if err := client.CoreV1().Events(metav1.NamespaceDefault).DeleteCollection(ctx, all, everything); err != nil {
 		b.Fatal(err)
 	}
-	if err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).DeleteCollection(ctx, all, metav1.ListOptions{FieldSelector: "metadata.name=ccmadm-machines-last-good"}); err != nil {
+	if err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).DeleteCollection(ctx, all,
+		metav1.ListOptions{FieldSelector: "metadata.name=ccmadm-machines-last-good"}); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -52,7 +52,8 @@ func BenchmarkScale(b *testing.B) {
 	s.burst(unlimited(b, config))
 	s.slow()
 	s.single("", "")
-	s.single("listed, with labels and taints", inventory(1, ", labels: {example.com/disk: nvme}, taints: [{key: example.com/gpu, effect: NoSchedule}]"))
+	s.single("listed, with labels and taints", inventory(1, ", labels: {example.com/disk: nvme}, taints: [{key: "+
+		"example.com/gpu, effect: NoSchedule}]"))
 	s.large()
 	s.report()
 }
@@ -94,13 +95,18 @@ func (s *suite) burst(bare kubernetes.Interface) {
 	s.add(figure{what: "  ccm, listed machines", got: median(listed), unit: "Nodes/s", note: spread(listed)})
 	s.add(figure{what: "  ratio, adopted", got: median(adopted) / median(floor), target: 0.9, more: true})
 	s.add(figure{what: "  ratio, listed machines", got: median(listed) / median(floor), target: 0.9, more: true})
-	s.add(figure{what: "  ratio, listed machines, to the bare client without the Event", got: median(listed) / median(silent)})
+	s.add(figure{what: "  ratio, listed machines, to the bare client without the " +
+		"Event", got: median(listed) / median(silent)})
 	s.add(figure{what: "  writes a Node, listed machines", got: perNode, target: 3.1})
-	s.add(figure{what: "  of them Events, the fewest of any run", got: events, target: float64(*crowd), more: true, strict: true})
-	s.add(figure{what: "  ratio, listed machines, until the last Event is written", got: median(complete) / median(floor), target: 0.9, more: true})
+	s.add(figure{what: "  of them Events, the fewest of any run", got: events, target: float64(*crowd), more: true,
+		strict: true})
+	s.add(figure{what: "  ratio, listed machines, until the last Event is " +
+		"written", got: median(complete) / median(floor), target: 0.9, more: true})
 	s.add(figure{what: "  the last Event comes after the last Node by", got: late, unit: "s"})
-	_, _, r := s.ours("tainted", *crowd/10, inventory(*crowd/10, ", labels: {example.com/disk: nvme}, taints: [{key: example.com/gpu, effect: NoSchedule}]"))
-	s.add(figure{what: "  writes a Node, with labels and taints", got: float64(r.writes()) / float64(*crowd/10), target: 4.1})
+	_, _, r := s.ours("tainted", *crowd/10, inventory(*crowd/10, ", labels: {example.com/disk: nvme}, taints: [{key: "+
+		"example.com/gpu, effect: NoSchedule}]"))
+	s.add(figure{what: "  writes a Node, with labels and taints", got: float64(r.writes()) / float64(*crowd/10),
+		target: 4.1})
 }
 
 // theirs lets the bare client initialize n Nodes, and returns its rate.
@@ -113,9 +119,11 @@ func (s *suite) theirs(prefix string, bare kubernetes.Interface, withEvent bool)
 	return p.rate()
 }
 
-// ours lets the process find n Nodes, and returns its rate, when the last of them was initialized, and what it did until
-// it had nothing left to write.
-func (s *suite) ours(prefix string, n int, inventory string, args ...string) (rate float64, last time.Time, r requests) {
+// ours lets the process find n Nodes, and returns its rate, when the last of them was initialized, and what it did
+// until it had nothing left to write.
+func (s *suite) ours(
+	prefix string, n int, inventory string, args ...string,
+) (rate float64, last time.Time, r requests) {
 	register(s.ctx, s.B, s.admin, prefix, n)
 	p, from := watchNodes(s.ctx, s.B, s.admin, n), mark(s.B)
 	ccm := start(s.B, inventory, args...)
@@ -174,7 +182,8 @@ func (s *suite) single(what, inventory string) {
 	if what != "" {
 		what = ", " + what
 	}
-	s.add(figure{what: "one Node, created to initialized" + what + ": p50", got: times[len(times)/2], unit: "ms", target: 100, note: spread(times)})
+	s.add(figure{what: "one Node, created to initialized" + what + ": p50", got: times[len(times)/2], unit: "ms",
+		target: 100, note: spread(times)})
 	s.add(figure{what: "  p99", got: times[len(times)*99/100], unit: "ms", target: 500})
 }
 

@@ -1,5 +1,6 @@
-// Command example is a cloud-controller-manager for a cloud that lists its machines over HTTP. It is the provider of the
-// guide "Write your own cloud provider": small enough to be copied, and it keeps every rule of its conformance test.
+// Command example is a cloud-controller-manager for a cloud that lists its machines over HTTP. It is the provider of
+// the guide "Write your own cloud provider": small enough to be copied, and it keeps every rule of its conformance
+// test.
 //
 // Start at cloud.go, which answers upstream's controllers.
 //
