@@ -4,6 +4,8 @@ SHELL       := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 K8S     ?= 1.36
 RUN     ?= .
+# Labs belong to the machine: two runs at once need two names.
+LABS    ?= e2e
 LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 # One way to compile for programs, lab, tests and lint: what they share is compiled once. Only -race needs another.
 export CGO_ENABLED := 0
@@ -56,10 +58,10 @@ unit: bin/lab ## Tests of the packages, with -race, against a real API server
 	CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -parallel 6 $$(go list ./... | grep -v /test/e2e)
 
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
-	$(E2E) -json -parallel 4 -run '$(RUN)' -args -kubernetes $(K8S) | $(SUMMARY)
+	$(E2E) -json -parallel 4 -run '$(RUN)' -args -kubernetes $(K8S) -labs $(LABS) | $(SUMMARY)
 
 bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
-	$(E2E) -v -run '^$$' -bench . -args -kubernetes $(K8S)
+	$(E2E) -v -run '^$$' -bench . -args -kubernetes $(K8S) -labs $(LABS)
 	$(MAKE) bench-scale
 
 bench-scale: build ## Only the thousands of Nodes

@@ -6,12 +6,15 @@ import (
 	"time"
 )
 
+// sharedEndpoint makes /tmp/three.yaml. The lab's machines know a name and port behind which all control planes stand, as
+// behind a load balancer.
+const sharedEndpoint = `sed 's/^kind: ClusterConfiguration/&\ncontrolPlaneEndpoint: api:8443/' ` + kubeadmYAML + " > /tmp/three.yaml"
+
 // TestControlPlanes: three control planes, the second and third by `ccmadm join --control-plane`; then the machine
 // that holds the cloud-controller-manager's lease loses its power.
 func TestControlPlanes(t *testing.T) {
 	l := up(t, "three", 3, 2)
-	// The lab's machines know a name and port behind which all control planes stand, as behind a load balancer.
-	l.must(t, "cp1", "sed 's/^kind: ClusterConfiguration/&\\ncontrolPlaneEndpoint: api:8443/' "+kubeadmYAML+" > /tmp/three.yaml")
+	l.must(t, "cp1", sharedEndpoint)
 	out := l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/three.yaml", 1)+" --upload-certs")
 	key := certificateKey(out)
 	if key == "" {
@@ -63,4 +66,65 @@ func certificateKey(output string) string {
 		}
 	}
 	return ""
+}
+
+// listedFour is an inventory of three control planes and a worker.
+const listedFour = `apiVersion: ccmadm.dev/v1alpha1
+kind: Inventory
+metadata: {site: ber1, serial: 1}
+defaults: {region: ber, zone: ber-a}
+policy: {unknownNodes: hold}
+machines:
+- {id: r1-u01, hostname: cp1, protected: true}
+- {id: r1-u02, hostname: cp2, protected: true}
+- {id: r1-u03, hostname: cp3, protected: true}
+- {id: r1-u04, hostname: w1, zone: ber-b}
+`
+
+// TestControlPlanes_Inventory: three control planes with an inventory that has changed since init, on the first of them
+// only. When that one loses its power, the next leader does not fall back to what it was given when it joined.
+func TestControlPlanes_Inventory(t *testing.T) {
+	t.Parallel()
+	l := up(t, "three-inv", 3, 1)
+	l.put(t, "/tmp/cloud.conf", onpremConfig)
+	l.put(t, "/tmp/inventory.yaml", listedFour)
+	l.must(t, "cp1", sharedEndpoint)
+	out := l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/three.yaml", 1)+
+		" --upload-certs --cloud-config /tmp/cloud.conf --inventory /tmp/inventory.yaml")
+	join := l.joinCommand(t)
+	l.must(t, "w1", join)
+	for _, cp := range []string{"cp2", "cp3"} {
+		l.must(t, cp, join+" --control-plane --certificate-key "+certificateKey(out))
+	}
+	l.expectZone(t, "cp1", "w1", "ber-b")
+
+	if holder := l.leaseHolder(t); holder != "cp1" {
+		t.Fatalf("%s leads, want the first control plane", holder)
+	}
+	l.replaceInventory(t, strings.NewReplacer("serial: 1", "serial: 2", "ber-b", "ber-c").Replace(listedFour))
+	l.expectZone(t, "cp1", "w1", "ber-c")
+	l.expectConfirmed(t)
+
+	l.run(t, "kill", "--name", l.name, "cp1")
+	const kubectl = "kubectl --kubeconfig /etc/kubernetes/admin.conf "
+	eventually(t, 2*time.Minute, "another control plane leads", func() bool {
+		r := l.sh(t, "cp2", kubectl+"-n kube-system get lease cloud-controller-manager -o jsonpath={.spec.holderIdentity}")
+		return r.code == 0 && !strings.HasPrefix(r.out, "cp1_")
+	})
+	for range 10 { // it reads its file every second
+		time.Sleep(2 * time.Second)
+		l.expectZone(t, "cp2", "w1", "ber-c")
+		if nodes := l.must(t, "cp2", kubectl+"get nodes -o name"); len(strings.Fields(nodes)) != 4 {
+			t.Fatalf("the nodes are %q, want all four", nodes)
+		}
+	}
+}
+
+// expectZone asks a control plane for the zone of a Node, for a minute at most.
+func (l *lab) expectZone(t *testing.T, controlPlane, node, want string) {
+	t.Helper()
+	eventually(t, time.Minute, "Node/"+node+" is in "+want, func() bool {
+		return l.sh(t, controlPlane, "kubectl --kubeconfig /etc/kubernetes/admin.conf get node "+node+
+			` -o jsonpath='{.metadata.labels.topology\.kubernetes\.io/zone}'`).out == want
+	})
 }

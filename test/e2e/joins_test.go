@@ -11,9 +11,7 @@ import (
 func TestJoins(t *testing.T) {
 	t.Parallel()
 	l := up(t, "joins", 2, 2)
-	// The lab's machines know a name and port behind which all control planes stand, as behind a load balancer.
-	l.must(t, "cp1", `sed 's|^kind: ClusterConfiguration|&\ncontrolPlaneEndpoint: api:8443\ncertificatesDir: /etc/own/pki|' `+
-		kubeadmYAML+" > /tmp/own.yaml")
+	l.must(t, "cp1", sharedEndpoint+` && sed 's|^controlPlaneEndpoint|certificatesDir: /etc/own/pki\n&|' /tmp/three.yaml > /tmp/own.yaml`)
 	own := l.machineAddress(t, "cp1")
 	out := l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/own.yaml", 1)+" --upload-certs --node-ip "+own)
 	l.must(t, "cp1", "test -s /etc/own/pki/ca.key && test ! -e /etc/kubernetes/pki/ca.crt")
@@ -64,13 +62,15 @@ discovery:`+discovery+"\nEND")
 	}
 }
 
-// TestExternalCA: the key of the cluster's CA is elsewhere. Without an identity for the cloud-controller-manager nothing
-// is begun; with one that the CA's owner has signed, the cluster comes up.
+// TestExternalCA: the key of the cluster's CA is elsewhere. Without an identity for the cloud-controller-manager
+// nothing is begun; with one that the CA's owner has signed, the cluster comes up.
 func TestExternalCA(t *testing.T) {
 	t.Parallel()
 	l := up(t, "external-ca", 1, 0)
 	const user = "system:cloud-controller-manager"
-	l.must(t, "cp1", "kubeadm init phase certs all --config "+kubeadmYAML+" && kubeadm init phase kubeconfig all --config "+kubeadmYAML)
+	for _, phase := range []string{"certs", "kubeconfig"} {
+		l.must(t, "cp1", "kubeadm init phase "+phase+" all --config "+kubeadmYAML)
+	}
 	l.must(t, "cp1", "kubeadm kubeconfig user --client-name "+user+" --config "+kubeadmYAML+" > /root/ccm.conf")
 	l.must(t, "cp1", "mv /etc/kubernetes/pki/ca.key /etc/kubernetes/pki/front-proxy-ca.key /root/")
 

@@ -35,7 +35,7 @@ type result struct {
 // up boots machines with flags of the lab, and takes them down at the end of the test, however that ends.
 func up(t testing.TB, name string, controlPlanes, workers int, flags ...string) *lab {
 	t.Helper()
-	l := &lab{name: "e2e-" + name}
+	l := &lab{name: *labPrefix + "-" + name}
 	for i := range controlPlanes {
 		l.nodes = append(l.nodes, fmt.Sprintf("cp%d", i+1))
 	}

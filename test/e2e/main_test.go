@@ -13,7 +13,10 @@ import (
 	"testing"
 )
 
-var kubernetesMinor = flag.String("kubernetes", "", "minor version of the machines' Kubernetes; without it no test runs")
+var (
+	kubernetesMinor = flag.String("kubernetes", "", "minor version of the machines' Kubernetes; without it no test runs")
+	labPrefix       = flag.String("labs", "e2e", "what the names of labs begin with; two runs at once need two")
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
