@@ -44,7 +44,8 @@ func goldenText(t *testing.T, got string) {
 func TestPrinter_NoCluster(t *testing.T) {
 	p, out := printer(t, nil)
 	wantChanges(t, changesWith("created", "ConfigMap/kube-system/ccmadm-config", "Role/kube-system/ccmadm:record",
-		"RoleBinding/kube-system/ccmadm:record", "ConfigMap/kube-system/ccmadm-inventory"), apply(t, p, "record", mustRecord(t)))
+		"RoleBinding/kube-system/ccmadm:record", "Role/kube-node-lease/ccmadm:record",
+		"RoleBinding/kube-node-lease/ccmadm:record", "ConfigMap/kube-system/ccmadm-inventory"), apply(t, p, "record", mustRecord(t)))
 	goldenText(t, out.String())
 }
 
@@ -70,6 +71,8 @@ func TestCluster_Printer(t *testing.T) {
 		{"ConfigMap/kube-system/ccmadm-config", "configured"},
 		{"RoleBinding/kube-system/ccmadm:record", "unchanged"},
 		{"ConfigMap/kube-system/ccmadm-inventory", "configured"},
+		{"Role/kube-node-lease/ccmadm:record", "deleted"},
+		{"RoleBinding/kube-node-lease/ccmadm:record", "deleted"},
 		{"Role/kube-system/ccmadm:record", "deleted"},
 	}
 	wantChanges(t, want, apply(t, p, "record", []*manifests.Object{record[0], record[2]}))
