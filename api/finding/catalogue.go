@@ -9,8 +9,23 @@ import (
 // C its network, D its permissions, F routes, G names, H leaders, M machines and the inventory, P preflight,
 // R refusals to delete a Node, W waiting for a node.
 func Catalogue() []Kind {
-	return slices.Concat(kubeadmFiles(), kubeadmForm(), placement(), admission(), network(), process(), leading(), routes(),
-		permissions(), waiting(), waitingForCluster(), waitingForPods(), machines(), preflight(), refusals())
+	return slices.Concat(
+		kubeadmFiles(),
+		kubeadmForm(),
+		placement(),
+		admission(),
+		network(),
+		process(),
+		leading(),
+		routes(),
+		permissions(),
+		waiting(),
+		waitingForCluster(),
+		waitingForPods(),
+		machines(),
+		preflight(),
+		refusals(),
+	)
 }
 
 // Lookup finds a kind by its ID or its reason, in any case.

@@ -60,13 +60,17 @@ func machines() []Kind {
 			Do:       "list the new addresses",
 		},
 		{
-			ID: Decommissioned, Reason: "Decommissioned", Title: "The Node is a machine that will not come back",
+			ID:       Decommissioned,
+			Reason:   "Decommissioned",
+			Title:    "The Node is a machine that will not come back",
 			Severity: SeverityError,
 			Why:      "The inventory lists the machine as decommissioned, and its Node would be deleted as soon as it is silent.",
 			Do:       "set state: active if the machine is in use again, or take it from the network",
 		},
 		{
-			ID: UnprovenIdentity, Reason: "UnprovenIdentity", Title: "The kubelet gives a provider ID that nothing else supports",
+			ID:       UnprovenIdentity,
+			Reason:   "UnprovenIdentity",
+			Title:    "The kubelet gives a provider ID that nothing else supports",
 			Severity: SeverityError,
 			Why: "Who may join may write any provider ID on the own Node. The inventory has to know the machine by " +
 				"something else as well.",

@@ -102,9 +102,12 @@ func preflight() []Kind {
 			Do:  "make a new join command: `ccmadm init phase show-join-command`",
 		},
 		{
-			ID: CheckClusterRecord, Reason: "ClusterRecord", Title: "The machine has a cluster with other settings", Severity: SeverityError,
-			Why: "kubeadm has finished here. Other settings would leave a cluster that agrees with neither.",
-			Do:  "leave out what differs from the cluster's record",
+			ID:       CheckClusterRecord,
+			Reason:   "ClusterRecord",
+			Title:    "The machine has a cluster with other settings",
+			Severity: SeverityError,
+			Why:      "kubeadm has finished here. Other settings would leave a cluster that agrees with neither.",
+			Do:       "leave out what differs from the cluster's record",
 		},
 		{
 			ID: CheckNodeTaints, Reason: "NodeTaints", Title: "The kubelet would set its taint twice", Severity: SeverityError,
@@ -112,9 +115,12 @@ func preflight() []Kind {
 			Do:  "remove the taint from the kubelet's configuration",
 		},
 		{
-			ID: CheckExternalCA, Reason: "ExternalCA", Title: "Nobody can sign the static pod's identity", Severity: SeverityError,
-			Why: "The CA's key is not on this machine.",
-			Do:  "put a kubeconfig there, or run the cloud-controller-manager as a DaemonSet",
+			ID:       CheckExternalCA,
+			Reason:   "ExternalCA",
+			Title:    "Nobody can sign the static pod's identity",
+			Severity: SeverityError,
+			Why:      "The CA's key is not on this machine.",
+			Do:       "put a kubeconfig there, or run the cloud-controller-manager as a DaemonSet",
 		},
 		{
 			ID: CheckProviderID, Reason: "ProviderID", Title: "The kubelet needs a provider ID", Severity: SeverityError,

@@ -117,9 +117,12 @@ func waitingForCluster() []Kind {
 			Do:  "ask again, or as an administrator",
 		},
 		{
-			ID: IdentityEnds, Reason: "IdentityEnds", Title: "The manager's certificate is near its end", Severity: SeverityWarning,
-			Why: "After its end the API server refuses the cloud-controller-manager, and no node that joins is initialized.",
-			Do:  "renew it; the pod is started again with the new one",
+			ID:       IdentityEnds,
+			Reason:   "IdentityEnds",
+			Title:    "The manager's certificate is near its end",
+			Severity: SeverityWarning,
+			Why:      "After its end the API server refuses the cloud-controller-manager, and no node that joins is initialized.",
+			Do:       "renew it; the pod is started again with the new one",
 		},
 		{
 			ID: IdentityEnded, Reason: "IdentityEnded", Title: "The manager's certificate has ended", Severity: SeverityError,
@@ -127,7 +130,9 @@ func waitingForCluster() []Kind {
 			Do:  "renew it; the pod is started again with the new one",
 		},
 		{
-			ID: KubeletNotExternal, Reason: "KubeletNotExternal", Title: "The kubelet is not in external mode any more",
+			ID:       KubeletNotExternal,
+			Reason:   "KubeletNotExternal",
+			Title:    "The kubelet is not in external mode any more",
 			Severity: SeverityError,
 			Why:      "It writes addresses of its own over the provider's, and when it registers anew, nobody initializes the Node.",
 			Do:       "give the kubelet --cloud-provider=external, and restart it",

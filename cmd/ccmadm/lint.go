@@ -57,7 +57,13 @@ where a file cannot be read.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&l.paths, "filename", "f", nil, "file, directory (its .yaml, .yml and .json, with sub-directories), or - for standard input; may be repeated")
+	flags.StringArrayVarP(
+		&l.paths,
+		"filename",
+		"f",
+		nil,
+		"file, directory (its .yaml, .yml and .json, with sub-directories), or - for standard input; may be repeated",
+	)
 	flags.BoolVar(&l.fix, "fix", false, "fix what has one right answer")
 	flags.BoolVar(&l.diff, "diff", false, "show what --fix would do, and change nothing")
 	flags.BoolVar(&l.strict, "strict", false, "warnings count for the exit status as errors do")
@@ -183,7 +189,10 @@ func lintRules() []finding.Kind { return slices.Concat(kubeadm.Rules(), lint.Rul
 func (l *lintCommand) verdict(s phases.Streams, c *lintCheck, left []finding.Finding, unread error) error {
 	configuration := slices.ContainsFunc(c.inputs, func(i *lintInput) bool { return i.configuration })
 	if c.objects == 0 && !configuration && unread == nil {
-		return &finding.Error{Code: finding.ExitError, Err: errors.New("no manifest and no kubeadm configuration in " + strings.Join(l.paths, ", "))}
+		return &finding.Error{
+			Code: finding.ExitError,
+			Err:  errors.New("no manifest and no kubeadm configuration in " + strings.Join(l.paths, ", ")),
+		}
 	}
 	if c.workloads == 0 && !configuration && unread == nil {
 		fmt.Fprintln(s.Err, "[lint] no cloud-controller-manager in these manifests")

@@ -185,8 +185,8 @@ func (i *lintInput) config() (*kubeadm.File, error) {
 	return kubeadm.ParseMixed(i.path, i.after)
 }
 
-// fix puts the fixed text into the inputs, manifests first, and returns what was fixed and what is left. Without keep it
-// only finds out which fixes the text allows: nothing counts as fixed then, and what cannot be fixed says so.
+// fix puts the fixed text into the inputs, manifests first, and returns what was fixed and what is left. Without keep
+// it only finds out which fixes the text allows: nothing counts as fixed then, and what cannot be fixed says so.
 func (c *lintCheck) fix(found []finding.Finding, keep bool) (fixed, left []finding.Finding) {
 	refused := map[string]finding.Finding{}
 	done := func(check func() ([]finding.Finding, error)) {

@@ -47,7 +47,13 @@ func (o *observer) declareKubeconfig(cmd *cobra.Command) {
 	o.flags.AddFlags(own)
 	own.Lookup("kubeconfig").Usage = "kubeconfig file (default: those of KUBECONFIG, /etc/kubernetes/admin.conf, ~/.kube/config)"
 	cmd.Flags().AddFlagSet(own)
-	cmd.Flags().IntVarP(&o.verbosity, "v", "v", 0, "log level; 6 shows each request to the API server, 8 its content as well")
+	cmd.Flags().IntVarP(
+		&o.verbosity,
+		"v",
+		"v",
+		0,
+		"log level; 6 shows each request to the API server, 8 its content as well",
+	)
 }
 
 // checkDisplay is for commands that show nodes.
@@ -63,11 +69,19 @@ func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
 		return nil, err
 	}
 	if err := o.findKubeconfig(s.Env); err != nil {
-		return nil, &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("load kubeconfig: %w", err), Hint: "--kubeconfig names one"}
+		return nil, &finding.Error{
+			Code: finding.ExitUsage,
+			Err:  fmt.Errorf("load kubeconfig: %w", err),
+			Hint: "--kubeconfig names one",
+		}
 	}
 	config, err := o.flags.ToRESTConfig()
 	if err != nil {
-		return nil, &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("load kubeconfig: %w", err), Hint: "--kubeconfig names one"}
+		return nil, &finding.Error{
+			Code: finding.ExitUsage,
+			Err:  fmt.Errorf("load kubeconfig: %w", err),
+			Hint: "--kubeconfig names one",
+		}
 	}
 	config.QPS, config.Burst = 50, 100
 	client, err := kubernetes.NewForConfig(config)

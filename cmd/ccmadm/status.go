@@ -54,7 +54,13 @@ func statusDisplay(format string, out io.Writer) nodes.Display {
 // statusTimeout bounds one look at a cluster.
 const statusTimeout = 30 * time.Second
 
-func showStatus(ctx context.Context, client kubernetes.Interface, names []string, d nodes.Display, warn io.Writer) error {
+func showStatus(
+	ctx context.Context,
+	client kubernetes.Interface,
+	names []string,
+	d nodes.Display,
+	warn io.Writer,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	report, err := nodes.Observe(ctx, client, phases.FindLease(ctx, client), names)
@@ -84,15 +90,22 @@ func showStatus(ctx context.Context, client kubernetes.Interface, names []string
 	}
 }
 
-// warnOfIdentity tells, on a control plane, when the certificate of its cloud-controller-manager ends: nothing else on a
-// cluster watches it. What cannot be read is said, too: it is no sign of health.
+// warnOfIdentity tells, on a control plane, when the certificate of its cloud-controller-manager ends: nothing else
+// on a cluster watches it. What cannot be read is said, too: it is no sign of health.
 func warnOfIdentity(out io.Writer) {
 	end, warning, err := phases.CheckIdentity(machine.New())
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrPermission): // not an administrator of this machine
 		fmt.Fprintf(out, "ccmadm: warning: %v\n", err)
 	case warning != nil:
-		fmt.Fprintf(out, "ccmadm: warning: %s %s: %s\nccmadm: hint: %s\n", warning.ID, warning.Object, warning.Message, warning.Next)
+		fmt.Fprintf(
+			out,
+			"ccmadm: warning: %s %s: %s\nccmadm: hint: %s\n",
+			warning.ID,
+			warning.Object,
+			warning.Message,
+			warning.Next,
+		)
 	case !end.IsZero():
 		fmt.Fprintf(out, "the certificate of this machine's cloud-controller-manager ends on %s\n", end.Format(time.DateOnly))
 	}

@@ -43,7 +43,9 @@ func oneNode(waits bool) http.HandlerFunc {
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.11"}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	if waits {
-		node.Spec.ProviderID, node.Spec.Taints = "", []corev1.Taint{{Key: v1alpha1.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}}
+		node.Spec.ProviderID, node.Spec.Taints = "", []corev1.Taint{
+			{Key: v1alpha1.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule},
+		}
 	}
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName, Namespace: v1alpha1.Namespace}}
 	lease.Spec = coordinationv1.LeaseSpec{
@@ -51,7 +53,10 @@ func oneNode(waits bool) http.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		answers := map[string]any{
-			"/api/v1/nodes":    corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: []corev1.Node{node}},
+			"/api/v1/nodes": corev1.NodeList{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"},
+				Items:    []corev1.Node{node},
+			},
 			"/api/v1/nodes/w1": node,
 			"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + v1alpha1.LeaseName: lease,
 		}
@@ -59,7 +64,13 @@ func oneNode(waits bool) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		if !ok {
 			w.WriteHeader(http.StatusForbidden)
-			answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: "Forbidden", Message: "nodes is forbidden", Code: 403}
+			answer = metav1.Status{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+				Status:   "Failure",
+				Reason:   "Forbidden",
+				Message:  "nodes is forbidden",
+				Code:     403,
+			}
 		}
 		_ = json.NewEncoder(w).Encode(answer)
 	}
@@ -201,7 +212,15 @@ func TestStatusAndWait(t *testing.T) {
 			})
 			code, out, errs := ccmadm(t.Context(), strings.Fields(tt.args)...)
 			if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(errs, tt.err) {
-				t.Errorf("exit status %d, want %d\nstdout, want %q:\n%s\nstderr, want %q:\n%s", code, tt.code, tt.out, out, tt.err, errs)
+				t.Errorf(
+					"exit status %d, want %d\nstdout, want %q:\n%s\nstderr, want %q:\n%s",
+					code,
+					tt.code,
+					tt.out,
+					out,
+					tt.err,
+					errs,
+				)
 			}
 		})
 	}

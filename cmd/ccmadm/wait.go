@@ -20,7 +20,8 @@ func newWait(s phases.Streams) *cobra.Command {
 		Use:   "wait [NODE...]",
 		Short: "Wait until every node, or those named, are initialized",
 		Long: `Follows nodes through their states: ` + stateNames() + `.
-When the time is up it names each node that is behind, its state, the cause, and what to do. Exit status 4 then; 1 if the cluster could not be asked.`,
+When the time is up it names each node that is behind, its state, the cause, and what to do.
+Exit status 4 then; 1 if the cluster could not be asked.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.checkDisplay(); err != nil {
 				return err

@@ -54,8 +54,11 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 }
 
 func neverTainted(s Status) finding.Finding {
-	cause := finding.NeverTainted.New("", "the Node has neither the taint nor a provider ID, so nobody initializes it: its kubelet "+
-		"registered without --cloud-provider=external, or the taint was removed by hand; a restart of the kubelet does not bring it back")
+	cause := finding.NeverTainted.New(
+		"",
+		"the Node has neither the taint nor a provider ID, so nobody initializes it: its kubelet "+
+			"registered without --cloud-provider=external, or the taint was removed by hand; a restart of the kubelet does not bring it back",
+	)
 	cause.Next = "check the kubelet's flags on " + s.Node + ", then: kubectl taint node " + s.Node + " " +
 		v1alpha1.UninitializedTaint + "=true:NoSchedule"
 	return cause
@@ -120,7 +123,10 @@ func waitsForManager(s Status, node *corev1.Node, e *evidence) finding.Finding {
 		return *missingCause(missing)
 	}
 	if remark.about && remark.complains {
-		cause := finding.ManagerFails.New("", "the cloud-controller-manager runs, and its last error about this node is: "+remark.line)
+		cause := finding.ManagerFails.New(
+			"",
+			"the cloud-controller-manager runs, and its last error about this node is: "+remark.line,
+		)
 		cause.Next = managerLogs + " | grep " + s.Node
 		return cause
 	}

@@ -15,7 +15,10 @@ import (
 )
 
 func newPod(changes ...func(*corev1.Pod)) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "cloud-controller-manager-cp1"}, Spec: corev1.PodSpec{NodeName: "cp1"}}
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "cloud-controller-manager-cp1"},
+		Spec:       corev1.PodSpec{NodeName: "cp1"},
+	}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: v1alpha1.Component, Image: "ghcr.io/ccmadm/ccm:v9",
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
@@ -28,24 +31,36 @@ func newPod(changes ...func(*corev1.Pod)) corev1.Pod {
 
 func waiting(reason, message string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message},
+		}
 	}
 }
 
 func crashed(p *corev1.Pod) {
 	waiting("CrashLoopBackOff", "back-off 5m0s")(p)
 	p.Status.ContainerStatuses[0].RestartCount = 7
-	p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}
+	p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+		ExitCode: 1,
+		Reason:   "Error",
+	}
 }
 
 func unschedulable(p *corev1.Pod) {
-	p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available: 1 node(s) had untolerated taint(s)",
-	}}}
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+		{
+			Type:    corev1.PodScheduled,
+			Status:  corev1.ConditionFalse,
+			Message: "0/1 nodes are available: 1 node(s) had untolerated taint(s)",
+		},
+	}}
 }
 
 func rejected(p *corev1.Pod) {
-	p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Message: "Pod was rejected: Node didn't have enough resource: cpu"}
+	p.Status = corev1.PodStatus{
+		Phase:   corev1.PodFailed,
+		Message: "Pod was rejected: Node didn't have enough resource: cpu",
+	}
 }
 
 func killed(p *corev1.Pod) {
@@ -231,7 +246,9 @@ func TestCauseOf(t *testing.T) {
 			e: evidence{
 				pods:   pods(newPod()),
 				leader: stale,
-				logs:   logged(`I1121 10:00:00.000000 1 permissions.go:66] "Waiting for the API server" missing="ask for permissions: Unauthorized"`),
+				logs: logged(
+					`I1121 10:00:00.000000 1 permissions.go:66] "Waiting for the API server" missing="ask for permissions: Unauthorized"`,
+				),
 			},
 			reason: "Unauthorized",
 			words:  "does not accept the cloud-controller-manager's credentials",
@@ -242,7 +259,10 @@ func TestCauseOf(t *testing.T) {
 			e: evidence{
 				pods:   pods(newPod(crashed)),
 				leader: stale,
-				logs:   logged(`E1121 error retrieving resource lock kube-system/cloud-controller-manager: Unauthorized`, "F1121 leaderelection lost"),
+				logs: logged(
+					`E1121 error retrieving resource lock kube-system/cloud-controller-manager: Unauthorized`,
+					"F1121 leaderelection lost",
+				),
 			},
 			reason: "Unauthorized",
 			words:  "resource lock",
@@ -286,7 +306,15 @@ func TestCauseOf(t *testing.T) {
 			e: evidence{
 				pods:   pods(newPod()),
 				leader: live,
-				denied: []permission{{verb: "get", group: "coordination.k8s.io", resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"}},
+				denied: []permission{
+					{
+						verb:      "get",
+						group:     "coordination.k8s.io",
+						resource:  "leases",
+						namespace: "kube-system",
+						name:      "cloud-controller-manager",
+					},
+				},
 			},
 			reason: "MissingPermission",
 			words:  "get leases.coordination.k8s.io in namespace kube-system",
@@ -361,7 +389,10 @@ func TestCauseOf(t *testing.T) {
 			e: evidence{
 				pods:   pods(newPod()),
 				leader: live,
-				logs:   logged(`E1121 12:00:00.000000       1 controllermanager.go:311] failed to start cloud node controller: cloud provider does not support instances`, "I1121 became leader"),
+				logs: logged(
+					`E1121 12:00:00.000000       1 controllermanager.go:311] failed to start cloud node controller: cloud provider does not support instances`,
+					"I1121 became leader",
+				),
 			},
 			reason: "NoNodeController",
 			words:  "or knows no nodes: failed to start cloud node controller: cloud provider",

@@ -26,7 +26,10 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 		cause.Next = next
 		return cause
 	case c.Status == corev1.ConditionUnknown:
-		return silent(s, "the kubelet has stopped posting its status, last at "+c.LastHeartbeatTime.UTC().Format(time.RFC3339))
+		return silent(
+			s,
+			"the kubelet has stopped posting its status, last at "+c.LastHeartbeatTime.UTC().Format(time.RFC3339),
+		)
 	}
 	cause := finding.NotReady.New("", "the kubelet says: "+shorten(c.Message))
 	cause.Next = next
@@ -75,7 +78,13 @@ func checkHeartbeats(ctx context.Context, c kubernetes.Interface, statuses []Sta
 			behind = age
 		}
 		if behind > heartbeat {
-			cause := silent(s, fmt.Sprintf("the Node is called Ready, and its kubelet has not renewed its Lease for %s", behind.Round(time.Second)))
+			cause := silent(
+				s,
+				fmt.Sprintf(
+					"the Node is called Ready, and its kubelet has not renewed its Lease for %s",
+					behind.Round(time.Second),
+				),
+			)
 			statuses[i].Cause = &cause
 		}
 	}
@@ -108,7 +117,10 @@ func checkFlags(ctx context.Context, c kubernetes.Interface, statuses []Status) 
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if mode, ok := cloudProviderFlag(ctx, c, s.Node); ok && mode != "external" {
-				cause := finding.KubeletNotExternal.New("Node/"+s.Node, fmt.Sprintf("the kubelet runs with --cloud-provider=%q, not external", mode))
+				cause := finding.KubeletNotExternal.New(
+					"Node/"+s.Node,
+					fmt.Sprintf("the kubelet runs with --cloud-provider=%q, not external", mode),
+				)
 				cause.Next = "on " + s.Node + ": ccmadm join phase kubelet, then: systemctl restart kubelet"
 				statuses[i].Cause = &cause
 			}

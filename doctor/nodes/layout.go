@@ -116,7 +116,9 @@ func stacked(cols []column, rows []Status, width int) []string {
 }
 
 // stateWord finds a state in a line; the names of nodes have no capitals.
-var stateWord = regexp.MustCompile(`(^|  )(Absent|Registered|Tainted|Claimed|Resolved|Initialized|Addressed|Ready)( *$|  )`)
+var stateWord = regexp.MustCompile(
+	`(^|  )(Absent|Registered|Tainted|Claimed|Resolved|Initialized|Addressed|Ready)( *$|  )`,
+)
 
 // shade colours the state.
 func shade(line string) string {

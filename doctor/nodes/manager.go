@@ -46,8 +46,11 @@ func (e *evidence) managerCause() *finding.Finding {
 		return e.leaderCause(&e.pods[running])
 	}
 	if skipped := e.withoutNodes(); skipped != "" {
-		found := finding.NoNodeController.New("", "the cloud-controller-manager runs without its node controller, for the cloud did not "+
-			"answer when it started, or knows no nodes: "+skipped)
+		found := finding.NoNodeController.New(
+			"",
+			"the cloud-controller-manager runs without its node controller, for the cloud did not "+
+				"answer when it started, or knows no nodes: "+skipped,
+		)
 		found.Next = "once the cloud's API answers: kubectl -n " + v1alpha1.Namespace + " delete pod " + e.pods[running].Name
 		return &found
 	}
@@ -94,8 +97,10 @@ func (e *evidence) leaderCause(pod *corev1.Pod) *finding.Finding {
 var (
 	// refused is how client-go, its informers, leader election and our own manager tell of a 401 from the API server. A
 	// cloud's own 401 is told by its provider in other words.
-	refused = regexp.MustCompile(`(failed to (list|watch) [^:]*|resource lock \S+|[Ff]ailed to update lock[^:]*|missing="ask for [^:"]*): Unauthorized\b` +
-		`|You must be logged in to the server`)
+	refused = regexp.MustCompile(
+		`(failed to (list|watch) [^:]*|resource lock \S+|[Ff]ailed to update lock[^:]*|missing="ask for [^:"]*): Unauthorized\b` +
+			`|You must be logged in to the server`,
+	)
 	// accepted are lines after which it is over.
 	accepted = regexp.MustCompile(`successfully acquired lease|` + granted.String())
 )
@@ -116,8 +121,11 @@ func (e *evidence) unauthorized() string {
 }
 
 func (e *evidence) unauthorizedCause(line string) *finding.Finding {
-	found := finding.Unauthorized.New("", "the API server does not accept the cloud-controller-manager's credentials: they have expired, "+
-		"or are of another cluster: "+line)
+	found := finding.Unauthorized.New(
+		"",
+		"the API server does not accept the cloud-controller-manager's credentials: they have expired, "+
+			"or are of another cluster: "+line,
+	)
 	found.Next = "kubectl -n " + v1alpha1.Namespace + " delete pod " + e.pods[0].Name
 	if _, static := e.pods[0].Annotations[corev1.MirrorPodAnnotationKey]; static {
 		found.Next = "on " + e.pods[0].Spec.NodeName + ": ccmadm init phase kubeconfig, then: crictl stop $(crictl ps -q --name " +

@@ -172,7 +172,12 @@ func ask(ctx context.Context, c kubernetes.Interface, who user, p permission) an
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: who.name, Groups: who.groups,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: p.verb, Group: p.group, Resource: p.resource, Subresource: p.subresource, Namespace: p.namespace, Name: p.name,
+				Verb:        p.verb,
+				Group:       p.group,
+				Resource:    p.resource,
+				Subresource: p.subresource,
+				Namespace:   p.namespace,
+				Name:        p.name,
 			},
 		},
 	}, metav1.CreateOptions{})
@@ -194,10 +199,14 @@ type refusal struct {
 var (
 	// forbidden is the API server's text, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go; quotes are
 	// escaped where a structured log has it as a value.
-	forbidden = regexp.MustCompile(`(?:\\?"([^"\\]*)\\?" )?is forbidden: User \\?"([^"\\]+)\\?" cannot (\S+) resource \\?"([^"\\]+)\\?" ` +
-		`in API group \\?"([^"\\]*)\\?"(?: in the namespace \\?"([^"\\]+)\\?")?`)
+	forbidden = regexp.MustCompile(
+		`(?:\\?"([^"\\]*)\\?" )?is forbidden: User \\?"([^"\\]+)\\?" cannot (\S+) resource \\?"([^"\\]+)\\?" ` +
+			`in API group \\?"([^"\\]*)\\?"(?: in the namespace \\?"([^"\\]+)\\?")?`,
+	)
 	// lacking is what our own manager says while it waits.
-	lacking = regexp.MustCompile(`"Waiting for the API server" missing="permission to (\S+) ([a-z]+)(?:/([a-z]+))?(?:\.([a-z0-9.-]+))?(?: in namespace ([a-z0-9-]+))?"`)
+	lacking = regexp.MustCompile(
+		`"Waiting for the API server" missing="permission to (\S+) ([a-z]+)(?:/([a-z]+))?(?:\.([a-z0-9.-]+))?(?: in namespace ([a-z0-9-]+))?"`,
+	)
 	// granted is what it says when it waits no more.
 	granted = regexp.MustCompile(`"API server answers and grants what is needed"`)
 )

@@ -68,9 +68,11 @@ func TestRefusedInLog(t *testing.T) {
 			want: []string{account + ": get leases.coordination.k8s.io in namespace kube-system"},
 		},
 		{
-			name:  "a subresource",
-			lines: []string{`nodes "w1" is forbidden: User "` + account + `" cannot patch resource "nodes/status" in API group "" at the cluster scope`},
-			want:  []string{account + ": patch nodes/status"},
+			name: "a subresource",
+			lines: []string{
+				`nodes "w1" is forbidden: User "` + account + `" cannot patch resource "nodes/status" in API group "" at the cluster scope`,
+			},
+			want: []string{account + ": patch nodes/status"},
 		},
 		{
 			name:  "a refusal of the cloud's",
@@ -90,8 +92,8 @@ func TestRefusedInLog(t *testing.T) {
 	}
 }
 
-// Each verb of the rendered ClusterRole and Role is taken away, one by one, from a manager whose log cannot be read: the
-// API server itself is asked.
+// Each verb of the rendered ClusterRole and Role is taken away, one by one, from a manager whose log cannot be read:
+// the API server itself is asked.
 func TestCluster_MissingPermission(t *testing.T) {
 	l := newLab(t)
 	l.register(newNode("cp1"))
@@ -121,7 +123,8 @@ func TestCluster_MissingPermission(t *testing.T) {
 				t.Fatal(err)
 			}
 			cause := report.Nodes[0].Cause
-			if cause == nil || cause.ID != id || cause.Reason != "MissingPermission" || !strings.Contains(cause.Message, "may not "+verb+" "+resource) {
+			if cause == nil || cause.ID != id || cause.Reason != "MissingPermission" ||
+				!strings.Contains(cause.Message, "may not "+verb+" "+resource) {
 				t.Errorf("got %+v, want %s that names %s", cause, id, name)
 			}
 		})
@@ -141,8 +144,10 @@ func TestCluster_MissingPermission(t *testing.T) {
 // A log's word is checked: what was refused once, and is granted now, is no cause. Who may not ask believes the log.
 func TestCluster_MissingPermission_InLog(t *testing.T) {
 	l := newLab(t)
-	lines := []string{`secrets "x" is forbidden: User "system:serviceaccount:kube-system:acme" cannot get resource "secrets" in API group "" ` +
-		`in the namespace "kube-system"`}
+	lines := []string{
+		`secrets "x" is forbidden: User "system:serviceaccount:kube-system:acme" cannot get resource "secrets" in API group "" ` +
+			`in the namespace "kube-system"`,
+	}
 	e := &evidence{
 		pods: []corev1.Pod{newPod()}, leader: leadership{name: v1alpha1.LeaseName},
 		logs: map[string][]string{"cloud-controller-manager-cp1": lines},
@@ -198,7 +203,11 @@ func (l lab) grant(account string, rules []rbacv1.PolicyRule) {
 	roles, bindings := l.RbacV1().ClusterRoles(), l.RbacV1().ClusterRoleBindings()
 	meta := metav1.ObjectMeta{Name: "test:" + account}
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
-	_, err := roles.Update(l.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.UpdateOptions{}) // makes one, too
+	_, err := roles.Update(
+		l.Context(),
+		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules},
+		metav1.UpdateOptions{},
+	) // makes one, too
 	l.must(err)
 	_, err = bindings.Create(l.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,

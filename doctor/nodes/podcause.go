@@ -48,7 +48,10 @@ func waitingCause(
 	waiting := status.State.Waiting
 	switch waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
-		f := found(finding.ImagePull, fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, shorten(waiting.Message)))
+		f := found(
+			finding.ImagePull,
+			fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, shorten(waiting.Message)),
+		)
 		f.Next = fmt.Sprintf("check the image's name, or on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName)
 		return f
 	case "CrashLoopBackOff":

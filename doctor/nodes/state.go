@@ -1,5 +1,5 @@
-// Package nodes tells how far the nodes of a cluster have come on their way into external cloud mode, and why one is not
-// further.
+// Package nodes tells how far the nodes of a cluster have come on their way into external cloud mode, and why one is
+// not further.
 //
 // Start at [State], then [Wait] and [Observe]. A Node to its cause:
 //

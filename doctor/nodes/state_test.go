@@ -17,7 +17,10 @@ import (
 func newNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
 	n.Spec.ProviderID = "onprem://default/" + name
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.11"}, {Type: corev1.NodeHostName, Address: name}}
+	n.Status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: "198.18.0.11"},
+		{Type: corev1.NodeHostName, Address: name},
+	}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	for _, change := range changes {
 		change(n)
@@ -26,7 +29,10 @@ func newNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
 }
 
 func tainted(n *corev1.Node) {
-	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: v1alpha1.UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+	n.Spec.Taints = append(
+		n.Spec.Taints,
+		corev1.Taint{Key: v1alpha1.UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule},
+	)
 }
 
 func unresolved(n *corev1.Node) { n.Spec.ProviderID = "" }

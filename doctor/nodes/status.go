@@ -23,8 +23,9 @@ type Report struct {
 	Findings []finding.Finding
 }
 
-// Observe looks at nodes once, at all if none are named, and finds the cause for each that is not Ready, or whose kubelet
-// is not well. leaseName is that of the leader's Lease; empty is v1alpha1.LeaseName. The error says what could not be asked.
+// Observe looks at nodes once, at all if none are named, and finds the cause for each that is not Ready, or whose
+// kubelet is not well. leaseName is that of the leader's Lease; empty is v1alpha1.LeaseName. The error says what
+// could not be asked.
 func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, names []string) (*Report, error) {
 	nodes, err := getNodes(ctx, c, names)
 	if err != nil {

@@ -207,7 +207,13 @@ func TestCluster_Observe_NotAllIsWell(t *testing.T) {
 func TestCheckFlags(t *testing.T) {
 	const page = `{"kind":"Flagz","apiVersion":"config.k8s.io/v1beta1","flags":{"cloud-provider":%q}}`
 	answers := map[string]string{
-		"external": fmt.Sprintf(page, "external"), "without": fmt.Sprintf(page, ""), "odd": "<html>", "old": fmt.Sprintf(page, ""),
+		"external": fmt.Sprintf(
+			page,
+			"external",
+		),
+		"without": fmt.Sprintf(page, ""),
+		"odd":     "<html>",
+		"old":     fmt.Sprintf(page, ""),
 	}
 	var asked sync.Map
 	client := kubernetes.NewForConfigOrDie(serve(func(w http.ResponseWriter, r *http.Request) {
@@ -229,7 +235,9 @@ func TestCheckFlags(t *testing.T) {
 	if _, found := asked.Load("/api/v1/nodes/old/proxy/flagz"); found {
 		t.Error("a kubelet of 1.35 was asked")
 	}
-	if accept, _ := asked.Load("/api/v1/nodes/without/proxy/flagz"); accept != "application/json;v=v1beta1;g=config.k8s.io;as=Flagz" {
+	if accept, _ := asked.Load(
+		"/api/v1/nodes/without/proxy/flagz",
+	); accept != "application/json;v=v1beta1;g=config.k8s.io;as=Flagz" {
 		t.Errorf("asked for %v", accept)
 	}
 }
@@ -245,7 +253,13 @@ func kubelet(t *testing.T, handler http.HandlerFunc) (port int32) {
 // leadSince is lead, with a renewal in the past.
 func (l lab) leadSince(holder string, renewed time.Time) {
 	l.Helper()
-	_, err := l.CoordinationV1().Leases(v1alpha1.Namespace).Create(l.Context(), newLease(holder, renewed), metav1.CreateOptions{})
+	_, err := l.CoordinationV1().Leases(
+		v1alpha1.Namespace,
+	).Create(
+		l.Context(),
+		newLease(holder, renewed),
+		metav1.CreateOptions{},
+	)
 	l.must(err)
 }
 
@@ -255,8 +269,19 @@ func (l lab) renewWithClock(differs time.Duration) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
-			patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().Add(differs).UTC().Format("2006-01-02T15:04:05.000000Z"))
-			_, err := l.CoordinationV1().Leases(v1alpha1.Namespace).Patch(ctx, v1alpha1.LeaseName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			patch := fmt.Sprintf(
+				`{"spec":{"renewTime":%q}}`,
+				time.Now().Add(differs).UTC().Format("2006-01-02T15:04:05.000000Z"),
+			)
+			_, err := l.CoordinationV1().Leases(
+				v1alpha1.Namespace,
+			).Patch(
+				ctx,
+				v1alpha1.LeaseName,
+				types.MergePatchType,
+				[]byte(patch),
+				metav1.PatchOptions{},
+			)
 			if err != nil && ctx.Err() == nil {
 				l.Error(err)
 			}

@@ -86,7 +86,11 @@ func (t *Table) Show(s Status) {
 		t.rows = append(t.rows, s)
 		return
 	}
-	i, known := slices.BinarySearchFunc(t.rows, s.Node, func(r Status, name string) int { return strings.Compare(r.Node, name) })
+	i, known := slices.BinarySearchFunc(
+		t.rows,
+		s.Node,
+		func(r Status, name string) int { return strings.Compare(r.Node, name) },
+	)
 	switch {
 	case !known:
 		t.rows = slices.Insert(t.rows, i, s)
@@ -129,8 +133,8 @@ func (t *Table) line(s Status) {
 	t.write(row(t.columns, func(c column) string { return c.of(s) }, func(c column) int { return c.usual }) + "\n")
 }
 
-// redraw writes all lines over the last ones. Wrapping is off meanwhile, for a terminal that has just become narrower: a
-// line that takes two would be missed.
+// redraw writes all lines over the last ones. Wrapping is off meanwhile, for a terminal that has just become
+// narrower: a line that takes two would be missed.
 func (t *Table) redraw(lines []string) {
 	var b strings.Builder
 	b.WriteString("\x1b[?7l")

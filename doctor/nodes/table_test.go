@@ -20,7 +20,13 @@ func changes() []Status {
 	return []Status{
 		{Time: at, Node: "w1", State: Absent},
 		{Time: at, Node: "cp1", State: Tainted},
-		{Time: at, Node: "w1", State: Ready, ProviderID: "onprem://default/w1", InternalIPs: []string{"198.18.0.12", "fd00::12"}},
+		{
+			Time:        at,
+			Node:        "w1",
+			State:       Ready,
+			ProviderID:  "onprem://default/w1",
+			InternalIPs: []string{"198.18.0.12", "fd00::12"},
+		},
 		{Time: at, Node: "cp1", State: Tainted, Cause: &finding.Finding{Message: "no pod", Next: "look"}},
 	}
 }

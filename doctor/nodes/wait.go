@@ -115,7 +115,12 @@ func below(statuses []Status, until State) []Status {
 }
 
 // late finds out why it was not enough. It reads the nodes again: a watch that gets no answer keeps that to itself.
-func (o WaitOptions) late(ctx context.Context, c kubernetes.Interface, w *watcher, seen map[string]Status) ([]Status, error) {
+func (o WaitOptions) late(
+	ctx context.Context,
+	c kubernetes.Interface,
+	w *watcher,
+	seen map[string]Status,
+) ([]Status, error) {
 	nodes, err := getNodes(ctx, c, o.Nodes)
 	if err != nil {
 		if last := w.lastError(); last != nil && errors.Is(err, context.DeadlineExceeded) {
@@ -140,7 +145,9 @@ func (o WaitOptions) late(ctx context.Context, c kubernetes.Interface, w *watche
 	case len(statuses) == 0:
 		none := finding.NoNodes.New("", "there is no node at all")
 		return nil, &finding.Error{
-			Code: finding.ExitNotInTime, Err: fmt.Errorf("wait for nodes to be %s: %s: %w", o.Until, none.Message, e.Err), Hint: none.Do,
+			Code: finding.ExitNotInTime,
+			Err:  fmt.Errorf("wait for nodes to be %s: %s: %w", o.Until, none.Message, e.Err),
+			Hint: none.Do,
 		}
 	case len(e.Nodes) == 0:
 		return statuses, nil

@@ -164,11 +164,15 @@ func TestCluster_Wait_AsKubelet(t *testing.T) {
 	if !errors.As(err, &late) || late.Nodes[0].Cause.Reason != "NotVisible" {
 		t.Fatalf("got error %v, want one that says what a kubelet may not see", err)
 	}
-	_, err = Wait(within(t, time.Minute), kubelet, WaitOptions{Nodes: []string{"w1"}, Until: Addressed, Changed: func(s Status) {
-		if s.State == Tainted {
-			l.change("w1", func(n *corev1.Node) { n.Spec.Taints, n.Spec.ProviderID = nil, "onprem://default/w1" })
-		}
-	}})
+	_, err = Wait(
+		within(t, time.Minute),
+		kubelet,
+		WaitOptions{Nodes: []string{"w1"}, Until: Addressed, Changed: func(s Status) {
+			if s.State == Tainted {
+				l.change("w1", func(n *corev1.Node) { n.Spec.Taints, n.Spec.ProviderID = nil, "onprem://default/w1" })
+			}
+		}},
+	)
 	l.must(err)
 	_, err = Wait(within(t, time.Minute), kubelet, WaitOptions{Nodes: []string{"w2"}, Until: Addressed, Changed: quiet})
 	if err == nil || !strings.Contains(err.Error(), "forbidden") {
@@ -220,7 +224,11 @@ func TestCluster_Wait_Late(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.prepare(newLab(t))
-			_, err := Wait(within(t, 1500*time.Millisecond), kubernetes.NewForConfigOrDie(tt.cfg), WaitOptions{Nodes: tt.nodes, Until: Addressed, Changed: quiet})
+			_, err := Wait(
+				within(t, 1500*time.Millisecond),
+				kubernetes.NewForConfigOrDie(tt.cfg),
+				WaitOptions{Nodes: tt.nodes, Until: Addressed, Changed: quiet},
+			)
 			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("got error %v, want %q", err, tt.wantErr)
 			}

@@ -51,9 +51,15 @@ func watchNodes(ctx context.Context, c kubernetes.Interface, names []string, lea
 			o.FieldSelector = byName(names[0])
 		}
 	})
-	w.leases = coordinationinformers.NewFilteredLeaseInformer(c, v1alpha1.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = byName(leaseName)
-	})
+	w.leases = coordinationinformers.NewFilteredLeaseInformer(
+		c,
+		v1alpha1.Namespace,
+		0,
+		cache.Indexers{},
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = byName(leaseName)
+		},
+	)
 	onChange := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { poke() }, UpdateFunc: func(any, any) { poke() }, DeleteFunc: func(any) { poke() },
 	}
@@ -62,7 +68,9 @@ func watchNodes(ctx context.Context, c kubernetes.Interface, names []string, lea
 			cancel()
 			return nil, fmt.Errorf("watch nodes: %w", err)
 		}
-		if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { onError(err) }); err != nil {
+		if err := informer.SetWatchErrorHandlerWithContext(
+			func(_ context.Context, _ *cache.Reflector, err error) { onError(err) },
+		); err != nil {
 			cancel()
 			return nil, fmt.Errorf("watch nodes: %w", err)
 		}
@@ -131,7 +139,8 @@ func get(informer cache.SharedInformer, key string) any {
 func (w *watcher) hopeless() error {
 	err := w.lastError()
 	var unknownCA x509.UnknownAuthorityError
-	if !w.nodes.HasSynced() && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || errors.As(err, &unknownCA)) {
+	if !w.nodes.HasSynced() &&
+		(apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || errors.As(err, &unknownCA)) {
 		return err
 	}
 	return nil

@@ -26,7 +26,12 @@ func (d *Document) Remove(index int, path ...string) error {
 		at, width = 2*index, 2
 	}
 	first, value := container.Content[at], container.Content[at+width-1]
-	if err := d.notShared(value, append(path, first.Value), value.Kind != yaml.AliasNode); value.Kind != yaml.AliasNode && err != nil {
+	if err := d.notShared(
+		value,
+		append(path, first.Value),
+		value.Kind != yaml.AliasNode,
+	); value.Kind != yaml.AliasNode &&
+		err != nil {
 		return err
 	}
 	var text string

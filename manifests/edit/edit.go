@@ -122,7 +122,10 @@ func (d *Document) editable(path []string) (*yaml.Node, error) {
 	for i := 1; i <= len(path); i++ {
 		n := d.At(path[:i])
 		if n == nil {
-			return nil, fmt.Errorf("%s comes through a YAML merge key: write it out, so that it can be changed", strings.Join(path[:i], "."))
+			return nil, fmt.Errorf(
+				"%s comes through a YAML merge key: write it out, so that it can be changed",
+				strings.Join(path[:i], "."),
+			)
 		}
 		if err := d.notShared(n, path[:i], false); err != nil {
 			return nil, err
@@ -133,7 +136,11 @@ func (d *Document) editable(path []string) (*yaml.Node, error) {
 
 func (d *Document) notShared(n *yaml.Node, path []string, deep bool) error {
 	if name := sharedAnchor(d.Root, n, deep); name != "" {
-		return fmt.Errorf("%s shares the YAML anchor %q: write it out, so that it can be changed alone", strings.Join(path, "."), name)
+		return fmt.Errorf(
+			"%s shares the YAML anchor %q: write it out, so that it can be changed alone",
+			strings.Join(path, "."),
+			name,
+		)
 	}
 	return nil
 }

@@ -47,9 +47,27 @@ func TestDocument(t *testing.T) {
 		{"quotes stay", set("x:2", "spec", "containers", "0", "image"), "'x:1'", "'x:2'", ""},
 		{"an item in flow style", set("--v=4", "spec", "containers", "0", "args", "0"), `"--v=2"`, `"--v=4"`, ""},
 		{"an item in front", insert("[--a=b]", "spec", "containers", "0", "args"), `["--v=2"`, `["--a=b", "--v=2"`, ""},
-		{"a key of an item", insert("tty: true", "spec", "containers", "0"), "  - name: a # main\n", "  - name: a # main\n    tty: true\n", ""},
-		{"a list of an item", insert("- --a=b", "spec", "containers", "1", "args"), "  - image: y\n", "  - image: y\n    args:\n    - --a=b\n", ""},
-		{"other than strings in flow style", insert("{optional: true, mode: 288, hint: none}", "spec", "containers", "1", "env", "0"), "{name: A}", `{"optional": true, "mode": 288, "hint": "none", name: A}`, ""},
+		{
+			"a key of an item",
+			insert("tty: true", "spec", "containers", "0"),
+			"  - name: a # main\n",
+			"  - name: a # main\n    tty: true\n",
+			"",
+		},
+		{
+			"a list of an item",
+			insert("- --a=b", "spec", "containers", "1", "args"),
+			"  - image: y\n",
+			"  - image: y\n    args:\n    - --a=b\n",
+			"",
+		},
+		{
+			"other than strings in flow style",
+			insert("{optional: true, mode: 288, hint: none}", "spec", "containers", "1", "env", "0"),
+			"{name: A}",
+			`{"optional": true, "mode": 288, "hint": "none", name: A}`,
+			"",
+		},
 		{"no such item", set("x", "spec", "containers", "7", "name"), "", "", "want a mapping"},
 	}
 	for _, c := range cases {

@@ -16,12 +16,24 @@ func authentication(s *Set) []problem {
 			return b.kind == "RoleBinding" && b.namespace == v1alpha1.Namespace && b.ref.Name == authenticationReader
 		})
 		_, kubeconfig := w.arg("authentication-kubeconfig")
-		if bound || kubeconfig || w.is("authentication-skip-lookup", "true") || w.is("authentication-tolerate-lookup-failure", "true") || len(g.lacks("", "configmaps", []string{"get"})) == 0 {
+		if bound || kubeconfig || w.is("authentication-skip-lookup", "true") ||
+			w.is("authentication-tolerate-lookup-failure", "true") ||
+			len(g.lacks("", "configmaps", []string{"get"})) == 0 {
 			return nil
 		}
-		return w.problem(nil, fmt.Sprintf("ServiceAccount/%s may not read %s", w.account(), "ConfigMap/kube-system/extension-apiserver-authentication"), func() error {
-			return w.file.add(fmt.Sprintf(readerBinding, w.account(), authenticationReader, w.account(), cmp.Or(w.namespace, "default")))
-		})
+		return w.problem(
+			nil,
+			fmt.Sprintf(
+				"ServiceAccount/%s may not read %s",
+				w.account(),
+				"ConfigMap/kube-system/extension-apiserver-authentication",
+			),
+			func() error {
+				return w.file.add(
+					fmt.Sprintf(readerBinding, w.account(), authenticationReader, w.account(), cmp.Or(w.namespace, "default")),
+				)
+			},
+		)
 	})
 }
 
@@ -45,7 +57,14 @@ func sharedNames(s *Set) []problem {
 	for _, o := range s.objects {
 		cluster := o.kind == "ClusterRole" || o.kind == "ClusterRoleBinding"
 		if cluster && (o.name == "cloud-controller-manager" || o.name == "system:cloud-controller-manager") {
-			problems = append(problems, problem{object: o, at: o.at("metadata", "name"), message: fmt.Sprintf("many vendors and distributions call theirs %q", o.name)})
+			problems = append(
+				problems,
+				problem{
+					object:  o,
+					at:      o.at("metadata", "name"),
+					message: fmt.Sprintf("many vendors and distributions call theirs %q", o.name),
+				},
+			)
 		}
 	}
 	return problems
@@ -56,14 +75,20 @@ func everything(s *Set) []problem {
 	for _, w := range s.workloads {
 		for _, b := range w.granted.bindings {
 			if b.ref.Name == "cluster-admin" {
-				problems = append(problems, problem{object: b.object, at: b.at("roleRef", "name"), message: fmt.Sprintf("%s has cluster-admin", w)})
+				problems = append(
+					problems,
+					problem{object: b.object, at: b.at("roleRef", "name"), message: fmt.Sprintf("%s has cluster-admin", w)},
+				)
 			}
 		}
 		for _, r := range w.granted.roles {
 			if slices.ContainsFunc(r.rules, func(r rbacv1.PolicyRule) bool {
 				return slices.Contains(r.Verbs, "*") && slices.Contains(r.Resources, "*") && slices.Contains(r.APIGroups, "*")
 			}) {
-				problems = append(problems, problem{object: r.object, at: r.at("rules"), message: fmt.Sprintf("%s may do everything with everything", w)})
+				problems = append(
+					problems,
+					problem{object: r.object, at: r.at("rules"), message: fmt.Sprintf("%s may do everything with everything", w)},
+				)
 			}
 		}
 	}
@@ -79,9 +104,21 @@ func unbound(s *Set) []problem {
 		}
 		namespace := cmp.Or(w.namespace, "default")
 		if len(w.granted.bindings) == 0 {
-			problems = append(problems, w.problem(w.at(w.in("serviceAccountName")...), fmt.Sprintf("no binding in these files is for ServiceAccount/%s/%s", namespace, w.account()), nil)...)
+			problems = append(
+				problems,
+				w.problem(
+					w.at(w.in("serviceAccountName")...),
+					fmt.Sprintf("no binding in these files is for ServiceAccount/%s/%s", namespace, w.account()),
+					nil,
+				)...)
 		} else if s.hasKind("ServiceAccount") && w.account() != "default" && !s.has("ServiceAccount", namespace, w.account()) {
-			problems = append(problems, w.problem(w.at(w.in("serviceAccountName")...), fmt.Sprintf("these files have ServiceAccounts, but not %s/%s", namespace, w.account()), nil)...)
+			problems = append(
+				problems,
+				w.problem(
+					w.at(w.in("serviceAccountName")...),
+					fmt.Sprintf("these files have ServiceAccounts, but not %s/%s", namespace, w.account()),
+					nil,
+				)...)
 		}
 	}
 	return problems

@@ -17,8 +17,18 @@ var scribbled = regexp.MustCompile(`# (right|above) \d+`)
 // FuzzFix fixes whatever parses, and expects that the result parses, that no comment is lost, and that there is nothing
 // to fix the second time.
 func FuzzFix(f *testing.F) {
-	bad := strings.NewReplacer("hostNetwork: true", "hostNetwork: false", "not-ready", "ready", "      dnsPolicy: Default\n", "",
-		"        - --configure-cloud-routes=false\n", "").Replace(good)
+	bad := strings.NewReplacer(
+		"hostNetwork: true",
+		"hostNetwork: false",
+		"not-ready",
+		"ready",
+		"      dnsPolicy: Default\n",
+		"",
+		"        - --configure-cloud-routes=false\n",
+		"",
+	).Replace(
+		good,
+	)
 	flow := `{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "cloud-controller-manager", "namespace": "kube-system"},
   "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "x/ccm:v1", "args": ["--cloud-provider=aws"]}]}}}}
 `

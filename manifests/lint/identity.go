@@ -174,7 +174,13 @@ func (g grants) missing(w *workload, group, resource string, verbs []string) []p
 	message := fmt.Sprintf("ServiceAccount/%s of %s may not %s %s", w.account(), w, strings.Join(verbs, ", "), resource)
 	return []problem{{object: r.object, at: r.at("rules"), message: message, fix: func() error {
 		rule := edit.MappingNode("apiGroups", list(group))
-		rule.Content = append(rule.Content, edit.ScalarNode("resources"), list(resource), edit.ScalarNode("verbs"), list(verbs...))
+		rule.Content = append(
+			rule.Content,
+			edit.ScalarNode("resources"),
+			list(resource),
+			edit.ScalarNode("verbs"),
+			list(verbs...),
+		)
 		return r.doc.Insert(&yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{rule}}, r.full("rules")...)
 	}}}
 }
@@ -192,6 +198,9 @@ func accountRights(s *Set) []problem {
 		if !w.is("use-service-account-credentials", "true") {
 			return nil
 		}
-		return slices.Concat(g.missing(w, "", "serviceaccounts", []string{"get", "create"}), g.missing(w, "", "serviceaccounts/token", []string{"create"}))
+		return slices.Concat(
+			g.missing(w, "", "serviceaccounts", []string{"get", "create"}),
+			g.missing(w, "", "serviceaccounts/token", []string{"create"}),
+		)
 	})
 }

@@ -5,8 +5,8 @@
 // get comes from what ccmadm gives its own (package manifests).
 //
 // Reads: the manifests that it is given, and the built-in profiles. Writes: nothing; [File.Bytes] is the text with the
-// fixes, in which everything else is as it was. A second [Fix] changes nothing. Kinds that it does not know are skipped,
-// and no cluster is ever asked.
+// fixes, in which everything else is as it was. A second [Fix] changes nothing. Kinds that it does not know are
+// skipped, and no cluster is ever asked.
 package lint
 
 import (

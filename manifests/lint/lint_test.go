@@ -96,13 +96,49 @@ func TestCheck(t *testing.T) {
 		{"nothing wrong", "", "", "", ""},
 		{"uninitialized with another value", `value: "true"`, `value: "yes"`, "B1:23 fix", ""},
 		{"uninitialized with effect NoExecute", "effect: NoSchedule", "effect: NoExecute", "B1:23 fix", ""},
-		{"not-ready with effect NoExecute", "not-ready, operator: Exists", "not-ready, operator: Exists, effect: NoExecute", "B2:23 fix", ""},
-		{"the old name of control planes only", "{key: node-role.kubernetes.io/control-plane,", "{key: node-role.kubernetes.io/master,", "B3:23 fix", ""},
-		{"no network-unavailable", "      - {key: node.kubernetes.io/network-unavailable, operator: Exists}\n", "", "F2:23 fix", ""},
+		{
+			"not-ready with effect NoExecute",
+			"not-ready, operator: Exists",
+			"not-ready, operator: Exists, effect: NoExecute",
+			"B2:23 fix",
+			"",
+		},
+		{
+			"the old name of control planes only",
+			"{key: node-role.kubernetes.io/control-plane,",
+			"{key: node-role.kubernetes.io/master,",
+			"B3:23 fix",
+			"",
+		},
+		{
+			"no network-unavailable",
+			"      - {key: node.kubernetes.io/network-unavailable, operator: Exists}\n",
+			"",
+			"F2:23 fix",
+			"",
+		},
 		{"the old label", `node-role.kubernetes.io/control-plane: ""`, `node-role.kubernetes.io/master: ""`, "B4:21 fix", ""},
-		{"a label's value", `node-role.kubernetes.io/control-plane: ""`, `node-role.kubernetes.io/control-plane: "true"`, "B4:21 fix", ""},
-		{"affinity to the old label", "      hostNetwork: true\n", "      hostNetwork: true\n      affinity:\n        nodeAffinity:\n          requiredDuringSchedulingIgnoredDuringExecution:\n            nodeSelectorTerms:\n            - matchExpressions:\n              - {key: node-role.kubernetes.io/master, operator: Exists}\n", "B4:24 fix", ""},
-		{"affinity to either label", "      hostNetwork: true\n", "      hostNetwork: true\n      affinity:\n        nodeAffinity:\n          requiredDuringSchedulingIgnoredDuringExecution:\n            nodeSelectorTerms:\n            - matchExpressions:\n              - {key: node-role.kubernetes.io/master, operator: Exists}\n            - matchExpressions:\n              - {key: node-role.kubernetes.io/control-plane, operator: Exists}\n", "", ""},
+		{
+			"a label's value",
+			`node-role.kubernetes.io/control-plane: ""`,
+			`node-role.kubernetes.io/control-plane: "true"`,
+			"B4:21 fix",
+			"",
+		},
+		{
+			"affinity to the old label",
+			"      hostNetwork: true\n",
+			"      hostNetwork: true\n      affinity:\n        nodeAffinity:\n          requiredDuringSchedulingIgnoredDuringExecution:\n            nodeSelectorTerms:\n            - matchExpressions:\n              - {key: node-role.kubernetes.io/master, operator: Exists}\n",
+			"B4:24 fix",
+			"",
+		},
+		{
+			"affinity to either label",
+			"      hostNetwork: true\n",
+			"      hostNetwork: true\n      affinity:\n        nodeAffinity:\n          requiredDuringSchedulingIgnoredDuringExecution:\n            nodeSelectorTerms:\n            - matchExpressions:\n              - {key: node-role.kubernetes.io/master, operator: Exists}\n            - matchExpressions:\n              - {key: node-role.kubernetes.io/control-plane, operator: Exists}\n",
+			"",
+			"",
+		},
 		{"rolling update", "    type: Recreate\n", "    type: RollingUpdate\n", "B5:12 fix", ""},
 		{"two replicas", "replicas: 1", "replicas: 2", "B5:8", "B5:8"},
 		{"no version", "acme:v1", "acme", "B18:31", "B18:31"},
@@ -116,10 +152,28 @@ func TestCheck(t *testing.T) {
 		{"probe of another path", "/healthz", "/readyz", "B12:44 fix", ""},
 		{"probe of the old port", "port: 10258", "port: 10253", "B12:44 fix", ""},
 		{"a flag that is gone", "        - --leader-elect=true\n", "        - --port=0\n", "B13:39 fix", ""},
-		{"a flag that is gone, and its value", "        - --leader-elect=true\n", "        - --port\n        - \"0\"\n", "B13:39 fix", ""},
-		{"unknown controller", "        - --leader-elect=true\n", "        - --controllers=*,-service-controller\n", "B14:39 fix", ""},
+		{
+			"a flag that is gone, and its value",
+			"        - --leader-elect=true\n",
+			"        - --port\n        - \"0\"\n",
+			"B13:39 fix",
+			"",
+		},
+		{
+			"unknown controller",
+			"        - --leader-elect=true\n",
+			"        - --controllers=*,-service-controller\n",
+			"B14:39 fix",
+			"",
+		},
 		{"external", "--cloud-provider=acme", "--cloud-provider=external", "B15:33", "B15:33"},
-		{"endpoints lock", "        - --leader-elect=true\n", "        - --leader-elect-resource-lock=endpointsleases\n", "B16:39 fix", ""},
+		{
+			"endpoints lock",
+			"        - --leader-elect=true\n",
+			"        - --leader-elect-resource-lock=endpointsleases\n",
+			"B16:39 fix",
+			"",
+		},
 		{"webhooks", "--webhook-secure-port=0", "--webhook-secure-port=10258", "B11:38 fix", ""},
 		{"configuration elsewhere", "mountPath: /etc/acme", "mountPath: /etc/other", "D2:34", "D2:34"},
 		{"the default name", "--cluster-name=mine", "--cluster-name=kubernetes", "G6:35", "G6:35"},
@@ -133,11 +187,35 @@ func TestCheck(t *testing.T) {
 		{"may not write Services", "services/status", "services/proxy", "D9:56 fix", ""},
 		{"may not write events", "resources: [events]", "resources: [pods]", "D10:56 fix", ""},
 		{"may not elect", "verbs: [get, create, update]", "verbs: [get]", "D6:56 fix", ""},
-		{"accounts of the controllers", "        - --leader-elect=true\n", "        - --use-service-account-credentials=true\n", "D7:56 fix D7:56 fix", ""},
-		{"may not read how to authenticate", "        - --authentication-skip-lookup=true\n", "        - --v=2\n", "D5:2 fix", ""},
-		{"a name that is shared", "kind: ClusterRole\nmetadata:\n  name: acme", "kind: ClusterRole\nmetadata:\n  name: cloud-controller-manager", "D12:54", "D12:54"},
+		{
+			"accounts of the controllers",
+			"        - --leader-elect=true\n",
+			"        - --use-service-account-credentials=true\n",
+			"D7:56 fix D7:56 fix",
+			"",
+		},
+		{
+			"may not read how to authenticate",
+			"        - --authentication-skip-lookup=true\n",
+			"        - --v=2\n",
+			"D5:2 fix",
+			"",
+		},
+		{
+			"a name that is shared",
+			"kind: ClusterRole\nmetadata:\n  name: acme",
+			"kind: ClusterRole\nmetadata:\n  name: cloud-controller-manager",
+			"D12:54",
+			"D12:54",
+		},
 		{"everything", "kind: ClusterRole, name: acme", "kind: ClusterRole, name: cluster-admin", "D14:68", "D14:68"},
-		{"permissions of another", "{kind: ServiceAccount, name: acme", "{kind: ServiceAccount, name: acme2", "D15:17", "D15:17"},
+		{
+			"permissions of another",
+			"{kind: ServiceAccount, name: acme",
+			"{kind: ServiceAccount, name: acme2",
+			"D15:17",
+			"D15:17",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -178,14 +256,48 @@ func TestCheck_Pairs(t *testing.T) {
 		want    string
 		left    string
 	}{
-		{"no leader among two", []string{"replicas: 1", "replicas: 2", "--leader-elect=true", "--leader-elect=false"}, "", "B5:8 H3:39 fix", "B5:8"},
-		{"two on one port", nil, strings.ReplaceAll(good[:strings.Index(good, "---")], "acme-cloud", "second-cloud"), "B10:101", "B10:101"},
-		{"pod security", nil, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: kube-system\n  labels: {pod-security.kubernetes.io/enforce: baseline}\n", "B6:2", "B6:2"},
-		{"an account that is not there", nil, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: other, namespace: kube-system}\n", "D15:17", "D15:17"},
-		{"tolerations that are shared", []string{
-			"      tolerations:\n", "      tolerations: &shared\n",
-			"not-ready, operator: Exists}", "not-ready, operator: Exists, effect: NoExecute}", "        secret: {secretName: acme}\n", "        secret: {secretName: acme}\nx-unknown: *shared\n",
-		}, "", "B2:22 fix", "B2:22"},
+		{
+			"no leader among two",
+			[]string{"replicas: 1", "replicas: 2", "--leader-elect=true", "--leader-elect=false"},
+			"",
+			"B5:8 H3:39 fix",
+			"B5:8",
+		},
+		{
+			"two on one port",
+			nil,
+			strings.ReplaceAll(good[:strings.Index(good, "---")], "acme-cloud", "second-cloud"),
+			"B10:101",
+			"B10:101",
+		},
+		{
+			"pod security",
+			nil,
+			"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: kube-system\n  labels: {pod-security.kubernetes.io/enforce: baseline}\n",
+			"B6:2",
+			"B6:2",
+		},
+		{
+			"an account that is not there",
+			nil,
+			"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: other, namespace: kube-system}\n",
+			"D15:17",
+			"D15:17",
+		},
+		{
+			"tolerations that are shared",
+			[]string{
+				"      tolerations:\n",
+				"      tolerations: &shared\n",
+				"not-ready, operator: Exists}",
+				"not-ready, operator: Exists, effect: NoExecute}",
+				"        secret: {secretName: acme}\n",
+				"        secret: {secretName: acme}\nx-unknown: *shared\n",
+			},
+			"",
+			"B2:22 fix",
+			"B2:22",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -226,7 +338,11 @@ func TestParse(t *testing.T) {
 		{"a list", "- a\n", "f.yaml:1: not a manifest"},
 		{"a chart", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", "f.yaml:4: a Helm template"},
 		{"a chart's condition", "{{- if .Values.on }}\nkind: Pod\n{{- end }}\n", "f.yaml:1: a Helm template"},
-		{"a Jinja template", "apiVersion: v1\nkind: Pod\n{% if x %}\nspec: {}\n{% endif %}\n", "f.yaml:3: a Jinja template: check what Ansible makes of it"},
+		{
+			"a Jinja template",
+			"apiVersion: v1\nkind: Pod\n{% if x %}\nspec: {}\n{% endif %}\n",
+			"f.yaml:3: a Jinja template: check what Ansible makes of it",
+		},
 		{"a Jinja value", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ node_name }}-x\n", "f.yaml:4: a Jinja template"},
 		{"not text", "a: \xff\n", "f.yaml:1: not UTF-8"},
 	}
@@ -243,7 +359,11 @@ func TestParse(t *testing.T) {
 // What one object hides of itself, it does not hide of others.
 func TestCheck_OneBadObject(t *testing.T) {
 	bad := strings.Replace(good, "hostNetwork: true", "hostNetwork: 17", 1)
-	other := strings.ReplaceAll(strings.Replace(good, "dnsPolicy: Default", "dnsPolicy: ClusterFirstWithHostNet", 1), "acme", "other")
+	other := strings.ReplaceAll(
+		strings.Replace(good, "dnsPolicy: Default", "dnsPolicy: ClusterFirstWithHostNet", 1),
+		"acme",
+		"other",
+	)
 	findings, err := parse(t, bad+"---\n"+other).Check()
 	if err == nil || !strings.Contains(err.Error(), "f.yaml:2: Deployment/kube-system/acme-cloud-controller-manager: ") {
 		t.Errorf("got error %v", err)
@@ -287,9 +407,14 @@ spec:
 			want:  "C1:8 fix F1:11 fix G6:11",
 		},
 		{
-			name:  "load balancers alone",
-			input: strings.Replace(manager("ghcr.io/kube-vip/kube-vip-cloud-provider:v0.0.12", "--leader-elect=true"), "[{operator: Exists}]", "[]", 1),
-			want:  "",
+			name: "load balancers alone",
+			input: strings.Replace(
+				manager("ghcr.io/kube-vip/kube-vip-cloud-provider:v0.0.12", "--leader-elect=true"),
+				"[{operator: Exists}]",
+				"[]",
+				1,
+			),
+			want: "",
 		},
 		{
 			name:  "load balancers alone, beside a manager on the host network",
@@ -302,14 +427,20 @@ spec:
 			want:  "C1:8 fix",
 		},
 		{
-			name:  "hcloud's standard manifest is no error",
-			input: manager("docker.io/hetznercloud/hcloud-cloud-controller-manager:v1.35.0", "--allow-untagged-cloud, --cloud-provider=hcloud, --configure-cloud-routes=false"),
-			want:  "C1:8 fix",
+			name: "hcloud's standard manifest is no error",
+			input: manager(
+				"docker.io/hetznercloud/hcloud-cloud-controller-manager:v1.35.0",
+				"--allow-untagged-cloud, --cloud-provider=hcloud, --configure-cloud-routes=false",
+			),
+			want: "C1:8 fix",
 		},
 		{
-			name:  "two on the pod network, whose ports would meet on the host's",
-			input: manager("example.com/ccm:v1", "--cloud-provider=acme, --cluster-name=a, --configure-cloud-routes=false") + "---\n" + goodManager(),
-			want:  "C1:8",
+			name: "two on the pod network, whose ports would meet on the host's",
+			input: manager(
+				"example.com/ccm:v1",
+				"--cloud-provider=acme, --cluster-name=a, --configure-cloud-routes=false",
+			) + "---\n" + goodManager(),
+			want: "C1:8",
 		},
 	}
 	for _, tt := range tests {
@@ -388,7 +519,10 @@ spec:
       containers: [{name: a, image: registry.k8s.io/autoscaling/cluster-autoscaler:v1, command: [./cluster-autoscaler, --cloud-provider=aws]}]
 `)
 	findings, err := set.Check()
-	want := []string{"f.yaml:1: CustomResourceDefinition/things.example.com", "f.yaml:5: Deployment/kube-system/cluster-autoscaler"}
+	want := []string{
+		"f.yaml:1: CustomResourceDefinition/things.example.com",
+		"f.yaml:5: Deployment/kube-system/cluster-autoscaler",
+	}
 	if diff := cmp.Diff(want, set.Passed); err != nil || len(findings) > 0 || diff != "" {
 		t.Errorf("found %q, error %v, skipped (-want +got):\n%s", summary(findings), err, diff)
 	}
@@ -399,7 +533,12 @@ func TestCheck_Large(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(strings.Replace(good, "hostNetwork: true", "hostNetwork: false", 1))
 	for i := 0; strings.Count(b.String(), "\n") < 5000; i++ {
-		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata:\n%s", i, strings.Repeat("  a: b\n", 1)+strings.Repeat("  # padding\n", 40))
+		fmt.Fprintf(
+			&b,
+			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata:\n%s",
+			i,
+			strings.Repeat("  a: b\n", 1)+strings.Repeat("  # padding\n", 40),
+		)
 	}
 	start := time.Now()
 	set := parse(t, b.String())

@@ -36,7 +36,8 @@ func dnsPolicy(w *workload) []problem {
 	if policy == "" {
 		policy = corev1.DNSClusterFirst
 	}
-	if !w.initializes() || policy != corev1.DNSClusterFirstWithHostNet && (w.pod.HostNetwork || policy != corev1.DNSClusterFirst) {
+	if !w.initializes() ||
+		policy != corev1.DNSClusterFirstWithHostNet && (w.pod.HostNetwork || policy != corev1.DNSClusterFirst) {
 		return nil
 	}
 	message := fmt.Sprintf("dnsPolicy %s, while CoreDNS waits for this pod", policy)

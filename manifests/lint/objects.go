@@ -29,7 +29,9 @@ func staticPod(w *workload) []problem {
 		}
 	}
 	if len(w.main().EnvFrom) > 0 {
-		problems = append(problems, w.problem(w.at(w.of("envFrom")...), "variables of the static pod are from objects of the API", nil)...)
+		problems = append(
+			problems,
+			w.problem(w.at(w.of("envFrom")...), "variables of the static pod are from objects of the API", nil)...)
 	}
 	return problems
 }
@@ -74,7 +76,11 @@ func apiVersions(s *Set) []problem {
 		if served == "" || o.apiVersion == served {
 			continue
 		}
-		p := problem{object: o, at: o.at("apiVersion"), message: fmt.Sprintf("%s has no %s: want %s", o.apiVersion, o.kind, served)}
+		p := problem{
+			object:  o,
+			at:      o.at("apiVersion"),
+			message: fmt.Sprintf("%s has no %s: want %s", o.apiVersion, o.kind, served),
+		}
 		spec, _ := o.content["spec"].(map[string]any)
 		if o.kind != "Deployment" && o.kind != "DaemonSet" || spec["selector"] != nil { // apps/v1 needs one
 			p.fix = o.set(served, "", "apiVersion")

@@ -23,16 +23,24 @@ func selector(w *workload) []problem {
 	var problems []problem
 	path := w.in("nodeSelector")
 	if value, ok := w.pod.NodeSelector[master]; ok {
-		problems = w.problem(w.at(append(path, master)...), fmt.Sprintf("nodeSelector %s: %q fits no node", master, value), func() error {
-			return w.replaceKey(master, controlPlane, path)
-		})
+		problems = w.problem(
+			w.at(append(path, master)...),
+			fmt.Sprintf("nodeSelector %s: %q fits no node", master, value),
+			func() error {
+				return w.replaceKey(master, controlPlane, path)
+			},
+		)
 	} else if value := w.pod.NodeSelector[controlPlane]; value != "" {
 		at := w.full(append(path, controlPlane)...)
-		problems = w.problem(w.doc.At(at), fmt.Sprintf("nodeSelector %s: %q, where kubeadm sets no value", controlPlane, value), func() error {
-			empty := edit.ScalarNode("")
-			empty.Style = yaml.DoubleQuotedStyle
-			return w.doc.Set(empty, at...)
-		})
+		problems = w.problem(
+			w.doc.At(at),
+			fmt.Sprintf("nodeSelector %s: %q, where kubeadm sets no value", controlPlane, value),
+			func() error {
+				empty := edit.ScalarNode("")
+				empty.Style = yaml.DoubleQuotedStyle
+				return w.doc.Set(empty, at...)
+			},
+		)
 	}
 	return append(problems, nodeAffinity(w)...)
 }
@@ -76,7 +84,9 @@ func nodeAffinity(w *workload) []problem {
 		if e.Operator == corev1.NodeSelectorOpExists {
 			fix = w.set(controlPlane, "", key...)
 		}
-		problems = append(problems, w.problem(w.at(key...), fmt.Sprintf("node affinity %s %s fits no node", e.Key, e.Operator), fix)...)
+		problems = append(
+			problems,
+			w.problem(w.at(key...), fmt.Sprintf("node affinity %s %s fits no node", e.Key, e.Operator), fix)...)
 	}
 	return problems
 }
@@ -107,7 +117,10 @@ func oneMachine(w *workload) []problem {
 		})
 	}
 	if w.replicas() > 1 {
-		message := fmt.Sprintf("%d replicas need as many control planes: on fewer, some stay Pending or fail to listen", w.replicas())
+		message := fmt.Sprintf(
+			"%d replicas need as many control planes: on fewer, some stay Pending or fail to listen",
+			w.replicas(),
+		)
 		problems = append(problems, w.problem(w.at("spec", "replicas"), message, nil)...)
 	}
 	return problems

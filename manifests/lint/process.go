@@ -32,7 +32,12 @@ func samePort(s *Set) []problem {
 			continue
 		}
 		if first, ok := taken[w.securePort()]; ok {
-			message := fmt.Sprintf("listens on port %s, as %s does (line %d)", w.securePort(), first, first.doc.LineOf(first.node))
+			message := fmt.Sprintf(
+				"listens on port %s, as %s does (line %d)",
+				w.securePort(),
+				first,
+				first.doc.LineOf(first.node),
+			)
 			problems = append(problems, w.problem(w.argNode("secure-port"), message, nil)...)
 		}
 		taken[w.securePort()] = w
@@ -44,7 +49,11 @@ func webhookPort(w *workload) []problem {
 	if a, ok := w.arg("webhook-secure-port"); !ok || a.value != w.securePort() {
 		return nil
 	}
-	return w.problem(w.argNode("webhook-secure-port"), "--webhook-secure-port and --secure-port are the same", w.setArg("webhook-secure-port", "0"))
+	return w.problem(
+		w.argNode("webhook-secure-port"),
+		"--webhook-secure-port and --secure-port are the same",
+		w.setArg("webhook-secure-port", "0"),
+	)
 }
 
 // probes compares those on the port of k8s.io/cloud-provider/app with the arguments. Others are the provider's own.
@@ -106,7 +115,9 @@ func removedFlags(w *workload) []problem {
 	var problems []problem
 	for _, name := range []string{"port", "address"} {
 		if _, ok := w.arg(name); ok && w.upstreamFlags() {
-			problems = append(problems, w.problem(w.argNode(name), fmt.Sprintf("--%s is gone since 1.24", name), w.dropArg(name))...)
+			problems = append(
+				problems,
+				w.problem(w.argNode(name), fmt.Sprintf("--%s is gone since 1.24", name), w.dropArg(name))...)
 		}
 	}
 	return problems
@@ -118,7 +129,12 @@ func controllers(w *workload) []problem {
 	if !ok || !w.upstreamFlags() {
 		return nil
 	}
-	right := map[string]string{"service-controller": "service-lb-controller", "route-controller": "node-route-controller", "node-controller": "cloud-node-controller", "node-lifecycle-controller": "cloud-node-lifecycle-controller"}
+	right := map[string]string{
+		"service-controller":        "service-lb-controller",
+		"route-controller":          "node-route-controller",
+		"node-controller":           "cloud-node-controller",
+		"node-lifecycle-controller": "cloud-node-lifecycle-controller",
+	}
 	names := strings.Split(a.value, ",")
 	var wrong []string
 	for i, name := range names {
@@ -131,7 +147,11 @@ func controllers(w *workload) []problem {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return w.problem(w.argNode("controllers"), "--controllers has "+strings.Join(wrong, ", "), w.setArg("controllers", strings.Join(names, ",")))
+	return w.problem(
+		w.argNode("controllers"),
+		"--controllers has "+strings.Join(wrong, ", "),
+		w.setArg("controllers", strings.Join(names, ",")),
+	)
 }
 
 func provider(w *workload) []problem {
@@ -165,7 +185,8 @@ func cloudConfig(w *workload) []problem {
 
 func clusterName(w *workload) []problem {
 	a, ok := w.arg("cluster-name")
-	if !w.upstreamFlags() || w.profile != nil && w.profile.NamesByService || ok && a.value != "kubernetes" && a.value != "" {
+	if !w.upstreamFlags() || w.profile != nil && w.profile.NamesByService ||
+		ok && a.value != "kubernetes" && a.value != "" {
 		return nil
 	}
 	return w.problem(w.argNode("cluster-name"), `the cluster's name is "kubernetes"`, nil)
@@ -175,7 +196,11 @@ func leaderElection(w *workload) []problem {
 	if w.agent || !w.is("leader-elect", "false") || w.deployment != nil && w.replicas() < 2 {
 		return nil
 	}
-	return w.problem(w.argNode("leader-elect"), "--leader-elect=false, and more than one pod can run", w.setArg("leader-elect", "true"))
+	return w.problem(
+		w.argNode("leader-elect"),
+		"--leader-elect=false, and more than one pod can run",
+		w.setArg("leader-elect", "true"),
+	)
 }
 
 func routes(w *workload) []problem {
@@ -185,24 +210,37 @@ func routes(w *workload) []problem {
 	if a, ok := w.arg("cluster-cidr"); ok && a.value != "" {
 		return nil
 	}
-	return w.problem(w.argNode("configure-cloud-routes"), "--configure-cloud-routes is not false, and --cluster-cidr is missing", w.setArg("configure-cloud-routes", "false"))
+	return w.problem(
+		w.argNode("configure-cloud-routes"),
+		"--configure-cloud-routes is not false, and --cluster-cidr is missing",
+		w.setArg("configure-cloud-routes", "false"),
+	)
 }
 
 // untagged goes by what the provider's profile says.
 func untagged(w *workload) []problem {
 	const flag = "allow-untagged-cloud"
-	if w.profile == nil || w.agent || !slices.ContainsFunc(w.profile.Args, func(a string) bool { return strings.HasPrefix(a, "--"+flag) }) {
+	if w.profile == nil || w.agent ||
+		!slices.ContainsFunc(w.profile.Args, func(a string) bool { return strings.HasPrefix(a, "--"+flag) }) {
 		return nil
 	}
 	if a, ok := w.arg(flag); ok && a.value == "true" {
 		return nil
 	}
-	return w.problem(w.argNode(flag), fmt.Sprintf("--%s is missing, and %s has no cluster ID", flag, w.profile.Title), w.setArg(flag, "true"))
+	return w.problem(
+		w.argNode(flag),
+		fmt.Sprintf("--%s is missing, and %s has no cluster ID", flag, w.profile.Title),
+		w.setArg(flag, "true"),
+	)
 }
 
 func allocator(w *workload) []problem {
 	if w.agent || !w.is("allocate-node-cidrs", "true") {
 		return nil
 	}
-	return w.problem(w.argNode("allocate-node-cidrs"), "--allocate-node-cidrs=true, and kube-controller-manager may allocate as well", nil)
+	return w.problem(
+		w.argNode("allocate-node-cidrs"),
+		"--allocate-node-cidrs=true, and kube-controller-manager may allocate as well",
+		nil,
+	)
 }

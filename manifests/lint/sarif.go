@@ -86,7 +86,13 @@ func WriteSARIF(out io.Writer, version string, rules []finding.Kind, findings []
 		Results: []sarifResult{},
 	}
 	for _, r := range rules {
-		rule := sarifRule{ID: string(r.ID), ShortDescription: sarifText{r.Title}, FullDescription: sarifText{r.Why}, Help: sarifText{r.Do}, DefaultConfiguration: sarifConfiguration{r.Severity}}
+		rule := sarifRule{
+			ID:                   string(r.ID),
+			ShortDescription:     sarifText{r.Title},
+			FullDescription:      sarifText{r.Why},
+			Help:                 sarifText{r.Do},
+			DefaultConfiguration: sarifConfiguration{r.Severity},
+		}
 		if len(r.Links) > 0 {
 			rule.HelpURI = finding.Address(r.Links[0])
 		}
@@ -103,7 +109,9 @@ func WriteSARIF(out io.Writer, version string, rules []finding.Kind, findings []
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}})
+	return encoder.Encode(
+		sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}},
+	)
 }
 
 // fileURI returns a path as a reference, in which spaces and the like are escaped.

@@ -58,7 +58,9 @@ func Parse(name string, data []byte) (*File, error) {
 }
 
 // helm is what no manifest has: text in braces as such occurs in ConfigMaps.
-var helm = regexp.MustCompile(`\{\{-?\s*(\.Values|\.Release|\.Chart|\.Capabilities|include |template |toYaml |if |end\b|range |with |define )`)
+var helm = regexp.MustCompile(
+	`\{\{-?\s*(\.Values|\.Release|\.Chart|\.Capabilities|include |template |toYaml |if |end\b|range |with |define )`,
+)
 
 func helmLine(text string) int { return lineOf(helm, text) }
 

@@ -27,7 +27,8 @@ func tolerates(key string) func(*workload) []problem {
 		if key == uninitialized {
 			taint.Value = "true"
 		}
-		if w.static || !w.initializes() || slices.ContainsFunc(w.pod.Tolerations, func(t corev1.Toleration) bool { return tolerated(t, taint) }) {
+		if w.static || !w.initializes() ||
+			slices.ContainsFunc(w.pod.Tolerations, func(t corev1.Toleration) bool { return tolerated(t, taint) }) {
 			return nil
 		}
 		message := fmt.Sprintf("nothing tolerates %s:%s", key, taint.Effect)
@@ -54,8 +55,14 @@ func (w *workload) tolerate(key string) func() error {
 			return fmt.Errorf("no toleration for %s in the preset", key)
 		}
 		item := edit.MappingNode("key", edit.ScalarNode(key))
-		item.Content = append(item.Content, edit.ScalarNode("operator"), edit.ScalarNode(string(preset.Tolerations[i].Operator)))
-		return w.doc.Insert(&yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{item}}, w.full(w.in("tolerations")...)...)
+		item.Content = append(
+			item.Content,
+			edit.ScalarNode("operator"),
+			edit.ScalarNode(string(preset.Tolerations[i].Operator)),
+		)
+		return w.doc.Insert(
+			&yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{item}},
+			w.full(w.in("tolerations")...)...)
 	}
 }
 

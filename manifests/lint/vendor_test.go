@@ -39,7 +39,10 @@ func TestVendors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want[v.Name], slices.DeleteFunc(errorsOf(findings), func(s string) bool { return !strings.Contains(s, "/kube-system/") })); diff != "" {
+			if diff := cmp.Diff(
+				want[v.Name],
+				slices.DeleteFunc(errorsOf(findings), func(s string) bool { return !strings.Contains(s, "/kube-system/") }),
+			); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 			if _, left, err := lint.Fix(set.Check); err != nil || len(errorsOf(left)) > 0 {

@@ -47,7 +47,9 @@ func newStaticPod(o *object, p *corev1.Pod) *workload {
 var (
 	managerName = regexp.MustCompile(`(^|[-/])(ccm|cloud-controller-manager|cloud-provider|cloud-node-manager)($|[-:@])`)
 	// otherName is a program with a --cloud-provider of its own.
-	otherName = regexp.MustCompile(`^(cluster-autoscaler|kubelet|kube-apiserver|kube-controller-manager|external-dns|.*csi.*)`)
+	otherName = regexp.MustCompile(
+		`^(cluster-autoscaler|kubelet|kube-apiserver|kube-controller-manager|external-dns|.*csi.*)`,
+	)
 )
 
 // find looks for the cloud-controller-manager among the containers. It goes by the arguments and by the names of the
@@ -122,8 +124,8 @@ func qualified(name string) string {
 	return "docker.io/" + name
 }
 
-// initializes says whether the workload initializes nodes, so that it has to run before any node is initialized. One that
-// only serves Services can wait for that.
+// initializes says whether the workload initializes nodes, so that it has to run before any node is initialized. One
+// that only serves Services can wait for that.
 func (w *workload) initializes() bool { return !w.agent && w.may(templates.Nodes) }
 
 // in returns the path of a field of the pod's spec.

@@ -26,8 +26,8 @@ func clusterAPIKinds() map[string][]string {
 	}
 }
 
-// clusterAPI looks at a document of Cluster API's. A control plane initializes one machine and lets others join, so both
-// configurations count; workers only join.
+// clusterAPI looks at a document of Cluster API's. A control plane initializes one machine and lets others join, so
+// both configurations count; workers only join.
 func (l *inspection) clusterAPI(d *document) {
 	if d.Root == nil {
 		return
@@ -44,7 +44,10 @@ func (l *inspection) clusterAPI(d *document) {
 	if !known || group != bootstrapGroup && group != controlPlaneGroup {
 		return
 	}
-	names := slices.DeleteFunc([]string{text("kind"), text("metadata", "namespace"), text("metadata", "name")}, func(s string) bool { return s == "" })
+	names := slices.DeleteFunc(
+		[]string{text("kind"), text("metadata", "namespace"), text("metadata", "name")},
+		func(s string) bool { return s == "" },
+	)
 	form := v1beta4
 	if apiVersion == "v1beta1" || strings.HasPrefix(apiVersion, "v1alpha") { // extra arguments were mappings
 		form = v1beta3
@@ -55,7 +58,12 @@ func (l *inspection) clusterAPI(d *document) {
 	}
 	of := func(kind, field string) part {
 		return part{
-			doc: d, base: slices.Concat(base, []string{field}), kind: kind, object: strings.Join(names, "/"), apiVersion: form, minor: minor,
+			doc:        d,
+			base:       slices.Concat(base, []string{field}),
+			kind:       kind,
+			object:     strings.Join(names, "/"),
+			apiVersion: form,
+			minor:      minor,
 		}
 	}
 	start, join := of(RoleInit.kind(), "initConfiguration"), of(RoleJoin.kind(), "joinConfiguration")

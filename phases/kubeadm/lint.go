@@ -188,7 +188,9 @@ func (l *inspection) stale(p part, id finding.ID, component string) {
 			continue
 		}
 		for _, a := range extraArgs(p.value(flag.component...)) {
-			provider := p.kind == clusterConfigKind && component != "apiServer" && flag.name == "cloud-provider" && a.value != "external" && a.value != ""
+			provider := p.kind == clusterConfigKind && component != "apiServer" && flag.name == "cloud-provider" &&
+				a.value != "external" &&
+				a.value != ""
 			if a.name != flag.name || provider { // that is A7
 				continue
 			}

@@ -28,12 +28,50 @@ func TestKubeadmFile_Lint(t *testing.T) {
 		{"no address", strings.Replace(initDoc, "node-ip", "v", 1), 36, "A13:5", "A13:5"},
 		{"a kubelet flag that is gone", initDoc + "  - {name: cloud-config, value: /etc/x}\n", 36, "A5:7 fix", ""},
 		{"a kubelet flag that is still there", initDoc + "  - {name: cloud-config, value: /etc/x}\n", 33, "", ""},
-		{"API server", cluster("apiServer:\n  extraArgs:\n  - name: cloud-provider\n    value: external\n  - {name: v, value: '2'}\n"), 36, "A6:12 fix", ""},
-		{"controller manager", cluster("controllerManager:\n  extraArgs:\n  - {name: cloud-provider, value: external}\n"), 36, "A18:12 fix", ""},
-		{"controller manager with a provider", cluster("controllerManager:\n  extraArgs:\n  - {name: cloud-provider, value: gce}\n"), 36, "A7:12", "A7:12"},
-		{"an allocator of the cloud", cluster("controllerManager:\n  extraArgs:\n  - {name: cidr-allocator-type, value: CloudAllocator}\n"), 36, "A7:12", "A7:12"},
-		{"controllers of the cloud", cluster("controllerManager:\n  extraArgs:\n  - {name: controllers, value: '*,-service'}\n"), 36, "A9:12", "A9:12"},
-		{"no allocator", cluster("networking: {podSubnet: 10.0.0.0/8}\ncontrollerManager:\n  extraArgs:\n  - {name: allocate-node-cidrs, value: 'false'}\n"), 36, "F5:13", "F5:13"},
+		{
+			"API server",
+			cluster("apiServer:\n  extraArgs:\n  - name: cloud-provider\n    value: external\n  - {name: v, value: '2'}\n"),
+			36,
+			"A6:12 fix",
+			"",
+		},
+		{
+			"controller manager",
+			cluster("controllerManager:\n  extraArgs:\n  - {name: cloud-provider, value: external}\n"),
+			36,
+			"A18:12 fix",
+			"",
+		},
+		{
+			"controller manager with a provider",
+			cluster("controllerManager:\n  extraArgs:\n  - {name: cloud-provider, value: gce}\n"),
+			36,
+			"A7:12",
+			"A7:12",
+		},
+		{
+			"an allocator of the cloud",
+			cluster("controllerManager:\n  extraArgs:\n  - {name: cidr-allocator-type, value: CloudAllocator}\n"),
+			36,
+			"A7:12",
+			"A7:12",
+		},
+		{
+			"controllers of the cloud",
+			cluster("controllerManager:\n  extraArgs:\n  - {name: controllers, value: '*,-service'}\n"),
+			36,
+			"A9:12",
+			"A9:12",
+		},
+		{
+			"no allocator",
+			cluster(
+				"networking: {podSubnet: 10.0.0.0/8}\ncontrollerManager:\n  extraArgs:\n  - {name: allocate-node-cidrs, value: 'false'}\n",
+			),
+			36,
+			"F5:13",
+			"F5:13",
+		},
 		{"a mapping in v1beta4", cluster("apiServer:\n  extraArgs: {v: '2'}\n"), 36, "A17:11", "A17:11"},
 		{"a list in v1beta3", strings.ReplaceAll(initDoc, "v1beta4", "v1beta3"), 36, "A17:5", "A17:5"},
 	}
@@ -113,9 +151,13 @@ spec:
 			input: controlPlane(" {}", kubelet, kubelet),
 		},
 		{
-			name:  "an API server's argument that is gone",
-			input: controlPlane("\n      apiServer:\n        extraArgs:\n          cloud-provider: external\n          v: '2'", kubelet, kubelet),
-			want:  "A6:10 fix",
+			name: "an API server's argument that is gone",
+			input: controlPlane(
+				"\n      apiServer:\n        extraArgs:\n          cloud-provider: external\n          v: '2'",
+				kubelet,
+				kubelet,
+			),
+			want: "A6:10 fix",
 		},
 		{
 			name: "the argument's volume has no use any more",
@@ -127,8 +169,13 @@ spec:
 			want: "A18:9 fix",
 		},
 		{
-			name:  "a version of its own, whose API server has the flag",
-			input: strings.Replace(controlPlane("\n      apiServer:\n        extraArgs: {cloud-provider: external}", kubelet, kubelet), "v1.36.3", "v1.32.0", 1),
+			name: "a version of its own, whose API server has the flag",
+			input: strings.Replace(
+				controlPlane("\n      apiServer:\n        extraArgs: {cloud-provider: external}", kubelet, kubelet),
+				"v1.36.3",
+				"v1.32.0",
+				1,
+			),
 		},
 		{
 			name:  "machines that join are not in external mode",
@@ -154,9 +201,15 @@ spec:
 			left:  "A17:9",
 		},
 		{
-			name:  "two templates in one file",
-			input: template("v1beta2", "[{name: node-ip, value: '::'}]") + "---\n" + template("v1beta2", "[{name: node-ip, value: '::'}]"),
-			want:  "A1:9 fix A1:19 fix",
+			name: "two templates in one file",
+			input: template(
+				"v1beta2",
+				"[{name: node-ip, value: '::'}]",
+			) + "---\n" + template(
+				"v1beta2",
+				"[{name: node-ip, value: '::'}]",
+			),
+			want: "A1:9 fix A1:19 fix",
 		},
 		{
 			name:  "another group's object of the same kind",
@@ -174,7 +227,8 @@ spec:
 			if got := lintSummary(findings); got != tt.want {
 				t.Errorf("found %q, want %q in\n%s", got, tt.want, tt.input)
 			}
-			if strings.Contains(tt.input, "extraVolumes") && !strings.Contains(findings[0].Message, "its volume cloud in controllerManager.extraVolumes has no use then") {
+			if strings.Contains(tt.input, "extraVolumes") &&
+				!strings.Contains(findings[0].Message, "its volume cloud in controllerManager.extraVolumes has no use then") {
 				t.Errorf("the volume is not named: %s", findings[0].Message)
 			}
 			_, left, _ := lint.Fix(check)

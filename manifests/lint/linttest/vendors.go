@@ -34,9 +34,19 @@ func Vendors() []Vendor {
 	return []Vendor{
 		{"aws", "k8s.io/cloud-provider-aws@v1.36.1", "examples/existing-cluster/base", []string{"*.yaml"}},
 		{"azure", "sigs.k8s.io/cloud-provider-azure@v1.36.5", "examples/out-of-tree", []string{"cloud-*.yaml"}},
-		{"openstack", "k8s.io/cloud-provider-openstack@v1.36.0", "manifests/controller-manager", []string{"*-roles.yaml", "*-role-bindings.yaml", "*-ds.yaml"}},
+		{
+			"openstack",
+			"k8s.io/cloud-provider-openstack@v1.36.0",
+			"manifests/controller-manager",
+			[]string{"*-roles.yaml", "*-role-bindings.yaml", "*-ds.yaml"},
+		},
 		{"vsphere", "k8s.io/cloud-provider-vsphere@v1.36.0", "releases/v1.36", []string{"*.yaml"}},
-		{"huawei", "sigs.k8s.io/cloud-provider-huaweicloud@v0.26.9", "manifests", []string{"rbac-*.yaml", "*-deployment.yaml"}},
+		{
+			"huawei",
+			"sigs.k8s.io/cloud-provider-huaweicloud@v0.26.9",
+			"manifests",
+			[]string{"rbac-*.yaml", "*-deployment.yaml"},
+		},
 		{"kubevip", "github.com/kube-vip/kube-vip-cloud-provider@v0.0.12", "manifest", []string{"*.yaml"}},
 	}
 }
