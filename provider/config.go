@@ -15,8 +15,10 @@ import (
 // ReadConfiguration decodes strictly and validates. A nil reader, or a file with
 // nothing but comments, means the defaults.
 func ReadConfiguration(r io.Reader) (v1alpha1.OnPremConfiguration, error) {
-	c := v1alpha1.OnPremConfiguration{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion,
-		Kind: v1alpha1.OnPremKind}}
+	c := v1alpha1.OnPremConfiguration{TypeMeta: metav1.TypeMeta{
+		APIVersion: v1alpha1.APIVersion,
+		Kind:       v1alpha1.OnPremKind,
+	}}
 	if r != nil {
 		data, err := io.ReadAll(r)
 		if err != nil {

@@ -41,8 +41,10 @@ func TestReadConfiguration(t *testing.T) {
 		{
 			name: "everything",
 			file: strings.NewReader(head + "site: ber1\nregion: ber\nzone: ber-a\ninstanceType: r650.64c\n"),
-			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a",
-				InstanceType: "r650.64c"},
+			want: v1alpha1.OnPremConfiguration{
+				TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a",
+				InstanceType: "r650.64c",
+			},
 		},
 		{
 			name: "between separators and comments",

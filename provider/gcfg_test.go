@@ -25,8 +25,10 @@ func TestReadConfiguration_GCFG(t *testing.T) {
 			name: "everything",
 			file: "# ours\n; and theirs\n\n[Global]\nSite = ber1 ; a comment\nregion=ber\nzone = \"ber-a\" # " +
 				"another\ninstance-type = generic\n",
-			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a",
-				InstanceType: "generic"},
+			want: v1alpha1.OnPremConfiguration{
+				TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a",
+				InstanceType: "generic",
+			},
 		},
 		{
 			name: "an inventory",

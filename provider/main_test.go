@@ -28,8 +28,10 @@ machines:
 func registered(name string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: v1alpha1.UninitializedTaint,
-			Effect: corev1.TaintEffectNoSchedule}}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{
+			Key:    v1alpha1.UninitializedTaint,
+			Effect: corev1.TaintEffectNoSchedule,
+		}}},
 		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.2"}}},
 	}
 }

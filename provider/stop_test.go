@@ -33,8 +33,10 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 	}
 	client := kubernetes.NewForConfigOrDie(plane.Config)
 	maps := client.CoreV1().ConfigMaps(v1alpha1.Namespace)
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stops"},
-		Data: map[string]string{v1alpha1.MachinesKey: listed}}
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "stops"},
+		Data:       map[string]string{v1alpha1.MachinesKey: listed},
+	}
 	if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -34,14 +34,18 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 	runNodeController(t, client, file)
 
 	object := registered("w1")
-	object.Spec.Taints = append(object.Spec.Taints, corev1.Taint{Key: "example.com/theirs",
-		Effect: corev1.TaintEffectNoSchedule})
+	object.Spec.Taints = append(object.Spec.Taints, corev1.Taint{
+		Key:    "example.com/theirs",
+		Effect: corev1.TaintEffectNoSchedule,
+	})
 	created, err := nodes.Create(t.Context(), object, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, err := nodes.Watch(t.Context(), metav1.ListOptions{ResourceVersion: created.ResourceVersion,
-		FieldSelector: "metadata.name=w1"})
+	changes, err := nodes.Watch(t.Context(), metav1.ListOptions{
+		ResourceVersion: created.ResourceVersion,
+		FieldSelector:   "metadata.name=w1",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

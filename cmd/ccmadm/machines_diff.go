@@ -9,17 +9,16 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/provider/nodes"
-
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/provider"
+	"github.com/ccmadm/ccmadm/provider/nodes"
 	"github.com/ccmadm/ccmadm/templates"
 )
 

@@ -7,12 +7,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/provider/nodes"
-
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/provider/nodes"
 )
 
 func newMachinesList(s phases.Streams) *cobra.Command {

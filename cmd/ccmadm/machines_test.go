@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 	"github.com/ccmadm/ccmadm/provider/nodes"
 )
@@ -24,8 +23,10 @@ func node(name, providerID, uuid string) corev1.Node {
 		Spec:       corev1.NodeSpec{ProviderID: providerID},
 		Status: corev1.NodeStatus{
 			NodeInfo: corev1.NodeSystemInfo{SystemUUID: uuid},
-			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.2"}, {Type: corev1.NodeHostName,
-				Address: name}},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.2"}, {
+				Type:    corev1.NodeHostName,
+				Address: name,
+			}},
 		},
 	}
 }

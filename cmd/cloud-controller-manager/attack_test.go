@@ -50,8 +50,10 @@ func registers(t *testing.T, name, ip string, say func(*corev1.Node)) *corev1.No
 	t.Helper()
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.ProvidedNodeIPAnnotation: ip}},
-		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: v1alpha1.UninitializedTaint, Value: "true",
-			Effect: corev1.TaintEffectNoSchedule}}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{
+			Key: v1alpha1.UninitializedTaint, Value: "true",
+			Effect: corev1.TaintEffectNoSchedule,
+		}}},
 	}
 	say(node)
 	node, err := kubeletOf(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
@@ -247,10 +249,14 @@ func TestCluster_BootstrapTokenGetsNothing(t *testing.T) {
 		metav1.CreateOptions{})
 	_, read := c.CoreV1().ConfigMaps("kube-system").Get(ctx, "ccmadm-machines", metav1.GetOptions{})
 	_, write := c.CoreV1().ConfigMaps("kube-system").Update(ctx,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LastGoodMachinesName,
-			Namespace: "kube-system"}}, metav1.UpdateOptions{})
-	for what, err := range map[string]error{"create a Node": create, "read the inventory": read,
-		"write the last good one": write} {
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name:      v1alpha1.LastGoodMachinesName,
+			Namespace: "kube-system",
+		}}, metav1.UpdateOptions{})
+	for what, err := range map[string]error{
+		"create a Node": create, "read the inventory": read,
+		"write the last good one": write,
+	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s: got %v", what, err)
 		}

@@ -36,8 +36,10 @@ func cloudConfig(t *testing.T) string {
 func publish(t *testing.T, document string) {
 	t.Helper()
 	maps := client(t, plane.Config).CoreV1().ConfigMaps("kube-system")
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "ccmadm-machines"},
-		Data: map[string]string{"inventory.yaml": document}}
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "ccmadm-machines"},
+		Data:       map[string]string{"inventory.yaml": document},
+	}
 	if _, err := maps.Update(t.Context(), object, metav1.UpdateOptions{}); err == nil {
 		return
 	}

@@ -20,7 +20,8 @@ var errLostLease = errors.New("lost the lease")
 // Controllers that are still at a request then share the fate of their context,
 // and each of their writes is safe to be done twice.
 func lead(ctx context.Context, c *config.CompletedConfig, leading *leaderelection.HealthzAdaptor,
-	work func(context.Context) error) error {
+	work func(context.Context) error,
+) error {
 	election := c.ComponentConfig.Generic.LeaderElection
 	if !election.LeaderElect {
 		return work(ctx)

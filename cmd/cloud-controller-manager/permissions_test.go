@@ -82,8 +82,10 @@ func inventoryManager(t *testing.T) []byte {
 	user := "ccm-" + strings.ToLower(strings.TrimPrefix(t.Name(), "TestCluster_"))
 	rbac := client(t, plane.Config).RbacV1()
 	meta := metav1.ObjectMeta{Name: user}
-	if _, err := rbac.ClusterRoles().Update(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta,
-		Rules: append(clusterRules(), inventoryRules()...)}, metav1.UpdateOptions{}); err != nil {
+	if _, err := rbac.ClusterRoles().Update(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: meta,
+		Rules:      append(clusterRules(), inventoryRules()...),
+	}, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	rules := append(namespaceRules(leaseName), inventoryNamespaceRules()...)
@@ -122,8 +124,10 @@ func grant(t *testing.T, user, lease string) {
 		},
 		func(ctx context.Context) error {
 			_, err := rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-				ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
-					Name: user},
+				ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{
+					APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+					Name: user,
+				},
 			}, metav1.CreateOptions{})
 			return err
 		},

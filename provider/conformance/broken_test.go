@@ -107,7 +107,8 @@ func failed(t *testing.T, o conformance.Options) []string {
 
 // metadata replaces what is said about a Node. The function gets the good answer.
 func metadata(change func(*scripted, *corev1.Node, *cloudprovider.InstanceMetadata,
-	error) (*cloudprovider.InstanceMetadata, error)) func(*scripted) {
+	error) (*cloudprovider.InstanceMetadata, error),
+) func(*scripted) {
 	return func(s *scripted) {
 		s.metadata = func(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 			good, err := s.InstanceMetadata(ctx, node)
@@ -119,7 +120,8 @@ func metadata(change func(*scripted, *corev1.Node, *cloudprovider.InstanceMetada
 // edit changes good answers only.
 func edit(change func(*corev1.Node, *cloudprovider.InstanceMetadata)) func(*scripted) {
 	return metadata(func(_ *scripted, node *corev1.Node, m *cloudprovider.InstanceMetadata,
-		err error) (*cloudprovider.InstanceMetadata, error) {
+		err error,
+	) (*cloudprovider.InstanceMetadata, error) {
 		if err == nil {
 			change(node, m)
 		}
@@ -144,14 +146,16 @@ func brokenMetadata() []broken {
 			}
 		})},
 		{"unknown-machine-stays-tainted", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
-			err error) (*cloudprovider.InstanceMetadata, error) {
+			err error,
+		) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && s.has("") && len(n.Status.Conditions) > 0 { // it is Ready
 				return &cloudprovider.InstanceMetadata{ProviderID: "scripted://" + n.Status.NodeInfo.SystemUUID}, nil
 			}
 			return m, err
 		})},
 		{"late-machine-is-initialized", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
-			err error) (*cloudprovider.InstanceMetadata, error) {
+			err error,
+		) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && waits(n) && s.has("") {
 				return nil, nil
 			}
@@ -169,14 +173,16 @@ func brokenMetadata() []broken {
 			m.AdditionalLabels = map[string]string{"example.org/asked": fmt.Sprint(asked.Add(1))}
 		})},
 		{"metadata-is-not-nil", metadata(func(_ *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
-			err error) (*cloudprovider.InstanceMetadata, error) {
+			err error,
+		) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && !waits(n) {
 				return nil, nil
 			}
 			return m, err
 		})},
 		{"provider-id-is-unique", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
-			err error) (*cloudprovider.InstanceMetadata, error) {
+			err error,
+		) (*cloudprovider.InstanceMetadata, error) {
 			if err == nil && n.Name == "machine-3" {
 				m.ProviderID = s.idOf("machine-2")
 			}
@@ -258,14 +264,16 @@ func brokenLifecycle() []broken {
 func brokenFaults() []broken {
 	all := []broken{
 		{"initialized-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
-			err error) (*cloudprovider.InstanceMetadata, error) {
+			err error,
+		) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && waits(n) && !s.has("") {
 				return nil, nil
 			}
 			return m, err
 		})},
 		{"initialized-once-the-cloud-is-back", metadata(func(s *scripted, n *corev1.Node, m *cloudprovider.InstanceMetadata,
-			err error) (*cloudprovider.InstanceMetadata, error) {
+			err error,
+		) (*cloudprovider.InstanceMetadata, error) {
 			if err != nil && waits(n) && !s.has("") {
 				return &cloudprovider.InstanceMetadata{ProviderID: "scripted://guess"}, nil
 			}
@@ -293,7 +301,8 @@ func brokenFaults() []broken {
 		conformance.Forbidden, conformance.WrongProject, conformance.Throttled, conformance.Unavailable,
 	} {
 		all = append(all, broken{"no-deletion-when-" + string(f), exists(func(s *scripted, _ *corev1.Node, good bool,
-			err error) (bool, error) {
+			err error,
+		) (bool, error) {
 			if s.has(f) {
 				return false, nil
 			}

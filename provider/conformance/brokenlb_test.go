@@ -12,11 +12,14 @@ func brokenBalancers() []broken {
 	return []broken{
 		{"load-balancer-is-ensured", func(s *scripted) {
 			s.ensure = func(ctx context.Context, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus,
-				error) {
+				error,
+			) {
 				status, err := s.ensureBalancer(ctx, service, nodes)
 				if err == nil {
-					status.Ingress = []corev1.LoadBalancerIngress{{Ports: []corev1.PortStatus{{Port: 80,
-						Protocol: corev1.ProtocolTCP}}}}
+					status.Ingress = []corev1.LoadBalancerIngress{{Ports: []corev1.PortStatus{{
+						Port:     80,
+						Protocol: corev1.ProtocolTCP,
+					}}}}
 					_ = s.locked(func() { s.balancers[string(service.UID)] = status.DeepCopy() })
 				}
 				return status, err
@@ -24,7 +27,8 @@ func brokenBalancers() []broken {
 		}},
 		{"load-balancer-ensure-is-idempotent", func(s *scripted) {
 			s.ensure = func(ctx context.Context, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus,
-				error) {
+				error,
+			) {
 				if len(service.Status.LoadBalancer.Ingress) == 0 {
 					_ = s.removeBalancer(ctx, service)
 				}

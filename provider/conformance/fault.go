@@ -119,7 +119,7 @@ func faultIsNotShutdown(ctx context.Context, b *bed) error {
 		off, err := b.askShutdown(ctx, node)
 		heal()
 		if off && err == nil {
-			return fmt.Errorf("Node/%s is said to be switched off, without an error, while the cloud is %s", m.Name, f)
+			return fmt.Errorf("ask about Node/%s while the cloud is %s: it is said to be switched off, without an error", m.Name, f)
 		}
 	}
 	return nil

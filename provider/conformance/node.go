@@ -101,8 +101,10 @@ func (b *bed) initialized(ctx context.Context, m Machine) (node *corev1.Node, er
 
 // says sets the Ready condition, as the kubelet does, or, with Unknown, whoever misses it.
 func (b *bed) says(m Machine, ready corev1.ConditionStatus) error {
-	condition := corev1.NodeCondition{Type: corev1.NodeReady, Status: ready, Reason: "Conformance",
-		LastHeartbeatTime: metav1.Now()}
+	condition := corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: ready, Reason: "Conformance",
+		LastHeartbeatTime: metav1.Now(),
+	}
 	if err := nodeutil.SetNodeCondition(b.client, nodeName(m), condition); err != nil {
 		return fmt.Errorf("set condition Ready of Node/%s: %w", m.Name, err)
 	}

@@ -31,7 +31,8 @@ type observedLoadBalancer struct {
 }
 
 func (l *observedLoadBalancer) GetLoadBalancer(ctx context.Context, cluster string,
-	service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	service *corev1.Service,
+) (*corev1.LoadBalancerStatus, bool, error) {
 	service, back := lend(l.o, "GetLoadBalancer", service)
 	defer back()
 	answered := l.o.asks("GetLoadBalancer", service.Name)
@@ -41,7 +42,8 @@ func (l *observedLoadBalancer) GetLoadBalancer(ctx context.Context, cluster stri
 }
 
 func (l *observedLoadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service,
-	nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	nodes []*corev1.Node,
+) (*corev1.LoadBalancerStatus, error) {
 	service, back := lend(l.o, "EnsureLoadBalancer", service)
 	defer back()
 	nodes, backAll := lendAll(l.o, "EnsureLoadBalancer", nodes)
@@ -53,7 +55,8 @@ func (l *observedLoadBalancer) EnsureLoadBalancer(ctx context.Context, cluster s
 }
 
 func (l *observedLoadBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service,
-	nodes []*corev1.Node) error {
+	nodes []*corev1.Node,
+) error {
 	service, back := lend(l.o, "UpdateLoadBalancer", service)
 	defer back()
 	nodes, backAll := lendAll(l.o, "UpdateLoadBalancer", nodes)
@@ -65,7 +68,8 @@ func (l *observedLoadBalancer) UpdateLoadBalancer(ctx context.Context, cluster s
 }
 
 func (l *observedLoadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string,
-	service *corev1.Service) error {
+	service *corev1.Service,
+) error {
 	service, back := lend(l.o, "EnsureLoadBalancerDeleted", service)
 	defer back()
 	answered := l.o.asks("EnsureLoadBalancerDeleted", service.Name)

@@ -36,7 +36,8 @@ func TestCluster_OnPremWithInventory(t *testing.T) {
 	}
 	serial := 0
 	conformance.Run(t, conformance.Options{Config: config, Patience: 5 * time.Minute, New: func() (conformance.Cloud,
-		error) {
+		error,
+	) {
 		// Every rule has a new cloud; the last good inventory is that of the rule before. If that is being written just
 		// now, and comes back, a serial that goes on growing makes it an old one.
 		err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(t.Context(), "ccmadm-machines-last-good",

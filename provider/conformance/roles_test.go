@@ -39,7 +39,8 @@ func (m machinesOf) InstanceMetadata(ctx context.Context, n *corev1.Node) (*clou
 type balancersOf struct{ s *scripted }
 
 func (b balancersOf) GetLoadBalancer(ctx context.Context, _ string,
-	service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	service *corev1.Service,
+) (*corev1.LoadBalancerStatus, bool, error) {
 	return b.s.get(ctx, service)
 }
 
@@ -48,12 +49,14 @@ func (b balancersOf) GetLoadBalancerName(_ context.Context, _ string, service *c
 }
 
 func (b balancersOf) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service,
-	nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	nodes []*corev1.Node,
+) (*corev1.LoadBalancerStatus, error) {
 	return b.s.ensure(ctx, service, nodes)
 }
 
 func (b balancersOf) UpdateLoadBalancer(ctx context.Context, _ string, service *corev1.Service,
-	nodes []*corev1.Node) error {
+	nodes []*corev1.Node,
+) error {
 	return b.s.update(ctx, service, nodes)
 }
 

@@ -21,13 +21,15 @@ const subject = "CONFORMANCE_TEST_SUBJECT"
 // Run fails the subtest of the rule and says why it matters, and skips what is not offered by its name.
 func TestCluster_Run(t *testing.T) {
 	if os.Getenv(subject) != "" {
-		conformance.Run(t, conformance.Options{Config: plane.Config, Patience: 10 * time.Second,
+		conformance.Run(t, conformance.Options{
+			Config: plane.Config, Patience: 10 * time.Second,
 			New: func() (conformance.Cloud, error) {
 				s := newScripted()
 				s.loadBalancer, s.routing = false, false
 				edit(func(_ *corev1.Node, m *cloudprovider.InstanceMetadata) { m.NodeAddresses = m.NodeAddresses[:1] })(s)
 				return s.cloud(), nil
-			}})
+			},
+		})
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCluster_Run$", "-test.v")

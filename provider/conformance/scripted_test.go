@@ -195,7 +195,8 @@ func (s *scripted) getBalancer(ctx context.Context, service *corev1.Service) (*c
 }
 
 func (s *scripted) ensureBalancer(ctx context.Context, service *corev1.Service,
-	_ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	_ []*corev1.Node,
+) (*corev1.LoadBalancerStatus, error) {
 	if err := s.call(ctx); err != nil {
 		return nil, err
 	}

@@ -37,8 +37,10 @@ func full() *v1alpha1.Inventory {
 				Place:     v1alpha1.Place{Region: "ber", Zone: "ber-b", InstanceType: "r650"},
 				Rack:      "r12", Labels: map[string]string{"example.com/disk": "nvme"},
 				Taints: []corev1.Taint{{Key: "example.com/gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}},
-				Power: v1alpha1.Power{State: v1alpha1.PowerOff, BMC: &v1alpha1.BMC{Redfish: "https://198.18.1.7",
-					SecretRef: "bmc"}}, Protected: true,
+				Power: v1alpha1.Power{State: v1alpha1.PowerOff, BMC: &v1alpha1.BMC{
+					Redfish:   "https://198.18.1.7",
+					SecretRef: "bmc",
+				}}, Protected: true,
 			},
 			{
 				ID:    "r12-u08",

@@ -250,12 +250,16 @@ func TestGuard_Property(t *testing.T) {
 			Nodes: r.IntN(100), Candidates: r.IntN(5), Deleted: r.IntN(2),
 		}
 		if r.IntN(2) == 0 {
-			states := []v1alpha1.MachineState{v1alpha1.MachineActive, v1alpha1.MachineMaintenance,
-				v1alpha1.MachineDecommissioned, v1alpha1.MachineDecommissioned}
+			states := []v1alpha1.MachineState{
+				v1alpha1.MachineActive, v1alpha1.MachineMaintenance,
+				v1alpha1.MachineDecommissioned, v1alpha1.MachineDecommissioned,
+			}
 			e.Machine = &v1alpha1.Machine{State: states[r.IntN(4)], Protected: r.IntN(8) == 0, Force: r.IntN(2) == 0}
 		}
-		p := policy([]v1alpha1.Deletion{v1alpha1.DeletionNever, v1alpha1.DeletionTombstone,
-			v1alpha1.DeletionAbsence}[r.IntN(3)])
+		p := policy([]v1alpha1.Deletion{
+			v1alpha1.DeletionNever, v1alpha1.DeletionTombstone,
+			v1alpha1.DeletionAbsence,
+		}[r.IntN(3)])
 		if Guard(p, bounds(), e) != "" {
 			kept++
 			continue

@@ -118,8 +118,10 @@ func TestFactsOf(t *testing.T) {
 		Spec:   corev1.NodeSpec{ProviderID: "onprem://ber1/a"},
 		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: uuidA}},
 	}
-	want := Facts{Name: "w1", ProviderID: "onprem://ber1/a", SystemUUID: uuidA, Serial: "S",
-		MACs: []string{"52:54:00:00:00:0a", "52:54:00:00:00:0b"}}
+	want := Facts{
+		Name: "w1", ProviderID: "onprem://ber1/a", SystemUUID: uuidA, Serial: "S",
+		MACs: []string{"52:54:00:00:00:0a", "52:54:00:00:00:0b"},
+	}
 	if diff := cmp.Diff(want, FactsOf(node)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

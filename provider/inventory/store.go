@@ -94,8 +94,10 @@ type Status struct {
 func (s *Store) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Status{Inventory: s.last, Confirmed: s.confirmed, Readings: s.readings, Document: s.document,
-		Problem: s.problem}
+	return Status{
+		Inventory: s.last, Confirmed: s.confirmed, Readings: s.readings, Document: s.document,
+		Problem: s.problem,
+	}
 }
 
 // Restore takes the copy that an earlier process kept. Nodes are served from it,

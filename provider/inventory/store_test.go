@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,8 +44,10 @@ func TestStore_Rejects(t *testing.T) {
 		{"a page of HTML", []byte("<html>502</html>"), nil, Malformed, "read Inventory"},
 		{"an empty file", []byte{}, nil, Malformed, "nothing in it"},
 		{"cut off", listing(5, 10)[:60], nil, Malformed, "Inventory"},
-		{"no machine", []byte(strings.Replace(string(listing(5, 0)), "machines:", "machines: []", 1)), nil, Empty,
-			"no machine"},
+		{
+			"no machine", []byte(strings.Replace(string(listing(5, 0)), "machines:", "machines: []", 1)), nil, Empty,
+			"no machine",
+		},
 		{"an older one", listing(4, 10), nil, OlderSerial, "serial is 4, there was 5"},
 		{"of another site", []byte(strings.Replace(string(listing(6, 10)), "ber1", "ham1", 1)), nil, OtherSite, `"ham1", want "ber1"`},
 		{"too many lost", listing(6, 7), nil, LostMachines, "3 of 10 machines are missing, at most 2"},
@@ -135,14 +138,14 @@ func TestStore_Missing(t *testing.T) {
 // Tombstones are no machines: they do not raise how many may vanish.
 func TestStore_TombstonesDoNotCount(t *testing.T) {
 	s, _ := newTestStore()
-	tombstones := ""
+	var tombstones []byte
 	for n := range 90 {
-		tombstones += fmt.Sprintf("- {id: t%d, state: decommissioned}\n", n)
+		tombstones = fmt.Appendf(tombstones, "- {id: t%d, state: decommissioned}\n", n)
 	}
-	if changed, rejection := s.Offer([]byte(string(listing(1, 10))+tombstones), nil); !changed {
+	if changed, rejection := s.Offer(slices.Concat(listing(1, 10), tombstones), nil); !changed {
 		t.Fatal(rejection)
 	}
-	if _, rejection := s.Offer([]byte(string(listing(2, 7))+tombstones), nil); rejection == nil ||
+	if _, rejection := s.Offer(slices.Concat(listing(2, 7), tombstones), nil); rejection == nil ||
 		rejection.Reason != LostMachines {
 		t.Errorf("got %v, want three of ten to be too many", rejection)
 	}

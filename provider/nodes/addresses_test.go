@@ -65,8 +65,11 @@ func TestNodeAddresses(t *testing.T) {
 		{
 			name:     "published as external only: internal is added",
 			provided: "198.18.0.2",
-			published: addresses{{Type: external, Address: "198.18.0.2"}, {Type: dns, Address: "w1.example.org"},
-				{Type: hostname, Address: "w1"}},
+			published: addresses{
+				{Type: external, Address: "198.18.0.2"},
+				{Type: dns, Address: "w1.example.org"},
+				{Type: hostname, Address: "w1"},
+			},
 			want: addresses{
 				{Type: internal, Address: "198.18.0.2"},
 				{Type: external, Address: "198.18.0.2"},

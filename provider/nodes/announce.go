@@ -31,7 +31,8 @@ func verdict(node *corev1.Node, e inventory.Evidence) string {
 
 // announceOrDelete is the two steps. The caller holds the lock.
 func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, verdict string, c candidate,
-	now time.Time) (bool, error) {
+	now time.Time,
+) (bool, error) {
 	delay := l.config.DeletionDelay.Duration
 	switch {
 	case c.announced.IsZero():

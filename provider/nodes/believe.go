@@ -73,8 +73,10 @@ func believeListed(m *v1alpha1.Machine, rule inventory.Rule, node *corev1.Node) 
 
 // madeFrom says whether a provider ID is one that the Node would be given anyway.
 func madeFrom(site string, node *corev1.Node) bool {
-	for _, id := range []string{systemUUID(node.Status.NodeInfo), machineID(node.Status.NodeInfo),
-		inventory.NamePrefix + node.Name} {
+	for _, id := range []string{
+		systemUUID(node.Status.NodeInfo), machineID(node.Status.NodeInfo),
+		inventory.NamePrefix + node.Name,
+	} {
 		if id != "" && node.Spec.ProviderID == inventory.ProviderID(site, id) {
 			return true
 		}

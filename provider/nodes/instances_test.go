@@ -50,37 +50,47 @@ func TestInstanceMetadata(t *testing.T) {
 			name:   "a new machine",
 			config: configured,
 			node:   reachable(machine("w1", uuidA, machineA)),
-			want: cloudprovider.InstanceMetadata{ProviderID: "onprem://ber1/" + uuidA, Region: "ber", Zone: "ber-a",
-				InstanceType: "r650"},
+			want: cloudprovider.InstanceMetadata{
+				ProviderID: "onprem://ber1/" + uuidA, Region: "ber", Zone: "ber-a",
+				InstanceType: "r650",
+			},
 		},
 		{
 			name:   "configuration wins over labels",
 			config: configured,
 			node:   labelled(reachable(machine("w1", uuidA, machineA)), labels),
-			want: cloudprovider.InstanceMetadata{ProviderID: "onprem://ber1/" + uuidA, Region: "ber", Zone: "ber-a",
-				InstanceType: "r650"},
+			want: cloudprovider.InstanceMetadata{
+				ProviderID: "onprem://ber1/" + uuidA, Region: "ber", Zone: "ber-a",
+				InstanceType: "r650",
+			},
 		},
 		{
 			name:   "labels stay where nothing is configured",
 			config: v1alpha1.OnPremConfiguration{Site: "default"},
 			node:   labelled(reachable(machine("w1", uuidA, machineA)), labels),
-			want: cloudprovider.InstanceMetadata{ProviderID: "onprem://default/" + uuidA, Region: "ham", Zone: "ham-b",
-				InstanceType: "r750"},
+			want: cloudprovider.InstanceMetadata{
+				ProviderID: "onprem://default/" + uuidA, Region: "ham", Zone: "ham-b",
+				InstanceType: "r750",
+			},
 		},
 		{
 			name:   "labels of the old names count",
 			config: v1alpha1.OnPremConfiguration{Site: "default"},
 			node:   labelled(reachable(machine("w1", uuidA, machineA)), betaLabels),
-			want: cloudprovider.InstanceMetadata{ProviderID: "onprem://default/" + uuidA, Region: "ham", Zone: "ham-b",
-				InstanceType: "r750"},
+			want: cloudprovider.InstanceMetadata{
+				ProviderID: "onprem://default/" + uuidA, Region: "ham", Zone: "ham-b",
+				InstanceType: "r750",
+			},
 		},
 		{
 			name:   "our provider ID stays, whatever the machine shows by now",
 			config: configured,
 			node:   withProviderID(reachable(machine("w1", uuidA, machineA)), "onprem://old/"+machineB),
 			cache:  errCache, // and nobody asks for the others
-			want: cloudprovider.InstanceMetadata{ProviderID: "onprem://old/" + machineB, Region: "ber", Zone: "ber-a",
-				InstanceType: "r650"},
+			want: cloudprovider.InstanceMetadata{
+				ProviderID: "onprem://old/" + machineB, Region: "ber", Zone: "ber-a",
+				InstanceType: "r650",
+			},
 		},
 		{
 			name:   "a foreign machine gets its own back and nothing else",

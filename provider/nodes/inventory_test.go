@@ -75,12 +75,16 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 	r1 := cloudprovider.InstanceMetadata{
 		ProviderID: "onprem://ber1/r1", Region: "ber", Zone: "ber-b", InstanceType: "generic",
 		AdditionalLabels: map[string]string{"example.com/disk": "nvme", "ccmadm.dev/rack": "r12", "ccmadm.dev/machine": "r1"},
-		NodeAddresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname",
-			Address: "w1"}},
+		NodeAddresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {
+			Type:    "Hostname",
+			Address: "w1",
+		}},
 	}
 	renamed := r1
-	renamed.NodeAddresses = []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {Type: "Hostname",
-		Address: "new"}}
+	renamed.NodeAddresses = []corev1.NodeAddress{{Type: "InternalIP", Address: "198.18.0.2"}, {
+		Type:    "Hostname",
+		Address: "new",
+	}}
 	for _, tt := range []struct {
 		name      string
 		inventory string
@@ -99,8 +103,12 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 				NodeAddresses: []corev1.NodeAddress{
 					{
 						Type:    "InternalIP",
-						Address: "198.18.0.22"}, {Type: "ExternalIP",
-						Address: "198.18.9.2"}, {Type: "Hostname",
+						Address: "198.18.0.22",
+					}, {
+						Type:    "ExternalIP",
+						Address: "198.18.9.2",
+					}, {
+						Type:    "Hostname",
 						Address: "w2",
 					},
 				},
@@ -253,8 +261,10 @@ func TestDifference(t *testing.T) {
 	node.Annotations = map[string]string{v1alpha1.FollowedLabelsAnnotation: "example.com/gone"}
 	node.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}
 	text := func(s string) *string { return &s }
-	want := map[string]*string{"ccmadm.dev/machine": text("r1"), "ccmadm.dev/rack": nil, "example.com/gone": nil,
-		"example.com/new": text("first")}
+	want := map[string]*string{
+		"ccmadm.dev/machine": text("r1"), "ccmadm.dev/rack": nil, "example.com/gone": nil,
+		"example.com/new": text("first"),
+	}
 	check := func(p *nodePatch) {
 		t.Helper()
 		if diff := cmp.Diff(want, p.Metadata.Labels); diff != "" {

@@ -12,8 +12,10 @@ import (
 
 func legacyOf(i *instances) *Legacy {
 	served := &Nodes{instances: i, store: i.machines.store}
-	return &Legacy{Ready: func() (*Nodes, error) { return served, nil },
-		Server: func() string { return "https://198.18.0.1:6443" }}
+	return &Legacy{
+		Ready:  func() (*Nodes, error) { return served, nil },
+		Server: func() string { return "https://198.18.0.1:6443" },
+	}
 }
 
 // The old interfaces say what InstancesV2 says.
@@ -35,8 +37,10 @@ func TestLegacy(t *testing.T) {
 		want any
 	}{
 		{"NodeAddresses", func() (any, error) { return l.NodeAddresses(ctx, "w1") }, want.NodeAddresses},
-		{"NodeAddressesByProviderID", func() (any, error) { return l.NodeAddressesByProviderID(ctx, id) },
-			want.NodeAddresses},
+		{
+			"NodeAddressesByProviderID", func() (any, error) { return l.NodeAddressesByProviderID(ctx, id) },
+			want.NodeAddresses,
+		},
 		{"InstanceID", func() (any, error) { return l.InstanceID(ctx, "w1") }, "ber1/r1"},
 		{"InstanceType", func() (any, error) { return l.InstanceType(ctx, "w1") }, "generic"},
 		{"InstanceTypeByProviderID", func() (any, error) { return l.InstanceTypeByProviderID(ctx, id) }, "generic"},
@@ -47,10 +51,14 @@ func TestLegacy(t *testing.T) {
 			return l.InstanceShutdownByProviderID(ctx,
 				"onprem://ber1/r2")
 		}, true},
-		{"GetZoneByProviderID", func() (any, error) { return l.GetZoneByProviderID(ctx, id) },
-			cloudprovider.Zone{FailureDomain: "ber-b", Region: "ber"}},
-		{"GetZoneByNodeName", func() (any, error) { return l.GetZoneByNodeName(ctx, "w1") },
-			cloudprovider.Zone{FailureDomain: "ber-b", Region: "ber"}},
+		{
+			"GetZoneByProviderID", func() (any, error) { return l.GetZoneByProviderID(ctx, id) },
+			cloudprovider.Zone{FailureDomain: "ber-b", Region: "ber"},
+		},
+		{
+			"GetZoneByNodeName", func() (any, error) { return l.GetZoneByNodeName(ctx, "w1") },
+			cloudprovider.Zone{FailureDomain: "ber-b", Region: "ber"},
+		},
 		{"ListClusters", func() (any, error) { return l.ListClusters(ctx) }, []string{"ber1"}},
 		{"Master", func() (any, error) { return l.Master(ctx, "ber1") }, "https://198.18.0.1:6443"},
 	} {

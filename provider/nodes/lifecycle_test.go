@@ -59,8 +59,10 @@ func (r recorder) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, r
 
 func newSite(t *testing.T, n int) *site {
 	t.Helper()
-	s := &site{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heartbeats: map[string]string{},
-		kept: map[types.UID]time.Time{}}
+	s := &site{
+		at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heartbeats: map[string]string{},
+		kept: map[types.UID]time.Time{},
+	}
 	now := func() time.Time { return s.at }
 	store := inventory.NewStore(inventory.Limits{MaxLossPercent: 100}, now)
 	config := v1alpha1.InventorySource{File: "unused"}

@@ -114,8 +114,10 @@ func (n *Nodes) InventoryRejected(rejection *inventory.Rejection) {
 	n.metrics.rejected.WithLabelValues(string(rejection.Reason)).Inc()
 	if n.events.due(types.UID(v1alpha1.LastGoodMachinesName), string(rejection.Reason)) {
 		klog.ErrorS(rejection, "Inventory rejected, the last good one stays")
-		on := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: v1alpha1.Namespace,
-			Name: v1alpha1.LastGoodMachinesName}
+		on := &corev1.ObjectReference{
+			APIVersion: "v1", Kind: "ConfigMap", Namespace: v1alpha1.Namespace,
+			Name: v1alpha1.LastGoodMachinesName,
+		}
 		n.events.recorder.Event(on, corev1.EventTypeWarning, "InventoryRejected",
 			"the last good inventory stays, and no Node is deleted: "+rejection.Error())
 	}

@@ -17,8 +17,10 @@ import (
 func settled(name, id string, status corev1.ConditionStatus) *corev1.Node {
 	node := ready(withProviderID(shows(name, ""), "onprem://ber1/"+id), status)
 	node.Labels = map[string]string{v1alpha1.MachineLabel: id}
-	node.Status.Addresses = append(node.Status.Addresses[:1:1], corev1.NodeAddress{Type: corev1.NodeHostName,
-		Address: name})
+	node.Status.Addresses = append(node.Status.Addresses[:1:1], corev1.NodeAddress{
+		Type:    corev1.NodeHostName,
+		Address: name,
+	})
 	return node
 }
 
@@ -26,8 +28,10 @@ func settled(name, id string, status corev1.ConditionStatus) *corev1.Node {
 func fresh(name string) *corev1.Node {
 	node := withProviderID(settled(name, "", corev1.ConditionFalse), "")
 	node.Annotations = nil
-	node.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider,
-		Effect: corev1.TaintEffectNoSchedule}}
+	node.Spec.Taints = []corev1.Taint{{
+		Key:    cloudproviderapi.TaintExternalCloudProvider,
+		Effect: corev1.TaintEffectNoSchedule,
+	}}
 	return node
 }
 
@@ -109,18 +113,24 @@ func TestNewPlan(t *testing.T) {
 		},
 		{
 			name: "a taken machine", document: named, nodes: []*corev1.Node{fresh("new"), settled("w1", "m1", talking)},
-			want: NodePlan{Machine: "m1", By: "name", State: "active", Action: Stuck, Reason: "MachineTaken",
-				Message: "onprem://ber1/m1 is Node/w1, too"},
+			want: NodePlan{
+				Machine: "m1", By: "name", State: "active", Action: Stuck, Reason: "MachineTaken",
+				Message: "onprem://ber1/m1 is Node/w1, too",
+			},
 		},
 		{
 			name: "a machine that talks", document: string(lists(9, 1)), nodes: []*corev1.Node{settled("w1", "m1", talking)},
-			want: NodePlan{Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete, Reason: "StillTalking",
-				Message: "its kubelet talks"},
+			want: NodePlan{
+				Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete, Reason: "StillTalking",
+				Message: "its kubelet talks",
+			},
 		},
 		{
 			name: "a machine that is silent", document: string(lists(9, 1)), nodes: []*corev1.Node{settled("w1", "m1", silent)},
-			want: NodePlan{Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete,
-				Earliest: delay(5 * time.Minute), Message: "in 5m0s at the earliest"},
+			want: NodePlan{
+				Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete,
+				Earliest: delay(5 * time.Minute), Message: "in 5m0s at the earliest",
+			},
 		},
 		{
 			name: "a machine that is missing", document: hold, nodes: []*corev1.Node{settled("w1", "m9", silent)},
@@ -128,15 +138,19 @@ func TestNewPlan(t *testing.T) {
 		},
 		{
 			name: "a control plane", document: string(lists(9, 2)), nodes: []*corev1.Node{controlPlane},
-			want: NodePlan{Machine: "m2", By: "providerID", State: "decommissioned", Action: Delete, Reason: "ControlPlane",
-				Message: "it is a control plane"},
+			want: NodePlan{
+				Machine: "m2", By: "providerID", State: "decommissioned", Action: Delete, Reason: "ControlPlane",
+				Message: "it is a control plane",
+			},
 		},
 		{
 			name:     "too many",
 			document: string(lists(9, 1, 2)),
 			nodes:    []*corev1.Node{settled("w1", "m1", silent), settled("w2", "m2", silent)},
-			want: NodePlan{Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete,
-				Reason: "TooManyAtOnce", Message: "maxPercent"},
+			want: NodePlan{
+				Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete,
+				Reason: "TooManyAtOnce", Message: "maxPercent",
+			},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -75,8 +75,10 @@ func kubelet(name string, i int) *corev1.Node {
 		MachineID: fmt.Sprintf("%032x", i+1), SystemUUID: uuid(i), KubeletVersion: "v1.36.3",
 		OSImage: "Debian GNU/Linux 12 (bookworm)", KernelVersion: "6.1.0", ContainerRuntimeVersion: "containerd://2.1.4",
 	}
-	for _, condition := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure,
-		corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+	for _, condition := range []corev1.NodeConditionType{
+		corev1.NodeReady, corev1.NodeMemoryPressure,
+		corev1.NodeDiskPressure, corev1.NodePIDPressure,
+	} {
 		status := corev1.ConditionFalse
 		if condition == corev1.NodeReady {
 			status = corev1.ConditionTrue

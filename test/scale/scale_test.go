@@ -98,15 +98,19 @@ func (s *suite) burst(bare kubernetes.Interface) {
 	s.add(figure{what: "  ratio, listed machines, to the bare client without the " +
 		"Event", got: median(listed) / median(silent)})
 	s.add(figure{what: "  writes a Node, listed machines", got: perNode, target: 3.1})
-	s.add(figure{what: "  of them Events, the fewest of any run", got: events, target: float64(*crowd), more: true,
-		strict: true})
+	s.add(figure{
+		what: "  of them Events, the fewest of any run", got: events, target: float64(*crowd), more: true,
+		strict: true,
+	})
 	s.add(figure{what: "  ratio, listed machines, until the last Event is " +
 		"written", got: median(complete) / median(floor), target: 0.9, more: true})
 	s.add(figure{what: "  the last Event comes after the last Node by", got: late, unit: "s"})
 	_, _, r := s.ours("tainted", *crowd/10, inventory(*crowd/10, ", labels: {example.com/disk: nvme}, taints: [{key: "+
 		"example.com/gpu, effect: NoSchedule}]"))
-	s.add(figure{what: "  writes a Node, with labels and taints", got: float64(r.writes()) / float64(*crowd/10),
-		target: 4.1})
+	s.add(figure{
+		what: "  writes a Node, with labels and taints", got: float64(r.writes()) / float64(*crowd/10),
+		target: 4.1,
+	})
 }
 
 // theirs lets the bare client initialize n Nodes, and returns its rate.
@@ -182,8 +186,10 @@ func (s *suite) single(what, inventory string) {
 	if what != "" {
 		what = ", " + what
 	}
-	s.add(figure{what: "one Node, created to initialized" + what + ": p50", got: times[len(times)/2], unit: "ms",
-		target: 100, note: spread(times)})
+	s.add(figure{
+		what: "one Node, created to initialized" + what + ": p50", got: times[len(times)/2], unit: "ms",
+		target: 100, note: spread(times),
+	})
 	s.add(figure{what: "  p99", got: times[len(times)*99/100], unit: "ms", target: 500})
 }
 

@@ -105,8 +105,10 @@ func (c *cloud) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloud
 	if err != nil {
 		return nil, err
 	}
-	metadata := &cloudprovider.InstanceMetadata{ProviderID: providerName + "://" + m.ID, InstanceType: m.Type,
-		Zone: m.Zone}
+	metadata := &cloudprovider.InstanceMetadata{
+		ProviderID: providerName + "://" + m.ID, InstanceType: m.Type,
+		Zone: m.Zone,
+	}
 	for _, ip := range m.IPs {
 		metadata.NodeAddresses = append(metadata.NodeAddresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 	}

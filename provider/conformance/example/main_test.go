@@ -193,8 +193,10 @@ func TestNewCloud(t *testing.T) {
 func TestCluster_Command(t *testing.T) {
 	plane := startPlane(t)
 	s := newServer(t)
-	if err := s.add(conformance.Machine{Name: "w1", UUID: "m-1",
-		Addresses: []corev1.NodeAddress{{Address: "198.18.0.2"}}}); err != nil {
+	if err := s.add(conformance.Machine{
+		Name: "w1", UUID: "m-1",
+		Addresses: []corev1.NodeAddress{{Address: "198.18.0.2"}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	kubeconfig, err := plane.Kubeconfig("example", "system:masters")
@@ -230,8 +232,10 @@ func TestCluster_Command(t *testing.T) {
 	}
 	_, err = client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "w1"},
-		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true",
-			Effect: corev1.TaintEffectNoSchedule}}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{
+			Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true",
+			Effect: corev1.TaintEffectNoSchedule,
+		}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
