@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -33,7 +31,7 @@ func TestCheckConfiguration(t *testing.T) {
 		},
 		{
 			name:    "routes that the provider does not program",
-			config:  v1alpha1.CloudConfiguration{Routes: ptr.To(true)},
+			config:  v1alpha1.CloudConfiguration{Routes: new(true)},
 			wantErr: "routes: provider onprem programs no routes",
 		},
 		{

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 // What the first check says, later ones need not say again; unless the user ignores the first.

@@ -115,8 +115,8 @@ func New(ctx context.Context, m *machine.Machine, o Options, s Streams, version 
 // load takes the user's file; for a single phase without one, what an earlier phase has written.
 func (d *Data) load() error {
 	given := false
-	d.Options.Kubeadm.VisitAll(func(f *pflag.Flag) { given = given || f.Changed })
-	path, data, err := d.configuration(given || d.Options.Kubeadm.NArg() > 0)
+	d.Kubeadm.VisitAll(func(f *pflag.Flag) { given = given || f.Changed })
+	path, data, err := d.configuration(given || d.Kubeadm.NArg() > 0)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (d *Data) load() error {
 		return err
 	}
 	d.Said.Override(&d.Flags)
-	if d.KubeadmRest, err = kubeadm.FoldFlags(d.Role, file, d.Options.Kubeadm); err != nil {
+	if d.KubeadmRest, err = kubeadm.FoldFlags(d.Role, file, d.Kubeadm); err != nil {
 		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	d.KubeadmFile = file
@@ -177,7 +177,7 @@ func (d *Data) Settings(ctx context.Context) (*Settings, error) {
 	return d.known.settings.get(func() (*Settings, error) { return resolve(ctx, d) })
 }
 
-// Kubeadm returns the version of the installed kubeadm.
+// KubeadmVersion returns the version of the installed kubeadm.
 func (d *Data) KubeadmVersion(ctx context.Context) (*version.Version, error) {
 	return d.known.kubeadm.get(func() (*version.Version, error) { return kubeadm.Version(ctx, d.Machine) })
 }

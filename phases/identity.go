@@ -6,9 +6,8 @@ import (
 	"io/fs"
 	"time"
 
-	certutil "k8s.io/client-go/util/cert"
-
 	"k8s.io/client-go/tools/clientcmd"
+	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/machine"

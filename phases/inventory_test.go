@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/templates"
 )
 

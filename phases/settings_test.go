@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -73,7 +71,7 @@ func TestCompatible(t *testing.T) {
 		{"a companion alone", v1alpha1.CloudConfiguration{Provider: "kubevip", Mode: v1alpha1.ModeDeployment}, "provider kubevip serves Services only: nothing of it takes the uninitialized taint away"},
 		{"nobody's name", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeDaemonSet}, "provider generic needs --cloud-provider=VALUE"},
 		{"a name", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeDaemonSet, ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--cloud-provider=acme"}}}, ""},
-		{"routes of a provider without", v1alpha1.CloudConfiguration{Provider: "digitalocean", Mode: v1alpha1.ModeDaemonSet, Routes: ptr.To(true)}, "routes: provider digitalocean programs no routes"},
+		{"routes of a provider without", v1alpha1.CloudConfiguration{Provider: "digitalocean", Mode: v1alpha1.ModeDaemonSet, Routes: new(true)}, "routes: provider digitalocean programs no routes"},
 		{"a mode that would show a secret", v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeStaticPod}, "mode: provider hetzner runs as DaemonSet or Deployment, not as StaticPod"},
 		{"the user's own manager", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeManual}, ""},
 	}

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 func waitNodes() Phase {
@@ -24,7 +24,7 @@ func waitNodes() Phase {
 			if err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("would wait up to %s for this node", s.CloudConfiguration.Wait.Timeout.Duration), nil
+			return fmt.Sprintf("would wait up to %s for this node", s.Wait.Timeout.Duration), nil
 		},
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)
@@ -43,7 +43,7 @@ func waitNodes() Phase {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(ctx, s.CloudConfiguration.Wait.Timeout.Duration)
+			ctx, cancel := context.WithTimeout(ctx, s.Wait.Timeout.Duration)
 			defer cancel()
 			return Wait(ctx, client, nodes.WaitOptions{
 				Nodes: []string{name}, Until: nodes.Addressed, Lease: s.Profile.LeaseName(),

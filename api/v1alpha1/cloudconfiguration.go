@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 // The version and kind of our configuration document.
@@ -167,7 +167,7 @@ func (c *CloudConfiguration) Default() {
 	setDefault(&c.NodeIP, NodeIPAuto)
 	setDefault(&c.Lifecycle, LifecycleGuarded)
 	if c.Routes == nil {
-		c.Routes = ptr.To(false)
+		c.Routes = new(false)
 	}
 	setDefault(&c.Wait.Timeout, metav1.Duration{Duration: 5 * time.Minute})
 }

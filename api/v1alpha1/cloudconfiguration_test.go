@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 )
@@ -35,7 +34,7 @@ wait: {timeout: 90s}
 		Mode:        ModeDaemonSet,
 		NodeIP:      "10.0.0.0/8",
 		CloudConfig: CloudConfigFile{File: "/x/cloud.conf"},
-		Routes:      ptr.To(false),
+		Routes:      new(false),
 		Wait:        WaitPolicy{Timeout: metav1.Duration{Duration: 90 * time.Second}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -143,15 +142,15 @@ func TestCloudConfiguration_Override(t *testing.T) {
 	}{
 		{
 			name:  "what is not said stays",
-			below: CloudConfiguration{Provider: "a", Mode: ModeDaemonSet, Routes: ptr.To(true)},
+			below: CloudConfiguration{Provider: "a", Mode: ModeDaemonSet, Routes: new(true)},
 			over:  CloudConfiguration{Provider: "b"},
-			want:  CloudConfiguration{Provider: "b", Mode: ModeDaemonSet, Routes: ptr.To(true)},
+			want:  CloudConfiguration{Provider: "b", Mode: ModeDaemonSet, Routes: new(true)},
 		},
 		{
 			name:  "off is said as on is",
-			below: CloudConfiguration{Routes: ptr.To(true)},
-			over:  CloudConfiguration{Routes: ptr.To(false)},
-			want:  CloudConfiguration{Routes: ptr.To(false)},
+			below: CloudConfiguration{Routes: new(true)},
+			over:  CloudConfiguration{Routes: new(false)},
+			want:  CloudConfiguration{Routes: new(false)},
 		},
 		{
 			name:  "a version replaces an image, and arguments stay",

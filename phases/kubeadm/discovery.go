@@ -16,8 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +26,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 // signatureTimeout is how long a token that was made just now may take to be signed by the controller manager.
@@ -238,6 +238,7 @@ func checkPins(caData []byte, boot BootstrapDiscovery) error {
 		WithHint("either the hash is of another cluster, or something stands between this machine and the API server")
 }
 
+// PinOf is the hash by which --discovery-token-ca-cert-hash names a CA, sha256:HEX over the public key (RFC 7469).
 func PinOf(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -44,7 +44,7 @@ type File struct {
 	nodeName string // --node-name, which kubeadm lays over the file
 }
 
-// ParseFile reads the documents and refuses what kubeadm would refuse too, as far as an editor must know it.
+// Parse reads the documents and refuses what kubeadm would refuse too, as far as an editor must know it.
 // The name and the line lead its errors. Without data the file is empty.
 func Parse(name string, data []byte) (*File, error) { return parse(name, data, (*document).parse) }
 
