@@ -86,7 +86,8 @@ func (t Text) only() ([]byte, error) {
 		chunk = nil
 	}
 	for line := range bytes.Lines(t.Data) {
-		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
+		rest, marked := bytes.CutPrefix(line, []byte("---"))
+		if marked && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
 			end()
 		}
 		chunk = append(chunk, line...)
@@ -111,7 +112,9 @@ func hasContent(chunk []byte) bool {
 
 // explain finds out where in the text the decoder's complaints are, and reads what is left once those are taken away,
 // so that one look shows all that has to be changed.
-func (t Text) explain(kind string, text []byte, into schema.ObjectKind, validate func() field.ErrorList, complaint error) error {
+func (t Text) explain(kind string, text []byte, into schema.ObjectKind,
+	validate func() field.ErrorList, complaint error,
+) error {
 	found := newFinder(text, t.Lenient)
 	found.look(reflect.TypeOf(into))
 	if len(found.problems) == 0 { // then the two readers see different things

@@ -97,7 +97,8 @@ func TestText_Decode_BadInput(t *testing.T) {
 	}{
 		{
 			name: "everything at once, each with its line",
-			text: "apiVersion: ccmadm.dev/v9\nkind: Sample\nName: a\ncount: many\nitems:\n- id: 7\n  zoen: z\n- {id: b, zone: moon}\nname: ''\nname: b\n",
+			text: "apiVersion: ccmadm.dev/v9\nkind: Sample\nName: a\ncount: many\n" +
+				"items:\n- id: 7\n  zoen: z\n- {id: b, zone: moon}\nname: ''\nname: b\n",
 			want: []string{
 				`read Sample s.yaml:1: apiVersion: Unsupported value: "ccmadm.dev/v9": supported values: "ccmadm.dev/v1alpha1"`,
 				`read Sample s.yaml:3: unknown field "Name", did you mean "name"?`,

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// EncodeAll returns the document as YAML with every field, also those that are not set, so that a reader sees what there
-// is to set.
+// EncodeAll returns the document as YAML with every field, also those that are not set, so that a reader sees what
+// there is to set.
 func (c *CloudConfiguration) EncodeAll() ([]byte, error) {
 	data, err := yaml.Marshal(everything(reflect.ValueOf(c).Elem()))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 )
 
 func TestRecord_RoundTrip(t *testing.T) {
-	rec := &Record{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: RecordKind}, PodSubnet: "10.244.0.0/16,fd00::/48", WrittenBy: "v1"}
+	rec := &Record{PodSubnet: "10.244.0.0/16,fd00::/48", WrittenBy: "v1"}
+	rec.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: RecordKind}
 	rec.Configuration.Default()
 	data, err := rec.Encode()
 	if err != nil {
@@ -35,7 +36,7 @@ func TestDecodeRecord_BadInput(t *testing.T) {
 		{"another kind", strings.Replace(head, "Record", "Pod", 1), `ConfigMap:2: kind: Unsupported value: "Pod"`},
 		{"another version", strings.Replace(head, "v1alpha1", "v9", 1), "ccmadm.dev/v9"},
 		{"not YAML", "a: [", "read Record ConfigMap:1: yaml: line 1"},
-		{"a setting that is none", head + "configuration:\n  mode: Pod\n", `ConfigMap:4: configuration.mode: Unsupported value: "Pod"`},
+		{"a setting that is none", head + "configuration:\n  mode: Pod\n", `ConfigMap:4: configuration.mode: Unsupported`},
 		{"a wrong type", head + "writtenBy: 1\n", `ConfigMap:3: writtenBy: must be text in quotes, not "1"`},
 	} {
 		_, err := DecodeRecord("ConfigMap", []byte(tc.data))

@@ -49,7 +49,8 @@ func isPlaceholder(serial string) bool {
 	plain := strings.ToLower(strings.Trim(serial, " ."))
 	switch plain {
 	case "to be filled by o.e.m", "default string", "system serial number", "serial number", "chassis serial number",
-		"none", "n/a", "na", "not specified", "not applicable", "not available", "unknown", "empty", "invalid", "o.e.m", "oem",
+		"none", "n/a", "na", "not specified", "not applicable", "not available", "unknown", "empty", "invalid",
+		"o.e.m", "oem",
 		"0123456789", "123456789", "1234567890", "x.x":
 		return true
 	}

@@ -27,7 +27,8 @@ func (c *CloudConfiguration) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(childOf(path, "nodeIP"), c.NodeIP, err.Error()))
 	}
 	if c.Wait.Timeout.Duration < 0 {
-		errs = append(errs, field.Invalid(childOf(path, "wait").Child("timeout"), c.Wait.Timeout.Duration.String(), "must not be negative"))
+		at := childOf(path, "wait").Child("timeout")
+		errs = append(errs, field.Invalid(at, c.Wait.Timeout.Duration.String(), "must not be negative"))
 	}
 	errs = append(errs, c.ControllerManager.validate(childOf(path, "controllerManager"))...)
 	for i, cred := range c.Credentials {

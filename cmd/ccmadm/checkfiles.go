@@ -32,7 +32,8 @@ func checkFiles(name string, files map[string][]byte) error {
 		return fmt.Errorf("%s: %w", profile.Config.Inventory.File, err)
 	}
 	if config.Inventory != nil && config.Site != "" && config.Site != list.Metadata.Site {
-		return fmt.Errorf("%s: it is that of site %q, and %s wants %q", profile.Config.Inventory.File, list.Metadata.Site, profile.Config.File, config.Site)
+		return fmt.Errorf("%s: it is that of site %q, and %s wants %q",
+			profile.Config.Inventory.File, list.Metadata.Site, profile.Config.File, config.Site)
 	}
 	return nil
 }

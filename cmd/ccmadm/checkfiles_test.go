@@ -20,10 +20,32 @@ func TestCheckFiles(t *testing.T) {
 		{name: "no files", provider: "onprem"},
 		{name: "good files", provider: "onprem", config: pointsAt, inventory: machines},
 		{name: "another provider's", provider: "aws", config: "[Global]", inventory: "x"},
-		{name: "an unknown setting", provider: "onprem", config: config + "sit: ber1\n", wantErr: `cloud.conf: read OnPremConfiguration: line 3: unknown field "sit"`},
-		{name: "an inventory that is none", provider: "onprem", config: pointsAt, inventory: strings.Replace(machines, "id: r1", "id: R1!", 1), wantErr: "inventory.yaml: read Inventory: line 4: machines[0].id"},
-		{name: "two sources", provider: "onprem", config: config + "inventory: {file: /x, url: 'https://x/'}\n", wantErr: "want exactly one of file, configMap and url"},
-		{name: "another site", provider: "onprem", config: otherSite, inventory: machines, wantErr: `it is that of site "ber1", and cloud.conf wants "ham1"`},
+		{
+			name:     "an unknown setting",
+			provider: "onprem",
+			config:   config + "sit: ber1\n",
+			wantErr:  `cloud.conf: read OnPremConfiguration: line 3: unknown field "sit"`,
+		},
+		{
+			name:      "an inventory that is none",
+			provider:  "onprem",
+			config:    pointsAt,
+			inventory: strings.Replace(machines, "id: r1", "id: R1!", 1),
+			wantErr:   "inventory.yaml: read Inventory: line 4: machines[0].id",
+		},
+		{
+			name:     "two sources",
+			provider: "onprem",
+			config:   config + "inventory: {file: /x, url: 'https://x/'}\n",
+			wantErr:  "want exactly one of file, configMap and url",
+		},
+		{
+			name:      "another site",
+			provider:  "onprem",
+			config:    otherSite,
+			inventory: machines,
+			wantErr:   `it is that of site "ber1", and cloud.conf wants "ham1"`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := map[string][]byte{}

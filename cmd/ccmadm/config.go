@@ -30,7 +30,7 @@ func newConfigPrint(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print every setting, with its default where nothing is set",
-		Long:  "Prints every setting. One that is empty is found out by ccmadm when it runs; `ccmadm config schema` says how.",
+		Long:  "Prints every setting. What is empty, ccmadm finds out when it runs; `ccmadm config schema` says how.",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config := &v1alpha1.CloudConfiguration{}

@@ -77,7 +77,8 @@ func writeFields(page *strings.Builder, list *ast.FieldList, known map[string]st
 		}
 		name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
 		if name != "" {
-			fmt.Fprintf(page, "| `%s` | %s | %s |\n", name, typeName(f.Type, known), strings.ReplaceAll(oneLine(f.Doc.Text()), "|", "\\|"))
+			text := strings.ReplaceAll(oneLine(f.Doc.Text()), "|", "\\|")
+			fmt.Fprintf(page, "| `%s` | %s | %s |\n", name, typeName(f.Type, known), text)
 			continue
 		}
 		if inlined, ok := known[strings.TrimPrefix(typeName(f.Type, nil), "*")]; ok {

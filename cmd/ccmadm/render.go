@@ -2,16 +2,10 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
@@ -207,62 +201,4 @@ func encode(o *manifests.Object) ([]byte, error) {
 		return nil, fmt.Errorf("encode %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return data, nil
-}
-
-// writeKustomization never mixes with files that are there already.
-func writeKustomization(s phases.Streams, dir string, objects []*manifests.Object, pod []byte) error {
-	if dir == "" {
-		return usage("-o kustomize needs --output-dir")
-	}
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return usage("write to %s: it is not empty", dir)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return usage("write to %s: %w", dir, err)
-	}
-	var names []string
-	for _, o := range objects {
-		data, err := encode(o)
-		if err != nil {
-			return err
-		}
-		mode := fs.FileMode(0o644)
-		if o.GetKind() == "Secret" {
-			mode = 0o600
-		}
-		name := fileName(o)
-		if err := writeOut(s, filepath.Join(dir, name), data, mode); err != nil {
-			return err
-		}
-		names = append(names, name)
-	}
-	if pod != nil {
-		if err := writeOut(s, filepath.Join(dir, "static-pod", filepath.Base(machine.CCMManifest)), pod, 0o600); err != nil {
-			return err
-		}
-	}
-	kustomization, err := yaml.Marshal(map[string]any{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": names})
-	if err != nil {
-		return fmt.Errorf("encode the kustomization: %w", err)
-	}
-	return writeOut(s, filepath.Join(dir, "kustomization.yaml"), kustomization, 0o644)
-}
-
-// fileName tells objects of one name in two namespaces apart.
-func fileName(o *manifests.Object) string {
-	name := strings.ToLower(o.GetKind()) + "-" + strings.ReplaceAll(o.GetName(), ":", "-")
-	if ns := o.GetNamespace(); ns != "" && ns != v1alpha1.Namespace {
-		name += "-" + ns
-	}
-	return name + ".yaml"
-}
-
-func writeOut(s phases.Streams, path string, data []byte, mode fs.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := renameio.WriteFile(path, data, mode); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err := fmt.Fprintln(s.Out, path)
-	return err
 }

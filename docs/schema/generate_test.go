@@ -49,7 +49,7 @@ func TestGenerated(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s is not what the types say; run `go generate ./docs/schema` (-want +got):\n%s", schema.FileName(kind), diff)
+			t.Errorf("%s: run `go generate ./docs/schema` (-want +got):\n%s", schema.FileName(kind), diff)
 		}
 	}
 }

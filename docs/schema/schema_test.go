@@ -69,9 +69,15 @@ func validate(t *testing.T, kind string, document []byte) error {
 	return compiled.Validate(value)
 }
 
+const (
+	version = "apiVersion: ccmadm.dev/v1alpha1\n"
+	config  = version + "kind: CloudConfiguration\n"
+	onprem  = version + "kind: OnPremConfiguration\n"
+	list    = version + "kind: Inventory\nmetadata: {site: a}\n"
+)
+
 // Editor and ccmadm agree on what is right.
 func TestSchema(t *testing.T) {
-	const config = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"
 	for _, tc := range []struct {
 		name     string
 		kind     string
@@ -105,7 +111,7 @@ wait: {timeout: 1m30s}
 		{
 			name:     "an inventory in a ConfigMap",
 			kind:     v1alpha1.OnPremKind,
-			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\nzone: a\ninventory: {configMap: ccmadm-machines, silence: 2m}\n",
+			document: onprem + "zone: a\ninventory: {configMap: ccmadm-machines, silence: 2m}\n",
 		},
 		{
 			name:     "machines",
@@ -115,7 +121,7 @@ wait: {timeout: 1m30s}
 		{
 			name:     "a record",
 			kind:     v1alpha1.RecordKind,
-			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {apiVersion: ccmadm.dev/v1alpha1, kind: CloudConfiguration, mode: Auto}\n",
+			document: version + "kind: Record\nconfiguration: {kind: CloudConfiguration, mode: Auto}\n",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -140,7 +146,6 @@ func readFile(t *testing.T, path string) string {
 
 // Editor and ccmadm agree on what is wrong, too.
 func TestSchema_BadInput(t *testing.T) {
-	const config = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"
 	for _, tc := range []struct {
 		name     string
 		kind     string
@@ -155,35 +160,47 @@ func TestSchema_BadInput(t *testing.T) {
 		{name: "a number for a duration", document: config + "wait: {timeout: 90}\n", wantErr: "/wait/timeout"},
 		{name: "a duration without unit", document: config + "wait: {timeout: '90'}\n", wantErr: "does not match pattern"},
 		{name: "a negative duration", document: config + "wait: {timeout: -1m}\n", wantErr: "does not match pattern"},
-		{name: "an argument without a value", document: config + "controllerManager: {extraArgs: [--v]}\n", wantErr: "/controllerManager/extraArgs/0"},
-		{name: "a variable without a value", document: config + "controllerManager: {extraEnv: [REGION]}\n", wantErr: "/controllerManager/extraEnv/0"},
+		{
+			name:     "an argument without a value",
+			document: config + "controllerManager: {extraArgs: [--v]}\n",
+			wantErr:  "/controllerManager/extraArgs/0",
+		},
+		{
+			name:     "a variable without a value",
+			document: config + "controllerManager: {extraEnv: [REGION]}\n",
+			wantErr:  "/controllerManager/extraEnv/0",
+		},
 		{name: "a credential from nowhere", document: config + "credentials: [{key: token}]\n", wantErr: "/credentials/0"},
-		{name: "a credential from two places", document: config + "credentials: [{key: a, file: a, env: A}]\n", wantErr: "/credentials/0"},
+		{
+			name:     "a credential from two places",
+			document: config + "credentials: [{key: a, file: a, env: A}]\n",
+			wantErr:  "/credentials/0",
+		},
 		{name: "a cluster name with blanks", document: config + "clusterName: my cluster\n", wantErr: "/clusterName"},
 		{name: "a node IP that is a host name", document: config + "nodeIP: node1\n", wantErr: "/nodeIP"},
 		{name: "a word for on", document: config + "routes: 'true'\n", wantErr: "/routes"},
 		{
 			name:     "machines from two places",
 			kind:     v1alpha1.OnPremKind,
-			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\ninventory: {file: a, configMap: b}\n",
+			document: onprem + "inventory: {file: a, configMap: b}\n",
 			wantErr:  "/inventory",
 		},
 		{
 			name:     "a policy that there is not",
 			kind:     v1alpha1.InventoryKind,
-			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: a}\nmachines: []\npolicy: {deletion: always}\n",
+			document: list + "machines: []\npolicy: {deletion: always}\n",
 			wantErr:  "/policy/deletion",
 		},
 		{
 			name:     "a machine without id",
 			kind:     v1alpha1.InventoryKind,
-			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: a}\nmachines: [{hostname: w1}]\n",
+			document: list + "machines: [{hostname: w1}]\n",
 			wantErr:  "/machines/0",
 		},
 		{
 			name:     "a profile without what it must say",
 			kind:     templates.Kind,
-			document: "apiVersion: ccmadm.dev/v1alpha1\nkind: ProviderProfile\nname: x\ntitle: X\nstatus: Fine\nmodes: [DaemonSet]\n",
+			document: version + "kind: ProviderProfile\nname: x\ntitle: X\nstatus: Fine\nmodes: [DaemonSet]\n",
 			wantErr:  "missing properties",
 		},
 	} {

@@ -25,7 +25,8 @@ type source struct {
 
 // of is never nil. Types of Kubernetes bring their comments along.
 func (s sources) of(t reflect.Type) *source {
-	if kubernetes, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok && strings.HasPrefix(t.PkgPath(), "k8s.io/") {
+	kubernetes, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string })
+	if ok && strings.HasPrefix(t.PkgPath(), "k8s.io/") { // ours inherit the method from TypeMeta
 		return &source{doc: kubernetes.SwaggerDoc()[""], fields: byGoName(t, kubernetes.SwaggerDoc())}
 	}
 	if found := s[filepath.Base(t.PkgPath())+"."+t.Name()]; found != nil {

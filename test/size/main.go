@@ -1,5 +1,5 @@
-// Command size measures the house: files over 250 lines, functions over 60, lines over 120 columns, tests included, each
-// with its reason from allow.txt; how much of the product is tests; how large the largest type of phases is; how many
+// Command size measures the house: files over 250 lines, functions over 60, lines over 120 columns, tests included,
+// each with its reason from allow.txt; how much of the product is tests; how large the largest type of phases is; how many
 // scripts show the command line.
 //
 //	go run ./test/size
@@ -46,14 +46,16 @@ func run(root string) error {
 		scripts = append(scripts, found...)
 	}
 	fmt.Printf("%d files, %d functions, %d lines of Go\n", m.files, m.functions, m.product+m.tests)
-	fmt.Printf("product test:code %.2f (%d lines of tests, %d of code; test/ left out)\n", float64(m.productTests)/float64(m.product), m.productTests, m.product)
+	fmt.Printf("product test:code %.2f (%d lines of tests, %d of code; test/ left out)\n",
+		float64(m.productTests)/float64(m.product), m.productTests, m.product)
 	name, methods := m.largestType("phases")
 	fmt.Printf("largest type of phases: %s, %d methods\n", name, methods)
 	wide := 0
 	for _, n := range m.wide {
 		wide += n
 	}
-	fmt.Printf("%d lines over %d columns, %.1f of 1,000\n", wide, maxColumns, 1000*float64(wide)/float64(m.product+m.tests))
+	fmt.Printf("%d lines over %d columns, %.1f of 1,000\n",
+		wide, maxColumns, 1000*float64(wide)/float64(m.product+m.tests))
 	fmt.Printf("%d scripts of the command lines\n", len(scripts))
 
 	wrong := 0

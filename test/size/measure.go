@@ -29,7 +29,7 @@ func (o over) String() string {
 // measured is what the files of a module say.
 type measured struct {
 	files, functions             int
-	tests, product, productTests int // lines
+	tests, product, productTests int            // lines
 	methods                      map[string]int // by type
 	wide                         map[string]int // lines that are too wide, by folder
 	over                         []over
@@ -42,7 +42,8 @@ func measure(root string) (*measured, error) {
 		if err != nil {
 			return err
 		}
-		if name := d.Name(); d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
+		name := d.Name()
+		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
 			return fs.SkipDir
 		}
 		if d.IsDir() || filepath.Ext(path) != ".go" {
