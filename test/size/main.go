@@ -1,11 +1,11 @@
 // Command size measures the house: files over 250 lines, functions over 60, lines over 120 columns, tests included,
-// each with its reason from allow.txt; how much of the product is tests; how large the largest type of phases is; how many
-// scripts show the command line.
+// each with its reason from allow.txt; how much of the product is tests; how large the largest type of phases
+// is; how many scripts show the command line.
 //
 //	go run ./test/size
 //
 // Reads: the Go files of the module that it is run in, generated ones left out. Writes: nothing but its report. It ends
-// with status 1 when something is over a limit without a reason, or a reason is no longer needed.
+// with status 1 when something is over a limit without a reason.
 package main
 
 import (
@@ -69,8 +69,7 @@ func run(root string) error {
 	}
 	for _, a := range allowed {
 		if !a.used {
-			wrong++
-			fmt.Printf("OVER: allow.txt: %s %s is no longer needed\n", a.kind, a.where)
+			fmt.Printf("not needed any more: %s %s\n", a.kind, a.where)
 		}
 	}
 	if wrong > 0 {
