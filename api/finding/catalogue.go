@@ -22,8 +22,8 @@ func Catalogue() []Kind {
 		waiting(),
 		waitingForCluster(),
 		waitingForPods(),
-		machines(),
-		preflight(),
+		machines(), identities(),
+		preflight(), preflightOfTheNode(),
 		refusals(),
 	)
 }

@@ -43,6 +43,12 @@ func machines() []Kind {
 			Why:      "With unknownNodes: hold, a Node that is not listed is not initialized.",
 			Do:       "list it",
 		},
+	}
+}
+
+// identities is about Nodes that give an identity or an address which is not theirs.
+func identities() []Kind {
+	return []Kind{
 		{
 			ID: MachineTaken, Reason: "MachineTaken", Title: "The machine is another Node's", Severity: SeverityError,
 			Why: "Two Nodes give the same machine: a clone, or a machine with a new name.",

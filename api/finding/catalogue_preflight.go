@@ -58,6 +58,12 @@ func preflight() []Kind {
 			Why:      "kubeadm or ccmadm would refuse it half way.",
 			Do:       "correct the file where the message says",
 		},
+	}
+}
+
+// preflightOfTheNode is about this machine as a node, and what it is to run.
+func preflightOfTheNode() []Kind {
+	return []Kind{
 		{
 			ID: CheckNodeIP, Reason: "NodeIP", Title: "The node IP cannot be used", Severity: SeverityError,
 			Why: "The kubelet would publish an address that is none of this machine's.",

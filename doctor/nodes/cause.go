@@ -133,7 +133,7 @@ func waitsForManager(s Status, node *corev1.Node, e *evidence) finding.Finding {
 	if len(e.denied) > 0 {
 		return *missingCause(e.denied)
 	}
-	return notServed(s, remark, e)
+	return notServed(remark, e)
 }
 
 // missingBesides is what the log says was refused, and the API server confirms, beyond what every manager needs.
@@ -142,7 +142,7 @@ func (e *evidence) missingBesides() []permission {
 	return slices.DeleteFunc(slices.Clone(e.denied), func(p permission) bool { return slices.Contains(all, p) })
 }
 
-func notServed(s Status, r remark, e *evidence) finding.Finding {
+func notServed(r remark, e *evidence) finding.Finding {
 	message := "the cloud-controller-manager leads (" + e.leader.holder() + "), "
 	switch {
 	case len(e.pods) == 0:

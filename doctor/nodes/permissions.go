@@ -133,7 +133,7 @@ func (e *evidence) findDenied(ctx context.Context, c kubernetes.Interface) []per
 		}
 		asked := func(q question) bool { return q.permission == r.permission && q.who.name == r.who.name }
 		if r.who.name != "" && !slices.ContainsFunc(questions, asked) {
-			questions = append(questions, question{r.who, r.permission})
+			questions = append(questions, question(r))
 		}
 	}
 	answers := make([]answer, len(questions))

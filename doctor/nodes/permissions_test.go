@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // What the API server of 1.36 and our own manager wrote when the permission was missing.
@@ -117,7 +119,7 @@ func TestCluster_MissingPermission(t *testing.T) {
 			if !found {
 				t.Fatalf("the rendered rules have no %s", name)
 			}
-			l.grant("acme", without)
+			l.grant(without)
 			report, err := Observe(t.Context(), l, "", []string{"w1"})
 			if err != nil {
 				t.Fatal(err)
@@ -130,7 +132,7 @@ func TestCluster_MissingPermission(t *testing.T) {
 		})
 	}
 	t.Run("all granted", func(t *testing.T) {
-		l.grant("acme", rules)
+		l.grant(rules)
 		report, err := Observe(t.Context(), l, "", []string{"w1"})
 		if err != nil {
 			t.Fatal(err)
@@ -155,13 +157,13 @@ func TestCluster_MissingPermission_InLog(t *testing.T) {
 	nobody, err := cluster.User("nobody")
 	l.must(err)
 	denied := func(c kubernetes.Interface) string { return fmt.Sprint(e.findDenied(t.Context(), c)) }
-	l.grant("acme", nil)
+	l.grant(nil)
 	for name, c := range map[string]kubernetes.Interface{"an administrator": l, "nobody": kubernetes.NewForConfigOrDie(nobody)} {
 		if got, want := denied(c), "[get secrets in namespace kube-system]"; got != want {
 			t.Errorf("%s asks: got %s, want %s", name, got, want)
 		}
 	}
-	l.grant("acme", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}})
+	l.grant([]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}})
 	if got := denied(l); got != "[]" {
 		t.Errorf("granted meanwhile: got %s", got)
 	}
@@ -170,8 +172,12 @@ func TestCluster_MissingPermission_InLog(t *testing.T) {
 // rendered are the rules that ccmadm grants to its own manager.
 func rendered(t *testing.T) []rbacv1.PolicyRule {
 	t.Helper()
-	core, err := manifests.CoreRules()
+	data, err := os.ReadFile("../../manifests/core.yaml")
 	if err != nil {
+		t.Fatal(err)
+	}
+	var core []templates.Rule
+	if err := yaml.UnmarshalStrict(data, &core); err != nil {
 		t.Fatal(err)
 	}
 	var rules []rbacv1.PolicyRule
@@ -197,8 +203,9 @@ func take(rules []rbacv1.PolicyRule, resource, verb string) (without []rbacv1.Po
 	return without, found
 }
 
-// grant gives a ServiceAccount these rules and no others, in the whole cluster.
-func (l lab) grant(account string, rules []rbacv1.PolicyRule) {
+// grant gives ServiceAccount/acme these rules and no others, in the whole cluster.
+func (l lab) grant(rules []rbacv1.PolicyRule) {
+	const account = "acme"
 	l.Helper()
 	roles, bindings := l.RbacV1().ClusterRoles(), l.RbacV1().ClusterRoleBindings()
 	meta := metav1.ObjectMeta{Name: "test:" + account}
@@ -223,14 +230,14 @@ func (l lab) grant(account string, rules []rbacv1.PolicyRule) {
 	} else if !apierrors.IsAlreadyExists(err) {
 		l.Fatal(err)
 	}
-	l.settle(account, rules)
+	l.settle(rules)
 }
 
 // settle waits until the authorizer has seen the rules: it has a cache.
-func (l lab) settle(account string, rules []rbacv1.PolicyRule) {
+func (l lab) settle(rules []rbacv1.PolicyRule) {
 	l.Helper()
 	ctx := within(l.T, 20*time.Second)
-	who := serviceAccount(v1alpha1.Namespace, account)
+	who := serviceAccount(v1alpha1.Namespace, "acme")
 	for _, p := range append(needed(v1alpha1.LeaseName), permission{verb: "get", resource: "secrets"}) {
 		resource := strings.TrimSuffix(p.resource+"/"+p.subresource, "/")
 		want := no

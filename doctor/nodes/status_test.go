@@ -113,7 +113,7 @@ func TestCluster_Observe_NotAllIsWell(t *testing.T) {
 			name: "a leader that is dead, and no pod",
 			prepare: func(l lab) {
 				l.register(newNode("w1"))
-				l.leadSince("cp1_1", time.Now().Add(-time.Minute))
+				l.leadSince(time.Now().Add(-time.Minute))
 			},
 			want: "LeaderSilent error",
 		},
@@ -122,7 +122,7 @@ func TestCluster_Observe_NotAllIsWell(t *testing.T) {
 			prepare: func(l lab) {
 				l.register(newNode("w1"))
 				l.run(newPod())
-				l.leadSince("cp1_1", time.Now().Add(-time.Minute))
+				l.leadSince(time.Now().Add(-time.Minute))
 			},
 			want: "NoLeader error",
 		},
@@ -131,7 +131,7 @@ func TestCluster_Observe_NotAllIsWell(t *testing.T) {
 			prepare: func(l lab) {
 				l.register(newNode("w1"))
 				l.run(newPod(crashed))
-				l.leadSince("cp1_1", time.Now().Add(-time.Minute))
+				l.leadSince(time.Now().Add(-time.Minute))
 			},
 			want: "CrashLoop error",
 		},
@@ -139,7 +139,7 @@ func TestCluster_Observe_NotAllIsWell(t *testing.T) {
 			name: "a clock that is 30 s ahead, and a leader that renews",
 			prepare: func(l lab) {
 				l.register(newNode("w1"))
-				l.leadSince("cp1_1", time.Now().Add(-30*time.Second))
+				l.leadSince(time.Now().Add(-30*time.Second))
 				l.renewWithClock(-30 * time.Second)
 			},
 			want: "",
@@ -251,13 +251,13 @@ func kubelet(t *testing.T, handler http.HandlerFunc) (port int32) {
 }
 
 // leadSince is lead, with a renewal in the past.
-func (l lab) leadSince(holder string, renewed time.Time) {
+func (l lab) leadSince(renewed time.Time) {
 	l.Helper()
 	_, err := l.CoordinationV1().Leases(
 		v1alpha1.Namespace,
 	).Create(
 		l.Context(),
-		newLease(holder, renewed),
+		newLease("cp1_1", renewed),
 		metav1.CreateOptions{},
 	)
 	l.must(err)
