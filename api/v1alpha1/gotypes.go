@@ -16,8 +16,7 @@ import (
 // fieldsOf are the types of a struct's fields by their names in JSON; those of an embedded struct are the outer one's.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	types := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" && f.Anonymous {
 			maps.Copy(types, fieldsOf(f.Type))

@@ -116,10 +116,10 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 func createNode(ctx context.Context, client kubernetes.Interface, args []string) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: args[0]}}
 	for _, arg := range args[1:] {
-		switch {
-		case arg == "tainted":
+		switch arg {
+		case "tainted":
 			node.Spec.Taints = []corev1.Taint{{Key: v1alpha1.UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
-		case arg == "ready":
+		case "ready":
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}
 		default:
 			name, value, _ := strings.Cut(arg, "=")

@@ -38,9 +38,9 @@ func (s sources) of(t reflect.Type) *source {
 // byGoName turns the names in JSON into those in Go.
 func byGoName(t reflect.Type, docs map[string]string) map[string]string {
 	fields := map[string]string{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		fields[t.Field(i).Name] = docs[name]
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[f.Name] = docs[name]
 	}
 	return fields
 }

@@ -80,8 +80,7 @@ func (s sources) object(t reflect.Type) *node {
 
 // fields adds those of a struct, and of what is embedded in it.
 func (s sources) fields(n *node, t reflect.Type) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Type == reflect.TypeFor[metav1.TypeMeta]():
