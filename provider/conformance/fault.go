@@ -112,6 +112,9 @@ func faultIsNotShutdown(ctx context.Context, b *bed) error {
 		return err
 	}
 	for _, f := range faults() {
+		if f == Slow {
+			continue // a call that does not end is the next rule's
+		}
 		heal, err := b.fault(f)
 		if err != nil {
 			continue // anyFault has found another one
