@@ -132,7 +132,11 @@ func (c *Cloud) connect(informer cache.SharedIndexInformer) error {
 		Source: sourceOf(*c.config.Inventory, client), Store: settings.Store, Changed: served.InventoryChanged, Rejected: served.InventoryRejected,
 		Copy: nodes.LastGood(client),
 	}
-	go watcher.Run(ctx)
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) { // then it is known how many control planes there are
+			watcher.Run(ctx)
+		}
+	}()
 	go served.Follow(ctx)
 	return nil
 }

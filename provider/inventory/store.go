@@ -140,6 +140,9 @@ func (s *Store) Offer(document []byte, err error) (changed bool, rejection *Reje
 	}
 	if problem := s.limits.check(s.last, i); problem != nil {
 		s.problem, s.refused = problem, document
+		if problem.Reason == OlderSerial { // which the number of control planes decides, too
+			s.refused = nil
+		}
 		return false, problem
 	}
 	if s.last != nil {

@@ -194,10 +194,15 @@ func TestStore_OwnCopies(t *testing.T) {
 		!strings.Contains(rejection.Error(), "raise metadata.serial") {
 		t.Errorf("got %v, want the file that differs rejected", rejection)
 	}
-	if _, rejection := s.Offer(listing(0, 9), nil); rejection != nil {
+	several = false
+	if changed, rejection := s.Offer(listing(0, 10), nil); !changed {
+		t.Errorf("with one control plane again: %v", rejection)
+	}
+	several = true
+	if _, rejection := s.Offer(listing(0, 10), nil); rejection != nil {
 		t.Errorf("the same file: %v", rejection)
 	}
-	if changed, rejection := s.Offer(listing(1, 10), nil); !changed {
+	if changed, rejection := s.Offer(listing(1, 9), nil); !changed {
 		t.Errorf("with a higher serial: %v", rejection)
 	}
 }
