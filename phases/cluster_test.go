@@ -101,6 +101,24 @@ func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
 	}
 }
 
+// An image that cannot be pulled is corrected by the same command, as long as no node has come through with it.
+func TestCluster_InitAgain_CorrectsAnImageThatNeverRan(t *testing.T) {
+	m, _ := controlPlaneMachine(t, cluster.Config)
+	publish(t, m, v1alpha1.CloudConfiguration{ClusterName: "ber1", ControllerManager: v1alpha1.ControllerManager{Image: "wrong:1"}})
+	said := v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{Image: "right:1"}}
+	check := func(wantErr, wantImage string) {
+		t.Helper()
+		d, _ := run{config: initConfig, options: Options{Flags: said}}.must(t, m)
+		wantError(t, checkClusterRecord(t.Context(), d), wantErr, finding.ExitRefused)
+		if s, err := d.Settings(t.Context()); err != nil || wantErr == "" && s.ControllerManager.Image != wantImage {
+			t.Errorf("image is %q, %v, want %q", s.ControllerManager.Image, err, wantImage)
+		}
+	}
+	check(`init with controllerManager.image "right:1": the cluster's record says "wrong:1"`, "")
+	put(t, m, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true", "initialized: false", 1))
+	check("", "right:1")
+}
+
 func TestCluster_InitAgain_WithoutAnAnswerNothingIsDone(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

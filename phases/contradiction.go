@@ -15,9 +15,10 @@ import (
 // node IP is the machine's own affair, and so is the patience of waiting. What was not said is taken from the record.
 func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec *v1alpha1.Record) error {
 	known := rec.Configuration
+	untried := known.ControllerManager.Image == "" && command == "init" // a record that was published has a complete image
 	var wrong []error
 	for _, c := range contradictions(said, known) {
-		if c.said != "" && c.said != c.known {
+		if c.said != "" && c.said != c.known && !(untried && strings.HasPrefix(c.field, "controllerManager.")) {
 			wrong = append(wrong, fmt.Errorf("%s with %s %q: the cluster's record says %q", command, c.field, c.said, c.known))
 		}
 	}

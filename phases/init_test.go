@@ -26,7 +26,7 @@ const (
 
 // state is a machine.yaml at a stage.
 func stateAt(stage v1alpha1.Stage) string {
-	return "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nrole: init\nnodeName: cp1\nstage: " + string(stage) + "\n"
+	return "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nrole: init\nnodeName: cp1\nstage: " + string(stage) + "\ninitialized: true\n"
 }
 
 func TestKubeadmInit_HalvesByStage(t *testing.T) {

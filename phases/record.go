@@ -143,13 +143,26 @@ func clusterRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 			return nil, err
 		}
 		rec, err := askRecord(ctx, client)
-		if err == nil || apierrors.IsNotFound(err) {
-			return rec, nil // not published: the run that made the cluster was cut short before
+		if apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // not published: the run that made the cluster was cut short before
+		}
+		if err == nil {
+			return rec, forgetUntried(d, rec)
 		}
 		return nil, finding.Refusedf("compare with the cluster's record: %w", err).
 			WithHint("kubeadm has finished on this machine, so nothing is done here that the cluster has not been asked about; look at its API server: " +
 				"crictl ps -a | grep kube-apiserver; journalctl -u kubelet. Nothing was changed")
 	})
+}
+
+// forgetUntried takes out of the record what no node has come through with yet: until then the same command, corrected,
+// is how an image that cannot be pulled is replaced.
+func forgetUntried(d *Data, rec *v1alpha1.Record) error {
+	s, err := machineState(d)
+	if err == nil && s.known && !s.Initialized {
+		rec.Configuration.ControllerManager = v1alpha1.ControllerManager{}
+	}
+	return err
 }
 
 // askRecord asks until there is an answer. A server that is overloaded, or that does not know us yet, has given none.

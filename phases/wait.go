@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 func waitNodes() Phase {
@@ -45,11 +46,23 @@ func waitNodes() Phase {
 			}
 			ctx, cancel := context.WithTimeout(ctx, s.Wait.Timeout.Duration)
 			defer cancel()
-			return Wait(ctx, client, nodes.WaitOptions{
-				Nodes: []string{name}, Until: nodes.Addressed, Lease: s.Profile.LeaseName(),
-			}, nodes.NewDisplay(d.Output, d.Out))
+			wanted := nodes.WaitOptions{Nodes: []string{name}, Until: nodes.Addressed, Lease: s.Profile.LeaseName()}
+			if err := Wait(ctx, client, wanted, nodes.NewDisplay(d.Output, d.Out)); err != nil {
+				return err
+			}
+			return noteInitialized(d)
 		},
 	}
+}
+
+// noteInitialized remembers that the cluster's settings have proven themselves on this machine.
+func noteInitialized(d *Data) error {
+	s, err := machineState(d)
+	if err != nil || !s.known || s.Initialized || d.Role != kubeadm.RoleInit {
+		return err
+	}
+	s.Initialized = true
+	return s.keep(d.Machine)
 }
 
 // Wait follows nodes until each is in the wanted state, or ctx ends. It shows every change.
