@@ -18,7 +18,10 @@ func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec 
 	untried := known.ControllerManager.Image == "" && command == "init" // a record that was published has a complete image
 	var wrong []error
 	for _, c := range contradictions(said, known) {
-		if c.said != "" && c.said != c.known && !(untried && strings.HasPrefix(c.field, "controllerManager.")) {
+		if untried && strings.HasPrefix(c.field, "controllerManager.") {
+			continue
+		}
+		if c.said != "" && c.said != c.known {
 			wrong = append(wrong, fmt.Errorf("%s with %s %q: the cluster's record says %q", command, c.field, c.said, c.known))
 		}
 	}

@@ -139,7 +139,7 @@ func TestCluster_Observe_NotAllIsWell(t *testing.T) {
 			name: "a clock that is 30 s ahead, and a leader that renews",
 			prepare: func(l lab) {
 				l.register(newNode("w1"))
-				l.leadSince(time.Now().Add(-30*time.Second))
+				l.leadSince(time.Now().Add(-30 * time.Second))
 				l.renewWithClock(-30 * time.Second)
 			},
 			want: "",

@@ -117,14 +117,15 @@ func writeModule(dir string) error {
 	mod := []string{"module " + module, "go 1.26.0"}
 	files := map[string]string{}
 	for file, imports := range fences() {
-		text := "package p\n"
+		var text strings.Builder
+		text.WriteString("package p\n")
 		for _, path := range imports {
-			text += fmt.Sprintf("import _ %q\n", importPath(path))
+			fmt.Fprintf(&text, "import _ %q\n", importPath(path))
 			if importPath(path) != path {
 				files[path+"/x/p.go"] = "package p\n"
 			}
 		}
-		files[file] = text
+		files[file] = text.String()
 	}
 	for _, other := range []string{"k8s.io/kubernetes", "k8s.io/cloud-provider"} {
 		mod = append(mod, "require "+other+" v0.0.0", "replace "+other+" => ./"+other)
