@@ -147,8 +147,14 @@ func writeModule(dir string) error {
 
 // lint returns what was refused, as "FILE imports PATH".
 func lint(ctx context.Context, dir string, command []string) (map[string]bool, error) {
+	cache, err := os.MkdirTemp("", "ccmadm-fences-cache-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(cache) }()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.Env = append(os.Environ(), "GOLANGCI_LINT_CACHE="+cache) // it knows packages by content, and files by where they were
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, out)
