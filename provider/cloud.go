@@ -129,14 +129,12 @@ func (c *Cloud) connect(informer cache.SharedIndexInformer) error {
 		return err
 	}
 	watcher := &inventory.Watcher{
-		Source: sourceOf(*c.config.Inventory, client), Store: settings.Store, Changed: served.InventoryChanged, Rejected: served.InventoryRejected,
-		Copy: nodes.LastGood(client),
+		Source: sourceOf(*c.config.Inventory, client), Store: settings.Store, Copy: nodes.LastGood(client),
+		Changed:  served.InventoryChanged,
+		Rejected: served.InventoryRejected,
+		Ready:    func() { cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) },
 	}
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) { // then it is known how many control planes there are
-			watcher.Run(ctx)
-		}
-	}()
+	go watcher.Run(ctx)
 	go served.Follow(ctx)
 	return nil
 }

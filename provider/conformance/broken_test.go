@@ -140,6 +140,7 @@ func brokenMetadata() []broken {
 	nodeIP := func(n *corev1.Node) string { return n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr] }
 	return []broken{
 		{"has-cluster-id", func(s *scripted) { s.untagged = true }},
+		{"has-a-name", func(s *scripted) { s.nameless = true }},
 		{"node-is-initialized", edit(func(n *corev1.Node, m *cloudprovider.InstanceMetadata) {
 			if nodeIP(n) == "" {
 				m.NodeAddresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: n.Name}}

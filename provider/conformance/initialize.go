@@ -22,6 +22,11 @@ func initializeRules() []Rule {
 			hasClusterID,
 		},
 		{
+			"has-a-name",
+			"ProviderName is how a program finds the provider that --cloud-provider names; events and logs have it, too.",
+			hasName,
+		},
+		{
 			"node-is-initialized",
 			"The Node keeps the taint uninitialized, and no pod runs on the machine.",
 			needs(nodeIsInitialized, instances),
@@ -88,6 +93,13 @@ func hasClusterID(_ context.Context, b *bed) error {
 	return nil
 }
 
+func hasName(_ context.Context, b *bed) error {
+	if b.cloud.Provider.ProviderName() == "" {
+		return errors.New("ProviderName is empty")
+	}
+	return nil
+}
+
 func nodeIsInitialized(ctx context.Context, b *bed) error {
 	m, err := b.joined(ctx)
 	if err != nil {
@@ -108,8 +120,8 @@ func (b *bed) hasAddresses(ctx context.Context, m Machine, want []corev1.NodeAdd
 	}
 	for _, address := range want {
 		if !slices.ContainsFunc(node.Status.Addresses,
-			func(a corev1.NodeAddress) bool { return a.Address == address.Address }) {
-			return fmt.Errorf("%s is not among the addresses of Node/%s: %v", address.Address, m.Name, node.Status.Addresses)
+			func(a corev1.NodeAddress) bool { return a == address }) {
+			return fmt.Errorf("%s %s is not among the addresses of Node/%s: %v", address.Type, address.Address, m.Name, node.Status.Addresses)
 		}
 	}
 	return nil

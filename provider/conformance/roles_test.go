@@ -11,7 +11,12 @@ import (
 
 func (s *scripted) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
 func (s *scripted) Instances() (cloudprovider.Instances, bool)                        { return nil, false }
-func (s *scripted) ProviderName() string                                              { return "scripted" }
+func (s *scripted) ProviderName() string {
+	if s.nameless {
+		return ""
+	}
+	return "scripted"
+}
 func (s *scripted) InstancesV2() (cloudprovider.InstancesV2, bool) {
 	return machinesOf{s}, s.instances
 }

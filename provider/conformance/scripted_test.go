@@ -28,6 +28,7 @@ type scripted struct {
 	routes    map[string]*cloudprovider.Route       // by cluster, node and CIDR
 
 	instances, loadBalancer, routing bool // roles that it has
+	nameless                         bool // has no name
 	untagged                         bool // has no cluster id
 
 	exists   func(context.Context, *corev1.Node) (bool, error)

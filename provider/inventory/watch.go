@@ -15,6 +15,8 @@ type Watcher struct {
 	// Changed is called after each new inventory, and Rejected after each reading that did not become it.
 	Changed  func()
 	Rejected func(*Rejection)
+	// Ready returns once a reading can be compared with the copy of the process before. Without a copy nobody waits.
+	Ready func()
 
 	kept  []byte // document of the copy
 	state string // of the copy
@@ -34,6 +36,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	if w.Store.Status().Inventory != nil {
 		w.kept = document
 		w.Changed()
+		w.Ready()
 	}
 	w.Source.Run(ctx, func(document []byte, err error) { w.take(ctx, document, err) })
 }
