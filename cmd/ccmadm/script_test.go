@@ -88,6 +88,9 @@ func setUp(e *testscript.Env) error {
 		return nil //nolint:nilerr // then there is no lab
 	}
 	found, err := filepath.Glob(filepath.Join(cache, "ccmadm-lab", "kubernetes-1.36*", "kubeadm"))
+	if err == nil && len(found) == 0 && os.Getenv("CCMADM_TEST") == "cluster" {
+		return errors.New("the lab has built no kubeadm: bin/lab build --programs") // then nothing is left out
+	}
 	if err != nil || len(found) == 0 {
 		return err
 	}

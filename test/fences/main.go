@@ -154,7 +154,8 @@ func lint(ctx context.Context, dir string, command []string) (map[string]bool, e
 	defer func() { _ = os.RemoveAll(cache) }()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	cmd.Env = append(os.Environ(), "GOLANGCI_LINT_CACHE="+cache) // it knows packages by content, and files by where they were
+	// Not the user's cache: it knows packages by their content, and files by where they were the first time.
+	cmd.Env = append(os.Environ(), "GOLANGCI_LINT_CACHE="+cache)
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, out)
