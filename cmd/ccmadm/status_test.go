@@ -201,6 +201,7 @@ func TestStatusAndWait(t *testing.T) {
 			err:        "forbidden",
 		},
 	}
+	klog.ClearLogger() // that of the tests with a cluster, which swallows all
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", tt.kubeconfig)
