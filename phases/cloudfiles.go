@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -17,6 +19,10 @@ import (
 // cloudFiles reads the provider's files from where the user's configuration says they are. A second run on a machine that
 // has its cluster, and that names none, goes by those that the first one stored.
 func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
+	stored, err := storedFiles(ctx, d, s)
+	if err != nil || stored != nil {
+		return stored, err
+	}
 	files, err := ReadFiles(&s.CloudConfiguration, s.Profile, d.Env)
 	if err != nil {
 		return nil, err
@@ -26,9 +32,6 @@ func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, e
 			return nil, err
 		}
 	}
-	if len(files) == 0 && s.Recorded != nil && !d.Single {
-		return fetchCloudFiles(ctx, d)
-	}
 	if err := s.Profile.CheckConfig(files, s.CloudConfig.File); err != nil {
 		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
@@ -36,6 +39,34 @@ func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, e
 		if err := d.CheckFiles(s.Profile.Name, files); err != nil {
 			return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 		}
+	}
+	return files, nil
+}
+
+// storedFiles are what a second run goes by that names no file: the environment of whoever runs it may be for another
+// cluster. Where the Secret is gone, those that the static pod reads on this machine are the last copy.
+func storedFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
+	said := d.Said.CloudConfig.File != "" || d.Said.Inventory != "" || len(d.Said.Credentials) > 0
+	if s.Recorded == nil || d.Single || said || d.Role != kubeadm.RoleInit {
+		return nil, nil
+	}
+	files, err := fetchCloudFiles(ctx, d)
+	if err != nil || files != nil {
+		return files, err
+	}
+	state, err := machineState(d)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range state.Files {
+		data, err := d.Machine.Read(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the provider's files that are in use: %w", err)
+		}
+		if files == nil {
+			files = map[string][]byte{}
+		}
+		files[filepath.Base(path)] = data
 	}
 	return files, nil
 }

@@ -119,6 +119,23 @@ func TestCluster_InitAgain_CorrectsAnImageThatNeverRan(t *testing.T) {
 	check("", "right:1")
 }
 
+// A record that somebody has deleted is still on the machine.
+func TestCluster_InitAgain_WithADeletedRecord(t *testing.T) {
+	m, _ := controlPlaneMachine(t, cluster.Config)
+	publish(t, m, v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	maps := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps(v1alpha1.Namespace)
+	if err := maps.Delete(t.Context(), v1alpha1.RecordName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := run{config: initConfig}.must(t, m)
+	s, err := d.Settings(t.Context())
+	if err != nil || s.Provider != "hetzner" || s.Mode != v1alpha1.ModeDaemonSet || s.ClusterName != "ber1" {
+		t.Errorf("settings are %+v, %v; want those of the record", s, err)
+	}
+	d, _ = run{config: initConfig, options: Options{Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}.must(t, m)
+	wantError(t, checkClusterRecord(t.Context(), d), "the cluster's record says \"hetzner\"", finding.ExitRefused)
+}
+
 func TestCluster_InitAgain_WithoutAnAnswerNothingIsDone(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -21,7 +21,7 @@ func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec 
 		if untried && strings.HasPrefix(c.field, "controllerManager.") {
 			continue
 		}
-		if c.said != "" && c.said != c.known {
+		if (c.said != "" || c.empty) && c.said != c.known {
 			wrong = append(wrong, fmt.Errorf("%s with %s %q: the cluster's record says %q", command, c.field, c.said, c.known))
 		}
 	}
@@ -44,7 +44,11 @@ func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec 
 	return finding.Refusedf("%w", errors.Join(wrong...)).WithHint("%s", hint)
 }
 
-type contradictable struct{ field, said, known string }
+// contradictable is a setting as text; empty says that it was given, as an empty list.
+type contradictable struct {
+	field, said, known string
+	empty              bool
+}
 
 func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 	provider := said.Provider
@@ -56,19 +60,24 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 		mode = ""
 	}
 	list := []contradictable{
-		{"provider", provider, known.Provider},
-		{"clusterName", said.ClusterName, known.ClusterName},
-		{"mode", string(mode), string(known.Mode)},
-		{"controllerManager.image", said.ControllerManager.Image, known.ControllerManager.Image},
-		{"controllerManager.version", said.ControllerManager.Version, tagOf(known.ControllerManager.Image)},
-		{"controllerManager.extraArgs", strings.Join(said.ControllerManager.ExtraArgs, " "), strings.Join(known.ControllerManager.ExtraArgs, " ")},
-		{"controllerManager.extraEnv", strings.Join(said.ControllerManager.ExtraEnv, " "), strings.Join(known.ControllerManager.ExtraEnv, " ")},
-		{"lifecycle", string(said.Lifecycle), string(known.Lifecycle)},
+		{field: "provider", said: provider, known: known.Provider},
+		{field: "clusterName", said: said.ClusterName, known: known.ClusterName},
+		{field: "mode", said: string(mode), known: string(known.Mode)},
+		{field: "controllerManager.image", said: said.ControllerManager.Image, known: known.ControllerManager.Image},
+		{field: "controllerManager.version", said: said.ControllerManager.Version, known: tagOf(known.ControllerManager.Image)},
+		listed("controllerManager.extraArgs", said.ControllerManager.ExtraArgs, known.ControllerManager.ExtraArgs),
+		listed("controllerManager.extraEnv", said.ControllerManager.ExtraEnv, known.ControllerManager.ExtraEnv),
+		{field: "lifecycle", said: string(said.Lifecycle), known: string(known.Lifecycle)},
 	}
 	if said.Routes != nil {
-		list = append(list, contradictable{"routes", strconv.FormatBool(*said.Routes), strconv.FormatBool(known.WantsRoutes())})
+		list = append(list, contradictable{field: "routes", said: strconv.FormatBool(*said.Routes), known: strconv.FormatBool(known.WantsRoutes())})
 	}
 	return list
+}
+
+// listed is a list as a setting; one that is empty and was given says something, too.
+func listed(field string, said, known []string) contradictable {
+	return contradictable{field: field, said: strings.Join(said, " "), known: strings.Join(known, " "), empty: said != nil}
 }
 
 // tagOf is the tag of a complete image reference.

@@ -160,7 +160,14 @@ func digest(data []byte) string {
 
 // restampStaticPod makes the kubelet start the pod again with an identity that was renewed. A manifest that was edited by
 // hand is left to whoever edited it.
-func restampStaticPod(d *Data, identity []byte) error {
+func restampStaticPod(d *Data) error {
+	identity, err := d.Machine.Read(machine.CCMKubeconfig)
+	if errors.Is(err, fs.ErrNotExist) { // in a dry run
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the static pod's identity: %w", err)
+	}
 	manifest, err := d.Machine.Read(machine.CCMManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it is written later, with this identity
@@ -175,6 +182,9 @@ func restampStaticPod(d *Data, identity []byte) error {
 	_, pod, _ := bytes.Cut(manifest, []byte("\n"))
 	if pod, err = stamp(pod, identity); err != nil {
 		return err
+	}
+	if bytes.Equal(seal(pod), manifest) {
+		return nil // the phase that writes it says so
 	}
 	return d.write(machine.File{Path: machine.CCMManifest, Data: seal(pod), Mode: 0o600})
 }

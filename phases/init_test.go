@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	firstHalf = "kubeadm init --config=/etc/ccmadm/kubeadm.yaml --skip-phases=" +
-		"upload-config,upload-certs,mark-control-plane,bootstrap-token,kubelet-finalize,addon,show-join-command"
-	resumedHalf = "kubeadm init --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight," +
+	preflightOf = "kubeadm init phase preflight --config=/etc/ccmadm/kubeadm.yaml"
+	firstHalf   = "kubeadm init --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight," +
 		"upload-config,upload-certs,mark-control-plane,bootstrap-token,kubelet-finalize,addon,show-join-command"
 	secondHalf = "kubeadm init --config=/etc/ccmadm/kubeadm.yaml --skip-phases=" +
 		"preflight,certs,kubeconfig,etcd,control-plane,kubelet-start,wait-control-plane,show-join-command"
@@ -38,13 +37,13 @@ func TestKubeadmInit_HalvesByStage(t *testing.T) {
 	}{
 		{
 			name:  "a new machine",
-			want:  []string{firstHalf, secondHalf},
+			want:  []string{preflightOf, firstHalf, secondHalf},
 			stage: "Finished",
 		},
 		{
 			name:  "cut short in the first half",
 			files: map[string]string{machine.StateFile: stateAt(v1alpha1.StageBegun), machine.APIServerPod: "x"},
-			want:  []string{resumedHalf, secondHalf},
+			want:  []string{firstHalf, secondHalf},
 			stage: "Finished",
 		},
 		{
@@ -88,21 +87,68 @@ func TestKubeadmInit_HalvesByStage(t *testing.T) {
 
 func TestKubeadmInit_AFailureGoesOnFromThere(t *testing.T) {
 	m, runner := newMachine(t)
-	runner.fails["kubeadm init"] = errors.New("exit status 1")
-	_, err := run{config: initConfig}.do(t, m, kubeadmControlPlane())
-	var known *finding.Error
-	if !errors.As(err, &known) || !strings.Contains(known.Hint, "goes on from here") {
-		t.Fatalf("got %v, want an error that says how to go on", err)
+	fail := func(prefix, wantStage string) {
+		t.Helper()
+		runner.fails[prefix] = errors.New("exit status 1")
+		_, err := run{config: initConfig}.do(t, m, kubeadmControlPlane())
+		delete(runner.fails, prefix)
+		var known *finding.Error
+		if !errors.As(err, &known) || !strings.Contains(known.Hint, "goes on from here") {
+			t.Fatalf("got %v, want an error that says how to go on", err)
+		}
+		if state := content(m, machine.StateFile); !strings.Contains(state, wantStage) || wantStage == "" && state != "" {
+			t.Errorf("state is %q, want %q", state, wantStage)
+		}
 	}
-	if state := content(m, machine.StateFile); !strings.Contains(state, "stage: Begun") {
-		t.Errorf("state is %q, want it begun", state)
-	}
-	delete(runner.fails, "kubeadm init")
+	fail(preflightOf, "") // kubeadm's preflight is asked again: nothing has begun
+	fail(firstHalf, "stage: Begun")
 	if _, err := (run{config: initConfig}).do(t, m, kubeadmControlPlane()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{firstHalf, resumedHalf}, runner.ranKubeadm()); diff != "" {
+	if diff := cmp.Diff([]string{preflightOf, preflightOf, firstHalf, firstHalf}, runner.ranKubeadm()); diff != "" {
 		t.Errorf("kubeadm (-want +got):\n%s", diff)
+	}
+}
+
+// Phases that are run by themselves on a control plane that somebody else made.
+func TestKubeadmPhases_OnAForeignControlPlane(t *testing.T) {
+	m, runner := newMachine(t)
+	put(t, m, machine.APIServerPod, "x")
+	put(t, m, machine.KubeadmConfig, initConfig)
+	for range 2 {
+		_, err := run{config: initConfig}.do(t, m, kubeadmControlPlane())
+		wantError(t, err, "this machine runs a control plane, or did", finding.ExitUsage)
+		_, err = run{config: initConfig}.do(t, m, kubeadmFinish())
+		wantError(t, err, "does not say that its first half has ended here", finding.ExitRefused)
+	}
+	if got := runner.ranKubeadm(); len(got) > 0 {
+		t.Errorf("kubeadm was run: %q", got)
+	}
+}
+
+func TestKubeadmJoin_OnAControlPlaneOfInit(t *testing.T) {
+	m, _ := newMachine(t)
+	put(t, m, machine.KubeletConf, "x")
+	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	_, err := run{config: joinConfig, options: Options{Role: kubeadm.RoleJoin}}.do(t, m, kubeadmJoin())
+	wantError(t, err, "join on a machine of `ccmadm init`", finding.ExitRefused)
+	if got := content(m, machine.StateFile); got != stateAt(v1alpha1.StageFinished) {
+		t.Errorf("the state is now\n%s", got)
+	}
+}
+
+// A second run does not have the first one's flags.
+func TestLocalServer_OfASecondRun(t *testing.T) {
+	m, _ := newMachine(t)
+	put(t, m, machine.ControllerManagerConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
+		"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: 'https://10.0.0.5:7443'}}]\n")
+	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	d, _ := run{}.must(t, m)
+	if got := localServer(d); got != "https://10.0.0.5:7443" {
+		t.Errorf("got %s, want what kubeadm gave the other components", got)
+	}
+	if got, err := nodeName(d); err != nil || got != "cp1" {
+		t.Errorf("node name %q, %v, want that of the first run", got, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -31,22 +32,41 @@ another cluster's.`,
 				d.Sayf("unchanged: kubeadm has made this control plane")
 				return nil
 			}
+			if s.Stage != "" {
+				if err := sameMachine(d, s); err != nil {
+					return err
+				}
+			}
 			if d.DryRun { // kubeadm's own needs both halves in one process: it keeps what it would have written in memory
 				return runKubeadm(ctx, d, initHalf(d, []string{"show-join-command"})...)
 			}
-			skip := kubeadm.SecondHalf()
-			if s.Stage == v1alpha1.StageBegun {
-				skip = append([]string{"preflight"}, skip...)
+			if s.Stage == "" {
+				if err := kubeadmPreflight(ctx, d); err != nil {
+					return err
+				}
 			}
 			if err := reach(d, v1alpha1.StageBegun); err != nil {
 				return err
 			}
+			skip := append([]string{"preflight"}, kubeadm.SecondHalf()...)
 			if err := runKubeadm(ctx, d, initHalf(d, skip)...); err != nil {
 				return err
 			}
 			return reach(d, v1alpha1.StageControlPlane)
 		},
 	}
+}
+
+// kubeadmPreflight runs before anything is noted: what it refuses has not begun, and it is asked again by the next run. A
+// phase that is run by itself has had no preflight of ours.
+func kubeadmPreflight(ctx context.Context, d *Data) error {
+	if err := checkKubeletInUse(ctx, d); err != nil && !ignored(d, finding.CheckKubeletInUse.Kind().Reason) {
+		return err
+	}
+	if slices.Contains(d.SkipPhases, "preflight") {
+		return nil
+	}
+	return runKubeadm(ctx, d, kubeadmFlags(d, []string{"init", "phase", "preflight", "--config=" + machine.KubeadmConfig})...)
 }
 
 func kubeadmFinish() Phase {
@@ -63,6 +83,14 @@ kept in ` + machine.StateFile + `, they are never run again: they would undo wha
 			if done {
 				d.Sayf("unchanged: kubeadm has finished here")
 				return nil
+			}
+			s, err := machineState(d)
+			if err != nil {
+				return err
+			}
+			if s.Stage != v1alpha1.StageControlPlane && !d.DryRun {
+				return finding.Refusedf("run the rest of kubeadm's phases: %s does not say that its first half has ended here", machine.StateFile).
+					WithHint("`ccmadm init phase kubeadm-control-plane` comes before; where you run kubeadm yourself, run the rest of it yourself, too")
 			}
 			args := initHalf(d, append(slices.Clone(kubeadm.FirstHalf()), "show-join-command"))
 			if d.DryRun {

@@ -2,6 +2,7 @@ package phases
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -84,6 +85,10 @@ func hasJoined(ctx context.Context, d *Data) (bool, error) {
 	}
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
+		if done, failed := finished(d); failed != nil || done { // by a version of ccmadm that kept no state
+			return false, cmp.Or(failed, error(finding.Refusedf("ask for Node/%s: %w", name, err).
+				WithHint("this machine has joined before, and kubeadm is not run over it: restart its kubelet, or `ccmadm reset` and join again")))
+		}
 		return false, nil // not registered yet, or with an identity that this cluster does not know
 	}
 	if err != nil {
@@ -116,7 +121,15 @@ func refuseOtherCluster(d *Data, cluster *kubeadm.Cluster) error {
 
 // nodeName follows kubeadm: a hostname-override among the kubelet's arguments, the configured name, the host name.
 func nodeName(d *Data) (string, error) {
-	name, err := nodeutil.GetHostname(d.KubeadmFile.NodeName(d.Role))
+	configured := d.KubeadmFile.NodeName(d.Role)
+	if configured == "" {
+		s, err := machineState(d)
+		if err != nil {
+			return "", err
+		}
+		configured = s.NodeName // that of an earlier run, whose flags this one may not have
+	}
+	name, err := nodeutil.GetHostname(configured)
 	if err != nil {
 		return "", fmt.Errorf("choose the node's name: %w", err)
 	}

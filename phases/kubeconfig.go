@@ -80,7 +80,7 @@ func runKubeconfig(ctx context.Context, d *Data) error {
 	}
 	if kubeconfigLasts(d.Machine.Path(machine.CCMKubeconfig), ca, wanted, d.Machine.Now()) {
 		d.Sayf("%s unchanged", machine.CCMKubeconfig)
-		return nil
+		return restampStaticPod(d) // a run that was cut short may have come no further than the file
 	}
 	data, err := signKubeconfig(certsDir, server, d.Machine.Now())
 	if err != nil {
@@ -89,7 +89,7 @@ func runKubeconfig(ctx context.Context, d *Data) error {
 	if err := d.write(machine.File{Path: machine.CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true}); err != nil {
 		return err
 	}
-	return restampStaticPod(d, data)
+	return restampStaticPod(d)
 }
 
 // externalCA tells whether the machine has the CA's certificate without its key (kubeadm's external CA mode).
@@ -123,6 +123,10 @@ func checkExternalCA(ctx context.Context, d *Data) error {
 // localServer is this machine's API server, as in the kubeconfigs that kubeadm gives to the scheduler and the
 // controller manager: a control plane must not need a load balancer that may wait for it.
 func localServer(d *Data) string {
+	// What kubeadm gave them is right whatever this run was told: it may be a second one, without the first one's flags.
+	if server, err := controlPlaneURL(d.Machine.Path(machine.ControllerManagerConf)); err == nil {
+		return server
+	}
 	host, port := d.KubeadmFile.AdvertiseAddress(d.Role), d.KubeadmFile.BindPort(d.Role)
 	if addr, err := d.Machine.AdvertiseAddress(host); err == nil {
 		host = addr.String()

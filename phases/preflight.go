@@ -85,6 +85,10 @@ func checkClusterRecord(ctx context.Context, d *Data) error {
 	if err != nil || rec == nil {
 		return err
 	}
+	if file := d.KubeadmFile.PodSubnet(); file != "" && file != rec.PodSubnet {
+		return finding.Refusedf("init with networking.podSubnet %q: the cluster's record says %q", file, rec.PodSubnet).
+			WithHint("leave it out: this machine has a cluster, whose networks do not change")
+	}
 	return refuseContradictions("init", d.Said, rec)
 }
 

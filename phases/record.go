@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -50,7 +52,10 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 			if err != nil {
 				return err
 			}
-			return applySet(ctx, d, apply.Record, machine.AdminConf, objects)
+			if err := applySet(ctx, d, apply.Record, machine.AdminConf, objects); err != nil {
+				return err
+			}
+			return keepRecord(d, s, rec)
 		},
 	}
 }
@@ -71,6 +76,22 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 		rec.CertificatesDir = s.CertificatesDir
 	}
 	return rec
+}
+
+// keepRecord brings this machine's copy up to date: the cluster's name, which a new CA would give another, and the image.
+// The names of its files are this machine's own.
+func keepRecord(d *Data, s *Settings, published *v1alpha1.Record) error {
+	kept := newRecord(d, s)
+	kept.Configuration.ClusterName = published.Configuration.ClusterName
+	kept.Configuration.ControllerManager = published.Configuration.ControllerManager
+	before, err := localRecord(d.Machine)
+	if err != nil {
+		return err
+	}
+	if c := &kept.Configuration; before != nil && c.CloudConfig.File == "" && c.Inventory == "" && c.Credentials == nil {
+		c.CloudConfig, c.Inventory, c.Credentials = before.Configuration.CloudConfig, before.Configuration.Inventory, before.Configuration.Credentials
+	}
+	return writeRecord(d, kept)
 }
 
 // clusterNodeIP is the policy that holds for other machines too: an address is this machine's own.
@@ -130,24 +151,38 @@ func joinedRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 // recordPatience is how long the API server of a control plane may take to answer: it may be restarting.
 const recordPatience = 30 * time.Second
 
-// clusterRecord is the record of the cluster that this control plane is one of already, or nil where it is none yet.
-// Without an answer nothing is changed: the machine may be one that lives.
+// clusterRecord is the record of the cluster that this control plane is one of already, or nil where it is none yet. What
+// was never published, or deleted, is known from this machine's own copy.
 func clusterRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	done, err := finished(d)
 	if err != nil || !done {
 		return nil, err
 	}
+	rec, err := publishedRecord(ctx, d)
+	if err != nil || rec != nil {
+		return rec, err
+	}
+	if rec, err = localRecord(d.Machine); err != nil || rec == nil {
+		return nil, err
+	}
+	return rec, forgetUntried(ctx, d, rec)
+}
+
+// publishedRecord is the one in the cluster, or nil where there is none. Without an answer nothing is changed: the machine
+// may be one that lives.
+func publishedRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	return d.known.record.get(func() (*v1alpha1.Record, error) {
 		client, err := connect(d, machine.AdminConf)
 		if err != nil {
-			return nil, err
+			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
+				WithHint("kubeadm has finished on this machine, so nothing is done here that the cluster has not been asked about; if kubeadm was reset: `ccmadm reset`. Nothing was changed")
 		}
 		rec, err := askRecord(ctx, client)
 		if apierrors.IsNotFound(err) {
 			return nil, nil //nolint:nilnil // not published: the run that made the cluster was cut short before
 		}
 		if err == nil {
-			return rec, forgetUntried(d, rec)
+			return rec, forgetUntried(ctx, d, rec)
 		}
 		return nil, finding.Refusedf("compare with the cluster's record: %w", err).
 			WithHint("kubeadm has finished on this machine, so nothing is done here that the cluster has not been asked about; look at its API server: " +
@@ -156,13 +191,31 @@ func clusterRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 }
 
 // forgetUntried takes out of the record what no node has come through with yet: until then the same command, corrected,
-// is how an image that cannot be pulled is replaced.
-func forgetUntried(d *Data, rec *v1alpha1.Record) error {
+// is how an image that cannot be pulled is replaced. Whether this machine's node has come through is asked, where no run of
+// ours has seen it.
+func forgetUntried(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 	s, err := machineState(d)
-	if err == nil && s.known && !s.Initialized {
-		rec.Configuration.ControllerManager = v1alpha1.ControllerManager{}
+	if err != nil || s.Stage != v1alpha1.StageFinished || s.Initialized {
+		return err
 	}
-	return err
+	name, err := nodeName(d)
+	if err != nil {
+		return err
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return finding.Refusedf("ask for Node/%s: %w", name, err).WithHint("nothing was changed; the same command again, once the API server answers")
+	}
+	waits := func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint }
+	if err == nil && node.Spec.ProviderID != "" && !slices.ContainsFunc(node.Spec.Taints, waits) {
+		return noteInitialized(d)
+	}
+	rec.Configuration.ControllerManager = v1alpha1.ControllerManager{}
+	return nil
 }
 
 // askRecord asks until there is an answer. A server that is overloaded, or that does not know us yet, has given none.

@@ -47,9 +47,13 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 		s.Override(&rec.Configuration)
 		s.PodSubnet, s.CertificatesDir, s.ImageRepository = rec.PodSubnet, rec.CertificatesDir, rec.ImageRepository
 	}
-	s.Override(&d.Said)
+	said := d.Said
+	if rec != nil && said.ControllerManager.Version == tagOf(rec.Configuration.ControllerManager.Image) {
+		said.ControllerManager.Version = "" // the image that is there, wherever it comes from
+	}
+	s.Override(&said)
 	s.Default()
-	if d.Role == kubeadm.RoleInit && d.KubeadmFile.HasConfiguration(kubeadm.RoleInit) || rec == nil {
+	if rec == nil || d.Single && d.Role == kubeadm.RoleInit && d.KubeadmFile.HasConfiguration(kubeadm.RoleInit) {
 		s.PodSubnet, s.CertificatesDir, s.ImageRepository = d.KubeadmFile.PodSubnet(), d.KubeadmFile.CertificatesDir(), d.KubeadmFile.ImageRepository()
 	}
 	if s.CertificatesDir == "" {

@@ -57,6 +57,9 @@ func reach(d *Data, stage v1alpha1.Stage) error {
 	if err != nil {
 		return err
 	}
+	if err := sameMachine(d, s); err != nil {
+		return err
+	}
 	if s.NodeName, err = nodeName(d); err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func checkKubeletInUse(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	if done && !s.known && !d.Single {
+	if done && s.Stage == "" && !d.Single {
 		if done, err = hasRecord(ctx, d); err != nil {
 			return err
 		}
@@ -169,7 +172,7 @@ func hasRecord(ctx context.Context, d *Data) (bool, error) {
 	if d.Role != kubeadm.RoleInit {
 		return true, nil
 	}
-	rec, err := clusterRecord(ctx, d)
+	rec, err := publishedRecord(ctx, d)
 	return rec != nil, err
 }
 

@@ -58,7 +58,7 @@ func waitNodes() Phase {
 // noteInitialized remembers that the cluster's settings have proven themselves on this machine.
 func noteInitialized(d *Data) error {
 	s, err := machineState(d)
-	if err != nil || !s.known || s.Initialized || d.Role != kubeadm.RoleInit {
+	if err != nil || d.DryRun || !s.known || s.Initialized || d.Role != kubeadm.RoleInit {
 		return err
 	}
 	s.Initialized = true

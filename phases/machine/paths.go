@@ -28,6 +28,8 @@ const (
 	AdminConf = "/etc/kubernetes/admin.conf"
 	// SuperAdminConf may do everything before kubeadm has bound the administrators' group.
 	SuperAdminConf = "/etc/kubernetes/super-admin.conf"
+	// ControllerManagerConf is kube-controller-manager's, which asks this machine's API server.
+	ControllerManagerConf = "/etc/kubernetes/controller-manager.conf"
 	// KubeletConf is the kubelet's kubeconfig; it is there on a machine that is a node.
 	KubeletConf = "/etc/kubernetes/kubelet.conf"
 	// APIServerPod is the static pod of kube-apiserver.
