@@ -87,8 +87,8 @@ func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 // permissions of the one that it has: a change of provider or mode is one plan for all machines, not a phase of one.
 func refuseOtherManager(d *Data, rec *v1alpha1.Record) error {
 	done, err := finished(d)
-	if err != nil || !done || rec == nil || !d.Single || d.Role != kubeadm.RoleInit {
-		return err
+	if err != nil || !done || rec == nil || !d.Single || d.Role != kubeadm.RoleInit || rec.Configuration.Mode == v1alpha1.ModeManual {
+		return err // in mode Manual the manager is the user's affair, by whatever means
 	}
 	said := v1alpha1.CloudConfiguration{Provider: d.Said.Provider, Mode: d.Said.Mode}
 	return refuseContradictions("init", said, rec)
