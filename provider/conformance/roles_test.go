@@ -17,6 +17,7 @@ func (s *scripted) ProviderName() string {
 	}
 	return "scripted"
 }
+
 func (s *scripted) InstancesV2() (cloudprovider.InstancesV2, bool) {
 	return machinesOf{s}, s.instances
 }
