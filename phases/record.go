@@ -42,7 +42,7 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 				return err
 			}
 			rec.Configuration.ControllerManager.Version = ""
-			rec.Configuration.NodeIP = clusterNodeIP(s.NodeIP)
+			rec.Configuration.NodeIP = clusterNodeIP(rec.Configuration.NodeIP)
 			rec.Configuration.CloudConfig, rec.Configuration.Inventory, rec.Configuration.Credentials = v1alpha1.CloudConfigFile{}, "", nil
 			data, err := rec.Encode()
 			if err != nil {
@@ -72,6 +72,9 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 		WrittenBy:         d.Version,
 	}
 	rec.Configuration.Profile = "" // a file of this machine; its text goes along
+	if s.Recorded != nil && !d.Single { // how long this run waits, and this machine's address, are no settings of the cluster
+		rec.Configuration.Wait, rec.Configuration.NodeIP = s.Recorded.Configuration.Wait, s.Recorded.Configuration.NodeIP
+	}
 	if s.CertificatesDir != machine.PKIDir {
 		rec.CertificatesDir = s.CertificatesDir
 	}
