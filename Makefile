@@ -7,6 +7,9 @@ RUN     ?= .
 # Labs belong to the machine: two runs at once need two names.
 LABS    ?= e2e
 LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+# The linter knows packages by their content, and their files by where they were: a cache that checkouts share speaks of
+# files of another one, and finds its exceptions no more where that is gone.
+export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 # One way to compile for programs, lab, tests and lint: what they share is compiled once. Only -race needs another.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(filter-out -trimpath,$(shell go env GOFLAGS))

@@ -17,15 +17,7 @@ func addon() Phase {
 		Long:  "Reads the profile and the settings. Writes the workload, which reaches the API server through the control-plane endpoint and so needs no kube-proxy, no DNS and no pod network; and in every mode the programs that some providers run on each node.",
 		Only:  managedModes(),
 		Run: func(ctx context.Context, d *Data) error {
-			s, err := d.Settings(ctx)
-			if err != nil {
-				return err
-			}
-			files, err := cloudFiles(ctx, d, s)
-			if err != nil {
-				return err
-			}
-			v, err := values(d, s, files)
+			s, v, err := valuesWithFiles(ctx, d)
 			if err != nil {
 				return err
 			}

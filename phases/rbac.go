@@ -14,15 +14,7 @@ func rbac() Phase {
 		Long:  "Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager is not a static pod. No permission is wider than the profile says.",
 		Only:  managedModes(),
 		Run: func(ctx context.Context, d *Data) error {
-			s, err := d.Settings(ctx)
-			if err != nil {
-				return err
-			}
-			files, err := cloudFiles(ctx, d, s)
-			if err != nil {
-				return err
-			}
-			v, err := values(d, s, files)
+			s, v, err := valuesWithFiles(ctx, d)
 			if err != nil {
 				return err
 			}

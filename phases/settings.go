@@ -29,7 +29,7 @@ type Settings struct {
 	CertificatesDir string
 	// ImageRepository is where kubeadm pulls the control plane's images from; empty for its default.
 	ImageRepository string
-	// WrittenBy is the version of ccmadm that wrote the cluster's record, if there is one.
+	// Recorded is what was known already of the cluster; nil on a machine that makes one.
 	Recorded *v1alpha1.Record
 }
 

@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,20 @@ import (
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/templates"
 )
+
+// valuesWithFiles are the settings, and the values with what the user's configuration gives the provider.
+func valuesWithFiles(ctx context.Context, d *Data) (*Settings, templates.Values, error) {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return nil, templates.Values{}, err
+	}
+	files, err := cloudFiles(ctx, d, s)
+	if err != nil {
+		return nil, templates.Values{}, err
+	}
+	v, err := values(d, s, files)
+	return s, v, err
+}
 
 // values gathers what the templates vary in. The cloud's files change them by their names and a digest.
 func values(d *Data, s *Settings, cloudFiles map[string][]byte) (templates.Values, error) {
