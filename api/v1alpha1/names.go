@@ -65,4 +65,54 @@ const (
 	ProvidedNodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip"
 	// ControlPlaneLabel is what kubeadm gives to control planes, with an empty value.
 	ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+	// ClaimManager is the value of label ipaddress.kubernetes.io/managed-by on IPAddress objects, each of which is the
+	// claim of one address by the Service of its parentRef. Nobody but the cloud-controller-manager writes them, so that
+	// agents believe them, and not annotations of Services.
+	ClaimManager = "lb.ccmadm.dev"
+	// ClaimPoolAnnotation and ClaimLevelAnnotation on a claim name the AddressPool and the level, L2 or BGP.
+	ClaimPoolAnnotation  = "ccmadm.dev/pool"
+	ClaimLevelAnnotation = "ccmadm.dev/level"
+	// ClaimSharersAnnotation on a claim lists further Services of the address, NAMESPACE/NAME with commas.
+	ClaimSharersAnnotation = "ccmadm.dev/sharers"
+	// ClaimProbedAnnotation on a claim says since when the address is known to be nobody else's: the next owner
+	// announces it without asking the network again.
+	ClaimProbedAnnotation = "ccmadm.dev/probed"
+	// ClaimReleasedAnnotation on a claim says since when it is only kept for the Service that had it. Agents are silent.
+	ClaimReleasedAnnotation = "ccmadm.dev/released"
+
+	// AllocatedAnnotation on a Service repeats its addresses, with commas: it survives a lost status, and a restore into
+	// another cluster. It is a wish there, not a proof.
+	AllocatedAnnotation = "ccmadm.dev/allocated"
+	// PoolAnnotation on a Service names the AddressPool it wants.
+	PoolAnnotation = "ccmadm.dev/address-pool"
+	// AddressesAnnotation on a Service lists the addresses it wants.
+	AddressesAnnotation = "ccmadm.dev/addresses"
+	// ShareKeyAnnotation on Services of one namespace lets those with the same value share an address.
+	ShareKeyAnnotation = "ccmadm.dev/share-key"
+	// LevelAnnotation on a Service is NodeIP, where pools would serve it.
+	LevelAnnotation = "ccmadm.dev/level"
+	// ReassignAnnotation on a Service, true, gives it another address once: a pool's edit never does.
+	ReassignAnnotation = "ccmadm.dev/reassign"
+	// PortsAnnotation on a Service of level NodeIP, "any", takes ports that a Node could need for itself.
+	PortsAnnotation = "ccmadm.dev/node-ports"
+	// LoadBalancerClass is the one that is served beside none.
+	LoadBalancerClass = "ccmadm.dev/lb"
+	// LoadBalancerReady is the condition on a Service: True when its address is announced.
+	LoadBalancerReady = "ccmadm.dev/LoadBalancerReady"
+
+	// AgentName is that of the DaemonSet, its ServiceAccount, and its Secret with the key of heartbeats.
+	AgentName = "ccmadm-node-agent"
+	// HeartbeatKey is the key in the Secret.
+	HeartbeatKey = "heartbeat"
+	// BGPSecretName is the Secret with passwords of BGPPeers.
+	BGPSecretName = "ccmadm-bgp"
+	// DrainLabel on a Node, true, lets its agent give away what it announces.
+	DrainLabel = "ccmadm.dev/drain"
+	// ExcludeLabel is from k8s.io/api, which calls it LabelNodeExcludeBalancers.
+	ExcludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
+	// RouteProtocol marks routes that are ours in the kernel (rtnetlink's rtm_protocol); no others are touched.
+	RouteProtocol = 158
+	// HeartbeatPort is the UDP port on which agents hear each other.
+	HeartbeatPort = 10391
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fluxcd/pkg/ssa"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -49,6 +50,10 @@ func kinds() meta.RESTMapper {
 	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
 		m.Add(rbacv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
+	for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+		m.Add(admissionv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	m.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
 	return m
 }
 

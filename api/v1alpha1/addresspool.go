@@ -1,0 +1,180 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AddressPoolKind is the kind of the object with addresses for Services of type LoadBalancer.
+const AddressPoolKind = "AddressPool"
+
+// Level says how an address gets its packets.
+type Level string
+
+// LevelAuto is BGP where a BGPPeer exists, and L2 elsewhere. LevelNodeIP publishes the addresses of Nodes and needs
+// neither pool nor agent. LevelL2 answers ARP and NDP on one Node at a time. LevelBGP announces a route from every
+// eligible Node.
+const (
+	LevelAuto   Level = "Auto"
+	LevelNodeIP Level = "NodeIP"
+	LevelL2     Level = "L2"
+	LevelBGP    Level = "BGP"
+)
+
+// ExcludePolicy says what becomes of the label node.kubernetes.io/exclude-from-external-load-balancers, which kubeadm
+// gives to control planes.
+type ExcludePolicy string
+
+// ExcludeAuto honours the label unless no Node would be left, and says so on the Service.
+const (
+	ExcludeAuto   ExcludePolicy = "Auto"
+	ExcludeHonour ExcludePolicy = "Honour"
+	ExcludeIgnore ExcludePolicy = "Ignore"
+)
+
+// AddressPool has addresses that Services of type LoadBalancer may get:
+//
+//	apiVersion: ccmadm.dev/v1alpha1
+//	kind: AddressPool
+//	metadata: {name: lan}
+//	spec: {ranges: [192.0.2.50-192.0.2.99, "2001:db8:5::/112"]}
+//
+// An edit never moves an address that a Service has.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ranges",type=string,JSONPath=`.spec.ranges`
+// +kubebuilder:printcolumn:name="Level",type=string,JSONPath=`.spec.level`
+// +kubebuilder:printcolumn:name="Assigned",type=integer,JSONPath=`.status.assigned`
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.available`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type AddressPool struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// Spec is what the operator wants.
+	Spec AddressPoolSpec `json:"spec"`
+	// Status is what the cloud-controller-manager sees.
+	// +optional
+	Status AddressPoolStatus `json:"status,omitzero"`
+}
+
+// AddressPoolSpec is what the operator wants of an AddressPool.
+type AddressPoolSpec struct {
+	// Ranges are CIDRs, single addresses, or FIRST-LAST; IPv4 and IPv6 may be mixed.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=96
+	// +kubebuilder:validation:XValidation:rule="self.all(r, isCIDR(r) || isIP(r) || (r.contains('-') && r.split('-').size() == 2 && isIP(r.split('-')[0]) && isIP(r.split('-')[1]) && ip(r.split('-')[0]).family() == ip(r.split('-')[1]).family()))",message="must be CIDR, ADDRESS or FIRST-LAST of one family"
+	// +listType=atomic
+	Ranges []string `json:"ranges"`
+	// Exclude are addresses in the same forms that are never given.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=96
+	// +kubebuilder:validation:XValidation:rule="self.all(r, isCIDR(r) || isIP(r) || (r.contains('-') && r.split('-').size() == 2 && isIP(r.split('-')[0]) && isIP(r.split('-')[1]) && ip(r.split('-')[0]).family() == ip(r.split('-')[1]).family()))",message="must be CIDR, ADDRESS or FIRST-LAST of one family"
+	// +listType=atomic
+	// +optional
+	Exclude []string `json:"exclude,omitempty"`
+	// AvoidEnds leaves out the first and the last address of an IPv4 CIDR, which some devices drop. Default: true.
+	// +optional
+	AvoidEnds *bool `json:"avoidEnds,omitempty"`
+	// AutoAssign is for Services that name no pool and no address. Default: true.
+	// +optional
+	AutoAssign *bool `json:"autoAssign,omitempty"`
+	// Disabled pools give nothing more; what was given stays.
+	// +optional
+	Disabled bool `json:"disabled,omitempty"`
+	// Priority orders pools, the highest first; equal ones by name.
+	// +optional
+	Priority int32 `json:"priority,omitempty"`
+	// Serve limits which Services get addresses from here.
+	// +optional
+	Serve PoolServe `json:"serve,omitzero"`
+	// Level is Auto, L2 or BGP. Default: Auto.
+	// +kubebuilder:validation:Enum=Auto;L2;BGP
+	// +kubebuilder:default=Auto
+	// +optional
+	Level Level `json:"level,omitempty"`
+	// Interfaces are those on which L2 answers. Default: those with a subnet that holds the address, else that of the
+	// default route.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +optional
+	Interfaces []string `json:"interfaces,omitempty"`
+	// Nodes limits which Nodes announce.
+	// +optional
+	Nodes *metav1.LabelSelector `json:"nodes,omitempty"`
+	// ExcludeLabel is Auto, Honour or Ignore. Default: Auto.
+	// +kubebuilder:validation:Enum=Auto;Honour;Ignore
+	// +kubebuilder:default=Auto
+	// +optional
+	ExcludeLabel ExcludePolicy `json:"excludeLabel,omitempty"`
+	// ReuseAfter is how long a released address is kept for the Service that had it. Default: 60s.
+	// +kubebuilder:default="60s"
+	// +optional
+	ReuseAfter metav1.Duration `json:"reuseAfter,omitzero"`
+	// DuplicateAddressDetection asks the network before an address is used for the first time. Default: true.
+	// +optional
+	DuplicateAddressDetection *bool `json:"duplicateAddressDetection,omitempty"`
+	// BGP is for addresses that are announced so.
+	// +optional
+	BGP PoolBGP `json:"bgp,omitzero"`
+}
+
+// PoolServe limits which Services get addresses of a pool. What is empty limits nothing.
+type PoolServe struct {
+	// Namespaces by name.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=set
+	// +optional
+	Namespaces []string `json:"namespaces,omitempty"`
+	// NamespaceSelector by their labels; with names, either is enough.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// ServiceSelector by labels of the Service, in addition.
+	// +optional
+	ServiceSelector *metav1.LabelSelector `json:"serviceSelector,omitempty"`
+}
+
+// PoolBGP is how addresses of a pool are announced by BGP.
+type PoolBGP struct {
+	// Communities are ASN:VALUE, or ASN:VALUE:VALUE for large ones.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Pattern=`^[0-9]{1,10}(:[0-9]{1,10}){1,2}$`
+	// +listType=set
+	// +optional
+	Communities []string `json:"communities,omitempty"`
+	// LocalPref is for peers of the same ASN.
+	// +optional
+	LocalPref *int64 `json:"localPref,omitempty"`
+}
+
+// AddressPoolStatus is what the cloud-controller-manager sees of an AddressPool.
+type AddressPoolStatus struct {
+	// Assigned is how many addresses Services have, those in quarantine not counted.
+	Assigned int32 `json:"assigned"`
+	// Quarantined is how many are kept for the Services that had them.
+	Quarantined int32 `json:"quarantined"`
+	// Available is how many are left, as a decimal number: IPv6 has more than an integer holds.
+	Available string `json:"available,omitempty"`
+	// ObservedGeneration is the one that all this is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions has Ready: False for a pool that gives nothing, with the reason.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// AddressPoolList is what the API server lists.
+//
+// +kubebuilder:object:root=true
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type AddressPoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// Items are the pools.
+	Items []AddressPool `json:"items"`
+}

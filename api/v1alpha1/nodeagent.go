@@ -1,0 +1,152 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// NodeAgentKind is the kind of the object in which the agent of a Node reports.
+const NodeAgentKind = "NodeAgent"
+
+// NodeAgent is what the agent of the Node of the same name reports. The cloud-controller-manager publishes an address
+// when an agent reports that it announces it, and calls a route created when the agents report that they have it. An
+// admission policy lets an agent write the object of its own Node only; even so it is a claim of that Node. The Node
+// owns it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Announces",type=integer,JSONPath=`.status.announced`
+// +kubebuilder:printcolumn:name="Routes",type=integer,JSONPath=`.status.routed`
+// +kubebuilder:printcolumn:name="Draining",type=boolean,JSONPath=`.status.draining`
+// +kubebuilder:printcolumn:name="Seen",type=date,JSONPath=`.status.renewTime`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type NodeAgent struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// Status is the report.
+	// +optional
+	Status NodeAgentStatus `json:"status,omitzero"`
+}
+
+// NodeAgentStatus is the report of an agent.
+type NodeAgentStatus struct {
+	// Version of the agent.
+	Version string `json:"version,omitempty"`
+	// RenewTime is when the agent wrote this: after every change, and every 20 seconds.
+	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
+	// Draining says that the Node gives away what it announces, and takes nothing.
+	Draining bool `json:"draining,omitempty"`
+	// Announced is the number of announcements, and Routed that of routes.
+	Announced int32 `json:"announced"`
+	// Routed is the number of routes.
+	Routed int32 `json:"routed"`
+	// Interfaces are those with addresses, and with carrier.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Interfaces []AgentInterface `json:"interfaces,omitempty"`
+	// Announcements are the addresses that this Node announces.
+	// +listType=atomic
+	// +optional
+	Announcements []Announcement `json:"announcements,omitempty"`
+	// Conflicts are addresses for which somebody who is no agent answers.
+	// +listType=atomic
+	// +optional
+	Conflicts []AddressConflict `json:"conflicts,omitempty"`
+	// Sessions are those with BGPPeers.
+	// +listType=map
+	// +listMapKey=peer
+	// +optional
+	Sessions []BGPSession `json:"sessions,omitempty"`
+	// Routes are the pod routes that are in the kernel.
+	// +listType=atomic
+	// +optional
+	Routes []AgentRoute `json:"routes,omitempty"`
+	// RouteProblems are pod routes that could not be set, or that somebody else owns.
+	// +listType=atomic
+	// +optional
+	RouteProblems []RouteProblem `json:"routeProblems,omitempty"`
+	// Listening are the ports on which something on the Node listens, of the kinds that a Service could hijack.
+	// +listType=atomic
+	// +optional
+	Listening []string `json:"listening,omitempty"`
+}
+
+// AgentInterface is a network interface of a Node.
+type AgentInterface struct {
+	// Name of the interface.
+	Name string `json:"name"`
+	// MAC is its hardware address.
+	MAC string `json:"mac,omitempty"`
+	// Addresses with their prefix lengths.
+	// +listType=atomic
+	Addresses []string `json:"addresses,omitempty"`
+}
+
+// Announcement is an address that a Node announces.
+type Announcement struct {
+	// Address in its canonical form.
+	Address string `json:"address"`
+	// Level is L2 or BGP.
+	Level Level `json:"level"`
+	// Interface on which L2 answers.
+	Interface string `json:"interface,omitempty"`
+}
+
+// AddressConflict is an address for which somebody answers who is no agent.
+type AddressConflict struct {
+	// Address in its canonical form.
+	Address string `json:"address"`
+	// MAC of who answers.
+	MAC string `json:"mac"`
+	// Interface on which it was seen.
+	Interface string `json:"interface"`
+	// Seen is when it was, last.
+	Seen metav1.MicroTime `json:"seen"`
+}
+
+// BGPSession is a session of a Node with a BGPPeer.
+type BGPSession struct {
+	// Peer is the name of the BGPPeer.
+	Peer string `json:"peer"`
+	// State is that of RFC 4271: Idle, Connect, Active, OpenSent, OpenConfirm, Established.
+	State string `json:"state"`
+	// BFD is Up, Down, or empty where it is not used.
+	BFD string `json:"bfd,omitempty"`
+	// Message is why there is none.
+	Message string `json:"message,omitempty"`
+	// Advertised is the number of prefixes.
+	Advertised int32 `json:"advertised"`
+}
+
+// AgentRoute is a pod route in the kernel of a Node.
+type AgentRoute struct {
+	// Destination is the pod CIDR.
+	Destination string `json:"destination"`
+	// Via is the address of the next hop.
+	Via string `json:"via"`
+	// Node is the one that has the pods.
+	Node string `json:"node"`
+}
+
+// RouteProblem is a pod route that is not there.
+type RouteProblem struct {
+	// Destination is the pod CIDR.
+	Destination string `json:"destination"`
+	// Node is the one that has the pods.
+	Node string `json:"node"`
+	// Reason is one of Foreign, Unreachable and Rejected.
+	Reason string `json:"reason"`
+	// Message says more.
+	Message string `json:"message"`
+}
+
+// NodeAgentList is what the API server lists.
+//
+// +kubebuilder:object:root=true
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type NodeAgentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// Items are the reports.
+	Items []NodeAgent `json:"items"`
+}

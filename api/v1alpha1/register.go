@@ -1,0 +1,20 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the one of our objects in a cluster: AddressPool, BGPPeer and NodeAgent.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
+}
+
+// AddToScheme lets clients encode and decode our objects.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion(),
+		&AddressPool{}, &AddressPoolList{}, &BGPPeer{}, &BGPPeerList{}, &NodeAgent{}, &NodeAgentList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion())
+	return nil
+}
