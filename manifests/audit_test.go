@@ -86,6 +86,15 @@ func TestAudit_EveryPermissionHasACaller(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if p.NodeAgent != nil {
+				v := manifeststest.Values(p, p.Modes[0], "v1.36.0", true)
+				v.NodeAgent = true
+				agent, err := manifests.NodeAgent(p, v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				objects = append(objects, agent...)
+			}
 			for _, o := range objects {
 				calls := a.Allowed
 				if agent, ok := strings.CutPrefix(o.GetName(), "ccmadm:"+p.Name+":"); ok {

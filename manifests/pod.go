@@ -146,13 +146,18 @@ func schedule(spec *corev1.PodSpec, account string, v templates.Values) error {
 	}
 	setUser(spec, nonRoot)
 	spec.ServiceAccountName = account
-	if v.Endpoint == "" {
+	return reach(spec, v.Endpoint)
+}
+
+// reach leads a pod to the API server. The service VIP, which it takes where no endpoint is known, works only once
+// kube-proxy does, or whatever replaces it: kubernetes/kubernetes#49017.
+func reach(spec *corev1.PodSpec, endpoint string) error {
+	if endpoint == "" {
 		return nil
 	}
-	// The service VIP works only once kube-proxy does, or whatever replaces it: kubernetes/kubernetes#49017.
-	u, err := url.Parse(v.Endpoint)
+	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" {
-		return fmt.Errorf("endpoint %q: want https://host:port", v.Endpoint)
+		return fmt.Errorf("endpoint %q: want https://host:port", endpoint)
 	}
 	spec.Containers[0].Env = append(spec.Containers[0].Env,
 		corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: u.Hostname()},

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +91,19 @@ func TestRender(t *testing.T) {
 			render: func() ([]*Object, error) { return RBAC(foreign(t), values(templates.DaemonSet)) },
 		},
 		{
+			name: "node agent",
+			render: func() ([]*Object, error) {
+				v := values(templates.StaticPod)
+				v.NodeAgent = true
+				list, err := NodeAgent(onprem(t), v)
+				return slices.DeleteFunc(list, isCRD), err
+			},
+		},
+		{
+			name:   "key of heartbeats",
+			render: func() ([]*Object, error) { return one(HeartbeatSecret([]byte(strings.Repeat("k", 32)))) },
+		},
+		{
 			name:   "cloud config",
 			render: func() ([]*Object, error) { return CloudConfigSecret(foreign(t), secret) },
 		},
@@ -108,6 +122,10 @@ func TestRender(t *testing.T) {
 		})
 	}
 }
+
+func isCRD(o *Object) bool { return o.GetKind() == "CustomResourceDefinition" }
+
+func one(o *Object, err error) ([]*Object, error) { return []*Object{o}, err }
 
 func parseOne(data []byte, err error) ([]*Object, error) {
 	o := &Object{}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -18,7 +20,7 @@ func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec 
 	untried := known.ControllerManager.Image == "" && command == "init" // a record that was published has a complete image
 	var wrong []error
 	for _, c := range contradictions(said, known) {
-		if untried && strings.HasPrefix(c.field, "controllerManager.") {
+		if untried && (strings.HasPrefix(c.field, "controllerManager.") || c.field == "nodeAgent.image") {
 			continue
 		}
 		if (c.said != "" || c.empty) && c.said != c.known {
@@ -67,10 +69,15 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 		{field: "controllerManager.version", said: said.ControllerManager.Version, known: tagOf(known.ControllerManager.Image)},
 		listed("controllerManager.extraArgs", said.ControllerManager.ExtraArgs, known.ControllerManager.ExtraArgs),
 		listed("controllerManager.extraEnv", said.ControllerManager.ExtraEnv, known.ControllerManager.ExtraEnv),
+		{field: "nodeAgent.image", said: said.NodeAgent.Image, known: known.NodeAgent.Image},
 		{field: "lifecycle", said: string(said.Lifecycle), known: string(known.Lifecycle)},
 	}
 	if said.Routes != nil {
 		list = append(list, contradictable{field: "routes", said: strconv.FormatBool(*said.Routes), known: strconv.FormatBool(known.WantsRoutes())})
+	}
+	if said.NodeAgent.Enabled != nil {
+		wants := strconv.FormatBool(ptr.Deref(known.NodeAgent.Enabled, false))
+		list = append(list, contradictable{field: "nodeAgent.enabled", said: strconv.FormatBool(*said.NodeAgent.Enabled), known: wants})
 	}
 	return list
 }

@@ -58,6 +58,7 @@ func Init() []Phase {
 		kubeadmFinish(),
 		cloudConfig(),
 		addon(),
+		nodeAgent(),
 		record(),
 		waitNodes(),
 		showJoinCommand(),

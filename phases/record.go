@@ -42,6 +42,9 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 				return err
 			}
 			rec.Configuration.ControllerManager.Version = ""
+			if err := recordNodeAgent(d, s, rec); err != nil {
+				return err
+			}
 			rec.Configuration.NodeIP = clusterNodeIP(rec.Configuration.NodeIP)
 			rec.Configuration.CloudConfig, rec.Configuration.Inventory, rec.Configuration.Credentials = v1alpha1.CloudConfigFile{}, "", nil
 			data, err := rec.Encode()
@@ -87,6 +90,7 @@ func keepRecord(d *Data, s *Settings, published *v1alpha1.Record) error {
 	kept := newRecord(d, s)
 	kept.Configuration.ClusterName = published.Configuration.ClusterName
 	kept.Configuration.ControllerManager = published.Configuration.ControllerManager
+	kept.Configuration.NodeAgent = published.Configuration.NodeAgent
 	before, err := localRecord(d.Machine)
 	if err != nil {
 		return err
@@ -217,7 +221,7 @@ func forgetUntried(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 	if err == nil && node.Spec.ProviderID != "" && !slices.ContainsFunc(node.Spec.Taints, waits) {
 		return noteInitialized(d)
 	}
-	rec.Configuration.ControllerManager = v1alpha1.ControllerManager{}
+	rec.Configuration.ControllerManager, rec.Configuration.NodeAgent.Image = v1alpha1.ControllerManager{}, ""
 	return nil
 }
 

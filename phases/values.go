@@ -43,6 +43,8 @@ func values(d *Data, s *Settings, cloudFiles map[string][]byte) (templates.Value
 		PodSubnet:         s.PodSubnet,
 		Files:             slices.Sorted(maps.Keys(cloudFiles)),
 		ConfigHash:        manifests.ConfigHash(cloudFiles),
+		NodeAgent:         s.wantsNodeAgent(),
+		NodeAgentImage:    s.NodeAgent.Image,
 		Env:               append(proxySettings(d.Env), s.ControllerManager.ExtraEnv...),
 		ExtraArgs:         s.ControllerManager.ExtraArgs,
 	}
@@ -89,6 +91,9 @@ func compatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profil
 			return finding.Usagef("controllerManager.extraArgs: provider %s needs %s=VALUE", profile.Name, name).
 				WithHint("a document in the file of --config: {apiVersion: %s, kind: %s, provider: %s, controllerManager: {image: IMAGE, extraArgs: [%s=VALUE]}}", v1alpha1.APIVersion, v1alpha1.ConfigKind, profile.Name, name)
 		}
+	}
+	if err := agentCompatible(settings, profile); err != nil {
+		return err
 	}
 	if settings.WantsRoutes() && !profile.Has(templates.Routes) {
 		return finding.Usagef("routes: provider %s programs no routes", profile.Name).WithHint("set routes to false and install a CNI plugin")

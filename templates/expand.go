@@ -57,6 +57,13 @@ func (p *Profile) Images(v Values) ([]string, error) {
 		}
 		list = append(list, ref)
 	}
+	if p.NodeAgent != nil {
+		ref, err := p.NodeAgentImage(v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, ref)
+	}
 	return list, nil
 }
 

@@ -99,6 +99,8 @@ type Profile struct {
 	Lease string `json:"lease,omitempty"`
 	// Agents run beside it on every node, in every mode.
 	Agents []Agent `json:"agents,omitempty"`
+	// NodeAgent runs beside it on every node where the user wants it (--node-agent). None: the provider has no such part.
+	NodeAgent *NodeAgent `json:"nodeAgent,omitempty"`
 
 	// Config is the provider's configuration file. None: the provider reads no file.
 	Config *Config `json:"config,omitempty"`

@@ -32,6 +32,7 @@ func (p *Profile) validate() field.ErrorList {
 		errs = append(errs, p.Health.validate(at("health"))...)
 	}
 	errs = append(errs, p.validateAgents(at("agents"))...)
+	errs = append(errs, p.NodeAgent.validate(at("nodeAgent"), p)...)
 	errs = append(errs, p.validateFiles()...)
 	errs = append(errs, validateRules(at("rbac"), p.RBAC)...)
 	return append(errs, p.validateNode(at("node"))...)

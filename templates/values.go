@@ -45,6 +45,10 @@ type Values struct {
 	Files []string
 	// ConfigHash changes with the contents of these files, so that pods are replaced.
 	ConfigHash string
+	// NodeAgent runs the provider's agent on every node.
+	NodeAgent bool
+	// NodeAgentImage is a complete reference. Empty: the profile's own.
+	NodeAgentImage string
 	// Env are environment variables beside the profile's, NAME=value: the machine's proxy settings, the user's own.
 	Env []string
 	// ExtraArgs win over arguments of the same name.

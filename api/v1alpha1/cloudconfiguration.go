@@ -73,6 +73,9 @@ type CloudConfiguration struct {
 	NodeIP string `json:"nodeIP,omitempty"`
 	// Routes lets the provider program pod routes. false says so against what was recorded before. Default: false.
 	Routes *bool `json:"routes,omitempty"`
+	// NodeAgent is the program on each node that announces addresses of load balancers and sets routes, where the
+	// provider has one.
+	NodeAgent AgentPolicy `json:"nodeAgent,omitzero"`
 	// Lifecycle is Guarded or Off. Default: Guarded.
 	Lifecycle Lifecycle `json:"lifecycle,omitempty"`
 	// Wait bounds the wait phase.
@@ -110,6 +113,14 @@ type Credential struct {
 	File string `json:"file,omitempty"`
 	// Env is an environment variable of ccmadm.
 	Env string `json:"env,omitempty"`
+}
+
+// AgentPolicy says whether a program of the provider runs on each node.
+type AgentPolicy struct {
+	// Enabled runs it. false says so against what was recorded before. Default: where routes need it.
+	Enabled *bool `json:"enabled,omitempty"`
+	// Image replaces the profile's, tag included.
+	Image string `json:"image,omitempty"`
 }
 
 // WaitPolicy bounds the wait for initialized nodes.
@@ -195,6 +206,8 @@ func (c *CloudConfiguration) Override(other *CloudConfiguration) {
 	override(&c.Inventory, other.Inventory)
 	override(&c.NodeIP, other.NodeIP)
 	override(&c.Routes, other.Routes)
+	override(&c.NodeAgent.Enabled, other.NodeAgent.Enabled)
+	override(&c.NodeAgent.Image, other.NodeAgent.Image)
 	override(&c.Lifecycle, other.Lifecycle)
 	override(&c.Wait.Timeout, other.Wait.Timeout)
 	if other.ControllerManager.ExtraArgs != nil {

@@ -26,6 +26,9 @@ const (
 	// Prefix is that of cluster-wide objects' names, and the group of the applied set.
 	Prefix = "ccmadm:"
 
+	// CreateOnlyAnnotation on an object, true, keeps ccmadm from ever writing it again: a key that was made at random.
+	CreateOnlyAnnotation = "ccmadm.dev/create-only"
+
 	// HashAnnotation is on pods: a digest of the provider's files, so that a change rolls them.
 	HashAnnotation = "ccmadm.dev/config-hash"
 	// KubeconfigHashAnnotation is on static pods: a digest of their identity, so that a renewed one starts them again.

@@ -18,6 +18,7 @@ type workflowFlags struct {
 	options     phases.Options
 	credentials []string
 	mode        string
+	nodeAgent   bool
 	timeout     metav1.Duration
 }
 
@@ -39,6 +40,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Flags.CloudConfig.File, "cloud-config", "", "the provider's configuration file")
 	flags.StringArrayVar(&w.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, one of the provider's credentials; may be repeated")
 	if o.Role == kubeadm.RoleInit {
+		flags.BoolVar(&w.nodeAgent, "node-agent", false, "run the provider's agent on each node, which announces addresses of load balancers")
 		flags.StringVar(&o.Flags.Inventory, "inventory", "", "list of the site's machines, for a provider that serves those")
 	}
 	flags.StringVar(&o.Flags.NodeIP, "node-ip", "", "Auto, Default, an address, a pair of addresses, or a CIDR (default Auto)")
@@ -52,6 +54,9 @@ func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, single bool) 
 	o.CheckFiles = checkFiles
 	o.Flags.Mode = v1alpha1.Mode(w.mode)
 	o.Flags.Wait.Timeout = w.timeout
+	if cmd.Flags().Changed("node-agent") {
+		o.Flags.NodeAgent.Enabled = &w.nodeAgent
+	}
 	var err error
 	if o.Flags.Credentials, err = parseCredentials(w.credentials); err != nil {
 		return nil, err

@@ -51,6 +51,9 @@ func imageLines(p *templates.Profile) []string {
 	for _, a := range p.Agents {
 		lines = append(lines, fmt.Sprintf("on every node %s: %s", a.Image.Repository, a.Why))
 	}
+	if p.NodeAgent != nil {
+		lines = append(lines, fmt.Sprintf("on every node with --node-agent %s", p.NodeAgent.Image.Repository))
+	}
 	return lines
 }
 

@@ -26,6 +26,7 @@ type renderer struct {
 	endpoint   string
 	mirror     string
 	routes     bool
+	nodeAgent  bool
 
 	credentials []string
 }
@@ -80,6 +81,7 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		PodSubnet:         r.podSubnet,
 		Routes:            r.routes,
 		NodeLifecycle:     true,
+		NodeAgent:         r.nodeAgent,
 		Files:             slices.Sorted(maps.Keys(files)),
 		ConfigHash:        manifests.ConfigHash(files),
 		ExtraArgs:         r.settings.ControllerManager.ExtraArgs,
@@ -119,6 +121,7 @@ With -o kustomize, one file per object and a kustomization.yaml are written to -
 	flags.StringArrayVar(&r.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, for the Secret; may be repeated")
 	flags.StringSliceVar(&r.settings.ControllerManager.ExtraArgs, "extra-args", nil, "arguments of the form --flag=value that win over the profile's")
 	flags.BoolVar(&r.routes, "routes", false, "let the provider program routes to pods; needs --pod-network-cidr")
+	flags.BoolVar(&r.nodeAgent, "node-agent", false, "run the provider's agent on each node, too")
 	flags.StringVar(&r.podSubnet, "pod-network-cidr", "", "the cluster's pod CIDR")
 	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
 	flags.StringVarP(&output, "output", "o", "yaml", "yaml or kustomize")
@@ -169,6 +172,11 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 		return nil, nil, usage("%w", err)
 	}
 	objects = append(objects, workload...)
+	agent, err := r.renderNodeAgent(s, p, v)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects = append(objects, agent...)
 	if v.Mode != templates.StaticPod {
 		return objects, nil, nil
 	}
@@ -177,6 +185,20 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 		return nil, nil, usage("%w", err)
 	}
 	return objects, pod, nil
+}
+
+// renderNodeAgent leaves out the agents' key, which no output shows.
+func (r *renderer) renderNodeAgent(s phases.Streams, p *templates.Profile, v templates.Values) ([]*manifests.Object, error) {
+	if !r.nodeAgent {
+		return nil, nil
+	}
+	objects, err := manifests.NodeAgent(p, v)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	fmt.Fprintf(s.Err, "ccmadm: note: the Secret %[1]s is left out: head -c %[2]d /dev/urandom | kubectl -n %[3]s create secret generic %[1]s --from-file=%[4]s=/dev/stdin\n",
+		v1alpha1.AgentName, manifests.HeartbeatKeySize, v1alpha1.Namespace, v1alpha1.HeartbeatKey)
+	return objects, nil
 }
 
 func printObjects(s phases.Streams, objects []*manifests.Object, pod []byte) error {

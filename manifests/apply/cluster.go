@@ -30,6 +30,7 @@ const (
 	CloudConfig Set = "cloud-config"
 	Addon       Set = "addon"
 	Record      Set = "record"
+	NodeAgent   Set = "node-agent"
 )
 
 // Applier makes a cluster agree with objects, or shows what that would change.
@@ -83,7 +84,7 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 		return nil, err
 	}
 	// A clone, for the engine sorts in place.
-	applied, err := c.manager.ApplyAll(ctx, slices.Clone(objects), ssa.DefaultApplyOptions())
+	applied, err := c.manager.ApplyAll(ctx, slices.Clone(objects), applyOptions())
 	if err != nil {
 		return nil, explainConflict(err)
 	}
@@ -98,7 +99,7 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 		return changes, err
 	}
 	// Last, so that the inventory never lists an object that was somebody else's and that we could not apply.
-	written, err := c.manager.Apply(ctx, inv.with(set, objects).object(), ssa.DefaultApplyOptions())
+	written, err := c.manager.Apply(ctx, inv.with(set, objects).object(), applyOptions())
 	if err != nil {
 		return changes, explainConflict(err)
 	}
@@ -153,3 +154,12 @@ func changesOf(set *ssa.ChangeSet) []Change {
 func changeOf(entry ssa.ChangeSetEntry) Change {
 	return Change{Subject: entry.Subject, Action: entry.Action.String()}
 }
+
+// applyOptions leave alone what is only ever created.
+func applyOptions() ssa.ApplyOptions {
+	opts := ssa.DefaultApplyOptions()
+	opts.IfNotPresentSelector = createOnly()
+	return opts
+}
+
+func createOnly() map[string]string { return map[string]string{v1alpha1.CreateOnlyAnnotation: "true"} }

@@ -115,16 +115,22 @@ func (p *Printer) show(ctx context.Context, o *manifests.Object) (Change, error)
 
 // diff shows what force would do where there is a conflict: this is what one wants to see before using it.
 func (p *Printer) diff(ctx context.Context, o *manifests.Object) (entry *ssa.ChangeSetEntry, before, after *manifests.Object, err error) {
-	entry, before, after, err = p.manager.Diff(ctx, o, ssa.DefaultDiffOptions())
+	opts := ssa.DefaultDiffOptions()
+	opts.IfNotPresentSelector = createOnly()
+	entry, before, after, err = p.manager.Diff(ctx, o, opts)
 	var conflict *ConflictError
 	if err = explainConflict(err); errors.As(err, &conflict) {
 		fmt.Fprintf(p.out, "[dryrun] only with --force: %s\n", conflict)
-		return p.force.Diff(ctx, o, ssa.DefaultDiffOptions())
+		return p.force.Diff(ctx, o, opts)
 	}
 	return entry, before, after, err
 }
 
 func (p *Printer) print(verb, subject string, live, merged *manifests.Object) error {
+	if merged.GetKind() == "CustomResourceDefinition" && live.Object == nil { // hundreds of lines that say nothing of this cluster
+		_, err := fmt.Fprintf(p.out, "[dryrun] would %s %s\n", verb, subject)
+		return err
+	}
 	if utils.IsSecret(merged) && live.Object == nil { // else the engine has masked both
 		if err := ssa.SanitizeUnstructuredData(nil, merged); err != nil {
 			return fmt.Errorf("mask %s: %w", subject, err)

@@ -1,0 +1,107 @@
+package manifests
+
+import (
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// nodeAgentName is that of the node agent's cluster-wide objects.
+func nodeAgentName(p *templates.Profile) string { return v1alpha1.Prefix + p.Name + ":node-agent" }
+
+// NodeAgent returns the definitions of AddressPool, BGPPeer and NodeAgent, which whoever has the provider may use; and
+// where the agent is wanted, its identity, all that it may do, and its DaemonSet. Its Secret is [HeartbeatSecret].
+func NodeAgent(p *templates.Profile, v templates.Values) ([]*Object, error) {
+	if p.NodeAgent == nil {
+		return nil, fmt.Errorf("render node agent: provider %s has none", p.Name)
+	}
+	list, err := CRDs()
+	if err != nil || !v.NodeAgent {
+		return list, err
+	}
+	t := corev1.PodTemplateSpec{}
+	if err := load("nodeagent.yaml", &t.Spec); err != nil {
+		return nil, err
+	}
+	t.Labels = map[string]string{v1alpha1.NameLabel: v1alpha1.AgentName, v1alpha1.ManagedByLabel: v1alpha1.FieldManager}
+	t.Spec.ServiceAccountName = v1alpha1.AgentName
+	if t.Spec.Containers[0].Image, err = p.NodeAgentImage(v); err != nil {
+		return nil, fmt.Errorf("render node agent: %w", err)
+	}
+	if err := reach(&t.Spec, v.Endpoint); err != nil {
+		return nil, fmt.Errorf("render node agent: %w", err)
+	}
+	objects := []metav1.Object{serviceAccount(v1alpha1.AgentName)}
+	objects = append(objects, grant(nodeAgentName(p), account(v1alpha1.AgentName), granted(p.NodeAgent.RBAC, p, v))...)
+	objects = append(objects, ownReportOnly()...)
+	objects = append(objects, daemonSet(v1alpha1.AgentName, map[string]string{v1alpha1.NameLabel: v1alpha1.AgentName}, t))
+	more, err := toObjects(objects...)
+	return append(list, more...), err
+}
+
+// HeartbeatKeySize is that of the key of HMAC-SHA256, in bytes.
+const HeartbeatKeySize = 32
+
+// HeartbeatSecret returns the Secret with the key by which agents know each other's datagrams. It is only ever created:
+// another key would part the agents that have it from those that have not.
+func HeartbeatSecret(key []byte) (*Object, error) {
+	if len(key) != HeartbeatKeySize {
+		return nil, errors.New("render the key of heartbeats: it has not 32 bytes")
+	}
+	meta := objectMeta(v1alpha1.AgentName)
+	meta.Annotations = map[string]string{v1alpha1.CreateOnlyAnnotation: "true"}
+	return toObject(&corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: meta,
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{v1alpha1.HeartbeatKey: key},
+	})
+}
+
+// ownReportOnly returns the policy by which an agent writes the object of its own Node alone: RBAC knows one
+// ServiceAccount for all of them. The Node's name is in the token, where the API server has put it (KEP-4193).
+func ownReportOnly() []metav1.Object {
+	const node = "authentication.kubernetes.io/node-name"
+	typeOf := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: kind}
+	}
+	user := "system:serviceaccount:" + v1alpha1.Namespace + ":" + v1alpha1.AgentName
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		TypeMeta: typeOf("ValidatingAdmissionPolicy"), ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AgentName},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionv1.Fail),
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+					Rule: admissionv1.Rule{
+						APIGroups: []string{v1alpha1.GroupName}, APIVersions: []string{"*"},
+						Resources: []string{"nodeagents", "nodeagents/status"},
+					},
+				},
+			}}},
+			MatchConditions: []admissionv1.MatchCondition{{
+				Name: "agent", Expression: "request.userInfo.username == '" + user + "'",
+			}},
+			Validations: []admissionv1.Validation{{
+				Expression: "'" + node + "' in request.userInfo.extra && " +
+					"request.userInfo.extra['" + node + "'][0] == object.metadata.name",
+				MessageExpression: "'this agent is not that of Node ' + object.metadata.name",
+				Message:           "an agent writes the NodeAgent of its own Node only",
+				Reason:            new(metav1.StatusReasonForbidden),
+			}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta: typeOf("ValidatingAdmissionPolicyBinding"), ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AgentName},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: v1alpha1.AgentName, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	return []metav1.Object{policy, binding}
+}
