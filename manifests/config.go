@@ -31,6 +31,15 @@ func CloudConfigSecret(p *templates.Profile, files map[string][]byte) ([]*Object
 	})
 }
 
+// Inventory returns the ConfigMap with the list of machines, for a provider that serves those.
+func Inventory(list *templates.Inventory, document []byte) ([]*Object, error) {
+	return toObjects(&corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: objectMeta(list.ConfigMap),
+		Data:       map[string]string{list.Key: string(document)},
+	})
+}
+
 // ConfigHash changes when any of the files does. No files have no hash.
 func ConfigHash(files map[string][]byte) string {
 	if len(files) == 0 {

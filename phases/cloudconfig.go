@@ -6,14 +6,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func cloudConfig() Phase {
 	return Phase{
 		Name:  "cloud-config",
 		Short: "Store the provider's configuration and credentials",
-		Long:  "Reads the files and environment variables that the configuration names. Writes the Secret kube-system/" + v1alpha1.CloudConfigName + ". Its values are never printed.",
+		Long: `Reads the files and environment variables that the configuration names. Writes the Secret kube-system/` + v1alpha1.CloudConfigName + `,
+whose values are never printed, and with --inventory the ConfigMap that all control planes read the list of machines from.
+There a list that differs must have a higher serial.`,
 		Only:  managedModes(),
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)
@@ -32,7 +33,10 @@ func cloudConfig() Phase {
 			if err != nil {
 				return err
 			}
-			return applySet(ctx, d, apply.CloudConfig, machine.AdminConf, objects)
+			if err := applyInventory(ctx, d, s); err != nil {
+				return err
+			}
+			return applySet(ctx, d, apply.CloudConfig, bootstrapConf(d.Machine), objects)
 		},
 	}
 }

@@ -19,16 +19,19 @@ import (
 // cloudFiles reads the provider's files from where the user's configuration says they are. A second run on a machine that
 // has its cluster, and that names none, goes by those that the first one stored.
 func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
-	stored, err := storedFiles(ctx, d, s)
-	if err != nil || stored != nil {
-		return stored, err
+	files, err := storedFiles(ctx, d, s)
+	inventory := inventoryFile(d, s)
+	if err != nil || files != nil && inventory == "" {
+		return files, err
 	}
-	files, err := ReadFiles(&s.CloudConfiguration, s.Profile, d.Env)
-	if err != nil {
-		return nil, err
+	if files == nil {
+		if files, err = ReadFiles(&s.CloudConfiguration, s.Profile, d.Env); err != nil {
+			return nil, err
+		}
 	}
-	if s.Inventory != "" {
-		if err := addInventory(files, s.Profile, s.Inventory); err != nil {
+	checked := files
+	if inventory != "" {
+		if checked, err = addInventory(files, s.Profile, inventory); err != nil {
 			return nil, err
 		}
 	}
@@ -36,7 +39,7 @@ func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, e
 		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	if d.CheckFiles != nil {
-		if err := d.CheckFiles(s.Profile.Name, files); err != nil {
+		if err := d.CheckFiles(s.Profile.Name, checked); err != nil {
 			return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 		}
 	}
@@ -46,7 +49,7 @@ func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, e
 // storedFiles are what a second run goes by that names no file: the environment of whoever runs it may be for another
 // cluster. Where the Secret is gone, those that the static pod reads on this machine are the last copy.
 func storedFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
-	said := d.Said.CloudConfig.File != "" || d.Said.Inventory != "" || len(d.Said.Credentials) > 0
+	said := d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0
 	if s.Recorded == nil || d.Single || said || d.Role != kubeadm.RoleInit {
 		return nil, nil
 	}

@@ -24,7 +24,7 @@ func TestAddInventory(t *testing.T) {
 	if err := os.WriteFile(path, []byte("the machines"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	const pointer = "inventory:\n  file: /etc/kubernetes/cloud-config/inventory.yaml\n"
+	const pointer = "inventory:\n  configMap: ccmadm-machines\n"
 	for _, tc := range []struct {
 		name    string
 		config  string // "" is none
@@ -38,10 +38,10 @@ func TestAddInventory(t *testing.T) {
 		{name: "plain settings, and a comment", config: onpremHead + "site: ber1 # Berlin\n", want: onpremHead + "site: ber1 # Berlin\n" + pointer},
 		{
 			name: "settings of the inventory", config: onpremHead + "inventory: {interval: 1s}\n",
-			want: onpremHead + "inventory: {interval: 1s, file: /etc/kubernetes/cloud-config/inventory.yaml}\n",
+			want: onpremHead + "inventory: {interval: 1s, configMap: ccmadm-machines}\n",
 		},
-		{name: "the same file", config: onpremHead + pointer, want: onpremHead + pointer},
-		{name: "another file", config: onpremHead + "inventory: {file: /srv/x.yaml}\n", wantErr: `point cloud.conf at it: inventory.file is "/srv/x.yaml" there`},
+		{name: "the same", config: onpremHead + pointer, want: onpremHead + pointer},
+		{name: "another ConfigMap", config: onpremHead + "inventory: {configMap: x}\n", wantErr: `point cloud.conf at it: inventory.configMap is "x" there`},
 		{name: "another syntax", config: "[Global]\nsite = ber1\n", wantErr: "point cloud.conf at it"},
 		{name: "given as a credential, too", more: map[string]string{"inventory.yaml": "x"}, wantErr: "has a key inventory.yaml already"},
 		{name: "another provider", profile: &templates.Profile{Name: "cumulus"}, wantErr: "provider cumulus serves no list of machines"},
@@ -61,7 +61,7 @@ func TestAddInventory(t *testing.T) {
 			if tc.path == "" {
 				tc.path = path
 			}
-			err := addInventory(files, tc.profile, tc.path)
+			all, err := addInventory(files, tc.profile, tc.path)
 			if tc.wantErr != "" {
 				var known *finding.Error
 				if !errors.As(err, &known) || !strings.Contains(err.Error(), tc.wantErr) || known.Code != finding.ExitUsage {
@@ -75,8 +75,11 @@ func TestAddInventory(t *testing.T) {
 			if diff := cmp.Diff(tc.want, string(files["cloud.conf"])); diff != "" {
 				t.Errorf("cloud.conf (-want +got):\n%s", diff)
 			}
-			if got := string(files["inventory.yaml"]); got != "the machines" {
+			if got := string(all["inventory.yaml"]); got != "the machines" {
 				t.Errorf("inventory.yaml is %q", got)
+			}
+			if _, there := files["inventory.yaml"]; there {
+				t.Error("each control plane would have a copy of the list")
 			}
 		})
 	}

@@ -54,9 +54,9 @@ func Init() []Phase {
 		kubeadmControlPlane(),
 		kubeconfig(), // signed by the CA that kubeadm has made
 		controlPlane(),
-		rbac(), // as early as the API server answers: the CCM initializes the node while kubeadm finishes
+		cloudConfig(), // before the CCM may do anything: its first reading of an inventory finds one
+		rbac(),        // as early as the API server answers: the CCM initializes the node while kubeadm finishes
 		kubeadmFinish(),
-		cloudConfig(),
 		addon(),
 		nodeAgent(),
 		record(),

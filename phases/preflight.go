@@ -200,8 +200,13 @@ func checkCloudConfig(ctx context.Context, d *Data) error {
 		return err
 	}
 	warnReadable(d, &s.CloudConfiguration)
-	_, err = cloudFiles(ctx, d, s)
-	return err
+	if _, err = cloudFiles(ctx, d, s); err != nil {
+		return err
+	}
+	if done, err := finished(d); err != nil || !done { // there is no cluster yet
+		return err
+	}
+	return checkInventory(ctx, d, s)
 }
 
 // checkManifests makes all that later phases write or apply, and keeps none of it: an image that nobody knows or a

@@ -38,11 +38,14 @@ type Config struct {
 	Inventory *Inventory `json:"inventory,omitempty"`
 }
 
-// Inventory is how a configuration file, which must be YAML, names a list of machines.
+// Inventory is how a configuration file, which must be YAML, names a list of machines. The list is in one place for all
+// control planes: copies of a file would differ some day.
 type Inventory struct {
-	// File is its name beside the configuration file.
-	File string `json:"file"`
-	// Setting is the key, a dotted path, that takes its path.
+	// ConfigMap is the name of the one in kube-system that holds the list.
+	ConfigMap string `json:"configMap"`
+	// Key is the list's in the ConfigMap.
+	Key string `json:"key"`
+	// Setting is the key of the configuration file, a dotted path, that takes the name of the ConfigMap.
 	Setting string `json:"setting"`
 }
 

@@ -28,8 +28,11 @@ func (c Config) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("requiredKeys"), "an opaque file has no keys"))
 	}
 	if c.Inventory != nil {
-		for _, msg := range validation.IsConfigMapKey(c.Inventory.File) {
-			errs = append(errs, field.Invalid(path.Child("inventory", "file"), c.Inventory.File, msg))
+		for _, msg := range validation.IsDNS1123Subdomain(c.Inventory.ConfigMap) {
+			errs = append(errs, field.Invalid(path.Child("inventory", "configMap"), c.Inventory.ConfigMap, msg))
+		}
+		for _, msg := range validation.IsConfigMapKey(c.Inventory.Key) {
+			errs = append(errs, field.Invalid(path.Child("inventory", "key"), c.Inventory.Key, msg))
 		}
 		if c.Inventory.Setting == "" || c.Format != YAML {
 			errs = append(errs, field.Invalid(path.Child("inventory", "setting"), c.Inventory.Setting,

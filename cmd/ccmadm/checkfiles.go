@@ -23,17 +23,17 @@ func checkFiles(name string, files map[string][]byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", profile.Config.File, err)
 	}
-	document, given := files[profile.Config.Inventory.File]
+	document, given := files[profile.Config.Inventory.Key]
 	if !given {
 		return nil
 	}
 	list, err := inventory.Decode(document)
 	if err != nil {
-		return fmt.Errorf("%s: %w", profile.Config.Inventory.File, err)
+		return fmt.Errorf("%s: %w", profile.Config.Inventory.Key, err)
 	}
 	if config.Inventory != nil && config.Site != "" && config.Site != list.Metadata.Site {
 		return fmt.Errorf("%s: it is that of site %q, and %s wants %q",
-			profile.Config.Inventory.File, list.Metadata.Site, profile.Config.File, config.Site)
+			profile.Config.Inventory.Key, list.Metadata.Site, profile.Config.File, config.Site)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type Set string
 const (
 	RBAC        Set = "rbac"
 	CloudConfig Set = "cloud-config"
+	Inventory   Set = "inventory"
 	Addon       Set = "addon"
 	Record      Set = "record"
 	NodeAgent   Set = "node-agent"

@@ -8,7 +8,7 @@ import (
 
 // initPhases change something, in this order, when `ccmadm init` makes a static pod.
 var initPhases = []string{
-	"kubeadm-config", "kubeadm-control-plane", "kubeconfig", "control-plane", "rbac", "kubeadm-finish", "cloud-config",
+	"kubeadm-config", "kubeadm-control-plane", "kubeconfig", "control-plane", "cloud-config", "rbac", "kubeadm-finish",
 	"record",
 }
 

@@ -31,11 +31,19 @@ func (l *lab) put(t *testing.T, path, content string) {
 	l.must(t, "cp1", "cat > "+path+" <<'END'\n"+content+"END\n")
 }
 
-// replaceInventory swaps the file as an administrator's tool would: beside it, then renamed.
-func (l *lab) replaceInventory(t *testing.T, content string) {
+// replaceFile swaps the inventory's file as an administrator's tool would: beside it, then renamed.
+func (l *lab) replaceFile(t *testing.T, content string) {
 	t.Helper()
 	l.put(t, inventoryFile+".new", content)
 	l.must(t, "cp1", "mv -T "+inventoryFile+".new "+inventoryFile)
+}
+
+// replaceInventory changes the ConfigMap that all control planes read.
+func (l *lab) replaceInventory(t *testing.T, content string) {
+	t.Helper()
+	l.put(t, "/tmp/next.yaml", content)
+	l.kubectl(t, "-n kube-system create configmap ccmadm-machines --from-file=inventory.yaml=/tmp/next.yaml --dry-run=client -o yaml | "+
+		admin+"apply --server-side --force-conflicts -f -")
 }
 
 // expectDiff compares the cluster with an inventory, and returns the table.
@@ -86,13 +94,14 @@ func (l *lab) expectNodes(t *testing.T, names ...string) {
 	l.expectInitialized(t, names...)
 }
 
-// TestInventory: an inventory says which machines are nodes, where they stand, and when one is gone.
+// TestInventory: an inventory says which machines are nodes, where they stand, and when one is gone. It is a file, since
+// that can be broken in the most ways.
 func TestInventory(t *testing.T) {
 	t.Parallel()
 	l := up(t, "inventory", 1, 2)
-	l.put(t, "/tmp/cloud.conf", onpremConfig)
+	l.put(t, "/tmp/cloud.conf", strings.Replace(onpremConfig, "{", "{file: "+inventoryFile+", ", 1))
 	l.put(t, "/tmp/inventory.yaml", listedTwo)
-	l.must(t, "cp1", ccmadmInit+" --cloud-config /tmp/cloud.conf --inventory /tmp/inventory.yaml")
+	l.must(t, "cp1", ccmadmInit+" --cloud-config /tmp/cloud.conf --credential inventory.yaml=/tmp/inventory.yaml")
 	join := l.joinCommand(t)
 	l.must(t, "w1", join)
 	got := l.kubectl(t, `get node w1 -o jsonpath='{.spec.providerID} {.metadata.labels.topology\.kubernetes\.io/zone}'`)
@@ -116,7 +125,7 @@ func TestInventory(t *testing.T) {
 	})
 	l.expectDiff(t, listedThree, 1, "w2 r1-u03 initialize providerID: - -> onprem://ber1/r1-u03")
 	l.expectDiff(t, strings.Replace(listedThree, "serial: 2", "serial: 0", 1), 3, "would be rejected: OlderSerial")
-	l.replaceInventory(t, listedThree)
+	l.replaceFile(t, listedThree)
 	l.must(t, "cp1", "ccmadm wait w2 --timeout 90s")
 	eventually(t, 30*time.Second, "every Node is as the inventory says", func() bool {
 		return l.sh(t, "cp1", "ccmadm machines diff -f "+inventoryFile).code == 0
@@ -129,11 +138,11 @@ func TestInventory(t *testing.T) {
 			strings.SplitAfter(listedThree, "machines:\n")[0] + "  []\n": "Empty",
 			listedTwo: "OlderSerial",
 		} {
-			l.replaceInventory(t, content)
+			l.replaceFile(t, content)
 			l.expectRejected(t, reason)
 		}
 		l.expectNodes(t, "cp1", "w1", "w2")
-		l.replaceInventory(t, listedThree)
+		l.replaceFile(t, listedThree)
 		l.expectConfirmed(t)
 	})
 	t.Run("an inventory that cannot be read deletes nothing", func(t *testing.T) {
@@ -155,7 +164,7 @@ func TestInventory(t *testing.T) {
 	t.Run("a machine that is decommissioned and switched off loses its Node, and not before", func(t *testing.T) {
 		gone := strings.Replace(strings.Replace(listedThree, "serial: 2", "serial: 3", 1), "hostname: w2", "hostname: w2, state: decommissioned", 1)
 		l.expectDiff(t, gone, 1, "w2 r1-u03 delete stays as long as this holds: its kubelet talks")
-		l.replaceInventory(t, gone)
+		l.replaceFile(t, gone)
 		time.Sleep(20 * time.Second)
 		if _, there := l.nodesNow(t)["w2"]; !there {
 			t.Fatal("the Node of a machine that talks is gone")

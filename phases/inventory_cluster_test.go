@@ -1,0 +1,105 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+const (
+	listOne = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: 1}\nmachines: [{id: r1, hostname: cp1}]\n"
+	pointer = onpremHead + "inventory:\n  configMap: ccmadm-machines\n"
+)
+
+// Control planes have one list, in a ConfigMap; a second init changes it only for one that is newer, and otherwise nothing.
+func TestCluster_Inventory(t *testing.T) {
+	m, _ := controlPlaneMachine(t, cluster.Config)
+	client := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1()
+	listed := func() string {
+		t.Helper()
+		object, err := client.ConfigMaps(v1alpha1.Namespace).Get(t.Context(), "ccmadm-machines", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return object.Data["inventory.yaml"]
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		err := client.ConfigMaps(v1alpha1.Namespace).Delete(ctx, "ccmadm-machines", metav1.DeleteOptions{})
+		if err := errors.Join(err, client.Secrets(v1alpha1.Namespace).Delete(ctx, v1alpha1.CloudConfigName, metav1.DeleteOptions{})); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(t.TempDir(), "machines.yaml")
+	given := run{config: initConfig, options: Options{Flags: v1alpha1.CloudConfiguration{Inventory: path, ClusterName: "ber1"}}}
+	init := func(r run, document string, phases ...Phase) (string, error) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, out := r.must(t, m)
+		for _, p := range phases {
+			if err := p.run(t.Context(), d); err != nil {
+				return out.String(), err
+			}
+		}
+		return out.String(), nil
+	}
+	if out, err := init(given, listOne, controlPlane(), cloudConfig()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	publish(t, m, v1alpha1.CloudConfiguration{ClusterName: "ber1"})
+	if got := content(m, "/etc/kubernetes/cloud-config/cloud.conf"); got != pointer {
+		t.Errorf("the static pod's cloud.conf is\n%s", got)
+	}
+	if there, err := m.Exists("/etc/kubernetes/cloud-config/inventory.yaml"); err != nil || there {
+		t.Errorf("this control plane has a copy of its own: %v, %v", there, err)
+	}
+
+	other := strings.Replace(listOne, "hostname: cp1", "hostname: cp2", 1)
+	newer := strings.Replace(other, "serial: 1", "serial: 2", 1)
+	for _, tc := range []struct {
+		name     string
+		run      run
+		document string
+		want     string // in the cluster afterwards
+		wantErr  string
+	}{
+		{name: "the same list", run: given, document: listOne, want: listOne},
+		{
+			name: "a list that differs, of the same serial", run: given, document: other, want: listOne,
+			wantErr: "replace ConfigMap/kube-system/ccmadm-machines: " + path + " differs, and its serial is 1, there it is 1",
+		},
+		{name: "a newer list", run: given, document: newer, want: newer},
+		{name: "the list of the first day", run: given, document: listOne, want: newer, wantErr: "its serial is 1, there it is 2"},
+		{name: "no list", run: run{config: initConfig}, document: "not read", want: newer},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, p := range []Phase{{Name: "preflight", Run: checkCloudConfig}, cloudConfig()} {
+				out, err := init(tc.run, tc.document, p)
+				wantError(t, err, tc.wantErr, finding.ExitRefused)
+				t.Logf("%s", out)
+			}
+			if got := listed(); got != tc.want {
+				t.Errorf("the cluster's list is\n%s", got)
+			}
+			secret, err := client.Secrets(v1alpha1.Namespace).Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
+			if err != nil || len(secret.Data) != 1 || string(secret.Data["cloud.conf"]) != pointer {
+				t.Errorf("the Secret is %q, %v", secret.Data, err)
+			}
+		})
+	}
+	if out, err := init(run{config: initConfig}, "", controlPlane()); err != nil || content(m, machine.CCMManifest) == "" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
