@@ -6,8 +6,8 @@ import (
 )
 
 // Catalogue lists every kind of finding. The letters: A kubeadm files and static pods, B a manager's pod and program,
-// C its network, D its permissions, F routes, G names, H leaders, M machines and the inventory, P preflight,
-// R refusals to delete a Node, W waiting for a node.
+// C its network, D its permissions, F routes, G names, H leaders, L addresses of load balancers, M machines and the
+// inventory, P preflight, R refusals to delete a Node, W waiting for a node.
 func Catalogue() []Kind {
 	return slices.Concat(
 		kubeadmFiles(),
@@ -17,8 +17,9 @@ func Catalogue() []Kind {
 		network(),
 		process(),
 		leading(),
-		routes(),
+		routes(), podRoutes(),
 		permissions(),
+		pending(), silent(),
 		waiting(),
 		waitingForCluster(),
 		waitingForPods(),
