@@ -16,7 +16,7 @@ const (
 	PoolNotReady        ID = "L11"
 	PeerDown            ID = "L12"
 	PoolNotFound        ID = "L13"
-	NotServed           ID = "L14"
+	NoPoolServes        ID = "L14"
 )
 
 // pending is about Services that wait for an address.
@@ -64,7 +64,7 @@ func pending() []Kind {
 			Do:       "correct the annotation, or make the pool",
 		},
 		{
-			ID: NotServed, Reason: "NotServed", Title: "No AddressPool serves the Service", Severity: SeverityError,
+			ID: NoPoolServes, Reason: "NoPoolServes", Title: "No AddressPool serves the Service", Severity: SeverityError,
 			Why: "Pools are limited to other namespaces or labels, are disabled, or give nothing unasked.",
 			Do:  "change serve or autoAssign of a pool, or name one in ccmadm.dev/address-pool",
 		},
