@@ -15,6 +15,7 @@ const (
 	NotPrepared      ID = "M11"
 	TaintWithheld    ID = "M12"
 	ForgedRecord     ID = "M13"
+	Untainted        ID = "M14"
 )
 
 // machines is about Nodes whose machine the provider cannot serve.
@@ -107,6 +108,14 @@ func identities() []Kind {
 			Why: "Only somebody with the credentials of its kubelet, or an administrator, writes that: labels that a kubelet " +
 				"may not touch would be taken away in its place. They stay.",
 			Do: "find out who wrote annotation ccmadm.dev/inventory-labels, and whether the machine is still yours",
+		},
+		{
+			ID: Untainted, Reason: "Untainted", Title: "The Node registered with a provider ID and without the uninitialized taint",
+			Severity: SeverityWarning,
+			Why: "Nobody initializes such a Node, so pods ran there before anything was checked. A kubelet without " +
+				"--cloud-provider=external does that, and so may whoever has the credentials of one.",
+			Do: "run the kubelet with --cloud-provider=external, delete the Node and restart the kubelet; if the machine is " +
+				"not yours, revoke its credentials",
 		},
 	}
 }

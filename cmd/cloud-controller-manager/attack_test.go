@@ -212,10 +212,11 @@ func attackDeputy(t *testing.T) {
 
 // attackTaints registers without any taint, and with the label of a Node that has been prepared already.
 func attackTaints(t *testing.T) {
-	registers(t, "evader", "198.18.2.10", func(n *corev1.Node) {
+	node := registers(t, "evader", "198.18.2.10", func(n *corev1.Node) {
 		n.Spec.Taints, n.Labels = nil, map[string]string{v1alpha1.MachineLabel: "r6"}
 		n.Spec.ProviderID = "onprem://ber1/r6"
 	})
+	event(t, node, "Untainted")
 	publish(t, strings.Replace(fmt.Sprintf(besieged, 3), "nvme", "ssd", 1))
 	eventually(t, "the machine's taint is on the Node", func(ctx context.Context) error {
 		now, err := client(t, plane.Config).CoreV1().Nodes().Get(ctx, "evader", metav1.GetOptions{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,6 +123,45 @@ func TestCluster_Inventory(t *testing.T) {
 	p.stop()
 	if strings.Contains(p.log.String(), "forbidden") {
 		t.Error("a permission is missing")
+	}
+}
+
+// Where the machine's taints cannot be written, the Node waits with the taint that it has, and says why.
+func TestCluster_NotPrepared(t *testing.T) {
+	publish(t, machines+"- {id: r12-u08, hostname: withheld, taints: [{key: example.com/gpu, effect: NoSchedule}]}\n")
+	kubeconfig := inventoryManager(t)
+	roles := client(t, plane.Config).RbacV1().ClusterRoles()
+	role, err := roles.Get(t.Context(), "ccm-notprepared", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete := role.DeepCopy().Rules
+	for n := range role.Rules {
+		rule := &role.Rules[n]
+		if slices.Contains(rule.Resources, "nodes") {
+			rule.Verbs = slices.DeleteFunc(rule.Verbs, func(verb string) bool { return verb == "patch" })
+		}
+	}
+	if role, err = roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	node := join(t, "withheld", "198.18.0.5", corev1.NodeStatus{})
+	start(t, kubeconfig, "--cloud-config="+cloudConfig(t))
+	if e := event(t, node, "NotPrepared"); !strings.Contains(e.Message, `cannot patch resource "nodes"`) {
+		t.Errorf("the Event says %q", e.Message)
+	}
+	now, err := client(t, plane.Config).CoreV1().Nodes().Get(t.Context(), "withheld", metav1.GetOptions{})
+	if err != nil || !tainted(now) || now.Spec.ProviderID != "" {
+		t.Errorf("it was initialized: taints %v, provider ID %q, %v", now.Spec.Taints, now.Spec.ProviderID, err)
+	}
+
+	role.Rules = complete
+	if _, err := roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	now = initialized(t, "withheld")
+	if !slices.ContainsFunc(now.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "example.com/gpu" }) {
+		t.Errorf("it has taints %v", now.Spec.Taints)
 	}
 }
 

@@ -35,6 +35,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -77,7 +78,33 @@ func New(s Settings) (*Nodes, error) {
 		n.prepare = n.follower.prepare
 		n.lifecycle = newLifecycle(*s.Configuration.Inventory, s.Store, m, s.Now, c)
 	}
+	if _, err := s.Informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{AddFunc: n.registered}); err != nil {
+		return nil, fmt.Errorf("watch Nodes register: %w", err)
+	}
 	return n, nil
+}
+
+// registered tells of a Node that comes with a provider ID and evades initialization. Of a Node that was there before
+// this process led, nobody can tell: one that was initialized looks the same.
+func (n *Nodes) registered(object any, before bool) {
+	node, ok := object.(*corev1.Node)
+	if !ok || before || uninitialized(node) || node.Spec.ProviderID == "" {
+		return
+	}
+	if _, _, ours := inventory.Split(node.Spec.ProviderID); !ours && !n.holds() {
+		return // another provider's, which is let in
+	}
+	n.events.warn(node, finding.Untainted.Kind().Reason, fmt.Sprintf("it registered with provider ID %s and without taint %s, "+
+		"so that nothing of it was checked before pods could come", node.Spec.ProviderID, v1alpha1.UninitializedTaint))
+}
+
+// holds says whether Nodes that are not listed are to stay tainted.
+func (n *Nodes) holds() bool {
+	if n.store == nil {
+		return false
+	}
+	i := n.store.Status().Inventory
+	return i != nil && i.Policy.UnknownNodes == v1alpha1.HoldUnknown
 }
 
 // synced returns the Nodes, once the informer has seen all of them: an empty cache
