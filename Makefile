@@ -18,6 +18,7 @@ LIBS    := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' go.mod)
 LDFLAGS := -s -w -buildid= -X main.version=$(VERSION) -X k8s.io/component-base/version.gitVersion=$(LIBS) -X k8s.io/client-go/pkg/version.gitVersion=$(LIBS)
 GOBUILD := go build -ldflags '$(LDFLAGS)'
 CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
+AGENT   := ghcr.io/ccmadm/node-agent:$(VERSION)
 # The lab needs root: namespaces, mounts, cgroups. The PATH goes along, because it builds Kubernetes with go.
 ROOT    := $(shell [ "$$(id -u)" = 0 ] || echo 'sudo env "PATH=$$PATH" "HOME=$$HOME" "CGO_ENABLED=0" "GOFLAGS=$$GOFLAGS"')
 LAB     := $(ROOT) bin/lab
@@ -29,9 +30,10 @@ SUMMARY := go run ./test/summary
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build bin/ccmadm and bin/cloud-controller-manager, static and reproducible
+build: ## Build bin/ccmadm, bin/cloud-controller-manager and bin/node-agent, static and reproducible
 	$(GOBUILD) -o bin/ccmadm ./cmd/ccmadm
 	$(GOBUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
+	$(GOBUILD) -o bin/node-agent ./cmd/node-agent
 
 bin/lab:
 	go build -o bin/lab ./test/lab
@@ -42,6 +44,7 @@ lab: bin/lab ## Build bin/lab, and what its machines are made of; installs Debia
 images: build bin/lab ## Build container images as archives under bin/images, without Docker and without a registry
 	mkdir -p bin/images
 	bin/lab image --name $(CCM) --binary bin/cloud-controller-manager --user 65532 --output bin/images/cloud-controller-manager.tar
+	bin/lab image --name $(AGENT) --binary bin/node-agent --user 0 --output bin/images/node-agent.tar
 
 demo: lab images ## Boot three machines and turn them into a cluster with ccmadm init and ccmadm join
 	LAB='$(LAB)' test/lab/demo.sh

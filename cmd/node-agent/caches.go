@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/objects"
+)
+
+// caches are the informers of what the agent reads. They keep what they have while the API server does not answer.
+type caches struct {
+	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
+}
+
+// newCaches makes informers, and runs none.
+func newCaches(config *rest.Config) (*caches, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	ours, err := objects.New(config)
+	if err != nil {
+		return nil, err
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	claims := informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = networkingv1.LabelManagedBy + "=" + v1alpha1.ClaimManager
+		}))
+	c := &caches{
+		nodes:    factory.Core().V1().Nodes().Informer(),
+		services: factory.Core().V1().Services().Informer(),
+		slices:   factory.Discovery().V1().EndpointSlices().Informer(),
+		claims:   claims.Networking().V1().IPAddresses().Informer(),
+		pools:    objects.Informer(ours.AddressPools, &v1alpha1.AddressPool{}),
+		peers:    objects.Informer(ours.BGPPeers, &v1alpha1.BGPPeer{}),
+		agents:   objects.Informer(ours.NodeAgents, &v1alpha1.NodeAgent{}),
+	}
+	for _, informer := range c.all() {
+		if err := informer.SetTransform(withoutManagedFields); err != nil {
+			return nil, fmt.Errorf("prepare informer: %w", err)
+		}
+	}
+	return c, nil
+}
+
+func (c *caches) all() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{c.nodes, c.services, c.slices, c.claims, c.pools, c.peers, c.agents}
+}
+
+// withoutManagedFields halves what an object takes.
+func withoutManagedFields(object any) (any, error) {
+	if m, err := meta.Accessor(object); err == nil {
+		m.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// run fills the caches until ctx is done, and calls changed whenever something in them has. It returns when they are
+// complete, which takes as long as the API server is away.
+func (c *caches) run(ctx context.Context, changed func()) error {
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { changed() },
+		UpdateFunc: func(any, any) { changed() },
+		DeleteFunc: func(any) { changed() },
+	}
+	var synced []cache.InformerSynced
+	for _, informer := range c.all() {
+		registration, err := informer.AddEventHandler(handler)
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		synced = append(synced, registration.HasSynced)
+		go informer.RunWithContext(ctx)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// view is what the caches have now, without candidates.
+func (c *caches) view(node string) *announce.View {
+	v := &announce.View{
+		Node:   node,
+		Nodes:  byName[*corev1.Node](c.nodes),
+		Agents: byName[*v1alpha1.NodeAgent](c.agents),
+		Pools:  byName[*v1alpha1.AddressPool](c.pools),
+		Peers:  byName[*v1alpha1.BGPPeer](c.peers),
+	}
+	for _, object := range c.claims.GetStore().List() {
+		if claim, ok := announce.ParseClaim(object.(*networkingv1.IPAddress)); ok {
+			v.Claims = append(v.Claims, claim)
+		}
+	}
+	v.SetCandidates(announce.Endpoints{
+		Services: byName[*corev1.Service](c.services),
+		Slices:   list[*discoveryv1.EndpointSlice](c.slices),
+	})
+	return v
+}
+
+func list[T any](informer cache.SharedIndexInformer) []T {
+	objects := informer.GetStore().List()
+	typed := make([]T, 0, len(objects))
+	for _, object := range objects {
+		typed = append(typed, object.(T))
+	}
+	return typed
+}
+
+// byName is keyed by name, or NAMESPACE/NAME.
+func byName[T any](informer cache.SharedIndexInformer) map[string]T {
+	store := informer.GetStore()
+	typed := make(map[string]T, len(store.ListKeys()))
+	for _, key := range store.ListKeys() {
+		if object, there, _ := store.GetByKey(key); there { // a store of client-go has no error here
+			typed[key] = object.(T)
+		}
+	}
+	return typed
+}

@@ -1,0 +1,32 @@
+// Command node-agent runs on every Node of a cluster: it announces addresses of Services, and sets the routes of pods.
+//
+// Start at run in run.go. What it announces is in provider/announce, routes are in provider/routes.
+//
+// Reads: a kubeconfig, or the ServiceAccount of its pod; Nodes, Services, EndpointSlices, IPAddresses, AddressPools,
+// BGPPeers and NodeAgents; the key of heartbeats.
+// Writes: the NodeAgent of its own Node; Events.
+// Running it twice: the second one on a machine cannot listen for heartbeats, and says so.
+// It will not: announce anything before it has seen the cluster once, withdraw anything because it cannot see it now, or
+// leave anything on an interface.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/component-base/cli"
+)
+
+//nolint:gochecknoglobals // the linker sets it
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	cmd := newCommand(version)
+	cmd.SetContext(ctx)
+	code := cli.Run(cmd)
+	stop()
+	os.Exit(code)
+}

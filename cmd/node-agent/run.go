@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider/announce"
+)
+
+const (
+	// settle is how long changes gather before a view is made of them.
+	settle = 10 * time.Millisecond
+	// drainTime is how long a SIGTERM waits for others to take what this Node announces.
+	drainTime = 2 * time.Second
+)
+
+// run announces until ctx is done, and then hands over.
+func run(ctx context.Context, o options) error {
+	config, err := clientConfig(o)
+	if err != nil {
+		return err
+	}
+	c, err := newCaches(config)
+	if err != nil {
+		return err
+	}
+	changed := make(chan struct{}, 1)
+	poke := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // a view will be made anyway
+		}
+	}
+	// What announces outlives ctx: it hands over first, and needs the caches for that.
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, working := errgroup.WithContext(working)
+	group.Go(func() error { return serve(working, o.metricsAddress) })
+	group.Go(func() error {
+		defer stop()
+		if err := c.run(working, poke); err != nil {
+			return err
+		}
+		klog.InfoS("Seen the cluster")
+		announcers := []announce.Announcer{}
+		for _, a := range announcers {
+			group.Go(func() error { return a.Run(working) })
+		}
+		follow(ctx, changed, func() {
+			view := c.view(o.nodeName)
+			for _, a := range announcers {
+				a.Set(view)
+			}
+		})
+		drain(working, announcers)
+		return nil
+	})
+	return group.Wait()
+}
+
+// follow calls set for each bunch of changes, until ctx is done.
+func follow(ctx context.Context, changed <-chan struct{}, set func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			time.Sleep(settle)
+			set()
+		}
+	}
+}
+
+// drain gives everything away.
+func drain(ctx context.Context, announcers []announce.Announcer) {
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	group := errgroup.Group{}
+	for _, a := range announcers {
+		group.Go(func() error {
+			a.Drain(ctx)
+			return nil
+		})
+	}
+	_ = group.Wait() // nothing in it fails
+}
+
+func clientConfig(o options) (*rest.Config, error) {
+	var config *rest.Config
+	var err error
+	if o.kubeconfig == "" {
+		config, err = rest.InClusterConfig()
+	} else {
+		config, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.UserAgent = "node-agent/" + o.version
+	return config, nil
+}

@@ -1,0 +1,169 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Endpoints is what candidates depend on, beside the View.
+type Endpoints struct {
+	// Services by NAMESPACE/NAME.
+	Services map[string]*corev1.Service
+	// Slices of all Services.
+	Slices []*discoveryv1.EndpointSlice
+}
+
+// SetCandidates fills in and sorts what is announced: the Claims, and for each the Nodes that may announce it.
+func (v *View) SetCandidates(e Endpoints) {
+	local := e.localNodes(v.Claims)
+	slices.SortFunc(v.Claims, func(a, b Claim) int { return a.Address.Compare(b.Address) })
+	for i := range v.Claims {
+		c := &v.Claims[i]
+		var excluded []string
+		c.Candidates = nil
+		for name, node := range v.Nodes {
+			if v.Agents[name] == nil || leaving(node) || !v.fits(node, *c) || !localEverywhere(local, *c, name) {
+				continue
+			}
+			if _, labelled := node.Labels[v1alpha1.ExcludeLabel]; labelled && v.policy(*c) != v1alpha1.ExcludeIgnore {
+				excluded = append(excluded, name)
+				continue
+			}
+			c.Candidates = append(c.Candidates, name)
+		}
+		if len(c.Candidates) == 0 && v.policy(*c) == v1alpha1.ExcludeAuto {
+			c.Candidates = excluded // kubeadm labels all control planes: a cluster of nothing else has no other Node
+		}
+		slices.Sort(c.Candidates)
+	}
+}
+
+func (v *View) policy(c Claim) v1alpha1.ExcludePolicy {
+	if pool := v.Pools[c.Pool]; pool != nil && pool.Spec.ExcludeLabel != "" {
+		return pool.Spec.ExcludeLabel
+	}
+	return v1alpha1.ExcludeAuto
+}
+
+// fits says whether the pool selects the Node, and for L2 whether the Node has an interface for the address.
+func (v *View) fits(node *corev1.Node, c Claim) bool {
+	pool := v.Pools[c.Pool]
+	if pool != nil && pool.Spec.Nodes != nil {
+		selector, err := metav1.LabelSelectorAsSelector(pool.Spec.Nodes)
+		if err != nil || !selector.Matches(labels.Set(node.Labels)) { // the API server validates selectors of Services, not ours
+			return false
+		}
+	}
+	if c.Level != v1alpha1.LevelL2 {
+		return true
+	}
+	return InterfaceFor(c.Address, v.Agents[node.Name].Status.Interfaces, v.interfaces(c)) != ""
+}
+
+// interfaces are those to which the claim's pool limits L2; none: no limit.
+func (v *View) interfaces(c Claim) []string {
+	if pool := v.Pools[c.Pool]; pool != nil {
+		return pool.Spec.Interfaces
+	}
+	return nil
+}
+
+// InterfaceFor returns which of a Node's interfaces answers for the address: one with a subnet that holds it, the
+// longest first, or the only one that is wanted. Empty: none.
+func InterfaceFor(address netip.Addr, there []v1alpha1.AgentInterface, wanted []string) string {
+	best, bits := "", -1
+	for _, i := range there {
+		if len(wanted) > 0 && !slices.Contains(wanted, i.Name) {
+			continue
+		}
+		for _, text := range i.Addresses {
+			prefix, err := netip.ParsePrefix(text)
+			if err == nil && prefix.Bits() > bits && prefix.Bits() < prefix.Addr().BitLen() && prefix.Masked().Contains(address) {
+				best, bits = i.Name, prefix.Bits()
+			}
+		}
+		if best == "" && len(wanted) > 0 && i.MAC != "" {
+			best = i.Name // an operator who names an interface may have addresses there that no Node has
+		}
+	}
+	return best
+}
+
+// leaving says whether a Node gives away what it announces. A cordon says nothing of that sort.
+func leaving(node *corev1.Node) bool {
+	if node.DeletionTimestamp != nil || node.Labels[v1alpha1.DrainLabel] == "true" {
+		return true
+	}
+	for _, taint := range node.Spec.Taints {
+		switch taint.Key {
+		case "ToBeDeletedByClusterAutoscaler", corev1.TaintNodeOutOfService, "node.cloudprovider.kubernetes.io/shutdown":
+			return true
+		}
+	}
+	for _, condition := range node.Status.Conditions {
+		switch {
+		case condition.Type == corev1.NodeNetworkUnavailable && condition.Status == corev1.ConditionTrue:
+			return true
+		case condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionFalse &&
+			strings.Contains(condition.Message, "node is shutting down"): // the kubelet's, in both of its reasons
+			return true
+		}
+	}
+	return false
+}
+
+// localNodes are, for each Service with externalTrafficPolicy Local, the Nodes with an endpoint: ready, or, where a
+// Node has none of these, terminating and still serving.
+func (e Endpoints) localNodes(claims []Claim) map[types.NamespacedName]map[string]bool {
+	local := map[types.NamespacedName]map[string]bool{}
+	for _, c := range claims {
+		for _, name := range c.Services {
+			s := e.Services[name.String()]
+			if s != nil && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+				local[name] = map[string]bool{}
+			}
+		}
+	}
+	for _, slice := range e.Slices {
+		nodes := local[types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}]
+		if nodes == nil {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			if endpoint.NodeName != nil && serves(endpoint.Conditions) {
+				nodes[*endpoint.NodeName] = true
+			}
+		}
+	}
+	return local
+}
+
+// serves is true for what kube-proxy sends packets to on its own Node. Absent means ready.
+func serves(c discoveryv1.EndpointConditions) bool {
+	is := func(condition *bool, absent bool) bool {
+		if condition == nil {
+			return absent
+		}
+		return *condition
+	}
+	return is(c.Ready, true) || is(c.Serving, true) && is(c.Terminating, false)
+}
+
+// localEverywhere says whether every Service of the claim that wants an endpoint on the Node has one there.
+func localEverywhere(local map[types.NamespacedName]map[string]bool, c Claim, node string) bool {
+	for _, service := range c.Services {
+		if nodes, wants := local[service]; wants && !nodes[node] {
+			return false
+		}
+	}
+	return true
+}

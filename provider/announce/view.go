@@ -1,0 +1,75 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// View is what an agent knows of the cluster at a moment: lists of informers, which stay as they were while the API
+// server does not answer. Nothing in it may be changed, since caches and announcers share it.
+type View struct {
+	// Node is the name of the agent's own.
+	Node string
+	// Draining says that this Node gives away what it announces.
+	Draining bool
+	// Nodes, Agents and Pools by name.
+	Nodes  map[string]*corev1.Node
+	Agents map[string]*v1alpha1.NodeAgent
+	Pools  map[string]*v1alpha1.AddressPool
+	// Peers by name.
+	Peers map[string]*v1alpha1.BGPPeer
+	// Passwords are those of Peers, by key of Secret kube-system/ccmadm-bgp.
+	Passwords map[string][]byte
+	// Claims of addresses that are to be announced, in their order.
+	Claims []Claim
+}
+
+// Claim is an address that is to be announced. The cloud-controller-manager has written it; agents believe no Service.
+type Claim struct {
+	// Address is canonical, and without a zone.
+	Address netip.Addr
+	// Level is L2 or BGP.
+	Level v1alpha1.Level
+	// Pool is the name of the AddressPool, which may be gone.
+	Pool string
+	// Services are the one that has the address, and those that share it.
+	Services []types.NamespacedName
+	// Probed says that the address is known to be nobody else's.
+	Probed bool
+	// Candidates are the Nodes that may announce the address, as far as the cluster knows, in their order.
+	Candidates []string
+}
+
+// Here says whether the Node may announce the address.
+func (c Claim) Here(node string) bool { return slices.Contains(c.Candidates, node) }
+
+// ParseClaim reads a claim, without candidates. False: it is none of ours, cannot be read, or its address is only kept
+// for the Service that had it.
+func ParseClaim(object *networkingv1.IPAddress) (Claim, bool) {
+	address, err := netip.ParseAddr(object.Name)
+	parent := object.Spec.ParentRef
+	if err != nil || object.Labels[networkingv1.LabelManagedBy] != v1alpha1.ClaimManager || parent == nil ||
+		object.DeletionTimestamp != nil || object.Annotations[v1alpha1.ClaimReleasedAnnotation] != "" {
+		return Claim{}, false
+	}
+	c := Claim{
+		Address:  address.Unmap().WithZone(""),
+		Level:    v1alpha1.Level(object.Annotations[v1alpha1.ClaimLevelAnnotation]),
+		Pool:     object.Annotations[v1alpha1.ClaimPoolAnnotation],
+		Probed:   object.Annotations[v1alpha1.ClaimProbedAnnotation] != "",
+		Services: []types.NamespacedName{{Namespace: parent.Namespace, Name: parent.Name}},
+	}
+	for text := range strings.SplitSeq(object.Annotations[v1alpha1.ClaimSharersAnnotation], ",") {
+		if namespace, name, ok := strings.Cut(strings.TrimSpace(text), "/"); ok {
+			c.Services = append(c.Services, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return c, c.Level == v1alpha1.LevelL2 || c.Level == v1alpha1.LevelBGP
+}

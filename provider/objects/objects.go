@@ -1,0 +1,85 @@
+// Package objects reads and writes AddressPools, BGPPeers and NodeAgents with their Go types.
+//
+// Start at New. Client-go's generic clients do the work; generated ones would be the same in some thousand lines.
+//
+// Reads and writes: what its caller asks for.
+// Running it twice: a client keeps nothing.
+// It will not: say what becomes of a cluster that has no definitions of them. An informer waits until it has.
+package objects
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Clients for each kind.
+type (
+	AddressPools = gentype.ClientWithList[*v1alpha1.AddressPool, *v1alpha1.AddressPoolList]
+	BGPPeers     = gentype.ClientWithList[*v1alpha1.BGPPeer, *v1alpha1.BGPPeerList]
+	NodeAgents   = gentype.ClientWithList[*v1alpha1.NodeAgent, *v1alpha1.NodeAgentList]
+)
+
+// Client has one for each kind.
+type Client struct {
+	AddressPools *AddressPools
+	BGPPeers     *BGPPeers
+	NodeAgents   *NodeAgents
+}
+
+// New makes clients. It asks nobody anything.
+func New(config *rest.Config) (*Client, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register %s: %w", v1alpha1.GroupVersion(), err)
+	}
+	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	version := v1alpha1.GroupVersion()
+	c := rest.CopyConfig(config)
+	c.GroupVersion, c.APIPath = &version, "/apis"
+	c.ContentConfig.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := rest.RESTClientFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("make client of %s: %w", version, err)
+	}
+	codec := runtime.NewParameterCodec(scheme)
+	return &Client{
+		AddressPools: gentype.NewClientWithList("addresspools", client, codec, "",
+			func() *v1alpha1.AddressPool { return &v1alpha1.AddressPool{} },
+			func() *v1alpha1.AddressPoolList { return &v1alpha1.AddressPoolList{} }),
+		BGPPeers: gentype.NewClientWithList("bgppeers", client, codec, "",
+			func() *v1alpha1.BGPPeer { return &v1alpha1.BGPPeer{} },
+			func() *v1alpha1.BGPPeerList { return &v1alpha1.BGPPeerList{} }),
+		NodeAgents: gentype.NewClientWithList("nodeagents", client, codec, "",
+			func() *v1alpha1.NodeAgent { return &v1alpha1.NodeAgent{} },
+			func() *v1alpha1.NodeAgentList { return &v1alpha1.NodeAgentList{} }),
+	}, nil
+}
+
+// lister is what an informer needs of a client for L.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// Informer makes an informer of the client's objects, the first of which is like example. Somebody has to run it.
+func Informer[L runtime.Object](client lister[L], example runtime.Object) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, options)
+		},
+	}, example, 0, cache.Indexers{})
+}
