@@ -4,7 +4,8 @@
 //
 // Start at New, which cmd/cloud-controller-manager registers under Name, and at connect, which puts everything together
 // once there is a cluster. What is answered about a Node is in provider/nodes, what a site says of its machines in
-// provider/inventory; their package docs follow an inventory to a label and to a deletion.
+// provider/inventory; their package docs follow an inventory to a label and to a deletion. Routes are in
+// provider/routes.
 //
 // Reads: an OnPremConfiguration, Nodes, through the informer of the controller manager, and with an inventory also
 // that, Leases of kubelets, and the last good copy.
@@ -15,7 +16,7 @@
 // Running it twice: answers for a Node depend on the inventory, that Node and its
 // peers only. A provider ID, once on the Node, is returned as it is for ever.
 // It will not: say that a machine is gone or shut down which the inventory does
-// not list so, balance load, set routes.
+// not list so, balance load. What the agents of machines have set, it answers for.
 package provider
 
 import (
@@ -41,6 +42,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 	"github.com/ccmadm/ccmadm/provider/nodes"
+	"github.com/ccmadm/ccmadm/provider/routes"
 )
 
 // Name is what --cloud-provider says, and the scheme of every provider ID.
@@ -56,6 +58,8 @@ type Cloud struct {
 	config  v1alpha1.OnPremConfiguration
 	cluster *cluster // from Initialize to SetInformers
 	nodes   atomic.Pointer[nodes.Nodes]
+	routed  bool // ServeRoutes was called
+	routes  atomic.Pointer[routes.Routes]
 }
 
 // cluster is how the API server is reached, and until when.
@@ -104,6 +108,12 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 	}
 	if err := c.connect(factory.Core().V1().Nodes().Informer()); err != nil {
 		klog.ErrorS(err, "No Node will be served", "provider", Name)
+	}
+	if !c.routed {
+		return
+	}
+	if err := c.connectRoutes(factory); err != nil {
+		klog.ErrorS(err, "No route will be served", "provider", Name)
 	}
 }
 
@@ -213,9 +223,6 @@ func (c *Cloud) legacy() *nodes.Legacy {
 
 // LoadBalancer is not served: there is nothing here that could carry traffic.
 func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
-
-// Routes is not served: routes between machines belong to the network add-on.
-func (c *Cloud) Routes() (cloudprovider.Routes, bool) { return nil, false }
 
 // ProviderName returns Name.
 func (c *Cloud) ProviderName() string { return Name }

@@ -19,6 +19,8 @@ import (
 	genericapp "k8s.io/controller-manager/app"
 	controllerhealthz "k8s.io/controller-manager/pkg/healthz"
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider"
 )
 
 // leaseGrace is upstream's: /healthz fails this long after a leader should have
@@ -34,6 +36,9 @@ func run(ctx context.Context, o *options.CloudControllerManagerOptions) error {
 	cloud, err := newCloud(o.KubeCloudShared.CloudProvider.Name, o.KubeCloudShared.CloudProvider.CloudConfigFile)
 	if err != nil {
 		return err
+	}
+	if c, ok := cloud.(*provider.Cloud); ok && o.KubeCloudShared.ConfigureCloudRoutes {
+		c.ServeRoutes()
 	}
 	cfg, err := o.Config(controllers(), app.ControllersDisabledByDefault.List(), names.CCMControllerAliases(), nil, nil)
 	if err != nil {

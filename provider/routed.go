@@ -1,0 +1,111 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/routes"
+)
+
+var _ cloudprovider.Routes = (*Cloud)(nil)
+
+// ServeRoutes lets Routes be served, which needs an agent on every Node; --configure-cloud-routes asks for it. It comes
+// before Initialize.
+func (c *Cloud) ServeRoutes() { c.routed = true }
+
+// Routes is served where it was asked for: else the routes between machines belong to a network add-on.
+func (c *Cloud) Routes() (cloudprovider.Routes, bool) { return c, c.routed }
+
+// connectRoutes lets the route controller be answered from the reports of agents.
+func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
+	agents, synced, err := nodeAgents(c.cluster.config)
+	if err != nil {
+		return err
+	}
+	served := &routes.Routes{Client: c.cluster.client, Nodes: factory.Core().V1().Nodes().Lister(), Synced: synced}
+	if err := served.Follow(agents); err != nil {
+		return err
+	}
+	go agents.RunWithContext(c.cluster.ctx)
+	c.routes.Store(served)
+	return nil
+}
+
+// nodeAgents is an informer of the agents' reports, for which it waits until their definition is installed. The second
+// result says why they are not known, as long as they are not.
+func nodeAgents(config *rest.Config) (cache.SharedIndexInformer, func() error, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, nil, err
+	}
+	config = rest.CopyConfig(config)
+	version := v1alpha1.GroupVersion()
+	config.GroupVersion, config.APIPath = &version, "/apis"
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client for NodeAgents: %w", err)
+	}
+	source := cache.NewListWatchFromClient(client, "nodeagents", "", fields.Everything())
+	informer := cache.NewSharedIndexInformer(source, &v1alpha1.NodeAgent{}, 0, nil)
+	var last atomic.Pointer[error]
+	err = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { last.Store(&err) })
+	if err != nil {
+		return nil, nil, err
+	}
+	return informer, func() error {
+		if informer.HasSynced() {
+			return nil
+		}
+		if why := last.Load(); why != nil {
+			return fmt.Errorf("list NodeAgents: %w", *why)
+		}
+		return errors.New("list NodeAgents: no answer yet")
+	}, nil
+}
+
+func (c *Cloud) readyRoutes() (*routes.Routes, error) {
+	if served := c.routes.Load(); served != nil {
+		return served, nil
+	}
+	return nil, errors.New("look at routes: the provider has no client, or no informers, of the controller manager")
+}
+
+// ListRoutes returns the routes that all live agents report. On an error, upstream changes nothing.
+func (c *Cloud) ListRoutes(ctx context.Context, clusterName string) ([]*cloudprovider.Route, error) {
+	served, err := c.readyRoutes()
+	if err != nil {
+		return nil, err
+	}
+	return served.ListRoutes(ctx, clusterName)
+}
+
+// CreateRoute waits until all live agents report the route.
+func (c *Cloud) CreateRoute(ctx context.Context, clusterName, nameHint string, route *cloudprovider.Route) error {
+	served, err := c.readyRoutes()
+	if err != nil {
+		return err
+	}
+	return served.CreateRoute(ctx, clusterName, nameHint, route)
+}
+
+// DeleteRoute forgets a route, which agents remove once its Node is gone.
+func (c *Cloud) DeleteRoute(ctx context.Context, clusterName string, route *cloudprovider.Route) error {
+	served, err := c.readyRoutes()
+	if err != nil {
+		return err
+	}
+	return served.DeleteRoute(ctx, clusterName, route)
+}

@@ -1,0 +1,292 @@
+package routes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+const (
+	// resyncPeriod is how often everything is compared although nothing has changed.
+	resyncPeriod = time.Minute
+	// retryPeriod is that after a failure.
+	retryPeriod = time.Second
+	// minPause between two comparisons: a burst of events, such as the start of many pods, is one.
+	minPause = 50 * time.Millisecond
+)
+
+// Agent keeps the routes of one machine.
+type Agent struct {
+	// Node is the machine's.
+	Node string
+	// Nodes is an informer that somebody starts.
+	Nodes cache.SharedIndexInformer
+	// Within has the cluster's ranges of pods. No route leads elsewhere. Empty: everywhere.
+	Within []netip.Prefix
+	// Kernel is where routes are set.
+	Kernel *Kernel
+	// CNIDir is where a CNI configuration is written that connects the machine's pods. Empty: somebody else connects them.
+	CNIDir string
+	// Report is called with what there is, whenever that has changed. It must not wait.
+	Report func(routes []v1alpha1.AgentRoute, problems []v1alpha1.RouteProblem)
+
+	held        holder
+	wanted      atomic.Pointer[map[netip.Prefix]bool] // the watch reads it, sync writes it
+	reported    []any
+	masquerades []any // what table there is, and since when
+	masqueraded time.Time
+	said        string
+}
+
+// Run sets routes, and repairs them within milliseconds of an event of the kernel, until ctx is done. It touches
+// nothing before the Nodes are known, and goes on with those that it knows while the API server does not answer.
+// It leaves everything in place at its end.
+func (a *Agent) Run(ctx context.Context) error {
+	poke := make(chan struct{}, 1)
+	changed := func() {
+		select {
+		case poke <- struct{}{}:
+		default: // it will look anyway
+		}
+	}
+	registration, err := a.Nodes.AddEventHandler(relevantChanges(changed))
+	if err != nil {
+		return fmt.Errorf("follow Nodes: %w", err)
+	}
+	defer func() { _ = a.Nodes.RemoveEventHandler(registration) }() // it is there
+	if !cache.WaitForCacheSync(ctx.Done(), a.Nodes.HasSynced) {
+		return nil
+	}
+	go a.watch(ctx, changed)
+	for {
+		pause := resyncPeriod
+		next, err := a.sync(time.Now())
+		if err != nil {
+			klog.ErrorS(err, "Routes could not be compared; trying again", "after", retryPeriod)
+			pause = retryPeriod
+		} else if !next.IsZero() {
+			pause = min(pause, max(0, time.Until(next)))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(minPause):
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-poke:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// watch follows the kernel until ctx is done.
+func (a *Agent) watch(ctx context.Context, changed func()) {
+	concerns := func(r route) bool {
+		wanted := a.wanted.Load()
+		return r.ours() || wanted != nil && (*wanted)[r.Destination]
+	}
+	for ctx.Err() == nil {
+		err := a.Kernel.watch(ctx, concerns, changed)
+		if ctx.Err() != nil {
+			return
+		}
+		klog.ErrorS(err, "Events of the kernel were lost; watching again")
+		select {
+		case <-ctx.Done():
+		case <-time.After(minPause):
+		}
+	}
+}
+
+// relevantChanges leaves out the heartbeats of kubelets.
+func relevantChanges(changed func()) cache.ResourceEventHandler {
+	same := func(a, b *corev1.Node) bool {
+		return slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) && slices.Equal(a.Status.Addresses, b.Status.Addresses) &&
+			conditionOwner([]*corev1.Node{a}) == conditionOwner([]*corev1.Node{b})
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { changed() },
+		DeleteFunc: func(any) { changed() },
+		UpdateFunc: func(before, after any) {
+			old, isNode := before.(*corev1.Node)
+			now, isNodeToo := after.(*corev1.Node)
+			if !isNode || !isNodeToo || !same(old, now) {
+				changed()
+			}
+		},
+	}
+}
+
+// sync compares once, and changes what differs. The first result is when it has to be called again at the latest.
+func (a *Agent) sync(now time.Time) (next time.Time, err error) {
+	nodes := a.nodes()
+	self := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == a.Node })
+	if self < 0 {
+		a.sayOnce("Node/" + a.Node + " is not among the Nodes: nothing is changed")
+		return next, nil
+	}
+	intents, problems := Intents(a.Node, nodes, a.Within)
+	if owner := conditionOwner(nodes); owner != "" {
+		a.sayOnce(owner + ": nothing is changed")
+		for _, intent := range intents {
+			problems = append(problems, intent.problem(Foreign, owner))
+		}
+		a.report(nil, problems)
+		return next, nil
+	}
+	intents, next = a.held.hold(now, intents)
+	a.remember(intents)
+	settled, more, err := a.setRoutes(intents)
+	if err != nil {
+		return next, err
+	}
+	a.report(settled, append(problems, more...))
+	if a.CNIDir != "" {
+		return next, a.connectPods(now, nodes[self], nodes, intents)
+	}
+	a.said = ""
+	return next, nil
+}
+
+// nodes returns those that are known, by their names.
+func (a *Agent) nodes() []*corev1.Node {
+	var nodes []*corev1.Node
+	for _, object := range a.Nodes.GetStore().List() {
+		if n, ok := object.(*corev1.Node); ok {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return nodes
+}
+
+// remember tells the watch which routes of others concern us.
+func (a *Agent) remember(intents []Intent) {
+	wanted := make(map[netip.Prefix]bool, len(intents))
+	for _, intent := range intents {
+		wanted[intent.Destination] = true
+	}
+	a.wanted.Store(&wanted)
+}
+
+// setRoutes makes the kernel have the intents, and returns those that it has.
+func (a *Agent) setRoutes(intents []Intent) (settled []Intent, problems []v1alpha1.RouteProblem, err error) {
+	kernel, err := a.Kernel.list()
+	if err != nil {
+		return nil, nil, err
+	}
+	changes, settled, problems := plan(intents, kernel, a.Kernel.onLink)
+	done := map[verb]int{}
+	for _, c := range changes {
+		err := a.Kernel.apply(c)
+		switch {
+		case err == nil:
+			done[c.verb]++
+			if c.intent.Destination.IsValid() {
+				settled = append(settled, c.intent)
+			}
+		case c.verb == remove:
+			klog.ErrorS(err, "A route of ours stays")
+		case errors.Is(err, unix.EEXIST): // since it was listed
+			problems = append(problems, c.intent.problem(Foreign, err.Error()))
+		default:
+			problems = append(problems, c.intent.problem(Rejected, err.Error()))
+		}
+	}
+	if len(done) > 0 {
+		klog.InfoS("Routes were changed", "added", done[add], "replaced", done[replace], "removed", done[remove],
+			"problems", len(problems))
+	}
+	return settled, problems, nil
+}
+
+// report calls Report if something has changed.
+func (a *Agent) report(settled []Intent, problems []v1alpha1.RouteProblem) {
+	slices.SortFunc(settled, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
+	slices.SortFunc(problems, func(a, b v1alpha1.RouteProblem) int {
+		return strings.Compare(a.Destination+" "+a.Node, b.Destination+" "+b.Node)
+	})
+	routes := make([]v1alpha1.AgentRoute, 0, len(settled))
+	for _, intent := range settled {
+		r := v1alpha1.AgentRoute{Destination: intent.Destination.String(), Node: intent.Node}
+		if intent.Via.IsValid() {
+			r.Via = intent.Via.String()
+		}
+		routes = append(routes, r)
+	}
+	if now := []any{routes, problems}; !reflect.DeepEqual(now, a.reported) {
+		a.reported = now
+		a.Report(slices.Clone(routes), slices.Clone(problems))
+	}
+}
+
+// connectPods writes what lets pods on this machine have an address and reach what is outside of the cluster.
+func (a *Agent) connectPods(now time.Time, self *corev1.Node, nodes []*corev1.Node, intents []Intent) error {
+	var own []netip.Prefix
+	for _, intent := range intents {
+		if intent.Node == a.Node {
+			own = append(own, intent.Destination)
+		}
+	}
+	addresses := internalIPs(self)
+	if len(own) == 0 || len(addresses) == 0 {
+		return nil // both come, and with an event
+	}
+	if err := a.masquerade(now, own, clusterAddresses(nodes, intents)); err != nil {
+		return err
+	}
+	mtu, err := a.Kernel.mtu(addresses[0])
+	if err != nil {
+		return err
+	}
+	content, err := cniConfiguration(own, mtu)
+	if err != nil {
+		return err
+	}
+	wrote, err := writeCNI(a.CNIDir, content)
+	if err != nil {
+		a.sayOnce(err.Error())
+		return nil //nolint:nilerr // nothing to repeat every second: it is looked at again every minute
+	}
+	a.said = ""
+	if wrote {
+		klog.InfoS("Pods of this machine can be connected", "addresses", own, "configuration", cniFile)
+	}
+	return nil
+}
+
+// masquerade writes the table when it has to say something else, and in case somebody has removed it, now and then.
+func (a *Agent) masquerade(now time.Time, own, cluster []netip.Prefix) error {
+	content := []any{own, cluster}
+	if now.Before(a.masqueraded.Add(resyncPeriod)) && reflect.DeepEqual(content, a.masquerades) {
+		return nil
+	}
+	if err := a.Kernel.masquerade(own, cluster); err != nil {
+		return err
+	}
+	a.masqueraded, a.masquerades = now, content
+	return nil
+}
+
+// sayOnce logs what changes nothing by being repeated.
+func (a *Agent) sayOnce(what string) {
+	if a.said != what {
+		a.said = what
+		klog.InfoS("Routes", "state", what)
+	}
+}

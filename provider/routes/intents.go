@@ -1,0 +1,167 @@
+// Package routes leads packets between the pods of different machines: one route in every machine's kernel for each
+// range of pods of every other Node, and a provider's answers about them.
+//
+// Two programs have a part each. Start at [Agent], which runs on every machine and sets the routes, and at [Routes],
+// which the cloud-controller-manager offers to upstream's route controller. They do not talk: an agent computes its
+// routes from the Nodes ([Intents]), and reports in the NodeAgent of its own Node what its kernel has; [Routes] answers
+// from these reports.
+//
+// Reads: Nodes (podCIDRs, InternalIPs, who wrote the condition NetworkUnavailable) and NodeAgents; the
+// cloud-controller-manager also DaemonSets, to know network add-ons that own the routes.
+// Writes: on a machine, routes of the main table with protocol 158, and where pods are to be connected, too, table
+// ccmadm-pods of nftables and one file with a CNI configuration. In the cluster nothing.
+// Running it twice: what is there stays. An agent that starts takes over the routes of the one before it; those that
+// no Node wants any more it removes, once it knows the Nodes.
+// It will not: touch a route with another protocol, set a route where somebody else has one for the same range, work
+// beside a network add-on that owns routes, remove anything because the API server does not answer.
+package routes
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// The reasons of a v1alpha1.RouteProblem.
+const (
+	// Foreign: somebody else has a route for the range, or owns all of them.
+	Foreign = "Foreign"
+	// Unreachable: there is no next hop in a network that this machine is in.
+	Unreachable = "Unreachable"
+	// Rejected: the range must not be routed, or the kernel refused.
+	Rejected = "Rejected"
+)
+
+// Intent is a route that a machine should have.
+type Intent struct {
+	Destination netip.Prefix
+	// Via is the InternalIP of Node. It is invalid for the machine's own range, for which the kernel gets an unreachable
+	// route, so that what no pod of it takes goes nowhere instead of out by the default route.
+	Via  netip.Addr
+	Node string
+}
+
+func (i Intent) problem(reason, message string) v1alpha1.RouteProblem {
+	return v1alpha1.RouteProblem{Destination: i.Destination.String(), Node: i.Node, Reason: reason, Message: message}
+}
+
+// Intents returns the routes that the machine of Node self should have, by their destination, and the ranges for which
+// there can be none. Where within is not empty, ranges outside of it are refused: a kubelet may write podCIDRs into a
+// Node that it makes, and must not catch the traffic of others with them.
+func Intents(self string, nodes []*corev1.Node, within []netip.Prefix) ([]Intent, []v1alpha1.RouteProblem) {
+	var problems []v1alpha1.RouteProblem
+	var hosts []netip.Addr
+	for _, n := range nodes {
+		hosts = append(hosts, internalIPs(n)...)
+	}
+	owner := map[netip.Prefix]Intent{}
+	for _, n := range oldestFirst(nodes) {
+		for _, text := range n.Spec.PodCIDRs {
+			intent, reason, message := intentFor(self, n, text, within, hosts)
+			if other, taken := owner[intent.Destination]; taken && reason == "" {
+				reason, message = Rejected, "Node/"+other.Node+" has the range"
+			}
+			if reason != "" {
+				problem := intent.problem(reason, message)
+				problem.Destination = text // as the Node has it, valid or not
+				problems = append(problems, problem)
+				continue
+			}
+			owner[intent.Destination] = intent
+		}
+	}
+	var list []Intent
+	for _, intent := range owner {
+		list = append(list, intent)
+	}
+	slices.SortFunc(list, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
+	return list, problems
+}
+
+// intentFor is the route to one range of a Node, or why there is none.
+func intentFor(self string, n *corev1.Node, text string, within []netip.Prefix, hosts []netip.Addr) (
+	intent Intent, reason, message string,
+) {
+	intent.Node = n.Name
+	destination, err := netip.ParsePrefix(text)
+	if err != nil {
+		return intent, Rejected, err.Error()
+	}
+	intent.Destination = destination.Masked()
+	inside := func(p netip.Prefix) bool {
+		return p.Bits() <= intent.Destination.Bits() && p.Contains(intent.Destination.Addr())
+	}
+	if len(within) > 0 && !slices.ContainsFunc(within, inside) {
+		return intent, Rejected, fmt.Sprintf("not within the cluster's range of pods, %v", within)
+	}
+	if i := slices.IndexFunc(hosts, intent.Destination.Contains); i >= 0 {
+		return intent, Rejected, "contains " + hosts[i].String() + ", an address of a Node"
+	}
+	if n.Name == self {
+		return intent, "", ""
+	}
+	for _, address := range internalIPs(n) {
+		if address.Is4() == intent.Destination.Addr().Is4() {
+			intent.Via = address
+			return intent, "", ""
+		}
+	}
+	return intent, Unreachable, "Node/" + n.Name + " has no InternalIP of this family"
+}
+
+// oldestFirst settles who keeps a range that two Nodes have.
+func oldestFirst(nodes []*corev1.Node) []*corev1.Node {
+	return slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// internalIPs are the addresses under which other machines reach this one.
+func internalIPs(n *corev1.Node) []netip.Addr {
+	var list []netip.Addr
+	for _, a := range n.Status.Addresses {
+		if a.Type != corev1.NodeInternalIP {
+			continue
+		}
+		if address, err := netip.ParseAddr(a.Address); err == nil {
+			list = append(list, address.Unmap())
+		}
+	}
+	return list
+}
+
+// clusterAddresses are those that know the way to pods: ranges of pods, and machines.
+func clusterAddresses(nodes []*corev1.Node, intents []Intent) []netip.Prefix {
+	var list []netip.Prefix
+	for _, intent := range intents {
+		list = append(list, intent.Destination)
+	}
+	for _, n := range nodes {
+		for _, address := range internalIPs(n) {
+			list = append(list, netip.PrefixFrom(address, address.BitLen()))
+		}
+	}
+	return disjoint(list)
+}
+
+// disjoint returns the ranges in their order, without those that others contain.
+func disjoint(list []netip.Prefix) []netip.Prefix {
+	slices.SortFunc(list, comparePrefixes)
+	var kept []netip.Prefix
+	for _, p := range list {
+		if n := len(kept); n == 0 || !kept[n-1].Contains(p.Addr()) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// comparePrefixes sorts a range before those that it contains.
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}

@@ -1,0 +1,139 @@
+package routes
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Metrics of our routes. A kernel replaces a route only by one of the same metric, and nobody else's has these. The
+// unreachable route of the machine's own range gives way to whatever leads to its pods.
+const (
+	metric            = v1alpha1.RouteProtocol
+	unreachableMetric = math.MaxInt32
+)
+
+// route is one of the main table. Link is the index of its interface; an invalid Via with Unreachable leads nowhere.
+type route struct {
+	Destination netip.Prefix
+	Via         netip.Addr
+	Link        int
+	Metric      int
+	Protocol    int
+	Unreachable bool
+}
+
+func (r route) ours() bool { return r.Protocol == v1alpha1.RouteProtocol }
+
+// verb is what is done to a route.
+type verb string
+
+const (
+	add     verb = "add"     // which fails where there is one of the same metric
+	replace verb = "replace" // which puts it in the place of ours of the same metric
+	remove  verb = "remove"
+)
+
+// change is one step; intent is the one that it is for, if any.
+type change struct {
+	verb   verb
+	route  route
+	intent Intent
+}
+
+// plan compares what should be with what is. It changes and removes routes of our protocol only, and adds none for a
+// range for which somebody else has one; ours goes then, so that a range has one owner. onLink returns the interface in
+// whose network an address is.
+func plan(intents []Intent, kernel []route, onLink func(netip.Addr) (link int, err error)) (
+	changes []change, settled []Intent, problems []v1alpha1.RouteProblem,
+) {
+	ours, foreign := map[netip.Prefix][]route{}, map[netip.Prefix]route{}
+	for _, r := range kernel {
+		if r.ours() {
+			ours[r.Destination] = append(ours[r.Destination], r)
+		} else {
+			foreign[r.Destination] = r
+		}
+	}
+	wanted := map[netip.Prefix]bool{}
+	for _, intent := range intents {
+		other, taken := foreign[intent.Destination]
+		if taken && intent.Via.IsValid() {
+			problems = append(problems, intent.problem(Foreign, other.describe()))
+			continue
+		}
+		want, err := wantedRoute(intent, onLink)
+		if err != nil {
+			problems = append(problems, intent.problem(Unreachable, err.Error()))
+			continue
+		}
+		wanted[intent.Destination] = true
+		step, surplus := compare(want, ours[intent.Destination])
+		changes = append(changes, surplus...)
+		if step == "" {
+			settled = append(settled, intent)
+			continue
+		}
+		changes = append(changes, change{verb: step, route: want, intent: intent})
+	}
+	for _, r := range kernel {
+		if r.ours() && !wanted[r.Destination] {
+			changes = append(changes, change{verb: remove, route: r})
+		}
+	}
+	// First what is in the way, then what is new.
+	slices.SortStableFunc(changes, func(a, b change) int { return a.verb.rank() - b.verb.rank() })
+	return changes, settled, problems
+}
+
+func (v verb) rank() int {
+	if v == remove {
+		return 0
+	}
+	return 1
+}
+
+// compare says what makes want of our routes for a range, and which of these are too many.
+func compare(want route, have []route) (step verb, surplus []change) {
+	step = add
+	keep := slices.Index(have, want)
+	if keep >= 0 {
+		step = ""
+	} else if keep = slices.IndexFunc(have, want.replaces); keep >= 0 {
+		step = replace
+	}
+	for i, r := range have {
+		if i != keep {
+			surplus = append(surplus, change{verb: remove, route: r})
+		}
+	}
+	return step, surplus
+}
+
+// replaces says whether the kernel puts r in the other's place.
+func (r route) replaces(other route) bool {
+	return r.Metric == other.Metric && r.Unreachable == other.Unreachable
+}
+
+// wantedRoute is the route for an intent.
+func wantedRoute(intent Intent, onLink func(netip.Addr) (int, error)) (route, error) {
+	r := route{Destination: intent.Destination, Protocol: v1alpha1.RouteProtocol}
+	if !intent.Via.IsValid() {
+		r.Unreachable, r.Metric = true, unreachableMetric
+		return r, nil
+	}
+	link, err := onLink(intent.Via)
+	r.Via, r.Link, r.Metric = intent.Via, link, metric
+	return r, err
+}
+
+func (r route) describe() string {
+	via := "directly"
+	if r.Via.IsValid() {
+		via = "via " + r.Via.String()
+	}
+	return fmt.Sprintf("a route of protocol %d leads there %s, which is not ours: it stays as it is", r.Protocol, via)
+}
