@@ -76,6 +76,9 @@ func TestPlan_Property(t *testing.T) {
 				Destination: destination(), Via: via(), Link: 1 + random.IntN(3), Protocol: protocol,
 				Metric: []int{0, 100, metric, unreachableMetric}[random.IntN(4)],
 			}
+			if !r.ours() && r.Metric == unreachableMetric {
+				r.Metric = 1 // the kernel would refuse ours, and the agent report it
+			}
 			if random.IntN(4) == 0 {
 				r.Via, r.Link, r.Unreachable = netip.Addr{}, 0, true
 			}

@@ -1,0 +1,314 @@
+package routes
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// running is an agent in a namespace, and what it reported last.
+type running struct {
+	*machine
+	source *fcache.FakeControllerSource
+	link   int
+	stop   func()
+
+	mu       sync.Mutex
+	routes   []v1alpha1.AgentRoute
+	problems []v1alpha1.RouteProblem
+}
+
+// newRunning makes the machine of Node a, in a network with others. The agent is started by start.
+func newRunning(t testing.TB) *running {
+	t.Helper()
+	r := &running{machine: newMachine(t), source: fcache.NewFakeControllerSource()}
+	r.connect("eth0", newMachine(t), "far")
+	r.address("eth0", "192.0.2.1/24", "2001:db8::1/64")
+	r.route("0.0.0.0/0", "192.0.2.254", 3, 0, "eth0")
+	r.link = r.machine.link("eth0").Attrs().Index
+	return r
+}
+
+// start runs an agent until stop, or the end of the test.
+func (r *running) start(nodes ...*corev1.Node) {
+	r.t.Helper()
+	for _, n := range nodes {
+		r.source.Add(n)
+	}
+	informer := cache.NewSharedIndexInformer(r.source, &corev1.Node{}, 0, nil)
+	agent := &Agent{Node: "a", Nodes: informer, Kernel: r.Kernel, Report: r.take}
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { informer.RunWithContext(ctx) })
+	group.Go(func() {
+		if err := agent.Run(ctx); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.stop = sync.OnceFunc(func() { cancel(); group.Wait() })
+	r.t.Cleanup(r.stop)
+}
+
+func (r *running) take(routes []v1alpha1.AgentRoute, problems []v1alpha1.RouteProblem) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.routes, r.problems = routes, problems
+}
+
+func (r *running) reported() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.routes, r.problems
+}
+
+// has waits until the routes to pods are these: "DESTINATION via VIA", "unreachable DESTINATION", and "protocol N ..."
+// for those of others.
+func (r *running) has(want ...string) {
+	r.t.Helper()
+	var got []string
+	eventuallyOr(r.t, func() bool { got = r.words(); return slices.Equal(got, want) }, func() {
+		r.t.Fatalf("routes (-want +got):\n%s", cmp.Diff(want, got))
+	})
+}
+
+func eventuallyOr(t testing.TB, check func() bool, fail func()) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !check(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			fail()
+		}
+	}
+}
+
+func (r *running) words() []string {
+	var list []string
+	for _, p := range r.pods() {
+		text := p.Destination.String()
+		if p.Via.IsValid() {
+			text += " via " + p.Via.String()
+		}
+		if p.Unreachable {
+			text = "unreachable " + text
+		}
+		if !p.ours() {
+			text = fmt.Sprintf("protocol %d %s", p.Protocol, text)
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+var (
+	nodeA = node("a", []string{"192.0.2.1", "2001:db8::1"}, "10.244.0.0/24", "fd00:10:244::/64")
+	nodeB = node("b", []string{"192.0.2.2", "2001:db8::2"}, "10.244.1.0/24", "fd00:10:244:1::/64")
+	nodeC = node("c", []string{"192.0.2.3", "2001:db8::3"}, "10.244.2.0/24")
+)
+
+const (
+	routeA, routeA6 = "unreachable 10.244.0.0/24", "unreachable fd00:10:244::/64"
+	routeB, routeB6 = "10.244.1.0/24 via 192.0.2.2", "fd00:10:244:1::/64 via 2001:db8::2"
+	routeC          = "10.244.2.0/24 via 192.0.2.3"
+)
+
+func TestKernel_Agent(t *testing.T) {
+	r := newRunning(t)
+	// What a former agent left, and what belongs to others.
+	ours := route{
+		Destination: netip.MustParsePrefix("10.244.9.0/24"), Via: netip.MustParseAddr("192.0.2.9"), Link: r.link,
+		Metric: metric, Protocol: v1alpha1.RouteProtocol,
+	}
+	old := ours
+	old.Destination, old.Via = netip.MustParsePrefix("10.244.1.0/24"), netip.MustParseAddr("192.0.2.77")
+	for _, left := range []route{ours, old} {
+		if err := r.apply(change{verb: add, route: left}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.route("10.244.8.0/24", "192.0.2.8", 3, 0, "eth0")
+	const theirs = "protocol 3 10.244.8.0/24 via 192.0.2.8"
+
+	r.start(nodeA, nodeB, nodeC)
+	r.has(routeA, routeB, routeC, theirs, routeA6, routeB6)
+	wantRoutes := []v1alpha1.AgentRoute{
+		{Destination: "10.244.0.0/24", Node: "a"},
+		{Destination: "10.244.1.0/24", Via: "192.0.2.2", Node: "b"},
+		{Destination: "10.244.2.0/24", Via: "192.0.2.3", Node: "c"},
+		{Destination: "fd00:10:244::/64", Node: "a"},
+		{Destination: "fd00:10:244:1::/64", Via: "2001:db8::2", Node: "b"},
+	}
+	eventually(t, "it is reported", func() bool {
+		routes, problems := r.reported()
+		return cmp.Equal(wantRoutes, routes) && len(problems) == 0
+	})
+
+	t.Run("what somebody removes is back in milliseconds", func(t *testing.T) {
+		var slowest time.Duration
+		for range 5 {
+			time.Sleep(2 * minPause) // as nothing had happened for a while
+			routed := r.pods()
+			if err := r.apply(change{verb: remove, route: routed[1]}); err != nil {
+				t.Fatal(err)
+			}
+			slowest = max(slowest, eventually(t, "the route is back", func() bool { return slices.Equal(routed, r.pods()) }))
+		}
+		t.Logf("repaired after %s at most", slowest)
+		if slowest > time.Second {
+			t.Errorf("repaired after %s", slowest)
+		}
+	})
+	t.Run("a Node that gets another address has no moment without a route", func(t *testing.T) {
+		events := make(chan netlink.RouteUpdate, 100)
+		done := make(chan struct{})
+		err := netlink.RouteSubscribeWithOptions(events, done, netlink.RouteSubscribeOptions{Namespace: &r.namespace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.source.Modify(node("b", []string{"192.0.2.22", "2001:db8::22"}, nodeB.Spec.PodCIDRs...))
+		r.has(routeA, "10.244.1.0/24 via 192.0.2.22", routeC, theirs, routeA6, "fd00:10:244:1::/64 via 2001:db8::22")
+		close(done)
+		for len(events) > 0 {
+			if u := <-events; u.Type == unix.RTM_DELROUTE && u.Dst != nil {
+				t.Errorf("the route to %s was removed", u.Dst)
+			}
+		}
+	})
+	t.Run("somebody else's route for the range wins, and ours comes back after it", func(t *testing.T) {
+		r.source.Modify(nodeB)
+		r.has(routeA, routeB, routeC, theirs, routeA6, routeB6)
+		bird := r.foreign("10.244.1.0/24", "192.0.2.200", 12, 32, "eth0")
+		if err := r.handle.RouteAdd(bird); err != nil {
+			t.Fatal(err)
+		}
+		r.has(routeA, "protocol 12 10.244.1.0/24 via 192.0.2.200", routeC, theirs, routeA6, routeB6)
+		eventually(t, "it is reported", func() bool {
+			_, problems := r.reported()
+			return len(problems) == 1 && problems[0].Reason == Foreign && problems[0].Destination == "10.244.1.0/24"
+		})
+		if err := r.handle.RouteDel(bird); err != nil {
+			t.Fatal(err)
+		}
+		r.has(routeA, routeB, routeC, theirs, routeA6, routeB6)
+	})
+	t.Run("an interface that was down gets its routes back", func(t *testing.T) {
+		if err := r.handle.LinkSetDown(r.machine.link("eth0")); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the kernel drops them", func() bool { return len(r.pods()) <= 2 })
+		r.up("eth0")
+		r.address("eth0", "2001:db8::1/64")                 // an interface that goes down loses its IPv6 addresses
+		r.route("10.244.8.0/24", "192.0.2.8", 3, 0, "eth0") // theirs, by themselves
+		r.has(routeA, routeB, routeC, theirs, routeA6, routeB6)
+	})
+	t.Run("another agent goes on, and one that stops leaves everything", func(t *testing.T) {
+		r.stop()
+		r.has(routeA, routeB, routeC, theirs, routeA6, routeB6)
+		r.source.Delete(nodeC)
+		r.start()
+		r.has(routeA, routeB, theirs, routeA6, routeB6)
+	})
+}
+
+// A machine in another network is reported, and nothing is sent to a gateway.
+func TestKernel_AgentUnreachable(t *testing.T) {
+	r := newRunning(t)
+	r.start(nodeA, nodeB, node("far", []string{"203.0.113.5"}, "10.244.2.0/24"))
+	r.has(routeA, routeB, routeA6, routeB6)
+	eventually(t, "it is reported", func() bool {
+		_, problems := r.reported()
+		return len(problems) == 1 && problems[0] == v1alpha1.RouteProblem{
+			Destination: "10.244.2.0/24", Node: "far", Reason: Unreachable,
+			Message: "203.0.113.5 is in none of this machine's networks: pod routes need a next hop that is",
+		}
+	})
+}
+
+// With a network add-on at work, not even what we left is touched. A Node list without the own Node is not believed.
+func TestKernel_AgentChangesNothing(t *testing.T) {
+	flannel := nodeB.DeepCopy()
+	flannel.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: "FlannelIsUp",
+	}}
+	for _, tt := range []struct {
+		name  string
+		nodes []*corev1.Node
+	}{
+		{"beside a network add-on", []*corev1.Node{nodeA, flannel}},
+		{"its own Node is not among them", []*corev1.Node{nodeB}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRunning(t)
+			left := change{verb: add, route: route{
+				Destination: netip.MustParsePrefix("10.244.9.0/24"), Via: netip.MustParseAddr("192.0.2.9"), Link: r.link,
+				Metric: metric, Protocol: v1alpha1.RouteProtocol,
+			}}
+			if err := r.apply(left); err != nil {
+				t.Fatal(err)
+			}
+			r.start(tt.nodes...)
+			time.Sleep(300 * time.Millisecond) // for something that must not happen
+			if diff := cmp.Diff([]string{"10.244.9.0/24 via 192.0.2.9"}, r.words()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// An API server that does not answer at the start: the routes of the agent before stay.
+func TestKernel_AgentWithoutNodes(t *testing.T) {
+	r := newRunning(t)
+	r.start(nodeA, nodeB)
+	r.has(routeA, routeB, routeA6, routeB6)
+	r.stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	unanswered := cache.NewSharedIndexInformer(r.source, &corev1.Node{}, 0, nil) // which nobody runs
+	agent := &Agent{Node: "a", Nodes: unanswered, Kernel: r.Kernel, Report: r.take}
+	if err := agent.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.has(routeA, routeB, routeA6, routeB6)
+}
+
+// A thousand Nodes: an agent that starts on a machine without routes, one that starts where all are there, and one
+// after which a fifth of the Nodes has another address.
+func TestKernel_AgentThousandRoutes(t *testing.T) {
+	r := newRunning(t)
+	r.address("eth0", "198.18.0.1/15")
+	nodes := []*corev1.Node{node("a", []string{"198.18.0.1"}, "10.244.0.0/26")}
+	for n := 1; n <= 1000; n++ {
+		address := fmt.Sprintf("198.18.%d.%d", n/250, 2+n%250)
+		nodes = append(nodes, node(fmt.Sprint("n", n), []string{address}, fmt.Sprintf("10.244.%d.%d/26", n/4, n%4*64)))
+	}
+	converged := func() bool { routes, _ := r.reported(); return len(routes) == 1001 }
+	r.start(nodes...)
+	t.Logf("1,000 routes on an empty machine: %s", eventually(t, "all are set", converged))
+	before := r.pods()
+	r.stop()
+	for n := 800; n <= 1000; n++ {
+		moved := node(fmt.Sprint("n", n), []string{fmt.Sprintf("198.19.%d.%d", n/250, 2+n%250)}, nodes[n].Spec.PodCIDRs...)
+		r.source.Modify(moved)
+	}
+	r.take(nil, nil)
+	r.start()
+	took := eventually(t, "all are reported", converged)
+	t.Logf("restart with 1,000 routes of which 201 lead elsewhere now: %s", took)
+	if took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if len(before) != 1001 || len(r.pods()) != 1001 {
+		t.Errorf("%d routes before and %d after, want 1001", len(before), len(r.pods()))
+	}
+}

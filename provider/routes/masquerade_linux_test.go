@@ -1,0 +1,95 @@
+package routes
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// Packets of a pod keep their source on the way to a Node and to a pod of another one, and get the machine's beyond.
+func TestKernel_Masquerade(t *testing.T) {
+	pod, m, outside := newMachine(t), newMachine(t), newMachine(t)
+	m.connect("veth0", pod, "eth0")
+	m.connect("eth0", outside, "eth0")
+	pod.address("eth0", "10.244.0.2/24", "fd00:10:244::2/64")
+	m.address("veth0", "10.244.0.1/24", "fd00:10:244::1/64")
+	m.address("eth0", "192.0.2.1/24", "2001:db8::1/64")
+	// One machine for all there is outside: another Node, a pod of it, and somebody who knows nothing of pods.
+	outside.address("eth0", "192.0.2.2/24", "2001:db8::2/64", "10.244.1.2/32", "192.0.2.77/32", "2001:db8::77/128")
+	for _, r := range [][2]string{{"0.0.0.0/0", "10.244.0.1"}, {"::/0", "fd00:10:244::1"}} {
+		pod.route(r[0], r[1], 3, 0, "eth0")
+	}
+	for _, r := range [][2]string{{"10.244.0.0/24", "192.0.2.1"}, {"fd00:10:244::/64", "2001:db8::1"}} {
+		outside.route(r[0], r[1], 3, 0, "eth0")
+	}
+	m.route("10.244.1.0/24", "192.0.2.2", 3, 0, "eth0")
+	m.inside(func() {
+		for _, name := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
+			writeSysctl(t, name, "1")
+		}
+	})
+	own := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("fd00:10:244::/64")}
+	var cluster []netip.Prefix
+	for _, p := range []string{
+		"10.244.0.0/24", "10.244.1.0/24", "192.0.2.1/32", "192.0.2.2/32", "fd00:10:244::/64", "2001:db8::1/128", "2001:db8::2/128",
+	} {
+		cluster = append(cluster, netip.MustParsePrefix(p))
+	}
+	for range 2 { // the second time it takes the place of the first
+		if err := m.masquerade(own, cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ name, to, want string }{
+		{"to a Node", "192.0.2.2", "10.244.0.2"},
+		{"to a pod of another Node", "10.244.1.2", "10.244.0.2"},
+		{"out of the cluster", "192.0.2.77", "192.0.2.1"},
+		{"to a Node, by IPv6", "2001:db8::2", "fd00:10:244::2"},
+		{"out of the cluster, by IPv6", "2001:db8::77", "2001:db8::1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := sourceSeen(t, pod, outside, tt.to); got != tt.want {
+				t.Errorf("the packet came from %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// sourceSeen sends a datagram from one machine to another, and returns where it came from.
+func sourceSeen(t *testing.T, from, to *machine, address string) string {
+	t.Helper()
+	var server net.PacketConn
+	var client net.Conn
+	var err error
+	to.inside(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(address, "0")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	from.inside(func() { client, err = net.Dial("udp", server.LocalAddr().String()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	if err := server.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // more than one, as long as neighbours are not known
+		for t.Context().Err() == nil {
+			if _, err := client.Write([]byte("x")); err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	_, source, err := server.ReadFrom(make([]byte, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, err := net.SplitHostPort(source.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}

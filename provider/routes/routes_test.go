@@ -1,0 +1,274 @@
+package routes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+const testCluster = "test"
+
+// served answers for three Nodes, each of which has a range of 10.244.N.0/24, and knows the network add-ons.
+func served(t *testing.T, addOn string) *Routes {
+	t.Helper()
+	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	for _, n := range []*corev1.Node{nodeA, nodeB, nodeC} {
+		if err := nodes.Add(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Routes{
+		Nodes: corelisters.NewNodeLister(nodes), Synced: func() error { return nil }, owner: addOn, lookedAt: time.Now(),
+	}
+}
+
+// said is a report of an agent: the routes that it has are to the Nodes named, and its problems with the others.
+func said(name string, age time.Duration, has string, lacks string) *v1alpha1.NodeAgent {
+	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	agent.Status.RenewTime = metav1.NewMicroTime(time.Now().Add(-age))
+	for n, other := range []*corev1.Node{nodeA, nodeB, nodeC} {
+		destination := fmt.Sprintf("10.244.%d.0/24", n)
+		if strings.Contains(has, other.Name) {
+			route := v1alpha1.AgentRoute{Destination: destination, Node: other.Name, Via: other.Status.Addresses[0].Address}
+			if other.Name == name {
+				route.Via = ""
+			}
+			agent.Status.Routes = append(agent.Status.Routes, route)
+		}
+		if strings.Contains(lacks, other.Name) {
+			agent.Status.RouteProblems = append(agent.Status.RouteProblems, v1alpha1.RouteProblem{
+				Destination: destination, Node: other.Name, Reason: Unreachable, Message: "no way",
+			})
+		}
+	}
+	return agent
+}
+
+func (r *Routes) hear(agents ...*v1alpha1.NodeAgent) {
+	for _, agent := range agents {
+		r.reports.OnAdd(agent, false)
+	}
+}
+
+func routeTo(n *corev1.Node) *cloudprovider.Route {
+	return &cloudprovider.Route{
+		TargetNode: types.NodeName(n.Name), DestinationCIDR: n.Spec.PodCIDRs[0], TargetNodeAddresses: n.Status.Addresses,
+	}
+}
+
+// What a route to c needs, and what it does not wait for.
+func TestRoutes_Acknowledged(t *testing.T) {
+	const fresh, stale = time.Second, 2 * time.Minute
+	elsewhere := said("a", fresh, "abc", "")
+	elsewhere.Status.Routes[2].Via = "192.0.2.99"
+	for _, tt := range []struct {
+		name    string
+		agents  []*v1alpha1.NodeAgent
+		wantErr string
+	}{
+		{name: "all agents have it", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
+		}},
+		{
+			name: "one has not reported it yet", agents: []*v1alpha1.NodeAgent{
+				said("a", fresh, "abc", ""), said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
+			},
+			wantErr: "1 of 3 agents have no route to Node/c, first that of Node/b: it has not reported one yet",
+		},
+		{
+			name: "one has a route to an address that the Node had", agents: []*v1alpha1.NodeAgent{
+				elsewhere, said("c", fresh, "abc", ""),
+			},
+			wantErr: "1 of 2 agents have no route to Node/c, first that of Node/a",
+		},
+		{name: "a dead agent does not hold it up", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "abc", ""), said("b", stale, "ab", ""), said("c", fresh, "abc", ""),
+		}},
+		{name: "a Node whose agent has died keeps its network", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", stale, "abc", ""),
+		}},
+		{
+			name: "an agent that says why", agents: []*v1alpha1.NodeAgent{
+				said("a", fresh, "ab", "c"), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
+			},
+			wantErr: "Unreachable: no way",
+		},
+		{
+			name: "the Node that reaches nobody is the one without a network", agents: []*v1alpha1.NodeAgent{
+				said("a", fresh, "ab", "c"), said("b", fresh, "ab", "c"), said("c", fresh, "c", "ab"),
+			},
+			wantErr: "from Node/c, most others are out of reach: route to 10.244.0.0/24: Unreachable: no way",
+		},
+		{
+			name: "nobody has reported from the Node", agents: []*v1alpha1.NodeAgent{
+				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""),
+			},
+			wantErr: "no node agent has ever reported from Node/c",
+		},
+		{
+			name: "an agent that does not set routes", agents: []*v1alpha1.NodeAgent{
+				said("a", fresh, "abc", ""), said("c", fresh, "", ""),
+			},
+			wantErr: "the agent of Node/c has set no route yet",
+		},
+		{name: "an agent that has only just started does not hold up others", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "", ""), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
+		}},
+		{name: "nor one that reaches nobody", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "a", "bc"), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
+		}},
+		{name: "nor one whose Node is gone", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "abc", ""), said("gone", fresh, "ab", ""), said("c", fresh, "abc", ""),
+		}},
+		{
+			name:    "no agent at all",
+			wantErr: "no node agent has ever reported: `ccmadm init --routes` installs it",
+		},
+		{
+			name: "agents that have all fallen silent", agents: []*v1alpha1.NodeAgent{
+				said("a", stale, "abc", ""), said("b", stale, "abc", ""), said("c", stale, "abc", ""),
+			},
+			wantErr: "none of 3 node agents has reported for 1m0s",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := served(t, "")
+			r.hear(tt.agents...)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // instead of five seconds
+			defer cancel()
+			err := r.CreateRoute(ctx, testCluster, "", routeTo(nodeC))
+			if tt.wantErr == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				list, err := r.ListRoutes(t.Context(), testCluster)
+				if err != nil || len(list) != 1 || list[0].TargetNode != "c" || !list[0].EnableNodeAddresses {
+					t.Errorf("got %v and error %v, want the route to c", list, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("got error %v, want %q", err, tt.wantErr)
+			}
+		})
+	}
+}
+
+// CreateRoute waits for the agents, and no longer than that.
+func TestRoutes_CreateWaits(t *testing.T) {
+	r := served(t, "")
+	r.hear(said("a", 0, "ab", ""), said("b", 0, "ab", ""), said("c", 0, "abc", ""))
+	go func() {
+		time.Sleep(200 * time.Millisecond)
+		r.hear(said("a", 0, "abc", ""), said("b", 0, "abc", ""))
+	}()
+	start := time.Now()
+	if err := r.CreateRoute(t.Context(), testCluster, "", routeTo(nodeC)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 200*time.Millisecond || took > 2*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// Upstream tells an address that has changed by the addresses that the route was made for.
+func TestRoutes_List(t *testing.T) {
+	r := served(t, "")
+	r.hear(said("a", 0, "abc", ""), said("b", 0, "abc", ""), said("c", 0, "abc", ""))
+	if err := r.CreateRoute(t.Context(), testCluster, "", routeTo(nodeB)); err != nil {
+		t.Fatal(err)
+	}
+	want := []*cloudprovider.Route{{
+		Name: "b 10.244.1.0/24", TargetNode: "b", DestinationCIDR: "10.244.1.0/24",
+		EnableNodeAddresses: true, TargetNodeAddresses: nodeB.Status.Addresses,
+	}}
+	list := func(cluster string, want []*cloudprovider.Route) {
+		t.Helper()
+		got, err := r.ListRoutes(t.Context(), cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+	list(testCluster, want)
+	list("another", nil)
+	if err := r.DeleteRoute(t.Context(), testCluster, want[0]); err != nil {
+		t.Fatal(err)
+	}
+	list(testCluster, nil)
+}
+
+// What cannot be known is an error: an empty list would have every route made again, and every Node marked.
+func TestRoutes_Refuses(t *testing.T) {
+	unknown := served(t, "")
+	unknown.Synced = func() error { return errors.New("list NodeAgents: no answer yet") }
+	silent := served(t, "")
+	silent.hear(said("a", 2*time.Minute, "abc", ""))
+	for _, tt := range []struct {
+		name    string
+		routes  *Routes
+		wantErr string
+	}{
+		{"reports that are not known yet", unknown, "no answer yet"},
+		{"agents that are silent", silent, "none of 1 node agents has reported"},
+		{
+			"a network add-on", served(t, "DaemonSet/kube-flannel/kube-flannel-ds is a network add-on that owns the routes"),
+			"serve routes: DaemonSet/kube-flannel/kube-flannel-ds is a network add-on",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			list, err := tt.routes.ListRoutes(t.Context(), testCluster)
+			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("ListRoutes: got %v and error %v, want %q", list, err, tt.wantErr)
+			}
+			if err := tt.routes.CreateRoute(t.Context(), testCluster, "", routeTo(nodeC)); err == nil {
+				t.Error("CreateRoute: no error")
+			}
+		})
+	}
+}
+
+func TestOwner(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		want bool
+	}{
+		{"kube-flannel-ds", true},
+		{"kube-flannel-ds-amd64", true},
+		{"calico-node", true},
+		{"cilium", true},
+		{"kube-router", true},
+		{"kube-proxy", false},
+		{v1alpha1.AgentName, false},
+	} {
+		set := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: tt.name}}
+		if got := daemonSetOwner([]appsv1.DaemonSet{set}); (got != "") != tt.want {
+			t.Errorf("DaemonSet %s: got %q", tt.name, got)
+		}
+	}
+	for reason, want := range map[string]bool{
+		"FlannelIsUp": true, "CalicoIsDown": true, "CiliumIsUp": true, "RouteCreated": false, "NoRouteCreated": false,
+	} {
+		n := node("a", nil)
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Reason: reason}}
+		if got := conditionOwner([]*corev1.Node{node("b", nil), n}); (got != "") != want {
+			t.Errorf("reason %s: got %q", reason, got)
+		}
+	}
+}
