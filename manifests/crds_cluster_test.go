@@ -42,6 +42,7 @@ func TestCluster_CRDs(t *testing.T) {
 		{"two families", "addresspools", `{ranges: ["192.0.2.1-2001:db8::1"]}`, "of one family"},
 		{"a level", "addresspools", `{ranges: [192.0.2.1], level: NodeIP}`, `"Auto", "L2", "BGP"`},
 		{"a community", "addresspools", `{ranges: [192.0.2.1], bgp: {communities: [no-export]}}`, "communities"},
+		{"a community's bits", "addresspools", `{ranges: [192.0.2.1], bgp: {communities: ["70000:1"]}}`, "16 bits each"},
 		{"a peer", "bgppeers", `{address: 192.0.2.1, asn: 64500, localASN: 4200000000, bfd: {enabled: true}}`, ""},
 		{"a name", "bgppeers", `{address: router, asn: 64500, localASN: 64512}`, "must be an IP address"},
 		{"no such ASN", "bgppeers", `{address: 192.0.2.1, asn: 0, localASN: 64512}`, "greater than or equal to 1"},

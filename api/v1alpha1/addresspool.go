@@ -140,13 +140,17 @@ type PoolServe struct {
 
 // PoolBGP is how addresses of a pool are announced by BGP.
 type PoolBGP struct {
-	// Communities are ASN:VALUE, or ASN:VALUE:VALUE for large ones.
+	// Communities are ASN:VALUE, of 16 bits each, or ASN:VALUE:VALUE, of 32, for large ones.
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=32
 	// +kubebuilder:validation:items:Pattern=`^[0-9]{1,10}(:[0-9]{1,10}){1,2}$`
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.split(':').all(n, int(n) <= (c.split(':').size() == 2 ? 65535 : 4294967295)))",message="must be ASN:VALUE of 16 bits each, or ASN:VALUE:VALUE of 32"
 	// +listType=set
 	// +optional
 	Communities []string `json:"communities,omitempty"`
-	// LocalPref is for peers of the same ASN.
+	// LocalPref is for peers of the same ASN. Default: 100.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
 	// +optional
 	LocalPref *int64 `json:"localPref,omitempty"`
 }
