@@ -22,6 +22,7 @@ import (
 // caches are the informers of what the agent reads. They keep what they have while the API server does not answer.
 type caches struct {
 	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
+	passwords                                             *passwords
 }
 
 // newCaches makes informers, and runs none.
@@ -47,6 +48,10 @@ func newCaches(config *rest.Config) (*caches, error) {
 		pools:    objects.Informer(ours.AddressPools, &v1alpha1.AddressPool{}),
 		peers:    objects.Informer(ours.BGPPeers, &v1alpha1.BGPPeer{}),
 		agents:   objects.Informer(ours.NodeAgents, &v1alpha1.NodeAgent{}),
+	}
+	c.passwords = &passwords{
+		secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
+		peers:   func() []*v1alpha1.BGPPeer { return list[*v1alpha1.BGPPeer](c.peers) },
 	}
 	for _, informer := range c.all() {
 		if err := informer.SetTransform(withoutManagedFields); err != nil {
@@ -99,6 +104,8 @@ func (c *caches) view(node string) *announce.View {
 		Agents: byName[*v1alpha1.NodeAgent](c.agents),
 		Pools:  byName[*v1alpha1.AddressPool](c.pools),
 		Peers:  byName[*v1alpha1.BGPPeer](c.peers),
+		// Read apart from the others: an agent may not watch Secrets.
+		Passwords: c.passwords.get(),
 	}
 	for _, object := range c.claims.GetStore().List() {
 		if claim, ok := announce.ParseClaim(object.(*networkingv1.IPAddress)); ok {

@@ -48,7 +48,8 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 		klog.InfoS("Seen the cluster")
-		announcers := []announce.Announcer{}
+		group.Go(func() error { return c.passwords.run(working, poke) })
+		announcers := []announce.Announcer{announce.NewBGP(klog.FromContext(ctx).WithName("bgp"), poke)}
 		for _, a := range announcers {
 			group.Go(func() error { return a.Run(working) })
 		}

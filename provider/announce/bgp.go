@@ -1,4 +1,3 @@
-// Package announce is what the agent of a Node says on the network: start at [Speaker] for BGP.
 package announce
 
 import (

@@ -15,8 +15,8 @@ import (
 )
 
 func TestRoutersOf(t *testing.T) {
-	peer := func(name, key string, nodes *metav1.LabelSelector) v1alpha1.BGPPeer {
-		return v1alpha1.BGPPeer{
+	peer := func(name, key string, nodes *metav1.LabelSelector) *v1alpha1.BGPPeer {
+		return &v1alpha1.BGPPeer{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec:       v1alpha1.BGPPeerSpec{Address: "192.0.2.1", PasswordKey: key, Nodes: nodes},
 		}
@@ -25,7 +25,7 @@ func TestRoutersOf(t *testing.T) {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"rack": name}}
 	}
 	broken := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "rack", Operator: "Near"}}}
-	peers := []v1alpha1.BGPPeer{
+	peers := []*v1alpha1.BGPPeer{
 		peer("z", "", nil),
 		peer("here", "tor", rack("a")),
 		peer("elsewhere", "tor", rack("b")),
@@ -44,6 +44,10 @@ func TestRoutersOf(t *testing.T) {
 		{Name: "z"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	unread := RoutersOf(nil, peers[3:4], nil)[0].Problem
+	if diff := cmp.Diff("Secret kube-system/ccmadm-bgp was not read yet", unread); diff != "" {
 		t.Error(diff)
 	}
 }

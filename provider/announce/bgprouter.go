@@ -41,8 +41,8 @@ type Router struct {
 }
 
 // RoutersOf are the routers to which a Node with these labels speaks, by name. Passwords are the data of the Secret
-// that holds them. What is wrong with one is its Problem.
-func RoutersOf(node map[string]string, peers []v1alpha1.BGPPeer, passwords map[string][]byte) []Router {
+// that holds them, nil before it was read. What is wrong with one is its Problem.
+func RoutersOf(node map[string]string, peers []*v1alpha1.BGPPeer, passwords map[string][]byte) []Router {
 	var routers []Router
 	for _, peer := range peers {
 		r := Router{Name: peer.Name, BGPPeerSpec: peer.Spec}
@@ -56,8 +56,12 @@ func RoutersOf(node map[string]string, peers []v1alpha1.BGPPeer, passwords map[s
 		}
 		if key := r.PasswordKey; key != "" {
 			r.Password = string(passwords[key])
-			if r.Password == "" {
-				r.Problem = fmt.Sprintf("Secret %s/%s has no key %q", v1alpha1.Namespace, v1alpha1.BGPSecretName, key)
+			secret := v1alpha1.Namespace + "/" + v1alpha1.BGPSecretName
+			switch {
+			case passwords == nil:
+				r.Problem = fmt.Sprintf("Secret %s was not read yet", secret)
+			case r.Password == "":
+				r.Problem = fmt.Sprintf("Secret %s has no key %q", secret, key)
 			}
 		}
 		routers = append(routers, r)
