@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
 	"github.com/ccmadm/ccmadm/provider/routes"
 )
 
@@ -45,21 +43,11 @@ func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
 // nodeAgents is an informer of the agents' reports, for which it waits until their definition is installed. The second
 // result says why they are not known, as long as they are not.
 func nodeAgents(config *rest.Config) (cache.SharedIndexInformer, func() error, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	client, err := objects.New(config)
+	if err != nil {
 		return nil, nil, err
 	}
-	config = rest.CopyConfig(config)
-	version := v1alpha1.GroupVersion()
-	config.GroupVersion, config.APIPath = &version, "/apis"
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a client for NodeAgents: %w", err)
-	}
-	source := cache.NewListWatchFromClient(client, "nodeagents", "", fields.Everything())
-	informer := cache.NewSharedIndexInformer(source, &v1alpha1.NodeAgent{}, 0, nil)
+	informer := objects.Informer(client.NodeAgents, &v1alpha1.NodeAgent{})
 	var last atomic.Pointer[error]
 	err = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { last.Store(&err) })
 	if err != nil {

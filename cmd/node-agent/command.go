@@ -22,6 +22,9 @@ type options struct {
 	port           uint16
 	address        string
 	metricsAddress string
+	routes         bool
+	clusterCIDRs   []string
+	cniDir         string
 }
 
 func newCommand(version string) *cobra.Command {
@@ -52,6 +55,9 @@ routes of pods, as AddressPools, BGPPeers and the cloud-controller-manager say.`
 	flags.Uint16Var(&o.port, "heartbeat-port", v1alpha1.HeartbeatPort, "UDP port on which agents hear each other")
 	flags.StringVar(&o.address, "address", "", "own address for heartbeats; default: the first InternalIP of the Node")
 	flags.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:10392", "where /healthz and /metrics are served; empty: nowhere")
+	flags.BoolVar(&o.routes, "routes", false, "set routes to the pods of all other Nodes")
+	flags.StringSliceVar(&o.clusterCIDRs, "cluster-cidr", nil, "with --routes: the cluster's ranges of pods; no route leads elsewhere")
+	flags.StringVar(&o.cniDir, "cni-config-dir", "", "with --routes: where to write a CNI configuration that connects the machine's pods; empty: nowhere")
 	logsapi.AddFlags(logOptions, flags)
 	return cmd
 }
@@ -68,5 +74,22 @@ func (o options) validate() error {
 			return fmt.Errorf("--address: %w", err)
 		}
 	}
-	return nil
+	if !o.routes && (len(o.clusterCIDRs) > 0 || o.cniDir != "") {
+		return errors.New("--cluster-cidr, --cni-config-dir: need --routes")
+	}
+	_, err := o.podRanges()
+	return err
+}
+
+// podRanges are those of --cluster-cidr.
+func (o options) podRanges() ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range o.clusterCIDRs {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("--cluster-cidr: %w", err)
+		}
+		list = append(list, p.Masked())
+	}
+	return list, nil
 }

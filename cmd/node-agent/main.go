@@ -4,10 +4,10 @@
 //
 // Reads: a kubeconfig, or the ServiceAccount of its pod; Nodes, Services, EndpointSlices, IPAddresses, AddressPools,
 // BGPPeers and NodeAgents; the key of heartbeats.
-// Writes: the NodeAgent of its own Node; Events.
+// Writes: the NodeAgent of its own Node; Events; with --routes what provider/routes writes on a machine.
 // Running it twice: the second one on a machine cannot listen for heartbeats, and says so.
 // It will not: announce anything before it has seen the cluster once, withdraw anything because it cannot see it now, or
-// leave anything on an interface.
+// leave an address on an interface. Routes it leaves, so that pods do not notice that it is replaced.
 package main
 
 import (

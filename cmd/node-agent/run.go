@@ -42,6 +42,19 @@ func run(ctx context.Context, o options) error {
 	defer stop()
 	group, working := errgroup.WithContext(working)
 	group.Go(func() error { return serve(working, o.metricsAddress) })
+	report, err := newReporter(config, o, c)
+	if err != nil {
+		return err
+	}
+	if o.routes {
+		agent, closeKernel, err := newRoutes(o, c, report)
+		if err != nil {
+			return err
+		}
+		defer closeKernel()
+		group.Go(func() error { return agent.Run(working) }) // it needs the Nodes only
+	}
+	group.Go(func() error { report.run(working); return nil })
 	group.Go(func() error {
 		defer stop()
 		if err := c.run(working, poke); err != nil {

@@ -40,15 +40,29 @@ type Agent struct {
 	Kernel *Kernel
 	// CNIDir is where a CNI configuration is written that connects the machine's pods. Empty: somebody else connects them.
 	CNIDir string
-	// Report is called with what there is, whenever that has changed. It must not wait.
-	Report func(routes []v1alpha1.AgentRoute, problems []v1alpha1.RouteProblem)
+	// Changed is called whenever what Report says is another. It must not wait.
+	Changed func()
 
 	held        holder
 	wanted      atomic.Pointer[map[netip.Prefix]bool] // the watch reads it, sync writes it
-	reported    []any
+	reported    atomic.Pointer[reported]
 	masquerades []any // what table there is, and since when
 	masqueraded time.Time
 	said        string
+}
+
+// reported is what there is in the kernel, and what is not.
+type reported struct {
+	routes   []v1alpha1.AgentRoute
+	problems []v1alpha1.RouteProblem
+}
+
+// Report adds the routes to a report of this Node. It does not wait.
+func (a *Agent) Report(status *v1alpha1.NodeAgentStatus) {
+	if now := a.reported.Load(); now != nil {
+		status.Routes, status.RouteProblems = now.routes, now.problems
+		status.Routed = int32(len(now.routes)) //nolint:gosec // one per Node
+	}
 }
 
 // Run sets routes, and repairs them within milliseconds of an event of the kernel, until ctx is done. It touches
@@ -215,23 +229,22 @@ func (a *Agent) setRoutes(intents []Intent) (settled []Intent, problems []v1alph
 	return settled, problems, nil
 }
 
-// report calls Report if something has changed.
+// report keeps it for Report, and says so if something has changed.
 func (a *Agent) report(settled []Intent, problems []v1alpha1.RouteProblem) {
 	slices.SortFunc(settled, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
 	slices.SortFunc(problems, func(a, b v1alpha1.RouteProblem) int {
 		return strings.Compare(a.Destination+" "+a.Node, b.Destination+" "+b.Node)
 	})
-	routes := make([]v1alpha1.AgentRoute, 0, len(settled))
+	now := &reported{problems: problems}
 	for _, intent := range settled {
 		r := v1alpha1.AgentRoute{Destination: intent.Destination.String(), Node: intent.Node}
 		if intent.Via.IsValid() {
 			r.Via = intent.Via.String()
 		}
-		routes = append(routes, r)
+		now.routes = append(now.routes, r)
 	}
-	if now := []any{routes, problems}; !reflect.DeepEqual(now, a.reported) {
-		a.reported = now
-		a.Report(slices.Clone(routes), slices.Clone(problems))
+	if before := a.reported.Swap(now); !reflect.DeepEqual(before, now) {
+		a.Changed()
 	}
 }
 

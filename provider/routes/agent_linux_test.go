@@ -24,11 +24,8 @@ type running struct {
 	*machine
 	source *fcache.FakeControllerSource
 	link   int
+	agent  *Agent
 	stop   func()
-
-	mu       sync.Mutex
-	routes   []v1alpha1.AgentRoute
-	problems []v1alpha1.RouteProblem
 }
 
 // newRunning makes the machine of Node a, in a network with others. The agent is started by start.
@@ -49,7 +46,8 @@ func (r *running) start(nodes ...*corev1.Node) {
 		r.source.Add(n)
 	}
 	informer := cache.NewSharedIndexInformer(r.source, &corev1.Node{}, 0, nil)
-	agent := &Agent{Node: "a", Nodes: informer, Kernel: r.Kernel, Report: r.take}
+	agent := &Agent{Node: "a", Nodes: informer, Kernel: r.Kernel, Changed: func() {}}
+	r.agent = agent
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() { informer.RunWithContext(ctx) })
@@ -62,16 +60,10 @@ func (r *running) start(nodes ...*corev1.Node) {
 	r.t.Cleanup(r.stop)
 }
 
-func (r *running) take(routes []v1alpha1.AgentRoute, problems []v1alpha1.RouteProblem) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.routes, r.problems = routes, problems
-}
-
 func (r *running) reported() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.routes, r.problems
+	var status v1alpha1.NodeAgentStatus
+	r.agent.Report(&status)
+	return status.Routes, status.RouteProblems
 }
 
 // has waits until the routes to pods are these: "DESTINATION via VIA", "unreachable DESTINATION", and "protocol N ..."
@@ -275,7 +267,7 @@ func TestKernel_AgentWithoutNodes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	unanswered := cache.NewSharedIndexInformer(r.source, &corev1.Node{}, 0, nil) // which nobody runs
-	agent := &Agent{Node: "a", Nodes: unanswered, Kernel: r.Kernel, Report: r.take}
+	agent := &Agent{Node: "a", Nodes: unanswered, Kernel: r.Kernel, Changed: func() {}}
 	if err := agent.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +293,6 @@ func TestKernel_AgentThousandRoutes(t *testing.T) {
 		moved := node(fmt.Sprint("n", n), []string{fmt.Sprintf("198.19.%d.%d", n/250, 2+n%250)}, nodes[n].Spec.PodCIDRs...)
 		r.source.Modify(moved)
 	}
-	r.take(nil, nil)
 	r.start()
 	took := eventually(t, "all are reported", converged)
 	t.Logf("restart with 1,000 routes of which 201 lead elsewhere now: %s", took)

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
+)
+
+const (
+	// gather is how long changes gather before they are reported.
+	gather = 20 * time.Millisecond
+	// renewPeriod is how often a report is renewed that says nothing new. Who reads it takes a minute for dead.
+	renewPeriod = 20 * time.Second
+	// reportRetry is the pause after a report that did not arrive.
+	reportRetry = time.Second
+	// reportTimeout is for API servers that swallow packets.
+	reportTimeout = 10 * time.Second
+)
+
+// reporter writes the NodeAgent of its own Node.
+type reporter struct {
+	node, version string
+	agents        *objects.NodeAgents
+	nodes         cache.SharedIndexInformer
+	// sources add what they know to a report.
+	sources []func(*v1alpha1.NodeAgentStatus)
+
+	changes chan struct{}
+	last    *v1alpha1.NodeAgent // as the API server returned it
+}
+
+func newReporter(config *rest.Config, o options, c *caches) (*reporter, error) {
+	client, err := objects.New(config)
+	if err != nil {
+		return nil, err
+	}
+	return &reporter{
+		node: o.nodeName, version: o.version, agents: client.NodeAgents, nodes: c.nodes, changes: make(chan struct{}, 1),
+	}, nil
+}
+
+// changed asks for a report soon. It does not wait.
+func (r *reporter) changed() {
+	select {
+	case r.changes <- struct{}{}:
+	default: // there will be one
+	}
+}
+
+// run reports until ctx is done. An API server that is away is asked again every second.
+func (r *reporter) run(ctx context.Context) {
+	if !cache.WaitForCacheSync(ctx.Done(), r.nodes.HasSynced) {
+		return
+	}
+	for {
+		pause := renewPeriod
+		if err := r.write(ctx); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			klog.ErrorS(err, "This Node's report was not written; trying again", "after", reportRetry)
+			pause = reportRetry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		case <-r.changes:
+			time.Sleep(gather)
+		}
+	}
+}
+
+// write replaces the status, and makes the object if there is none.
+func (r *reporter) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	if r.last == nil {
+		var err error
+		if r.last, err = r.find(ctx); err != nil {
+			return err
+		}
+	}
+	next := r.last.DeepCopy()
+	next.Status = v1alpha1.NodeAgentStatus{Version: r.version, RenewTime: metav1.NowMicro()}
+	for _, add := range r.sources {
+		add(&next.Status)
+	}
+	written, err := r.agents.UpdateStatus(ctx, next, metav1.UpdateOptions{})
+	if err != nil {
+		r.last = nil // it has gone, or somebody else has written it
+		return fmt.Errorf("update NodeAgent/%s: %w", r.node, err)
+	}
+	r.last = written
+	return nil
+}
+
+// find gets the object or makes it. Its owner is the Node, so that it goes with it.
+func (r *reporter) find(ctx context.Context) (*v1alpha1.NodeAgent, error) {
+	found, err := r.agents.Get(ctx, r.node, metav1.GetOptions{})
+	if err == nil {
+		return found, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("get NodeAgent/%s: %w", r.node, err)
+	}
+	object, _, err := r.nodes.GetStore().GetByKey(r.node)
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return nil, errors.Join(err, fmt.Errorf("create NodeAgent/%s: there is no Node of this name yet", r.node))
+	}
+	made, err := r.agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{
+		Name: r.node,
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,
+		}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("create NodeAgent/%s: %w", r.node, err)
+	}
+	return made, nil
+}
