@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &cluster)) }
 // Where a vendor's program cannot run, the requests that it makes are made in its place, under its name and with
 // nothing but the permissions that are rendered for it.
 func TestCluster_Audit(t *testing.T) {
+	if _, err := envtest.InstallCRDs(cluster.Config, envtest.CRDInstallOptions{Paths: []string{"crds"}}); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range templates.Names() {
 		p, err := templates.Load(name)
 		if err != nil {

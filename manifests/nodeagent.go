@@ -37,12 +37,26 @@ func NodeAgent(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if err := reach(&t.Spec, v.Endpoint); err != nil {
 		return nil, fmt.Errorf("render node agent: %w", err)
 	}
+	if v.Routes {
+		setRoutes(&t.Spec, v)
+	}
 	objects := []metav1.Object{serviceAccount(v1alpha1.AgentName)}
 	objects = append(objects, grant(nodeAgentName(p), account(v1alpha1.AgentName), granted(p.NodeAgent.RBAC, p, v))...)
 	objects = append(objects, ownReportOnly()...)
 	objects = append(objects, daemonSet(v1alpha1.AgentName, map[string]string{v1alpha1.NameLabel: v1alpha1.AgentName}, t))
 	more, err := toObjects(objects...)
 	return append(list, more...), err
+}
+
+// cniConfigDir is where container runtimes look for their network.
+const cniConfigDir = "/etc/cni/net.d"
+
+// setRoutes has the agent set the routes of pods, and connect them where no network add-on does.
+func setRoutes(spec *corev1.PodSpec, v templates.Values) {
+	c := &spec.Containers[0]
+	c.Args = append(c.Args, "--routes=true", "--cluster-cidr="+v.PodSubnet, "--cni-config-dir="+cniConfigDir)
+	mount(spec, "cni-config", cniConfigDir, hostPath(cniConfigDir, corev1.HostPathDirectoryOrCreate))
+	c.VolumeMounts[len(c.VolumeMounts)-1].ReadOnly = false
 }
 
 // HeartbeatKeySize is that of the key of HMAC-SHA256, in bytes.

@@ -1,10 +1,14 @@
 package manifests
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -57,5 +61,32 @@ func TestNodeAgent_Refused(t *testing.T) {
 	}
 	if _, err := HeartbeatSecret([]byte("short")); err == nil {
 		t.Error("a key of five bytes is taken")
+	}
+}
+
+// Where routes are wanted, the agent sets them, and may write the one file that connects pods.
+func TestNodeAgent_Routes(t *testing.T) {
+	v := values(templates.StaticPod)
+	v.NodeAgent, v.Routes = true, true
+	list, err := NodeAgent(onprem(t), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(o *Object) bool { return o.GetKind() == "DaemonSet" })
+	if i < 0 {
+		t.Fatal("no DaemonSet")
+	}
+	var set appsv1.DaemonSet
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list[i].Object, &set); err != nil {
+		t.Fatal(err)
+	}
+	c := set.Spec.Template.Spec.Containers[0]
+	want := []string{"--routes=true", "--cluster-cidr=10.244.0.0/16", "--cni-config-dir=/etc/cni/net.d"}
+	if diff := cmp.Diff(want, c.Args[len(c.Args)-3:]); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+	mounted := corev1.VolumeMount{Name: "cni-config", MountPath: "/etc/cni/net.d"}
+	if diff := cmp.Diff(mounted, c.VolumeMounts[len(c.VolumeMounts)-1]); diff != "" {
+		t.Errorf("last mount (-want +got):\n%s", diff)
 	}
 }

@@ -164,6 +164,7 @@ func golden(t *testing.T, list []*Object) {
 func TestRender_Refused(t *testing.T) {
 	tests := []struct {
 		name    string
+		without templates.Feature
 		change  func(*templates.Values)
 		wantErr string
 	}{
@@ -174,6 +175,7 @@ func TestRender_Refused(t *testing.T) {
 		},
 		{
 			name:    "routes that the provider has not",
+			without: templates.Routes,
 			change:  func(v *templates.Values) { v.Routes = true },
 			wantErr: "provider onprem has no routes",
 		},
@@ -202,7 +204,9 @@ func TestRender_Refused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			v := values(templates.DaemonSet)
 			tt.change(&v)
-			_, err := Addon(onprem(t), v)
+			profile := onprem(t)
+			profile.Features = slices.DeleteFunc(profile.Features, func(f templates.Feature) bool { return f == tt.without })
+			_, err := Addon(profile, v)
 			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("got error %v, want %q", err, tt.wantErr)
 			}

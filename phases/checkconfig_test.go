@@ -31,8 +31,8 @@ func TestCheckConfiguration(t *testing.T) {
 		},
 		{
 			name:    "routes that the provider does not program",
-			config:  v1alpha1.CloudConfiguration{Routes: new(true)},
-			wantErr: "routes: provider onprem programs no routes",
+			config:  v1alpha1.CloudConfiguration{Provider: "digitalocean", Routes: new(true)},
+			wantErr: "routes: provider digitalocean programs no routes",
 		},
 		{
 			name:    "a profile that is not there",

@@ -19,6 +19,7 @@ type workflowFlags struct {
 	credentials []string
 	mode        string
 	nodeAgent   bool
+	routes      bool
 	timeout     metav1.Duration
 }
 
@@ -41,6 +42,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&w.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, one of the provider's credentials; may be repeated")
 	if o.Role == kubeadm.RoleInit {
 		flags.BoolVar(&w.nodeAgent, "node-agent", false, "run the provider's agent on each node, which announces addresses of load balancers")
+		flags.BoolVar(&w.routes, "routes", false, "let the provider program routes to pods; onprem's node agent also connects them where no CNI plugin does")
 		flags.StringVar(&o.Flags.Inventory, "inventory", "", "list of the site's machines, for a provider that serves those")
 	}
 	flags.StringVar(&o.Flags.NodeIP, "node-ip", "", "Auto, Default, an address, a pair of addresses, or a CIDR (default Auto)")
@@ -56,6 +58,9 @@ func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, single bool) 
 	o.Flags.Wait.Timeout = w.timeout
 	if cmd.Flags().Changed("node-agent") {
 		o.Flags.NodeAgent.Enabled = &w.nodeAgent
+	}
+	if cmd.Flags().Changed("routes") {
+		o.Flags.Routes = &w.routes
 	}
 	var err error
 	if o.Flags.Credentials, err = parseCredentials(w.credentials); err != nil {

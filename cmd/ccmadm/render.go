@@ -81,7 +81,7 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		PodSubnet:         r.podSubnet,
 		Routes:            r.routes,
 		NodeLifecycle:     true,
-		NodeAgent:         r.nodeAgent,
+		NodeAgent:         r.nodeAgent || r.routes && p.NodeAgent != nil,
 		Files:             slices.Sorted(maps.Keys(files)),
 		ConfigHash:        manifests.ConfigHash(files),
 		ExtraArgs:         r.settings.ControllerManager.ExtraArgs,
@@ -189,7 +189,7 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 
 // renderNodeAgent leaves out the agents' key, which no output shows.
 func (r *renderer) renderNodeAgent(s phases.Streams, p *templates.Profile, v templates.Values) ([]*manifests.Object, error) {
-	if !r.nodeAgent {
+	if !v.NodeAgent {
 		return nil, nil
 	}
 	objects, err := manifests.NodeAgent(p, v)

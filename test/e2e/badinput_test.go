@@ -39,7 +39,7 @@ var badInputs = []badInput{
 	},
 	{name: "cloud-provider=aws among the kubelet's flags", given: "echo KUBELET_EXTRA_ARGS=--cloud-provider=aws > /etc/default/kubelet", undo: "rm /etc/default/kubelet", code: 3, want: []string{"/etc/default/kubelet:1: --cloud-provider=aws"}},
 	{name: "a node IP of another machine", run: "ccmadm init --node-ip 203.0.113.9", code: 3, want: []string{"203.0.113.9 is not an address of this machine"}},
-	{name: "routes from a provider without", given: `printf 'apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\nroutes: true\n' > /tmp/k.yaml`, run: "ccmadm init --config /tmp/k.yaml", code: 3, want: []string{"routes", "onprem"}},
+	{name: "routes from a provider without", given: `printf 'apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\nprovider: digitalocean\nroutes: true\n' > /tmp/k.yaml`, run: "ccmadm init --config /tmp/k.yaml", code: 3, want: []string{"routes", "digitalocean"}},
 	{name: "an empty cloud config", given: ": > /tmp/cloud.conf", run: "ccmadm init --cloud-config /tmp/cloud.conf", code: 3, want: []string{"/tmp/cloud.conf is empty"}},
 	{name: "an unreachable API server", run: "ccmadm join 198.18.255.254:6443 --token abcdef.0123456789abcdef --discovery-token-unsafe-skip-ca-verification", code: 3, want: []string{"198.18.255.254:6443"}},
 	{name: "nothing to join", run: "ccmadm join", code: 3, want: []string{"no cluster to join", "ccmadm join HOST:PORT"}},
