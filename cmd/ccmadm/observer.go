@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,10 +15,12 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases"
 )
@@ -27,6 +30,7 @@ type observer struct {
 	flags     *genericclioptions.ConfigFlags
 	verbosity int
 	output    string
+	formats   []string
 }
 
 func (o *observer) declare(cmd *cobra.Command) {
@@ -65,6 +69,19 @@ func (o *observer) checkDisplay() error {
 }
 
 func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
+	config, err := o.config(s)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("connect to the cluster: %w", err)}
+	}
+	return client, nil
+}
+
+// config is how to reach the cluster.
+func (o *observer) config(s phases.Streams) (*rest.Config, error) {
 	if err := o.log(s); err != nil {
 		return nil, err
 	}
@@ -84,11 +101,38 @@ func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
 		}
 	}
 	config.QPS, config.Burst = 50, 100
-	client, err := kubernetes.NewForConfig(config)
+	return config, nil
+}
+
+// network looks at what the cluster's load balancers and routes are.
+func (o *observer) network(ctx context.Context, s phases.Streams) (*network.Snapshot, error) {
+	config, err := o.config(s)
 	if err != nil {
-		return nil, &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf("connect to the cluster: %w", err)}
+		return nil, err
 	}
-	return client, nil
+	reader, err := network.NewReader(config)
+	if err != nil {
+		return nil, observed(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	snapshot, err := network.Read(ctx, reader)
+	return snapshot, observed(err)
+}
+
+// declareFormats is declare for commands with a table.
+func (o *observer) declareFormats(cmd *cobra.Command, formats ...string) {
+	o.declareKubeconfig(cmd)
+	o.formats = formats
+	cmd.Flags().StringVarP(&o.output, "output", "o", formats[0], strings.Join(formats, ", "))
+}
+
+// checkFormat is for commands with declareFormats.
+func (o *observer) checkFormat() error {
+	if slices.Contains(o.formats, o.output) {
+		return nil
+	}
+	return usage("read --output: %q is none of %s", o.output, strings.Join(o.formats, ", "))
 }
 
 // findKubeconfig looks beyond kubectl's places: at a control plane's own file. What KUBECONFIG lists has to be there in

@@ -64,7 +64,7 @@ At any time:                 ccmadm status`,
 	}
 	root.AddCommand(
 		newInit(s), newJoin(s), newReset(s), newWait(s), newStatus(s), newConfig(s), newLint(s),
-		newMachines(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
+		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
 	)
 	root.SetVersionTemplate(versionLine() + "\n")
 	setManners(root)

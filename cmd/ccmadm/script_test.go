@@ -47,7 +47,8 @@ func TestScripts(t *testing.T) {
 }
 
 // TestClusterScripts runs those of testdata/cluster against a real API server, whose administrator is in KUBECONFIG.
-// `node NAME [tainted] [provider-id=ID] [address=IP] [ready]` creates a Node as a kubelet would.
+// `node NAME [tainted] [provider-id=ID] [address=IP] [ready]` creates a Node as a kubelet would; `apply FILE...`
+// creates what is in files, status included.
 func TestClusterScripts(t *testing.T) {
 	admin, err := cluster.Kubeconfig("admin", "system:masters")
 	if err != nil {
@@ -66,6 +67,11 @@ func TestClusterScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
+			"apply": func(ts *testscript.TestScript, _ bool, args []string) {
+				for _, file := range args {
+					ts.Check(applyFile(t.Context(), cluster.Config, ts.MkAbs(file)))
+				}
+			},
 			"node": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(createNode(t.Context(), client, args))
 			},

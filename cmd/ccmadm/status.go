@@ -26,7 +26,8 @@ func newStatus(s phases.Streams) *cobra.Command {
 		Long: `Shows each node's state once: ` + stateNames() + `.
 
 Exit status 4 if a node is below Addressed, if a kubelet has gone silent or runs without --cloud-provider=external, or if
-no cloud-controller-manager leads that was there; 1 if the cluster could not be asked.`,
+no cloud-controller-manager leads that was there; 1 if the cluster could not be asked. Load balancers and routes have a
+line each where there are any; "ccmadm lb list" and "ccmadm routes check" tell their state to programs.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.checkDisplay(); err != nil {
 				return err
@@ -36,7 +37,11 @@ no cloud-controller-manager leads that was there; 1 if the cluster could not be 
 				return err
 			}
 			warnOfIdentity(s.Err)
-			return observed(showStatus(cmd.Context(), client, names, statusDisplay(o.output, s.Out), s.Err))
+			err = showStatus(cmd.Context(), client, names, statusDisplay(o.output, s.Out), s.Err)
+			if o.output == "text" || o.output == "wide" {
+				o.showNetwork(cmd.Context(), s)
+			}
+			return observed(err)
 		},
 	}
 	o.declareDisplay(cmd)
@@ -49,6 +54,20 @@ func statusDisplay(format string, out io.Writer) nodes.Display {
 		return nodes.NewList(out, format == "wide")
 	}
 	return nodes.NewDisplay(format, out)
+}
+
+// showNetwork has a line for load balancers and one for routes, where there are any. Who may not ask for them has asked
+// for nodes.
+func (o *observer) showNetwork(ctx context.Context, s phases.Streams) {
+	snapshot, err := o.network(ctx, s)
+	if err != nil {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		fmt.Fprintf(s.Err, "ccmadm: warning: load balancers and routes are not known: %s\n", line)
+		return
+	}
+	for _, line := range snapshot.Summary() {
+		fmt.Fprintln(s.Out, line)
+	}
 }
 
 // statusTimeout bounds one look at a cluster.

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+func newLB(s phases.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lb",
+		Short: "Show load balancers: their addresses, who announces them, and why one does not work",
+		Long:  "Services of type LoadBalancer that the provider onprem serves. None of these commands changes anything.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLBList(s), newLBWhy(s), newLBPools(s), newLBProbe(s))
+	return cmd
+}
+
+func newLBList(s phases.Streams) *cobra.Command {
+	var o observer
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Show every Service of type LoadBalancer, its addresses and who announces them",
+		Long: `Shows every Service of type LoadBalancer. READY is the condition ` + v1alpha1.LoadBalancerReady + `, or where the
+cloud-controller-manager has set none, what can be seen.
+
+Exit status 4 if one is not ready; 1 if the cluster could not be asked.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.checkFormat(); err != nil {
+				return err
+			}
+			snapshot, err := o.network(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			list := snapshot.Balancers()
+			if o.output == "json" {
+				err = printLines(s.Out, list)
+			} else {
+				err = printBalancers(s.Out, list, o.output == "wide", snapshot.Now)
+			}
+			if err != nil {
+				return err
+			}
+			return notReady(list)
+		},
+	}
+	o.declareFormats(cmd, "text", "wide", "json")
+	return cmd
+}
+
+func printBalancers(out io.Writer, list []network.Balancer, wide bool, now time.Time) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	head := "SERVICE\tADDRESSES\tLEVEL\tANNOUNCED-BY\tREADY\tAGE"
+	if wide {
+		head += "\tPOOL\tMESSAGE"
+	}
+	fmt.Fprintln(w, head)
+	for _, b := range list {
+		state := "yes"
+		if !b.Ready {
+			state = orDash(b.Reason)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s", b.Service, orDash(strings.Join(b.Addresses, ",")), orDash(string(b.Level)),
+			orDash(strings.Join(b.Announcers, ",")), state, duration.HumanDuration(now.Sub(b.Since)))
+		if wide {
+			fmt.Fprintf(w, "\t%s\t%s", orDash(b.Pool), orDash(b.Message))
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+// notReady is the exit status for Services that wait.
+func notReady(list []network.Balancer) error {
+	var names []string
+	for _, b := range list {
+		if !b.Ready {
+			names = append(names, b.Service)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &finding.Error{
+		Code: finding.ExitNotInTime, Err: fmt.Errorf("not ready: %s", strings.Join(names, ", ")), Hint: "ccmadm lb why " + names[0],
+	}
+}
+
+func newLBPools(s phases.Streams) *cobra.Command {
+	var o observer
+	cmd := &cobra.Command{
+		Use:   "pools",
+		Short: "Show every AddressPool, how full it is, and whether it gives anything",
+		Long: `Shows every AddressPool as its status says.
+
+Exit status 4 if one gives nothing because something is wrong with it; 1 if the cluster could not be asked.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.checkFormat(); err != nil {
+				return err
+			}
+			snapshot, err := o.network(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			if !snapshot.Defined {
+				fmt.Fprintln(s.Err, "ccmadm: note: this cluster has no AddressPools: `ccmadm init phase node-agent` defines them")
+			}
+			if o.output == "json" {
+				err = printLines(s.Out, snapshot.Pools)
+			} else {
+				err = printPools(s.Out, snapshot.Pools)
+			}
+			if err != nil {
+				return err
+			}
+			return brokenPools(snapshot.Pools)
+		},
+	}
+	o.declareFormats(cmd, "text", "json")
+	return cmd
+}
+
+func printPools(out io.Writer, pools []v1alpha1.AddressPool) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "POOL\tRANGES\tLEVEL\tASSIGNED\tKEPT\tAVAILABLE\tREADY")
+	for i := range pools {
+		p := &pools[i]
+		ready := "-" // nobody has looked at it
+		if c := network.PoolReady(p); c != nil {
+			ready = string(c.Status)
+			if c.Status != "True" {
+				ready = finding.Clean(c.Reason + ": " + c.Message)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", p.Name, strings.Join(p.Spec.Ranges, ","), p.Spec.Level,
+			p.Status.Assigned, p.Status.Quarantined, orDash(p.Status.Available), ready)
+	}
+	return w.Flush()
+}
+
+func brokenPools(pools []v1alpha1.AddressPool) error {
+	for i := range pools {
+		if c := network.PoolReady(&pools[i]); c != nil && c.Status == "False" {
+			return &finding.Error{
+				Code: finding.ExitNotInTime, Err: fmt.Errorf("AddressPool %s gives nothing: %s", pools[i].Name, finding.Clean(c.Message)),
+				Hint: finding.PoolNotReady.Kind().Do,
+			}
+		}
+	}
+	return nil
+}
+
+// printLines writes one JSON object a line.
+func printLines[T any](out io.Writer, list []T) error {
+	encoder := json.NewEncoder(out)
+	for _, item := range list {
+		if err := encoder.Encode(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func newLBProbe(s phases.Streams) *cobra.Command {
+	var name, output string
+	cmd := &cobra.Command{
+		Use:   "probe ADDRESS",
+		Short: "Ask this machine's network who answers for an address",
+		Long: `Sends ARP, or NDP for IPv6, from this machine, and shows every hardware address that answers within a second. It needs
+root, and a machine in the network of the address that is not the one that has it; it does not need a cluster.
+
+Exit status 0 if one answers, 4 if nobody does, 1 if several do: then packets go now here, now there.`,
+		Example: "  ccmadm lb probe 192.0.2.50",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("%s: want one address, got %d arguments", cmd.CommandPath(), len(args))
+			}
+			if output != "text" && output != "json" {
+				return usage("read --output: %q is neither text nor json", output)
+			}
+			addr, err := netip.ParseAddr(args[0])
+			if err != nil || addr.Zone() != "" {
+				return usage("read the address: %q is none", args[0])
+			}
+			ifi, err := machine.FindInterface(name, addr)
+			if err != nil {
+				return finding.Usagef("%w", err).WithHint("--interface names one")
+			}
+			found, err := machine.AskNeighbours(cmd.Context(), ifi, addr)
+			if errors.Is(err, fs.ErrPermission) {
+				return finding.Errorf("%w", err).WithHint("the same command behind sudo")
+			}
+			if err != nil {
+				return observed(err)
+			}
+			if err := printNeighbours(s, output, ifi.Name, found); err != nil {
+				return err
+			}
+			return judgeNeighbours(addr, found)
+		},
+	}
+	cmd.Flags().StringVar(&name, "interface", "", "network interface to ask on (default: the one with a subnet that holds the address)")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json")
+	return cmd
+}
+
+func printNeighbours(s phases.Streams, output, ifi string, found []machine.Neighbour) error {
+	if output == "json" {
+		return printLines(s.Out, found)
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MAC\tINTERFACE\tAFTER")
+	for _, n := range found {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", n.MAC, ifi, n.After.Round(10*time.Microsecond))
+	}
+	return w.Flush()
+}
+
+func judgeNeighbours(addr netip.Addr, found []machine.Neighbour) error {
+	switch len(found) {
+	case 0:
+		return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("nobody answers for %s within %s", addr, machine.NeighbourPatience)}
+	case 1:
+		return nil
+	default:
+		return finding.Errorf("%d machines answer for %s", len(found), addr).WithHint("%s", finding.AddressConflict.Kind().Do)
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+func newLBWhy(s phases.Streams) *cobra.Command {
+	var o observer
+	cmd := &cobra.Command{
+		Use:   "why [NAMESPACE/]SERVICE",
+		Short: "Show how the address of a Service was decided, Node by Node",
+		Long: `Shows the addresses of a Service, who announces them, and for each Node whether it may have them, or the rule that is
+against it; with -o wide every rule. What keeps the Service from being ready follows as findings.
+
+Exit status 4 if the Service is not ready; 1 if there is none, or the cluster could not be asked.`,
+		Example: "  ccmadm lb why shop/web",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return finding.Usagef("%s: want one Service, got %d arguments", cmd.CommandPath(), len(args)).
+					WithHint("%s shop/web; ccmadm lb list shows them", cmd.CommandPath())
+			}
+			if err := o.checkFormat(); err != nil {
+				return err
+			}
+			name := args[0]
+			if !strings.Contains(name, "/") {
+				name = "default/" + name
+			}
+			snapshot, err := o.network(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			why := snapshot.Why(name)
+			if why == nil {
+				return finding.Errorf("find Service/%s: there is none of type LoadBalancer", name).WithHint("ccmadm lb list shows them")
+			}
+			if o.output == "json" {
+				err = printLines(s.Out, []*network.Why{why})
+			} else {
+				err = printWhy(s.Out, why, o.output == "wide")
+			}
+			if err != nil || why.Ready {
+				return err
+			}
+			return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("Service/%s is not ready: %s", name, orDash(why.Reason))}
+		},
+	}
+	o.declareFormats(cmd, "text", "wide", "json")
+	return cmd
+}
+
+func printWhy(out io.Writer, w *network.Why, wide bool) error {
+	state := "ready"
+	if !w.Ready {
+		state = "not ready, " + w.Reason
+	}
+	fmt.Fprintf(out, "Service/%s: %s\n", w.Service, strings.TrimSuffix(state+": "+w.Message, ": "))
+	for _, c := range w.Claims {
+		fmt.Fprintf(out, "  %s of pool %s, level %s%s%s\n", c.Address, orDash(c.Pool), orDash(string(c.Level)), shared(c), probed(c))
+	}
+	if len(w.Claims) == 0 && len(w.Addresses) > 0 {
+		fmt.Fprintf(out, "  %s, the addresses of Nodes: no pool, no agent\n", strings.Join(w.Addresses, ", "))
+	}
+	fmt.Fprintln(out)
+	if err := printVerdicts(out, w.Nodes, wide); err != nil {
+		return err
+	}
+	for _, f := range w.Findings {
+		fmt.Fprintf(out, "\n%s %s: %s: %s\n", f.ID, f.Reason, f.Object, f.Message)
+		if f.Next != "" {
+			fmt.Fprintf(out, "    %s\n", f.Next)
+		}
+	}
+	return nil
+}
+
+func shared(c network.Claim) string {
+	if len(c.Sharers) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", of %s, shared with %s", c.Owner, strings.Join(c.Sharers, ", "))
+}
+
+func probed(c network.Claim) string {
+	if c.Probed == "" {
+		return ", the network not asked yet whether it is in use"
+	}
+	return ""
+}
+
+// printVerdicts shows the first rule that is not met, or every rule.
+func printVerdicts(out io.Writer, list []network.Verdict, wide bool) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tMAY\tANNOUNCES\tWHY NOT")
+	for _, v := range list {
+		may := "no"
+		if v.Eligible {
+			may = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Node, may, orDash(strings.Join(v.Announces, ", ")), orDash(v.Against()))
+		if !wide {
+			continue
+		}
+		for _, r := range v.Rules {
+			met := "no"
+			if r.Met {
+				met = "ok"
+			}
+			fmt.Fprintf(w, "  %s\t%s\t\t%s\n", r.Name, met, orDash(r.Note))
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+func newRoutes(s phases.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "routes",
+		Short: "Show the routes to pods that node agents have set, and those that are missing",
+		Long:  "Routes of the provider onprem, as the agents report them. None of these commands changes anything.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newRoutesList(s), newRoutesCheck(s))
+	return cmd
+}
+
+func newRoutesList(s phases.Streams) *cobra.Command {
+	var o observer
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Show every route that an agent reports",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.checkFormat(); err != nil {
+				return err
+			}
+			snapshot, err := o.network(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			list := snapshot.Routes()
+			if o.output == "json" {
+				return printLines(s.Out, list)
+			}
+			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NODE\tDESTINATION\tVIA\tPODS-OF\tNOTE")
+			for _, r := range list {
+				note := ""
+				if !r.Live {
+					note = "its agent is silent"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Node, r.Destination, r.Via, r.To, orDash(note))
+			}
+			return w.Flush()
+		},
+	}
+	o.declareFormats(cmd, "text", "json")
+	return cmd
+}
+
+func newRoutesCheck(s phases.Streams) *cobra.Command {
+	var o observer
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Find the routes that a Node needs and has not",
+		Long: `Compares what agents report with what each Node needs: a route to the pod networks of every other.
+
+Exit status 4 if one is missing, or an agent has not reported for a minute; 1 if the cluster could not be asked.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.checkFormat(); err != nil {
+				return err
+			}
+			snapshot, err := o.network(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			wanted, found, problems := snapshot.CheckRoutes()
+			if o.output == "json" {
+				err = finding.WriteJSON(s.Out, problems)
+			} else {
+				err = finding.WriteText(s.Out, problems)
+				fmt.Fprintf(s.Out, "%d of %d routes, %d agents\n", found, wanted, len(snapshot.Agents))
+			}
+			if err != nil || len(problems) == 0 {
+				return err
+			}
+			return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("%d of %d routes are missing", wanted-found, wanted)}
+		},
+	}
+	o.declareFormats(cmd, "text", "json")
+	return cmd
+}

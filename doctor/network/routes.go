@@ -1,0 +1,120 @@
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Route is a route to the pods of one Node in the kernel of another, as its agent reports it.
+type Route struct {
+	// Node has the route.
+	Node string `json:"node"`
+	// Destination is the pod network, Via the next hop, and To the Node with the pods.
+	Destination string `json:"destination"`
+	Via         string `json:"via"`
+	To          string `json:"to"`
+	// Live says that the report is no older than a minute.
+	Live bool `json:"live"`
+}
+
+// Routes lists what agents report, by Node.
+func (s *Snapshot) Routes() []Route {
+	var list []Route
+	for i := range s.Agents {
+		a := &s.Agents[i]
+		for _, r := range a.Status.Routes {
+			list = append(list, Route{
+				Node: a.Name, Destination: finding.Clean(r.Destination), Via: finding.Clean(r.Via), To: finding.Clean(r.Node),
+				Live: s.live(a),
+			})
+		}
+	}
+	slices.SortFunc(list, func(a, b Route) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.To, b.To), cmp.Compare(a.Destination, b.Destination))
+	})
+	return list
+}
+
+// CheckRoutes compares what agents report with what every Node needs: a route to each pod network of every other, by an
+// address of that Node. wanted is how many that are, found how many of them are there.
+func (s *Snapshot) CheckRoutes() (wanted, found int, problems []finding.Finding) {
+	for i := range s.Agents {
+		a := &s.Agents[i]
+		if s.node(a.Name) == nil {
+			continue // it goes with its Node
+		}
+		if !s.live(a) {
+			problems = append(problems, say(finding.AgentSilent, a.Name, fmt.Sprintf("no report since %s", s.silence(a).Round(1e9))))
+			continue
+		}
+		for j := range s.Nodes {
+			to := &s.Nodes[j]
+			if to.Name == a.Name {
+				continue
+			}
+			for _, cidr := range podNetworks(to) {
+				wanted++
+				if problem := s.missing(a, to, cidr); problem != nil {
+					problems = append(problems, *problem)
+					continue
+				}
+				found++
+			}
+		}
+	}
+	return wanted, found, problems
+}
+
+// missing is what keeps a route out, or nil where it is there.
+func (s *Snapshot) missing(a *v1alpha1.NodeAgent, to *corev1.Node, cidr string) *finding.Finding {
+	for _, r := range a.Status.Routes {
+		if r.Destination == cidr && slices.ContainsFunc(to.Status.Addresses, func(addr corev1.NodeAddress) bool { return same(addr.Address, r.Via) }) {
+			return nil
+		}
+	}
+	for _, p := range a.Status.RouteProblems {
+		if p.Destination == cidr {
+			id := finding.RouteMissing
+			if kind, ok := finding.Lookup(p.Reason); ok {
+				id = kind.ID
+			}
+			f := say(id, a.Name, fmt.Sprintf("to %s, the pods of %s: %s", cidr, to.Name, finding.Clean(p.Message)))
+			return &f
+		}
+	}
+	f := say(finding.RouteMissing, a.Name, fmt.Sprintf("to %s, the pods of %s", cidr, to.Name))
+	return &f
+}
+
+func say(id finding.ID, node, message string) finding.Finding {
+	f := id.New("Node/"+node, message)
+	f.Next = f.Do
+	return f
+}
+
+func (s *Snapshot) node(name string) *corev1.Node {
+	for i := range s.Nodes {
+		if s.Nodes[i].Name == name {
+			return &s.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// podNetworks are a Node's, in the form that routes have.
+func podNetworks(n *corev1.Node) []string {
+	var list []string
+	for _, text := range n.Spec.PodCIDRs {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			list = append(list, p.Masked().String())
+		}
+	}
+	return list
+}

@@ -1,0 +1,120 @@
+package network
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Why is the decision about a Service: what it has, and which Node may have its address.
+type Why struct {
+	Balancer
+	// Claims are its addresses, one by one.
+	Claims []Claim `json:"claims,omitempty"`
+	// Nodes are all Nodes of the cluster, by name.
+	Nodes []Verdict `json:"nodes"`
+	// Findings are what keeps it from being ready, and what to do.
+	Findings []finding.Finding `json:"findings,omitempty"`
+}
+
+// Claim is one address of a Service.
+type Claim struct {
+	Address string         `json:"address"`
+	Pool    string         `json:"pool,omitempty"`
+	Level   v1alpha1.Level `json:"level,omitempty"`
+	// Owner is the Service that has it, where it is shared; Sharers are all others.
+	Owner   string   `json:"owner,omitempty"`
+	Sharers []string `json:"sharers,omitempty"`
+	// Probed says since when it is known to be nobody else's, as RFC 3339; empty: the network was not asked yet.
+	Probed string    `json:"probed,omitempty"`
+	Since  time.Time `json:"since"`
+}
+
+// Why decides about one Service, NAMESPACE/NAME. It returns nil where there is none of type LoadBalancer.
+func (s *Snapshot) Why(service string) *Why {
+	i := slices.IndexFunc(s.Services, func(svc corev1.Service) bool { return nameOf(&svc) == service })
+	if i < 0 {
+		return nil
+	}
+	svc := &s.Services[i]
+	w := &Why{Balancer: s.balancer(svc)}
+	claims := s.claims(svc)
+	for _, c := range claims {
+		claim := Claim{
+			Address: addressOf(c), Since: c.CreationTimestamp.Time,
+			Pool:   c.Annotations[v1alpha1.ClaimPoolAnnotation],
+			Level:  v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation]),
+			Probed: c.Annotations[v1alpha1.ClaimProbedAnnotation],
+		}
+		if text := c.Annotations[v1alpha1.ClaimSharersAnnotation]; text != "" {
+			claim.Owner, claim.Sharers = ownerOf(c), strings.Split(text, ",")
+		}
+		w.Claims = append(w.Claims, claim)
+	}
+	w.Nodes = s.verdicts(svc, claims)
+	w.Findings = s.explain(w, claims)
+	return w
+}
+
+// explain finds what is wrong: what the condition says, and what can be seen beside it.
+func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Finding {
+	object := "Service/" + w.Service
+	var list []finding.Finding
+	if kind, ok := finding.Lookup(w.Reason); ok && !w.Ready {
+		list = append(list, finding.Finding{Kind: kind, Object: object, Message: w.Message, Next: kind.Do})
+	}
+	eligible := slices.ContainsFunc(w.Nodes, func(v Verdict) bool { return v.Eligible })
+	if !eligible && !w.Ready && len(claims) > 0 {
+		list = appendNew(list, finding.NoEligibleNode.New(object, "every Node is ruled out"))
+	}
+	for _, c := range claims {
+		list = append(list, s.conflicts(addressOf(c))...)
+		if pool := s.pool(c.Annotations[v1alpha1.ClaimPoolAnnotation]); pool == nil && s.Defined {
+			list = appendNew(list, finding.PoolNotFound.New(object, "AddressPool "+c.Annotations[v1alpha1.ClaimPoolAnnotation]+
+				" of address "+addressOf(c)+" is gone: the Service keeps the address, by defaults"))
+		}
+	}
+	for i := range list {
+		if list[i].Next == "" {
+			list[i].Next = list[i].Do
+		}
+	}
+	return list
+}
+
+// appendNew leaves out what an ID has said already.
+func appendNew(list []finding.Finding, f finding.Finding) []finding.Finding {
+	if slices.ContainsFunc(list, func(other finding.Finding) bool { return other.ID == f.ID }) {
+		return list
+	}
+	return append(list, f)
+}
+
+// conflicts are the agents' reports of somebody else who answers for the address.
+func (s *Snapshot) conflicts(address string) []finding.Finding {
+	var list []finding.Finding
+	for i := range s.Agents {
+		for _, c := range s.Agents[i].Status.Conflicts {
+			if same(c.Address, address) && s.Now.Sub(c.Seen.Time) < 10*time.Minute {
+				list = appendNew(list, finding.AddressConflict.New("Node/"+s.Agents[i].Name,
+					finding.Clean(c.MAC)+" answers for "+address+" on "+finding.Clean(c.Interface)))
+			}
+		}
+	}
+	return list
+}
+
+func (s *Snapshot) pool(name string) *v1alpha1.AddressPool {
+	for i := range s.Pools {
+		if s.Pools[i].Name == name {
+			return &s.Pools[i]
+		}
+	}
+	return nil
+}
