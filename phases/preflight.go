@@ -24,7 +24,11 @@ func initPreflight() Phase {
 		Long:  "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line; where kubeadm has finished already, the cluster's record. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			return runChecks(ctx, d, slices.Concat(
-				[]Check{{finding.CheckClusterRecord, checkClusterRecord}, {finding.CheckProvider, checkProvider}},
+				[]Check{
+					{finding.CheckClusterRecord, checkClusterRecord},
+					{finding.CheckKubeadmVersion, checkKubeadm}, // which the settings need
+					{finding.CheckProvider, checkProvider},
+				},
 				commonChecks(),
 				nodeChecks(),
 				[]Check{
@@ -43,7 +47,11 @@ func joinPreflight() Phase {
 		Short: "Check that this machine can join in external cloud mode",
 		Long:  "Reads the host, the kubeadm configuration, and every file that feeds the kubelet's command line. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
-			return runChecks(ctx, d, append(commonChecks(), Check{finding.CheckDiscovery, checkDiscovery}))
+			return runChecks(ctx, d, slices.Concat(
+				[]Check{{finding.CheckKubeadmVersion, checkKubeadm}},
+				commonChecks(),
+				[]Check{{finding.CheckDiscovery, checkDiscovery}},
+			))
 		},
 	}
 }
@@ -51,7 +59,6 @@ func joinPreflight() Phase {
 func commonChecks() []Check {
 	return []Check{
 		{finding.CheckPrivileged, checkRoot},
-		{finding.CheckKubeadmVersion, checkKubeadm},
 		{finding.CheckKubeletInUse, checkKubeletInUse},
 		{finding.CheckKubeletFlags, checkKubeletFlags},
 		{finding.CheckKubeadmConfig, checkKubeadmConfig},
