@@ -122,7 +122,7 @@ func writeRecord(d *Data, rec *v1alpha1.Record) error {
 func localRecord(m *machine.Machine) (*v1alpha1.Record, error) {
 	data, err := m.Read(machine.RecordFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // no record is a fine answer
+		return nil, nil // no record is a fine answer
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of an earlier phase: %w", err)
@@ -186,7 +186,7 @@ func publishedRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 		}
 		rec, err := askRecord(ctx, client)
 		if apierrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // not published: the run that made the cluster was cut short before
+			return nil, nil // not published: the run that made the cluster was cut short before
 		}
 		if err == nil {
 			return rec, forgetUntried(ctx, d, rec)

@@ -64,7 +64,7 @@ type Cloud struct {
 
 // cluster is how the API server is reached, and until when.
 type cluster struct {
-	ctx    context.Context //nolint:containedctx // upstream has a channel from one call to the next
+	ctx    context.Context // upstream has a channel from one call to the next
 	client kubernetes.Interface
 	config *rest.Config
 }

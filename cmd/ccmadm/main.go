@@ -22,5 +22,5 @@ func main() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard) // client-go's own words; what matters of them is in our errors
 	streams := phases.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
-	os.Exit(run(ctx, streams, os.Args)) //nolint:gocritic // stop has nothing left to do
+	os.Exit(run(ctx, streams, os.Args)) // stop has nothing left to do
 }
