@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+const debianMirror = "http://deb.debian.org/debian"
+
 type buildFlags struct {
 	kubernetes string
 	mirror     string
@@ -24,7 +26,7 @@ type buildFlags struct {
 }
 
 func (f *buildFlags) declare(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.mirror, "mirror", "http://deb.debian.org/debian", "Debian mirror")
+	cmd.Flags().StringVar(&f.mirror, "mirror", debianMirror, "Debian mirror")
 	cmd.Flags().BoolVar(&f.install, "install", false, "install missing Debian packages on the host, and raise kernel limits that are too low until the last lab is down")
 }
 

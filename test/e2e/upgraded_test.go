@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestInitAgain_Upgraded: three control planes of 1.35, upgraded by hand with plain kubeadm to 1.36, without kube-proxy,
+// their ConfigMaps edited. Then `ccmadm init` runs again and again, with the configuration of the first day: whatever it
+// sees on the way, no file changes, and no object but where the command says so.
+func TestInitAgain_Upgraded(t *testing.T) {
+	t.Parallel()
+	l := up(t, "upgraded", 3, 0, "--kubernetes", "1.35")
+	l.must(t, "cp1", sharedEndpoint)
+	first := strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/three.yaml", 1)
+	out := l.must(t, "cp1", first+" --upload-certs")
+	join := l.joinCommand(t)
+	for _, cp := range []string{"cp2", "cp3"} {
+		l.must(t, cp, join+" --control-plane --certificate-key "+certificateKey(out))
+	}
+	l.run(t, "network", "--name", l.name)
+	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node cp1 cp2 cp3")
+	l.upgrade(t, "1.36")
+	l.kubectl(t, "-n kube-system delete daemonset kube-proxy")
+	l.kubectl(t, "-n kube-system annotate configmap kubeadm-config kubelet-config coredns by=hand")
+	l.kubectl(t, `-n kube-system get configmap kubelet-config -o yaml | sed 's/^    failSwapOn: false/&\n    maxPods: 99/' | `+admin+"apply -f -")
+	refuser := buildProgram(t, "refuser")
+	l.run(t, "cp", "--name", l.name, refuser, "cp1:/usr/local/bin/refuser")
+	l.expectSameAfter(t, first)
+}
+
+// upgrade does by hand what kubeadm's documentation says: the first control plane, the others, then each kubelet.
+func (l *lab) upgrade(t *testing.T, minor string) {
+	t.Helper()
+	start := time.Now()
+	printed, err := exec.CommandContext(t.Context(), labBinary, "release", minor).Output()
+	if err != nil {
+		t.Fatalf("lab release %s: %v", minor, err)
+	}
+	release := strings.TrimSpace(string(printed))
+	archives, err := filepath.Glob(release + "/*.tar")
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("archives of %s: %v, %v", release, archives, err)
+	}
+	l.run(t, append([]string{"load", "--name", l.name}, archives...)...)
+	for _, node := range l.nodes {
+		for _, program := range []string{"kubeadm", "kubelet", "kubectl"} {
+			l.run(t, "cp", "--name", l.name, release+"/"+program, node+":/usr/bin/"+program+".new")
+		}
+		l.must(t, node, "mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
+	}
+	for _, node := range l.nodes {
+		command := "node"
+		if node == "cp1" {
+			command = "apply --yes $(kubeadm version -o short)"
+		}
+		t.Logf("%s", l.must(t, node, "kubeadm upgrade "+command+" "+ignore))
+	}
+	for _, node := range l.nodes {
+		l.must(t, node, "mv /usr/bin/kubectl.new /usr/bin/kubectl; mv /usr/bin/kubelet.new /usr/bin/kubelet; systemctl restart kubelet")
+	}
+	eventually(t, 3*time.Minute, "all kubelets are of "+minor, func() bool {
+		r := l.sh(t, "cp1", admin+"get nodes --no-headers")
+		return r.code == 0 && strings.Count(r.out, " Ready") == len(l.nodes) && strings.Count(r.out, "v"+minor+".") == len(l.nodes)
+	})
+	t.Logf("upgraded by hand to %s in %.0f s", minor, time.Since(start).Seconds())
+}
+
+// instead has the machine's address of the control planes answer with a status; put back by behindProxy.
+const (
+	instead     = "systemctl stop lab-api && systemd-run --unit refuser /usr/local/bin/refuser 127.0.0.1:8443 /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key "
+	behindProxy = "systemctl stop refuser; systemctl start lab-api; until " + admin + "get --raw /readyz; do sleep 1; done"
+)
+
+// again is one more run of init.
+type again struct {
+	name, given, run string
+	code             int
+	want             string
+	restore          string
+}
+
+func againAfterUpgrade(first string) []again {
+	refused := "compare with the cluster's record"
+	return []again{
+		{name: "the same command", run: first, want: "kubeadm has finished here"},
+		{name: "once more", run: first, want: "kubeadm has finished here"},
+		{name: "another mode", run: first + " --mode DaemonSet", code: 5, want: `init with mode "DaemonSet": the cluster's record says "StaticPod"`},
+		{name: "another image", run: first + " --image x:1", code: 5, want: `init with controllerManager.image "x:1"`},
+		{name: "another name", run: first + " --node-name cp9", code: 5, want: "this machine is Node/cp1"},
+		{name: "too many requests", given: instead + "429", run: first, code: 5, want: refused, restore: behindProxy},
+		{name: "service unavailable", given: instead + "503", run: first, code: 5, want: refused, restore: behindProxy},
+		{
+			name:  "this machine's API server is stopped, and others answer",
+			given: "mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/; while ss -Hltn 'sport = 6443' | grep -q .; do sleep 1; done",
+			run:   first, want: "kubeadm has finished here",
+			restore: "mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/; until ss -Hltn 'sport = 6443' | grep -q .; do sleep 1; done; " + behindProxy,
+		},
+		{name: "no API server answers", given: "systemctl stop lab-api", run: first, code: 5, want: refused, restore: behindProxy},
+		{
+			name:  "the Node is deleted",
+			given: "until " + admin + "delete node cp1; do sleep 1; done",
+			run:   first + " --timeout 3s", code: 4, want: "there is no such Node",
+		},
+	}
+}
+
+func (l *lab) expectSameAfter(t *testing.T, first string) {
+	for _, tc := range againAfterUpgrade(first) {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.given != "" {
+				l.must(t, "cp1", tc.given)
+			}
+			files, revision := l.must(t, "cp1", keptFiles), l.quietRevision(t)
+			start := time.Now()
+			r := l.sh(t, "cp1", tc.run)
+			took := time.Since(start)
+			if r.code != tc.code || !strings.Contains(r.out, tc.want) || strings.Contains(r.out, "running kubeadm") {
+				t.Errorf("exit status %d, want %d and %q, and no kubeadm\n%s", r.code, tc.code, tc.want, r.out)
+			}
+			if diff := cmp.Diff(strings.Split(files, "\n"), strings.Split(l.must(t, "cp1", keptFiles), "\n")); diff != "" {
+				t.Errorf("/etc or the kubelet's configuration changed (-before +after):\n%s", diff)
+			}
+			l.expectNoWritesSince(t, revision)
+			t.Logf("exit status %d after %.1f s", r.code, took.Seconds())
+			if tc.restore != "" {
+				l.must(t, "cp1", tc.restore)
+			}
+		})
+	}
+	if images := l.must(t, "cp1", "grep -h image: /etc/kubernetes/manifests/kube-*.yaml"); strings.Count(images, ":v1.36.") != 3 {
+		t.Errorf("the control plane is not what it was upgraded to:\n%s", images)
+	}
+	l.expectUntouched(t)
+}
+
+// expectUntouched looks at what was changed by hand.
+func (l *lab) expectUntouched(t *testing.T) {
+	t.Helper()
+	for what, want := range map[string]string{
+		"configmap kubeadm-config -o yaml":                           "by: hand",
+		"configmap kubelet-config -o yaml":                           "maxPods: 99",
+		"daemonset --ignore-not-found kube-proxy -o name; echo none": "none",
+	} {
+		if got := l.kubectl(t, "-n kube-system get "+what); !strings.Contains(got, want) || strings.Contains(got, "kube-proxy\nnone") {
+			t.Errorf("%s has become\n%s", what, got)
+		}
+	}
+	if got := l.kubectl(t, "-n kube-system get configmap kubeadm-config -o yaml"); !strings.Contains(got, "kubernetesVersion: v1.36.") {
+		t.Errorf("kubeadm-config has gone back:\n%s", got)
+	}
+}
