@@ -12,10 +12,10 @@ func cloudConfig() Phase {
 	return Phase{
 		Name:  "cloud-config",
 		Short: "Store the provider's configuration and credentials",
-		Long: `Reads the files and environment variables that the configuration names. Writes the Secret kube-system/` + v1alpha1.CloudConfigName + `,
-whose values are never printed, and with --inventory the ConfigMap that all control planes read the list of machines from.
-There a list that differs must have a higher serial.`,
-		Only:  managedModes(),
+		Long: `Reads the files and environment variables that the configuration names.
+Writes the Secret kube-system/` + v1alpha1.CloudConfigName + `, whose values are never printed, and with --inventory the ConfigMap
+that all control planes read the list of machines from. There a list that differs must have a higher serial.`,
+		Only: managedModes(),
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)
 			if err != nil {

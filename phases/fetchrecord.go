@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -57,9 +59,16 @@ func refuseTakenName(ctx context.Context, d *Data, client kubernetes.Interface) 
 	if err != nil {
 		return err
 	}
-	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	var node *corev1.Node
+	err = onceTokensAreKnown(ctx, func(ctx context.Context) error {
+		node, err = client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
 	if apierrors.IsNotFound(err) {
 		return nil
+	}
+	if apierrors.IsUnauthorized(err) {
+		return finding.Preflightf("look for Node/%s: the API server refuses the token", name).WithHint(newToken)
 	}
 	if err != nil {
 		return fmt.Errorf("look for Node/%s: %w", name, err)
@@ -80,6 +89,23 @@ func refuseTakenName(ctx context.Context, d *Data, client kubernetes.Interface) 
 	return finding.Preflightf("join as %q: NodeName: the cluster has a node of that name, machine %s", name, other).
 		WithHint("give this machine another host name, or --node-name; if the other machine is gone, `kubectl delete node %s` or --ignore-preflight-errors=NodeName", name)
 }
+
+const newToken = "on a control plane: kubeadm token create"
+
+// onceTokensAreKnown asks again as long as the answer is Unauthorized: an API server that has just started, as that of
+// another control plane which joins, knows no bootstrap token yet, and a load balancer may lead to it already. That
+// there is such a token is known from discovery.
+func onceTokensAreKnown(ctx context.Context, ask func(context.Context) error) error {
+	var err error
+	_ = wait.PollUntilContextTimeout(ctx, tokenPause, recordPatience, true, func(ctx context.Context) (bool, error) {
+		err = ask(ctx)
+		return !apierrors.IsUnauthorized(err), nil
+	}) // it ends with the last answer
+	return cmp.Or(err, ctx.Err())
+}
+
+// tokenPause is between two questions.
+const tokenPause = 500 * time.Millisecond
 
 // A kubelet renews its Lease every 10 s, and kube-controller-manager gives it up after 40 s without.
 const leasePatience = 40 * time.Second

@@ -15,8 +15,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// filling is a disk that takes half of the n-th file and then no more. The kernel says so, by a limit on the size of files
-// that holds for that one write.
+// filling is a disk that takes half of the n-th file and then no more. The kernel says so, by a limit on the size of
+// files that holds for that one write.
 type filling struct {
 	machine.Files
 
@@ -71,10 +71,11 @@ func limitFiles(t *testing.T, size uint64) func() {
 }
 
 // Whichever write meets a full disk: the error names the file, nothing of it remains, and the same command goes on from
-// there once there is space. The limit is for a whole process, so it is one of its own: the go command's has a log, too.
+// there once there is space. The limit is for a whole process, so it is one of its own: the go command's has a log.
 func TestFullDisk(t *testing.T) {
 	if os.Getenv(limited) == "" {
-		own := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v", "-test.short") // without a cluster
+		// -short: without a cluster.
+		own := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v", "-test.short")
 		own.Env = append(os.Environ(), limited+"=yes")
 		out, err := own.CombinedOutput()
 		if t.Logf("%s", out); err != nil {
@@ -103,7 +104,9 @@ func TestFullDisk(t *testing.T) {
 			},
 		},
 		{
-			name: "the kubelet's part of join", run: run{options: Options{Role: kubeadm.RoleJoin, InstallUnit: true}}, atMost: 10,
+			name:   "the kubelet's part of join",
+			run:    run{options: Options{Role: kubeadm.RoleJoin, InstallUnit: true}},
+			atMost: 10,
 			phases: func() []Phase { return []Phase{kubelet()} },
 		},
 	} {
@@ -122,7 +125,8 @@ func TestFullDisk(t *testing.T) {
 					break // every write has failed once
 				}
 				failed++
-				if err == nil || !strings.Contains(err.Error(), filepath.Base(disk.path)) || !strings.Contains(err.Error(), "file too large") {
+				if err == nil || !strings.Contains(err.Error(), filepath.Base(disk.path)) ||
+					!strings.Contains(err.Error(), "file too large") {
 					t.Errorf("write %d: got %v, want an error that names %s", at, err, disk.path)
 				}
 				if err := doAll(t, tt.run, m, tt.phases()); err != nil {

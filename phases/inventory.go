@@ -29,15 +29,17 @@ func inventoryFile(d *Data, s *Settings) string {
 	return s.Inventory
 }
 
-// addInventory makes the provider's configuration file point at the ConfigMap with the list of machines. Without a file of
-// the user's, the smallest one that works is written. It returns the files with the list among them, for a check of both.
+// addInventory makes the provider's configuration file point at the ConfigMap with the list of machines. Without a file
+// of the user's, the smallest one that works is written. It returns the files with the list among them, for a check of
+// both.
 func addInventory(files map[string][]byte, profile *templates.Profile, path string) (map[string][]byte, error) {
 	if profile.Config == nil || profile.Config.Inventory == nil {
 		return nil, finding.Usagef("inventory: provider %s serves no list of machines", profile.Name)
 	}
 	config, list := profile.Config.File, profile.Config.Inventory
 	if _, given := files[list.Key]; given {
-		return nil, finding.Usagef("inventory: credentials has a key %s already", list.Key).WithHint("leave out one of the two")
+		return nil, finding.Usagef("inventory: credentials has a key %s already", list.Key).
+			WithHint("leave out one of the two")
 	}
 	document, err := readInventory(profile, path)
 	if err != nil {
@@ -48,7 +50,8 @@ func addInventory(files map[string][]byte, profile *templates.Profile, path stri
 		data = []byte(profile.Config.Example)
 	}
 	if files[config], err = setOnce(data, list.Setting, list.ConfigMap); err != nil {
-		return nil, finding.Usagef("inventory: point %s at it: %w", config, err).WithHint("leave out the inventory here, or there")
+		return nil, finding.Usagef("inventory: point %s at it: %w", config, err).
+			WithHint("leave out the inventory here, or there")
 	}
 	all := maps.Clone(files)
 	all[list.Key] = document
@@ -61,7 +64,8 @@ func readInventory(profile *templates.Profile, path string) ([]byte, error) {
 		return nil, err
 	}
 	if len(document) > maxInventory {
-		return nil, finding.Usagef("read inventory: %s has %d bytes, and a ConfigMap holds no more than %d of it", path, len(document), maxInventory).
+		return nil, finding.Usagef("read inventory: %s has %d bytes, and a ConfigMap holds no more than %d of it",
+			path, len(document), maxInventory).
 			WithHint("serve it from an https address, and name that in %s", profile.Config.File)
 	}
 	return document, nil
@@ -114,7 +118,8 @@ func checkInventory(ctx context.Context, d *Data, s *Settings) error {
 	known, there := object.Data[list.Key]
 	if said, old := serialOf(document), serialOf([]byte(known)); there && known != string(document) && said <= old {
 		return finding.Refusedf("replace %s: %s differs, and its serial is %d, there it is %d", name, path, said, old).
-			WithHint("raise metadata.serial, or leave the inventory out: what is in the cluster holds; `ccmadm machines diff -f %s` shows what would change", path)
+			WithHint("raise metadata.serial, or leave the inventory out: what is in the cluster holds; "+
+				"`ccmadm machines diff -f %s` shows what would change", path)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -17,43 +18,54 @@ import (
 )
 
 const (
-	listOne = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: 1}\nmachines: [{id: r1, hostname: cp1}]\n"
+	listOne = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: 1}\n" +
+		"machines: [{id: r1, hostname: cp1}]\n"
 	pointer = onpremHead + "inventory:\n  configMap: ccmadm-machines\n"
 )
 
-// Control planes have one list, in a ConfigMap; a second init changes it only for one that is newer, and otherwise nothing.
+// listedIn is the list of the tests' API server.
+func listedIn(t *testing.T, client corev1client.CoreV1Interface) string {
+	t.Helper()
+	object, err := client.ConfigMaps(v1alpha1.Namespace).Get(t.Context(), "ccmadm-machines", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object.Data["inventory.yaml"]
+}
+
+// inOneRun runs phases one after the other.
+func (r run) inOneRun(t *testing.T, m *machine.Machine, phases ...Phase) (string, error) {
+	t.Helper()
+	d, out := r.must(t, m)
+	for _, p := range phases {
+		if err := p.run(t.Context(), d); err != nil {
+			return out.String(), err
+		}
+	}
+	return out.String(), nil
+}
+
+// Control planes have one list, in a ConfigMap; a second init changes it only for one that is newer.
 func TestCluster_Inventory(t *testing.T) {
 	m, _ := controlPlaneMachine(t, cluster.Config)
 	client := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1()
-	listed := func() string {
-		t.Helper()
-		object, err := client.ConfigMaps(v1alpha1.Namespace).Get(t.Context(), "ccmadm-machines", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return object.Data["inventory.yaml"]
-	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		err := client.ConfigMaps(v1alpha1.Namespace).Delete(ctx, "ccmadm-machines", metav1.DeleteOptions{})
-		if err := errors.Join(err, client.Secrets(v1alpha1.Namespace).Delete(ctx, v1alpha1.CloudConfigName, metav1.DeleteOptions{})); err != nil {
+		other := client.Secrets(v1alpha1.Namespace).Delete(ctx, v1alpha1.CloudConfigName, metav1.DeleteOptions{})
+		if err := errors.Join(err, other); err != nil {
 			t.Error(err)
 		}
 	})
 	path := filepath.Join(t.TempDir(), "machines.yaml")
-	given := run{config: initConfig, options: Options{Flags: v1alpha1.CloudConfiguration{Inventory: path, ClusterName: "ber1"}}}
+	given := run{config: initConfig}
+	given.options.Flags = v1alpha1.CloudConfiguration{Inventory: path, ClusterName: "ber1"}
 	init := func(r run, document string, phases ...Phase) (string, error) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		d, out := r.must(t, m)
-		for _, p := range phases {
-			if err := p.run(t.Context(), d); err != nil {
-				return out.String(), err
-			}
-		}
-		return out.String(), nil
+		return r.inOneRun(t, m, phases...)
 	}
 	if out, err := init(given, listOne, controlPlane(), cloudConfig()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -81,7 +93,10 @@ func TestCluster_Inventory(t *testing.T) {
 			wantErr: "replace ConfigMap/kube-system/ccmadm-machines: " + path + " differs, and its serial is 1, there it is 1",
 		},
 		{name: "a newer list", run: given, document: newer, want: newer},
-		{name: "the list of the first day", run: given, document: listOne, want: newer, wantErr: "its serial is 1, there it is 2"},
+		{
+			name: "the list of the first day", run: given, document: listOne, want: newer,
+			wantErr: "its serial is 1, there it is 2",
+		},
 		{name: "no list", run: run{config: initConfig}, document: "not read", want: newer},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -90,7 +105,7 @@ func TestCluster_Inventory(t *testing.T) {
 				wantError(t, err, tc.wantErr, finding.ExitRefused)
 				t.Logf("%s", out)
 			}
-			if got := listed(); got != tc.want {
+			if got := listedIn(t, client); got != tc.want {
 				t.Errorf("the cluster's list is\n%s", got)
 			}
 			secret, err := client.Secrets(v1alpha1.Namespace).Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})

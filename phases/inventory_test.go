@@ -41,7 +41,10 @@ func TestAddInventory(t *testing.T) {
 			want: onpremHead + "inventory: {interval: 1s, configMap: ccmadm-machines}\n",
 		},
 		{name: "the same", config: onpremHead + pointer, want: onpremHead + pointer},
-		{name: "another ConfigMap", config: onpremHead + "inventory: {configMap: x}\n", wantErr: `point cloud.conf at it: inventory.configMap is "x" there`},
+		{
+			name: "another ConfigMap", config: onpremHead + "inventory: {configMap: x}\n",
+			wantErr: `point cloud.conf at it: inventory.configMap is "x" there`,
+		},
 		{name: "another syntax", config: "[Global]\nsite = ber1\n", wantErr: "point cloud.conf at it"},
 		{name: "given as a credential, too", more: map[string]string{"inventory.yaml": "x"}, wantErr: "has a key inventory.yaml already"},
 		{name: "another provider", profile: &templates.Profile{Name: "cumulus"}, wantErr: "provider cumulus serves no list of machines"},

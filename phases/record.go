@@ -142,14 +142,18 @@ func joinedRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		rec, err := readRecord(ctx, cluster.Client)
+		var rec *v1alpha1.Record
+		err = onceTokensAreKnown(ctx, func(ctx context.Context) error {
+			rec, err = readRecord(ctx, cluster.Client)
+			return err
+		})
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			return nil, finding.Preflightf("%w", err).
 				WithHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
 		}
 		if apierrors.IsUnauthorized(err) {
 			return nil, finding.Preflightf("read ConfigMap/kube-system/%s: the API server refuses the token", v1alpha1.RecordName).
-				WithHint("on a control plane: kubeadm token create")
+				WithHint(newToken)
 		}
 		return rec, err
 	})
