@@ -110,8 +110,8 @@ func identities() []Kind {
 			Do: "find out who wrote annotation ccmadm.dev/inventory-labels, and whether the machine is still yours",
 		},
 		{
-			ID: Untainted, Reason: "Untainted", Title: "The Node registered with a provider ID and without the uninitialized taint",
-			Severity: SeverityWarning,
+			ID: Untainted, Reason: "Untainted", Severity: SeverityWarning,
+			Title: "The Node registered with a provider ID and without the uninitialized taint",
 			Why: "Nobody initializes such a Node, so pods ran there before anything was checked. A kubelet without " +
 				"--cloud-provider=external does that, and so may whoever has the credentials of one.",
 			Do: "run the kubelet with --cloud-provider=external, delete the Node and restart the kubelet; if the machine is " +

@@ -17,7 +17,8 @@ func newReset(s phases.Streams) *cobra.Command {
 other machines use them. Everything behind -- goes to kubeadm.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if stray := beforeDash(cmd, args); len(stray) > 0 {
-				return finding.Usagef("reset takes no arguments: %q", stray).WithHint("flags of kubeadm go behind --: ccmadm reset -- %s", stray[0])
+				return finding.Usagef("reset takes no arguments: %q", stray).
+					WithHint("flags of kubeadm go behind --: ccmadm reset -- %s", stray[0])
 			}
 			return phases.Reset(cmd.Context(), phases.NewReset(machine.New(), o, s, version), args)
 		},

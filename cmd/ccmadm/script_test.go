@@ -87,8 +87,8 @@ func condition(name string) (bool, error) {
 	return false, fmt.Errorf("unknown condition %q", name)
 }
 
-// setUp says in CCMADM where nothing but ccmadm is, and in KUBEADM where the lab's kubeadm is, if the lab has built one: a
-// script puts one or the other into its PATH.
+// setUp says in CCMADM where nothing but ccmadm is, and in KUBEADM where the lab's kubeadm is, if the lab has built one:
+// a script puts one or the other into its PATH.
 func setUp(e *testscript.Env) error {
 	e.Setenv("CCMADM", filepath.SplitList(e.Getenv("PATH"))[0]) // testscript.Main puts its programs in front
 	cache, err := os.UserCacheDir()

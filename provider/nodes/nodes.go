@@ -94,8 +94,9 @@ func (n *Nodes) registered(object any, before bool) {
 	if _, _, ours := inventory.Split(node.Spec.ProviderID); !ours && !n.holds() {
 		return // another provider's, which is let in
 	}
-	n.events.warn(node, finding.Untainted.Kind().Reason, fmt.Sprintf("it registered with provider ID %s and without taint %s, "+
-		"so that nothing of it was checked before pods could come", node.Spec.ProviderID, v1alpha1.UninitializedTaint))
+	n.events.warn(node, finding.Untainted.Kind().Reason, fmt.Sprintf(
+		"it registered with provider ID %s and without taint %s, so that nothing of it was checked before pods could come",
+		node.Spec.ProviderID, v1alpha1.UninitializedTaint))
 }
 
 // holds says whether Nodes that are not listed are to stay tainted.

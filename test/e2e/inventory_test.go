@@ -42,7 +42,8 @@ func (l *lab) replaceFile(t *testing.T, content string) {
 func (l *lab) replaceInventory(t *testing.T, content string) {
 	t.Helper()
 	l.put(t, "/tmp/next.yaml", content)
-	l.kubectl(t, "-n kube-system create configmap ccmadm-machines --from-file=inventory.yaml=/tmp/next.yaml --dry-run=client -o yaml | "+
+	const file = "--from-file=inventory.yaml=/tmp/next.yaml"
+	l.kubectl(t, "-n kube-system create configmap ccmadm-machines "+file+" --dry-run=client -o yaml | "+
 		admin+"apply --server-side --force-conflicts -f -")
 }
 
@@ -94,8 +95,8 @@ func (l *lab) expectNodes(t *testing.T, names ...string) {
 	l.expectInitialized(t, names...)
 }
 
-// TestInventory: an inventory says which machines are nodes, where they stand, and when one is gone. It is a file, since
-// that can be broken in the most ways.
+// TestInventory: an inventory says which machines are nodes, where they stand, and when one is gone. It is a file,
+// since that can be broken in the most ways.
 func TestInventory(t *testing.T) {
 	t.Parallel()
 	l := up(t, "inventory", 1, 2)

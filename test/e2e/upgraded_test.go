@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestInitAgain_Upgraded: three control planes of 1.35, upgraded by hand with plain kubeadm to 1.36, without kube-proxy,
-// their ConfigMaps edited. Then `ccmadm init` runs again and again, with the configuration of the first day: whatever it
-// sees on the way, no file changes, and no object but where the command says so.
+// TestInitAgain_Upgraded: three control planes of 1.35, upgraded by hand with plain kubeadm to 1.36, without
+// kube-proxy, their ConfigMaps edited. Then `ccmadm init` runs again and again, with the configuration of the first
+// day: whatever it sees on the way, no file changes and no object.
 func TestInitAgain_Upgraded(t *testing.T) {
 	t.Parallel()
 	l := up(t, "upgraded", 3, 0, "--kubernetes", "1.35")
@@ -28,7 +28,8 @@ func TestInitAgain_Upgraded(t *testing.T) {
 	l.upgrade(t, "1.36")
 	l.kubectl(t, "-n kube-system delete daemonset kube-proxy")
 	l.kubectl(t, "-n kube-system annotate configmap kubeadm-config kubelet-config coredns by=hand")
-	l.kubectl(t, `-n kube-system get configmap kubelet-config -o yaml | sed 's/^    failSwapOn: false/&\n    maxPods: 99/' | `+admin+"apply -f -")
+	l.kubectl(t, `-n kube-system get configmap kubelet-config -o yaml |
+sed 's/^    failSwapOn: false/&\n    maxPods: 99/' | `+admin+"apply -f -")
 	refuser := buildProgram(t, "refuser")
 	l.run(t, "cp", "--name", l.name, refuser, "cp1:/usr/local/bin/refuser")
 	l.expectSameAfter(t, first)
@@ -62,18 +63,21 @@ func (l *lab) upgrade(t *testing.T, minor string) {
 		t.Logf("%s", l.must(t, node, "kubeadm upgrade "+command+" "+ignore))
 	}
 	for _, node := range l.nodes {
-		l.must(t, node, "mv /usr/bin/kubectl.new /usr/bin/kubectl; mv /usr/bin/kubelet.new /usr/bin/kubelet; systemctl restart kubelet")
+		l.must(t, node, "cd /usr/bin; mv kubectl.new kubectl; mv kubelet.new kubelet; systemctl restart kubelet")
 	}
 	eventually(t, 3*time.Minute, "all kubelets are of "+minor, func() bool {
 		r := l.sh(t, "cp1", admin+"get nodes --no-headers")
-		return r.code == 0 && strings.Count(r.out, " Ready") == len(l.nodes) && strings.Count(r.out, "v"+minor+".") == len(l.nodes)
+		count := func(what string) bool { return strings.Count(r.out, what) == len(l.nodes) }
+		return r.code == 0 && count(" Ready") && count("v"+minor+".")
 	})
 	t.Logf("upgraded by hand to %s in %.0f s", minor, time.Since(start).Seconds())
 }
 
-// instead has the machine's address of the control planes answer with a status; put back by behindProxy.
+// instead has the machine's address of the control planes answer with a status; behindProxy puts things back.
 const (
-	instead     = "systemctl stop lab-api && systemd-run --unit refuser /usr/local/bin/refuser 127.0.0.1:8443 /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key "
+	instead = "systemctl stop lab-api && cd /etc/kubernetes/pki && " +
+		"systemd-run --unit refuser /usr/local/bin/refuser 127.0.0.1:8443 $PWD/apiserver.crt $PWD/apiserver.key "
+	listening   = "ss -Hltn 'sport = 6443' | grep -q ."
 	behindProxy = "systemctl stop refuser; systemctl start lab-api; until " + admin + "get --raw /readyz; do sleep 1; done"
 )
 
@@ -90,18 +94,24 @@ func againAfterUpgrade(first string) []again {
 	return []again{
 		{name: "the same command", run: first, want: "kubeadm has finished here"},
 		{name: "once more", run: first, want: "kubeadm has finished here"},
-		{name: "another mode", run: first + " --mode DaemonSet", code: 5, want: `init with mode "DaemonSet": the cluster's record says "StaticPod"`},
+		{
+			name: "another mode", run: first + " --mode DaemonSet", code: 5,
+			want: `init with mode "DaemonSet": the cluster's record says "StaticPod"`,
+		},
 		{name: "another image", run: first + " --image x:1", code: 5, want: `init with controllerManager.image "x:1"`},
 		{name: "another name", run: first + " --node-name cp9", code: 5, want: "this machine is Node/cp1"},
 		{name: "too many requests", given: instead + "429", run: first, code: 5, want: refused, restore: behindProxy},
 		{name: "service unavailable", given: instead + "503", run: first, code: 5, want: refused, restore: behindProxy},
 		{
 			name:  "this machine's API server is stopped, and others answer",
-			given: "mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/; while ss -Hltn 'sport = 6443' | grep -q .; do sleep 1; done",
+			given: "mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/; while " + listening + "; do sleep 1; done",
 			run:   first, want: "kubeadm has finished here",
-			restore: "mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/; until ss -Hltn 'sport = 6443' | grep -q .; do sleep 1; done; " + behindProxy,
+			restore: "mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/; until " + listening + "; do sleep 1; done; " + behindProxy,
 		},
-		{name: "no API server answers", given: "systemctl stop lab-api", run: first, code: 5, want: refused, restore: behindProxy},
+		{
+			name: "no API server answers", given: "systemctl stop lab-api", run: first, code: 5, want: refused,
+			restore: behindProxy,
+		},
 		{
 			name:  "the Node is deleted",
 			given: "until " + admin + "delete node cp1; do sleep 1; done",
@@ -133,7 +143,8 @@ func (l *lab) expectSameAfter(t *testing.T, first string) {
 			}
 		})
 	}
-	if images := l.must(t, "cp1", "grep -h image: /etc/kubernetes/manifests/kube-*.yaml"); strings.Count(images, ":v1.36.") != 3 {
+	images := l.must(t, "cp1", "grep -h image: /etc/kubernetes/manifests/kube-*.yaml")
+	if strings.Count(images, ":v1.36.") != 3 {
 		t.Errorf("the control plane is not what it was upgraded to:\n%s", images)
 	}
 	l.expectUntouched(t)
@@ -147,11 +158,13 @@ func (l *lab) expectUntouched(t *testing.T) {
 		"configmap kubelet-config -o yaml":                           "maxPods: 99",
 		"daemonset --ignore-not-found kube-proxy -o name; echo none": "none",
 	} {
-		if got := l.kubectl(t, "-n kube-system get "+what); !strings.Contains(got, want) || strings.Contains(got, "kube-proxy\nnone") {
+		got := l.kubectl(t, "-n kube-system get "+what)
+		if !strings.Contains(got, want) || strings.Contains(got, "kube-proxy\nnone") {
 			t.Errorf("%s has become\n%s", what, got)
 		}
 	}
-	if got := l.kubectl(t, "-n kube-system get configmap kubeadm-config -o yaml"); !strings.Contains(got, "kubernetesVersion: v1.36.") {
+	got := l.kubectl(t, "-n kube-system get configmap kubeadm-config -o yaml")
+	if !strings.Contains(got, "kubernetesVersion: v1.36.") {
 		t.Errorf("kubeadm-config has gone back:\n%s", got)
 	}
 }

@@ -16,7 +16,7 @@ func newRelease(p *places) *cobra.Command {
 	var mirror string
 	cmd := &cobra.Command{
 		Use:   "release MINOR",
-		Short: "Print the folder with kubeadm, kubelet and kubectl of a minor and its images, for an upgrade of machines that run",
+		Short: "Print the folder with kubeadm, kubelet, kubectl and images of a minor, for an upgrade of machines that run",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := newBuilder(cmd.Context(), cmd.ErrOrStderr(), p)
