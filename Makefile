@@ -6,6 +6,8 @@ K8S     ?= 1.36
 RUN     ?= .
 # Labs belong to the machine: two runs at once need two names.
 LABS    ?= e2e
+# Further flags of the tests on machines: make e2e RUN=Crash_AtRandom ARGS='-kills 30'
+ARGS    ?=
 LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 # The linter knows packages by their content, and their files by where they were: a cache that checkouts share speaks of
 # files of another one, and finds its exceptions no more where that is gone.
@@ -67,7 +69,7 @@ unit: bin/lab ## Tests of the packages, with -race, against a real API server
 	CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
 
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
-	$(E2E) -json -parallel 4 -run '$(RUN)' -args -kubernetes $(K8S) -labs $(LABS) | $(SUMMARY)
+	$(E2E) -json -parallel 4 -run '$(RUN)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
 
 bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
 	$(E2E) -v -run '^$$' -bench . -args -kubernetes $(K8S) -labs $(LABS)
