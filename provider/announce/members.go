@@ -1,0 +1,161 @@
+package announce
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// membershipID is a digest of a list of members.
+type membershipID uint64
+
+// memberships are the lists of members that bind this one. A new list comes from the cluster, and not at one moment to
+// all. Until every member of the newest has it, majorities of the older ones are needed, too; and a grant brings along
+// the lists that bind its grantor. So two majorities always have a member in common.
+type memberships struct {
+	// list has the newest at its end, which is there since then.
+	list  []membershipID
+	since Moment
+	// known are the names in those lists and in those of others. The first one decides in case of a draw.
+	known map[membershipID][]string
+	// gone are those of whom the cluster says that their Nodes are no more.
+	gone map[string]bool
+}
+
+func idOf(names []string) membershipID {
+	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
+	return membershipID(binary.BigEndian.Uint64(sum[:]))
+}
+
+// SetMembers replaces the newest list of members. Its first name decides in case of a draw, so that the order has to be
+// the same everywhere. Gone are former members whose Nodes the cluster has no more: they have no vote any longer, where
+// one that is only silent may own something.
+func (q *Quorum) SetMembers(now Moment, names []string, gone map[string]bool) {
+	m := &q.memberships
+	m.gone = gone
+	id := idOf(names)
+	if m.newest() == id {
+		return
+	}
+	m.known[id] = slices.Clone(names)
+	m.list = append(slices.DeleteFunc(m.list, func(old membershipID) bool { return old == id }), id)
+	m.since = now
+	q.forget(now)
+	q.hurry()
+}
+
+// forget drops what is known of those that are no members, and were not heard for a minute.
+func (q *Quorum) forget(now Moment) {
+	keep := map[string]bool{}
+	for _, name := range q.memberships.everybody() {
+		keep[name] = true
+	}
+	for _, s := range q.seats {
+		keep[s.owner] = true
+	}
+	used := map[membershipID]bool{}
+	for name, p := range q.peers {
+		if !keep[name] && now > p.heard+time.Minute {
+			delete(q.peers, name)
+			continue
+		}
+		for _, id := range slices.Concat(p.list, p.bound) {
+			used[id] = true
+		}
+	}
+	for _, id := range q.memberships.list {
+		used[id] = true
+	}
+	maps.DeleteFunc(q.memberships.known, func(id membershipID, _ []string) bool { return !used[id] })
+}
+
+func (m *memberships) newest() membershipID {
+	if len(m.list) == 0 {
+		return 0
+	}
+	return m.list[len(m.list)-1]
+}
+
+// alone says whether nobody else ever had a vote.
+func (m *memberships) alone(self string) bool {
+	for _, id := range m.list {
+		if names := m.known[id]; len(names) != 1 || names[0] != self {
+			return false
+		}
+	}
+	return len(m.list) > 0
+}
+
+// majority says whether the grantors are one in each of the lists.
+func (m *memberships) majority(lists [][]membershipID, grantors map[string]bool) bool {
+	if len(m.list) == 0 {
+		return false
+	}
+	for _, list := range lists {
+		for _, id := range list {
+			names, known := m.known[id]
+			if !known || !majority(names, func(name string) bool { return grantors[name] }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// majority of the names, or a half with the first of them.
+func majority(names []string, in func(string) bool) bool {
+	count := 0
+	for _, name := range names {
+		if in(name) {
+			count++
+		}
+	}
+	return 2*count > len(names) || 2*count == len(names) && len(names) > 0 && in(names[0])
+}
+
+// retire forgets older lists once every member of the newest has had it for as long as a grant is good, if those that
+// went on from an older list are a majority of it: then nobody owns anything who does not know.
+func (q *Quorum) retire(now Moment) {
+	m := &q.memberships
+	if len(m.list) < 2 || now < m.since+grantFor {
+		return
+	}
+	newest := m.known[m.newest()]
+	for _, name := range newest {
+		p := q.peers[name]
+		if name != q.self && (p == nil || !q.Alive(now, name) || p.newest() != m.newest() || now < p.since+grantFor) {
+			return
+		}
+	}
+	for _, id := range m.list[:len(m.list)-1] {
+		left := slices.DeleteFunc(slices.Clone(m.known[id]), func(name string) bool { return m.gone[name] })
+		if len(left) > 0 && !majority(left, func(name string) bool { return slices.Contains(newest, name) }) {
+			return
+		}
+	}
+	m.list = []membershipID{m.newest()}
+	q.hurry()
+}
+
+// lacks is the first of the lists that is not known; 0: none.
+func (m *memberships) lacks(list []membershipID) membershipID {
+	for _, id := range list {
+		if _, known := m.known[id]; !known {
+			return id
+		}
+	}
+	return 0
+}
+
+// everybody is in one of the lists.
+func (m *memberships) everybody() []string {
+	var names []string
+	for _, id := range m.list {
+		names = append(names, m.known[id]...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,287 @@
+package announce
+
+import (
+	"net/netip"
+	"time"
+)
+
+const (
+	// heartbeatInterval is that of datagrams to every member. What changes is sent at once, too.
+	heartbeatInterval = 100 * time.Millisecond
+	// aliveFor is how long a member counts as alive after it was heard.
+	aliveFor = 700 * time.Millisecond
+	// ownFor is how long an owner may rely on a grant after it sent the heartbeat which the grantor acknowledged.
+	ownFor = 700 * time.Millisecond
+	// grantFor is how long a grantor gives the address to nobody else after it last heard the owner. It began to wait
+	// after the owner sent, so that the difference to ownFor is for clocks that run differently, and for nothing else.
+	grantFor = 1100 * time.Millisecond
+	// retryAfter is how long a Node waits for a majority before it makes room for another that waits, too.
+	retryAfter = 400 * time.Millisecond
+)
+
+// Moment is a reading of a clock that only goes forward, and that goes on while the machine sleeps.
+type Moment = time.Duration
+
+// Quorum says which addresses this member owns, so that never two own one. It is a state machine: time and datagrams
+// are passed in. An address belongs to the member to which a majority of the members has granted it, as long as that
+// member knows that each of these heard it lately ([ownFor]); a grantor keeps its word for longer ([grantFor]).
+//
+// One goroutine at a time may use it.
+type Quorum struct {
+	self        string
+	incarnation uint64
+	started     Moment
+	stamp       uint64 // of the last datagram
+	draining    bool
+	memberships memberships
+	peers       map[string]*peer
+	seats       map[netip.Addr]*seat
+	wants       map[netip.Addr]*want
+	order       uint64 // of arrival of wants
+}
+
+// seat is what this member has granted.
+type seat struct {
+	owner string
+	// number is that of the owner's want.
+	number uint32
+	// orphan is the grant of an owner's former incarnation, which ends at until.
+	orphan bool
+	until  Moment
+}
+
+// want is an address that this member wants.
+type want struct {
+	since   Moment
+	order   uint64
+	owns    bool              // and has said so
+	numbers map[string]uint32 // of the operation that asked a peer
+	granted map[string]bool   // by peers
+}
+
+// NewQuorum starts a member. Its incarnation is another one at each start, and greater if the clock allows.
+func NewQuorum(self string, incarnation uint64, now Moment) *Quorum {
+	return &Quorum{
+		self: self, incarnation: incarnation, started: now,
+		memberships: memberships{known: map[membershipID][]string{}, gone: map[string]bool{}},
+		peers:       map[string]*peer{}, seats: map[netip.Addr]*seat{}, wants: map[netip.Addr]*want{},
+	}
+}
+
+// SetDraining tells others to take what this member owns.
+func (q *Quorum) SetDraining(draining bool) {
+	if q.draining != draining {
+		q.draining = draining
+		q.hurry()
+	}
+}
+
+// Want asks all members for the address.
+func (q *Quorum) Want(now Moment, address netip.Addr) {
+	if q.wants[address] != nil {
+		return
+	}
+	q.order++
+	q.wants[address] = &want{since: now, order: q.order, numbers: map[string]uint32{}, granted: map[string]bool{}}
+	for _, p := range q.peers {
+		q.ask(p, address)
+	}
+	q.settle(now, address)
+}
+
+// ask puts the want to a peer with which there is a session.
+func (q *Quorum) ask(p *peer, address netip.Addr) {
+	if p.incarnation != 0 {
+		q.wants[address].numbers[p.name] = p.push(operation{kind: opWant, address: address})
+	}
+}
+
+// Drop gives the address back, from this moment on.
+func (q *Quorum) Drop(now Moment, address netip.Addr) {
+	if q.wants[address] == nil {
+		return
+	}
+	delete(q.wants, address)
+	for _, p := range q.peers {
+		if p.incarnation != 0 {
+			p.push(operation{kind: opDrop, address: address})
+		}
+	}
+	if s := q.seats[address]; s != nil && s.owner == q.self {
+		delete(q.seats, address)
+	}
+	q.settle(now, address)
+}
+
+// Owns says whether this member owns the address now.
+func (q *Quorum) Owns(now Moment, address netip.Addr) bool {
+	w := q.wants[address]
+	if w == nil {
+		return false
+	}
+	grantors := map[string]bool{}
+	if s := q.seats[address]; s != nil && s.owner == q.self {
+		grantors[q.self] = true
+	}
+	bound := [][]membershipID{q.memberships.list}
+	for name := range w.granted {
+		if p := q.peers[name]; p.acknowledged > 0 && now < p.acknowledged+ownFor {
+			grantors[name] = true
+			bound = append(bound, p.bound)
+		}
+	}
+	return q.memberships.majority(bound, grantors)
+}
+
+// Owner is who owns the address, or says so; empty: nobody that is alive.
+func (q *Quorum) Owner(now Moment, address netip.Addr) string {
+	if w := q.wants[address]; w != nil && w.owns {
+		return q.self
+	}
+	for name, p := range q.peers {
+		if p.wants[address].owns && q.Alive(now, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Waiting says whether another member that is alive waits for the address.
+func (q *Quorum) Waiting(now Moment, address netip.Addr) bool {
+	for name, p := range q.peers {
+		if _, wants := p.wants[address]; wants && q.Alive(now, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Alive says whether a member was heard lately, and has heard this one.
+func (q *Quorum) Alive(now Moment, name string) bool {
+	p := q.peers[name]
+	return name == q.self || p != nil && p.incarnation != 0 && now < p.heard+aliveFor
+}
+
+// Draining says whether a member gives away what it owns.
+func (q *Quorum) Draining(name string) bool {
+	if name == q.self {
+		return q.draining
+	}
+	p := q.peers[name]
+	return p != nil && p.draining
+}
+
+// Tick does what time brings. It is called before Datagrams, and says how long it may be until the next call.
+func (q *Quorum) Tick(now Moment) time.Duration {
+	q.retire(now)
+	next := heartbeatInterval
+	for address, w := range q.wants {
+		owns := q.Owns(now, address)
+		switch {
+		case owns && !w.owns:
+			w.owns = true
+			q.tell(operation{kind: opOwn, address: address})
+		case !owns:
+			w.owns = false
+			next = min(next, heartbeatInterval/5)
+			q.yield(now, address, w)
+		}
+	}
+	for _, p := range q.peers {
+		for address := range p.wants {
+			if s := q.seats[address]; s == nil || s.owner != p.name {
+				q.settle(now, address)
+				next = min(next, heartbeatInterval/5)
+			}
+		}
+	}
+	return next
+}
+
+// yield makes room where members have split over an address: the one that is not the first among those that wait gives
+// its grants back for a while.
+func (q *Quorum) yield(now Moment, address netip.Addr, w *want) {
+	if now < w.since+retryAfter {
+		q.settle(now, address)
+		return
+	}
+	w.since = now
+	if q.Owner(now, address) == "" {
+		for name, p := range q.peers {
+			if _, wants := p.wants[address]; wants && q.Alive(now, name) && name < q.self {
+				q.Drop(now, address) // the next election wants it again, if this member is still to have it
+				return
+			}
+		}
+	}
+	q.settle(now, address)
+}
+
+// tell sends an operation to all.
+func (q *Quorum) tell(op operation) {
+	for _, p := range q.peers {
+		if p.incarnation != 0 {
+			p.push(op)
+		}
+	}
+}
+
+func (q *Quorum) hurry() {
+	for _, p := range q.peers {
+		p.urgent = true
+	}
+}
+
+// settle grants the address to whoever has waited longest, if it is free.
+func (q *Quorum) settle(now Moment, address netip.Addr) {
+	s := q.seats[address]
+	if s != nil && !q.free(now, address, s) {
+		return
+	}
+	if len(q.memberships.list) == 0 || now < q.started+grantFor && !q.memberships.alone(q.self) {
+		return // what the former incarnation knew, and granted to somebody, is not known any more
+	}
+	chosen, number := q.first(now, address)
+	if chosen == "" || s != nil && s.owner == chosen && !s.orphan {
+		return
+	}
+	if s != nil && s.owner != q.self && s.owner != chosen && !s.orphan {
+		q.peers[s.owner].push(operation{kind: opRevoke, address: address, number: s.number})
+	}
+	q.seats[address] = &seat{owner: chosen, number: number}
+	if chosen != q.self {
+		q.peers[chosen].push(operation{kind: opGrant, address: address, number: number})
+	}
+}
+
+// free says whether a seat may be given to somebody else; to the same member, after it was started again, it may.
+func (q *Quorum) free(now Moment, address netip.Addr, s *seat) bool {
+	if s.owner == q.self {
+		return q.wants[address] == nil
+	}
+	p := q.peers[s.owner]
+	if !s.orphan {
+		return now >= p.heard+grantFor
+	}
+	if wanted, wants := p.wants[address]; wants && q.Alive(now, p.name) {
+		q.seats[address] = &seat{owner: p.name, number: wanted.number}
+		p.push(operation{kind: opGrant, address: address, number: wanted.number})
+		return false
+	}
+	return now >= s.until
+}
+
+// first is the member that has waited longest, with the number of its want.
+func (q *Quorum) first(now Moment, address netip.Addr) (string, uint32) {
+	chosen, number, order := "", uint32(0), uint64(0)
+	if w := q.wants[address]; w != nil {
+		chosen, order = q.self, w.order
+	}
+	for name, p := range q.peers {
+		wanted, wants := p.wants[address]
+		if wants && q.Alive(now, name) && (chosen == "" || wanted.order < order) {
+			chosen, number, order = name, wanted.number, wanted.order
+		}
+	}
+	return chosen, number
+}

@@ -1,0 +1,286 @@
+package announce
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+// world is a network of members with true time. Each member has a clock of its own.
+type world struct {
+	t       *testing.T
+	random  *rand.Rand
+	now     time.Duration
+	members []*simulated
+	flying  []flight
+	cut     map[[2]int]bool
+	loss    float64
+	delay   time.Duration
+	claims  []Claim
+	owned   map[netip.Addr]int
+	log     []string
+}
+
+type simulated struct {
+	name   string
+	rate   float64
+	offset time.Duration
+	quorum *Quorum
+	next   time.Duration // true time of its next turn
+	frozen time.Duration // until then it does nothing
+	off    bool
+}
+
+type flight struct {
+	at   time.Duration
+	from int
+	to   int
+	data []byte
+}
+
+func (w *world) clock(m *simulated) Moment {
+	return m.offset + time.Duration(float64(w.now)*m.rate)
+}
+
+func newWorld(t *testing.T, seed uint64, members, addresses int) *world {
+	random := rand.New(rand.NewPCG(seed, 17))
+	w := &world{t: t, random: random, cut: map[[2]int]bool{}, delay: time.Millisecond, owned: map[netip.Addr]int{}}
+	for i := range members {
+		m := &simulated{
+			name:   fmt.Sprintf("n%d", i),
+			rate:   0.99 + 0.02*random.Float64(),
+			offset: time.Second + time.Duration(random.Int64N(int64(time.Hour))),
+		}
+		w.members = append(w.members, m)
+		w.restart(m)
+	}
+	for i := range addresses {
+		c := Claim{Address: netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})}
+		for _, m := range w.members {
+			c.Candidates = append(c.Candidates, m.name)
+		}
+		w.claims = append(w.claims, c)
+	}
+	return w
+}
+
+func (w *world) names(from, to int) []string {
+	var names []string
+	for _, m := range w.members[from:to] {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+func (w *world) restart(m *simulated) {
+	m.quorum = NewQuorum(m.name, uint64(w.now)+w.random.Uint64N(1000)+1, w.clock(m))
+	m.off = false
+}
+
+func (w *world) say(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf("%8s ", w.now.Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+// run lets time pass.
+func (w *world) run(d time.Duration) {
+	end := w.now + d
+	for w.now < end {
+		at := w.soonest(end)
+		w.now = max(w.now, at)
+		for i, m := range w.members {
+			if !m.off && m.next <= w.now && m.frozen <= w.now {
+				w.turn(i, m)
+			}
+		}
+		w.deliver()
+		w.check()
+	}
+}
+
+func (w *world) soonest(end time.Duration) time.Duration {
+	at := end
+	for _, m := range w.members {
+		if !m.off {
+			at = min(at, max(m.next, m.frozen))
+		}
+	}
+	for _, f := range w.flying {
+		at = min(at, max(f.at, w.members[f.to].frozen))
+	}
+	return at
+}
+
+func (w *world) turn(i int, m *simulated) {
+	now := w.clock(m)
+	m.quorum.Pursue(now, w.claims)
+	m.next = w.now + m.quorum.Tick(now)
+	w.send(i, m)
+}
+
+func (w *world) send(i int, m *simulated) {
+	for _, d := range m.quorum.Datagrams(w.clock(m)) {
+		to := slices.IndexFunc(w.members, func(m *simulated) bool { return m.name == d.To })
+		data := d.encode([]byte("key"))
+		for range 1 + w.random.IntN(20)/19 { // now and then twice
+			if w.random.Float64() >= w.loss {
+				w.flying = append(w.flying, flight{w.now + time.Duration(w.random.Int64N(int64(w.delay))) + 50*time.Microsecond, i, to, data})
+			}
+		}
+	}
+}
+
+func (w *world) deliver() {
+	var due []flight
+	w.flying = slices.DeleteFunc(w.flying, func(f flight) bool {
+		frozen := w.members[f.to].frozen > w.now // its socket keeps it meanwhile
+		if f.at <= w.now && !frozen {
+			due = append(due, f)
+		}
+		return f.at <= w.now && !frozen
+	})
+	for _, f := range due {
+		m := w.members[f.to]
+		if m.off || w.cut[[2]int{f.from, f.to}] {
+			continue
+		}
+		d, err := decode([]byte("key"), f.data)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		m.quorum.Receive(w.clock(m), d)
+		m.quorum.Pursue(w.clock(m), w.claims)
+		w.send(f.to, m)
+	}
+}
+
+// check is the one thing that must never be otherwise.
+func (w *world) check() {
+	for _, c := range w.claims {
+		var owners []string
+		for _, m := range w.members {
+			if !m.off && m.frozen <= w.now && m.quorum.Owns(w.clock(m), c.Address) {
+				owners = append(owners, m.name)
+			}
+		}
+		w.owned[c.Address] = len(owners)
+		if len(owners) > 1 {
+			for _, line := range w.log {
+				w.t.Log(line)
+			}
+			w.t.Fatalf("%s: %s have %s", w.now, owners, c.Address)
+		}
+	}
+}
+
+func (w *world) calm() {
+	clear(w.cut)
+	w.loss, w.delay = 0, 5*time.Millisecond
+	for _, m := range w.members {
+		m.frozen = 0
+		if m.off {
+			w.restart(m)
+		}
+	}
+	w.flying = slices.DeleteFunc(w.flying, func(f flight) bool { return f.at > w.now+w.delay })
+}
+
+func (w *world) fault() {
+	n := len(w.members)
+	i, j := w.random.IntN(n), w.random.IntN(n)
+	m := w.members[i]
+	switch w.random.IntN(10) {
+	case 0:
+		w.say("restart %s", m.name)
+		w.restart(m)
+	case 1:
+		w.say("off %s", m.name)
+		m.off = true
+	case 2:
+		if m.off {
+			w.say("on %s", m.name)
+			w.restart(m)
+		}
+	case 3:
+		w.say("one way %d-%d", i, j)
+		w.cut[[2]int{i, j}] = true
+	case 4:
+		side := w.random.Uint64()
+		w.say("partition %x", side&(1<<n-1))
+		for a := range n {
+			for b := range n {
+				if side>>a&1 != side>>b&1 {
+					w.cut[[2]int{a, b}] = true
+				}
+			}
+		}
+	case 5:
+		w.say("heal")
+		clear(w.cut)
+	case 6:
+		w.loss = w.random.Float64() * 0.7
+		w.say("loss %.2f", w.loss)
+	case 7:
+		w.delay = 1 + time.Duration(w.random.Int64N(int64(2*time.Second)))
+		w.say("delay %s", w.delay)
+	case 8:
+		m.frozen = w.now + time.Duration(w.random.Int64N(int64(3*time.Second)))
+		w.say("freeze %s until %s", m.name, m.frozen)
+	case 9:
+		m.quorum.SetDraining(w.random.IntN(2) == 0)
+		w.say("drain %s", m.name)
+	}
+}
+
+// Under faults of every kind nobody ever shares an address, and soon after their end everybody has an answer again.
+func TestQuorum_NeverTwoOwners(t *testing.T) {
+	histories := 3000
+	if testing.Short() {
+		histories = 300
+	}
+	slowest := time.Duration(0)
+	for seed := range uint64(histories) {
+		w := newWorld(t, seed, 1+int(seed%6), 1+int(seed%4))
+		for _, m := range w.members {
+			m.quorum.SetMembers(w.clock(m), w.names(0, len(w.members)), nil)
+		}
+		w.run(1500 * time.Millisecond)
+		for range 12 {
+			w.fault()
+			for _, m := range w.members {
+				m.quorum.SetMembers(w.clock(m), w.names(0, len(w.members)), nil)
+			}
+			w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
+		}
+		w.calm()
+		for _, m := range w.members {
+			m.quorum.SetDraining(false)
+			m.quorum.SetMembers(w.clock(m), w.names(0, len(w.members)), nil)
+		}
+		w.say("calm")
+		took := w.untilOwned()
+		slowest = max(slowest, took)
+		if took > 1300*time.Millisecond {
+			for _, line := range w.log {
+				t.Log(line)
+			}
+			t.Fatalf("seed %d: owners after %s", seed, took)
+		}
+	}
+	t.Logf("%d histories; slowest return to an owner for each address: %s", histories, slowest)
+}
+
+// untilOwned runs until each address has an owner and returns how long that took.
+func (w *world) untilOwned() time.Duration {
+	start := w.now
+	for w.now < start+5*time.Second {
+		w.check()
+		if !slices.ContainsFunc(w.claims, func(c Claim) bool { return w.owned[c.Address] == 0 }) {
+			break
+		}
+		w.run(10 * time.Millisecond)
+	}
+	return w.now - start
+}
