@@ -72,6 +72,9 @@ func (q *Quorum) forget(now Moment) {
 	maps.DeleteFunc(q.memberships.known, func(id membershipID, _ []string) bool { return !used[id] })
 }
 
+// Members are all that are in a list that binds this member.
+func (q *Quorum) Members() []string { return q.memberships.everybody() }
+
 func (m *memberships) newest() membershipID {
 	if len(m.list) == 0 {
 		return 0

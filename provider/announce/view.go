@@ -29,6 +29,13 @@ type View struct {
 	Passwords map[string][]byte
 	// Claims of addresses that are to be announced, in their order.
 	Claims []Claim
+	// Members are the Nodes whose agents have a vote on who owns an address of level L2, the one first that decides in
+	// case of a draw. Empty: those of before.
+	Members []string
+	// Addresses are where agents are heard, by Node.
+	Addresses map[string]netip.Addr
+	// Gone are Nodes of which an operator says that they are off.
+	Gone map[string]bool
 }
 
 // Claim is an address that is to be announced. The cloud-controller-manager has written it; agents believe no Service.

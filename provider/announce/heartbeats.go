@@ -1,0 +1,57 @@
+package announce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// heartbeats carries datagrams between members by UDP.
+type heartbeats struct {
+	conn *net.UDPConn
+	key  []byte
+	port uint16
+}
+
+// listen opens the port. Whoever else has it is probably another agent of this machine.
+func listen(ctx context.Context, key []byte, address netip.Addr, port uint16) (*heartbeats, error) {
+	if len(key) < 16 {
+		return nil, fmt.Errorf("read key of heartbeats: it has %d bytes, and needs 16 at least", len(key))
+	}
+	host := ""
+	if address.IsValid() {
+		host = address.String()
+	}
+	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", net.JoinHostPort(host, fmt.Sprint(port)))
+	if err != nil {
+		return nil, fmt.Errorf("listen for heartbeats: %w", err)
+	}
+	return &heartbeats{conn: conn.(*net.UDPConn), key: key, port: port}, nil
+}
+
+// receive calls take with each datagram that is signed with the key, and refused for each other, until it is closed.
+func (h *heartbeats) receive(take func(*Datagram), refused func(netip.AddrPort, error)) {
+	buffer := make([]byte, maxDatagram)
+	for {
+		n, from, err := h.conn.ReadFromUDPAddrPort(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // an ICMP error of somebody who is not there
+		}
+		d, err := decode(h.key, buffer[:n])
+		if err != nil {
+			refused(from, err)
+			continue
+		}
+		take(d)
+	}
+}
+
+// send is not told whether anything arrives.
+func (h *heartbeats) send(d *Datagram, to netip.Addr) {
+	_, _ = h.conn.WriteToUDPAddrPort(d.encode(h.key), netip.AddrPortFrom(to, h.port))
+}

@@ -1,0 +1,346 @@
+package announce
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// L2Options are what an L2 needs to know.
+type L2Options struct {
+	// Node is the name of its own.
+	Node string
+	// Key is the cluster's, for heartbeats.
+	Key []byte
+	// Listen is where heartbeats are received. Default: all addresses.
+	Listen netip.Addr
+	// Port is the one for heartbeats on every Node.
+	Port uint16
+	// Changed is called when the report has changed. It must not wait.
+	Changed func()
+	// Conflict is called when somebody answers for an address who is no agent. It must not wait.
+	Conflict func(claim Claim, conflict v1alpha1.AddressConflict)
+	// Namespace is the network namespace. Default: where the process is.
+	Namespace netns.NsHandle
+	Log       logr.Logger
+}
+
+// L2 answers ARP and NDP for the addresses of level L2 that this Node owns.
+type L2 struct {
+	L2Options
+
+	poke chan struct{}
+	// refresh asks for the interfaces to be read again.
+	refresh chan struct{}
+
+	mu         sync.Mutex
+	quorum     *Quorum
+	view       *View
+	hearts     *heartbeats
+	interfaces []v1alpha1.AgentInterface
+	segments   map[string]*segment
+	owned      map[netip.Addr]*ownership
+	conflicts  map[netip.Addr]v1alpha1.AddressConflict
+	left       bool // everything was given away, and nothing is taken any more
+	counts     Counts
+}
+
+// Counts are for metrics.
+type Counts struct {
+	// Owned is how many addresses the Node owns now, and Conflicts for how many somebody else answers.
+	Owned, Conflicts int
+	// Takeovers is how often it became an owner, and Forged how many datagrams were not signed with the key.
+	Takeovers, Forged uint64
+}
+
+var _ Announcer = (*L2)(nil)
+
+// NewL2 makes an announcer.
+func NewL2(o L2Options) *L2 {
+	now := bootTime()
+	return &L2{
+		L2Options: o, poke: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
+		quorum:   NewQuorum(o.Node, uint64(time.Now().UnixNano()), now),
+		segments: map[string]*segment{}, owned: map[netip.Addr]*ownership{}, conflicts: map[netip.Addr]v1alpha1.AddressConflict{},
+	}
+}
+
+// Run answers until ctx is done.
+func (l *L2) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var hearts *heartbeats
+	err := enter(l.Namespace, func() (err error) {
+		hearts, err = listen(ctx, l.Key, l.Listen, l.Port)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.hearts = hearts
+	l.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { _ = hearts.conn.Close() })()
+	group.Go(func() error { hearts.receive(l.take, l.refused); return nil })
+	group.Go(func() error { return watchInterfaces(ctx, l.Namespace, func() { wake(l.refresh) }) })
+	group.Go(func() error { return l.loop(ctx) })
+	err = group.Wait()
+	l.closeAll()
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // it was told to end
+	}
+	return err
+}
+
+// wake lets a loop run once more.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it will anyway
+	}
+}
+
+func (l *L2) loop(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	wake(l.refresh)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.refresh:
+			if err := l.readInterfaces(); err != nil {
+				l.Log.Error(err, "Interfaces are not known; those of before stay")
+				time.AfterFunc(time.Second, func() { wake(l.refresh) })
+			}
+			continue
+		case <-l.poke:
+		case <-timer.C:
+		}
+		l.mu.Lock()
+		next := l.step()
+		l.mu.Unlock()
+		timer.Reset(next)
+	}
+}
+
+// Set is what [Announcer] says.
+func (l *L2) Set(view *View) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.view = view
+	if len(view.Members) > 0 {
+		l.quorum.SetMembers(bootTime(), view.Members, view.gone(l.quorum.Members()))
+	}
+	l.quorum.SetDraining(view.Draining)
+	wake(l.poke)
+}
+
+// Drain is what [Announcer] says.
+func (l *L2) Drain(ctx context.Context) {
+	for l.others() && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for address := range l.owned {
+		l.quorum.Drop(bootTime(), address)
+	}
+	l.left = true
+	l.step()
+}
+
+// others says whether this Node still has what another one could take.
+func (l *L2) others() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.quorum.SetDraining(true)
+	wake(l.poke)
+	if l.view == nil {
+		return false
+	}
+	now := bootTime()
+	for _, c := range l.view.Claims {
+		if l.owned[c.Address] == nil {
+			continue
+		}
+		for _, name := range c.Candidates {
+			if name != l.Node && l.quorum.Alive(now, name) && !l.quorum.Draining(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// take is called with each datagram.
+func (l *L2) take(d *Datagram) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.quorum.Receive(bootTime(), d)
+	if len(d.Operations) > 0 || l.quorum.Hurried() {
+		l.step()
+	}
+}
+
+func (l *L2) refused(from netip.AddrPort, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Forged++
+	if l.counts.Forged&(l.counts.Forged-1) == 0 { // the first, the second, the fourth ...
+		l.Log.Info("A heartbeat was refused", "from", from, "reason", err.Error(), "refused", l.counts.Forged)
+	}
+}
+
+// step brings everything up to date. The caller has the lock.
+func (l *L2) step() time.Duration {
+	now := bootTime()
+	var claims []Claim
+	if l.view != nil && !l.left {
+		for _, c := range l.view.Claims {
+			if c.Level == v1alpha1.LevelL2 {
+				claims = append(claims, c)
+			}
+		}
+	}
+	l.quorum.Pursue(now, claims)
+	next := min(l.quorum.Tick(now), l.own(now, claims))
+	for _, d := range l.quorum.Datagrams(now) {
+		if to := l.addressOf(d.To); to.IsValid() && l.hearts != nil {
+			l.hearts.send(d, to)
+		}
+	}
+	return next
+}
+
+func (l *L2) addressOf(node string) netip.Addr {
+	if l.view == nil {
+		return netip.Addr{}
+	}
+	return l.view.Addresses[node]
+}
+
+// readInterfaces takes in what the kernel has, and closes segments of interfaces that are gone or are others now.
+func (l *L2) readInterfaces() error {
+	found, err := readInterfaces(l.Namespace)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if reflect.DeepEqual(found, l.interfaces) {
+		return nil
+	}
+	l.interfaces = found
+	macs := map[string]string{}
+	for _, i := range found {
+		macs[i.Name] = i.MAC
+	}
+	for name, s := range l.segments {
+		if macs[name] != s.mac.String() {
+			l.closeSegment(s)
+		}
+	}
+	for _, o := range l.owned {
+		if o.segment == nil {
+			o.next = 0
+		}
+	}
+	wake(l.poke)
+	l.Changed()
+	return nil
+}
+
+func (l *L2) closeSegment(s *segment) {
+	s.close()
+	delete(l.segments, s.name)
+	for _, o := range l.owned {
+		if o.segment == s {
+			o.segment, o.next = nil, 0
+		}
+	}
+}
+
+func (l *L2) closeAll() {
+	l.mu.Lock()
+	segments := l.segments
+	l.segments, l.owned, l.view = map[string]*segment{}, map[netip.Addr]*ownership{}, nil
+	l.mu.Unlock()
+	for _, s := range segments {
+		s.close()
+		s.ended.Wait()
+	}
+}
+
+// segmentOf returns the sockets for an address, which it may be the first to need.
+func (l *L2) segmentOf(c Claim) (*segment, error) {
+	name := InterfaceFor(c.Address, l.interfaces, l.view.interfaces(c))
+	if name == "" {
+		return nil, fmt.Errorf("answer for %s: no interface has a subnet that holds it", c.Address)
+	}
+	s := l.segments[name]
+	if s != nil && s.ndp == nil && !c.Address.Is4() {
+		l.closeSegment(s) // it may have got its link-local address meanwhile
+		s = nil
+	}
+	if s == nil {
+		var err error
+		if s, err = openSegment(l.Namespace, name, l.heard); err != nil {
+			return nil, err
+		}
+		l.segments[name] = s
+	}
+	return s, s.join(c.Address)
+}
+
+// Report is what [Announcer] says.
+func (l *L2) Report(status *v1alpha1.NodeAgentStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	status.Interfaces = append(status.Interfaces, l.interfaces...)
+	status.Draining = status.Draining || l.quorum.Draining(l.Node)
+	if l.view == nil {
+		return
+	}
+	for _, c := range l.view.Claims {
+		if o := l.owned[c.Address]; o != nil && o.announced && o.segment != nil {
+			status.Announcements = append(status.Announcements, v1alpha1.Announcement{
+				Address: c.Address.String(), Level: v1alpha1.LevelL2, Interface: o.segment.name,
+			})
+		}
+		if conflict, there := l.conflicts[c.Address]; there {
+			status.Conflicts = append(status.Conflicts, conflict)
+		}
+	}
+}
+
+// Counts are those of now.
+func (l *L2) Counts() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.counts
+	c.Owned, c.Conflicts = len(l.owned), len(l.conflicts)
+	return c
+}
+
+// Owns says whether this Node owns the address now.
+func (l *L2) Owns(address netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.quorum.Owns(bootTime(), address)
+}
+
+// jitter keeps agents from speaking all at once.
+func jitter(d time.Duration) time.Duration { return d*9/10 + rand.N(d/5) } //nolint:gosec // nobody gains by guessing it

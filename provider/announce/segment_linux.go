@@ -1,0 +1,221 @@
+package announce
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/mdlayher/ndp"
+	"github.com/mdlayher/packet"
+	"github.com/vishvananda/netns"
+	"golang.org/x/net/ipv6"
+	"golang.org/x/sys/unix"
+)
+
+// segment is an interface on which addresses are answered for. Its sockets get ARP and neighbour discovery only.
+type segment struct {
+	name string
+	mac  net.HardwareAddr
+	arp  *packet.Conn
+	ndp  *ndp.Conn // none where the interface has no link-local address (yet)
+
+	mu     sync.Mutex
+	joined map[netip.Addr]bool // solicited-node groups
+	ended  sync.WaitGroup
+}
+
+// frame is what a segment has received: somebody asks for an address, or says that it has it.
+type frame struct {
+	segment *segment
+	mac     net.HardwareAddr // whose, as far as it says so
+	from    netip.Addr       // unspecified where somebody probes
+	asks    netip.Addr       // the address that it wants to know about, if any
+	has     netip.Addr       // the address that it says it has, if any
+}
+
+// openSegment opens sockets on an interface, and calls receive with each frame until close.
+func openSegment(namespace netns.NsHandle, name string, receive func(frame)) (*segment, error) {
+	s := &segment{name: name, joined: map[netip.Addr]bool{}}
+	err := enter(namespace, func() error {
+		i, err := net.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		s.mac = i.HardwareAddr
+		if s.arp, err = packet.Listen(i, packet.Datagram, unix.ETH_P_ARP, nil); err != nil {
+			return err
+		}
+		filter := ipv6.ICMPFilter{}
+		filter.SetAll(true)
+		filter.Accept(ipv6.ICMPTypeNeighborSolicitation)
+		filter.Accept(ipv6.ICMPTypeNeighborAdvertisement)
+		if s.ndp, _, err = ndp.Listen(i, ndp.LinkLocal); err != nil {
+			s.ndp = nil // without IPv6, or not yet
+			return nil
+		}
+		return s.ndp.SetICMPFilter(&filter)
+	})
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("listen for ARP and NDP on %s: %w", name, err)
+	}
+	s.ended.Go(func() { s.readARP(receive) })
+	if s.ndp != nil {
+		s.ended.Go(func() { s.readNDP(receive) })
+	}
+	return s, nil
+}
+
+func (s *segment) close() {
+	if s.arp != nil {
+		_ = s.arp.Close() // it has nothing to lose
+	}
+	if s.ndp != nil {
+		_ = s.ndp.Close()
+	}
+}
+
+func (s *segment) readARP(receive func(frame)) {
+	buffer := make([]byte, 256)
+	for {
+		n, _, err := s.arp.ReadFrom(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			if gone(err) {
+				return
+			}
+			continue // the interface went down, for instance; it may come up again
+		}
+		p, err := decodeARP(buffer[:n])
+		if err != nil {
+			continue
+		}
+		f := frame{segment: s, mac: append(net.HardwareAddr(nil), p.senderMAC...), from: p.sender}
+		if !p.sender.IsUnspecified() {
+			f.has = p.sender
+		}
+		if p.operation == arpRequest && p.sender != p.target {
+			f.asks = p.target
+		}
+		receive(f)
+	}
+}
+
+// gone is an error after which a socket gives nothing any more.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EBADF)
+}
+
+func (s *segment) readNDP(receive func(frame)) {
+	for {
+		message, _, from, err := s.ndp.ReadFrom()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			if gone(err) {
+				return
+			}
+			continue // somebody's bad packet
+		}
+		f := frame{segment: s, from: from.WithZone("")}
+		switch m := message.(type) {
+		case *ndp.NeighborSolicitation:
+			f.asks, f.mac = m.TargetAddress, linkAddress(m.Options, ndp.Source)
+		case *ndp.NeighborAdvertisement:
+			f.has, f.mac = m.TargetAddress, linkAddress(m.Options, ndp.Target)
+		}
+		receive(f)
+	}
+}
+
+func linkAddress(options []ndp.Option, direction ndp.Direction) net.HardwareAddr {
+	for _, option := range options {
+		if o, ok := option.(*ndp.LinkLayerAddress); ok && o.Direction == direction {
+			return o.Addr
+		}
+	}
+	return nil
+}
+
+// join listens to those who ask for the address: their multicast group differs.
+func (s *segment) join(address netip.Addr) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if address.Is4() {
+		return nil
+	}
+	if s.ndp == nil {
+		return fmt.Errorf("answer for %s: %s has no link-local address", address, s.name)
+	}
+	group, err := ndp.SolicitedNodeMulticast(address)
+	if err != nil || s.joined[group] {
+		return err
+	}
+	if err := s.ndp.JoinGroup(group); err != nil {
+		return fmt.Errorf("join %s on %s: %w", group, s.name, err)
+	}
+	s.joined[group] = true
+	return nil
+}
+
+// answer tells who asks that the address is here. Who only probes has no address to be told at.
+func (s *segment) answer(f frame) error {
+	if f.asks.Is4() {
+		return s.sendARP(f.mac, arpPacket{arpReply, s.mac, f.asks, f.mac, f.from})
+	}
+	to := f.from
+	if to.IsUnspecified() {
+		to = netip.IPv6LinkLocalAllNodes()
+	}
+	return s.advertise(f.asks, to, !f.from.IsUnspecified())
+}
+
+// shout tells everybody that the address is here.
+func (s *segment) shout(address netip.Addr) error {
+	if !address.Is4() {
+		return s.advertise(address, netip.IPv6LinkLocalAllNodes(), false)
+	}
+	var errs []error
+	for _, p := range gratuitousARP(s.mac, address) {
+		errs = append(errs, s.sendARP(broadcast(), p))
+	}
+	return errors.Join(errs...)
+}
+
+// ask asks everybody for the address, as somebody who has not got it.
+func (s *segment) ask(address netip.Addr) error {
+	if address.Is4() {
+		return s.sendARP(broadcast(), probeARP(s.mac, address))
+	}
+	if s.ndp == nil {
+		return fmt.Errorf("ask for %s: %s has no link-local address", address, s.name)
+	}
+	group, err := ndp.SolicitedNodeMulticast(address)
+	if err != nil {
+		return err
+	}
+	return s.ndp.WriteTo(&ndp.NeighborSolicitation{
+		TargetAddress: address,
+		Options:       []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: s.mac}},
+	}, nil, group)
+}
+
+func (s *segment) sendARP(to net.HardwareAddr, p arpPacket) error {
+	_, err := s.arp.WriteTo(p.encode(), &packet.Addr{HardwareAddr: to})
+	return err
+}
+
+func (s *segment) advertise(address, to netip.Addr, solicited bool) error {
+	if s.ndp == nil {
+		return fmt.Errorf("advertise %s: %s has no link-local address", address, s.name)
+	}
+	return s.ndp.WriteTo(&ndp.NeighborAdvertisement{
+		Solicited: solicited, Override: true, TargetAddress: address,
+		Options: []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Target, Addr: s.mac}},
+	}, nil, to)
+}
