@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
@@ -23,7 +26,11 @@ import (
 type caches struct {
 	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
 	passwords                                             *passwords
+	heard                                                 atomic.Int64 // when there was the last event, in nanoseconds
 }
+
+// freshFor is how long the API server counts as heard after an event. Each agent makes one every 20 seconds.
+const freshFor = 30 * time.Second
 
 // newCaches makes informers, and runs none.
 func newCaches(config *rest.Config) (*caches, error) {
@@ -73,9 +80,13 @@ func withoutManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-// run fills the caches until ctx is done, and calls changed whenever something in them has. It returns when they are
-// complete, which takes as long as the API server is away.
-func (c *caches) run(ctx context.Context, changed func()) error {
+// run fills the caches until working is done, and calls poke whenever something in them has changed. It returns when they
+// are complete, which takes as long as the API server is away, or when ctx is done.
+func (c *caches) run(ctx, working context.Context, poke func()) error {
+	changed := func() {
+		c.heard.Store(time.Now().UnixNano())
+		poke()
+	}
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { changed() },
 		UpdateFunc: func(any, any) { changed() },
@@ -88,15 +99,15 @@ func (c *caches) run(ctx context.Context, changed func()) error {
 			return fmt.Errorf("watch: %w", err)
 		}
 		synced = append(synced, registration.HasSynced)
-		go informer.RunWithContext(ctx)
+		go informer.RunWithContext(working)
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		return ctx.Err()
+		klog.InfoS("Told to end before the cluster was seen")
 	}
 	return nil
 }
 
-// view is what the caches have now, without candidates.
+// view is what the caches have now.
 func (c *caches) view(node string) *announce.View {
 	v := &announce.View{
 		Node:   node,
@@ -116,6 +127,8 @@ func (c *caches) view(node string) *announce.View {
 		Services: byName[*corev1.Service](c.services),
 		Slices:   list[*discoveryv1.EndpointSlice](c.slices),
 	})
+	now := time.Now()
+	v.SetMembers(now, now.Sub(time.Unix(0, c.heard.Load())) < freshFor)
 	return v
 }
 

@@ -54,35 +54,54 @@ func run(ctx context.Context, o options) error {
 		defer closeKernel()
 		group.Go(func() error { return agent.Run(working) }) // it needs the Nodes only
 	}
+	announcers, err := newAnnouncers(working, config, o, c, report.changed)
+	if err != nil {
+		return err
+	}
+	for _, a := range announcers {
+		report.sources = append(report.sources, a.Report)
+	}
 	group.Go(func() error { report.run(working); return nil })
 	group.Go(func() error {
 		defer stop()
-		if err := c.run(working, poke); err != nil {
+		if err := c.run(ctx, working, poke); err != nil {
 			return err
 		}
-		klog.InfoS("Seen the cluster")
-		group.Go(func() error { return c.passwords.run(working, poke) })
-		announcers := []announce.Announcer{announce.NewBGP(klog.FromContext(ctx).WithName("bgp"), poke)}
-		for _, a := range announcers {
-			group.Go(func() error { return a.Run(working) })
-		}
-		follow(ctx, changed, func() {
-			view := c.view(o.nodeName)
-			for _, a := range announcers {
-				a.Set(view)
-			}
-		})
-		drain(working, announcers)
+		announceUntil(ctx, working, group, o.nodeName, c, announcers, changed, poke)
 		return nil
 	})
 	return group.Wait()
 }
 
-// follow calls set for each bunch of changes, until ctx is done.
-func follow(ctx context.Context, changed <-chan struct{}, set func()) {
+// announceUntil runs the announcers, shows them each view of the cluster until ctx is done, and lets them hand over.
+func announceUntil(ctx, working context.Context, group *errgroup.Group, node string, c *caches, announcers []announce.Announcer,
+	changed <-chan struct{}, poke func(),
+) {
+	klog.InfoS("Seen the cluster")
+	kubeProxy := &proxy{}
+	group.Go(func() error { return c.passwords.run(working, poke) })
+	group.Go(func() error { return kubeProxy.run(working, proxyHealth, poke) })
+	for _, a := range announcers {
+		group.Go(func() error { return a.Run(working) })
+	}
+	poke()
+	follow(ctx, working, changed, func() {
+		view := c.view(node)
+		view.Draining = kubeProxy.sick.Load()
+		for _, a := range announcers {
+			a.Set(view)
+		}
+	})
+	drain(working, announcers)
+}
+
+// follow calls set for each bunch of changes, until ctx is done, or something that works has ended with an error.
+func follow(ctx, working context.Context, changed <-chan struct{}, set func()) {
 	for {
 		select {
 		case <-ctx.Done():
+			return
+		case <-working.Done():
 			return
 		case <-changed:
 			time.Sleep(settle)

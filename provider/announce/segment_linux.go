@@ -20,6 +20,7 @@ type segment struct {
 	mac  net.HardwareAddr
 	arp  *packet.Conn
 	ndp  *ndp.Conn // none where the interface has no link-local address (yet)
+	out  *ipv6.ControlMessage
 
 	mu     sync.Mutex
 	joined map[netip.Addr]bool // solicited-node groups
@@ -43,7 +44,7 @@ func openSegment(namespace netns.NsHandle, name string, receive func(frame)) (*s
 		if err != nil {
 			return err
 		}
-		s.mac = i.HardwareAddr
+		s.mac, s.out = i.HardwareAddr, &ipv6.ControlMessage{IfIndex: i.Index}
 		if s.arp, err = packet.Listen(i, packet.Datagram, unix.ETH_P_ARP, nil); err != nil {
 			return err
 		}
@@ -202,7 +203,7 @@ func (s *segment) ask(address netip.Addr) error {
 	return s.ndp.WriteTo(&ndp.NeighborSolicitation{
 		TargetAddress: address,
 		Options:       []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: s.mac}},
-	}, nil, group)
+	}, s.out, group)
 }
 
 func (s *segment) sendARP(to net.HardwareAddr, p arpPacket) error {
@@ -217,5 +218,5 @@ func (s *segment) advertise(address, to netip.Addr, solicited bool) error {
 	return s.ndp.WriteTo(&ndp.NeighborAdvertisement{
 		Solicited: solicited, Override: true, TargetAddress: address,
 		Options: []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Target, Addr: s.mac}},
-	}, nil, to)
+	}, s.out, to)
 }
