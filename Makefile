@@ -27,7 +27,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help build bin/lab lab images demo demo-down test check unit e2e bench bench-scale tidy committed generated lint generate verify
+.PHONY: help numbers build bin/lab lab images demo demo-down test check unit e2e bench bench-scale tidy committed generated lint generate verify
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ generated:
 lint: ## golangci-lint, at the pinned version, and whether it refuses what CONTRIBUTING says
 	$(LINT) run
 	go run ./test/fences $(LINT)
+
+numbers: ## How large the house is, and what is over its limits
+	go run ./test/size
 
 generate: ## Rewrite docs/reference from the commands
 	go generate ./...

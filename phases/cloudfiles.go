@@ -46,6 +46,21 @@ func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, e
 	return files, nil
 }
 
+func checkCloudConfig(ctx context.Context, d *Data) error {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	warnReadable(d, &s.CloudConfiguration)
+	if _, err = cloudFiles(ctx, d, s); err != nil {
+		return err
+	}
+	if done, err := finished(d); err != nil || !done { // there is no cluster yet
+		return err
+	}
+	return checkInventory(ctx, d, s)
+}
+
 // storedFiles are what a second run goes by that names no file: the environment of whoever runs it may be for another
 // cluster. Where the Secret is gone, those that the static pod reads on this machine are the last copy.
 func storedFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {

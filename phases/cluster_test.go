@@ -82,10 +82,22 @@ func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
 	}{
 		{name: "nothing said: the record holds"},
 		{name: "the same", said: v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet}},
-		{name: "another provider", said: v1alpha1.CloudConfiguration{Provider: "onprem"}, wantErr: `init with provider "onprem": the cluster's record says "hetzner"`},
-		{name: "another mode", said: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}, wantErr: `init with mode "Deployment": the cluster's record says "DaemonSet"`},
-		{name: "another policy", said: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleOff}, wantErr: `init with lifecycle "Off": the cluster's record says "Guarded"`},
-		{name: "routes", said: v1alpha1.CloudConfiguration{Routes: new(true)}, wantErr: `init with routes "true": the cluster's record says "false"`},
+		{
+			name: "another provider", said: v1alpha1.CloudConfiguration{Provider: "onprem"},
+			wantErr: `init with provider "onprem": the cluster's record says "hetzner"`,
+		},
+		{
+			name: "another mode", said: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment},
+			wantErr: `init with mode "Deployment": the cluster's record says "DaemonSet"`,
+		},
+		{
+			name: "another policy", said: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleOff},
+			wantErr: `init with lifecycle "Off": the cluster's record says "Guarded"`,
+		},
+		{
+			name: "routes", said: v1alpha1.CloudConfiguration{Routes: new(true)},
+			wantErr: `init with routes "true": the cluster's record says "false"`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := snapshot(t, m)

@@ -22,10 +22,19 @@ func TestRefuseContradictions(t *testing.T) {
 		{name: "the same", flags: v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeStaticPod, ClusterName: "a"}},
 		{name: "Auto is no contradiction", flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeAuto}},
 		{name: "the node IP is the machine's own", flags: v1alpha1.CloudConfiguration{NodeIP: "Default"}},
-		{name: "another profile", flags: v1alpha1.CloudConfiguration{Profile: "contradiction_test.go"}, wantErr: "join with contradiction_test.go: it is not the profile of the cluster's record, whose provider is onprem"},
-		{name: "another provider", flags: v1alpha1.CloudConfiguration{Provider: "other"}, wantErr: `join with provider "other": the cluster's record says "onprem"`},
+		{
+			name: "another profile", flags: v1alpha1.CloudConfiguration{Profile: "contradiction_test.go"},
+			wantErr: "join with contradiction_test.go: it is not the profile of the cluster's record, whose provider is onprem",
+		},
+		{
+			name: "another provider", flags: v1alpha1.CloudConfiguration{Provider: "other"},
+			wantErr: `join with provider "other": the cluster's record says "onprem"`,
+		},
 		{name: "another mode", flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeManual}, wantErr: "mode"},
-		{name: "another release", flags: v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{Version: "v2"}}, wantErr: `join with controllerManager.version "v2": the cluster's record says ""`},
+		{
+			name: "another release", flags: v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{Version: "v2"}},
+			wantErr: `join with controllerManager.version "v2": the cluster's record says ""`,
+		},
 	} {
 		err := refuseContradictions("join", tc.flags, rec)
 		if (err == nil) != (tc.wantErr == "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {

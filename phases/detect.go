@@ -44,13 +44,15 @@ func Detect(m *machine.Machine) (*Detected, error) {
 		saw = "this machine has no DMI data in " + machine.DMIDir
 	}
 	if len(found) == 0 {
-		return nil, finding.Usagef("detect the provider: %s, which fits no profile", saw).WithHint("--provider names one; `ccmadm provider list` shows them, and `onprem` is for machines without a cloud")
+		return nil, finding.Usagef("detect the provider: %s, which fits no profile", saw).
+			WithHint("--provider names one; `ccmadm provider list` shows them, and `onprem` is for machines without a cloud")
 	}
 	var names []string
 	for _, f := range found {
 		names = append(names, f.Provider)
 	}
-	return nil, finding.Usagef("detect the provider: %s, which fits %s", saw, strings.Join(names, " and ")).WithHint("--provider names one of them")
+	return nil, finding.Usagef("detect the provider: %s, which fits %s", saw, strings.Join(names, " and ")).
+		WithHint("--provider names one of them")
 }
 
 // mostSpecific keeps those whose rule has most parts: clouds that are built on another's software still say its name.

@@ -25,10 +25,19 @@ func TestDetect(t *testing.T) {
 		{name: "VMware", dmi: map[string]string{"sys_vendor": "VMware, Inc.", "product_name": "VMware7,1"}, want: "vsphere"},
 		{name: "Oracle", dmi: map[string]string{"sys_vendor": "QEMU", "product_name": "Standard PC", "chassis_asset_tag": "OracleCloud.com"}, want: "oci"},
 		{name: "a cloud on another's software", dmi: map[string]string{"sys_vendor": "OpenStack Foundation", "product_name": "OpenStack Nova", "chassis_asset_tag": "HUAWEICLOUD"}, want: "huawei"},
-		{name: "Hyper-V at home", dmi: map[string]string{"sys_vendor": "Microsoft Corporation", "product_name": "Virtual Machine"}, wantErr: []string{`sys_vendor "Microsoft Corporation", product_name "Virtual Machine", which fits no profile`}},
-		{name: "bare metal", dmi: map[string]string{"sys_vendor": "Dell Inc.", "product_name": "PowerEdge R640"}, wantErr: []string{`"Dell Inc."`}},
+		{
+			name: "Hyper-V at home", dmi: map[string]string{"sys_vendor": "Microsoft Corporation", "product_name": "Virtual Machine"},
+			wantErr: []string{`sys_vendor "Microsoft Corporation", product_name "Virtual Machine", which fits no profile`},
+		},
+		{
+			name: "bare metal", dmi: map[string]string{"sys_vendor": "Dell Inc.", "product_name": "PowerEdge R640"},
+			wantErr: []string{`"Dell Inc."`},
+		},
 		{name: "no firmware tables", wantErr: []string{`sys_vendor ""`}},
-		{name: "two at once", dmi: map[string]string{"sys_vendor": "Amazon EC2", "product_name": "Google Compute Engine"}, wantErr: []string{"fits aws and gcp"}},
+		{
+			name: "two at once", dmi: map[string]string{"sys_vendor": "Amazon EC2", "product_name": "Google Compute Engine"},
+			wantErr: []string{"fits aws and gcp"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -45,6 +46,35 @@ whether the cluster has a node of this machine's name. Refuses what contradicts 
 			return writeRecord(d, rec)
 		},
 	}
+}
+
+// joinedCluster is the one to be joined, found once.
+func joinedCluster(ctx context.Context, d *Data) (*kubeadm.Cluster, error) {
+	return d.known.cluster.get(func() (*kubeadm.Cluster, error) { return kubeadm.Discover(ctx, d.KubeadmFile) })
+}
+
+// joinedRecord is the record of the cluster to be joined.
+func joinedRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
+	return d.known.record.get(func() (*v1alpha1.Record, error) {
+		cluster, err := joinedCluster(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		var rec *v1alpha1.Record
+		err = onceTokensAreKnown(ctx, func(ctx context.Context) error {
+			rec, err = readRecord(ctx, cluster.Client)
+			return err
+		})
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return nil, finding.Preflightf("%w", err).
+				WithHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
+		}
+		if apierrors.IsUnauthorized(err) {
+			return nil, finding.Preflightf("read ConfigMap/kube-system/%s: the API server refuses the token", v1alpha1.RecordName).
+				WithHint(newToken)
+		}
+		return rec, err
+	})
 }
 
 // refuseTakenName finds a second machine with one name before it takes the first one's place in the cluster.

@@ -1,10 +1,8 @@
 package phases
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,8 +44,14 @@ func TestAddInventory(t *testing.T) {
 			wantErr: `point cloud.conf at it: inventory.configMap is "x" there`,
 		},
 		{name: "another syntax", config: "[Global]\nsite = ber1\n", wantErr: "point cloud.conf at it"},
-		{name: "given as a credential, too", more: map[string]string{"inventory.yaml": "x"}, wantErr: "has a key inventory.yaml already"},
-		{name: "another provider", profile: &templates.Profile{Name: "cumulus"}, wantErr: "provider cumulus serves no list of machines"},
+		{
+			name: "given as a credential, too", more: map[string]string{"inventory.yaml": "x"},
+			wantErr: "has a key inventory.yaml already",
+		},
+		{
+			name: "another provider", profile: &templates.Profile{Name: "cumulus"},
+			wantErr: "provider cumulus serves no list of machines",
+		},
 		{name: "no such file", path: "/nothing.yaml", wantErr: "read inventory: open /nothing.yaml"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -65,15 +69,9 @@ func TestAddInventory(t *testing.T) {
 				tc.path = path
 			}
 			all, err := addInventory(files, tc.profile, tc.path)
-			if tc.wantErr != "" {
-				var known *finding.Error
-				if !errors.As(err, &known) || !strings.Contains(err.Error(), tc.wantErr) || known.Code != finding.ExitUsage {
-					t.Fatalf("got %v, want %q", err, tc.wantErr)
-				}
-				return
-			}
+			wantError(t, err, tc.wantErr, finding.ExitUsage)
 			if err != nil {
-				t.Fatal(err)
+				return
 			}
 			if diff := cmp.Diff(tc.want, string(files["cloud.conf"])); diff != "" {
 				t.Errorf("cloud.conf (-want +got):\n%s", diff)

@@ -2,9 +2,7 @@ package phases
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -137,37 +135,8 @@ func localServer(d *Data) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// clusterName is what the settings say, or kubeadm's own if the user chose one, or what an earlier run found, or a name
-// derived from the CA's public key: known before the API server is, the same on every control plane, and not shared by
-// all clusters as kubeadm's default is, which lets clusters take over each other's load balancers. Once it is in a
-// record it is not derived again: a CA may be replaced, and what was made under the name could not be found any more.
-func clusterName(d *Data, s *Settings) (string, error) {
-	if s.ClusterName != "" {
-		return s.ClusterName, nil
-	}
-	if name := d.KubeadmFile.ClusterName(); name != "" && name != "kubernetes" {
-		return name, nil
-	}
-	rec, err := localRecord(d.Machine)
-	if err != nil {
-		return "", err
-	}
-	if rec != nil && rec.Configuration.ClusterName != "" {
-		return rec.Configuration.ClusterName, nil
-	}
-	certs, err := certutil.CertsFromFile(filepath.Join(d.Machine.Path(s.CertificatesDir), "ca.crt"))
-	if errors.Is(err, fs.ErrNotExist) && d.DryRun {
-		return "cluster-of-the-coming-ca", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("derive the cluster's name from its CA: %w", err)
-	}
-	sum := sha256.Sum256(certs[0].RawSubjectPublicKeyInfo)
-	return "cluster-" + hex.EncodeToString(sum[:5]), nil
-}
-
-// kubeconfigLasts tells whether the file connects to this server (or any, if empty), trusts just the CA bundle that is there now, and has
-// an identity that lasts. With an external CA that is the administrator's, a token or certificates by their paths too.
+// kubeconfigLasts tells whether the file connects to this server (or any, if empty), trusts just the CA bundle that is
+// there now, and has an identity that lasts. With an external CA that is the administrator's, a token or certificates by their paths too.
 func kubeconfigLasts(path, caFile, server string, now time.Time) bool {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil || server != "" && config.Host != server || rest.LoadTLSFiles(config) != nil {

@@ -31,10 +31,19 @@ func TestKubelet_DropIn(t *testing.T) {
 		{name: "a network", nodeIP: "198.18.0.0/15", want: "--node-ip=" + testAddress + `"`},
 		{name: "that of the default route", nodeIP: "Default", want: `--node-ip=0.0.0.0"`},
 		{name: "the administrator's own", file: "KUBELET_EXTRA_ARGS=--node-ip=192.0.2.1\n", want: `--cloud-provider=external"`},
-		{name: "one that it does not have", nodeIP: "192.0.2.1", wantErr: "node IP 192.0.2.1 is not an address of this machine (it has " + testAddress + ")"},
+		{
+			name: "one that it does not have", nodeIP: "192.0.2.1",
+			wantErr: "node IP 192.0.2.1 is not an address of this machine (it has " + testAddress + ")",
+		},
 		{name: "a network that it is not in", nodeIP: "10.0.0.0/8", wantErr: "no address of this machine is in 10.0.0.0/8"},
-		{name: "a flag that wins over ours", nodeIP: testAddress, file: "KUBELET_EXTRA_ARGS=--cloud-provider=aws\n", wantErr: `/etc/default/kubelet:1: --cloud-provider=aws: must be "external" or absent`},
-		{name: "a unit that is not kubeadm's", nodeIP: testAddress, unit: "[Service]\nExecStart=/usr/bin/kubelet\n", wantErr: "its unit does not use $KUBELET_CONFIG_ARGS"},
+		{
+			name: "a flag that wins over ours", nodeIP: testAddress, file: "KUBELET_EXTRA_ARGS=--cloud-provider=aws\n",
+			wantErr: `/etc/default/kubelet:1: --cloud-provider=aws: must be "external" or absent`,
+		},
+		{
+			name: "a unit that is not kubeadm's", nodeIP: testAddress, unit: "[Service]\nExecStart=/usr/bin/kubelet\n",
+			wantErr: "its unit does not use $KUBELET_CONFIG_ARGS",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, runner := newMachine(t)

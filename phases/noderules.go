@@ -39,7 +39,8 @@ func checkNodeNameRule(ctx context.Context, d *Data) error {
 	}
 	rules := profile.Node
 	if ok, err := regexp.MatchString(rules.NamePattern, name); err != nil || !ok {
-		return finding.Usagef("node name %q: provider %s wants %s (%s)", name, profile.Name, rules.Name, rules.NamePattern).WithHint("--node-name=NAME, or another host name")
+		return finding.Usagef("node name %q: provider %s wants %s (%s)", name, profile.Name, rules.Name, rules.NamePattern).
+			WithHint("--node-name=NAME, or another host name")
 	}
 	id, err := givenKubeletArg(d, "provider-id")
 	if err != nil || id != "" || len(rules.NameFrom) == 0 || profile.Metadata == nil {

@@ -80,16 +80,28 @@ func TestNodeRules(t *testing.T) {
 	}{
 		{name: "as the cloud knows it, but for the case", url: server.URL, kubeadm: "name: web-1", providerID: "strict://z1/i-1"},
 		{name: "its ID with a domain", url: server.URL, kubeadm: "name: i-1.example.internal", providerID: "strict://z1/i-1", drop: "  namePattern: ^[a-z0-9-]+$"},
-		{name: "another name", url: server.URL, kubeadm: "name: db-1", providerID: "strict://z1/i-1", wantErr: []string{`NodeName: node name "db-1": provider strict knows this machine as Web-1 or i-1.*`}},
-		{name: "a name that no machine may have", url: server.URL, kubeadm: "name: web.1", providerID: "strict://z1/i-1", wantErr: []string{`node name "web.1": provider strict wants the server's name, in lower case (^[a-z0-9-]+$)`}},
+		{
+			name: "another name", url: server.URL, kubeadm: "name: db-1", providerID: "strict://z1/i-1",
+			wantErr: []string{`NodeName: node name "db-1": provider strict knows this machine as Web-1 or i-1.*`},
+		},
+		{
+			name: "a name that no machine may have", url: server.URL, kubeadm: "name: web.1", providerID: "strict://z1/i-1",
+			wantErr: []string{`node name "web.1": provider strict wants the server's name, in lower case (^[a-z0-9-]+$)`},
+		},
 		{name: "the user's provider ID makes the name irrelevant", url: none, kubeadm: "name: db-1\n  kubeletExtraArgs: [{name: provider-id, value: strict://z9/i-9}]", says: "warning, the node IP is not checked, ask the metadata service"},
-		{name: "nobody to ask", url: none, kubeadm: "name: db-1", says: "warning, the node's name is not checked", wantErr: []string{"ProviderID: provider strict finds a machine only by the kubelet's --provider-id, which is not set", "connection refused"}},
+		{
+			name: "nobody to ask", url: none, kubeadm: "name: db-1", says: "warning, the node's name is not checked",
+			wantErr: []string{"ProviderID: provider strict finds a machine only by the kubelet's --provider-id, which is not set", "connection refused"},
+		},
 		{name: "an address of the cloud's", url: server.URL, kubeadm: withNodeIP + "192.0.2.8,2001:db8::7'}]", providerID: "strict://z1/i-1", quiet: true},
 		{name: "any address", url: server.URL, kubeadm: withNodeIP + "0.0.0.0'}]", providerID: "strict://z1/i-1", quiet: true},
 		{name: "an address that the cloud may not know", url: server.URL, kubeadm: withNodeIP + "192.0.2.9'}]", providerID: "strict://z1/i-1", says: "warning, node IP 192.0.2.9: provider strict knows this machine at 192.0.2.7, 192.0.2.8; with"},
 		{name: "of the other family", url: server.URL, kubeadm: withNodeIP + "192.0.2.8,2001:db8::9'}]", providerID: "strict://z1/i-1", says: "warning, node IP 2001:db8::9: provider strict knows this machine at 2001:db8::7; with"},
 		{name: "the cloud says no address", url: server.URL, drop: "ips: /ips", put: "ips: /nothing", kubeadm: withNodeIP + "192.0.2.9'}]", providerID: "strict://z1/i-1", quiet: true},
-		{name: "the service does not know", url: server.URL, drop: "zone: \"/all.json#zone.name\"", put: "zone: /nothing", kubeadm: "name: web-1", wantErr: []string{"does not say enough"}},
+		{
+			name: "the service does not know", url: server.URL, drop: "zone: \"/all.json#zone.name\"", put: "zone: /nothing", kubeadm: "name: web-1",
+			wantErr: []string{"does not say enough"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -142,11 +142,13 @@ func checkKubeadmConfig(ctx context.Context, d *Data) error {
 func checkTaints(_ context.Context, d *Data) error {
 	const why = "the kubelet sets the taint " + v1alpha1.UninitializedTaint + " in external mode itself, and a Node that has it twice is refused"
 	if slices.Contains(d.KubeadmFile.Taints(d.Role), v1alpha1.UninitializedTaint) {
-		return finding.Usagef("%staints: %s", filePrefix(d.ConfigFile), why).WithHint("remove it from nodeRegistration.taints and registerWithTaints")
+		return finding.Usagef("%staints: %s", filePrefix(d.ConfigFile), why).
+			WithHint("remove it from nodeRegistration.taints and registerWithTaints")
 	}
 	given, _ := d.KubeadmFile.KubeletArg(d.Role, "register-with-taints")
 	if strings.Contains(given, v1alpha1.UninitializedTaint) {
-		return finding.Usagef("%skubeletExtraArgs register-with-taints: %s", filePrefix(d.ConfigFile), why).WithHint("remove it there")
+		return finding.Usagef("%skubeletExtraArgs register-with-taints: %s", filePrefix(d.ConfigFile), why).
+			WithHint("remove it there")
 	}
 	uses, err := d.Machine.KubeletFlags("register-with-taints")
 	if err != nil {
@@ -199,21 +201,6 @@ func checkWritable(_ context.Context, d *Data) error {
 		}
 	}
 	return errors.Join(wrong...)
-}
-
-func checkCloudConfig(ctx context.Context, d *Data) error {
-	s, err := d.Settings(ctx)
-	if err != nil {
-		return err
-	}
-	warnReadable(d, &s.CloudConfiguration)
-	if _, err = cloudFiles(ctx, d, s); err != nil {
-		return err
-	}
-	if done, err := finished(d); err != nil || !done { // there is no cluster yet
-		return err
-	}
-	return checkInventory(ctx, d, s)
 }
 
 // checkManifests makes all that later phases write or apply, and keeps none of it: an image that nobody knows or a

@@ -19,7 +19,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -130,35 +129,6 @@ func localRecord(m *machine.Machine) (*v1alpha1.Record, error) {
 	return v1alpha1.DecodeRecord(machine.RecordFile, data)
 }
 
-// joinedCluster is the one to be joined, found once.
-func joinedCluster(ctx context.Context, d *Data) (*kubeadm.Cluster, error) {
-	return d.known.cluster.get(func() (*kubeadm.Cluster, error) { return kubeadm.Discover(ctx, d.KubeadmFile) })
-}
-
-// joinedRecord is the record of the cluster to be joined.
-func joinedRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
-	return d.known.record.get(func() (*v1alpha1.Record, error) {
-		cluster, err := joinedCluster(ctx, d)
-		if err != nil {
-			return nil, err
-		}
-		var rec *v1alpha1.Record
-		err = onceTokensAreKnown(ctx, func(ctx context.Context) error {
-			rec, err = readRecord(ctx, cluster.Client)
-			return err
-		})
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-			return nil, finding.Preflightf("%w", err).
-				WithHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
-		}
-		if apierrors.IsUnauthorized(err) {
-			return nil, finding.Preflightf("read ConfigMap/kube-system/%s: the API server refuses the token", v1alpha1.RecordName).
-				WithHint(newToken)
-		}
-		return rec, err
-	})
-}
-
 // recordPatience is how long the API server of a control plane may take to answer: it may be restarting.
 const recordPatience = 30 * time.Second
 
@@ -219,7 +189,8 @@ func forgetUntried(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 	}
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return finding.Refusedf("ask for Node/%s: %w", name, err).WithHint("nothing was changed; the same command again, once the API server answers")
+		return finding.Refusedf("ask for Node/%s: %w", name, err).
+			WithHint("nothing was changed; the same command again, once the API server answers")
 	}
 	waits := func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint }
 	if err == nil && node.Spec.ProviderID != "" && !slices.ContainsFunc(node.Spec.Taints, waits) {

@@ -116,7 +116,8 @@ func (s *Settings) findProfile(m *machine.Machine) error {
 		return err
 	}
 	if s.Provider != "" && s.Provider != s.Profile.Name {
-		return finding.Usagef("provider %q: the profile %s is that of %q", s.Provider, s.CloudConfiguration.Profile, s.Profile.Name).WithHint("leave --provider out")
+		return finding.Usagef("provider %q: the profile %s is that of %q", s.Provider, s.CloudConfiguration.Profile, s.Profile.Name).
+			WithHint("leave --provider out")
 	}
 	s.Provider, s.OwnProfile = s.Profile.Name, text
 	if s.Mode == v1alpha1.ModeAuto {
@@ -147,7 +148,8 @@ func (s *Settings) ownProfile() (where, text string, err error) {
 func parseProfile(where, text string) (*templates.Profile, error) {
 	p, err := templates.Parse(where, []byte(text))
 	if err != nil {
-		return nil, finding.Usagef("%w", err).WithHint("docs/reference/profile.md describes every field; `ccmadm provider show NAME -o yaml` prints a built-in one")
+		return nil, finding.Usagef("%w", err).
+			WithHint("docs/reference/profile.md describes every field; `ccmadm provider show NAME -o yaml` prints a built-in one")
 	}
 	return p, nil
 }

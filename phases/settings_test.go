@@ -36,8 +36,14 @@ func TestSettle(t *testing.T) {
 		{name: "a mode stands", given: v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDeployment}, provider: "hetzner", mode: v1alpha1.ModeDeployment},
 		{name: "a file names its provider", given: v1alpha1.CloudConfiguration{Profile: own}, provider: "mine", mode: v1alpha1.ModeDaemonSet},
 		{name: "a file and its provider", given: v1alpha1.CloudConfiguration{Profile: own, Provider: "mine"}, provider: "mine", mode: v1alpha1.ModeDaemonSet},
-		{name: "a file and another provider", given: v1alpha1.CloudConfiguration{Profile: own, Provider: "aws"}, wantErr: `provider "aws": the profile ` + own + ` is that of "mine"`},
-		{name: "no file", given: v1alpha1.CloudConfiguration{Profile: filepath.Join(dir, "x.yaml")}, wantErr: "read profile: open"},
+		{
+			name: "a file and another provider", given: v1alpha1.CloudConfiguration{Profile: own, Provider: "aws"},
+			wantErr: `provider "aws": the profile ` + own + ` is that of "mine"`,
+		},
+		{
+			name: "no file", given: v1alpha1.CloudConfiguration{Profile: filepath.Join(dir, "x.yaml")},
+			wantErr: "read profile: open",
+		},
 		{name: "an empty file", given: v1alpha1.CloudConfiguration{Profile: empty}, wantErr: "it is empty"},
 	}
 	for _, tt := range tests {

@@ -130,7 +130,8 @@ func checkKubeletInUse(ctx context.Context, d *Data) error {
 			return err
 		}
 		if there {
-			return finding.Usagef("%s exists: %s", left.path, left.what).WithHint("`ccmadm reset` (or `kubeadm reset`) %s", left.hint)
+			return finding.Usagef("%s exists: %s", left.path, left.what).
+				WithHint("`ccmadm reset` (or `kubeadm reset`) %s", left.hint)
 		}
 	}
 	there, err := d.Machine.Exists(machine.KubeletConfig)

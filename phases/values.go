@@ -96,7 +96,8 @@ func compatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profil
 		return err
 	}
 	if settings.WantsRoutes() && !profile.Has(templates.Routes) {
-		return finding.Usagef("routes: provider %s programs no routes", profile.Name).WithHint("set routes to false and install a CNI plugin")
+		return finding.Usagef("routes: provider %s programs no routes", profile.Name).
+			WithHint("set routes to false and install a CNI plugin")
 	}
 	if mode := settings.Mode; mode != v1alpha1.ModeManual && !profile.Supports(templates.Mode(mode)) {
 		return finding.Usagef("mode: provider %s runs as %s, not as %s", profile.Name, inWords(profile.Modes, "or"), mode).
