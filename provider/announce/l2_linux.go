@@ -139,7 +139,7 @@ func (l *L2) Set(view *View) {
 	defer l.mu.Unlock()
 	l.view = view
 	if len(view.Members) > 0 {
-		l.quorum.SetMembers(bootTime(), view.Members, view.gone(l.quorum.Members()))
+		l.quorum.SetMembers(bootTime(), view.Members, view.Silent, view.gone(l.quorum.Members()))
 	}
 	l.quorum.SetDraining(view.Draining)
 	wake(l.poke)

@@ -18,6 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -363,4 +364,124 @@ func TestL2_Moves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stranger answers ARP for an address, as a machine with a hand-made configuration would.
+func (a *agents) stranger(address netip.Addr) *segment {
+	a.t.Helper()
+	var s *segment
+	ready := make(chan struct{})
+	s, err := openSegment(a.plug("stranger", 201), "lan-stranger", func(f frame) {
+		<-ready
+		if f.asks == address {
+			_ = s.answer(f)
+		}
+	})
+	close(ready)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { s.close(); s.ended.Wait() })
+	return s
+}
+
+// An address that somebody has is not taken, and said; once it is free, it is.
+func TestL2_AsksBeforeItsFirstUse(t *testing.T) {
+	taken, free := netip.MustParseAddr("10.8.0.100"), netip.MustParseAddr("10.8.0.101")
+	a := newAgents(t, Claim{Address: taken}, Claim{Address: free})
+	found := make(chan v1alpha1.AddressConflict, 10)
+	a.notice = func(_ Claim, c v1alpha1.AddressConflict) { found <- c }
+	s := a.stranger(taken)
+	a.startAll()
+	select {
+	case c := <-found:
+		if c.Address != taken.String() || c.MAC != s.mac.String() {
+			t.Errorf("got conflict %+v, want one with %s", c, s.mac)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody noticed who has the address")
+	}
+	a.owner(free, "", 5*time.Second)
+	time.Sleep(time.Second)
+	for name, l2 := range a.list {
+		status := v1alpha1.NodeAgentStatus{}
+		l2.Report(&status)
+		for _, x := range status.Announcements {
+			if x.Address == taken.String() {
+				t.Errorf("%s announces an address that %s has", name, s.mac)
+			}
+		}
+	}
+}
+
+// Somebody who takes an address later is reported, and contradicted.
+func TestL2_Defends(t *testing.T) {
+	address := netip.MustParseAddr("10.8.0.100")
+	a := newAgents(t, Claim{Address: address})
+	found := make(chan v1alpha1.AddressConflict, 10)
+	a.notice = func(_ Claim, c v1alpha1.AddressConflict) { found <- c }
+	a.startAll()
+	owner, _ := a.owner(address, "", 10*time.Second)
+	s := a.stranger(address)
+	var conflict v1alpha1.AddressConflict
+	for began := time.Now(); conflict.MAC == "" && time.Since(began) < 5*time.Second; {
+		_ = s.shout(address) // its interface takes a moment
+		select {
+		case conflict = <-found:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if conflict.MAC != s.mac.String() {
+		t.Errorf("got conflict %+v, want one with %s", conflict, s.mac)
+	}
+	if !a.list[owner].Owns(address) {
+		t.Errorf("%s gave way", owner)
+	}
+}
+
+// Links fail in one direction, and Nodes are cut off and come back: an observer never hears a former owner again.
+func TestL2_Partitions(t *testing.T) {
+	address := netip.MustParseAddr("10.8.0.100")
+	a := newAgents(t, Claim{Address: address, Probed: true})
+	a.startAll()
+	owner, _ := a.owner(address, "", 10*time.Second)
+	o := a.observe(address)
+	for range 3 {
+		began := time.Now()
+		a.mute(owner, true)
+		next, took := a.owner(address, owner, 4*time.Second)
+		time.Sleep(300 * time.Millisecond)
+		gap, back := o.gaps(began)
+		t.Logf("%s cannot send heartbeats: %s has it after %s; no answer for %s", owner, next, took, gap)
+		if back || a.list[owner].Owns(address) {
+			t.Errorf("%s has answered after %s did", owner, next)
+		}
+		a.mute(owner, false)
+		time.Sleep(1500 * time.Millisecond)
+		if _, back = o.gaps(began); back {
+			t.Errorf("%s has taken the address back", owner)
+		}
+		owner = next
+	}
+}
+
+// mute keeps a host from sending heartbeats, and from nothing else: a link that fails in one direction.
+func (a *agents) mute(name string, mute bool) {
+	a.t.Helper()
+	a.at(a.hosts[name], func() error {
+		for other, address := range a.view.Addresses {
+			route := &netlink.Route{Type: unix.RTN_BLACKHOLE, Dst: &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(32, 32)}}
+			change := netlink.RouteDel
+			if mute {
+				change = netlink.RouteAdd
+			}
+			if other == name {
+				continue
+			}
+			if err := change(route); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -31,20 +31,29 @@ func idOf(names []string) membershipID {
 }
 
 // SetMembers replaces the newest list of members. Its first name decides in case of a draw, so that the order has to be
-// the same everywhere. Gone are former members whose Nodes the cluster has no more: they have no vote any longer, where
+// the same everywhere. Silent had a vote before: a member that has just started, and knows nothing of older lists, needs a
+// majority of them, too. Gone are former members whose Nodes the cluster has no more: they have no vote any longer, where
 // one that is only silent may own something.
-func (q *Quorum) SetMembers(now Moment, names []string, gone map[string]bool) {
+func (q *Quorum) SetMembers(now Moment, names, silent []string, gone map[string]bool) {
 	m := &q.memberships
 	m.gone = gone
-	id := idOf(names)
-	if m.newest() == id {
-		return
+	if len(m.list) == 0 && len(silent) > 0 {
+		q.adopt(now, slices.Concat(names, silent))
 	}
+	if idOf(names) != m.newest() {
+		q.adopt(now, names)
+		q.forget(now)
+		q.hurry()
+	}
+}
+
+// adopt puts a list at the end.
+func (q *Quorum) adopt(now Moment, names []string) {
+	m := &q.memberships
+	id := idOf(names)
 	m.known[id] = slices.Clone(names)
-	m.list = append(slices.DeleteFunc(m.list, func(old membershipID) bool { return old == id }), id)
+	m.list = append(slices.DeleteFunc(slices.Clone(m.list), func(old membershipID) bool { return old == id }), id)
 	m.since = now
-	q.forget(now)
-	q.hurry()
 }
 
 // forget drops what is known of those that are no members, and were not heard for a minute.
@@ -80,16 +89,6 @@ func (m *memberships) newest() membershipID {
 		return 0
 	}
 	return m.list[len(m.list)-1]
-}
-
-// alone says whether nobody else ever had a vote.
-func (m *memberships) alone(self string) bool {
-	for _, id := range m.list {
-		if names := m.known[id]; len(names) != 1 || names[0] != self {
-			return false
-		}
-	}
-	return len(m.list) > 0
 }
 
 // majority says whether the grantors are one in each of the lists.

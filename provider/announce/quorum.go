@@ -248,7 +248,7 @@ func (q *Quorum) settle(now Moment, address netip.Addr) {
 	if s != nil && !q.free(now, address, s) {
 		return
 	}
-	if len(q.memberships.list) == 0 || now < q.started+grantFor && !q.memberships.alone(q.self) {
+	if len(q.memberships.list) == 0 || now < q.started+grantFor {
 		return // what the former incarnation knew, and granted to somebody, is not known any more
 	}
 	chosen, number := q.first(now, address)

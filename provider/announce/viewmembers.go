@@ -3,7 +3,6 @@ package announce
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +28,11 @@ func (v *View) SetMembers(now time.Time, fresh bool) {
 			v.Gone[name] = true
 			continue
 		}
-		if v.Agents[name] == nil || silent(node, now) {
+		if v.Agents[name] == nil {
+			continue
+		}
+		if silent(node, now) {
+			v.Silent = append(v.Silent, name)
 			continue
 		}
 		if _, is := node.Labels[v1alpha1.ControlPlaneLabel]; is {
@@ -39,8 +42,9 @@ func (v *View) SetMembers(now time.Time, fresh bool) {
 		}
 	}
 	if fresh {
-		slices.SortFunc(first, strings.Compare)
-		slices.SortFunc(others, strings.Compare)
+		slices.Sort(first)
+		slices.Sort(others)
+		slices.Sort(v.Silent)
 		v.Members = append(first, others...)
 	}
 }

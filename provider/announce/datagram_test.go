@@ -1,0 +1,101 @@
+package announce
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func exampleDatagram() *Datagram {
+	return &Datagram{
+		From: "a", To: "b", Stamp: stamp{1, 2}, Echo: stamp{3, 4}, Acknowledged: 5, Applied: 6, First: 7, Last: 9, Draining: true,
+		Lists: []membershipID{10, 11}, Lacks: 12, List: []string{"a", "b"},
+		Operations: []operation{
+			{opWant, netip.MustParseAddr("192.0.2.1"), 0},
+			{opGrant, netip.MustParseAddr("2001:db8::1"), 8},
+		},
+	}
+}
+
+func TestDatagram(t *testing.T) {
+	key := []byte("the key of this cluster")
+	d := exampleDatagram()
+	data := d.encode(key)
+	got, err := decode(key, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(d, got, cmp.AllowUnexported(operation{}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("-sent +received:\n%s", diff)
+	}
+	if _, err := decode([]byte("the key of another one"), data); !errors.Is(err, errForged) {
+		t.Errorf("another cluster's: %v", err)
+	}
+	for n := range data {
+		if _, err := decode(key, data[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes are taken for a datagram", n, len(data))
+		}
+		changed := append([]byte(nil), data...)
+		changed[n] ^= 1
+		if _, err := decode(key, changed); err == nil {
+			t.Fatalf("a datagram is taken whose byte %d was changed", n)
+		}
+	}
+}
+
+// With the right signature only the sender can be wrong; even so nothing must panic.
+func FuzzDatagram(f *testing.F) {
+	data := exampleDatagram().encode(nil)
+	f.Add(data[:len(data)-32])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d, err := decode(nil, append(append([]byte(nil), body...), sign(nil, body)...))
+		if err != nil {
+			return
+		}
+		d.To = "self"
+		q := NewQuorum("self", 1, time.Second)
+		q.SetMembers(time.Second, []string{"self", d.From}, nil, nil)
+		d.Echo = stamp{1, uint64(time.Second)}
+		q.Receive(time.Second, d)
+		q.Tick(time.Second)
+		for _, answer := range q.Datagrams(time.Second) {
+			if _, err := decode(nil, answer.encode(nil)); err != nil {
+				t.Errorf("its answer cannot be read: %v", err)
+			}
+		}
+	})
+}
+
+// A datagram that is heard again changes nothing, whoever repeats it: neither at once, nor after both have started anew.
+func TestQuorum_RefusesRepeatedDatagrams(t *testing.T) {
+	w := newWorld(t, 1, 3, 1)
+	for _, m := range w.members {
+		m.quorum.SetMembers(w.clock(m), w.names(0, 3), nil, nil)
+	}
+	w.run(2 * time.Second)
+	a, b := w.members[0], w.members[1]
+	a.quorum.hurry()
+	var old *Datagram
+	for _, d := range a.quorum.Datagrams(w.clock(a)) {
+		if d.To == b.name {
+			old = d
+		}
+	}
+	b.quorum.Receive(w.clock(b), old)
+	heard := b.quorum.peers[a.name].heard
+	w.now += 50 * time.Millisecond
+	b.quorum.Receive(w.clock(b), old)
+	if got := b.quorum.peers[a.name].heard; got != heard {
+		t.Errorf("a repeated datagram counts as heard at %s, the first at %s", got, heard)
+	}
+	w.restart(b)
+	b.quorum.SetMembers(w.clock(b), w.names(0, 3), nil, nil)
+	b.quorum.Receive(w.clock(b), old)
+	if b.quorum.Alive(w.clock(b), a.name) {
+		t.Error("a datagram for a former incarnation counts as heard")
+	}
+}
