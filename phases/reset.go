@@ -41,7 +41,7 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 			return err
 		}
 	}
-	ours = append(ours, machine.CCMManifest, machine.CCMKubeconfig, machine.KubeletEnvFile, machine.RecordFile, machine.KubeadmConfig, machine.StateFile)
+	ours = append(ours, machine.CCMManifest, machine.CCMKubeconfig, machine.CNIConfig, machine.KubeletEnvFile, machine.RecordFile, machine.KubeadmConfig, machine.StateFile)
 	for _, path := range ours {
 		if err := remove(d, path); err != nil {
 			return err

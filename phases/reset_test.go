@@ -16,6 +16,7 @@ func TestReset(t *testing.T) {
 	m, runner := newMachine(t)
 	put(t, m, machine.CCMManifest, "x")
 	put(t, m, machine.CCMKubeconfig, "x")
+	put(t, m, machine.CNIConfig, "x")
 	put(t, m, machine.KubeletUnit, "x")
 	put(t, m, machine.KubeletDropIn, "x")
 	put(t, m, machine.CloudConfigDir+"/cloud.conf", "ours")

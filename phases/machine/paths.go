@@ -24,6 +24,9 @@ const (
 	CCMKubeconfig = "/etc/kubernetes/cloud-controller-manager.conf"
 	// CloudConfigDir holds the provider's files for the static pod.
 	CloudConfigDir = "/etc/kubernetes/cloud-config"
+	// CNIConfig is what the node agent writes where it connects the machine's pods. Left behind, it would win over that of
+	// another network.
+	CNIConfig = "/etc/cni/net.d/10-ccmadm.conflist"
 	// AdminConf is kubeadm's kubeconfig for administrators.
 	AdminConf = "/etc/kubernetes/admin.conf"
 	// SuperAdminConf may do everything before kubeadm has bound the administrators' group.

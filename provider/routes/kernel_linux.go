@@ -130,20 +130,19 @@ func (k *Kernel) onLink(address netip.Addr) (int, error) {
 
 // mtu is that of the interface with an address.
 func (k *Kernel) mtu(address netip.Addr) (int, error) {
-	links, err := k.handle.LinkList()
+	addresses, err := k.handle.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
-		return 0, fmt.Errorf("list interfaces: %w", err)
+		return 0, fmt.Errorf("list addresses: %w", err)
 	}
-	for _, link := range links {
-		addresses, err := k.handle.AddrList(link, netlink.FAMILY_ALL)
+	for _, a := range addresses {
+		if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != address {
+			continue
+		}
+		link, err := k.handle.LinkByIndex(a.LinkIndex)
 		if err != nil {
-			return 0, fmt.Errorf("list addresses of %s: %w", link.Attrs().Name, err)
+			return 0, fmt.Errorf("find the interface with %s: %w", address, err)
 		}
-		for _, a := range addresses {
-			if ip, ok := netip.AddrFromSlice(a.IP); ok && ip.Unmap() == address {
-				return link.Attrs().MTU, nil
-			}
-		}
+		return link.Attrs().MTU, nil
 	}
 	return 0, fmt.Errorf("find the interface with %s: there is none", address)
 }

@@ -6,17 +6,16 @@ step() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
 
 $LAB down --name demo
 lab up --install --control-planes 1 --workers 2 \
-  --image bin/images/cloud-controller-manager.tar --binary bin/ccmadm
+  --image bin/images/cloud-controller-manager.tar --image bin/images/node-agent.tar --binary bin/ccmadm
 
-step 'cp1: ccmadm init --config /etc/lab/kubeadm.yaml'
-lab exec cp1 -- ccmadm init --config /etc/lab/kubeadm.yaml --ignore-preflight-errors SystemVerification
+step 'cp1: ccmadm init --config /etc/lab/kubeadm.yaml --routes'
+lab exec cp1 -- ccmadm init --config /etc/lab/kubeadm.yaml --routes --ignore-preflight-errors SystemVerification
 
 join=$(lab exec cp1 -- ccmadm init phase show-join-command | grep -o 'ccmadm join .*')
 for worker in w1 w2; do
   step "$worker: $join"
   lab exec "$worker" -- $join --ignore-preflight-errors SystemVerification
 done
-lab network
 
 step 'cp1: ccmadm wait --for Ready'
 lab exec cp1 -- ccmadm wait --for Ready
