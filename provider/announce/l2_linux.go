@@ -68,6 +68,9 @@ var _ Announcer = (*L2)(nil)
 // NewL2 makes an announcer.
 func NewL2(o L2Options) *L2 {
 	now := bootTime()
+	if o.Namespace == 0 { // a handle is a file descriptor, of which 0 is standard input
+		o.Namespace = netns.None()
+	}
 	return &L2{
 		L2Options: o, poke: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
 		quorum:   NewQuorum(o.Node, uint64(time.Now().UnixNano()), now),
