@@ -5,7 +5,7 @@
 // Start at New, which cmd/cloud-controller-manager registers under Name, and at connect, which puts everything together
 // once there is a cluster. What is answered about a Node is in provider/nodes, what a site says of its machines in
 // provider/inventory; their package docs follow an inventory to a label and to a deletion. Routes are in
-// provider/routes.
+// provider/routes, addresses of Services in provider/balancer.
 //
 // Reads: an OnPremConfiguration, Nodes, through the informer of the controller manager, and with an inventory also
 // that, Leases of kubelets, and the last good copy.
@@ -16,7 +16,7 @@
 // Running it twice: answers for a Node depend on the inventory, that Node and its
 // peers only. A provider ID, once on the Node, is returned as it is for ever.
 // It will not: say that a machine is gone or shut down which the inventory does
-// not list so, balance load. What the agents of machines have set, it answers for.
+// not list so, carry traffic. What the agents of machines have set, it answers for.
 package provider
 
 import (
@@ -40,6 +40,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 	"github.com/ccmadm/ccmadm/provider/nodes"
 	"github.com/ccmadm/ccmadm/provider/routes"
@@ -60,6 +61,8 @@ type Cloud struct {
 	nodes   atomic.Pointer[nodes.Nodes]
 	routed  bool // ServeRoutes was called
 	routes  atomic.Pointer[routes.Routes]
+
+	balancer atomic.Pointer[balancer.Balancer]
 }
 
 // cluster is how the API server is reached, and until when.
@@ -106,8 +109,16 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 	if c.cluster == nil {
 		return // Initialize has said why
 	}
-	if err := c.connect(factory.Core().V1().Nodes().Informer()); err != nil {
+	broadcaster := record.NewBroadcaster(record.WithContext(c.cluster.ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.cluster.client.CoreV1().Events("")})
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name})
+	if err := c.connect(factory.Core().V1().Nodes().Informer(), recorder); err != nil {
 		klog.ErrorS(err, "No Node will be served", "provider", Name)
+	}
+	if c.config.LoadBalancers.On() {
+		if err := c.connectBalancer(factory, recorder); err != nil {
+			klog.ErrorS(err, "No Service will be served", "provider", Name)
+		}
 	}
 	if !c.routed {
 		return
@@ -118,13 +129,10 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 }
 
 // connect puts together what answers, and starts what follows the inventory. It happens once, in the leader.
-func (c *Cloud) connect(informer cache.SharedIndexInformer) error {
+func (c *Cloud) connect(informer cache.SharedIndexInformer, recorder record.EventRecorder) error {
 	ctx, client := c.cluster.ctx, c.cluster.client
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	settings := nodes.Settings{
-		Configuration: c.config, Client: client, Informer: informer, Now: time.Now,
-		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name}),
+		Configuration: c.config, Client: client, Informer: informer, Now: time.Now, Recorder: recorder,
 	}
 	if c.config.Inventory == nil {
 		return c.serve(nodes.New(settings))
@@ -220,9 +228,6 @@ func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return c.legacy(), t
 func (c *Cloud) legacy() *nodes.Legacy {
 	return &nodes.Legacy{Ready: c.ready, Server: func() string { return c.cluster.config.Host }}
 }
-
-// LoadBalancer is not served: there is nothing here that could carry traffic.
-func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
 
 // ProviderName returns Name.
 func (c *Cloud) ProviderName() string { return Name }

@@ -78,6 +78,9 @@ const (
 	ClaimLevelAnnotation = "ccmadm.dev/level"
 	// ClaimSharersAnnotation on a claim lists further Services of the address, NAMESPACE/NAME with commas.
 	ClaimSharersAnnotation = "ccmadm.dev/sharers"
+	// ClaimParentLeftAnnotation on a claim, true, says that the Service of its parentRef, which cannot change, has the
+	// address no more: only the sharers have.
+	ClaimParentLeftAnnotation = "ccmadm.dev/parent-left"
 	// ClaimProbedAnnotation on a claim says since when the address is known to be nobody else's: the next owner
 	// announces it without asking the network again.
 	ClaimProbedAnnotation = "ccmadm.dev/probed"

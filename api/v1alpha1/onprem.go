@@ -53,7 +53,19 @@ type OnPremConfiguration struct {
 	// what is said above is for Nodes that are not in it. A site that is named here
 	// must be the inventory's.
 	Inventory *InventorySource `json:"inventory,omitempty"`
+
+	// LoadBalancers is about Services of type LoadBalancer.
+	LoadBalancers LoadBalancers `json:"loadBalancers,omitzero"`
 }
+
+// LoadBalancers is about Services of type LoadBalancer without a class.
+type LoadBalancers struct {
+	// Enabled false leaves them to another implementation, MetalLB for instance. Default: true.
+	Enabled *bool `json:"enabled,omitempty"`
+}
+
+// On says whether Services are served.
+func (l LoadBalancers) On() bool { return l.Enabled == nil || *l.Enabled }
 
 // InventorySource says where the machines are listed. One of file,
 // configMap and url is required.

@@ -69,11 +69,13 @@ func ParseClaim(object *networkingv1.IPAddress) (Claim, bool) {
 		return Claim{}, false
 	}
 	c := Claim{
-		Address:  address.Unmap().WithZone(""),
-		Level:    v1alpha1.Level(object.Annotations[v1alpha1.ClaimLevelAnnotation]),
-		Pool:     object.Annotations[v1alpha1.ClaimPoolAnnotation],
-		Probed:   object.Annotations[v1alpha1.ClaimProbedAnnotation] != "",
-		Services: []types.NamespacedName{{Namespace: parent.Namespace, Name: parent.Name}},
+		Address: address.Unmap().WithZone(""),
+		Level:   v1alpha1.Level(object.Annotations[v1alpha1.ClaimLevelAnnotation]),
+		Pool:    object.Annotations[v1alpha1.ClaimPoolAnnotation],
+		Probed:  object.Annotations[v1alpha1.ClaimProbedAnnotation] != "",
+	}
+	if object.Annotations[v1alpha1.ClaimParentLeftAnnotation] == "" {
+		c.Services = append(c.Services, types.NamespacedName{Namespace: parent.Namespace, Name: parent.Name})
 	}
 	for text := range strings.SplitSeq(object.Annotations[v1alpha1.ClaimSharersAnnotation], ",") {
 		if namespace, name, ok := strings.Cut(strings.TrimSpace(text), "/"); ok {

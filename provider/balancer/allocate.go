@@ -1,0 +1,263 @@
+package balancer
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+// snapshot is all that an allocation depends on. Nothing in it is changed.
+type snapshot struct {
+	now        time.Time
+	known      []*corev1.Service
+	present    []*claim
+	pools      []*pool
+	peers      bool // there is a BGPPeer
+	namespaces map[string]labels.Set
+	taken      map[netip.Addr]bool // by objects of others
+	announced  map[netip.Addr]bool // by agents that live
+}
+
+// plan is what claims should be.
+type plan struct {
+	// claims to write where they differ from their object, by address.
+	claims map[netip.Addr]*claim
+	// drop are claims to delete.
+	drop []*claim
+	// services are those that are ours.
+	services map[types.NamespacedName]*assignment
+	// wake is when a quarantine ends, if any.
+	wake time.Time
+}
+
+// assignment is what a Service gets.
+type assignment struct {
+	service *corev1.Service
+	wish    wish
+	// nodeIP: it has the addresses of Nodes, and no claims.
+	nodeIP bool
+	// by family; true is IPv6.
+	by map[bool]netip.Addr
+	// reassigned says that it got another address, as it had asked.
+	reassigned bool
+	// problem is what it does not get. It may have addresses all the same.
+	problem *finding.Finding
+}
+
+// addresses are in the order of the Service's families; none, where it wants all or none.
+func (as *assignment) addresses() []netip.Addr {
+	var list []netip.Addr
+	for _, ipv6 := range families6(as.service) {
+		if address, ok := as.by[ipv6]; ok {
+			list = append(list, address)
+		} else if needsAll(as.service) {
+			return nil
+		}
+	}
+	return list
+}
+
+func (as *assignment) fail(problem *finding.Finding) {
+	if as.problem == nil {
+		as.problem = problem
+	}
+}
+
+// allocation is a plan that is being made.
+type allocation struct {
+	*snapshot
+	plan
+	order []*assignment
+	kept  map[types.NamespacedName][]netip.Addr // in quarantine
+}
+
+// allocate plans who has which address. What is claimed stays; then Services get what they had according to their
+// annotations and status, then what they ask for, and only then anything new. It is a function of the snapshot alone: a
+// plan that was carried out in part, and is made again, has the same end.
+func allocate(s *snapshot) *plan {
+	a := &allocation{snapshot: s, plan: plan{
+		claims: map[netip.Addr]*claim{}, services: map[types.NamespacedName]*assignment{},
+	}, kept: map[types.NamespacedName][]netip.Addr{}}
+	a.begin()
+	a.keep()
+	steps := []func(*assignment, bool){a.revive, a.adoptAnnotation, a.adoptStatus, a.request, a.choose}
+	for _, step := range steps {
+		for _, as := range a.order {
+			if as.nodeIP {
+				continue
+			}
+			for _, ipv6 := range families6(as.service) {
+				step(as, ipv6)
+			}
+		}
+	}
+	for _, as := range a.order {
+		a.allOrNone(as)
+	}
+	a.settle()
+	return &a.plan
+}
+
+// begin sorts Services by age, so that the older one wins.
+func (a *allocation) begin() {
+	for _, service := range a.known {
+		if !served(service) {
+			continue
+		}
+		as := &assignment{service: service, by: map[bool]netip.Addr{}}
+		var problem *finding.Finding
+		if as.wish, problem = wishOf(service); problem != nil {
+			as.fail(problem)
+		}
+		as.nodeIP = as.wish.nodeIP
+		a.services[nameOf(service)] = as
+		a.order = append(a.order, as)
+	}
+	slices.SortFunc(a.order, func(x, y *assignment) int {
+		return cmp.Or(x.service.CreationTimestamp.Compare(y.service.CreationTimestamp.Time),
+			cmp.Compare(nameOf(x.service).String(), nameOf(y.service).String()))
+	})
+}
+
+// keep leaves claims with their owners, as long as these want them.
+func (a *allocation) keep() {
+	var list []*claim
+	for _, c := range a.present {
+		c = c.copied()
+		list = append(list, c)
+		a.claims[c.address] = c
+	}
+	// Of two claims for one Service, as a crash within a move leaves them, that which it asks for stays, then the older.
+	slices.SortFunc(list, func(x, y *claim) int {
+		return cmp.Or(cmp.Compare(a.rank(x), a.rank(y)), x.object.CreationTimestamp.Compare(y.object.CreationTimestamp.Time),
+			x.address.Compare(y.address))
+	})
+	for _, c := range list {
+		if !c.released.IsZero() {
+			for _, owner := range c.owners {
+				a.kept[owner] = append(a.kept[owner], c.address)
+			}
+			continue
+		}
+		for _, owner := range slices.Clone(c.owners) {
+			as := a.services[owner]
+			if as == nil || !a.keeps(as, c) {
+				a.leave(c, owner)
+			} else {
+				as.by[c.address.Is6()] = c.address
+			}
+		}
+	}
+	for _, as := range a.order {
+		as.nodeIP = as.nodeIP || len(a.pools) == 0 && len(as.by) == 0 && len(as.wish.addresses) == 0 && as.wish.pool == "" &&
+			as.problem == nil
+	}
+}
+
+func (a *allocation) rank(c *claim) int {
+	for _, owner := range c.owners {
+		if as := a.services[owner]; as != nil && slices.Contains(as.wish.addresses, c.address) {
+			return 0
+		}
+	}
+	return 1
+}
+
+// keeps says whether the Service still wants the claim, and gets on with the owners before it.
+func (a *allocation) keeps(as *assignment, c *claim) bool {
+	_, already := as.by[c.address.Is6()]
+	if as.nodeIP || already || !slices.Contains(families6(as.service), c.address.Is6()) {
+		return false
+	}
+	for _, other := range c.owners {
+		if other == nameOf(as.service) {
+			return true
+		}
+		if peer := a.services[other]; peer != nil {
+			if err := mayShare(as.service, peer.service); err != nil {
+				as.fail(finding.SharingConflict.Errorf("share %s: %w", c.address, err))
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// leave takes an owner from a claim. The last one is who it is kept for.
+func (a *allocation) leave(c *claim, owner types.NamespacedName) {
+	if as := a.services[owner]; as != nil && as.by[c.address.Is6()] == c.address {
+		delete(as.by, c.address.Is6())
+	}
+	if len(c.owners) > 1 {
+		c.owners = slices.DeleteFunc(c.owners, func(o types.NamespacedName) bool { return o == owner })
+		return
+	}
+	c.released, c.probed = a.now.Truncate(time.Second), time.Time{}
+}
+
+// allOrNone gives back what is new to a Service that does not get all of its families.
+func (a *allocation) allOrNone(as *assignment) {
+	if len(as.addresses()) > 0 {
+		return
+	}
+	name := nameOf(as.service)
+	for ipv6, address := range as.by {
+		c := a.claims[address]
+		var before *claim
+		if c.object != nil {
+			before, _ = parseClaim(c.object)
+		}
+		switch {
+		case before != nil && before.released.IsZero() && before.has(name):
+			continue // it has had it before
+		case len(c.owners) > 1:
+			a.leave(c, name)
+		case before != nil:
+			*c = *before
+		default:
+			delete(a.claims, address)
+		}
+		delete(as.by, ipv6)
+	}
+}
+
+// settle ends quarantines, and fills in what follows from the rest.
+func (a *allocation) settle() {
+	for address, c := range a.claims {
+		p := a.poolOf(address)
+		if !c.live() {
+			end := c.released.Add(p.reuseAfter())
+			if len(c.owners) == 0 || !end.After(a.now) {
+				delete(a.claims, address)
+				a.drop = append(a.drop, c)
+			} else if a.wake.IsZero() || end.Before(a.wake) {
+				a.wake = end
+			}
+			continue
+		}
+		if p != nil {
+			c.pool, c.level = p.Name, p.level(a.peers)
+		}
+		if c.probed.IsZero() && c.object != nil && a.announced[address] {
+			c.probed = a.now
+		}
+	}
+}
+
+// poolOf returns the pool that has the address; rather one that gives.
+func (a *allocation) poolOf(address netip.Addr) *pool {
+	var found *pool
+	for _, p := range a.pools {
+		if p.set.Contains(address) && (found == nil || !found.gives() && p.gives()) {
+			found = p
+		}
+	}
+	return found
+}

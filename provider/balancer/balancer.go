@@ -1,0 +1,210 @@
+// Package balancer gives Services of type LoadBalancer their addresses, and publishes them.
+//
+// Start at New and [Balancer.Run], which makes one pass after another: it takes a snapshot of the caches, [allocate]
+// plans who has which address, [judge] says what each Service is told, and write.go writes what differs. Everything
+// before the writing is a function of the snapshot. The Balancer is upstream's cloudprovider.LoadBalancer as well, which
+// it answers from the last pass.
+//
+// Reads: Services, Nodes, EndpointSlices, Namespaces, ServiceCIDRs, AddressPools, BGPPeers, NodeAgents, and its claims.
+// Writes: claims, which are IPAddress objects; annotation ccmadm.dev/allocated, condition
+// ccmadm.dev/LoadBalancerReady, status and Events of Services, and the finalizer of those with our class; status of
+// AddressPools and BGPPeers.
+// Running it twice: the claims are the truth. A pass that ended in the middle is made again, and an address never moves
+// unless its Service asks for it. Only the leader runs it; a claim that two create is the first one's.
+// It will not: answer on the network, which agents do, or withdraw an address because the API server is away.
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider/objects"
+)
+
+const (
+	// tick is the longest time between two passes: reports grow old, and quarantines end.
+	tick = 10 * time.Second
+	// batch is how long a pass waits for changes that come together.
+	batch = 10 * time.Millisecond
+	// minRetry and maxRetry are the times after a pass that could not write something.
+	minRetry, maxRetry = time.Second, 30 * time.Second
+	// takenTime is how long an address is left alone that an object of somebody else claims.
+	takenTime = time.Minute
+)
+
+// Settings are what a Balancer works with.
+type Settings struct {
+	// Client and Objects write as fast as the API server takes it.
+	Client  kubernetes.Interface
+	Objects *objects.Client
+	// Nodes and Services are informers of the controller manager, which runs them.
+	Nodes, Services cache.SharedIndexInformer
+	Recorder        record.EventRecorder
+	Now             func() time.Time
+}
+
+// Balancer serves Services of type LoadBalancer.
+type Balancer struct {
+	Settings
+	caches *caches
+	dirty  chan struct{}
+
+	mu       sync.Mutex
+	outcomes map[types.NamespacedName]*outcome // of the last pass
+	letGo    map[types.UID]bool                // Services whose load balancer was deleted
+	missing  map[types.NamespacedName]time.Time
+	taken    map[netip.Addr]time.Time
+}
+
+// New makes a Balancer. It asks nobody anything.
+func New(s Settings) (*Balancer, error) {
+	b := &Balancer{
+		Settings: s, caches: newCaches(s), dirty: make(chan struct{}, 1), letGo: map[types.UID]bool{},
+		missing: map[types.NamespacedName]time.Time{}, taken: map[netip.Addr]time.Time{},
+	}
+	if err := b.caches.follow(b.changed); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return b, nil
+}
+
+// changed asks for a pass.
+func (b *Balancer) changed() {
+	select {
+	case b.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// Run makes passes until ctx is done.
+func (b *Balancer) Run(ctx context.Context) {
+	for _, w := range b.caches.own() {
+		go w.RunWithContext(ctx)
+	}
+	retry := minRetry
+	for next := tick; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		case <-b.dirty:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(batch):
+			}
+		}
+		if b.caches.unknown() != nil {
+			next = time.Second
+			continue
+		}
+		wake, err := b.pass(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			klog.ErrorS(err, "Load balancers are not up to date", "retry", retry)
+			next, retry = retry, min(2*retry, maxRetry)
+		default:
+			next, retry = tick, minRetry
+			if !wake.IsZero() {
+				next = min(next, max(wake.Sub(b.Now()), batch))
+			}
+		}
+	}
+}
+
+// pass looks at everything once and writes what differs. It returns when to look again, if that is soon.
+func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
+	now := b.Now()
+	s, j := b.look(now)
+	p := allocate(s)
+	j.plan = p
+	outcomes := map[types.NamespacedName]*outcome{}
+	var nodeIPs []*assignment
+	for _, as := range p.services {
+		if as.nodeIP {
+			nodeIPs = append(nodeIPs, as)
+			j.elsewhere = j.elsewhere || j.foreign(as)
+		}
+	}
+	j.ports = j.machines.ports(nodeIPs)
+	for name, as := range p.services {
+		outcomes[name] = j.outcome(as)
+	}
+	for name := range j.missing {
+		if p.services[name] == nil {
+			delete(j.missing, name)
+		}
+	}
+	err := b.write(ctx, p, outcomes, forgotten(s.known, p))
+	b.mu.Lock()
+	b.outcomes = outcomes
+	b.mu.Unlock()
+	if err == nil {
+		err = b.count(ctx, s, p)
+	}
+	wake := p.wake
+	for _, since := range j.missing {
+		if soon := since.Add(announceTime); soon.After(now) && (wake.IsZero() || soon.Before(wake)) {
+			wake = soon
+		}
+	}
+	return wake, err
+}
+
+// look takes the snapshot.
+func (b *Balancer) look(now time.Time) (*snapshot, *judge) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.caches
+	nodes := list[*corev1.Node](c.nodes)
+	agents := c.nodeAgents()
+	j := &judge{
+		now: now, machines: &machines{nodes: nodes, agents: agents, local: localNodes(c.endpoints())},
+		reports: readReports(agents, now), missing: b.missing,
+	}
+	j.pools = readPools(c.addressPools(), nodes, c.serviceCIDRs())
+	s := &snapshot{
+		now: now, pools: j.pools, peers: len(c.peers.GetStore().ListKeys()) > 0, namespaces: c.namespaceLabels(),
+		taken: map[netip.Addr]bool{}, announced: j.reports.announced, present: c.present(),
+	}
+	for address, since := range b.taken {
+		if now.Sub(since) > takenTime {
+			delete(b.taken, address)
+			continue
+		}
+		s.taken[address] = true
+	}
+	there := map[types.UID]bool{}
+	for _, service := range list[*corev1.Service](c.services) {
+		there[service.UID] = true
+		if !b.letGo[service.UID] || service.Spec.LoadBalancerClass != nil {
+			s.known = append(s.known, service)
+		}
+	}
+	maps.DeleteFunc(b.letGo, func(uid types.UID, _ bool) bool { return !there[uid] })
+	return s, j
+}
+
+// forgotten are Services that are not ours any more, and still say what we said.
+func forgotten(known []*corev1.Service, p *plan) []*corev1.Service {
+	var list []*corev1.Service
+	for _, service := range known {
+		if p.services[nameOf(service)] == nil && service.DeletionTimestamp == nil && condition(service) != nil {
+			list = append(list, service)
+		}
+	}
+	return list
+}

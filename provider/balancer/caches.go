@@ -1,0 +1,215 @@
+package balancer
+
+import (
+	"context"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
+)
+
+// watched is an informer, and how far it has come.
+type watched struct {
+	cache.SharedIndexInformer
+	name       string
+	registered cache.ResourceEventHandlerRegistration
+	// absent: the API server does not know the resource. That is an answer: there are no such objects.
+	absent atomic.Bool
+	seen   atomic.Pointer[string] // the newest resourceVersion that is in the store
+}
+
+// caches are the informers of what is read.
+type caches struct {
+	nodes, services                                         *watched // of the controller manager, which runs them
+	slices, claims, cidrs, namespaces, pools, peers, agents *watched
+}
+
+// newCaches makes informers, and runs none.
+func newCaches(s Settings) *caches {
+	factory := informers.NewSharedInformerFactory(s.Client, 0)
+	return &caches{
+		nodes:      &watched{SharedIndexInformer: s.Nodes, name: "Nodes"},
+		services:   &watched{SharedIndexInformer: s.Services, name: "Services"},
+		slices:     &watched{SharedIndexInformer: factory.Discovery().V1().EndpointSlices().Informer(), name: "EndpointSlices"},
+		claims:     &watched{SharedIndexInformer: claimInformer(s.Client), name: "IPAddresses"},
+		cidrs:      &watched{SharedIndexInformer: factory.Networking().V1().ServiceCIDRs().Informer(), name: "ServiceCIDRs"},
+		namespaces: &watched{SharedIndexInformer: factory.Core().V1().Namespaces().Informer(), name: "Namespaces"},
+		pools:      &watched{SharedIndexInformer: objects.Informer(s.Objects.AddressPools, &v1alpha1.AddressPool{}), name: "AddressPools"},
+		peers:      &watched{SharedIndexInformer: objects.Informer(s.Objects.BGPPeers, &v1alpha1.BGPPeer{}), name: "BGPPeers"},
+		agents:     &watched{SharedIndexInformer: objects.Informer(s.Objects.NodeAgents, &v1alpha1.NodeAgent{}), name: "NodeAgents"},
+	}
+}
+
+func claimInformer(client kubernetes.Interface) cache.SharedIndexInformer {
+	ours := informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = networkingv1.LabelManagedBy + "=" + v1alpha1.ClaimManager
+	})
+	return informers.NewSharedInformerFactoryWithOptions(client, 0, ours).Networking().V1().IPAddresses().Informer()
+}
+
+func (c *caches) own() []*watched {
+	return []*watched{c.slices, c.claims, c.cidrs, c.namespaces, c.pools, c.peers, c.agents}
+}
+
+// follow calls changed when something has that matters.
+func (c *caches) follow(changed func()) error {
+	matters := map[*watched]func(before, after any) bool{
+		c.nodes: nodeMatters, c.services: serviceMatters, c.slices: c.sliceMatters, c.agents: agentMatters,
+	}
+	for _, w := range append(c.own(), c.nodes, c.services) {
+		if err := w.follow(matters[w], changed); err != nil {
+			return err
+		}
+	}
+	for _, w := range c.own() {
+		err := w.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			if !apierrors.IsNotFound(err) {
+				cache.DefaultWatchErrorHandler(ctx, r, err)
+			} else if !w.absent.Swap(true) {
+				klog.InfoS("The API server does not know a resource yet", "type", r.TypeDescription())
+			}
+			changed()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watched) follow(matters func(before, after any) bool, changed func()) error {
+	note := func(before, after any) {
+		w.note(after)
+		if matters == nil || matters(before, after) {
+			changed()
+		}
+	}
+	var err error
+	w.registered, err = w.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { note(object, object) },
+		UpdateFunc: note,
+		DeleteFunc: func(object any) {
+			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = unknown.Obj
+			}
+			w.note(object)
+			changed()
+		},
+	})
+	return err
+}
+
+// note remembers how far the store has come.
+func (w *watched) note(object any) {
+	if m, ok := object.(metav1.Object); ok && !w.has(m.GetResourceVersion()) {
+		w.seen.Store(new(m.GetResourceVersion()))
+	}
+}
+
+// has says whether the store is as new as that.
+func (w *watched) has(version string) bool {
+	seen := w.seen.Load()
+	if seen == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(*seen, version)
+	return err == nil && order >= 0
+}
+
+// known says whether the store has all there was, at some time.
+func (w *watched) known() bool { return w.registered.HasSynced() || w.absent.Load() }
+
+// unknown names what cannot be looked at yet; nil: everything is there.
+func (c *caches) unknown() *watched {
+	for _, w := range append(c.own(), c.nodes, c.services) {
+		if !w.known() {
+			return w
+		}
+	}
+	return nil
+}
+
+// list returns what is in the store, which must not be changed.
+func list[T any](w *watched) []T {
+	var typed []T
+	for _, object := range w.GetStore().List() {
+		typed = append(typed, object.(T))
+	}
+	return typed
+}
+
+func nodeMatters(before, after any) bool {
+	a, b := before.(*corev1.Node), after.(*corev1.Node)
+	return a == b || carries(a) != carries(b) || hasLabel(a, v1alpha1.ExcludeLabel) != hasLabel(b, v1alpha1.ExcludeLabel) ||
+		!equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) ||
+		!equality.Semantic.DeepEqual(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
+}
+
+func serviceMatters(before, after any) bool {
+	balanced := func(object any) bool {
+		s := object.(*corev1.Service)
+		return s.Spec.Type == corev1.ServiceTypeLoadBalancer || condition(s) != nil
+	}
+	return balanced(before) || balanced(after)
+}
+
+// sliceMatters is about Services with externalTrafficPolicy Local only.
+func (c *caches) sliceMatters(_, after any) bool {
+	slice := after.(*discoveryv1.EndpointSlice)
+	object, there, _ := c.services.GetStore().GetByKey(slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName])
+	if !there {
+		return false
+	}
+	service := object.(*corev1.Service)
+	return served(service) && service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// agentMatters is false for a report that only says that the agent lives.
+func agentMatters(before, after any) bool {
+	a, b := before.(*v1alpha1.NodeAgent), after.(*v1alpha1.NodeAgent)
+	return a == b || !equality.Semantic.DeepEqual(a.Status.Announcements, b.Status.Announcements) ||
+		!equality.Semantic.DeepEqual(a.Status.Conflicts, b.Status.Conflicts) ||
+		!equality.Semantic.DeepEqual(a.Status.Sessions, b.Status.Sessions) ||
+		!equality.Semantic.DeepEqual(a.Status.Listening, b.Status.Listening)
+}
+
+func (c *caches) nodeAgents() []*v1alpha1.NodeAgent     { return list[*v1alpha1.NodeAgent](c.agents) }
+func (c *caches) addressPools() []*v1alpha1.AddressPool { return list[*v1alpha1.AddressPool](c.pools) }
+func (c *caches) serviceCIDRs() []*networkingv1.ServiceCIDR {
+	return list[*networkingv1.ServiceCIDR](c.cidrs)
+}
+func (c *caches) endpoints() []*discoveryv1.EndpointSlice {
+	return list[*discoveryv1.EndpointSlice](c.slices)
+}
+
+// present are the claims that there are.
+func (c *caches) present() []*claim {
+	var claims []*claim
+	for _, object := range list[*networkingv1.IPAddress](c.claims) {
+		if parsed, ok := parseClaim(object); ok {
+			claims = append(claims, parsed)
+		}
+	}
+	return claims
+}
+
+func (c *caches) namespaceLabels() map[string]labels.Set {
+	byName := map[string]labels.Set{}
+	for _, namespace := range list[*corev1.Namespace](c.namespaces) {
+		byName[namespace.Name] = namespace.Labels
+	}
+	return byName
+}

@@ -1,0 +1,123 @@
+package balancer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// readyCondition is that of AddressPools and BGPPeers.
+const readyCondition = "Ready"
+
+// count writes the status of pools and peers where it differs.
+func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan) error {
+	var errs []error
+	for _, pool := range s.pools {
+		status := pool.count(p, s.now)
+		if equality.Semantic.DeepEqual(status, &pool.Status) {
+			continue
+		}
+		patch, err := json.Marshal(map[string]any{"status": status})
+		if err == nil {
+			_, err = b.Objects.AddressPools.Patch(ctx, pool.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("patch status of AddressPool/%s: %w", pool.Name, err))
+		}
+	}
+	agents := b.caches.nodeAgents()
+	for _, peer := range list[*v1alpha1.BGPPeer](b.caches.peers) {
+		status := peerStatus(peer, agents, s.now)
+		if equality.Semantic.DeepEqual(status, &peer.Status) {
+			continue
+		}
+		patch, err := json.Marshal(map[string]any{"status": status})
+		if err == nil {
+			_, err = b.Objects.BGPPeers.Patch(ctx, peer.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("patch status of BGPPeer/%s: %w", peer.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// count returns the pool's status.
+func (p *pool) count(plan *plan, now time.Time) *v1alpha1.AddressPoolStatus {
+	status := p.Status.DeepCopy()
+	status.Assigned, status.Quarantined, status.ObservedGeneration = 0, 0, p.Generation
+	left := new(big.Int)
+	for _, r := range p.set.Ranges() {
+		left.Add(left, size(r))
+	}
+	for address, c := range plan.claims {
+		switch {
+		case !p.set.Contains(address):
+			continue
+		case c.live():
+			status.Assigned++
+		default:
+			status.Quarantined++
+		}
+		left.Sub(left, big.NewInt(1))
+	}
+	ready := metav1.Condition{
+		Type: readyCondition, Status: metav1.ConditionTrue, Reason: "Gives", Message: "addresses are given from here",
+		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(now),
+	}
+	switch {
+	case p.problem != nil:
+		left.SetInt64(0)
+		ready.Status, ready.Reason = metav1.ConditionFalse, finding.PoolNotReady.Kind().Reason
+		ready.Message = p.problem.Error()
+	case p.Spec.Disabled:
+		left.SetInt64(0)
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Disabled", "what was given stays"
+	}
+	status.Available = left.String()
+	meta.SetStatusCondition(&status.Conditions, ready)
+	return status
+}
+
+// peerStatus is what agents that live report of a peer.
+func peerStatus(peer *v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent, now time.Time) *v1alpha1.BGPPeerStatus {
+	status := peer.Status.DeepCopy()
+	status.Nodes, status.Established = 0, 0
+	ready := metav1.Condition{
+		Type: readyCondition, Status: metav1.ConditionTrue, Reason: "Established", Message: "every Node has a session",
+		ObservedGeneration: peer.Generation, LastTransitionTime: metav1.NewTime(now),
+	}
+	down := ""
+	for _, agent := range agents {
+		for _, session := range agent.Status.Sessions {
+			if session.Peer != peer.Name || now.Sub(agent.Status.RenewTime.Time) > reportTime {
+				continue
+			}
+			status.Nodes++
+			if session.State == "Established" {
+				status.Established++
+			} else if text := fmt.Sprintf("Node/%s: %s: %s", agent.Name, session.State, session.Message); down == "" || text < down {
+				down = text
+			}
+		}
+	}
+	switch {
+	case status.Nodes == 0:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NoAgent", "no node agent reports a session"
+	case down != "":
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, finding.PeerDown.Kind().Reason, down
+	}
+	meta.SetStatusCondition(&status.Conditions, ready)
+	return status
+}

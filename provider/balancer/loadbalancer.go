@@ -1,0 +1,145 @@
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/api"
+	"k8s.io/cloud-provider/service/helpers"
+)
+
+const (
+	// patience of a call, in which passes go on.
+	patience = time.Second
+	// lookEvery is how often a call looks at what the passes have done.
+	lookEvery = 5 * time.Millisecond
+	// retryAfter is when upstream asks again about what is under way.
+	retryAfter = time.Second
+)
+
+var _ cloudprovider.LoadBalancer = (*Balancer)(nil)
+
+// GetLoadBalancerName is for messages.
+func (b *Balancer) GetLoadBalancerName(_ context.Context, _ string, service *corev1.Service) string {
+	return service.Namespace + "/" + service.Name
+}
+
+// GetLoadBalancer answers from claims, and not from the status, which may have been cleared. A Service with the
+// finalizer has a load balancer until it was deleted: at level NodeIP nothing else would say so.
+func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	if w := b.caches.unknown(); w != nil {
+		return nil, false, b.notYet(w)
+	}
+	exists := b.claims(nameOf(service))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	status := service.Status.LoadBalancer.DeepCopy()
+	if o := b.outcomes[nameOf(service)]; o != nil && o.service.UID == service.UID {
+		status = o.after.Status.LoadBalancer.DeepCopy()
+	}
+	object, there, _ := b.caches.services.GetStore().GetByKey(nameOf(service).String())
+	if there && !b.letGo[service.UID] {
+		known := object.(*corev1.Service)
+		exists = exists || known.UID == service.UID && (helpers.HasLBFinalizer(known) || helpers.HasLBFinalizer(service))
+	}
+	return status, exists, nil
+}
+
+// EnsureLoadBalancer answers with what is published, or why nothing is. The passes publish by themselves; upstream is
+// asked to look again where an agent has not announced the address yet.
+func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	b.mu.Lock()
+	delete(b.letGo, service.UID)
+	b.mu.Unlock()
+	b.changed()
+	var o *outcome
+	b.until(ctx, func() bool {
+		o = b.outcomeOf(service)
+		return o != nil && (o.complete || o.elsewhere || o.problem != nil)
+	})
+	switch {
+	case o == nil:
+		if w := b.caches.unknown(); w != nil {
+			return nil, b.notYet(w)
+		}
+		return nil, api.NewRetryError("the Service was not looked at yet", retryAfter)
+	case o.elsewhere:
+		return nil, cloudprovider.ImplementedElsewhere
+	case o.complete:
+		return o.after.Status.LoadBalancer.DeepCopy(), nil
+	case o.problem != nil:
+		return nil, fmt.Errorf("%s: %w; %s", o.problem.Reason, o.problem, o.problem.Do)
+	}
+	return nil, api.NewRetryError("no node agent has announced the address yet", retryAfter)
+}
+
+// UpdateLoadBalancer has nothing to do: passes follow Nodes, and read Services where they are not stale.
+func (b *Balancer) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
+	b.changed()
+	return nil
+}
+
+// EnsureLoadBalancerDeleted returns when nothing is claimed any more. The addresses are kept for a while, for a Service
+// of the same name.
+func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, service *corev1.Service) error {
+	if w := b.caches.unknown(); w != nil {
+		return b.notYet(w)
+	}
+	b.mu.Lock()
+	b.letGo[service.UID] = true
+	b.mu.Unlock()
+	b.changed()
+	if b.until(ctx, func() bool { return !b.claims(nameOf(service)) }) {
+		return nil
+	}
+	return api.NewRetryError("its addresses are still claimed", retryAfter)
+}
+
+// notYet is for callers that come before the caches are complete.
+func (b *Balancer) notYet(w *watched) error {
+	return api.NewRetryError("look at load balancers: "+w.name+" are not known yet", retryAfter)
+}
+
+// until polls until done, and returns false if that takes too long.
+func (b *Balancer) until(ctx context.Context, done func() bool) bool {
+	for deadline := time.Now().Add(patience); ; {
+		if done() {
+			return true
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return false
+		}
+		time.Sleep(lookEvery)
+	}
+}
+
+// outcomeOf returns nil as long as no pass has seen the Service as it is asked about, or newer.
+func (b *Balancer) outcomeOf(service *corev1.Service) *outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := b.outcomes[nameOf(service)]
+	if o == nil || o.service.UID != service.UID {
+		return nil
+	}
+	order, err := resourceversion.CompareResourceVersion(o.service.ResourceVersion, service.ResourceVersion)
+	if err == nil && order < 0 {
+		return nil
+	}
+	return o
+}
+
+// claims says whether the Service has any that is not released.
+func (b *Balancer) claims(name types.NamespacedName) bool {
+	for _, object := range list[*networkingv1.IPAddress](b.caches.claims) {
+		if c, ok := parseClaim(object); ok && c.live() && c.has(name) {
+			return true
+		}
+	}
+	return false
+}

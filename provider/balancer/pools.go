@@ -1,0 +1,152 @@
+package balancer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"go4.org/netipx"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// pool is an AddressPool that was read.
+type pool struct {
+	*v1alpha1.AddressPool
+	set *netipx.IPSet
+	// problem is why it gives nothing. What it gave stays.
+	problem error
+	// namespaces, services and any are its spec.serve.
+	namespaces, services labels.Selector
+}
+
+// readPools reads pools, the one with the highest priority first, and looks for what overlaps. Of two pools that
+// overlap, the younger one gives nothing.
+func readPools(objects []*v1alpha1.AddressPool, nodes []*corev1.Node, cidrs []*networkingv1.ServiceCIDR) []*pool {
+	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.AddressPool) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	var pools []*pool
+	for _, object := range objects {
+		p := readPool(object)
+		if p.problem == nil {
+			p.problem = p.overlap(pools, nodes, cidrs)
+		}
+		pools = append(pools, p)
+	}
+	slices.SortFunc(pools, func(a, b *pool) int {
+		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Name, b.Name))
+	})
+	return pools
+}
+
+func readPool(object *v1alpha1.AddressPool) *pool {
+	p := &pool{AddressPool: object, set: &netipx.IPSet{}}
+	ranges, err := parseRanges(object.Spec.Ranges, isTrue(object.Spec.AvoidEnds, true))
+	if err != nil {
+		p.problem = err
+		return p
+	}
+	without, err := parseRanges(object.Spec.Exclude, false)
+	if err != nil {
+		p.problem = err
+		return p
+	}
+	if p.set, p.problem = setOf(ranges, without); p.problem != nil {
+		p.set = &netipx.IPSet{}
+		return p
+	}
+	if p.namespaces, p.problem = selector(object.Spec.Serve.NamespaceSelector); p.problem != nil {
+		return p
+	}
+	p.services, p.problem = selector(object.Spec.Serve.ServiceSelector)
+	return p
+}
+
+// selector is nil for none.
+func selector(s *metav1.LabelSelector) (labels.Selector, error) {
+	if s == nil {
+		return nil, nil //nolint:nilnil // no selector is no error
+	}
+	return metav1.LabelSelectorAsSelector(s)
+}
+
+// overlap names what else has addresses of the pool.
+func (p *pool) overlap(others []*pool, nodes []*corev1.Node, cidrs []*networkingv1.ServiceCIDR) error {
+	for _, other := range others {
+		if p.set.Overlaps(other.set) {
+			return fmt.Errorf("addresses are also those of the older AddressPool/%s", other.Name)
+		}
+	}
+	for _, node := range nodes {
+		for _, a := range node.Status.Addresses {
+			if address, err := netip.ParseAddr(a.Address); err == nil && p.set.Contains(address) {
+				return fmt.Errorf("%s is the %s of Node/%s", address, a.Type, node.Name)
+			}
+		}
+		for _, text := range node.Spec.PodCIDRs {
+			if cidr, err := netip.ParsePrefix(text); err == nil && p.set.OverlapsPrefix(cidr) {
+				return fmt.Errorf("%s belongs to the pods of Node/%s", text, node.Name)
+			}
+		}
+	}
+	for _, object := range cidrs {
+		for _, text := range object.Spec.CIDRs {
+			if cidr, err := netip.ParsePrefix(text); err == nil && p.set.OverlapsPrefix(cidr) {
+				return fmt.Errorf("%s is ServiceCIDR/%s: cluster IPs come from there", text, object.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// gives says whether new addresses come from the pool.
+func (p *pool) gives() bool {
+	return p.problem == nil && !p.Spec.Disabled && p.DeletionTimestamp == nil
+}
+
+// serves says whether the Service may have an address of the pool.
+func (p *pool) serves(service *corev1.Service, namespaces map[string]labels.Set) bool {
+	s := p.Spec.Serve
+	limited := len(s.Namespaces) > 0 || p.namespaces != nil
+	named := slices.Contains(s.Namespaces, service.Namespace)
+	selected := p.namespaces != nil && p.namespaces.Matches(namespaces[service.Namespace])
+	return (!limited || named || selected) && (p.services == nil || p.services.Matches(labels.Set(service.Labels)))
+}
+
+// has says whether there is any address of the family.
+func (p *pool) has(ipv6 bool) bool {
+	return slices.ContainsFunc(p.set.Ranges(), func(r netipx.IPRange) bool { return r.From().Is6() == ipv6 })
+}
+
+// level of addresses of the pool.
+func (p *pool) level(peers bool) v1alpha1.Level {
+	switch {
+	case p.Spec.Level == v1alpha1.LevelL2 || p.Spec.Level == v1alpha1.LevelBGP:
+		return p.Spec.Level
+	case peers:
+		return v1alpha1.LevelBGP
+	}
+	return v1alpha1.LevelL2
+}
+
+// reuseAfter is the CRD's default where the pool is gone.
+func (p *pool) reuseAfter() time.Duration {
+	if p == nil {
+		return time.Minute
+	}
+	return p.Spec.ReuseAfter.Duration
+}
+
+func isTrue(b *bool, absent bool) bool {
+	if b == nil {
+		return absent
+	}
+	return *b
+}

@@ -1,0 +1,193 @@
+package balancer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+const (
+	// writers is how many requests are on their way at once.
+	writers = 16
+	// catchUp is how long a pass waits until the caches have what it wrote.
+	catchUp = 2 * time.Second
+)
+
+// write writes claims, then Services, whose addresses must not be published before they are claimed. It returns when
+// the caches have what was written: the next pass must not take its own work for somebody else's.
+func (b *Balancer) write(ctx context.Context, p *plan, outcomes map[types.NamespacedName]*outcome, forgotten []*corev1.Service) error {
+	w := &written{failed: map[types.NamespacedName]bool{}}
+	claims := slices.Concat(slices.Collect(maps.Values(p.claims)), p.drop)
+	w.each(len(claims), func(i int) error { return b.writeClaim(ctx, p, claims[i], w) })
+	names := slices.Collect(maps.Keys(outcomes))
+	w.each(len(names), func(i int) error {
+		o := outcomes[names[i]]
+		if o.elsewhere || w.failed[names[i]] {
+			return nil
+		}
+		return b.writeService(ctx, o, w)
+	})
+	w.each(len(forgotten), func(i int) error {
+		o := &outcome{service: forgotten[i], after: forgotten[i].DeepCopy()}
+		meta.RemoveStatusCondition(&o.after.Status.Conditions, v1alpha1.LoadBalancerReady)
+		return b.writeService(ctx, o, w)
+	})
+	w.wait(ctx)
+	return errors.Join(w.errs...)
+}
+
+// written is what a pass wrote.
+type written struct {
+	mu     sync.Mutex
+	errs   []error
+	failed map[types.NamespacedName]bool // Services with a claim that was not written
+	seen   []func() bool
+}
+
+// each calls do for every index, several at once.
+func (w *written) each(n int, do func(int) error) {
+	var running sync.WaitGroup
+	for first := range min(writers, n) {
+		running.Go(func() {
+			for i := first; i < n; i += writers {
+				if err := do(i); err != nil {
+					w.mu.Lock()
+					w.errs = append(w.errs, err)
+					w.mu.Unlock()
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// expect remembers what the caches must have.
+func (w *written) expect(seen func() bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = append(w.seen, seen)
+}
+
+func (w *written) wait(ctx context.Context) {
+	deadline := time.Now().Add(catchUp)
+	for len(w.seen) > 0 && time.Now().Before(deadline) && ctx.Err() == nil {
+		if last := len(w.seen) - 1; w.seen[last]() {
+			w.seen = w.seen[:last]
+			continue
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// writeClaim writes a claim that differs from its object. One that is somebody else's by now fails its Services, which
+// get another one in the next pass.
+func (b *Balancer) writeClaim(ctx context.Context, p *plan, c *claim, w *written) error {
+	addresses := b.Client.NetworkingV1().IPAddresses()
+	object := c.render()
+	var err error
+	var after *networkingv1.IPAddress
+	verb := "update"
+	switch {
+	case p.claims[c.address] != c:
+		verb = "delete"
+		err = addresses.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+			UID: &object.UID, ResourceVersion: &object.ResourceVersion,
+		}})
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+	case c.object == nil:
+		verb = "create"
+		after, err = addresses.Create(ctx, object, metav1.CreateOptions{})
+	case equality.Semantic.DeepEqual(object.Annotations, c.object.Annotations):
+		return nil
+	default:
+		after, err = addresses.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	if err == nil {
+		w.expect(func() bool { return b.hasClaim(object, after) })
+		return nil
+	}
+	w.mu.Lock()
+	for _, owner := range c.owners {
+		w.failed[owner] = true
+	}
+	w.mu.Unlock()
+	if apierrors.IsAlreadyExists(err) {
+		b.mu.Lock()
+		b.taken[c.address] = b.Now()
+		b.mu.Unlock()
+	}
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		b.changed()
+		return nil
+	}
+	return fmt.Errorf("%s IPAddress/%s: %w", verb, object.Name, err)
+}
+
+// hasClaim says whether the cache has a claim as it was written, or has it no more if it was deleted.
+func (b *Balancer) hasClaim(before, after *networkingv1.IPAddress) bool {
+	if after != nil {
+		return b.caches.claims.has(after.ResourceVersion)
+	}
+	object, there, _ := b.caches.claims.GetStore().GetByKey(before.Name)
+	return !there || object.(*networkingv1.IPAddress).UID != before.UID
+}
+
+// writeService patches metadata and status, as upstream's service controller does, and says what is wrong as an Event.
+func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) error {
+	patch, err := patchOf(o.service, o.after)
+	if err != nil || patch == nil {
+		return err
+	}
+	after, err := b.Client.CoreV1().Services(o.after.Namespace).Patch(ctx, o.after.Name, types.StrategicMergePatchType,
+		patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the caches will say so
+		b.changed()
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("patch Service/%s: %w", nameOf(o.after), err)
+	}
+	w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
+	before, now := condition(o.service), condition(o.after)
+	if o.problem != nil && now != nil && (before == nil || before.Reason != now.Reason || before.Message != now.Message) {
+		b.Recorder.Event(o.service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
+	}
+	return nil
+}
+
+// patchOf returns nil where nothing differs. A Service that has changed meanwhile refuses it.
+func patchOf(before, after *corev1.Service) ([]byte, error) {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil, nil
+	}
+	from, to := before.DeepCopy(), after.DeepCopy()
+	from.ResourceVersion = "" // so that the patch names the one that was looked at
+	texts := [2][]byte{}
+	for i, service := range []*corev1.Service{from, to} {
+		text, err := json.Marshal(service)
+		if err != nil {
+			return nil, fmt.Errorf("encode Service/%s: %w", nameOf(before), err)
+		}
+		texts[i] = text
+	}
+	return strategicpatch.CreateTwoWayMergePatch(texts[0], texts[1], corev1.Service{})
+}
