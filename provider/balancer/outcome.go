@@ -137,7 +137,7 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 		}
 	}
 	o.complete = len(addresses) > 0 && len(list) == len(addresses)
-	if len(list) > 0 || !j.ofNodes(before) || len(addresses) == 0 {
+	if len(list) > 0 || !j.ofNodes(before) {
 		o.publish(list)
 	}
 	if len(addresses) > 0 {

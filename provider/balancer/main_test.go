@@ -1,0 +1,13 @@
+package balancer
+
+import (
+	"os"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
+)
+
+// plane is the control plane that all tests share whose name starts with TestCluster; -short leaves those out.
+var plane *manifeststest.ControlPlane
+
+func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &plane)) }
