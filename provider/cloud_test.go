@@ -23,7 +23,7 @@ func TestCloud_ServesNodes(t *testing.T) {
 	_, roles["LoadBalancer"] = cloud.LoadBalancer()
 	_, roles["Routes"] = cloud.Routes()
 	want := map[string]bool{
-		"Instances": true, "InstancesV2": true, "Zones": true, "Clusters": true, "LoadBalancer": false, "Routes": false,
+		"Instances": true, "InstancesV2": true, "Zones": true, "Clusters": true, "LoadBalancer": true, "Routes": false,
 	}
 	if diff := cmp.Diff(want, roles); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
