@@ -51,67 +51,106 @@ func (i Intent) problem(reason, message string) v1alpha1.RouteProblem {
 }
 
 // Intents returns the routes that the machine of Node self should have, by their destination, and the ranges for which
-// there can be none. Where within is not empty, ranges outside of it are refused: a kubelet may write podCIDRs into a
-// Node that it makes, and must not catch the traffic of others with them.
+// there can be none. A kubelet writes podCIDRs and addresses into a Node that it makes, and must not catch or cut the
+// traffic of others with them: a range is refused where it overlaps that of an older Node, or contains an address of an
+// older one. Where within is not empty, ranges must lie in it, and addresses that do are ignored.
 func Intents(self string, nodes []*corev1.Node, within []netip.Prefix) ([]Intent, []v1alpha1.RouteProblem) {
+	var list []Intent
 	var problems []v1alpha1.RouteProblem
-	var hosts []netip.Addr
+	lengths := lengthsOf(nodes)
+	c := chooser{self: self, within: within, ranges: newOverlaps(lengths), hosts: newOverlaps(lengths)}
 	for _, n := range nodes {
-		hosts = append(hosts, internalIPs(n)...)
+		if n.Name == self {
+			c.addHosts(n) // this machine must be reached whoever is older
+		}
 	}
-	owner := map[netip.Prefix]Intent{}
 	for _, n := range oldestFirst(nodes) {
+		problems = append(problems, c.addHosts(n)...)
 		for _, text := range n.Spec.PodCIDRs {
-			intent, reason, message := intentFor(self, n, text, within, hosts)
-			if other, taken := owner[intent.Destination]; taken && reason == "" {
-				reason, message = Rejected, "Node/"+other.Node+" has the range"
-			}
+			intent, reason, message := c.intentFor(n, text)
 			if reason != "" {
 				problem := intent.problem(reason, message)
 				problem.Destination = text // as the Node has it, valid or not
 				problems = append(problems, problem)
 				continue
 			}
-			owner[intent.Destination] = intent
+			c.ranges.add(intent.Destination, n.Name)
+			list = append(list, intent)
 		}
-	}
-	var list []Intent
-	for _, intent := range owner {
-		list = append(list, intent)
 	}
 	slices.SortFunc(list, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
 	return list, problems
 }
 
+// chooser goes through the Nodes, the oldest first.
+type chooser struct {
+	self   string
+	within []netip.Prefix
+	ranges *overlaps // of pods, that are chosen
+	hosts  *overlaps // addresses of the Nodes up to now
+}
+
+// addHosts notes the addresses of a Node. The problem is one among the pods' addresses.
+func (c *chooser) addHosts(n *corev1.Node) (problems []v1alpha1.RouteProblem) {
+	for _, address := range internalIPs(n) {
+		host := netip.PrefixFrom(address, address.BitLen())
+		if !c.isPods(host) {
+			c.hosts.add(host, address.String())
+		} else if problems == nil { // one of a Node says it
+			problem := Intent{Destination: host, Node: n.Name}.problem(Rejected,
+				fmt.Sprintf("InternalIP %s lies within the cluster's range of pods: it is ignored", address))
+			problems = append(problems, problem)
+		}
+	}
+	return problems
+}
+
+// isPods says whether a range lies in the cluster's range of pods, where that is known.
+func (c *chooser) isPods(p netip.Prefix) bool {
+	return slices.ContainsFunc(c.within, func(w netip.Prefix) bool { return w.Bits() <= p.Bits() && w.Contains(p.Addr()) })
+}
+
 // intentFor is the route to one range of a Node, or why there is none.
-func intentFor(self string, n *corev1.Node, text string, within []netip.Prefix, hosts []netip.Addr) (
-	intent Intent, reason, message string,
-) {
+func (c *chooser) intentFor(n *corev1.Node, text string) (intent Intent, reason, message string) {
 	intent.Node = n.Name
 	destination, err := netip.ParsePrefix(text)
 	if err != nil {
 		return intent, Rejected, err.Error()
 	}
 	intent.Destination = destination.Masked()
-	inside := func(p netip.Prefix) bool {
-		return p.Bits() <= intent.Destination.Bits() && p.Contains(intent.Destination.Addr())
+	if len(c.within) > 0 && !c.isPods(intent.Destination) {
+		return intent, Rejected, fmt.Sprintf("not within the cluster's range of pods, %v", c.within)
 	}
-	if len(within) > 0 && !slices.ContainsFunc(within, inside) {
-		return intent, Rejected, fmt.Sprintf("not within the cluster's range of pods, %v", within)
+	if host, found := c.hosts.find(intent.Destination); found {
+		return intent, Rejected, "contains " + host + ", an address of a Node"
 	}
-	if i := slices.IndexFunc(hosts, intent.Destination.Contains); i >= 0 {
-		return intent, Rejected, "contains " + hosts[i].String() + ", an address of a Node"
+	if other, found := c.ranges.find(intent.Destination); found {
+		return intent, Rejected, "overlaps the range of Node/" + other
 	}
-	if n.Name == self {
+	if n.Name == c.self {
 		return intent, "", ""
 	}
 	for _, address := range internalIPs(n) {
-		if address.Is4() == intent.Destination.Addr().Is4() {
+		if address.Is4() == intent.Destination.Addr().Is4() && !c.isPods(netip.PrefixFrom(address, address.BitLen())) {
 			intent.Via = address
 			return intent, "", ""
 		}
 	}
 	return intent, Unreachable, "Node/" + n.Name + " has no InternalIP of this family"
+}
+
+// lengthsOf are the lengths of the Nodes' ranges, each once.
+func lengthsOf(nodes []*corev1.Node) []int {
+	var list []int
+	for _, n := range nodes {
+		for _, text := range n.Spec.PodCIDRs {
+			if p, err := netip.ParsePrefix(text); err == nil && !slices.Contains(list, p.Bits()) {
+				list = append(list, p.Bits())
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // oldestFirst settles who keeps a range that two Nodes have.

@@ -22,6 +22,13 @@ func node(name string, addresses []string, ranges ...string) *corev1.Node {
 	return n
 }
 
+// younger makes a Node younger than those of node.
+func younger(n *corev1.Node) *corev1.Node {
+	n = n.DeepCopy()
+	n.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
+	return n
+}
+
 func intent(destination, via, name string) Intent {
 	i := Intent{Destination: netip.MustParsePrefix(destination), Node: name}
 	if via != "" {
@@ -37,8 +44,7 @@ func TestIntents(t *testing.T) {
 	own := node("a", []string{"192.0.2.1", "2001:db8::1"}, "10.244.0.0/24", "fd00:10:244::/64")
 	b := node("b", []string{"192.0.2.2", "2001:db8::2"}, "10.244.1.0/24", "fd00:10:244:1::/64")
 	ownIntents := []Intent{intent("10.244.0.0/24", "", "a"), intent("fd00:10:244::/64", "", "a")}
-	younger := node("younger", []string{"192.0.2.9"}, "10.244.1.0/24")
-	younger.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
+	late := younger(node("younger", []string{"192.0.2.9"}, "10.244.1.0/24"))
 	external := node("c", nil, "10.244.2.0/24")
 	external.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "203.0.113.1"}}
 	for _, tt := range []struct {
@@ -71,13 +77,75 @@ func TestIntents(t *testing.T) {
 		},
 		{
 			name:  "a range that two Nodes have is the older one's",
-			nodes: []*corev1.Node{own, younger, b},
+			nodes: []*corev1.Node{own, late, b},
 			want: []Intent{
 				ownIntents[0], intent("10.244.1.0/24", "192.0.2.2", "b"), ownIntents[1],
 				intent("fd00:10:244:1::/64", "2001:db8::2", "b"),
 			},
 			problems: []v1alpha1.RouteProblem{{
-				Destination: "10.244.1.0/24", Node: "younger", Reason: Rejected, Message: "Node/b has the range",
+				Destination: "10.244.1.0/24", Node: "younger", Reason: Rejected, Message: "overlaps the range of Node/b",
+			}},
+		},
+		{
+			name: "a part of an older Node's range, and more than it",
+			nodes: []*corev1.Node{
+				own,
+				b,
+				younger(node("part", []string{"192.0.2.8"}, "10.244.1.0/25")),
+				younger(node("whole", []string{"192.0.2.9"}, "10.244.0.0/16", "fd00:10:244:1::/80")),
+			},
+			want: []Intent{
+				ownIntents[0], intent("10.244.1.0/24", "192.0.2.2", "b"), ownIntents[1],
+				intent("fd00:10:244:1::/64", "2001:db8::2", "b"),
+			},
+			problems: []v1alpha1.RouteProblem{
+				{Destination: "10.244.1.0/25", Node: "part", Reason: Rejected, Message: "overlaps the range of Node/b"},
+				{Destination: "10.244.0.0/16", Node: "whole", Reason: Rejected, Message: "overlaps the range of Node/a"},
+				{Destination: "fd00:10:244:1::/80", Node: "whole", Reason: Rejected, Message: "overlaps the range of Node/b"},
+			},
+		},
+		{
+			name: "a part of the machine's own range that an older Node has",
+			nodes: []*corev1.Node{
+				younger(node("a", []string{"192.0.2.1"}, "10.244.0.0/24")),
+				node("part", []string{"192.0.2.8"}, "10.244.0.0/25"),
+			},
+			want: []Intent{intent("10.244.0.0/25", "192.0.2.8", "part")},
+			problems: []v1alpha1.RouteProblem{
+				{Destination: "10.244.0.0/24", Node: "a", Reason: Rejected, Message: "overlaps the range of Node/part"},
+			},
+		},
+		{
+			name: "an address of a Node among the pods of another, with the cluster's range known",
+			nodes: []*corev1.Node{
+				node("a", []string{"192.0.2.1"}, "10.244.0.0/24"),
+				node("c", []string{"10.244.1.7", "10.244.1.8", "192.0.2.3"}, "10.244.2.0/24"),
+				younger(node("d", []string{"192.0.2.4"}, "10.244.1.0/24")),
+			},
+			within: "10.244.0.0/16",
+			want: []Intent{
+				ownIntents[0], intent("10.244.1.0/24", "192.0.2.4", "d"), intent("10.244.2.0/24", "192.0.2.3", "c"),
+			},
+			problems: []v1alpha1.RouteProblem{{
+				Destination: "10.244.1.7/32", Node: "c", Reason: Rejected,
+				Message: "InternalIP 10.244.1.7 lies within the cluster's range of pods: it is ignored",
+			}},
+		},
+		{
+			name: "an address of a younger Node among the pods of another",
+			nodes: []*corev1.Node{
+				own,
+				node("c", []string{"192.0.2.3"}, "10.244.1.0/24"),
+				younger(node("d", []string{"10.244.1.7"})),
+			},
+			want: []Intent{ownIntents[0], intent("10.244.1.0/24", "192.0.2.3", "c"), ownIntents[1]},
+		},
+		{
+			name:  "an address of the machine among the pods of an older Node",
+			nodes: []*corev1.Node{younger(own), node("c", []string{"192.0.2.3"}, "192.0.2.0/28")},
+			want:  ownIntents,
+			problems: []v1alpha1.RouteProblem{{
+				Destination: "192.0.2.0/28", Node: "c", Reason: Rejected, Message: "contains 192.0.2.1, an address of a Node",
 			}},
 		},
 		{
