@@ -23,6 +23,10 @@ func newKill(p *places) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// The kernel forwards packets for a dead machine until it has cleared it away.
+			if err := m.unplug(); err != nil {
+				return err
+			}
 			if err := m.powerOff(cmd.Context()); err != nil {
 				return err
 			}

@@ -105,8 +105,8 @@ func machineLinks() map[string]string {
 		"etc/systemd/system/apt-daily.timer":                            "/dev/null",
 		"etc/systemd/system/apt-daily-upgrade.timer":                    "/dev/null",
 		"etc/systemd/system/bird.service":                               "/dev/null", // a test that wants a router starts it
-		"opt/cni/bin":       "/usr/lib/cni",
-		"root/.kube/config": "/etc/kubernetes/admin.conf",
+		"opt/cni/bin":                                                   "/usr/lib/cni",
+		"root/.kube/config":                                             "/etc/kubernetes/admin.conf",
 	}
 }
 

@@ -120,6 +120,23 @@ func (m machine) plugIn(pid int, s settings) error {
 	return nil
 }
 
+// unplug takes away the machine's cable. plugIn brings another.
+func (m machine) unplug() error {
+	outside, err := m.lab.switchHandle()
+	if err != nil {
+		return err
+	}
+	defer outside.Close()
+	cable, err := outside.LinkByName(m.name)
+	if err == nil {
+		err = outside.LinkDel(cable)
+	}
+	if err != nil {
+		return fmt.Errorf("unplug %s: %w", m.name, err)
+	}
+	return nil
+}
+
 // configure switches a link and the loopback on.
 func configure(handle *netlink.Handle, name string, addresses []netip.Prefix) error {
 	for _, n := range []string{"lo", name} {
