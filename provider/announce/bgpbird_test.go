@@ -212,6 +212,7 @@ type order struct {
 	Routers   []Router
 	Paths     []Path
 	Drain     bool
+	Serve     string // an address at which to answer, as kube-proxy's rules would, in place of speaking
 }
 
 // TestSpeakerProcess is no test, but a speaker that can be killed, for those that start it with an order.
@@ -222,6 +223,10 @@ func TestSpeakerProcess(t *testing.T) {
 	}
 	var o order
 	noError(t, json.Unmarshal([]byte(first), &o))
+	if o.Serve != "" {
+		answer(t, o.Serve)
+		return
+	}
 	s, err := NewSpeaker(t.Context(), logr.Discard(), o.Addresses, func() {})
 	noError(t, err)
 	noError(t, s.SetPaths(o.Paths))
@@ -234,12 +239,14 @@ func TestSpeakerProcess(t *testing.T) {
 	noError(t, s.Close(t.Context()))
 }
 
-// speakerProcess starts a speaker that can be killed: in the namespace of the test, or in a new one.
-func speakerProcess(t *testing.T, o order, flags uintptr) (*exec.Cmd, io.WriteCloser) {
+// speakerProcess starts a speaker that can be killed: in the namespace of the test, or in a new one, or in that of a
+// process by way of a program.
+func speakerProcess(t *testing.T, o order, flags uintptr, by ...string) (*exec.Cmd, io.WriteCloser) {
 	t.Helper()
 	content, err := json.Marshal(o)
 	noError(t, err)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestSpeakerProcess$")
+	args := append(by, os.Args[0], "-test.run=^TestSpeakerProcess$")
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), speakerVariable+"="+string(content), insideVariable+"=")
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: flags}
 	in, err := cmd.StdinPipe()
