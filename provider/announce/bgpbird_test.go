@@ -224,7 +224,7 @@ func TestSpeakerProcess(t *testing.T) {
 	var o order
 	noError(t, json.Unmarshal([]byte(first), &o))
 	if o.Serve != "" {
-		answer(t, o.Serve)
+		serveAt(t, o.Serve)
 		return
 	}
 	s, err := NewSpeaker(t.Context(), logr.Discard(), o.Addresses, func() {})

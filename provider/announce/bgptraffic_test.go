@@ -31,8 +31,8 @@ const (
 	patience     = 900 * time.Millisecond
 )
 
-// answer is the Node's own forwarding: it does not depend on the speaker.
-func answer(t *testing.T, address string) {
+// serveAt is the Node's own forwarding: it does not depend on the speaker.
+func serveAt(t *testing.T, address string) {
 	t.Helper()
 	own, err := netlink.NewHandle()
 	noError(t, err)
