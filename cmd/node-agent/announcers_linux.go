@@ -42,7 +42,9 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *cache
 			warnOfConflict(events, c, claim, conflict)
 		},
 	})
-	registerMetrics(l2.Counts)
+	if o.count != nil {
+		o.count(l2.Counts)
+	}
 	return []announce.Announcer{l2, announce.NewBGP(klog.FromContext(ctx).WithName("bgp"), changed)}, nil
 }
 

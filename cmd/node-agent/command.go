@@ -11,10 +11,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
 // options are the command line's.
 type options struct {
+	count          func(func() announce.Counts) // shows at /metrics what is counted
 	version        string
 	nodeName       string
 	kubeconfig     string
@@ -28,7 +30,7 @@ type options struct {
 }
 
 func newCommand(version string) *cobra.Command {
-	o := options{version: version}
+	o := options{version: version, count: registerMetrics}
 	logOptions := logs.NewOptions()
 	cmd := &cobra.Command{
 		Use:     "node-agent",

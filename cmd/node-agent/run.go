@@ -64,7 +64,7 @@ func run(ctx context.Context, o options) error {
 	group.Go(func() error { report.run(working); return nil })
 	group.Go(func() error {
 		defer stop()
-		if err := c.run(ctx, working, poke); err != nil {
+		if err := c.run(ctx, working, poke); err != nil || ctx.Err() != nil {
 			return err
 		}
 		announceUntil(ctx, working, group, o.nodeName, c, announcers, changed, poke)
