@@ -174,6 +174,12 @@ func TestCheckKubeletInUse(t *testing.T) {
 			wantCode: finding.ExitUsage,
 		},
 		{
+			name:     "half a join of somebody else's",
+			files:    map[string]string{machine.BootstrapConf: "x"},
+			wantErr:  "bootstrap-kubelet.conf exists: this machine has begun to join a cluster",
+			wantCode: finding.ExitUsage,
+		},
+		{
 			name:  "the second run of a finished one",
 			files: map[string]string{machine.KubeletConf: "x", machine.StateFile: stateAt(v1alpha1.StageFinished)},
 		},

@@ -31,8 +31,22 @@ func TestJoinArgs(t *testing.T) {
 		config string
 		args   []string
 		begun  bool
+		files  map[string]string
 		want   string
 	}{
+		{
+			name: "a run that was cut short before the kubelet had its identity",
+			files: map[string]string{
+				machine.BootstrapConf: "x",
+				machine.StateFile:     strings.Replace(stateAt(v1alpha1.StageBegun), "role: init\nnodeName: cp1", "role: join\nnodeName: w1", 1),
+			},
+			want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight",
+		},
+		{
+			name:  "what another join has left is kubeadm's to refuse",
+			files: map[string]string{machine.BootstrapConf: "x"},
+			want:  "join --config=/etc/ccmadm/kubeadm.yaml",
+		},
 		{name: "the first run", want: "join --config=/etc/ccmadm/kubeadm.yaml"},
 		{name: "a run that was cut short", begun: true, want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight"},
 		{
@@ -48,6 +62,9 @@ func TestJoinArgs(t *testing.T) {
 			m, _ := newMachine(t)
 			if tt.begun {
 				put(t, m, machine.KubeletConf, "x")
+			}
+			for path, text := range tt.files {
+				put(t, m, path, text)
 			}
 			d, _ := run{config: joinConfig + tt.config, args: tt.args, options: Options{Role: kubeadm.RoleJoin}}.must(t, m)
 			got, err := joinArgs(d)

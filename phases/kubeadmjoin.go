@@ -33,6 +33,9 @@ func kubeadmJoin() Phase {
 				d.Sayf("unchanged: this machine has joined")
 				return reach(d, v1alpha1.StageFinished)
 			}
+			if err := checkKubeletInUse(ctx, d); err != nil && !ignored(d, finding.CheckKubeletInUse.Kind().Reason) {
+				return err // a phase that is run by itself has had no preflight
+			}
 			args, err := joinArgs(d)
 			if err != nil {
 				return err
@@ -48,11 +51,11 @@ func kubeadmJoin() Phase {
 	}
 }
 
-// joinArgs leaves out kubeadm's preflight where an earlier run came as far as a kubelet's identity: its files are no
-// obstacle. The flag makes kubeadm ignore skipPhases in the file, so the user's own are added to it.
+// joinArgs leaves out kubeadm's preflight where an earlier run came as far as a kubelet's identity, or one to get that
+// with: its files are no obstacle. The flag makes kubeadm ignore skipPhases in the file, so the user's own are added to it.
 func joinArgs(d *Data) ([]string, error) {
 	args := []string{"join", "--config=" + machine.KubeadmConfig}
-	begun, err := d.Machine.Exists(machine.KubeletConf)
+	begun, err := passedPreflight(d)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +65,20 @@ func joinArgs(d *Data) ([]string, error) {
 		args = append(args, "--skip-phases="+strings.Join(skip, ","))
 	}
 	return append(kubeadmFlags(d, args), d.KubeadmRest...), nil
+}
+
+// passedPreflight tells whether kubeadm has got past its preflight on this machine. What a run of ours had begun with was
+// not there before: checkKubeletInUse has seen to it.
+func passedPreflight(d *Data) (bool, error) {
+	there, err := d.Machine.Exists(machine.KubeletConf)
+	if err != nil || there {
+		return there, err
+	}
+	s, err := machineState(d)
+	if err != nil || s.Stage != v1alpha1.StageBegun {
+		return false, err
+	}
+	return d.Machine.Exists(machine.BootstrapConf)
 }
 
 // hasJoined tells whether this machine is a node of the cluster: what it has written down, else its Node, which its own

@@ -122,6 +122,7 @@ func checkKubeletInUse(ctx context.Context, d *Data) error {
 	}
 	for _, left := range []struct{ path, what, hint string }{
 		{machine.KubeletConf, "this machine is registered with a cluster already", "takes it out of that cluster"},
+		{machine.BootstrapConf, "this machine has begun to join a cluster", "removes it"},
 		{machine.ManifestDir + "/etcd.yaml", "this machine runs a control plane, or did", "removes it"},
 		{machine.APIServerPod, "this machine runs a control plane, or did", "removes it"},
 	} {

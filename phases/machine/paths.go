@@ -35,6 +35,8 @@ const (
 	ControllerManagerConf = "/etc/kubernetes/controller-manager.conf"
 	// KubeletConf is the kubelet's kubeconfig; it is there on a machine that is a node.
 	KubeletConf = "/etc/kubernetes/kubelet.conf"
+	// BootstrapConf is the kubelet's kubeconfig until it has a certificate; kubeadm join writes it, and then removes it.
+	BootstrapConf = "/etc/kubernetes/bootstrap-kubelet.conf"
 	// APIServerPod is the static pod of kube-apiserver.
 	APIServerPod = ManifestDir + "/kube-apiserver.yaml"
 	// KubeletConfig is the kubelet's configuration file.
