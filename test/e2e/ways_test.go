@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,48 @@ func TestConfigurer(t *testing.T) {
 			return l.sh(t, "w2", "systemctl is-active ccmadm-kubelet kubelet && tr '\\0' ' ' < /proc/$(systemctl show -p MainPID --value kubelet)/cmdline | grep -q -- --cloud-provider=external").code == 0
 		})
 	})
+	t.Run("a boot without a network keeps the kubelet's flags, and the network may come later", l.testUnplugged)
 	t.Run("an administrator's flags win", l.testPrecedence)
+}
+
+// unplugged is a unit that takes the network away before anything asks for it.
+const unplugged = `[Unit]
+DefaultDependencies=no
+Before=ccmadm-kubelet.service kubelet.service containerd.service
+[Service]
+Type=oneshot
+ExecStart=/sbin/ip address flush dev eth0
+ExecStart=/sbin/ip link set eth0 down
+[Install]
+WantedBy=multi-user.target
+`
+
+func (l *lab) testUnplugged(t *testing.T) {
+	const unit = "/etc/systemd/system/unplugged.service"
+	const runs = `systemctl is-active kubelet && sha256sum /etc/ccmadm/kubelet.env &&
+tr '\0' ' ' < /proc/$(systemctl show -p MainPID --value kubelet)/cmdline`
+	before := l.must(t, "w2", runs)
+	address := strings.TrimSpace(l.must(t, "w2", "ip -4 -o address show dev eth0 | awk '{print $4}'"))
+	routes := l.must(t, "w2", "ip route show default")
+	l.must(t, "w2", "cat > "+unit+" <<'END'\n"+unplugged+"END\nsystemctl enable unplugged.service")
+	l.run(t, "kill", "--name", l.name, "w2")
+	l.run(t, "start", "--name", l.name, "w2")
+	if got := l.must(t, "w2", "ip -4 -o address show dev eth0"); got != "" {
+		t.Fatalf("it has a network: %s", got)
+	}
+	eventually(t, time.Minute, "the kubelet of w2 runs as before, without a network", func() bool {
+		return l.sh(t, "w2", runs).out == before
+	})
+	if r := l.sh(t, "w2", "systemctl is-active ccmadm-kubelet"); r.code == 0 {
+		t.Errorf("the unit found an address without a network: %s", r.out)
+	}
+	l.must(t, "w2", fmt.Sprintf(
+		"rm %s; ip link set eth0 up && ip address add %s dev eth0 && ip route add %s && systemctl restart lab-routes",
+		unit, address, strings.TrimSpace(routes)))
+	eventually(t, time.Minute, "the unit has found the address, and the kubelet runs as before", func() bool {
+		return l.sh(t, "w2", "systemctl is-active --quiet ccmadm-kubelet && "+runs).out == before
+	})
+	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node w2")
 }
 
 // testPrecedence looks at the kubelet's real command line, of which the last occurrence of a flag counts.
