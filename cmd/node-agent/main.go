@@ -19,7 +19,7 @@ import (
 	"k8s.io/component-base/cli"
 )
 
-//nolint:gochecknoglobals // the linker sets it
+// version is what the linker sets.
 var version = "dev"
 
 func main() {

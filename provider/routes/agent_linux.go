@@ -274,7 +274,7 @@ func (a *Agent) connectPods(now time.Time, self *corev1.Node, nodes []*corev1.No
 	wrote, err := writeCNI(a.CNIDir, content)
 	if err != nil {
 		a.sayOnce(err.Error())
-		return nil //nolint:nilerr // nothing to repeat every second: it is looked at again every minute
+		return nil // nothing to repeat every second: it is looked at again every minute
 	}
 	a.said = ""
 	if wrote {

@@ -55,11 +55,10 @@ func TestRoutes(t *testing.T) {
 			"ip route show 10.244.200.0/24 | grep 'proto static'; ip route del 10.244.200.0/24")
 	})
 	t.Run("agents that are replaced leave the routes", func(t *testing.T) {
-		watching := "ip monitor route > /tmp/monitor & "
-		l.must(t, "w1", watching+"sleep 1; echo $! > /tmp/monitor.pid; disown")
+		l.must(t, "w1", "systemd-run -q --unit=monitor sh -c 'exec ip monitor route > /tmp/monitor'")
 		l.kubectl(t, "-n kube-system rollout restart daemonset/ccmadm-node-agent")
 		l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=120s")
-		l.must(t, "w1", "kill $(cat /tmp/monitor.pid); ! grep 'Deleted.*proto 158' /tmp/monitor; "+ask)
+		l.must(t, "w1", "systemctl stop monitor && ! grep 'Deleted.*proto 158' /tmp/monitor && "+ask)
 	})
 	t.Run("without an API server everything goes on", func(t *testing.T) {
 		l.must(t, "cp1", "mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/")
