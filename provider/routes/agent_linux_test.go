@@ -200,7 +200,7 @@ func TestKernel_Agent(t *testing.T) {
 		}
 		eventually(t, "the kernel drops them", func() bool { return len(r.pods()) <= 2 })
 		r.up("eth0")
-		r.address("eth0", "2001:db8::1/64")                 // an interface that goes down loses its IPv6 addresses
+		r.address("eth0", "2001:db8::1/64")           // an interface that goes down loses its IPv6 addresses
 		r.route("10.244.8.0/24", "192.0.2.8", "eth0") // theirs, by themselves
 		r.has(routeA, routeB, routeC, theirs, routeA6, routeB6)
 	})
