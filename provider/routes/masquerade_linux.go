@@ -3,6 +3,7 @@ package routes
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -52,7 +53,7 @@ func (k *Kernel) masquerade(own, cluster []netip.Prefix) error {
 	})
 	for _, f := range families() {
 		set := &nftables.Set{Table: table, Name: "cluster-" + f.name, KeyType: f.keyType, Interval: true}
-		if err := conn.AddSet(set, f.elements(append(f.of(cluster), f.multicast))); err != nil {
+		if err := addSet(conn, set, f.elements(append(f.of(cluster), f.multicast))); err != nil {
 			return fmt.Errorf("render set %s of table %s: %w", set.Name, masqueradeTable, err)
 		}
 		for _, pods := range f.of(own) {
@@ -61,6 +62,23 @@ func (k *Kernel) masquerade(own, cluster []netip.Prefix) error {
 	}
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("write table %s of nftables: %w", masqueradeTable, err)
+	}
+	return nil
+}
+
+// messageElements is how many elements go into one message. Its list has a length of 16 bits, which netlink does not
+// check: 1638 of IPv4 fit, 1022 of IPv6. Even, so that both ends of a range go together.
+const messageElements = 500
+
+// addSet makes a set of any size.
+func addSet(conn *nftables.Conn, set *nftables.Set, elements []nftables.SetElement) error {
+	if err := conn.AddSet(set, nil); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(elements, messageElements) {
+		if err := conn.SetAddElements(set, part); err != nil {
+			return err
+		}
 	}
 	return nil
 }

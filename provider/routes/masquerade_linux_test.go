@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/google/nftables"
 )
 
 // Packets of a pod keep their source on the way to a Node and to a pod of another one, and get the machine's beyond.
@@ -53,6 +55,45 @@ func TestKernel_Masquerade(t *testing.T) {
 				t.Errorf("the packet came from %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// A cluster may have more ranges than one message of netlink has room for.
+func TestKernel_MasqueradeMany(t *testing.T) {
+	m := newMachine(t)
+	var own, cluster []netip.Prefix
+	for n := range 2000 {
+		v4 := netip.AddrFrom4([4]byte{10, byte(n / 100), byte(2 * (n % 100)), 0}) // with a gap after each
+		v6 := netip.AddrFrom16([16]byte{0: 0xfd, 4: byte(n / 100), 5: byte(2 * (n % 100))})
+		cluster = append(cluster, netip.PrefixFrom(v4, 24), netip.PrefixFrom(v6, 48))
+	}
+	own = append(own, cluster[:2]...)
+	if err := m.masquerade(own, cluster); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := nftables.New(nftables.WithNetNSFd(int(m.namespace)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &nftables.Table{Name: masqueradeTable, Family: nftables.TableFamilyINet}
+	for _, f := range families() {
+		elements, err := conn.GetSetElements(&nftables.Set{Table: table, Name: "cluster-" + f.name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[netip.Addr]bool{} // whether a range ends there
+		for _, e := range elements {
+			address, _ := netip.AddrFromSlice(e.Key)
+			got[address] = e.IntervalEnd
+		}
+		for _, p := range append(f.of(cluster), f.multicast) {
+			if ends, there := got[p.Addr()]; !there || ends {
+				t.Fatalf("set of %s: %s does not begin a range, among %d elements", f.name, p.Addr(), len(elements))
+			}
+			if end := lastAddress(p).Next(); end.IsValid() && !got[end] {
+				t.Fatalf("set of %s: no range ends at %s, among %d elements", f.name, end, len(elements))
+			}
+		}
 	}
 }
 
