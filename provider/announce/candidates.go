@@ -111,7 +111,8 @@ func leaving(node *corev1.Node) bool {
 	}
 	for _, condition := range node.Status.Conditions {
 		switch {
-		case condition.Type == corev1.NodeNetworkUnavailable && condition.Status == corev1.ConditionTrue:
+		case condition.Type == corev1.NodeNetworkUnavailable && condition.Status == corev1.ConditionTrue &&
+			condition.Reason != "NoRouteCreated": // the route controller's, about routes to pods: the machine may be reached
 			return true
 		case condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionFalse &&
 			strings.Contains(condition.Message, "node is shutting down"): // the kubelet's, in both of its reasons
