@@ -9,12 +9,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// liveTime is how old a report may be. Agents write theirs every 20 seconds.
+// liveTime is how old a report may be, since it was seen here for the first time. Agents write theirs every 20 seconds.
+// Their clocks decide nothing: one that is a minute behind is not dead, and one that is ahead does not live on.
 const liveTime = time.Minute
 
 // reports are what the agents say, by Node. The informer of NodeAgents writes it.
@@ -25,16 +27,19 @@ type reports struct {
 
 // report is one NodeAgent, with its lists as maps by destination.
 type report struct {
-	renewed  time.Time
+	renewed  time.Time // by the agent's clock
+	seen     time.Time // by ours, when renewed became what it is
+	owner    types.UID // of the Node for which the object was made
+	bootID   string    // of the machine that wrote it
 	routes   map[string]v1alpha1.AgentRoute
 	problems map[string]v1alpha1.RouteProblem
 }
 
 // OnAdd takes a report.
-func (r *reports) OnAdd(object any, _ bool) { r.take(object) }
+func (r *reports) OnAdd(object any, _ bool) { r.take(time.Now(), object) }
 
 // OnUpdate takes the new report.
-func (r *reports) OnUpdate(_, object any) { r.take(object) }
+func (r *reports) OnUpdate(_, object any) { r.take(time.Now(), object) }
 
 // OnDelete forgets an agent whose Node is gone.
 func (r *reports) OnDelete(object any) {
@@ -48,15 +53,22 @@ func (r *reports) OnDelete(object any) {
 	}
 }
 
-func (r *reports) take(object any) {
+func (r *reports) take(now time.Time, object any) {
 	agent, ok := object.(*v1alpha1.NodeAgent)
 	if !ok {
 		return
 	}
 	said := report{
 		renewed:  agent.Status.RenewTime.Time,
+		seen:     now,
+		bootID:   agent.Status.BootID,
 		routes:   make(map[string]v1alpha1.AgentRoute, len(agent.Status.Routes)),
 		problems: make(map[string]v1alpha1.RouteProblem, len(agent.Status.RouteProblems)),
+	}
+	for _, owner := range agent.OwnerReferences {
+		if owner.Kind == "Node" && owner.Name == agent.Name {
+			said.owner = owner.UID
+		}
 	}
 	for _, route := range agent.Status.Routes {
 		said.routes[route.Destination] = route
@@ -68,6 +80,9 @@ func (r *reports) take(object any) {
 	defer r.mu.Unlock()
 	if r.byNode == nil {
 		r.byNode = map[string]report{}
+	}
+	if before, known := r.byNode[agent.Name]; known && before.renewed.Equal(said.renewed) {
+		said.seen = before.seen
 	}
 	r.byNode[agent.Name] = said
 }
@@ -88,30 +103,45 @@ func (r *reports) asked(now time.Time) (installed bool, err error) {
 	return true, fmt.Errorf("none of %d node agents has reported for %s, by this machine's clock", len(r.byNode), liveTime)
 }
 
-func (r report) live(now time.Time) bool { return now.Sub(r.renewed) < liveTime }
+func (r report) live(now time.Time) bool { return now.Sub(r.seen) < liveTime }
+
+// former says that a report is that of a machine before this Node, or of one before it was started: its kernel may have
+// none of these routes by now. What either side does not say is no difference.
+func (r report) former(node *corev1.Node) bool {
+	bootID := node.Status.NodeInfo.BootID
+	return r.owner != "" && r.owner != node.UID || r.bootID != "" && bootID != "" && r.bootID != bootID
+}
 
 // onlyOfItself says that a report is about the agent's own Node rather than about others: the agent has not begun, which
 // it shows by the routes that it has, or it fails for more Nodes than it reaches. One machine in another network, or
-// with a broken agent, must not make all others unavailable.
-func (r report) onlyOfItself() bool { return len(r.routes) == 0 || len(r.problems) > len(r.routes) }
+// with a broken agent, must not make all others unavailable. Nodes are counted: one may have many ranges that no agent
+// wants.
+func (r report) onlyOfItself() bool {
+	reached, failed := map[string]bool{}, map[string]bool{}
+	for _, route := range r.routes {
+		reached[route.Node] = true
+	}
+	for _, problem := range r.problems {
+		failed[problem.Node] = true
+	}
+	return len(reached) == 0 || len(failed) > len(reached)
+}
 
-// acknowledged returns nil if the range of a Node's pods can be reached: the agent of that Node has set its routes, and
-// the live agents of all others have one to an address of the Node. One that is dead is not asked about others, and its
-// own Node keeps what it has: so does its kernel. Reports of Nodes that exists does not know are only not deleted yet.
-func (r *reports) acknowledged(now time.Time, node *corev1.Node, destination string, exists func(node string) bool) error {
+// acknowledged returns no error if the range of a Node's pods can be reached: the agent of that Node has set its routes,
+// and those who have no route to an address of the Node are not most of the live agents, or only one. That one, or those
+// few, are dissent: a single agent must not make others' Nodes unavailable, whatever it says. One that is dead is not
+// asked about others, and its own Node keeps what it has: so does its kernel. Reports of Nodes that exists does not know
+// are only not deleted yet.
+func (r *reports) acknowledged(now time.Time, node *corev1.Node, destination string, exists func(node string) bool) (
+	dissent, err error,
+) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own, there := r.byNode[node.Name]
 	if prefix, err := netip.ParsePrefix(destination); err == nil {
 		destination = prefix.Masked().String() // as agents write it
 	}
-	switch {
-	case !there:
-		return fmt.Errorf("no node agent has ever reported from Node/%s", node.Name)
-	case len(own.routes)+len(own.problems) == 0:
-		return fmt.Errorf("the agent of Node/%s has set no route yet, not even for its own pods", node.Name)
-	case own.onlyOfItself():
-		return fmt.Errorf("from Node/%s, most others are out of reach: %w", node.Name, own.firstProblem())
+	if err := r.own(node, destination); err != nil {
+		return nil, err
 	}
 	asked, missing := 0, []string(nil)
 	for name, said := range r.byNode {
@@ -119,20 +149,53 @@ func (r *reports) acknowledged(now time.Time, node *corev1.Node, destination str
 			continue
 		}
 		asked++
-		if route, has := said.routes[destination]; !has || route.Node != node.Name || !leadsTo(route, node) {
+		if !said.reaches(node, destination) {
 			missing = append(missing, name)
 		}
 	}
 	if len(missing) == 0 {
-		return nil
+		return nil, nil
 	}
 	first := slices.Min(missing)
-	why := "it has not reported one yet"
-	if problem, known := r.byNode[first].problems[destination]; known {
-		why = problem.Reason + ": " + problem.Message
+	err = fmt.Errorf("%d of %d agents have no route to Node/%s, first that of Node/%s: %s", len(missing), asked, node.Name,
+		first, r.byNode[first].why(destination))
+	if len(missing) < 2 || 2*len(missing) <= asked {
+		return err, nil
 	}
-	return fmt.Errorf("%d of %d agents have no route to Node/%s, first that of Node/%s: %s", len(missing), asked, node.Name,
-		first, why)
+	return nil, err
+}
+
+// own returns what is wrong with a Node by its own agent.
+func (r *reports) own(node *corev1.Node, destination string) error {
+	own, there := r.byNode[node.Name]
+	switch {
+	case !there:
+		return fmt.Errorf("no node agent has ever reported from Node/%s", node.Name)
+	case own.former(node):
+		return fmt.Errorf("no node agent has reported from Node/%s since it was made or started: the report is of before",
+			node.Name)
+	case len(own.routes)+len(own.problems) == 0:
+		return fmt.Errorf("the agent of Node/%s has set no route yet, not even for its own pods", node.Name)
+	case own.onlyOfItself():
+		return fmt.Errorf("from Node/%s, most others are out of reach: %w", node.Name, own.firstProblem())
+	case !own.reaches(node, destination):
+		return fmt.Errorf("the agent of Node/%s has no route for its own pods: %s", node.Name, own.why(destination))
+	}
+	return nil
+}
+
+// reaches says whether there is a route to a Node's pods.
+func (r report) reaches(node *corev1.Node, destination string) bool {
+	route, has := r.routes[destination]
+	return has && route.Node == node.Name && leadsTo(route, node)
+}
+
+// why there is none.
+func (r report) why(destination string) string {
+	if problem, known := r.problems[destination]; known {
+		return problem.Reason + ": " + problem.Message
+	}
+	return "it has not reported one yet"
 }
 
 // leadsTo says whether the next hop is still the Node's. Its own agent reports none.

@@ -2,6 +2,7 @@ package routes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -62,7 +64,7 @@ func (r *Routes) Follow(agents cache.SharedIndexInformer) error {
 	return err
 }
 
-// ListRoutes returns the routes that were asked for and that all live agents report, with the addresses for which they
+// ListRoutes returns the routes that were asked for and that most live agents report, with the addresses for which they
 // were asked for, so that upstream sees them change. A new leader has been asked for none: it is, for each of them, and
 // CreateRoute returns at once. With an error upstream changes nothing: no route, and no
 // condition NetworkUnavailable. It is the answer while agents cannot be asked, and where a network add-on owns the
@@ -90,7 +92,7 @@ func (r *Routes) ListRoutes(ctx context.Context, clusterName string) ([]*cloudpr
 		if err != nil {
 			return nil, err
 		}
-		if r.reports.acknowledged(now, node, k.cidr, r.exists) == nil {
+		if _, err := r.reports.acknowledged(now, node, k.cidr, r.exists); err == nil {
 			list = append(list, &cloudprovider.Route{
 				Name: node.Name + " " + k.cidr, TargetNode: k.node, DestinationCIDR: k.cidr,
 				EnableNodeAddresses: true, TargetNodeAddresses: addresses,
@@ -101,7 +103,8 @@ func (r *Routes) ListRoutes(ctx context.Context, clusterName string) ([]*cloudpr
 }
 
 // CreateRoute waits until all live agents report the route, for five seconds at most. Agents that are dead do not hold
-// it up; where there is none at all, it says so, and upstream sets NetworkUnavailable.
+// it up, and then, neither do few that lack it; where there is none at all, it says so, and upstream sets
+// NetworkUnavailable.
 func (r *Routes) CreateRoute(ctx context.Context, clusterName, _ string, route *cloudprovider.Route) error {
 	if err := r.may(ctx); err != nil {
 		return err
@@ -109,7 +112,21 @@ func (r *Routes) CreateRoute(ctx context.Context, clusterName, _ string, route *
 	if !r.is(clusterName) {
 		return fmt.Errorf("create route to %s: this is not cluster %q", route.DestinationCIDR, clusterName)
 	}
-	var missing error
+	if err := r.acknowledged(ctx, route); err != nil {
+		return fmt.Errorf("create route to %s: %w", route.DestinationCIDR, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.made == nil {
+		r.made = map[key][]corev1.NodeAddress{}
+	}
+	r.made[key{route.TargetNode, route.DestinationCIDR}] = route.TargetNodeAddresses
+	return nil
+}
+
+// acknowledged waits for the agents to report a route.
+func (r *Routes) acknowledged(ctx context.Context, route *cloudprovider.Route) error {
+	var dissent, missing error
 	err := wait.PollUntilContextTimeout(ctx, lookEvery, patience, true, func(context.Context) (bool, error) {
 		now := time.Now()
 		if _, err := r.reports.asked(now); err != nil {
@@ -119,21 +136,18 @@ func (r *Routes) CreateRoute(ctx context.Context, clusterName, _ string, route *
 		if err != nil {
 			return false, err
 		}
-		missing = r.reports.acknowledged(now, node, route.DestinationCIDR, r.exists)
-		return missing == nil, nil
+		dissent, missing = r.reports.acknowledged(now, node, route.DestinationCIDR, r.exists)
+		return errors.Join(dissent, missing) == nil, nil
 	})
-	if wait.Interrupted(err) && missing != nil {
-		err = missing
+	switch {
+	case !wait.Interrupted(err):
+		return err
+	case missing != nil:
+		return missing
+	case dissent == nil:
+		return err // nobody was asked
 	}
-	if err != nil {
-		return fmt.Errorf("create route to %s: %w", route.DestinationCIDR, err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.made == nil {
-		r.made = map[key][]corev1.NodeAddress{}
-	}
-	r.made[key{route.TargetNode, route.DestinationCIDR}] = route.TargetNodeAddresses
+	klog.ErrorS(dissent, "Most agents have the route", "node", route.TargetNode, "destination", route.DestinationCIDR)
 	return nil
 }
 

@@ -20,13 +20,19 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-const testCluster = "test"
+const (
+	testCluster = "test"
+	uidC        = types.UID("3b0f4a4e-4b1e-4d5c-9a0e-5d2f3f0c7c11")
+	bootC       = "5f1f6f0a-30c2-4f0e-8d36-0b8d6c6f2a77"
+)
 
 // served answers for three Nodes, each of which has a range of 10.244.N.0/24, and knows the network add-ons.
 func served(t *testing.T, addOn string) *Routes {
 	t.Helper()
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-	for _, n := range []*corev1.Node{nodeA, nodeB, nodeC} {
+	c := nodeC.DeepCopy()
+	c.UID, c.Status.NodeInfo.BootID = uidC, bootC
+	for _, n := range []*corev1.Node{nodeA, nodeB, c} {
 		if err := nodes.Add(n); err != nil {
 			t.Fatal(err)
 		}
@@ -58,9 +64,58 @@ func said(name string, age time.Duration, has string, lacks string) *v1alpha1.No
 	return agent
 }
 
+// before is what the agent of c said, and made says how it is that of another machine.
+func before(made func(*v1alpha1.NodeAgent)) *v1alpha1.NodeAgent {
+	agent := said("c", 0, "abc", "")
+	agent.Status.BootID = bootC
+	agent.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "c", UID: uidC}}
+	made(agent)
+	return agent
+}
+
+// withRefused is a report about a Node d that wants more than it may have.
+func withRefused(agent *v1alpha1.NodeAgent) *v1alpha1.NodeAgent {
+	for n := range 5 {
+		agent.Status.RouteProblems = append(agent.Status.RouteProblems, v1alpha1.RouteProblem{
+			Destination: fmt.Sprintf("10.244.0.%d/32", n), Node: "d", Reason: Rejected, Message: "it may not",
+		})
+	}
+	return agent
+}
+
+// An agent lives as long as its report changes, whatever its clock says.
+func TestRoutes_ClocksOfAgents(t *testing.T) {
+	start := time.Now()
+	for name, skew := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			var r reports
+			agent := said("a", 0, "abc", "")
+			write := func(after time.Duration) {
+				agent = agent.DeepCopy()
+				agent.Status.RenewTime = metav1.NewMicroTime(start.Add(after + skew))
+				r.take(start.Add(after), agent)
+			}
+			check := func(after time.Duration, want bool) {
+				t.Helper()
+				if _, err := r.asked(start.Add(after)); (err == nil) != want {
+					t.Errorf("%s later: got error %v, want live: %v", after, err, want)
+				}
+			}
+			write(0)
+			check(50*time.Second, true)
+			write(55 * time.Second)
+			check(110*time.Second, true)
+			r.take(start.Add(114*time.Second), agent) // a list again: nothing new
+			check(116*time.Second, false)
+			write(200 * time.Second)
+			check(201*time.Second, true)
+		})
+	}
+}
+
 func (r *Routes) hear(agents ...*v1alpha1.NodeAgent) {
 	for _, agent := range agents {
-		r.reports.OnAdd(agent, false)
+		r.reports.take(agent.Status.RenewTime.Time, agent) // as with clocks that are the same
 	}
 }
 
@@ -84,16 +139,16 @@ func TestRoutes_Acknowledged(t *testing.T) {
 			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
 		}},
 		{
-			name: "one has not reported it yet", agents: []*v1alpha1.NodeAgent{
-				said("a", fresh, "abc", ""), said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
+			name: "most have not reported it yet", agents: []*v1alpha1.NodeAgent{
+				said("a", fresh, "ab", ""), said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
 			},
-			wantErr: "1 of 3 agents have no route to Node/c, first that of Node/b: it has not reported one yet",
+			wantErr: "2 of 3 agents have no route to Node/c, first that of Node/a: it has not reported one yet",
 		},
 		{
-			name: "one has a route to an address that the Node had", agents: []*v1alpha1.NodeAgent{
-				elsewhere, said("c", fresh, "abc", ""),
+			name: "one has a route to an address that the Node had, another none", agents: []*v1alpha1.NodeAgent{
+				elsewhere, said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
 			},
-			wantErr: "1 of 2 agents have no route to Node/c, first that of Node/a",
+			wantErr: "2 of 3 agents have no route to Node/c, first that of Node/a",
 		},
 		{name: "a dead agent does not hold it up", agents: []*v1alpha1.NodeAgent{
 			said("a", fresh, "abc", ""), said("b", stale, "ab", ""), said("c", fresh, "abc", ""),
@@ -103,10 +158,44 @@ func TestRoutes_Acknowledged(t *testing.T) {
 		}},
 		{
 			name: "an agent that says why", agents: []*v1alpha1.NodeAgent{
-				said("a", fresh, "ab", "c"), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
+				said("a", fresh, "ab", "c"), said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
 			},
 			wantErr: "Unreachable: no way",
 		},
+		{name: "a single agent does not make a Node unavailable", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "ab", "c"), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
+		}},
+		{name: "nor does it where there are two", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "ab", "c"), said("c", fresh, "abc", ""),
+		}},
+		{
+			name: "the Node's own agent does", agents: []*v1alpha1.NodeAgent{
+				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", fresh, "ab", "c"),
+			},
+			wantErr: "the agent of Node/c has no route for its own pods: Unreachable: no way",
+		},
+		{name: "many refused ranges of one Node are one Node's", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), withRefused(said("c", fresh, "abc", "")),
+		}},
+		{
+			name: "a report of before the machine was started", agents: []*v1alpha1.NodeAgent{
+				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(n *v1alpha1.NodeAgent) {
+					n.Status.BootID = "another"
+				}),
+			},
+			wantErr: "no node agent has reported from Node/c since it was made or started",
+		},
+		{
+			name: "a report of a Node of that name that was before", agents: []*v1alpha1.NodeAgent{
+				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(n *v1alpha1.NodeAgent) {
+					n.OwnerReferences[0].UID = "another"
+				}),
+			},
+			wantErr: "no node agent has reported from Node/c since it was made or started",
+		},
+		{name: "a report of this Node since it was started", agents: []*v1alpha1.NodeAgent{
+			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(*v1alpha1.NodeAgent) {}),
+		}},
 		{
 			name: "the Node that reaches nobody is the one without a network", agents: []*v1alpha1.NodeAgent{
 				said("a", fresh, "ab", "c"), said("b", fresh, "ab", "c"), said("c", fresh, "c", "ab"),
