@@ -1,0 +1,119 @@
+package announce
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// readInterfaces takes in what the kernel has, and closes segments of interfaces that are gone or are others now.
+func (l *L2) readInterfaces() error {
+	found, err := readInterfaces(l.Namespace)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if reflect.DeepEqual(found, l.interfaces) {
+		return nil
+	}
+	l.interfaces = found
+	macs := map[string]string{}
+	for _, i := range found {
+		macs[i.Name] = i.MAC
+	}
+	for name, s := range l.segments {
+		if macs[name] != s.mac.String() {
+			l.closeSegment(s)
+		}
+	}
+	for _, o := range l.owned {
+		if o.segment == nil {
+			o.next = 0
+		}
+	}
+	wake(l.poke)
+	l.Changed()
+	return nil
+}
+
+func (l *L2) closeSegment(s *segment) {
+	s.close()
+	delete(l.segments, s.name)
+	for _, o := range l.owned {
+		if o.segment == s {
+			o.segment, o.next = nil, 0
+		}
+	}
+}
+
+func (l *L2) closeAll() {
+	l.mu.Lock()
+	segments := l.segments
+	l.segments, l.owned, l.view = map[string]*segment{}, map[netip.Addr]*ownership{}, nil
+	l.mu.Unlock()
+	for _, s := range segments {
+		s.close()
+		s.ended.Wait()
+	}
+}
+
+// segmentOf returns the sockets for an address, which it may be the first to need.
+func (l *L2) segmentOf(c Claim) (*segment, error) {
+	name := InterfaceFor(c.Address, l.interfaces, l.view.interfaces(c))
+	if name == "" {
+		return nil, fmt.Errorf("answer for %s: no interface has a subnet that holds it", c.Address)
+	}
+	s := l.segments[name]
+	if s != nil && s.ndp == nil && !c.Address.Is4() {
+		l.closeSegment(s) // it may have got its link-local address meanwhile
+		s = nil
+	}
+	if s == nil {
+		var err error
+		if s, err = openSegment(l.Namespace, name, l.heard); err != nil {
+			return nil, err
+		}
+		l.segments[name] = s
+	}
+	return s, s.join(c.Address)
+}
+
+// Report is what [Announcer] says.
+func (l *L2) Report(status *v1alpha1.NodeAgentStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	status.Interfaces = append(status.Interfaces, l.interfaces...)
+	status.Draining = status.Draining || l.quorum.Draining(l.Node)
+	if l.view == nil {
+		return
+	}
+	for _, c := range l.view.Claims {
+		if o := l.owned[c.Address]; o != nil && o.announced && o.segment != nil {
+			status.Announcements = append(status.Announcements, v1alpha1.Announcement{
+				Address: c.Address.String(), Level: v1alpha1.LevelL2, Interface: o.segment.name,
+			})
+		}
+		if conflict, there := l.conflicts[c.Address]; there {
+			status.Conflicts = append(status.Conflicts, conflict)
+		}
+	}
+}
+
+// Counts are those of now.
+func (l *L2) Counts() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.counts
+	c.Owned, c.Conflicts = len(l.owned), len(l.conflicts)
+	return c
+}
+
+// Owns says whether this Node owns the address now.
+func (l *L2) Owns(address netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.quorum.Owns(bootTime(), address)
+}
