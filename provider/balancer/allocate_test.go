@@ -167,30 +167,51 @@ func TestAllocate_Requests(t *testing.T) {
 		{"another family", nil, annotated(v1alpha1.AddressesAnnotation, "2001:db8::1"), "", "NoSuchFamily"},
 		{"two of a family", nil, annotated(v1alpha1.AddressesAnnotation, "192.0.2.10,192.0.2.11"), "", "NoSuchFamily"},
 		{"in use", nil, annotated(v1alpha1.AddressesAnnotation, "192.0.2.10"), "", "AddressInUse"},
-		{"somebody else's claim", []*v1alpha1.AddressPool{addressPool("x", "203.0.113.7")},
-			annotated(v1alpha1.AddressesAnnotation, "203.0.113.7"), "", "AddressInUse"},
-		{"a pool", []*v1alpha1.AddressPool{addressPool("a", lan), addressPool("b", "192.0.2.20")},
-			annotated(v1alpha1.PoolAnnotation, "b"), "192.0.2.20", ""},
-		{"a pool as MetalLB has it", []*v1alpha1.AddressPool{addressPool("a", lan), addressPool("b", "192.0.2.20")},
-			annotated("metallb.io/address-pool", "b"), "192.0.2.20", ""},
+		{
+			"somebody else's claim",
+			[]*v1alpha1.AddressPool{addressPool("x", "203.0.113.7")},
+			annotated(v1alpha1.AddressesAnnotation, "203.0.113.7"), "", "AddressInUse",
+		},
+		{
+			"a pool",
+			[]*v1alpha1.AddressPool{addressPool("a", lan), addressPool("b", "192.0.2.20")},
+			annotated(v1alpha1.PoolAnnotation, "b"), "192.0.2.20", "",
+		},
+		{
+			"a pool as MetalLB has it",
+			[]*v1alpha1.AddressPool{addressPool("a", lan), addressPool("b", "192.0.2.20")},
+			annotated("metallb.io/address-pool", "b"), "192.0.2.20", "",
+		},
 		{"a pool that is not there", nil, annotated(v1alpha1.PoolAnnotation, "b"), "", "PoolNotFound"},
-		{"an address of another pool", []*v1alpha1.AddressPool{addressPool("a", lan), addressPool("b", "192.0.2.20")},
+		{
+			"an address of another pool",
+			[]*v1alpha1.AddressPool{addressPool("a", lan), addressPool("b", "192.0.2.20")},
 			func(s *corev1.Service) {
 				annotated(v1alpha1.PoolAnnotation, "b")(s)
 				annotated(v1alpha1.AddressesAnnotation, "192.0.2.11")(s)
-			}, "", "AddressOutsidePools"},
+			}, "", "AddressOutsidePools",
+		},
 		{"exhausted", []*v1alpha1.AddressPool{addressPool("lan", "192.0.2.10")}, func(*corev1.Service) {}, "", "PoolExhausted"},
 		{"family that no pool has", nil, families(corev1.IPFamilyPolicySingleStack, corev1.IPv6Protocol), "", "NoSuchFamily"},
-		{"prefer two, one is there", []*v1alpha1.AddressPool{addressPool("lan", "192.0.2.9")},
-			families(corev1.IPFamilyPolicyPreferDualStack, both...), "192.0.2.9", ""},
+		{
+			"prefer two, one is there",
+			[]*v1alpha1.AddressPool{addressPool("lan", "192.0.2.9")},
+			families(corev1.IPFamilyPolicyPreferDualStack, both...), "192.0.2.9", "",
+		},
 		{"require two, one is there", nil, families(corev1.IPFamilyPolicyRequireDualStack, both...), "", "NoSuchFamily"},
-		{"require two, both are there", []*v1alpha1.AddressPool{addressPool("lan", "192.0.2.9", "2001:db8::7")},
-			families(corev1.IPFamilyPolicyRequireDualStack, both...), "192.0.2.9,2001:db8::7", ""},
-		{"IPv6 of an own pool", []*v1alpha1.AddressPool{addressPool("lan", lan), v6},
+		{
+			"require two, both are there",
+			[]*v1alpha1.AddressPool{addressPool("lan", "192.0.2.9", "2001:db8::7")},
+			families(corev1.IPFamilyPolicyRequireDualStack, both...), "192.0.2.9,2001:db8::7", "",
+		},
+		{
+			"IPv6 of an own pool",
+			[]*v1alpha1.AddressPool{addressPool("lan", lan), v6},
 			func(s *corev1.Service) {
 				families(corev1.IPFamilyPolicySingleStack, corev1.IPv6Protocol)(s)
 				s.Spec.LoadBalancerIP = "2001:0db8::00ab"
-			}, "2001:db8::ab", ""},
+			}, "2001:db8::ab", "",
+		},
 		{"another namespace's pool", []*v1alpha1.AddressPool{limited("lan", "other")}, func(*corev1.Service) {}, "", "NoPoolServes"},
 		{"a pool for the asking", []*v1alpha1.AddressPool{unasked("lan")}, func(*corev1.Service) {}, "", "NoPoolServes"},
 		{"asked", []*v1alpha1.AddressPool{unasked("lan")}, annotated(v1alpha1.PoolAnnotation, "lan"), "192.0.2.200", ""},
@@ -245,12 +266,14 @@ func TestAllocate_Sharing(t *testing.T) {
 		{
 			"one port of two protocols",
 			[]func(*corev1.Service){key},
-			[]func(*corev1.Service){key, func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }}, true,
+			[]func(*corev1.Service){key, func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }},
+			true,
 		},
 		{
 			"another namespace",
 			[]func(*corev1.Service){key},
-			[]func(*corev1.Service){key, onPort(81), func(s *corev1.Service) { s.Namespace = "other" }}, false,
+			[]func(*corev1.Service){key, onPort(81), func(s *corev1.Service) { s.Namespace = "other" }},
+			false,
 		},
 		{"Local, the same pods", []func(*corev1.Service){key, local("a")}, []func(*corev1.Service){key, onPort(81), local("a")}, true},
 		{"Local, other pods", []func(*corev1.Service){key, local("a")}, []func(*corev1.Service){key, onPort(81), local("b")}, false},

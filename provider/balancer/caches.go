@@ -191,6 +191,7 @@ func (c *caches) addressPools() []*v1alpha1.AddressPool { return list[*v1alpha1.
 func (c *caches) serviceCIDRs() []*networkingv1.ServiceCIDR {
 	return list[*networkingv1.ServiceCIDR](c.cidrs)
 }
+
 func (c *caches) endpoints() []*discoveryv1.EndpointSlice {
 	return list[*discoveryv1.EndpointSlice](c.slices)
 }

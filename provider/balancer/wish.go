@@ -153,14 +153,14 @@ func mayShare(a, b *corev1.Service) error {
 	wb, _ := wishOf(b)
 	switch {
 	case a.Namespace != b.Namespace:
-		return fmt.Errorf("Service/%s is in another namespace", nameOf(b)) //nolint:staticcheck,revive // a kind is a name
+		return fmt.Errorf("Service/%s is in another namespace", nameOf(b)) //nolint:staticcheck // a kind is a name
 	case wa.shareKey == "" || wa.shareKey != wb.shareKey:
-		return fmt.Errorf("Service/%s has not the same share key", nameOf(b)) //nolint:staticcheck,revive // a kind is a name
+		return fmt.Errorf("Service/%s has not the same share key", nameOf(b)) //nolint:staticcheck // a kind is a name
 	}
 	for _, p := range a.Spec.Ports {
 		for _, q := range b.Spec.Ports {
 			if p.Port == q.Port && p.Protocol == q.Protocol {
-				return fmt.Errorf("Service/%s has port %d/%s, too", nameOf(b), p.Port, p.Protocol) //nolint:staticcheck,revive // a kind is a name
+				return fmt.Errorf("Service/%s has port %d/%s, too", nameOf(b), p.Port, p.Protocol) //nolint:staticcheck // a kind is a name
 			}
 		}
 	}

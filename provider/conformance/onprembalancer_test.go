@@ -44,7 +44,9 @@ func TestCluster_OnPremWithPool(t *testing.T) {
 	announceClaims(t, config, clients.NodeAgents)
 	results := conformance.Check(t.Context(), conformance.Options{
 		Config: config,
-		Only:   func(r conformance.Rule) bool { return strings.Contains(r.Name, "load-balancer") || strings.HasPrefix(r.Name, "services") },
+		Only: func(r conformance.Rule) bool {
+			return strings.Contains(r.Name, "load-balancer") || strings.HasPrefix(r.Name, "services")
+		},
 		New: func() (conformance.Cloud, error) {
 			cloud, err := provider.New(nil)
 			return conformance.Cloud{Provider: cloud}, err
