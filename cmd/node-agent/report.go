@@ -40,6 +40,7 @@ type reporter struct {
 	sources []func(*v1alpha1.NodeAgentStatus)
 
 	changes chan struct{}
+	gone    chan struct{}
 	last    *v1alpha1.NodeAgent // as the API server returned it
 }
 
@@ -52,10 +53,26 @@ func newReporter(config *rest.Config, o options, c *caches) (*reporter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the machine's boot ID: %w", err)
 	}
-	return &reporter{
+	r := &reporter{
 		node: o.nodeName, version: o.version, bootID: strings.TrimSpace(string(bootID)),
-		agents: client.NodeAgents, nodes: c.nodes, changes: make(chan struct{}, 1),
-	}, nil
+		agents: client.NodeAgents, nodes: c.nodes,
+		changes: make(chan struct{}, 1), gone: make(chan struct{}, 1),
+	}
+	if _, err := c.agents.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: r.deleted}); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return r, nil
+}
+
+// deleted asks for a new report if it is this Node's that somebody has deleted. It does not wait.
+func (r *reporter) deleted(object any) {
+	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err != nil || key != r.node {
+		return
+	}
+	select {
+	case r.gone <- struct{}{}:
+	default: // there will be one
+	}
 }
 
 // changed asks for a report soon. It does not wait.
@@ -86,6 +103,8 @@ func (r *reporter) run(ctx context.Context) {
 		case <-time.After(pause):
 		case <-r.changes:
 			time.Sleep(gather)
+		case <-r.gone:
+			r.last = nil
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (v *View) SetCandidates(e Endpoints) {
 		var excluded []string
 		c.Candidates = nil
 		for name, node := range v.Nodes {
-			if v.Agents[name] == nil || leaving(node) || !v.fits(node, *c) || !localEverywhere(local, *c, name) {
+			if !v.agent(name, c.Level) || leaving(node) || !v.fits(node, *c) || !localEverywhere(local, *c, name) {
 				continue
 			}
 			if _, labelled := node.Labels[v1alpha1.ExcludeLabel]; labelled && v.policy(*c) != v1alpha1.ExcludeIgnore {
@@ -45,6 +45,12 @@ func (v *View) SetCandidates(e Endpoints) {
 		}
 		slices.Sort(c.Candidates)
 	}
+}
+
+// agent says whether the Node has an agent. That this one is here needs no report: BGP does not go when somebody
+// deletes it. L2 does, since a Node without a report has no vote, and its interfaces are not known.
+func (v *View) agent(node string, level v1alpha1.Level) bool {
+	return v.Agents[node] != nil || node == v.Node && level == v1alpha1.LevelBGP
 }
 
 func (v *View) policy(c Claim) v1alpha1.ExcludePolicy {
