@@ -46,10 +46,15 @@ func TestCluster_CRDs(t *testing.T) {
 		{"a peer", "bgppeers", `{address: 192.0.2.1, asn: 64500, localASN: 4200000000, bfd: {enabled: true}}`, ""},
 		{"a name", "bgppeers", `{address: router, asn: 64500, localASN: 64512}`, "must be an IP address"},
 		{"no such ASN", "bgppeers", `{address: 192.0.2.1, asn: 0, localASN: 64512}`, "greater than or equal to 1"},
-		{"a short hold time", "bgppeers", `{address: 192.0.2.1, asn: 1, localASN: 2, holdTime: 1s}`, "must be 3s at least"},
+		{"a short hold time", "bgppeers", `{address: 192.0.2.1, asn: 1, localASN: 2, holdTime: 1s}`, "must be between 3s and 65535s"},
+		{"a hold time of more than 16 bits", "bgppeers", `{address: 192.0.2.1, asn: 1, localASN: 2, holdTime: 65536s}`, "65535s"},
 		{
 			"a long keepalive", "bgppeers", `{address: 192.0.2.1, asn: 1, localASN: 2, holdTime: 6s, keepalive: 3s}`,
 			"a third of holdTime",
+		},
+		{
+			"a keepalive before now", "bgppeers", `{address: 192.0.2.1, asn: 1, localASN: 2, keepalive: -1s}`,
+			"must be 1s at least",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -66,12 +66,13 @@ type BGPPeerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == '' || isIP(self)",message="must be an IP address"
 	// +optional
 	SourceAddress string `json:"sourceAddress,omitempty"`
-	// HoldTime until a silent router counts as gone, 3s at least. Default: 9s.
+	// HoldTime until a silent router counts as gone, from 3s to 65535s. Default: 9s.
 	// +kubebuilder:default="9s"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('3s')",message="must be 3s at least"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('3s') && duration(self) <= duration('65535s')",message="must be between 3s and 65535s"
 	// +optional
 	HoldTime metav1.Duration `json:"holdTime,omitzero"`
-	// Keepalive between two messages. Default: a third of holdTime.
+	// Keepalive between two messages, 1s at least. Default: a third of holdTime.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be 1s at least"
 	// +optional
 	Keepalive *metav1.Duration `json:"keepalive,omitempty"`
 	// MultiHop is the number of hops to a router that is not in a subnet of the Node. Default: 1, which is in it.
