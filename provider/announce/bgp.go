@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -37,6 +36,8 @@ type Speaker struct {
 	causes    *causes
 	bgp       *server.BgpServer
 	stop      context.CancelFunc
+
+	drains sync.Mutex // held while one drains
 
 	mu       sync.Mutex
 	routers  map[string]Router
@@ -182,8 +183,11 @@ func (s *Speaker) SetPaths(paths []Path) error {
 }
 
 // Drain asks routers to choose other Nodes, gives them half a second, and withdraws every path; sessions stay. Paths
-// that are set later wait for Resume. It returns early, with everything withdrawn, when ctx ends.
+// that are set later wait for Resume. It returns early, with everything withdrawn, when ctx ends. A second one waits for
+// the first.
 func (s *Speaker) Drain(ctx context.Context) error {
+	s.drains.Lock()
+	defer s.drains.Unlock()
 	s.mu.Lock()
 	before := s.draining
 	s.draining = true
@@ -210,23 +214,15 @@ func (s *Speaker) Resume() error {
 	return s.send()
 }
 
-// Announced are the prefixes that routers have: none without a session.
-func (s *Speaker) Announced(ctx context.Context) []netip.Prefix {
-	for _, session := range s.Sessions(ctx) {
-		if session.State == stateEstablished {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return sorted(maps.Keys(s.sent))
-		}
-	}
-	return nil
-}
-
 // Close ends every session without a word, so that routers which agreed to a graceful restart go on sending to this
-// Node until its next speaker comes, for [restartTime] at most. A Node that goes away is drained first.
+// Node until its next speaker comes, for [restartTime] at most. A Node that goes away is drained first: routers are
+// then told that it goes, in case a withdrawal did not reach them.
 func (s *Speaker) Close(ctx context.Context) error {
 	defer s.stop()
-	err := s.bgp.StopBgp(ctx, &api.StopBgpRequest{AllowGracefulRestart: true})
+	s.mu.Lock()
+	draining := s.draining
+	s.mu.Unlock()
+	err := s.bgp.StopBgp(ctx, &api.StopBgpRequest{AllowGracefulRestart: !draining})
 	s.bgp.Stop() // ends BFD, which StopBgp leaves, and finds the rest stopped
 	if err != nil {
 		return fmt.Errorf("stop BGP: %w", err)

@@ -34,7 +34,7 @@ func TestRoutersOf(t *testing.T) {
 	}
 	type short struct{ Name, Password, Problem string }
 	var got []short
-	for _, r := range RoutersOf(map[string]string{"rack": "a"}, peers, map[string][]byte{"tor": []byte("secret")}) {
+	for _, r := range RoutersOf(map[string]string{"rack": "a"}, peers, map[string][]byte{"tor": []byte("secret")}, nil) {
 		got = append(got, short{r.Name, r.Password, r.Problem})
 	}
 	want := []short{
@@ -46,9 +46,86 @@ func TestRoutersOf(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	unread := RoutersOf(nil, peers[3:4], nil)[0].Problem
+	unread := RoutersOf(nil, peers[3:4], nil, nil)[0].Problem
 	if diff := cmp.Diff("Secret kube-system/ccmadm-bgp was not read yet", unread); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestRoutersOf_PasswordOfBefore(t *testing.T) {
+	const lost = `Secret kube-system/ccmadm-bgp has no key "tor": going on with the last password`
+	known := []Router{{Name: "tor1", Password: "old"}}
+	for _, tt := range []struct {
+		name      string
+		key       string
+		passwords map[string][]byte
+		before    []Router
+		want      Router
+	}{
+		{name: "the Secret is gone", key: "tor", passwords: map[string][]byte{}, before: known, want: Router{Password: "old", Warning: lost}},
+		{
+			name: "the key is empty", key: "tor", passwords: map[string][]byte{"tor": nil}, before: known,
+			want: Router{Password: "old", Warning: lost},
+		},
+		{
+			name: "the key has another value", key: "tor", passwords: map[string][]byte{"tor": []byte("new")}, before: known,
+			want: Router{Password: "new"},
+		},
+		{name: "no key is named any more", passwords: map[string][]byte{}, before: known},
+		{
+			name: "there was no password before", key: "tor", passwords: map[string][]byte{}, before: []Router{{Name: "tor1"}},
+			want: Router{Problem: `Secret kube-system/ccmadm-bgp has no key "tor"`},
+		},
+		{
+			name: "the password was another router's", key: "tor", passwords: map[string][]byte{},
+			before: []Router{{Name: "tor2", Password: "old"}},
+			want:   Router{Problem: `Secret kube-system/ccmadm-bgp has no key "tor"`},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			peer := &v1alpha1.BGPPeer{ObjectMeta: metav1.ObjectMeta{Name: "tor1"}, Spec: v1alpha1.BGPPeerSpec{PasswordKey: tt.key}}
+			tt.want.Name, tt.want.PasswordKey = "tor1", tt.key
+			got := RoutersOf(nil, []*v1alpha1.BGPPeer{peer}, tt.passwords, tt.before)
+			if diff := cmp.Diff([]Router{tt.want}, got); diff != "" {
+				t.Error(diff)
+			}
+			again := RoutersOf(nil, []*v1alpha1.BGPPeer{peer}, tt.passwords, got)
+			if diff := cmp.Diff(got, again); diff != "" {
+				t.Errorf("the next time: %s", diff)
+			}
+		})
+	}
+}
+
+func TestDistinct_Keepalive(t *testing.T) {
+	negative := Router{BGPPeerSpec: v1alpha1.BGPPeerSpec{
+		Address: "192.0.2.1", Keepalive: &metav1.Duration{Duration: -time.Second},
+	}}
+	if got, want := distinct([]Router{negative})[0].Problem, "spec.keepalive -1s is not 1s at least"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSpeaker_NextHop(t *testing.T) {
+	own := netip.MustParseAddr("10.9.0.11")
+	v4 := Router{Name: "a", BGPPeerSpec: v1alpha1.BGPPeerSpec{Address: "192.0.2.1"}}
+	v6 := Router{Name: "b", BGPPeerSpec: v1alpha1.BGPPeerSpec{Address: "2001:db8::1"}}
+	wrong := v6
+	wrong.Problem = "no password"
+	for _, tt := range []struct {
+		name  string
+		other Router
+		want  netip.Addr
+	}{
+		{name: "a session of the other family", other: v6, want: own},
+		{name: "a router without a session", other: wrong, want: netip.IPv4Unspecified()},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &Speaker{addresses: []netip.Addr{own}, routers: map[string]Router{"a": v4, "b": tt.other}}
+			if got := s.nextHop(true); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
 	}
 }
 

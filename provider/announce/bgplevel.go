@@ -2,6 +2,8 @@ package announce
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -27,6 +29,11 @@ type BGP struct {
 	view    *View
 	speaker *Speaker
 	report  v1alpha1.NodeAgentStatus
+
+	// Run's own.
+	addresses []netip.Addr // the speaker's
+	routers   []Router
+	problem   string // what the last view met with
 }
 
 var _ Announcer = (*BGP)(nil)
@@ -49,9 +56,7 @@ func (b *BGP) Run(ctx context.Context) error {
 			}
 			return nil
 		case <-b.poke:
-			if err := b.apply(ctx); err != nil {
-				b.log.Error(err, "Cannot announce by BGP")
-			}
+			b.note(b.apply(ctx))
 		case <-ticker.C:
 		}
 		b.look(ctx)
@@ -79,54 +84,83 @@ func (b *BGP) current() *Speaker {
 	return b.speaker
 }
 
+// note logs an error once, however many views meet with it.
+func (b *BGP) note(err error) {
+	before := b.problem
+	b.problem = ""
+	if err == nil {
+		return
+	}
+	if b.problem = err.Error(); b.problem != before {
+		b.log.Error(err, "Cannot announce by BGP")
+	}
+}
+
 // apply makes the newest view true.
 func (b *BGP) apply(ctx context.Context) error {
 	b.mu.Lock()
-	view, speaker := b.view, b.speaker
+	view := b.view
 	b.mu.Unlock()
 	node := view.Nodes[view.Node]
 	if node == nil { // it was deleted: a cache that cannot be renewed keeps it
-		if speaker == nil {
-			return nil
+		if speaker := b.current(); speaker != nil {
+			return speaker.Drain(ctx)
 		}
-		return speaker.Drain(ctx)
+		return nil
 	}
-	routers := RoutersOf(node.Labels, slices.Collect(maps.Values(view.Peers)), view.Passwords)
-	if speaker == nil {
-		if len(routers) == 0 {
-			return nil
-		}
-		var err error
-		if speaker, err = NewSpeaker(ctx, b.log, internalAddresses(node), b.again); err != nil {
-			return err
-		}
-		b.mu.Lock()
-		b.speaker = speaker
-		b.mu.Unlock()
+	b.routers = RoutersOf(node.Labels, slices.Collect(maps.Values(view.Peers)), view.Passwords, b.routers)
+	if b.current() == nil && len(b.routers) == 0 {
+		return nil
 	}
-	if view.Draining || leaving(node) {
-		speaker.SetRouters(ctx, routers)
-		return speaker.Drain(ctx)
-	}
-	err := speaker.SetPaths(view.paths())
-	speaker.SetRouters(ctx, routers)
+	speaker, err := b.speak(ctx, node)
 	if err != nil {
 		return err
 	}
-	return speaker.Resume()
+	if view.Draining || leaving(node) {
+		speaker.SetRouters(ctx, b.routers)
+		return speaker.Drain(ctx)
+	}
+	err = speaker.SetPaths(view.paths())
+	speaker.SetRouters(ctx, b.routers)
+	return errors.Join(err, speaker.Resume()) // a path that is wrong keeps no other back
+}
+
+// speak returns the speaker. One that was made for other addresses makes place for a new one: routers that agreed to a
+// graceful restart keep their paths meanwhile.
+func (b *BGP) speak(ctx context.Context, node *corev1.Node) (*Speaker, error) {
+	speaker, addresses := b.current(), hops(node)
+	switch {
+	case speaker != nil && (len(addresses) == 0 || slices.Equal(addresses, b.addresses)):
+		return speaker, nil
+	case len(addresses) == 0:
+		return nil, fmt.Errorf("Node/%s has no InternalIP to speak from", node.Name)
+	case speaker != nil:
+		b.log.Info("The Node has other addresses; speaking from them", "before", b.addresses, "now", addresses)
+		if err := speaker.Close(ctx); err != nil {
+			b.log.Error(err, "Cannot end sessions of former addresses")
+		}
+	}
+	speaker, err := NewSpeaker(ctx, b.log, addresses, b.again)
+	b.addresses = addresses
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.speaker = speaker
+	return speaker, err
 }
 
 // look renews the report.
 func (b *BGP) look(ctx context.Context) {
-	speaker := b.current()
-	if speaker == nil {
-		return
-	}
 	var report v1alpha1.NodeAgentStatus
-	report.Sessions = speaker.Sessions(ctx)
-	for _, prefix := range speaker.Announced(ctx) {
-		announced := v1alpha1.Announcement{Address: prefix.Addr().String(), Level: v1alpha1.LevelBGP}
-		report.Announcements = append(report.Announcements, announced)
+	if speaker := b.current(); speaker != nil {
+		report.Sessions = speaker.Sessions(ctx)
+		for _, prefix := range speaker.Announced(ctx) {
+			announced := v1alpha1.Announcement{Address: prefix.Addr().String(), Level: v1alpha1.LevelBGP}
+			report.Announcements = append(report.Announcements, announced)
+		}
+	} else {
+		for _, r := range b.routers {
+			report.Sessions = append(report.Sessions, v1alpha1.BGPSession{Peer: r.Name, State: stateIdle, Message: b.problem})
+		}
 	}
 	b.mu.Lock()
 	same := slices.Equal(report.Sessions, b.report.Sessions) && slices.Equal(report.Announcements, b.report.Announcements)
@@ -187,4 +221,15 @@ func internalAddresses(node *corev1.Node) []netip.Addr {
 		}
 	}
 	return addresses
+}
+
+// hops are what a Node speaks from: its first InternalIP of each family.
+func hops(node *corev1.Node) []netip.Addr {
+	var list []netip.Addr
+	for _, a := range internalAddresses(node) {
+		if _, there := first(list, a.Is4()); !there {
+			list = append(list, a)
+		}
+	}
+	return list
 }

@@ -101,6 +101,9 @@ func (s *Speaker) nextHop(ipv4 bool) netip.Addr {
 		unspecified = netip.IPv4Unspecified()
 	}
 	for _, r := range s.routers {
+		if r.Problem != "" {
+			continue
+		}
 		if address, err := netip.ParseAddr(r.Address); err == nil && address.Is4() != ipv4 {
 			own, _ := first(s.addresses, ipv4)
 			return cmp.Or(own, unspecified)

@@ -38,11 +38,14 @@ type Router struct {
 	Password string
 	// Problem is why there can be no session.
 	Problem string
+	// Warning is what is wrong, though there can be one.
+	Warning string
 }
 
 // RoutersOf are the routers to which a Node with these labels speaks, by name. Passwords are the data of the Secret
-// that holds them, nil before it was read. What is wrong with one is its Problem.
-func RoutersOf(node map[string]string, peers []*v1alpha1.BGPPeer, passwords map[string][]byte) []Router {
+// that holds them, nil before it was read. Before are the routers of the last time: a password that has been known
+// outlives its key, since to replace a Secret is no reason to end sessions. What is wrong with a router is its Problem.
+func RoutersOf(node map[string]string, peers []*v1alpha1.BGPPeer, passwords map[string][]byte, before []Router) []Router {
 	var routers []Router
 	for _, peer := range peers {
 		r := Router{Name: peer.Name, BGPPeerSpec: peer.Spec}
@@ -54,20 +57,32 @@ func RoutersOf(node map[string]string, peers []*v1alpha1.BGPPeer, passwords map[
 				continue
 			}
 		}
-		if key := r.PasswordKey; key != "" {
-			r.Password = string(passwords[key])
-			secret := v1alpha1.Namespace + "/" + v1alpha1.BGPSecretName
-			switch {
-			case passwords == nil:
-				r.Problem = fmt.Sprintf("Secret %s was not read yet", secret)
-			case r.Password == "":
-				r.Problem = fmt.Sprintf("Secret %s has no key %q", secret, key)
-			}
-		}
+		r.setPassword(passwords, before)
 		routers = append(routers, r)
 	}
 	slices.SortFunc(routers, func(a, b Router) int { return cmp.Compare(a.Name, b.Name) })
 	return routers
+}
+
+// setPassword finds the password, or says why there is none.
+func (r *Router) setPassword(passwords map[string][]byte, before []Router) {
+	if r.PasswordKey == "" {
+		return
+	}
+	r.Password = string(passwords[r.PasswordKey])
+	if r.Password != "" {
+		return
+	}
+	why := fmt.Sprintf("Secret %s/%s has no key %q", v1alpha1.Namespace, v1alpha1.BGPSecretName, r.PasswordKey)
+	if passwords == nil {
+		why = fmt.Sprintf("Secret %s/%s was not read yet", v1alpha1.Namespace, v1alpha1.BGPSecretName)
+	}
+	i := slices.IndexFunc(before, func(b Router) bool { return b.Name == r.Name && b.Password != "" })
+	if i < 0 {
+		r.Problem = cmp.Or(r.Problem, why)
+		return
+	}
+	r.Password, r.Warning = before[i].Password, why+": going on with the last password"
 }
 
 // distinct leaves one router of each address, the first by name, and checks what the API server may not have.
@@ -88,6 +103,8 @@ func distinct(routers []Router) []Router {
 			r.Problem = fmt.Sprintf("spec.sourceAddress %s is not of the family of %s", source, address)
 		case names[address] != "":
 			r.Problem = fmt.Sprintf("BGPPeer/%s has the same address", names[address])
+		case r.Keepalive != nil && r.Keepalive.Duration < time.Second:
+			r.Problem = fmt.Sprintf("spec.keepalive %s is not 1s at least", r.Keepalive.Duration)
 		default:
 			names[address] = r.Name
 			r.Address = address.String() // the server's key

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -49,8 +51,9 @@ func (s *Speaker) Sessions(ctx context.Context) []v1alpha1.BGPSession {
 			session.State = stateName(state.GetState().GetSessionState())
 			session.BFD = bfd[r.Address]
 			session.Advertised = advertised(state)
-			if session.State != stateEstablished {
-				session.Message = r.explain(s.causes.get(r.Address))
+			session.Message = r.Warning
+			if why := r.explain(s.causes.get(r.Address)); session.State != stateEstablished && why != "" {
+				session.Message = strings.TrimPrefix(r.Warning+"; "+why, "; ")
 			}
 		}
 		sessions = append(sessions, session)
@@ -58,12 +61,43 @@ func (s *Speaker) Sessions(ctx context.Context) []v1alpha1.BGPSession {
 	return sessions
 }
 
+// Announced are the prefixes that routers have: those of the families that an established session carries.
+func (s *Speaker) Announced(ctx context.Context) []netip.Prefix {
+	carried := map[api.Family_Afi]bool{}
+	// A speaker that is closed has no sessions to list.
+	_ = s.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) {
+		if p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ESTABLISHED {
+			for _, family := range negotiated(p) {
+				carried[family.GetConfig().GetFamily().GetAfi()] = true
+			}
+		}
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(sorted(maps.Keys(s.sent)), func(p netip.Prefix) bool {
+		if p.Addr().Is4() {
+			return !carried[api.Family_AFI_IP]
+		}
+		return !carried[api.Family_AFI_IP6]
+	})
+}
+
 func advertised(p *api.Peer) int32 {
 	sum := 0
-	for _, family := range p.GetAfiSafis() {
+	for _, family := range negotiated(p) {
 		sum += int(family.GetState().GetAdvertised())
 	}
 	return int32(sum)
+}
+
+// negotiated are the families that the router wants, too.
+func negotiated(p *api.Peer) []*api.AfiSafi {
+	return slices.DeleteFunc(slices.Clone(p.GetAfiSafis()), func(ours *api.AfiSafi) bool {
+		return !slices.ContainsFunc(p.GetState().GetRemoteCap(), func(theirs *api.Capability) bool {
+			family := theirs.GetMultiProtocol().GetFamily()
+			return family != nil && proto.Equal(family, ours.GetConfig().GetFamily())
+		})
+	})
 }
 
 func stateName(state api.PeerState_SessionState) string {
