@@ -159,4 +159,6 @@ func nodeAgent(name string) *unstructured.Unstructured {
 	return object
 }
 
-func nodeAgents() schema.GroupVersionResource { return v1alpha1.GroupVersion().WithResource("nodeagents") }
+func nodeAgents() schema.GroupVersionResource {
+	return v1alpha1.GroupVersion().WithResource("nodeagents")
+}

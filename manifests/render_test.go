@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"flag"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,6 +98,16 @@ func TestRender(t *testing.T) {
 				v.NodeAgent = true
 				list, err := NodeAgent(onprem(t), v)
 				return slices.DeleteFunc(list, isCRD), err
+			},
+		},
+		{
+			name: "static pod of the control plane's address",
+			render: func() ([]*Object, error) {
+				return parseOne(VIPPod(onprem(t), values(templates.StaticPod), VIP{
+					NodeName: "cp1", NodeAddress: netip.MustParseAddr("192.0.2.11"), Address: netip.MustParseAddr("192.0.2.10"),
+					Interface: "eth0", Port: 6443, MembersFile: "/etc/ccmadm/vip/members.json", CertificatesDir: "/etc/kubernetes/pki",
+					Kubeconfig: "/etc/kubernetes/scheduler.conf",
+				}))
 			},
 		},
 		{

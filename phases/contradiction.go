@@ -69,6 +69,7 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 		{field: "controllerManager.version", said: said.ControllerManager.Version, known: tagOf(known.ControllerManager.Image)},
 		listed("controllerManager.extraArgs", said.ControllerManager.ExtraArgs, known.ControllerManager.ExtraArgs),
 		listed("controllerManager.extraEnv", said.ControllerManager.ExtraEnv, known.ControllerManager.ExtraEnv),
+		{field: "controlPlaneVIP.address", said: said.ControlPlaneVIP.Address, known: known.ControlPlaneVIP.Address},
 		{field: "nodeAgent.image", said: said.NodeAgent.Image, known: known.NodeAgent.Image},
 		{field: "lifecycle", said: string(said.Lifecycle), known: string(known.Lifecycle)},
 	}

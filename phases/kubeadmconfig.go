@@ -50,6 +50,9 @@ func writeKubeadmConfig(ctx context.Context, d *Data, s *Settings) error {
 	if flags.ProviderID, err = kubeletProviderID(ctx, d, s); err != nil {
 		return err
 	}
+	if err := setEndpoint(d, s); err != nil {
+		return err
+	}
 	changes, err := d.KubeadmFile.SetExternal(d.Role, flags, int(v.Minor()))
 	if err != nil {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err}

@@ -51,6 +51,7 @@ func Init() []Phase {
 	return []Phase{
 		initPreflight(),
 		kubeadmConfig(),
+		controlPlaneVIP(), // kubeadm waits for the API server at its endpoint, which is this address
 		kubeadmControlPlane(),
 		kubeconfig(), // signed by the CA that kubeadm has made
 		controlPlane(),
@@ -74,6 +75,7 @@ func Join() []Phase {
 		kubeadmJoin(),
 		joinKubeconfig(), // the CA's key has arrived by now, if this is a control plane
 		joinControlPlane(),
+		joinControlPlaneVIP(),
 		waitNodes(),
 	}
 }

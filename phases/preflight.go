@@ -36,6 +36,7 @@ func initPreflight() Phase {
 					{finding.CheckCloudConfig, checkCloudConfig},
 					{finding.CheckStaticPod, checkManifestUntouched},
 					{finding.CheckManifests, checkManifests},
+					{finding.CheckVIP, checkVIP},
 				}))
 		},
 	}

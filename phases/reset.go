@@ -31,6 +31,9 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 	if err := removeUnit(ctx, d); err != nil {
 		return err
 	}
+	if err := releaseVIP(ctx, d); err != nil {
+		return err
+	}
 	state, err := machineState(d)
 	if err != nil {
 		return err
@@ -41,13 +44,15 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 			return err
 		}
 	}
-	ours = append(ours, machine.CCMManifest, machine.CCMKubeconfig, machine.CNIConfig, machine.KubeletEnvFile, machine.RecordFile, machine.KubeadmConfig, machine.StateFile)
+	ours = append(ours,
+		machine.CCMManifest, machine.VIPManifest, machine.VIPMembers, machine.VIPSysctl, machine.CCMKubeconfig, machine.CNIConfig,
+		machine.KubeletEnvFile, machine.RecordFile, machine.KubeadmConfig, machine.StateFile)
 	for _, path := range ours {
 		if err := remove(d, path); err != nil {
 			return err
 		}
 	}
-	for _, dir := range []string{machine.CloudConfigDir, machine.ConfigDir} {
+	for _, dir := range []string{machine.CloudConfigDir, machine.VIPDir, machine.ConfigDir} {
 		if err := removeEmptyDir(d, dir); err != nil {
 			return err
 		}

@@ -92,6 +92,9 @@ func compatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profil
 				WithHint("a document in the file of --config: {apiVersion: %s, kind: %s, provider: %s, controllerManager: {image: IMAGE, extraArgs: [%s=VALUE]}}", v1alpha1.APIVersion, v1alpha1.ConfigKind, profile.Name, name)
 		}
 	}
+	if err := vipCompatible(settings, profile); err != nil {
+		return err
+	}
 	if err := agentCompatible(settings, profile); err != nil {
 		return err
 	}

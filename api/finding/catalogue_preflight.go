@@ -20,6 +20,7 @@ const (
 	CheckNodeTaints     ID = "P16"
 	CheckExternalCA     ID = "P17"
 	CheckProviderID     ID = "P18"
+	CheckVIP            ID = "P19"
 )
 
 // preflight is about what must hold before anything is changed.
@@ -132,6 +133,11 @@ func preflightOfTheNode() []Kind {
 			ID: CheckProviderID, Reason: "ProviderID", Title: "The kubelet needs a provider ID", Severity: SeverityError,
 			Why: "The provider finds a machine by nothing else.",
 			Do:  "give the kubelet --provider-id",
+		},
+		{
+			ID: CheckVIP, Reason: "ControlPlaneVIP", Title: "The control plane's address is somebody's", Severity: SeverityError,
+			Why: "Packets for the API server would go to that machine, or now here, now there.",
+			Do:  "take an address that nobody answers for, in a subnet of this machine",
 		},
 	}
 }

@@ -76,6 +76,8 @@ type CloudConfiguration struct {
 	// NodeAgent is the program on each node that announces addresses of load balancers and sets routes, where the
 	// provider has one.
 	NodeAgent AgentPolicy `json:"nodeAgent,omitzero"`
+	// ControlPlaneVIP is an address of the control plane that moves to a machine whose API server answers.
+	ControlPlaneVIP ControlPlaneVIP `json:"controlPlaneVIP,omitzero"`
 	// Lifecycle is Guarded or Off. Default: Guarded.
 	Lifecycle Lifecycle `json:"lifecycle,omitempty"`
 	// Wait bounds the wait phase.
@@ -121,6 +123,16 @@ type AgentPolicy struct {
 	Enabled *bool `json:"enabled,omitempty"`
 	// Image replaces the profile's, tag included.
 	Image string `json:"image,omitempty"`
+}
+
+// ControlPlaneVIP is the control plane's own address. It becomes kubeadm's controlPlaneEndpoint.
+type ControlPlaneVIP struct {
+	// Address is one of the network that the control planes are in, and nobody's.
+	// +pattern=^[0-9a-fA-F:.]+$
+	Address string `json:"address,omitempty"`
+	// Interface is where it is answered for. Default: the one with a subnet that holds the address.
+	// +pattern=^[^/ ]{1,15}$
+	Interface string `json:"interface,omitempty"`
 }
 
 // WaitPolicy bounds the wait for initialized nodes.
@@ -208,6 +220,8 @@ func (c *CloudConfiguration) Override(other *CloudConfiguration) {
 	override(&c.Routes, other.Routes)
 	override(&c.NodeAgent.Enabled, other.NodeAgent.Enabled)
 	override(&c.NodeAgent.Image, other.NodeAgent.Image)
+	override(&c.ControlPlaneVIP.Address, other.ControlPlaneVIP.Address)
+	override(&c.ControlPlaneVIP.Interface, other.ControlPlaneVIP.Interface)
 	override(&c.Lifecycle, other.Lifecycle)
 	override(&c.Wait.Timeout, other.Wait.Timeout)
 	if other.ControllerManager.ExtraArgs != nil {

@@ -121,4 +121,8 @@ const (
 	RouteProtocol = 158
 	// HeartbeatPort is the UDP port on which agents hear each other.
 	HeartbeatPort = 10391
+	// VIPName is that of the static pod that holds the control plane's own address, and VIPHeartbeatPort the UDP port on
+	// which those of several control planes hear each other.
+	VIPName          = "ccmadm-vip"
+	VIPHeartbeatPort = 10393
 )

@@ -26,6 +26,7 @@ func (c *CloudConfiguration) validate(path *field.Path) field.ErrorList {
 	if err := validateNodeIP(c.NodeIP); err != nil {
 		errs = append(errs, field.Invalid(childOf(path, "nodeIP"), c.NodeIP, err.Error()))
 	}
+	errs = append(errs, c.ControlPlaneVIP.validate(childOf(path, "controlPlaneVIP"))...)
 	if c.Wait.Timeout.Duration < 0 {
 		at := childOf(path, "wait").Child("timeout")
 		errs = append(errs, field.Invalid(at, c.Wait.Timeout.Duration.String(), "must not be negative"))
@@ -52,6 +53,20 @@ func (m *ControllerManager) validate(path *field.Path) field.ErrorList {
 		if msgs := validation.IsEnvVarName(name); !ok || len(msgs) > 0 {
 			errs = append(errs, field.Invalid(path.Child("extraEnv").Index(i), name, "must have the form NAME=value"))
 		}
+	}
+	return errs
+}
+
+func (v *ControlPlaneVIP) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if v.Address != "" {
+		addr, err := netip.ParseAddr(v.Address)
+		if err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast() {
+			errs = append(errs, field.Invalid(path.Child("address"), v.Address, "must be one address of a network, without a zone"))
+		}
+	}
+	if strings.ContainsAny(v.Interface, "/ ") || len(v.Interface) > 15 { // the kernel's rules
+		errs = append(errs, field.Invalid(path.Child("interface"), v.Interface, "must be the name of a network interface"))
 	}
 	return errs
 }

@@ -45,6 +45,8 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 		flags.BoolVar(&w.routes, "routes", false, "let the provider program routes to pods; onprem's node agent also connects them where no CNI plugin does")
 		flags.StringVar(&o.Flags.Inventory, "inventory", "", "list of the site's machines, for a provider that serves those")
 	}
+	flags.StringVar(&o.Flags.ControlPlaneVIP.Address, "control-plane-vip", "", "address of the control plane that moves to a machine whose API server answers")
+	flags.StringVar(&o.Flags.ControlPlaneVIP.Interface, "control-plane-vip-interface", "", "network interface of --control-plane-vip (default: the one with a subnet that holds it)")
 	flags.StringVar(&o.Flags.NodeIP, "node-ip", "", "Auto, Default, an address, a pair of addresses, or a CIDR (default Auto)")
 	flags.DurationVar(&w.timeout.Duration, "timeout", 0, "how long to wait for the node (default 5m)")
 }

@@ -61,6 +61,7 @@ routes of pods, as AddressPools, BGPPeers and the cloud-controller-manager say.`
 	flags.StringSliceVar(&o.clusterCIDRs, "cluster-cidr", nil, "with --routes: the cluster's ranges of pods; no route leads elsewhere")
 	flags.StringVar(&o.cniDir, "cni-config-dir", "", "with --routes: where to write a CNI configuration that connects the machine's pods; empty: nowhere")
 	logsapi.AddFlags(logOptions, flags)
+	cmd.AddCommand(newVIPCommand(version))
 	return cmd
 }
 

@@ -25,8 +25,6 @@ import (
 // plane is what the tests named TestCluster... share.
 var plane *manifeststest.ControlPlane
 
-func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &plane)) }
-
 // start runs an agent that hears itself on loopback alone, and returns what ends it, and its result.
 func start(t *testing.T, o options) (context.CancelFunc, <-chan error) {
 	t.Helper()

@@ -113,6 +113,11 @@ func (f *File) KubernetesVersion() string {
 	return f.text(clusterConfigKind, "kubernetesVersion")
 }
 
+// ControlPlaneEndpoint is HOST:PORT or HOST by which all reach the control plane; empty if it has none.
+func (f *File) ControlPlaneEndpoint() string {
+	return f.text(clusterConfigKind, "controlPlaneEndpoint")
+}
+
 // ClusterName is kubeadm's name for the cluster.
 func (f *File) ClusterName() string { return f.text(clusterConfigKind, "clusterName") }
 

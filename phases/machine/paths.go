@@ -20,6 +20,16 @@ const (
 	ManifestDir = "/etc/kubernetes/manifests"
 	// CCMManifest is the static pod of the cloud-controller-manager.
 	CCMManifest = ManifestDir + "/cloud-controller-manager.yaml"
+	// VIPManifest is the static pod that holds the control plane's own address.
+	VIPManifest = ManifestDir + "/ccmadm-vip.yaml"
+	// VIPDir is where it keeps who else may have it.
+	VIPDir = ConfigDir + "/vip"
+	// VIPMembers is the file there.
+	VIPMembers = VIPDir + "/members.json"
+	// VIPSysctl keeps the kernel from answering ARP for that address by itself.
+	VIPSysctl = "/etc/sysctl.d/99-ccmadm-vip.conf"
+	// SchedulerConf is kube-scheduler's kubeconfig for this machine's API server; it may list Nodes.
+	SchedulerConf = "/etc/kubernetes/scheduler.conf"
 	// CCMKubeconfig is its identity.
 	CCMKubeconfig = "/etc/kubernetes/cloud-controller-manager.conf"
 	// CloudConfigDir holds the provider's files for the static pod.

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mdlayher/arp"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
+)
+
+// The test's program is also the machines' programs: `vip`, and an API server that answers /livez.
+func TestMain(m *testing.M) {
+	switch os.Getenv("VIP_TEST") {
+	case "vip":
+		cmd := newCommand("test")
+		cmd.SetArgs(os.Args[1:])
+		if err := cmd.ExecuteContext(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	case "api":
+		server := &http.Server{Addr: "127.0.0.1:6443", Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
+		fmt.Fprintln(os.Stderr, server.ListenAndServeTLS(os.Args[1], os.Args[2]))
+	default:
+		os.Exit(manifeststest.Main(m, &plane))
+	}
+}
+
+func apiServerCertificate(t *testing.T) (certificate tls.Certificate, der []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, DNSNames: []string{"kubernetes"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err = x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, der
+}
+
+// cp is a control plane: a network namespace with a link to the bridge, and two programs.
+type cp struct {
+	name, mac string
+	ns        netns.NsHandle
+	vip, api  *exec.Cmd
+}
+
+// start runs a program in the namespace: a child has that of the thread that starts it.
+func (c *cp) start(t *testing.T, role string, args ...string) *exec.Cmd {
+	t.Helper()
+	before, err := netns.Get()
+	must(t, err)
+	must(t, netns.Set(c.ns))
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "VIP_TEST="+role)
+	cmd.Stderr = &lines{t: t, prefix: c.name}
+	err = cmd.Start()
+	must(t, netns.Set(before))
+	must(t, err)
+	t.Cleanup(func() { kill(cmd) })
+	return cmd
+}
+
+func kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Wait()
+}
+
+type lines struct {
+	t      *testing.T
+	prefix string
+}
+
+func (l *lines) Write(text []byte) (int, error) {
+	if l.t.Context().Err() == nil {
+		l.t.Logf("%s: %s", l.prefix, strings.TrimSpace(string(text)))
+	}
+	return len(text), nil
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Three control planes: one answers; when its API server stops another does, when a machine dies the next. What a client
+// sees is measured; at no time do two answer.
+func TestVIP_Moves(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CCMADM_TEST") == "cluster" {
+			t.Fatal("network namespaces need root")
+		}
+		t.Skip("left to `make unit` as root: it needs network namespaces")
+	}
+	runtime.LockOSThread() // never unlocked: the thread ends with the test, and its namespace with it
+	_, err := netns.New()
+	must(t, err)
+	machines := site(t, 3)
+	client := newAsker(t, "client")
+	owner := machines[client.wait(t, machines, 20*time.Second, "")]
+	t.Logf("%s owns the address", owner.name)
+	if !onLoopback(t, owner) {
+		t.Errorf("%s answers for the address, and has it not on lo", owner.name)
+	}
+	begin := time.Now()
+	kill(owner.api)
+	next := machines[client.wait(t, machines, 10*time.Second, owner.mac)]
+	t.Logf("API server stopped: %s has it after %s", next.name, client.found.Sub(begin).Round(time.Millisecond))
+	if took := client.found.Sub(begin); took > 5*time.Second {
+		t.Errorf("API server stopped: taken after %s", took)
+	}
+	if onLoopback(t, owner) {
+		t.Errorf("%s has no API server, and the address on lo", owner.name)
+	}
+	begin = time.Now()
+	kill(next.vip)
+	kill(next.api)
+	next.down(t)
+	owner.api = owner.start(t, "api", client.cert, client.key) // else two of three are away
+	last := machines[client.wait(t, machines, 15*time.Second, next.mac)]
+	t.Logf("machine died: %s has it after %s", last.name, client.found.Sub(begin).Round(time.Millisecond))
+	if client.double > 0 {
+		t.Errorf("two answered at the same time, %d times", client.double)
+	}
+}
+
+// site makes machines on a bridge in the present namespace, and a client there.
+func site(t *testing.T, n int) map[string]*cp {
+	t.Helper()
+	dir := t.TempDir()
+	writeSite(t, dir, n)
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br"}}
+	must(t, netlink.LinkAdd(bridge))
+	must(t, netlink.LinkSetUp(bridge))
+	plug(t, bridge, "client", "192.0.2.1/24", nil)
+	root, err := netns.Get()
+	must(t, err)
+	machines := map[string]*cp{}
+	for i := range n {
+		c := &cp{name: fmt.Sprintf("cp%d", i+1)}
+		c.ns, err = netns.New()
+		must(t, err)
+		must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0))
+		must(t, netns.Set(root))
+		c.mac = plug(t, bridge, c.name, fmt.Sprintf("192.0.2.%d/24", 11+i), &c.ns)
+		c.api = c.start(t, "api", dir+"/ca.crt", dir+"/ca.key")
+		members := filepath.Join(dir, c.name+".json")
+		data, err := os.ReadFile(dir + "/members.json")
+		must(t, err)
+		must(t, os.WriteFile(members, data, 0o600))
+		c.vip = c.start(t, "vip", "vip", "--node-name="+c.name, fmt.Sprintf("--node-address=192.0.2.%d", 11+i), "--vip=192.0.2.10",
+			"--interface="+c.name, "--members-file="+members, "--ca-file="+dir+"/ca.crt", "--secret-file="+dir+"/ca.key",
+			"--kubeconfig="+dir+"/none")
+		machines[c.mac] = c
+	}
+	t.Setenv("VIP_DIR", dir)
+	return machines
+}
+
+func writeSite(t *testing.T, dir string, n int) {
+	t.Helper()
+	certificate, der := apiServerCertificate(t)
+	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	must(t, err)
+	var members []string
+	for i := range n {
+		members = append(members, fmt.Sprintf(`{"name":"cp%d","address":"192.0.2.%d"}`, i+1, 11+i))
+	}
+	for name, data := range map[string][]byte{
+		"ca.crt":       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		"ca.key":       pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+		"members.json": []byte("[" + strings.Join(members, ",") + "]"),
+	} {
+		must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+}
+
+// plug connects a namespace to the bridge, and returns the MAC of its end.
+func plug(t *testing.T, bridge netlink.Link, name, address string, ns *netns.NsHandle) string {
+	t.Helper()
+	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: "p-" + name}))
+	port, err := netlink.LinkByName("p-" + name)
+	must(t, err)
+	must(t, netlink.LinkSetMaster(port, bridge))
+	must(t, netlink.LinkSetUp(port))
+	end, err := netlink.LinkByName(name)
+	must(t, err)
+	inside, err := netlink.NewHandle()
+	must(t, err)
+	if ns != nil {
+		must(t, netlink.LinkSetNsFd(end, int(*ns)))
+		inside, err = netlink.NewHandleAt(*ns)
+		must(t, err)
+	}
+	defer inside.Close()
+	for _, up := range []string{"lo", name} {
+		link, err := inside.LinkByName(up)
+		must(t, err)
+		must(t, inside.LinkSetUp(link))
+	}
+	end, err = inside.LinkByName(name)
+	must(t, err)
+	a, err := netlink.ParseAddr(address)
+	must(t, err)
+	must(t, inside.AddrAdd(end, a))
+	return end.Attrs().HardwareAddr.String()
+}
+
+// down cuts the machine's cable.
+func (c *cp) down(t *testing.T) {
+	t.Helper()
+	port, err := netlink.LinkByName("p-" + c.name)
+	must(t, err)
+	must(t, netlink.LinkSetDown(port))
+}
+
+func onLoopback(t *testing.T, c *cp) bool {
+	t.Helper()
+	inside, err := netlink.NewHandleAt(c.ns)
+	must(t, err)
+	defer inside.Close()
+	lo, err := inside.LinkByName("lo")
+	must(t, err)
+	list, err := inside.AddrList(lo, netlink.FAMILY_V4)
+	must(t, err)
+	for _, a := range list {
+		if a.IP.String() == "192.0.2.10" {
+			return true
+		}
+	}
+	return false
+}
+
+// asker asks for the address all the time, as a client with a cold cache.
+type asker struct {
+	arp       *arp.Client
+	cert, key string
+	double    int
+	found     time.Time // when the present owner first answered
+}
+
+func newAsker(t *testing.T, name string) *asker {
+	t.Helper()
+	ifi, err := net.InterfaceByName(name)
+	must(t, err)
+	client, err := arp.Dial(ifi)
+	must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	dir := os.Getenv("VIP_DIR")
+	return &asker{arp: client, cert: dir + "/ca.crt", key: dir + "/ca.key"}
+}
+
+// wait asks until one answers that is not the former one, and returns its MAC. Then it goes on for half a second: whoever
+// else speaks for the address after the new owner has is a second one.
+func (a *asker) wait(t *testing.T, machines map[string]*cp, limit time.Duration, former string) string {
+	t.Helper()
+	found, end := "", time.Now().Add(limit)
+	for time.Now().Before(end) {
+		must(t, a.arp.SetDeadline(time.Now().Add(50*time.Millisecond)))
+		_ = a.arp.Request(net.ParseIP("192.0.2.10").To4()) // the bridge may not forward yet
+		for {
+			p, _, err := a.arp.Read()
+			if err != nil {
+				break
+			}
+			mac := p.SenderHardwareAddr.String()
+			switch {
+			case p.SenderIP.String() != "192.0.2.10" || machines[mac] == nil:
+			case found == "" && mac != former:
+				found, end = mac, time.Now().Add(500*time.Millisecond)
+			case found != "" && mac != found:
+				a.double++
+			}
+		}
+	}
+	if found == "" {
+		t.Fatalf("nobody new answers within %s", limit)
+	}
+	a.found = time.Now().Add(-500 * time.Millisecond)
+	return found
+}

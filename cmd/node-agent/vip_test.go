@@ -1,0 +1,188 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/provider/announce"
+)
+
+func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+// holderOf is one that knows these control planes, and what it tells the announcer.
+func holderOf(t *testing.T, self string, members ...string) (*holder, *announce.View) {
+	t.Helper()
+	told := &announce.View{}
+	h := &holder{
+		self: self, address: addr("192.0.2.10"), ifi: "eth0", file: filepath.Join(t.TempDir(), "members.json"),
+		members: map[string]netip.Addr{}, now: time.Now, set: func(v *announce.View) { *told = *v },
+	}
+	for i, name := range members {
+		h.members[name] = addr("192.0.2." + strconv.Itoa(11+i))
+	}
+	return h, told
+}
+
+func controlPlane(name, address string, ready corev1.ConditionStatus, since time.Duration) corev1.Node {
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	n.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(time.Now().Add(-since))},
+	}
+	return n
+}
+
+// Who has a vote follows the cluster's Nodes, and is kept for a start without an API server.
+func TestHolder_Learn(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		nodes []corev1.Node
+		want  []string
+	}{
+		{
+			name:  "one more",
+			nodes: []corev1.Node{controlPlane("a", "192.0.2.11", "True", 0), controlPlane("b", "192.0.2.12", "True", 0), controlPlane("c", "192.0.2.13", "True", 0)},
+			want:  []string{"a", "b", "c"},
+		},
+		{
+			name:  "one that has just fallen silent may come back",
+			nodes: []corev1.Node{controlPlane("a", "192.0.2.11", "True", 0), controlPlane("b", "192.0.2.12", "Unknown", 10*time.Second)},
+			want:  []string{"a", "b"},
+		},
+		{
+			name:  "one that is silent for long has no vote",
+			nodes: []corev1.Node{controlPlane("a", "192.0.2.11", "True", 0), controlPlane("b", "192.0.2.12", "Unknown", time.Minute)},
+			want:  []string{"a"},
+		},
+		{
+			name:  "a cluster that does not know this one yet",
+			nodes: []corev1.Node{controlPlane("b", "192.0.2.12", "True", 0)},
+			want:  []string{"a", "b"},
+		},
+		{
+			name:  "this one is a member whatever its kubelet does",
+			nodes: []corev1.Node{controlPlane("a", "192.0.2.11", "Unknown", time.Hour), controlPlane("b", "192.0.2.12", "True", 0)},
+			want:  []string{"a", "b"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, told := holderOf(t, "a", "a", "b")
+			h.set(h.view())
+			if err := h.learn(tt.nodes); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, told.Members); diff != "" {
+				t.Errorf("members (-want +got):\n%s", diff)
+			}
+			if _, err := os.Stat(h.file); err != nil {
+				return // nothing has changed, so nothing was written
+			}
+			kept, err := readMembers(h.file)
+			if err != nil || len(kept) != len(tt.want) || kept["a"] != addr("192.0.2.11") {
+				t.Errorf("the file has %v, %v", kept, err)
+			}
+		})
+	}
+}
+
+func TestHolder_View(t *testing.T) {
+	h, _ := holderOf(t, "a", "a", "b")
+	if v := h.view(); !v.Draining || len(v.Claims) != 1 || !v.Claims[0].Probed || !v.Claims[0].Here("b") {
+		t.Errorf("view before the API server answers is %+v: others are better, and the network was asked", v)
+	}
+	h.healthy = true
+	if h.view().Draining {
+		t.Error("it drains while its API server answers")
+	}
+}
+
+// What answers is alive, even if it wants to know who asks; one failure is none yet.
+func TestHealth(t *testing.T) {
+	var code atomic.Int32
+	code.Store(http.StatusServiceUnavailable)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/livez" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		w.WriteHeader(int(code.Load()))
+	}))
+	certificate, ca := apiServerCertificate(t)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	defer server.Close()
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	caFile := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := newHealth(caFile, port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan bool, 16)
+	go h.watch(t.Context(), func(healthy bool) { told <- healthy })
+	expect := func(want bool, within time.Duration) {
+		t.Helper()
+		select {
+		case got := <-told:
+			if got != want {
+				t.Fatalf("told %t, want %t", got, want)
+			}
+		case <-time.After(within):
+			t.Fatalf("told nothing within %s, want %t", within, want)
+		}
+	}
+	expect(false, time.Second)
+	code.Store(http.StatusUnauthorized)
+	expect(true, 2*time.Second)
+	start := time.Now()
+	code.Store(http.StatusInternalServerError)
+	expect(false, 3*time.Second)
+	if took := time.Since(start); took < healthInterval*(healthFailures-2) {
+		t.Errorf("unhealthy after %s: a single failure is none", took)
+	}
+}
+
+func TestHeartbeatKey(t *testing.T) {
+	write := func(text string) string {
+		path := filepath.Join(t.TempDir(), "sa.key")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const one, other = "-----BEGIN RSA PRIVATE KEY-----one", "-----BEGIN RSA PRIVATE KEY-----two"
+	a, err := heartbeatKey(write(one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, errB := heartbeatKey(write(one))
+	c, errC := heartbeatKey(write(other))
+	if errB != nil || errC != nil || string(a) != string(b) || string(a) == string(c) || len(a) != 32 {
+		t.Errorf("keys are %x, %x and %x", a, b, c)
+	}
+	if _, err := heartbeatKey(write("short")); err == nil {
+		t.Error("a file of five bytes is a secret")
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+)
+
+const (
+	// healthInterval is that of questions to this machine's API server, and healthFailures how many may fail in a row.
+	healthInterval = 200 * time.Millisecond
+	healthFailures = 3
+	// healthTimeout is how long an answer may take. One that is stopped refuses at once.
+	healthTimeout = time.Second
+)
+
+// health asks this machine's API server whether it lives.
+type health struct {
+	client *http.Client
+	url    string
+}
+
+func newHealth(caFile string, port int) (*health, error) {
+	ca, err := os.ReadFile(caFile)
+	if err != nil {
+		return nil, fmt.Errorf("read --ca-file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("read --ca-file: %s has no certificate", caFile)
+	}
+	// Every API server of kubeadm's has this name, and none has that of 127.0.0.1.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "kubernetes", MinVersion: tls.VersionTLS12}}
+	return &health{
+		client: &http.Client{Timeout: healthTimeout, Transport: transport},
+		url:    fmt.Sprintf("https://127.0.0.1:%d/livez", port),
+	}, nil
+}
+
+// watch calls tell with each change, until ctx is done. It begins as unhealthy, and says so.
+func (h *health) watch(ctx context.Context, tell func(bool)) {
+	healthy, failures := false, 0
+	tell(false)
+	for ; ctx.Err() == nil; sleep(ctx, healthInterval) {
+		if h.ask(ctx) {
+			failures = 0
+		} else {
+			failures++
+		}
+		if now := failures == 0 || healthy && failures < healthFailures; now != healthy && ctx.Err() == nil {
+			healthy = now
+			tell(healthy)
+		}
+	}
+}
+
+// ask is true for any answer of a server that works: one that wants to know first who asks is alive, too.
+func (h *health) ask(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close() // nothing of it is read
+	return resp.StatusCode < http.StatusInternalServerError
+}

@@ -1,0 +1,160 @@
+package phases
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func controlPlaneVIP() Phase {
+	return Phase{
+		Name:  "control-plane-vip",
+		Short: "Hold the control plane's own address, where there is one",
+		Long: `Reads the settings: --control-plane-vip, or controlPlaneVIP of the configuration. Writes the static pod
+` + machine.VIPManifest + `, which answers for the address while this machine's API server does and a majority of the
+control planes agrees; ` + machine.VIPMembers + `, the control planes that are known;
+and ` + machine.VIPSysctl + `, so that the kernel leaves ARP for it to the pod.`,
+		Run: func(ctx context.Context, d *Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil || s.ControlPlaneVIP.Address == "" {
+				return err
+			}
+			self, err := vipSelf(d)
+			if err != nil {
+				return err
+			}
+			return writeVIP(ctx, d, s, self, []vipMember{self})
+		},
+	}
+}
+
+func joinControlPlaneVIP() Phase {
+	p := controlPlaneVIP()
+	p.Run = func(ctx context.Context, d *Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil || s.ControlPlaneVIP.Address == "" || !isControlPlane(d) {
+			return err
+		}
+		self, err := vipSelf(d)
+		if err != nil {
+			return err
+		}
+		members := []vipMember{self}
+		if !d.DryRun {
+			if members, err = controlPlanes(ctx, d, self); err != nil {
+				return err
+			}
+		}
+		return writeVIP(ctx, d, s, self, members)
+	}
+	return p
+}
+
+// vipMember is a control plane that may have the address, in the file that the static pod reads.
+type vipMember struct {
+	Name    string     `json:"name"`
+	Address netip.Addr `json:"address"`
+}
+
+// vipSelf is this machine, by the address that kubeadm advertises.
+func vipSelf(d *Data) (vipMember, error) {
+	name, err := nodeName(d)
+	if err != nil {
+		return vipMember{}, err
+	}
+	addr, err := d.Machine.AdvertiseAddress(d.KubeadmFile.AdvertiseAddress(d.Role))
+	if err != nil {
+		return vipMember{}, fmt.Errorf("find this machine's address: %w", err)
+	}
+	return vipMember{Name: name, Address: addr}, nil
+}
+
+// controlPlanes are those that the cluster has, with this one: the pod must not begin as the only one of a majority.
+func controlPlanes(ctx context.Context, d *Data, self vipMember) ([]vipMember, error) {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
+	if err != nil {
+		return nil, fmt.Errorf("list control planes: %w", err)
+	}
+	members := []vipMember{self}
+	for _, n := range nodes.Items {
+		i := slices.IndexFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
+		if n.Name == self.Name || i < 0 {
+			continue
+		}
+		if addr, err := netip.ParseAddr(n.Status.Addresses[i].Address); err == nil {
+			members = append(members, vipMember{Name: n.Name, Address: addr})
+		}
+	}
+	slices.SortFunc(members, func(a, b vipMember) int { return strings.Compare(a.Name, b.Name) })
+	return members, nil
+}
+
+// writeVIP writes the members only once: the pod keeps them up to date.
+func writeVIP(ctx context.Context, d *Data, s *Settings, self vipMember, members []vipMember) error {
+	addr, name, err := vipPlace(s)
+	if err != nil {
+		return err
+	}
+	v, err := values(d, s, nil)
+	if err != nil {
+		return err
+	}
+	port := d.KubeadmFile.BindPort(d.Role)
+	if port == 0 {
+		port = kubeadm.DefaultBindPort
+	}
+	pod, err := manifests.VIPPod(s.Profile, v, manifests.VIP{
+		NodeName: self.Name, NodeAddress: self.Address, Address: addr, Interface: name, Port: port,
+		MembersFile: machine.VIPMembers, CertificatesDir: s.CertificatesDir, Kubeconfig: machine.SchedulerConf,
+	})
+	if err != nil {
+		return err
+	}
+	if there, err := d.Machine.Exists(machine.VIPMembers); err != nil {
+		return err
+	} else if !there {
+		data, err := json.Marshal(members)
+		if err != nil {
+			return fmt.Errorf("encode the control planes: %w", err)
+		}
+		if err := d.write(machine.File{Path: machine.VIPMembers, Data: append(data, '\n'), Mode: 0o600}); err != nil {
+			return err
+		}
+	}
+	if err := leaveARP(ctx, d, name); err != nil {
+		return err
+	}
+	return d.write(machine.File{Path: machine.VIPManifest, Data: seal(pod), Mode: 0o600})
+}
+
+// leaveARP keeps the kernel from answering for an address that is on lo, and from naming it as a sender: clients would
+// learn this machine's MAC from the last packets of one that has lost the address. A container may not write sysctls.
+func leaveARP(ctx context.Context, d *Data, ifi string) error {
+	text := fmt.Sprintf("# Written by ccmadm for the control plane's own address.\n"+
+		"net/ipv4/conf/%[1]s/arp_ignore = 1\nnet/ipv4/conf/%[1]s/arp_announce = 2\n", ifi)
+	if err := d.write(machine.File{Path: machine.VIPSysctl, Data: []byte(text), Mode: 0o644}); err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	args := []string{"-q", "-p", d.Machine.Path(machine.VIPSysctl)}
+	if err := d.Machine.Runner.Run(ctx, machine.Command{Name: "sysctl", Args: args, Out: &out, Err: &out, Changes: true}); err != nil {
+		return fmt.Errorf("run sysctl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(out.String()))
+	}
+	return nil
+}

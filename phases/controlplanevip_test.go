@@ -1,0 +1,148 @@
+package phases
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// withVIP says on which interface, since a test's machine has none.
+func withVIP(address string) Options {
+	said := v1alpha1.CloudConfiguration{ClusterName: "ber1"}
+	said.ControlPlaneVIP = v1alpha1.ControlPlaneVIP{Address: address, Interface: "eth0"}
+	return Options{Flags: said}
+}
+
+func TestControlPlaneVIP_Writes(t *testing.T) {
+	m, runner := newMachine(t)
+	r := run{config: initConfig, options: withVIP("192.0.2.10")}
+	if out, err := r.do(t, m, kubeadmConfig()); err != nil || !strings.Contains(out, "set controlPlaneEndpoint 192.0.2.10:6443") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := content(m, machine.KubeadmConfig); !strings.Contains(got, "controlPlaneEndpoint: 192.0.2.10:6443\n") {
+		t.Errorf("kubeadm's configuration has no endpoint:\n%s", got)
+	}
+	for i := range 2 {
+		out, err := r.do(t, m, controlPlaneVIP())
+		if err != nil || i == 1 && (strings.Contains(out, "written") || !strings.Contains(out, machine.VIPManifest+" unchanged")) {
+			t.Fatalf("run %d: %v\n%s", i, err, out)
+		}
+	}
+	for path, want := range map[string]string{
+		machine.VIPMembers:  `[{"name":"cp1","address":"` + testAddress + `"}]`,
+		machine.VIPSysctl:   "net/ipv4/conf/eth0/arp_ignore = 1\n",
+		machine.VIPManifest: "- --vip=192.0.2.10\n",
+	} {
+		if got := content(m, path); !strings.Contains(got, want) {
+			t.Errorf("%s has no %q:\n%s", path, want, got)
+		}
+	}
+	if last := runner.ran[len(runner.ran)-1]; last != "sysctl -q -p "+m.Path(machine.VIPSysctl) {
+		t.Errorf("ran %q last: the kernel goes on answering ARP", last)
+	}
+	if strings.Contains(content(m, machine.VIPManifest), "serviceAccount") {
+		t.Error("the static pod refers to the API")
+	}
+}
+
+func TestControlPlaneVIP_NothingUnlessAsked(t *testing.T) {
+	m, _ := newMachine(t)
+	before := len(snapshot(t, m))
+	if out, err := (run{config: initConfig}).do(t, m, controlPlaneVIP()); err != nil || out != "" {
+		t.Errorf("%v: %q", err, out)
+	}
+	if after := len(snapshot(t, m)); after != before {
+		t.Errorf("%d files, and there were %d", after, before)
+	}
+}
+
+func TestControlPlaneVIP_Refused(t *testing.T) {
+	for _, tt := range []struct {
+		name, config string
+		options      Options
+		wantErr      string
+	}{
+		{
+			name: "another endpoint", options: withVIP("192.0.2.10"),
+			config:  initConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: lb.example:6443\n",
+			wantErr: "controlPlaneVIP.address 192.0.2.10: kubeadm's controlPlaneEndpoint is lb.example:6443",
+		},
+		{
+			name: "a provider without agent", config: initConfig,
+			options: func() Options { o := withVIP("192.0.2.10"); o.Flags.Provider = "hetzner"; return o }(),
+			wantErr: "provider hetzner has no node agent that could hold the address",
+		},
+		{
+			name: "mode Manual", config: initConfig,
+			options: func() Options { o := withVIP("192.0.2.10"); o.Flags.Mode = v1alpha1.ModeManual; return o }(),
+			wantErr: "in mode Manual nothing of the provider is brought by ccmadm",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := newMachine(t)
+			r := run{config: tt.config, options: tt.options}
+			_, err := r.do(t, m, kubeadmConfig())
+			if err == nil {
+				_, err = r.do(t, m, controlPlaneVIP())
+			}
+			wantError(t, err, tt.wantErr, finding.ExitUsage)
+		})
+	}
+	for _, address := range []string{"127.0.0.1", "224.0.0.1", "fe80::1%eth0", "lb.example", "0.0.0.0"} {
+		if _, _, err := (run{config: initConfig, options: withVIP(address)}).data(t, must2(newMachine(t))); err == nil {
+			t.Errorf("%s is taken for an address", address)
+		}
+	}
+}
+
+func must2[A, B any](a A, _ B) A { return a }
+
+// An endpoint that says the same is kept as it was written.
+func TestControlPlaneVIP_KeepsTheUsersSpelling(t *testing.T) {
+	m, _ := newMachine(t)
+	const cluster = "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: 192.0.2.10 # ours\n"
+	if _, err := (run{config: initConfig + cluster, options: withVIP("192.0.2.10")}).do(t, m, kubeadmConfig()); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(m, machine.KubeadmConfig); !strings.Contains(got, "controlPlaneEndpoint: 192.0.2.10 # ours\n") {
+		t.Errorf("kubeadm's configuration is\n%s", got)
+	}
+}
+
+// Workers hold nothing.
+func TestJoinControlPlaneVIP_Worker(t *testing.T) {
+	m, _ := newMachine(t)
+	put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, clusterName: ber1, mode: StaticPod, controlPlaneVIP: {address: 192.0.2.10, interface: eth0}}\n")
+	r := run{config: joinConfig, options: Options{Role: kubeadm.RoleJoin}}
+	if out, err := r.do(t, m, joinControlPlaneVIP()); err != nil || content(m, machine.VIPManifest) != "" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A pod that was killed leaves the address behind: a reset takes it away.
+func TestReset_ReleasesTheAddress(t *testing.T) {
+	m, runner := newMachine(t)
+	r := run{config: initConfig, options: withVIP("192.0.2.10")}
+	for _, p := range []Phase{kubeadmConfig(), controlPlaneVIP()} {
+		if out, err := r.do(t, m, p); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	runner.answers["ip -o address show"] = "1: lo    inet 192.0.2.10/32 scope global lo\n"
+	d, out := r.must(t, m)
+	if err := Reset(t.Context(), d, nil); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if last := runner.ran[len(runner.ran)-1]; last != "ip address delete 192.0.2.10/32 dev lo" {
+		t.Errorf("ran %q last", last)
+	}
+	for _, path := range []string{machine.VIPManifest, machine.VIPMembers, machine.VIPSysctl, machine.VIPDir} {
+		if there, err := m.Exists(path); err != nil || there {
+			t.Errorf("%s is there (%v)", path, err)
+		}
+	}
+}
