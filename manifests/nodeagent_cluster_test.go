@@ -63,8 +63,8 @@ func TestCluster_NodeAgent_WritesItsOwnReportOnly(t *testing.T) {
 	}
 	// A definition is served, and a policy holds, a moment after they are there.
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true,
-		func(context.Context) (bool, error) {
-			_, err := a.Resource(nodeAgents()).Create(t.Context(), nodeAgent("agent-b"), metav1.CreateOptions{DryRun: []string{"All"}})
+		func(ctx context.Context) (bool, error) {
+			_, err := a.Resource(nodeAgents()).Create(ctx, nodeAgent("agent-b"), metav1.CreateOptions{DryRun: []string{"All"}})
 			return apierrors.IsForbidden(err) && bytes.Contains([]byte(err.Error()), []byte("is not that of Node")), nil
 		})
 	if err != nil {

@@ -51,7 +51,7 @@ Exit status 4 if the Service is not ready; 1 if there is none, or the cluster co
 			if err != nil || why.Ready {
 				return err
 			}
-			return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("Service/%s is not ready: %s", name, orDash(why.Reason))}
+			return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("look at Service/%s: it is not ready: %s", name, orDash(why.Reason))}
 		},
 	}
 	o.declareFormats(cmd, "text", "wide", "json")

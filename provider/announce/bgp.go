@@ -138,7 +138,7 @@ func (s *Speaker) SetRouters(ctx context.Context, routers []Router) {
 		delete(s.sessions, name)
 	}
 	s.routers = wanted
-	s.send() // a path's next hop can depend on the routers
+	_ = s.send() // a path's next hop can depend on the routers; what is wrong with one SetPaths says
 	for name, session := range sessions {
 		if s.sessions[name] != nil {
 			continue

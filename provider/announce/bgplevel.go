@@ -133,7 +133,7 @@ func (b *BGP) speak(ctx context.Context, node *corev1.Node) (*Speaker, error) {
 	case speaker != nil && (len(addresses) == 0 || slices.Equal(addresses, b.addresses)):
 		return speaker, nil
 	case len(addresses) == 0:
-		return nil, fmt.Errorf("Node/%s has no InternalIP to speak from", node.Name)
+		return nil, fmt.Errorf("speak from Node/%s: it has no InternalIP", node.Name)
 	case speaker != nil:
 		b.log.Info("The Node has other addresses; speaking from them", "before", b.addresses, "now", addresses)
 		if err := speaker.Close(ctx); err != nil {

@@ -42,7 +42,7 @@ func TestBGP_Addresses(t *testing.T) {
 		b.Set(view)
 	}
 	set()
-	want := []v1alpha1.BGPSession{{Peer: "tor1", State: "Idle", Message: "Node/w1 has no InternalIP to speak from"}}
+	want := []v1alpha1.BGPSession{{Peer: "tor1", State: "Idle", Message: "speak from Node/w1: it has no InternalIP"}}
 	eventually(t, time.Second, "the report says why there is no session", func() bool {
 		var status v1alpha1.NodeAgentStatus
 		b.Report(&status)

@@ -195,11 +195,12 @@ func trafficLab(t *testing.T, bfd time.Duration) (*birdRouter, []*testNode) {
 		router.BFD = v1alpha1.PeerBFD{Enabled: &on, Interval: metav1.Duration{Duration: bfd}, Multiplier: 3}
 		config = strings.Replace(node1, "hold time", "bfd on; hold time", 1)
 	}
-	all := fmt.Sprintf("protocol bfd { interface \"br0\" { interval %d ms; multiplier 3; }; }\n", max(bfd.Milliseconds(), 10))
+	var all strings.Builder
+	fmt.Fprintf(&all, "protocol bfd { interface \"br0\" { interval %d ms; multiplier 3; }; }\n", max(bfd.Milliseconds(), 10))
 	for _, n := range []string{"2", "3"} {
-		all += strings.NewReplacer("node1", "node"+n, "10.9.0.11", "10.9.0.1"+n).Replace(config)
+		all.WriteString(strings.NewReplacer("node1", "node"+n, "10.9.0.11", "10.9.0.1"+n).Replace(config))
 	}
-	r := newRouter(t, all)
+	r := newRouter(t, all.String())
 	t.Cleanup(func() { unwire(t, "node1") })
 	hash := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", r.pid), "sh", "-c",
 		"echo 1 > /proc/sys/net/ipv4/fib_multipath_hash_policy")

@@ -97,7 +97,7 @@ func (l *L2) Run(ctx context.Context) error {
 	err = group.Wait()
 	l.closeAll()
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was told to end
+		return nil // it was told to end
 	}
 	return err
 }

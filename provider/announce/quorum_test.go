@@ -67,9 +67,9 @@ func newWorld(t *testing.T, seed uint64, members, addresses int) *world {
 	return w
 }
 
-func (w *world) names(from, to int) []string {
+func (w *world) names(to int) []string {
 	var names []string
-	for _, m := range w.members[from:to] {
+	for _, m := range w.members[:to] {
 		names = append(names, m.name)
 	}
 	return names
@@ -244,20 +244,20 @@ func TestQuorum_NeverTwoOwners(t *testing.T) {
 	for seed := range uint64(histories) {
 		w := newWorld(t, seed, 1+int(seed%6), 1+int(seed%4))
 		for _, m := range w.members {
-			m.quorum.SetMembers(w.clock(m), w.names(0, len(w.members)), nil, nil)
+			m.quorum.SetMembers(w.clock(m), w.names(len(w.members)), nil, nil)
 		}
 		w.run(1500 * time.Millisecond)
 		for range 12 {
 			w.fault()
 			for _, m := range w.members {
-				m.quorum.SetMembers(w.clock(m), w.names(0, len(w.members)), nil, nil)
+				m.quorum.SetMembers(w.clock(m), w.names(len(w.members)), nil, nil)
 			}
 			w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
 		}
 		w.calm()
 		for _, m := range w.members {
 			m.quorum.SetDraining(false)
-			m.quorum.SetMembers(w.clock(m), w.names(0, len(w.members)), nil, nil)
+			m.quorum.SetMembers(w.clock(m), w.names(len(w.members)), nil, nil)
 		}
 		w.say("calm")
 		took := w.untilOwned()

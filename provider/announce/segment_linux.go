@@ -53,8 +53,8 @@ func openSegment(namespace netns.NsHandle, name string, receive func(frame)) (*s
 		filter.Accept(ipv6.ICMPTypeNeighborSolicitation)
 		filter.Accept(ipv6.ICMPTypeNeighborAdvertisement)
 		if s.ndp, _, err = ndp.Listen(i, ndp.LinkLocal); err != nil {
-			s.ndp = nil // without IPv6, or not yet
-			return nil
+			s.ndp = nil
+			return nil //nolint:nilerr // without IPv6, or not yet
 		}
 		return s.ndp.SetICMPFilter(&filter)
 	})

@@ -22,11 +22,13 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// Clients for each kind.
 type (
+	// AddressPools is a client of that kind.
 	AddressPools = gentype.ClientWithList[*v1alpha1.AddressPool, *v1alpha1.AddressPoolList]
-	BGPPeers     = gentype.ClientWithList[*v1alpha1.BGPPeer, *v1alpha1.BGPPeerList]
-	NodeAgents   = gentype.ClientWithList[*v1alpha1.NodeAgent, *v1alpha1.NodeAgentList]
+	// BGPPeers is one, too.
+	BGPPeers = gentype.ClientWithList[*v1alpha1.BGPPeer, *v1alpha1.BGPPeerList]
+	// NodeAgents is one, too.
+	NodeAgents = gentype.ClientWithList[*v1alpha1.NodeAgent, *v1alpha1.NodeAgentList]
 )
 
 // Client has one for each kind.
@@ -46,7 +48,7 @@ func New(config *rest.Config) (*Client, error) {
 	version := v1alpha1.GroupVersion()
 	c := rest.CopyConfig(config)
 	c.GroupVersion, c.APIPath = &version, "/apis"
-	c.ContentConfig.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := rest.RESTClientFor(c)
 	if err != nil {

@@ -34,7 +34,7 @@ func newRunning(t testing.TB) *running {
 	r := &running{machine: newMachine(t), source: fcache.NewFakeControllerSource()}
 	r.connect("eth0", newMachine(t), "far")
 	r.address("eth0", "192.0.2.1/24", "2001:db8::1/64")
-	r.route("0.0.0.0/0", "192.0.2.254", "eth0")
+	r.route("0.0.0.0/0", "192.0.2.254")
 	r.link = r.machine.link("eth0").Attrs().Index
 	return r
 }
@@ -129,7 +129,7 @@ func TestKernel_Agent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.route("10.244.8.0/24", "192.0.2.8", "eth0")
+	r.route("10.244.8.0/24", "192.0.2.8")
 	const theirs = "protocol 3 10.244.8.0/24 via 192.0.2.8"
 
 	r.start(nodeA, nodeB, nodeC)
@@ -200,8 +200,8 @@ func TestKernel_Agent(t *testing.T) {
 		}
 		eventually(t, "the kernel drops them", func() bool { return len(r.pods()) <= 2 })
 		r.up("eth0")
-		r.address("eth0", "2001:db8::1/64")           // an interface that goes down loses its IPv6 addresses
-		r.route("10.244.8.0/24", "192.0.2.8", "eth0") // theirs, by themselves
+		r.address("eth0", "2001:db8::1/64")   // an interface that goes down loses its IPv6 addresses
+		r.route("10.244.8.0/24", "192.0.2.8") // theirs, by themselves
 		r.has(routeA, routeB, routeC, theirs, routeA6, routeB6)
 	})
 	t.Run("another agent goes on, and one that stops leaves everything", func(t *testing.T) {

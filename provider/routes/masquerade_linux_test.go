@@ -20,12 +20,12 @@ func TestKernel_Masquerade(t *testing.T) {
 	// One machine for all there is outside: another Node, a pod of it, and somebody who knows nothing of pods.
 	outside.address("eth0", "192.0.2.2/24", "2001:db8::2/64", "10.244.1.2/32", "192.0.2.77/32", "2001:db8::77/128")
 	for _, r := range [][2]string{{"0.0.0.0/0", "10.244.0.1"}, {"::/0", "fd00:10:244::1"}} {
-		pod.route(r[0], r[1], "eth0")
+		pod.route(r[0], r[1])
 	}
 	for _, r := range [][2]string{{"10.244.0.0/24", "192.0.2.1"}, {"fd00:10:244::/64", "2001:db8::1"}} {
-		outside.route(r[0], r[1], "eth0")
+		outside.route(r[0], r[1])
 	}
-	m.route("10.244.1.0/24", "192.0.2.2", "eth0")
+	m.route("10.244.1.0/24", "192.0.2.2")
 	m.inside(func() {
 		for _, name := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
 			writeSysctl(t, name, "1")

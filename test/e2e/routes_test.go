@@ -39,14 +39,14 @@ func TestRoutes(t *testing.T) {
 	ip := strings.TrimSpace(l.kubectl(t, "get pod echo-w2 -o jsonpath='{.status.podIP}'"))
 	ask := "curl -sf -m 2 http://" + net.JoinHostPort(ip, "8080") + "/"
 
-	routed := l.podRoutes(t, "w1")
+	routed := l.podRoutes(t)
 	if len(routed) != 6 { // three machines, two families; its own two are unreachable
 		t.Errorf("the routes of w1 are %q, want 6", routed)
 	}
 	t.Run("a route that somebody removes is back", func(t *testing.T) {
 		gone := slices.IndexFunc(routed, func(r string) bool { return strings.Contains(r, " via ") && !strings.Contains(r, "::") })
 		l.must(t, "w1", "ip route del "+strings.Join(strings.Fields(routed[gone])[:3], " ")+"; sleep 0.5; "+ask)
-		if now := l.podRoutes(t, "w1"); !slices.Equal(routed, now) {
+		if now := l.podRoutes(t); !slices.Equal(routed, now) {
 			t.Errorf("the routes of w1 are %q, want %q", now, routed)
 		}
 	})
@@ -64,7 +64,7 @@ func TestRoutes(t *testing.T) {
 		l.must(t, "cp1", "mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/")
 		time.Sleep(15 * time.Second)
 		l.must(t, "w1", ask)
-		if now := l.podRoutes(t, "w1"); !slices.Equal(routed, now) {
+		if now := l.podRoutes(t); !slices.Equal(routed, now) {
 			t.Errorf("the routes of w1 are %q, want %q", now, routed)
 		}
 		l.must(t, "cp1", "mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/")
@@ -76,7 +76,7 @@ func TestRoutes(t *testing.T) {
 		l.must(t, "w2", "systemctl stop kubelet")
 		l.kubectl(t, "delete node w2")
 		deleted := time.Now()
-		eventually(t, 60*time.Second, "w1 has four routes", func() bool { return len(l.podRoutes(t, "w1")) == 4 })
+		eventually(t, 60*time.Second, "w1 has four routes", func() bool { return len(l.podRoutes(t)) == 4 })
 		if took := time.Since(deleted); took < 8*time.Second {
 			t.Errorf("they went after %s", took)
 		}
@@ -107,11 +107,11 @@ func (l *lab) expectServices(t *testing.T) {
 	}
 }
 
-// podRoutes are the routes of our protocol.
-func (l *lab) podRoutes(t *testing.T, machine string) []string {
+// podRoutes are the routes of our protocol on w1.
+func (l *lab) podRoutes(t *testing.T) []string {
 	t.Helper()
 	var list []string
-	out := l.must(t, machine, "ip -4 route show proto 158 type unicast; ip -4 route show proto 158 type unreachable; "+
+	out := l.must(t, "w1", "ip -4 route show proto 158 type unicast; ip -4 route show proto 158 type unreachable; "+
 		"ip -6 route show proto 158 type unicast; ip -6 route show proto 158 type unreachable")
 	for line := range strings.Lines(out) {
 		if line = strings.TrimSpace(line); line != "" {
