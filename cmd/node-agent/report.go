@@ -124,6 +124,8 @@ func (r *reporter) write(ctx context.Context) error {
 	for _, add := range r.sources {
 		add(&next.Status)
 	}
+	next.Status.Announced = int32(len(next.Status.Announcements))
+	next.Status.Routed = int32(len(next.Status.Routes))
 	written, err := r.agents.UpdateStatus(ctx, next, metav1.UpdateOptions{})
 	if err != nil {
 		r.last = nil // it has gone, or somebody else has written it

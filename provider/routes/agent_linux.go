@@ -61,7 +61,6 @@ type reported struct {
 func (a *Agent) Report(status *v1alpha1.NodeAgentStatus) {
 	if now := a.reported.Load(); now != nil {
 		status.Routes, status.RouteProblems = now.routes, now.problems
-		status.Routed = int32(len(now.routes)) //nolint:gosec // one per Node
 	}
 }
 
