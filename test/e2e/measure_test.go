@@ -1,0 +1,256 @@
+package e2e
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// sighting is a line of test/e2e/prober.
+type sighting struct {
+	At    time.Time
+	Took  time.Duration
+	What  string
+	Error string
+	MAC   string
+}
+
+// onlooker is a client: a prober that runs on a machine.
+type onlooker struct {
+	level string
+
+	mu   sync.Mutex
+	seen []sighting
+}
+
+// figures are what a client saw of one event.
+type figures struct {
+	outage time.Duration // longest time between two connections that came about, less the usual
+	lost   int           // connections that did not
+	tried  int
+	silent time.Duration // longest time without an answer to ARP, which is asked ten times a second
+	double time.Duration // how long two machines claimed the address
+}
+
+// probe runs the prober until the end of the test.
+func (l *lab) probe(t *testing.T, level, machine, address string, link ...string) *onlooker {
+	t.Helper()
+	c := &onlooker{level: level}
+	args := append([]string{"exec", "--name", l.name, machine, "--", "prober", address}, link...)
+	cmd := exec.Command(labBinary, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		var s sighting
+		for lines := json.NewDecoder(out); lines.Decode(&s) == nil; s = (sighting{}) {
+			c.mu.Lock()
+			c.seen = append(c.seen, s)
+			c.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-read
+		_ = cmd.Wait()
+	})
+	return c
+}
+
+// between returns what began in a time, in the order of its beginning.
+func (c *onlooker) between(from, to time.Time, what string) []sighting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var some []sighting
+	for _, s := range c.seen {
+		if s.What == what && s.At.After(from) && s.At.Before(to) {
+			some = append(some, s)
+		}
+	}
+	slices.SortFunc(some, func(a, b sighting) int { return a.At.Compare(b.At) })
+	return some
+}
+
+// firstAfter is how long after a moment a connection came about, for as long as there was none: 0 is never.
+func (c *onlooker) firstAfter(from time.Time) time.Duration {
+	for _, s := range c.between(from, time.Now(), "connect") {
+		if s.Error == "" {
+			return s.At.Add(s.Took).Sub(from)
+		}
+	}
+	return 0
+}
+
+// lastAfter is how long after a moment a connection still began and came about.
+func (c *onlooker) lastAfter(from time.Time) time.Duration {
+	var last time.Duration
+	for _, s := range c.between(from, time.Now(), "connect") {
+		if s.Error == "" {
+			last = s.At.Sub(from)
+		}
+	}
+	return last
+}
+
+// owner is the hardware address that claimed last.
+func (c *onlooker) owner() string {
+	claims := c.between(time.Time{}, time.Now(), "arp")
+	if len(claims) == 0 {
+		return ""
+	}
+	return claims[len(claims)-1].MAC
+}
+
+func (c *onlooker) figures(from, to time.Time) figures {
+	var f figures
+	last := from
+	for _, s := range c.between(from, to, "connect") {
+		f.tried++
+		if s.Error != "" {
+			f.lost++
+			continue
+		}
+		f.outage = max(f.outage, s.At.Sub(last)-usualPause)
+		last = s.At
+	}
+	f.outage = max(f.outage, to.Sub(last)-usualPause)
+	claims := c.between(from, to, "arp")
+	last = from
+	for i, claim := range claims {
+		f.silent = max(f.silent, claim.At.Sub(last))
+		last = claim.At
+		f.double = max(f.double, overlap(claims[max(i-1, 0):]))
+	}
+	if len(claims) > 0 {
+		f.silent = max(f.silent, to.Sub(last))
+	}
+	return f
+}
+
+// usualPause is between two connections, with what a busy machine adds.
+const usualPause = 40 * time.Millisecond
+
+// overlap is how long the first claimant went on after another had begun, if it did within a second of that.
+func overlap(claims []sighting) time.Duration {
+	var other, last time.Time
+	for _, c := range claims {
+		switch {
+		case other.IsZero() && c.MAC != claims[0].MAC:
+			other = c.At
+		case !other.IsZero() && c.At.Sub(other) > time.Second:
+			return max(0, last.Sub(other))
+		case !other.IsZero() && c.MAC == claims[0].MAC:
+			last = c.At
+		}
+	}
+	return max(0, last.Sub(other))
+}
+
+// TestOverlap is about the arithmetic, and needs no machine.
+func TestOverlap(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"":              0,
+		"aaaa":          0,
+		"aabb":          0,
+		"aabab":         100 * time.Millisecond,
+		"aababab":       300 * time.Millisecond,
+		"ab..........a": 0, // back after more than a second
+	} {
+		var claims []sighting
+		for i, mac := range text {
+			if mac != '.' {
+				claims = append(claims, sighting{At: time.UnixMilli(int64(100 * i)), MAC: string(mac)})
+			}
+		}
+		var got time.Duration
+		for i := range claims {
+			got = max(got, overlap(claims[i:]))
+		}
+		if got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+// table is a file with a line for each event and client.
+type table struct {
+	path string
+	file *os.File
+	out  *csv.Writer
+}
+
+func newTable(t *testing.T, name string) *table {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../../bin", "measured", name+"-"+time.Now().UTC().Format("20060102T150405")+".csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab := &table{path: path, file: file, out: csv.NewWriter(file)}
+	tab.write(t, "event", "level", "seconds", "lost", "tried", "arp_silent_seconds", "two_owners_seconds", "wanted_seconds")
+	t.Cleanup(func() {
+		tab.out.Flush()
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+		t.Logf("figures: %s", path)
+	})
+	return tab
+}
+
+func (tab *table) write(t *testing.T, fields ...string) {
+	t.Helper()
+	if err := tab.out.Write(fields); err != nil {
+		t.Fatal(err)
+	}
+	tab.out.Flush()
+}
+
+// add writes a line, and complains about two owners, and about an outage that is over the limit.
+func (tab *table) add(t *testing.T, event, level string, f figures, wanted, limit time.Duration) {
+	t.Helper()
+	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
+	tab.write(t, event, level, seconds(f.outage), fmt.Sprint(f.lost), fmt.Sprint(f.tried), seconds(f.silent), seconds(f.double), seconds(wanted))
+	t.Logf("%-28s %-4s %6.3f s, wanted %5.3f; lost %d of %d; ARP silent %.3f s, two owners %.3f s",
+		event, level, f.outage.Seconds(), wanted.Seconds(), f.lost, f.tried, f.silent.Seconds(), f.double.Seconds())
+	if f.double > 0 {
+		t.Errorf("%s: two machines claimed the address for %s", event, f.double)
+	}
+	if f.outage > limit {
+		t.Errorf("%s, %s: %s, which is more than %s", event, level, f.outage, limit)
+	}
+}
+
+// inSubnet is an address of the machines' network that none of them has.
+func (l *lab) inSubnet(t *testing.T, host byte) netip.Addr {
+	t.Helper()
+	own, err := netip.ParseAddr(l.address(t, "cp1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	four := own.As4()
+	four[3] = host
+	return netip.AddrFrom4(four)
+}
