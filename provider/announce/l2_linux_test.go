@@ -184,11 +184,12 @@ func (a *agents) start(name string) {
 		Namespace: a.hosts[name], Log: log,
 	})
 	ctx, cancel := context.WithCancel(a.t.Context())
-	a.list[name], a.stop[name], a.ended[name] = l2, cancel, make(chan error, 1)
+	ended := make(chan error, 1)
+	a.list[name], a.stop[name], a.ended[name] = l2, cancel, ended
 	view := a.view
 	view.Node = name
 	l2.Set(&view)
-	go func() { a.ended[name] <- l2.Run(ctx) }()
+	go func() { ended <- l2.Run(ctx) }()
 }
 
 // kill ends an agent that says nothing.

@@ -46,11 +46,7 @@ func (w *world) learn(tr *truth, m *simulated) {
 
 // Who has a vote changes while some do not learn of it: even so nobody ever shares an address.
 func TestQuorum_MembersComeAndGo(t *testing.T) {
-	histories := 600
-	if testing.Short() {
-		histories = 100
-	}
-	for seed := range uint64(histories) {
+	for seed := range *histories / 3 {
 		w := newWorld(t, seed, 6, 2)
 		tr := &truth{names: w.names(1 + int(seed%5)), gone: map[string]bool{}}
 		for _, m := range w.members {

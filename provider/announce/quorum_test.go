@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -234,14 +235,13 @@ func (w *world) fault() {
 	}
 }
 
+// histories is for who has changed the quorum: go test ./provider/announce -run Quorum -histories 3000.
+var histories = flag.Uint64("histories", 300, "random histories of faults of the quorum")
+
 // Under faults of every kind nobody ever shares an address, and soon after their end everybody has an answer again.
 func TestQuorum_NeverTwoOwners(t *testing.T) {
-	histories := 3000
-	if testing.Short() {
-		histories = 300
-	}
 	slowest := time.Duration(0)
-	for seed := range uint64(histories) {
+	for seed := range *histories {
 		w := newWorld(t, seed, 1+int(seed%6), 1+int(seed%4))
 		for _, m := range w.members {
 			m.quorum.SetMembers(w.clock(m), w.names(len(w.members)), nil, nil)
@@ -269,7 +269,7 @@ func TestQuorum_NeverTwoOwners(t *testing.T) {
 			t.Fatalf("seed %d: owners after %s", seed, took)
 		}
 	}
-	t.Logf("%d histories; slowest return to an owner for each address: %s", histories, slowest)
+	t.Logf("%d histories; slowest return to an owner for each address: %s", *histories, slowest)
 }
 
 // untilOwned runs until each address has an owner and returns how long that took.
