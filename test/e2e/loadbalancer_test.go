@@ -93,11 +93,12 @@ func TestLoadBalancer(t *testing.T) {
 // startRouter makes a router of the client's machine.
 func (l *lab) startRouter(t *testing.T) {
 	t.Helper()
-	config := fmt.Sprintf(bird, l.address(t, clientMachine))
+	var config strings.Builder
+	fmt.Fprintf(&config, bird, l.address(t, clientMachine))
 	for _, node := range []string{"w1", "w2"} {
-		config += fmt.Sprintf("protocol bgp %s from node { neighbor %s as 64512; }\n", node, l.address(t, node))
+		fmt.Fprintf(&config, "protocol bgp %s from node { neighbor %s as 64512; }\n", node, l.address(t, node))
 	}
-	l.must(t, clientMachine, "cat > /etc/bird/bird.conf <<'END'\n"+config+"END\n"+
+	l.must(t, clientMachine, "cat > /etc/bird/bird.conf <<'END'\n"+config.String()+"END\n"+
 		"sysctl -qw net.ipv4.fib_multipath_hash_policy=1; mkdir -p /run/bird; systemd-run --quiet --unit router bird -f")
 }
 
@@ -129,6 +130,9 @@ func (l *lab) measureCreation(t *testing.T, figures *table, clients []*onlooker,
 
 func (l *lab) measureDeletion(t *testing.T, figures *table, clients []*onlooker) {
 	t.Helper()
+	// The cloud-controller-manager has lost its Lease with the API server: another Service shows that it leads again.
+	l.kubectl(t, "create service loadbalancer again --tcp=81:8080")
+	l.kubectl(t, "wait --for=jsonpath='{.status.loadBalancer.ingress}' --timeout=120s service/again")
 	for _, c := range clients {
 		deleted := l.api(t, "DELETE", services+"/"+strings.ToLower(c.level), "")
 		time.Sleep(3 * time.Second)
