@@ -66,7 +66,7 @@ func (l *lab) probe(t *testing.T, level, machine, address string, link ...string
 		}
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
+		l.sh(t, machine, "pkill -x prober") // a signal to lab exec would not reach it
 		<-read
 		_ = cmd.Wait()
 	})
