@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +31,6 @@ const (
 // reporter writes the NodeAgent of its own Node.
 type reporter struct {
 	node, version string
-	bootID        string
 	agents        *objects.NodeAgents
 	nodes         cache.SharedIndexInformer
 	// sources add what they know to a report.
@@ -49,12 +46,8 @@ func newReporter(config *rest.Config, o options, c *caches) (*reporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	bootID, err := os.ReadFile("/proc/sys/kernel/random/boot_id") // where the kubelet reads the Node's
-	if err != nil {
-		return nil, fmt.Errorf("read the machine's boot ID: %w", err)
-	}
 	r := &reporter{
-		node: o.nodeName, version: o.version, bootID: strings.TrimSpace(string(bootID)),
+		node: o.nodeName, version: o.version,
 		agents: client.NodeAgents, nodes: c.nodes,
 		changes: make(chan struct{}, 1), gone: make(chan struct{}, 1),
 	}
@@ -120,7 +113,7 @@ func (r *reporter) write(ctx context.Context) error {
 		}
 	}
 	next := r.last.DeepCopy()
-	next.Status = v1alpha1.NodeAgentStatus{Version: r.version, RenewTime: metav1.NowMicro(), BootID: r.bootID}
+	next.Status = v1alpha1.NodeAgentStatus{Version: r.version, RenewTime: metav1.NowMicro()}
 	for _, add := range r.sources {
 		add(&next.Status)
 	}
