@@ -33,9 +33,6 @@ type NodeAgentStatus struct {
 	Version string `json:"version,omitempty"`
 	// RenewTime is when the agent wrote this: after every change, and every 20 seconds.
 	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
-	// BootID is the one of the machine since it was started, as in the Node's status.nodeInfo.
-	// +optional
-	BootID string `json:"bootID,omitempty"`
 	// Draining says that the Node gives away what it announces, and takes nothing.
 	Draining bool `json:"draining,omitempty"`
 	// Announced is the number of announcements, and Routed that of routes.

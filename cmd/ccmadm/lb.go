@@ -39,15 +39,9 @@ cloud-controller-manager has set none, what can be seen.
 
 Exit status 4 if one is not ready; 1 if the cluster could not be asked.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.checkFormat(); err != nil {
-				return err
-			}
-			snapshot, err := o.network(cmd.Context(), s)
-			if err != nil {
-				return err
-			}
+		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			list := snapshot.Balancers()
+			var err error
 			if o.output == "json" {
 				err = printLines(s.Out, list)
 			} else {
@@ -57,7 +51,7 @@ Exit status 4 if one is not ready; 1 if the cluster could not be asked.`,
 				return err
 			}
 			return notReady(list)
-		},
+		}),
 	}
 	o.declareFormats(cmd, "text", "wide", "json")
 	return cmd
@@ -110,17 +104,11 @@ func newLBPools(s phases.Streams) *cobra.Command {
 
 Exit status 4 if one gives nothing because something is wrong with it; 1 if the cluster could not be asked.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.checkFormat(); err != nil {
-				return err
-			}
-			snapshot, err := o.network(cmd.Context(), s)
-			if err != nil {
-				return err
-			}
+		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			if !snapshot.Defined {
 				fmt.Fprintln(s.Err, "ccmadm: note: this cluster has no AddressPools: `ccmadm init phase node-agent` defines them")
 			}
+			var err error
 			if o.output == "json" {
 				err = printLines(s.Out, snapshot.Pools)
 			} else {
@@ -130,7 +118,7 @@ Exit status 4 if one gives nothing because something is wrong with it; 1 if the 
 				return err
 			}
 			return brokenPools(snapshot.Pools)
-		},
+		}),
 	}
 	o.declareFormats(cmd, "text", "json")
 	return cmd

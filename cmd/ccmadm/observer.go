@@ -120,6 +120,20 @@ func (o *observer) network(ctx context.Context, s phases.Streams) (*network.Snap
 	return snapshot, observed(err)
 }
 
+// look is what a command does that shows the network: what it says of it is up to show.
+func (o *observer) look(s phases.Streams, show func(*network.Snapshot) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := o.checkFormat(); err != nil {
+			return err
+		}
+		snapshot, err := o.network(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		return show(snapshot)
+	}
+}
+
 // declareFormats is declare for commands with a table.
 func (o *observer) declareFormats(cmd *cobra.Command, formats ...string) {
 	o.declareKubeconfig(cmd)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/phases"
 )
 
@@ -28,14 +29,7 @@ func newRoutesList(s phases.Streams) *cobra.Command {
 		Use:   "list",
 		Short: "Show every route that an agent reports",
 		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.checkFormat(); err != nil {
-				return err
-			}
-			snapshot, err := o.network(cmd.Context(), s)
-			if err != nil {
-				return err
-			}
+		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			list := snapshot.Routes()
 			if o.output == "json" {
 				return printLines(s.Out, list)
@@ -50,7 +44,7 @@ func newRoutesList(s phases.Streams) *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Node, r.Destination, r.Via, r.To, orDash(note))
 			}
 			return w.Flush()
-		},
+		}),
 	}
 	o.declareFormats(cmd, "text", "json")
 	return cmd
@@ -65,15 +59,9 @@ func newRoutesCheck(s phases.Streams) *cobra.Command {
 
 Exit status 4 if one is missing, or an agent has not reported for a minute; 1 if the cluster could not be asked.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.checkFormat(); err != nil {
-				return err
-			}
-			snapshot, err := o.network(cmd.Context(), s)
-			if err != nil {
-				return err
-			}
+		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			wanted, found, problems := snapshot.CheckRoutes()
+			var err error
 			if o.output == "json" {
 				err = finding.WriteJSON(s.Out, problems)
 			} else {
@@ -84,7 +72,7 @@ Exit status 4 if one is missing, or an agent has not reported for a minute; 1 if
 				return err
 			}
 			return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("%d of %d routes are missing", wanted-found, wanted)}
-		},
+		}),
 	}
 	o.declareFormats(cmd, "text", "json")
 	return cmd

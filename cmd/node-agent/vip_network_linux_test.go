@@ -109,12 +109,7 @@ func must(t *testing.T, err error) {
 // Three control planes: one answers; when its API server stops another does, when a machine dies the next. What a client
 // sees is measured; at no time do two answer.
 func TestVIP_Moves(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CCMADM_TEST") == "cluster" {
-			t.Fatal("network namespaces need root")
-		}
-		t.Skip("left to `make unit` as root: it needs network namespaces")
-	}
+	manifeststest.NeedRoot(t)
 	runtime.LockOSThread() // never unlocked: the thread ends with the test, and its namespace with it
 	_, err := netns.New()
 	must(t, err)

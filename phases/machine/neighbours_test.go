@@ -12,17 +12,14 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
 // bridged puts the test into a network of its own: v0, v1 and v2 on one bridge, the address on v1 alone.
 func bridged(t *testing.T, address string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CCMADM_TEST") == "cluster" {
-			t.Fatal("a network namespace needs root")
-		}
-		t.Skip("left to `make unit` as root: it needs a network namespace")
-	}
+	manifeststest.NeedRoot(t)
 	runtime.LockOSThread() // and never unlocked: the thread, and the namespace, end with the test
 	must(t, unix.Unshare(unix.CLONE_NEWNET))
 	for _, name := range []string{"all", "default"} {

@@ -19,6 +19,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
 // A Node is a network namespace, as a router is: that of the test itself, into which it starts again, or of a process.
@@ -42,14 +44,9 @@ func inNamespace(t *testing.T) bool {
 	if os.Getenv(insideVariable) == t.Name() {
 		return true
 	}
-	if testing.Short() {
-		t.Skip("left to `make unit`: it makes network namespaces")
-	}
-	if problem := lacking(); problem != "" {
-		if os.Getenv("CCMADM_TEST") == "cluster" {
-			t.Fatal(problem)
-		}
-		t.Skip("left to `make unit`: " + problem)
+	manifeststest.NeedRoot(t)
+	if _, err := birdCommand("bird"); err != nil {
+		t.Fatal(err)
 	}
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=90s")
@@ -61,17 +58,6 @@ func inNamespace(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	return false
-}
-
-// lacking says what these tests need and do not have.
-func lacking() string {
-	if os.Geteuid() != 0 {
-		return "network namespaces need root"
-	}
-	if _, err := birdCommand("bird"); err != nil {
-		return err.Error()
-	}
-	return ""
 }
 
 // birdCommand finds a program of BIRD in the lab's Debian, with the libraries that it has there, or on this machine.

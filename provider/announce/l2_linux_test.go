@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
 // lan is a bridge in a network namespace, with hosts in their own:
@@ -35,15 +35,10 @@ type lan struct {
 	ports map[string]netlink.Link
 }
 
-// newLAN leaves the test out where it may not make namespaces, unless it was asked for.
+// newLAN makes one.
 func newLAN(t *testing.T) *lan {
 	t.Helper()
-	if os.Geteuid() != 0 || testing.Short() {
-		if os.Getenv("CCMADM_TEST") == "cluster" {
-			t.Fatal("network namespaces need root")
-		}
-		t.Skip("left to `make unit`: it makes network namespaces, as root")
-	}
+	manifeststest.NeedRoot(t)
 	l := &lan{t: t, hosts: map[string]netns.NsHandle{}, ports: map[string]netlink.Link{}}
 	l.sw = l.namespace()
 	l.at(l.sw, func() error {

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
 // machine is a network namespace.
@@ -23,6 +25,7 @@ type machine struct {
 // newMachine makes one, until the end of the test, with lo up.
 func newMachine(t testing.TB) *machine {
 	t.Helper()
+	manifeststest.NeedRoot(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, err := netns.Get()
@@ -32,7 +35,7 @@ func newMachine(t testing.TB) *machine {
 	defer func() { _ = before.Close() }()
 	namespace, err := netns.New()
 	if err != nil {
-		t.Fatalf("make a network namespace (root may): %v", err)
+		t.Fatalf("make a network namespace: %v", err)
 	}
 	if err := netns.Set(before); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,6 @@ type report struct {
 	renewed  time.Time // by the agent's clock
 	seen     time.Time // by ours, when renewed became what it is
 	owner    types.UID // of the Node for which the object was made
-	bootID   string    // of the machine that wrote it
 	routes   map[string]v1alpha1.AgentRoute
 	problems map[string]v1alpha1.RouteProblem
 }
@@ -61,7 +60,6 @@ func (r *reports) take(now time.Time, object any) {
 	said := report{
 		renewed:  agent.Status.RenewTime.Time,
 		seen:     now,
-		bootID:   agent.Status.BootID,
 		routes:   make(map[string]v1alpha1.AgentRoute, len(agent.Status.Routes)),
 		problems: make(map[string]v1alpha1.RouteProblem, len(agent.Status.RouteProblems)),
 	}
@@ -105,12 +103,8 @@ func (r *reports) asked(now time.Time) (installed bool, err error) {
 
 func (r report) live(now time.Time) bool { return now.Sub(r.seen) < liveTime }
 
-// former says that a report is that of a machine before this Node, or of one before it was started: its kernel may have
-// none of these routes by now. What either side does not say is no difference.
-func (r report) former(node *corev1.Node) bool {
-	bootID := node.Status.NodeInfo.BootID
-	return r.owner != "" && r.owner != node.UID || r.bootID != "" && bootID != "" && r.bootID != bootID
-}
+// former says that a report is that of a machine before this Node: its kernel may have none of these routes by now.
+func (r report) former(node *corev1.Node) bool { return r.owner != "" && r.owner != node.UID }
 
 // onlyOfItself says that a report is about the agent's own Node rather than about others: the agent has not begun, which
 // it shows by the routes that it has, or it fails for more Nodes than it reaches. One machine in another network, or
@@ -172,7 +166,7 @@ func (r *reports) own(node *corev1.Node, destination string) error {
 	case !there:
 		return fmt.Errorf("no node agent has ever reported from Node/%s", node.Name)
 	case own.former(node):
-		return fmt.Errorf("no node agent has reported from Node/%s since it was made or started: the report is of before",
+		return fmt.Errorf("no node agent has reported from Node/%s since it was made: the report is of before",
 			node.Name)
 	case len(own.routes)+len(own.problems) == 0:
 		return fmt.Errorf("the agent of Node/%s has set no route yet, not even for its own pods", node.Name)
