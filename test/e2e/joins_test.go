@@ -63,7 +63,7 @@ discovery:`+discovery+"\nEND")
 }
 
 // TestExternalCA: the key of the cluster's CA is elsewhere. Without an identity for the cloud-controller-manager
-// nothing is begun; with one that the CA's owner has signed, the cluster comes up.
+// nothing is begun; with one that the CA's owner has signed, the cluster comes up. Later the key is there.
 func TestExternalCA(t *testing.T) {
 	t.Parallel()
 	l := up(t, "external-ca", 1, 0)
@@ -76,7 +76,7 @@ func TestExternalCA(t *testing.T) {
 
 	before := l.must(t, "cp1", treeHash)
 	r := l.sh(t, "cp1", ccmadmInit)
-	for _, words := range []string{"ca.key", user, "/etc/kubernetes/cloud-controller-manager.conf"} {
+	for _, words := range []string{"ca.key", user, managerConf} {
 		if !strings.Contains(r.out, words) {
 			t.Errorf("the output does not say %s", words)
 		}
@@ -90,10 +90,12 @@ func TestExternalCA(t *testing.T) {
 	if t.Failed() {
 		t.Fatalf("without an identity:\n%s", r.out)
 	}
-	l.must(t, "cp1", "install -m 600 /root/ccm.conf /etc/kubernetes/cloud-controller-manager.conf")
+	l.must(t, "cp1", "install -m 600 /root/ccm.conf "+managerConf)
 	t.Logf("%s", l.must(t, "cp1", ccmadmInit))
-	l.must(t, "cp1", "cmp /root/ccm.conf /etc/kubernetes/cloud-controller-manager.conf")
+	l.must(t, "cp1", "cmp /root/ccm.conf "+managerConf)
 	l.expectInitialized(t, "cp1")
+	l.must(t, "cp1", "mv /root/ca.key /etc/kubernetes/pki/")
+	l.expectRenewals(t, user)
 }
 
 // machineAddress is what the machine itself says.

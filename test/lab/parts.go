@@ -96,8 +96,9 @@ func (b builder) inputs(p part) ([]string, error) {
 	return inputs, err
 }
 
-// fetch downloads the modules of parts that the cache lacks, one part after the other, while others are compiled. What
-// it cannot get, the build of that part will miss, and say so.
+// fetch downloads the modules of parts that the cache lacks, one part after the other, while others are compiled, and
+// then those of the project's own programs, which make builds next. What it cannot get, the build of that part will
+// miss, and say so.
 func (b builder) fetch(ctx context.Context, parts []part) {
 	for _, p := range parts {
 		inputs, err := b.inputs(p)
@@ -107,9 +108,14 @@ func (b builder) fetch(ctx context.Context, parts []part) {
 		if _, err := os.Stat(b.place(p.module, inputs)); err == nil {
 			continue
 		}
-		list := b.goCommand(ctx, filepath.Join(b.source, p.module), append([]string{"list", "-deps"}, p.packages...)...)
-		if err := list.Run(); err != nil {
-			fmt.Fprintf(b.out, "[build] %s: download its modules ahead: %v\n", p.module, err)
-		}
+		b.download(ctx, filepath.Join(b.source, p.module), p.packages...)
+	}
+	b.download(ctx, filepath.Join(b.source, "..", ".."), "./cmd/...")
+}
+
+func (b builder) download(ctx context.Context, folder string, packages ...string) {
+	list := b.goCommand(ctx, folder, append([]string{"list", "-deps"}, packages...)...)
+	if err := list.Run(); err != nil && ctx.Err() == nil {
+		fmt.Fprintf(b.out, "[build] %s: download its modules ahead: %v\n", filepath.Base(folder), err)
 	}
 }

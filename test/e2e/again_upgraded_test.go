@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +37,8 @@ sed 's/^    failSwapOn: false/&\n    maxPods: 99/' | `+admin+"apply -f -")
 	l.expectSameAfter(t, first)
 }
 
-// upgrade does by hand what kubeadm's documentation says: the first control plane, the others, then each kubelet.
+// upgrade does by hand what kubeadm's documentation says: the first control plane, the others, then each kubelet. Etcd
+// stays as it is: nothing here looks at it, and its restarts would take half of the time.
 func (l *lab) upgrade(t *testing.T, minor string) {
 	t.Helper()
 	start := time.Now()
@@ -55,22 +58,56 @@ func (l *lab) upgrade(t *testing.T, minor string) {
 		}
 		l.must(t, node, "mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
 	}
-	for _, node := range l.nodes {
-		command := "node"
-		if node == "cp1" {
-			command = "apply --yes $(kubeadm version -o short)"
-		}
-		t.Logf("%s", l.must(t, node, "kubeadm upgrade "+command+" "+ignore))
-	}
-	for _, node := range l.nodes {
-		l.must(t, node, "cd /usr/bin; mv kubectl.new kubectl; mv kubelet.new kubelet; systemctl restart kubelet")
-	}
-	eventually(t, 3*time.Minute, "all kubelets are of "+minor, func() bool {
-		r := l.sh(t, "cp1", admin+"get nodes --no-headers")
-		count := func(what string) bool { return strings.Count(r.out, what) == len(l.nodes) }
-		return r.code == 0 && count(" Ready") && count("v"+minor+".")
-	})
+	l.must(t, "cp1", "kubeadm upgrade apply --yes --etcd-upgrade=false $(kubeadm version -o short) "+ignore)
+	l.onEach(t, l.nodes[1:], "kubeadm upgrade node --etcd-upgrade=false "+ignore)
+	l.onEach(t, l.nodes, "cd /usr/bin; mv kubectl.new kubectl; mv kubelet.new kubelet; systemctl restart kubelet")
+	calm := 0 // a new kubelet starts every static pod again
+	eventually(
+		t,
+		3*time.Minute,
+		"all kubelets are of "+minor+", and all API servers have been ready for ten seconds",
+		func() bool {
+			r := l.sh(t, "cp1", admin+"get nodes --no-headers")
+			count := func(what string) bool { return strings.Count(r.out, what) == len(l.nodes) }
+			calm++
+			if r.code != 0 || !count(" Ready") || !count("v"+minor+".") || !l.allReady(t) {
+				calm = 0
+			}
+			time.Sleep(time.Second)
+			return calm > 10
+		},
+	)
 	t.Logf("upgraded by hand to %s in %.0f s", minor, time.Since(start).Seconds())
+}
+
+// onEach runs a script on machines at once.
+func (l *lab) onEach(t *testing.T, nodes []string, script string) {
+	t.Helper()
+	results := make([]result, len(nodes))
+	var all sync.WaitGroup
+	for n, node := range nodes {
+		all.Go(func() { results[n] = l.sh(t, node, script) })
+	}
+	all.Wait()
+	for n, r := range results {
+		if r.code != 0 {
+			t.Fatalf("%s: %s: exit status %d\n%s", nodes[n], script, r.code, r.out)
+		}
+	}
+}
+
+// itself asks the API server of the machine, behind no proxy.
+const itself = admin + "--server https://127.0.0.1:6443 --tls-server-name kubernetes "
+
+// allReady asks the API server of each machine itself.
+func (l *lab) allReady(t *testing.T) bool {
+	t.Helper()
+	for _, node := range l.nodes {
+		if r := l.sh(t, node, itself+"get --raw /readyz"); r.code != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // instead has the machine's address of the control planes answer with a status; behindProxy puts things back.
@@ -103,9 +140,10 @@ func againAfterUpgrade(first string) []again {
 		{name: "too many requests", given: instead + "429", run: first, code: 5, want: refused, restore: behindProxy},
 		{name: "service unavailable", given: instead + "503", run: first, code: 5, want: refused, restore: behindProxy},
 		{
-			name:  "this machine's API server is stopped, and others answer",
-			given: "mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/; while " + listening + "; do sleep 1; done",
-			run:   first, want: "kubeadm has finished here",
+			name:    "this machine's API server is stopped, and others answer",
+			given:   "mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/; while " + listening + "; do sleep 1; done",
+			run:     first,
+			want:    "kubeadm has finished here",
 			restore: "mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/; until " + listening + "; do sleep 1; done; " + behindProxy,
 		},
 		{
@@ -127,16 +165,23 @@ func (l *lab) expectSameAfter(t *testing.T, first string) {
 				l.must(t, "cp1", tc.given)
 			}
 			files, revision := l.must(t, "cp1", keptFiles), l.quietRevision(t)
+			objects := l.nodesAndPods(t)
 			start := time.Now()
 			r := l.sh(t, "cp1", tc.run)
 			took := time.Since(start)
 			if r.code != tc.code || !strings.Contains(r.out, tc.want) || strings.Contains(r.out, "running kubeadm") {
 				t.Errorf("exit status %d, want %d and %q, and no kubeadm\n%s", r.code, tc.code, tc.want, r.out)
 			}
-			if diff := cmp.Diff(strings.Split(files, "\n"), strings.Split(l.must(t, "cp1", keptFiles), "\n")); diff != "" {
+			if diff := cmp.Diff(
+				strings.Split(files, "\n"),
+				strings.Split(l.must(t, "cp1", keptFiles), "\n"),
+			); diff != "" {
 				t.Errorf("/etc or the kubelet's configuration changed (-before +after):\n%s", diff)
 			}
 			l.expectNoWritesSince(t, revision)
+			if diff := cmp.Diff(objects, l.nodesAndPods(t)); diff != "" {
+				t.Errorf("a Node or a pod changed (-before +after):\n%s", diff)
+			}
 			t.Logf("exit status %d after %.1f s", r.code, took.Seconds())
 			if tc.restore != "" {
 				l.must(t, "cp1", tc.restore)
@@ -148,6 +193,29 @@ func (l *lab) expectSameAfter(t *testing.T, first string) {
 		t.Errorf("the control plane is not what it was upgraded to:\n%s", images)
 	}
 	l.expectUntouched(t)
+}
+
+// nodesAndPods is what the Nodes are, and the pods on them, without what kubelets write of themselves: status, and mirror
+// pods, which a new kubelet replaces in its own time.
+func (l *lab) nodesAndPods(t *testing.T) []map[string]any {
+	t.Helper()
+	var list struct{ Items []map[string]any }
+	if err := json.Unmarshal([]byte(l.must(t, "cp2", itself+"get nodes,pods -A -o json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	var kept []map[string]any
+	for _, object := range list.Items {
+		metadata := object["metadata"].(map[string]any)
+		annotations, _ := metadata["annotations"].(map[string]any)
+		if _, mirror := annotations["kubernetes.io/config.mirror"]; mirror {
+			continue
+		}
+		delete(object, "status")
+		delete(metadata, "resourceVersion")
+		delete(metadata, "managedFields")
+		kept = append(kept, object)
+	}
+	return kept
 }
 
 // expectUntouched looks at what was changed by hand.
