@@ -65,7 +65,11 @@ func runChecks(ctx context.Context, d *Data, checks []Check) error {
 			return err
 		}
 	}
-	hints = append(hints, "nothing was changed; --ignore-preflight-errors=NAME makes a check a warning")
+	last := "nothing was changed"
+	if !d.Living {
+		last += "; --ignore-preflight-errors=NAME makes a check a warning"
+	}
+	hints = append(hints, last)
 	return &finding.Error{Code: code, Err: fmt.Errorf("preflight: %w", errors.Join(failed...)), Hint: strings.Join(hints, "\n")}
 }
 

@@ -65,7 +65,7 @@ func checkCloudConfig(ctx context.Context, d *Data) error {
 // cluster. Where the Secret is gone, those that the static pod reads on this machine are the last copy.
 func storedFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
 	said := d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0
-	if s.Recorded == nil || d.Single || said || d.Role != kubeadm.RoleInit {
+	if s.Recorded == nil || d.Single && !d.Living || said || d.Role != kubeadm.RoleInit {
 		return nil, nil
 	}
 	files, err := fetchCloudFiles(ctx, d)

@@ -64,6 +64,7 @@ func applySet(ctx context.Context, d *Data, set apply.Set, path string, objects 
 	changes, err := applier.Apply(ctx, set, objects)
 	for _, c := range changes {
 		d.Sayf("%s", c)
+		d.known.changed = d.known.changed || c.Differs()
 	}
 	var conflict *apply.ConflictError
 	if errors.As(err, &conflict) {

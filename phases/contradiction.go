@@ -40,8 +40,12 @@ func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec 
 		return nil
 	}
 	hint := "leave it out: joining machines take it from the record"
-	if command == "init" {
-		hint = "leave it out: this machine has a cluster, whose settings hold; `ccmadm init` does not change them"
+	switch command {
+	case "init":
+		hint = "leave it out: this machine has a cluster, whose settings hold; `ccmadm apply` changes those that can be changed"
+	case "apply":
+		hint = "leave it out: nothing changes the name of a cluster, and no command of this release its provider, mode StaticPod " +
+			"or the address of its control plane"
 	}
 	return finding.Refusedf("%w", errors.Join(wrong...)).WithHint("%s", hint)
 }

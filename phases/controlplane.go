@@ -137,6 +137,7 @@ func remove(d *Data, path string) error {
 	if removed && !d.DryRun {
 		d.Sayf("%s removed", path)
 	}
+	d.known.changed = d.known.changed || removed
 	return nil
 }
 

@@ -21,6 +21,9 @@ import (
 type Options struct {
 	// Role is Init or Join.
 	Role kubeadm.Role
+	// Living says that the machine is a control plane of a cluster that lives: what its record says holds, and what is said
+	// in this run changes it.
+	Living bool
 	// Single is set when one phase was asked for by name.
 	Single bool
 	// ConfigFile holds kubeadm's documents, ours, or both.
@@ -88,6 +91,7 @@ type known struct {
 	record   once[*v1alpha1.Record]
 	kubeadm  once[*version.Version]
 	metadata once[map[string]string]
+	changed  bool // something was written, or in a dry run would be
 }
 
 // New reads the configuration that the options name. It changes nothing.
@@ -124,12 +128,21 @@ func (d *Data) load() error {
 	if err != nil {
 		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
-	if doc, line, ok := file.TakeCloudConfiguration(); ok {
+	doc, line, found := file.TakeCloudConfiguration()
+	if found {
 		said, err := v1alpha1.DecodeCloudConfiguration(path, line, doc, KnownProvider)
 		if err != nil {
 			return err
 		}
 		d.Said = *said
+	}
+	if d.Living {
+		if err := d.refuseWithout(found, file.Kinds()); err != nil {
+			return err
+		}
+		if file, err = kubeadm.Parse("", nil); err != nil {
+			return err
+		}
 	}
 	if err := refuseForeignFile(d.ConfigFile, d.Role, file); err != nil {
 		return err
@@ -162,7 +175,7 @@ func (d *Data) configuration(flags bool) (path string, data []byte, err error) {
 		data, err = readFile("configuration", d.ConfigFile)
 		return d.ConfigFile, data, err
 	}
-	if !d.Single || flags {
+	if !d.Single || flags || d.Living {
 		return "", nil, nil
 	}
 	if written, err := d.Machine.Exists(machine.KubeadmConfig); err != nil || !written {
@@ -194,7 +207,7 @@ func (d *Data) Sayf(format string, args ...any) {
 
 // progress is where lines for people go: not into the way of a program that reads JSON.
 func (d *Data) progress() io.Writer {
-	if d.Output == "json" {
+	if d.Output == "json" || d.Living && d.DryRun { // of a diff, Out is what differs
 		return d.Err
 	}
 	return d.Out
@@ -212,6 +225,7 @@ func (d *Data) write(f machine.File) error {
 	case !d.DryRun:
 		d.Sayf("%s written", f.Path)
 	}
+	d.known.changed = d.known.changed || changed
 	return nil
 }
 

@@ -23,7 +23,7 @@ const maxInventory = 900 << 10
 // inventoryFile is the file with the list of machines that this run brings to the cluster. A second run that names none
 // brings none: the cluster has one, which is kept there.
 func inventoryFile(d *Data, s *Settings) string {
-	if s.Recorded != nil && !d.Single {
+	if s.Recorded != nil && (!d.Single || d.Living) {
 		return d.Said.Inventory
 	}
 	return s.Inventory

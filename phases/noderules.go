@@ -172,7 +172,7 @@ func checkProvider(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	if d.Said.Provider == v1alpha1.ProviderAuto {
+	if d.Said.Provider == v1alpha1.ProviderAuto && s.Recorded == nil {
 		found, err := Detect(d.Machine)
 		if err != nil {
 			return err

@@ -73,9 +73,12 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 		KubernetesVersion: s.KubernetesVersion,
 		WrittenBy:         d.Version,
 	}
-	rec.Configuration.Profile = ""      // a file of this machine; its text goes along
-	if s.Recorded != nil && !d.Single { // how long this run waits, and this machine's address, are no settings of the cluster
-		rec.Configuration.Wait, rec.Configuration.NodeIP = s.Recorded.Configuration.Wait, s.Recorded.Configuration.NodeIP
+	rec.Configuration.Profile = "" // a file of this machine; its text goes along
+	if s.Recorded != nil && !d.Single {
+		rec.Configuration.Wait = s.Recorded.Configuration.Wait // how long this run waits is no setting of the cluster
+		if !d.Living {
+			rec.Configuration.NodeIP = s.Recorded.Configuration.NodeIP // nor is this machine's address
+		}
 	}
 	if s.CertificatesDir != machine.PKIDir {
 		rec.CertificatesDir = s.CertificatesDir

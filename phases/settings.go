@@ -51,6 +51,12 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if rec != nil && said.ControllerManager.Version == tagOf(rec.Configuration.ControllerManager.Image) {
 		said.ControllerManager.Version = "" // the image that is there, wherever it comes from
 	}
+	if rec != nil && said.Mode == v1alpha1.ModeAuto {
+		said.Mode = "" // it was found on the first day
+	}
+	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
+		said.Provider = ""
+	}
 	s.Override(&said)
 	s.Default()
 	if rec == nil || d.Single && d.Role == kubeadm.RoleInit && d.KubeadmFile.HasConfiguration(kubeadm.RoleInit) {
@@ -69,6 +75,12 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 // one.
 func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	switch {
+	case d.Living:
+		rec, err := livingRecord(ctx, d)
+		if err == nil {
+			err = refuseChange(d, rec)
+		}
+		return rec, err
 	case d.Role == kubeadm.RoleInit && d.Single:
 		return localRecord(d.Machine)
 	case d.Role == kubeadm.RoleInit:
@@ -87,7 +99,7 @@ func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 // permissions of the one that it has: a change of provider or mode is one plan for all machines, not a phase of one.
 func refuseOtherManager(d *Data, rec *v1alpha1.Record) error {
 	done, err := finished(d)
-	if err != nil || !done || rec == nil || !d.Single || d.Role != kubeadm.RoleInit || rec.Configuration.Mode == v1alpha1.ModeManual {
+	if err != nil || !done || rec == nil || !d.Single || d.Living || d.Role != kubeadm.RoleInit || rec.Configuration.Mode == v1alpha1.ModeManual {
 		return err // in mode Manual the manager is the user's affair, by whatever means
 	}
 	said := v1alpha1.CloudConfiguration{Provider: d.Said.Provider, Mode: d.Said.Mode}

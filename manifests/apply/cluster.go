@@ -53,6 +53,11 @@ type Change struct {
 
 func (c Change) String() string { return c.Subject + " " + c.Action }
 
+// Differs tells whether the object was, or would be, another one.
+func (c Change) Differs() bool {
+	return c.Action != ssa.UnchangedAction.String() && c.Action != ssa.SkippedAction.String()
+}
+
 // Cluster is the Applier that writes.
 type Cluster struct {
 	manager *ssa.ResourceManager

@@ -26,6 +26,7 @@ func TestControlPlanes(t *testing.T) {
 	}
 	l.must(t, "w1", join)
 	l.expectInitialized(t, "cp1", "cp2", "cp3", "w1")
+	l.expectApplyOfStaticPods(t, "cp1", "cp2", "cp3")
 
 	holder := l.leaseHolder(t)
 	survivor := "cp1"

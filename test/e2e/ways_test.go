@@ -26,6 +26,7 @@ func TestDaemonSet(t *testing.T) {
 			t.Errorf("a second run of the phase wrote something:\n%s", out)
 		}
 	})
+	l.expectApplyOfAWorkload(t)
 }
 
 // TestHooks: the user drives kubeadm and calls ccmadm's phases in between, each in a process of its own.

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func newApply(s phases.Streams) *cobra.Command {
+	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	cmd := &cobra.Command{
+		Use:   "apply",
+		Short: "Make the cluster agree with a configuration, or with its record",
+		Long: `Makes a cluster that lives agree with a CloudConfiguration: image, arguments and environment of the
+cloud-controller-manager, its configuration and credentials, the inventory, routes, lifecycle, the policy for node IPs, the
+node agent; and DaemonSet to Deployment and back. What the file leaves out stays as the cluster's record says; an empty
+list takes away. Without -f, everything is made to agree with the record, which repairs what has drifted: objects, and what
+ccmadm wrote on this machine. Objects that are wanted no more are deleted. A second run changes nothing.
+
+It runs on a control plane. In mode StaticPod it changes that machine's static pod, waits until it works, and names the
+control planes that still run the former one: ` + "`ccmadm apply`" + ` there brings it to them, one at a time.
+
+Exit status 4: all was applied, and the cloud-controller-manager does not run in time. 5: refused, nothing was changed.`,
+		Example: `  ccmadm diff -f cloud.yaml && echo nothing to do
+  ccmadm apply -f cloud.yaml
+  ccmadm apply            # repair what has drifted`,
+		Args: noArgs,
+	}
+	declareApply(cmd, &o)
+	cmd.Flags().BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another manager owns")
+	cmd.Flags().DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0, "how long to wait for the cloud-controller-manager (default 5m)")
+	bindApply(cmd, s, &o, func(*phases.Data) {})
+	return cmd
+}
+
+func newDiff(s phases.Streams) *cobra.Command {
+	o := phases.Options{Role: kubeadm.RoleInit, Living: true, DryRun: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	cmd := &cobra.Command{
+		Use:   "diff",
+		Short: "Show what ccmadm apply would change",
+		Long: `Shows what ` + "`ccmadm apply`" + ` would change with the same file, or without one what has drifted: each object as the API
+server would have it, each file on this machine, each deletion. Values of Secrets are masked. Nothing is written.
+
+Exit status 0: nothing would change. 1: something would. Above 1: it could not be found out, or would be refused.`,
+		Example: `  ccmadm diff
+  ccmadm diff -f cloud.yaml`,
+		Args: noArgs,
+	}
+	declareApply(cmd, &o)
+	cmd.Flags().BoolVar(&o.Force, "force", false, "as with ccmadm apply")
+	var data *phases.Data
+	bindApply(cmd, s, &o, func(d *phases.Data) { data = d })
+	for _, phase := range cmd.Commands() {
+		cmd.RemoveCommand(phase) // the difference is one, of all phases
+	}
+	show := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := show(cmd, args); err != nil {
+			return above1(err)
+		}
+		if data.Changed() {
+			return errDifferent
+		}
+		return nil
+	}
+	return cmd
+}
+
+// above1 keeps exit status 1 for a difference.
+func above1(err error) error {
+	var known *finding.Error
+	if errors.As(err, &known) && known.Code != finding.ExitError {
+		return err
+	}
+	if known == nil {
+		return &finding.Error{Code: finding.ExitPreflight, Err: err}
+	}
+	return &finding.Error{Code: finding.ExitPreflight, Err: known.Err, Hint: known.Hint}
+}
+
+func declareApply(cmd *cobra.Command, o *phases.Options) {
+	flags := cmd.Flags()
+	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration (default: the cluster's record)")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig to use instead of this machine's own")
+}
+
+func bindApply(cmd *cobra.Command, s phases.Streams, o *phases.Options, made func(*phases.Data)) {
+	o.CheckFiles, o.Output = checkFiles, "text"
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	phases.Bind(cmd, phases.Apply(), names, func(sub *cobra.Command, _ []string, single bool) (*phases.Data, error) {
+		o.Single = single
+		d, err := phases.New(sub.Context(), machine.New(), *o, s, version)
+		if err == nil {
+			made(d)
+		}
+		return d, err
+	})
+}

@@ -1,0 +1,121 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// Apply lists the phases of `ccmadm apply` in their order. They are those of init that kubeadm has no part in, on a
+// control plane that lives, between a check of what may change and a look at what runs.
+func Apply() []Phase {
+	return []Phase{
+		applyPreflight(),
+		kubeconfig(),
+		cloudConfig(), // before what reads it
+		rbac(),        // before what needs it
+		controlPlane(),
+		addon(),
+		nodeAgent(),
+		record(), // the machines that join from now on
+		rollout(),
+	}
+}
+
+func applyPreflight() Phase {
+	return Phase{
+		Name:  "preflight",
+		Short: "Check that this is a control plane, and that what would change may change",
+		Long: `Reads the cluster's record, the profile, credentials, and what ccmadm wrote on this machine. Writes nothing. It refuses
+what no cluster can change (its name), and what takes more than this command does: another provider, and a change from or
+to mode StaticPod.`,
+		Run: func(ctx context.Context, d *Data) error {
+			return runChecks(ctx, d, []Check{
+				{finding.CheckPrivileged, checkRoot},
+				{finding.CheckClusterRecord, checkChange}, // which the settings need
+				{finding.CheckProvider, checkProvider},
+				{finding.CheckNodeIP, checkNodeIP},
+				{finding.CheckWritable, checkWritable},
+				{finding.CheckCloudConfig, checkCloudConfig},
+				{finding.CheckStaticPod, checkManifestUntouched},
+			})
+		},
+	}
+}
+
+// livingRecord is that of the cluster that lives. Nothing is known without it: neither what to repair nor what would
+// change.
+func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
+	return d.known.record.get(func() (*v1alpha1.Record, error) {
+		if there, err := d.Machine.Exists(machine.AdminConf); err != nil || !there && d.Kubeconfig == "" {
+			return nil, finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
+				WithHint("ccmadm apply runs on a control plane")
+		}
+		client, err := connect(d, machine.AdminConf)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := askRecord(ctx, client)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
+				WithHint("was this cluster made by `ccmadm init`? There, `ccmadm init phase record` publishes its settings. Nothing was changed")
+		case err != nil:
+			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
+				WithHint("nothing was changed; the same command again, once the API server answers")
+		}
+		return rec, nil
+	})
+}
+
+// checkChange is the first to ask for the settings, which are refused where they cannot become what is said.
+func checkChange(ctx context.Context, d *Data) error {
+	_, err := d.Settings(ctx)
+	return err
+}
+
+// refuseChange refuses what these phases cannot change, each by itself too.
+func refuseChange(d *Data, rec *v1alpha1.Record) error {
+	said, known := d.Said, rec.Configuration
+	fixed := v1alpha1.CloudConfiguration{
+		Provider: said.Provider, ClusterName: said.ClusterName, ControlPlaneVIP: said.ControlPlaneVIP,
+	}
+	if said.Mode != known.Mode && !scheduled(said.Mode, known.Mode) {
+		fixed.Mode = said.Mode
+	}
+	return refuseContradictions("apply", fixed, rec)
+}
+
+// scheduled tells whether all modes are those of a workload that the cluster schedules: one becomes another by objects
+// alone, and the Lease keeps the new manager quiet until the old one has let go.
+func scheduled(modes ...v1alpha1.Mode) bool {
+	return !slices.ContainsFunc(modes, func(m v1alpha1.Mode) bool {
+		return m != v1alpha1.ModeDaemonSet && m != v1alpha1.ModeDeployment
+	})
+}
+
+// Changed tells whether the run has changed something, or in a dry run would have.
+func (d *Data) Changed() bool { return d.known.changed }
+
+// refuseWithout finds a file that says nothing of the cluster that lives. Kubeadm's documents are for a machine's first
+// day: the file of that day may be the one that is applied later.
+func (d *Data) refuseWithout(found bool, kinds []string) error {
+	switch {
+	case d.ConfigFile == "":
+		return nil
+	case !found:
+		return finding.Usagef("read %s: no %s was found in it", d.ConfigFile, v1alpha1.ConfigKind).
+			WithHint("`ccmadm config print --defaults` shows one; without -f the cluster's record is what holds")
+	case len(kinds) > 0:
+		fmt.Fprintf(d.Err, "ccmadm: note: of %s, %s is not applied: kubeadm's documents are for init and join\n",
+			d.ConfigFile, strings.Join(kinds, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package phases
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// living is a cluster of hetzner's manager as a DaemonSet, as `ccmadm init` leaves it.
+func living(t *testing.T) *machine.Machine {
+	t.Helper()
+	m, _ := controlPlaneMachine(t, cluster.Config)
+	token := []v1alpha1.Credential{{Key: "token", File: tokenFile(t)}}
+	said := v1alpha1.CloudConfiguration{
+		Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1", Credentials: token,
+	}
+	t.Cleanup(func() {
+		applier, err := apply.NewCluster(cluster.Config, true)
+		if err == nil {
+			_, err = applier.Remove(context.WithoutCancel(t.Context()))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	for _, p := range []Phase{cloudConfig(), rbac(), addon(), record()} {
+		if out, err := (run{config: initConfig, options: Options{Flags: said}}).do(t, m, p); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	return m
+}
+
+// applyRun makes the cluster agree with a file, or with its record, and does not wait for pods, which nobody runs here.
+func applyRun(t *testing.T, m *machine.Machine, file string, o Options) (string, bool, error) {
+	t.Helper()
+	o.Living = true
+	d, out, err := run{config: file, options: o}.data(t, m)
+	if err != nil {
+		return "", false, err
+	}
+	for _, p := range Apply()[:len(Apply())-1] {
+		if err := p.run(t.Context(), d); err != nil {
+			return out.String(), d.Changed(), err
+		}
+	}
+	return out.String(), d.Changed(), nil
+}
+
+const cloudDocument = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"
+
+func TestCluster_Apply_RepairsWhatHasDrifted(t *testing.T) {
+	m := living(t)
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	ctx := t.Context()
+	if out, changed, err := applyRun(t, m, "", Options{}); err != nil || changed {
+		t.Fatalf("a cluster that is as its record says: changed %v, %v\n%s", changed, err, out)
+	}
+	drift := map[string]func() error{
+		"DaemonSet/kube-system/hetzner-cloud-controller-manager created": func() error {
+			return client.AppsV1().DaemonSets("kube-system").Delete(ctx, "hetzner-cloud-controller-manager", metav1.DeleteOptions{})
+		},
+		"ServiceAccount/kube-system/hetzner-cloud-controller-manager created": func() error {
+			return client.CoreV1().ServiceAccounts("kube-system").Delete(ctx, "hetzner-cloud-controller-manager", metav1.DeleteOptions{})
+		},
+	}
+	for what, happens := range drift {
+		t.Run(what, func(t *testing.T) {
+			if err := happens(); err != nil {
+				t.Fatal(err)
+			}
+			shown, differs, err := applyRun(t, m, "", Options{DryRun: true})
+			if subject := strings.Fields(what)[0]; err != nil || !differs || !strings.Contains(shown, "would create "+subject) {
+				t.Errorf("diff: differs %v, %v\n%s", differs, err, shown)
+			}
+			out, changed, err := applyRun(t, m, "", Options{})
+			if err != nil || !changed || !strings.Contains(out, what) {
+				t.Errorf("apply: changed %v, %v\n%s", changed, err, out)
+			}
+			if out, changed, err := applyRun(t, m, "", Options{}); err != nil || changed {
+				t.Errorf("once more: changed %v, %v\n%s", changed, err, out)
+			}
+		})
+	}
+}
+
+// What somebody else has set is theirs, until force says otherwise.
+func TestCluster_Apply_AnArgumentThatSomebodyChanged(t *testing.T) {
+	m := living(t)
+	sets := kubernetes.NewForConfigOrDie(cluster.Config).AppsV1().DaemonSets("kube-system")
+	const name = "hetzner-cloud-controller-manager"
+	before := argsOf(t, sets.Get, name)
+	patch, err := json.Marshal([]map[string]any{{
+		"op": "add", "path": "/spec/template/spec/containers/0/args", "value": append([]string{"--v=9"}, before...),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := metav1.PatchOptions{FieldManager: "kubectl-edit"}
+	if _, err := sets.Patch(t.Context(), name, types.JSONPatchType, patch, edited); err != nil {
+		t.Fatal(err)
+	}
+	shown, differs, err := applyRun(t, m, "", Options{DryRun: true})
+	if err != nil || !differs || !strings.Contains(shown, "-        - --v=9") {
+		t.Errorf("diff: differs %v, %v\n%s", differs, err, shown)
+	}
+	_, _, err = applyRun(t, m, "", Options{})
+	var refused *finding.Error
+	if !errors.As(err, &refused) || refused.Code != finding.ExitRefused || !strings.Contains(refused.Hint, "--force") {
+		t.Errorf("without force: %v", err)
+	}
+	if out, _, err := applyRun(t, m, "", Options{Force: true}); err != nil {
+		t.Errorf("with force: %v\n%s", err, out)
+	}
+	if after := argsOf(t, sets.Get, name); strings.Join(after, " ") != strings.Join(before, " ") {
+		t.Errorf("arguments are %q, want %q", after, before)
+	}
+}
+
+func TestCluster_Apply_AFile(t *testing.T) {
+	m := living(t)
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	file := cloudDocument + "mode: Deployment\nlifecycle: \"Off\"\ncontrollerManager: {version: v1.99.0, extraArgs: [--v=4]}\n" +
+		"---\n" + initConfig
+	out, changed, err := applyRun(t, m, file, Options{})
+	if err != nil || !changed || !strings.Contains(out, "InitConfiguration is not applied") {
+		t.Fatalf("changed %v, %v\n%s", changed, err, out)
+	}
+	const name = "hetzner-cloud-controller-manager"
+	deployment, err := client.AppsV1().Deployments("kube-system").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := deployment.Spec.Template.Spec.Containers[0]
+	args := strings.Join(append(container.Command, container.Args...), " ")
+	if !strings.HasSuffix(container.Image, ":v1.99.0") || !strings.Contains(args, "--v=4") ||
+		!strings.Contains(args, "-cloud-node-lifecycle-controller") {
+		t.Errorf("image %s, arguments %s", container.Image, args)
+	}
+	if _, err := client.AppsV1().DaemonSets("kube-system").Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the DaemonSet is still there: %v", err)
+	}
+	rec, err := readRecord(t.Context(), client)
+	if err != nil || rec.Configuration.Mode != v1alpha1.ModeDeployment || rec.Configuration.Lifecycle != v1alpha1.LifecycleOff {
+		t.Errorf("record: %+v, %v", rec, err)
+	}
+	secret, err := client.CoreV1().Secrets("kube-system").Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
+	if err != nil || string(secret.Data["token"]) != "a-token" {
+		t.Errorf("credentials that the file does not name: %v", err)
+	}
+	for _, again := range []string{file, "", cloudDocument + "mode: Auto\nprovider: auto\n"} {
+		if out, changed, err := applyRun(t, m, again, Options{}); err != nil || changed {
+			t.Errorf("once more with %q: changed %v, %v\n%s", again, changed, err, out)
+		}
+	}
+	if out, _, err := applyRun(t, m, cloudDocument+"controllerManager: {extraArgs: []}\n", Options{}); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	deployment, err = client.AppsV1().Deployments("kube-system").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil || strings.Contains(strings.Join(deployment.Spec.Template.Spec.Containers[0].Args, " "), "--v=4") {
+		t.Errorf("an empty list takes away: %v", err)
+	}
+}
+
+func TestCluster_Apply_Refuses(t *testing.T) {
+	m := living(t)
+	before := snapshot(t, m)
+	for _, tt := range []struct {
+		name, file, wantErr string
+		code                finding.ExitCode
+	}{
+		{name: "another provider", file: "provider: onprem\n", code: finding.ExitRefused, wantErr: `apply with provider "onprem"`},
+		{name: "a static pod", file: "mode: StaticPod\n", code: finding.ExitRefused, wantErr: `apply with mode "StaticPod"`},
+		{name: "mode Manual", file: "mode: Manual\n", code: finding.ExitRefused, wantErr: `apply with mode "Manual"`},
+		{name: "another name", file: "clusterName: ber2\n", code: finding.ExitRefused, wantErr: `apply with clusterName "ber2"`},
+		{name: "an unknown field", file: "imago: x\n", code: finding.ExitUsage, wantErr: "imago"},
+		{
+			name: "a credential that is not there", file: "credentials: [{key: token, file: /nowhere}]\n",
+			code: finding.ExitPreflight, wantErr: "/nowhere",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, changed, err := applyRun(t, m, cloudDocument+tt.file, Options{})
+			wantError(t, err, tt.wantErr, tt.code)
+			if after := snapshot(t, m); changed || len(after) != len(before) {
+				t.Errorf("something changed: %v", after)
+			}
+		})
+	}
+	_, _, err := applyRun(t, m, initConfig, Options{})
+	wantError(t, err, "no CloudConfiguration was found in it", finding.ExitUsage)
+}
+
+// Without an answer nothing is known, and nothing is done.
+func TestCluster_Apply_WithoutARecord(t *testing.T) {
+	m, _ := controlPlaneMachine(t, cluster.Config)
+	_, _, err := applyRun(t, m, "", Options{})
+	wantError(t, err, "compare with the cluster's record", finding.ExitRefused)
+	bare, _ := newMachine(t)
+	_, _, err = applyRun(t, bare, "", Options{})
+	wantError(t, err, "there is no /etc/kubernetes/admin.conf", finding.ExitRefused)
+}
+
+func argsOf(t *testing.T, get func(context.Context, string, metav1.GetOptions) (*appsv1.DaemonSet, error), name string) []string {
+	t.Helper()
+	set, err := get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Spec.Template.Spec.Containers[0].Args
+}
+
+func tokenFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("a-token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

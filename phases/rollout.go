@@ -1,0 +1,256 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+func rollout() Phase {
+	return Phase{
+		Name:  "rollout",
+		Short: "Wait until the cloud-controller-manager that was applied runs, and leads or stands by",
+		Long: `Reads the workload, or this machine's static pod and those of the other control planes, and the leader's Lease. Writes
+nothing. Control planes that still run another static pod are named: the same command brings it to each of them.`,
+		Only:     managedModes(),
+		Foretell: foretellRollout,
+		Run:      runRollout,
+	}
+}
+
+func foretellRollout(ctx context.Context, d *Data) (string, error) {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("would wait up to %s for the cloud-controller-manager", s.Wait.Timeout.Duration), nil
+}
+
+func runRollout(ctx context.Context, d *Data) error {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	wanted, err := wantedManager(ctx, d, s)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Wait.Timeout.Duration)
+	defer cancel()
+	if err := await(ctx, wanted.runs(client)); err != nil {
+		return err
+	}
+	if err := await(ctx, renewed(client, s.Profile.LeaseName())); err != nil {
+		return err
+	}
+	d.Sayf("the cloud-controller-manager runs, and its Lease is renewed")
+	return wanted.nameOthers(ctx, d, client)
+}
+
+// manager is the cloud-controller-manager as it was applied.
+type manager struct {
+	workload *manifests.Object // what the cluster schedules, or nil
+	pod      *corev1.Pod       // or the static pod of this machine, and its Node
+	node     string
+}
+
+func wantedManager(ctx context.Context, d *Data, s *Settings) (*manager, error) {
+	if s.Mode == v1alpha1.ModeStaticPod {
+		return staticManager(d)
+	}
+	_, v, err := valuesWithFiles(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := manifests.Addon(s.Profile, v)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(objects, func(o *manifests.Object) bool { return o.GetKind() == string(v.Mode) })
+	if i < 0 {
+		return nil, fmt.Errorf("look for the cloud-controller-manager: there is no %s of profile %s", v.Mode, s.Profile.Name)
+	}
+	return &manager{workload: objects[i]}, nil
+}
+
+func staticManager(d *Data) (*manager, error) {
+	data, err := d.Machine.Read(machine.CCMManifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the static pod: %w", err)
+	}
+	m := &manager{pod: &corev1.Pod{}}
+	if err := yaml.Unmarshal(data, m.pod); err != nil {
+		return nil, fmt.Errorf("read %s: %w", machine.CCMManifest, err)
+	}
+	m.node, err = nodeName(d)
+	return m, err
+}
+
+// probe returns why something is not there yet; nil: it is.
+type probe func(context.Context) error
+
+// await asks until there is nothing against it. What it says last is the reason when time is up.
+func await(ctx context.Context, p probe) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		why := p(ctx)
+		if ctx.Err() == nil || last == nil { // the end of time is no reason
+			last = why
+		}
+		return why == nil, nil
+	})
+	if err == nil {
+		return nil
+	}
+	return &finding.Error{
+		Code: finding.ExitNotInTime, Err: fmt.Errorf("wait for the cloud-controller-manager: %w", last),
+		Hint: "all was applied; ccmadm status says what is wrong, and the same command again is safe",
+	}
+}
+
+func (m *manager) runs(client kubernetes.Interface) probe {
+	if m.workload != nil {
+		return m.workloadRuns(client)
+	}
+	return func(ctx context.Context) error {
+		pods, err := staticPods(ctx, client, m.pod)
+		if err != nil {
+			return err
+		}
+		for i := range pods {
+			if pods[i].Spec.NodeName != m.node {
+				continue
+			}
+			switch {
+			case !m.same(&pods[i]):
+				return fmt.Errorf("the kubelet of Node/%s still runs the former static pod", m.node)
+			case !ready(&pods[i]):
+				return fmt.Errorf("Pod/%s/%s is not ready", pods[i].Namespace, pods[i].Name)
+			}
+			return nil
+		}
+		return fmt.Errorf("Node/%s has no such static pod yet", m.node)
+	}
+}
+
+// workloadRuns goes by kstatus, as kubectl rollout status does: every pod is of the newest template, and is available.
+func (m *manager) workloadRuns(client kubernetes.Interface) probe {
+	return func(ctx context.Context) error {
+		var object runtime.Object
+		var err error
+		name := m.workload.GetName()
+		if m.workload.GetKind() == string(templates.DaemonSet) {
+			object, err = client.AppsV1().DaemonSets(m.workload.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
+		} else {
+			object, err = client.AppsV1().Deployments(m.workload.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
+		}
+		if err != nil {
+			return err
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return err
+		}
+		live := &manifests.Object{Object: content}
+		live.SetGroupVersionKind(m.workload.GroupVersionKind())
+		result, err := kstatus.Compute(live)
+		if err != nil {
+			return err
+		}
+		if result.Status != kstatus.CurrentStatus {
+			return fmt.Errorf("%s/%s/%s: %s", live.GetKind(), live.GetNamespace(), name, result.Message)
+		}
+		return nil
+	}
+}
+
+// nameOthers tells which control planes still run another static pod.
+func (m *manager) nameOthers(ctx context.Context, d *Data, client kubernetes.Interface) error {
+	if m.pod == nil {
+		return nil
+	}
+	pods, err := staticPods(ctx, client, m.pod)
+	if err != nil {
+		return err
+	}
+	var others []string
+	for i := range pods {
+		if pods[i].Spec.NodeName != m.node && !m.same(&pods[i]) {
+			others = append(others, pods[i].Spec.NodeName)
+		}
+	}
+	if slices.Sort(others); len(others) > 0 {
+		d.Sayf("not yet on %s: run `ccmadm apply` there, too", strings.Join(others, ", "))
+	}
+	return nil
+}
+
+// staticPods are those of all control planes.
+func staticPods(ctx context.Context, client kubernetes.Interface, like *corev1.Pod) ([]corev1.Pod, error) {
+	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: like.Labels})
+	list, err := client.CoreV1().Pods(like.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the static pods of the cloud-controller-manager: %w", err)
+	}
+	return list.Items, nil
+}
+
+// same tells whether a pod is made from this machine's manifest, or another machine's like it. Identities differ from
+// machine to machine.
+func (m *manager) same(pod *corev1.Pod) bool {
+	if len(pod.Spec.Containers) == 0 || len(m.pod.Spec.Containers) == 0 {
+		return false
+	}
+	a, b := pod.Spec.Containers[0], m.pod.Spec.Containers[0]
+	own := pod.Spec.NodeName != m.node ||
+		pod.Annotations[v1alpha1.KubeconfigHashAnnotation] == m.pod.Annotations[v1alpha1.KubeconfigHashAnnotation]
+	return own && a.Image == b.Image && slices.Equal(a.Args, b.Args) && slices.Equal(a.Command, b.Command) &&
+		pod.Annotations[v1alpha1.HashAnnotation] == m.pod.Annotations[v1alpha1.HashAnnotation]
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// renewed waits for a renewal that it sees itself: no two clocks are compared.
+func renewed(client kubernetes.Interface, name string) probe {
+	var first *metav1.MicroTime
+	return func(ctx context.Context) error {
+		lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err
+		case lease.Spec.RenewTime == nil:
+			return fmt.Errorf("nobody holds Lease/%s/%s", lease.Namespace, name)
+		case first == nil:
+			first = lease.Spec.RenewTime
+			return errors.New("no renewal of its Lease was seen yet")
+		case lease.Spec.RenewTime.Equal(first):
+			return fmt.Errorf("nobody renews Lease/%s/%s", lease.Namespace, name)
+		}
+		return nil
+	}
+}
