@@ -24,8 +24,8 @@ func Apply() []Phase {
 		controlPlane(),
 		addon(),
 		nodeAgent(),
-		record(), // the machines that join from now on
 		rollout(),
+		record(), // once it works: until then, the record leads back
 	}
 }
 
