@@ -146,11 +146,11 @@ func (m *manager) runs(client kubernetes.Interface) probe {
 			case !m.same(&pods[i]):
 				return fmt.Errorf("the kubelet of Node/%s still runs the former static pod", m.node)
 			case !ready(&pods[i]):
-				return fmt.Errorf("Pod/%s/%s is not ready", pods[i].Namespace, pods[i].Name)
+				return fmt.Errorf("not ready: Pod/%s/%s", pods[i].Namespace, pods[i].Name)
 			}
 			return nil
 		}
-		return fmt.Errorf("Node/%s has no such static pod yet", m.node)
+		return fmt.Errorf("no such static pod on Node/%s yet", m.node)
 	}
 }
 

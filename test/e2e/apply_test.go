@@ -7,7 +7,7 @@ import (
 )
 
 // cloudDocument begins a file for `ccmadm apply`.
-const cloudDocument = `printf 'apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n%s\n' `
+const cloudDocument = `printf 'apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n%b\n' `
 
 // expectApplied applies a file, an empty one being none, and expects the second run and diff to find nothing.
 func (l *lab) expectApplied(t *testing.T, node, file string) string {
@@ -36,10 +36,10 @@ func (l *lab) expectDrift(t *testing.T, node, command, words string) {
 // repaired, and a DaemonSet becomes a Deployment and a DaemonSet again.
 func (l *lab) expectApplyOfAWorkload(t *testing.T) {
 	t.Run("what has drifted is repaired", func(t *testing.T) {
-		l.kubectl(t, "-n kube-system delete daemonset cloud-controller-manager")
-		l.kubectl(t, `patch clusterrole system:cloud-controller-manager --type json -p '[{"op":"remove","path":"/rules/0"}]'`)
-		l.expectDrift(t, "cp1", "ccmadm diff", "would create DaemonSet/kube-system/cloud-controller-manager")
-		l.expectDrift(t, "cp1", "ccmadm diff", "ClusterRole/system:cloud-controller-manager")
+		l.kubectl(t, "-n kube-system delete daemonset onprem-cloud-controller-manager")
+		l.kubectl(t, `patch clusterrole ccmadm:onprem --type json -p '[{"op":"remove","path":"/rules/0"}]'`)
+		l.expectDrift(t, "cp1", "ccmadm diff", "would create DaemonSet/kube-system/onprem-cloud-controller-manager")
+		l.expectDrift(t, "cp1", "ccmadm diff", "ClusterRole/ccmadm:onprem")
 		t.Logf("%s", l.must(t, "cp1", "ccmadm apply --force"))
 		l.expectApplied(t, "cp1", "")
 	})
@@ -49,7 +49,7 @@ func (l *lab) expectApplyOfAWorkload(t *testing.T) {
 			out := l.expectApplied(t, "cp1", "mode: "+mode+"\\ncontrollerManager: {extraArgs: [--v=3]}")
 			t.Logf("%.0f s, leader %s, before %s\n%s", time.Since(start).Seconds(), l.leaseHolder(t), before, out)
 			if kinds := l.kubectl(t, "-n kube-system get daemonset,deployment -o name"); !strings.Contains(kinds,
-				strings.ToLower(mode)+".apps/cloud-controller-manager") || strings.Count(kinds, "/cloud-controller-manager") != 1 {
+				strings.ToLower(mode)+".apps/onprem-cloud-controller-manager") || strings.Count(kinds, "/onprem-cloud-controller-manager") != 1 {
 				t.Errorf("workloads:\n%s", kinds)
 			}
 		})
