@@ -41,16 +41,17 @@ func workload(p *templates.Profile, v templates.Values) (metav1.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	selector := map[string]string{v1alpha1.NameLabel: workloadName(p)}
-	template.Labels[v1alpha1.NameLabel] = workloadName(p)
+	selector := map[string]string{v1alpha1.NameLabel: WorkloadName(p)}
+	template.Labels[v1alpha1.NameLabel] = WorkloadName(p)
 	template.Labels[v1alpha1.ManagedByLabel] = v1alpha1.FieldManager
 	if v.Mode == templates.Deployment {
 		return deployment(p, selector, *template), nil
 	}
-	return daemonSet(workloadName(p), selector, *template), nil
+	return daemonSet(WorkloadName(p), selector, *template), nil
 }
 
-func workloadName(p *templates.Profile) string { return p.Name + "-" + v1alpha1.Component }
+// WorkloadName is that of a profile's DaemonSet or Deployment, and of its ServiceAccount.
+func WorkloadName(p *templates.Profile) string { return p.Name + "-" + v1alpha1.Component }
 
 func daemonSet(name string, selector map[string]string, template corev1.PodTemplateSpec) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
@@ -83,7 +84,7 @@ func deployment(
 	}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: objectMeta(workloadName(p)),
+		ObjectMeta: objectMeta(WorkloadName(p)),
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: selector},
 			Template: template,

@@ -59,7 +59,7 @@ func podTemplate(p *templates.Profile, v templates.Values) (*corev1.PodTemplateS
 	if v.Mode == templates.StaticPod {
 		setUser(&t.Spec, 0)
 		mount(&t.Spec, "kubeconfig", templates.Kubeconfig, hostPath(templates.Kubeconfig, corev1.HostPathFile))
-	} else if err := schedule(&t.Spec, workloadName(p), v); err != nil {
+	} else if err := schedule(&t.Spec, WorkloadName(p), v); err != nil {
 		return nil, err
 	}
 	if len(v.Files) > 0 {

@@ -23,7 +23,7 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	name, who := v1alpha1.Prefix+p.Name, subject(p, v.Mode)
 	var list []metav1.Object
 	if v.Mode != templates.StaticPod {
-		list = append(list, serviceAccount(workloadName(p)))
+		list = append(list, serviceAccount(WorkloadName(p)))
 	}
 	list = append(list, grant(name, who, granted(slices.Concat(core, p.RBAC), p, v))...)
 	// Without it the server cannot verify who asks for its metrics, and gives up (kubernetes/cloud-provider#34);
@@ -90,7 +90,7 @@ func subject(p *templates.Profile, mode templates.Mode) rbacv1.Subject {
 	if mode == templates.StaticPod {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: v1alpha1.StaticPodUser}
 	}
-	return account(workloadName(p))
+	return account(WorkloadName(p))
 }
 
 func account(name string) rbacv1.Subject {

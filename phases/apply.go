@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -41,10 +42,10 @@ to mode StaticPod.`,
 				{finding.CheckPrivileged, checkRoot},
 				{finding.CheckClusterRecord, checkChange}, // which the settings need
 				{finding.CheckProvider, checkProvider},
-				{finding.CheckNodeIP, checkNodeIP},
 				{finding.CheckWritable, checkWritable},
 				{finding.CheckCloudConfig, checkCloudConfig},
 				{finding.CheckStaticPod, checkManifestUntouched},
+				{finding.CheckManifests, tryOut},
 			})
 		},
 	}
@@ -54,7 +55,7 @@ to mode StaticPod.`,
 // change.
 func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	return d.known.record.get(func() (*v1alpha1.Record, error) {
-		if there, err := d.Machine.Exists(machine.AdminConf); err != nil || !there && d.Kubeconfig == "" {
+		if there, err := d.Machine.Exists(machine.AdminConf); err != nil || !there {
 			return nil, finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
 				WithHint("ccmadm apply runs on a control plane")
 		}
@@ -90,7 +91,52 @@ func refuseChange(d *Data, rec *v1alpha1.Record) error {
 	if said.Mode != known.Mode && !scheduled(said.Mode, known.Mode) {
 		fixed.Mode = said.Mode
 	}
+	if ifi := said.ControlPlaneVIP.Interface; ifi != "" && ifi != known.ControlPlaneVIP.Interface {
+		return finding.Refusedf("apply with controlPlaneVIP.interface %q: the cluster's record says %q", ifi,
+			known.ControlPlaneVIP.Interface).WithHint("leave it out: it is each control plane's own")
+	}
 	return refuseContradictions("apply", fixed, rec)
+}
+
+// refuseOtherLease keeps two managers from leading, each by a Lease of its own, while one replaces the other.
+func refuseOtherLease(s *Settings) error {
+	before, err := recordedProfile(s.Recorded)
+	if err != nil {
+		return err
+	}
+	if was, is := before.LeaseName(), s.Profile.LeaseName(); was != is {
+		return finding.Refusedf("apply with a profile whose lease is %q: that of the cluster's record is %q", is, was).
+			WithHint("two managers would work at the same time; nothing was changed")
+	}
+	return nil
+}
+
+// tryOut runs the phases that write, as a dry run that nobody sees: what cannot be rendered, or is somebody else's by
+// now, is found before anything is written.
+func tryOut(ctx context.Context, d *Data) error {
+	if d.DryRun || d.Single {
+		return nil
+	}
+	o := d.Options
+	o.DryRun = true
+	trial, err := New(ctx, d.Machine, o, Streams{In: d.In, Out: io.Discard, Err: io.Discard, Env: d.Env}, d.Version)
+	if err != nil {
+		return err
+	}
+	for _, p := range Apply()[1:] {
+		if err := p.run(ctx, trial); err != nil {
+			return err
+		}
+	}
+	return trial.Refusal()
+}
+
+// Refusal is why a dry run would end without writing anything; nil: it would not.
+func (d *Data) Refusal() error {
+	if c := d.known.conflict; c != nil && !d.Force {
+		return finding.Refusedf("%w", c).WithHint("ccmadm diff shows the difference; --force takes the fields back. Nothing was changed")
+	}
+	return nil
 }
 
 // scheduled tells whether all modes are those of a workload that the cluster schedules: one becomes another by objects

@@ -122,10 +122,10 @@ func TestCluster_Apply_AnArgumentThatSomebodyChanged(t *testing.T) {
 	if err != nil || !differs || !strings.Contains(shown, "-        - --v=9") {
 		t.Errorf("diff: differs %v, %v\n%s", differs, err, shown)
 	}
-	_, _, err = applyRun(t, m, "", Options{})
+	_, changed, err := applyRun(t, m, cloudDocument+"controllerManager: {extraArgs: [--v=5]}\n", Options{})
 	var refused *finding.Error
-	if !errors.As(err, &refused) || refused.Code != finding.ExitRefused || !strings.Contains(refused.Hint, "--force") {
-		t.Errorf("without force: %v", err)
+	if !errors.As(err, &refused) || refused.Code != finding.ExitRefused || !strings.Contains(refused.Hint, "--force") || changed {
+		t.Errorf("without force: changed %v, %v", changed, err)
 	}
 	if out, _, err := applyRun(t, m, "", Options{Force: true}); err != nil {
 		t.Errorf("with force: %v\n%s", err, out)
@@ -177,6 +177,66 @@ func TestCluster_Apply_AFile(t *testing.T) {
 	deployment, err = client.AppsV1().Deployments("kube-system").Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil || strings.Contains(strings.Join(deployment.Spec.Template.Spec.Containers[0].Args, " "), "--v=4") {
 		t.Errorf("an empty list takes away: %v", err)
+	}
+}
+
+// What a file does not name stays, whatever the environment of this shell says: it may be for another cluster.
+func TestCluster_Apply_Credentials(t *testing.T) {
+	m := living(t)
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	secrets := client.CoreV1().Secrets("kube-system")
+	network := filepath.Join(t.TempDir(), "network")
+	if err := os.WriteFile(network, []byte("net-1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := cloudDocument + "credentials: [{key: network, file: " + network + "}]\n"
+	if out, changed, err := applyRun(t, m, file, Options{}); err != nil || !changed {
+		t.Fatalf("changed %v, %v\n%s", changed, err, out)
+	}
+	secret, err := secrets.Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
+	if err != nil || string(secret.Data["token"]) != "a-token" || string(secret.Data["network"]) != "net-1" {
+		t.Errorf("keys %v, %v, want token and network", len(secret.Data), err)
+	}
+	_, _, err = applyRun(t, m, cloudDocument+"credentials: []\n", Options{})
+	wantError(t, err, "an empty list would take all away", finding.ExitPreflight)
+
+	if err := secrets.Delete(t.Context(), v1alpha1.CloudConfigName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if out, changed, err := applyRun(t, m, "", Options{}); err != nil || !changed {
+		t.Errorf("the files are still where they were read: changed %v, %v\n%s", changed, err, out)
+	}
+	secret, err = secrets.Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
+	if err != nil || string(secret.Data["token"]) != "a-token" {
+		t.Errorf("the Secret is not restored: %v", err)
+	}
+	if err := secrets.Delete(t.Context(), v1alpha1.CloudConfigName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, machine.RecordFile, "") // another control plane, which has read no file
+	if err := os.Remove(m.Path(machine.RecordFile)); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = applyRun(t, m, "", Options{})
+	wantError(t, err, "Secret/kube-system/ccmadm-cloud-config is gone", finding.ExitRefused)
+}
+
+// A proxy of the first day stays, and that of this shell does not come in.
+func TestCluster_Apply_Proxies(t *testing.T) {
+	m := living(t)
+	sets := kubernetes.NewForConfigOrDie(cluster.Config).AppsV1().DaemonSets("kube-system")
+	d, _ := run{options: Options{Living: true}}.must(t, m)
+	d.Env = func(name string) string { return map[string]string{"HTTPS_PROXY": "http://shell:1"}[name] }
+	if s, err := d.Settings(t.Context()); err != nil || len(s.Proxies) != 0 {
+		t.Errorf("proxies %v, %v; the manager has none", s.Proxies, err)
+	}
+	if err := sets.Delete(t.Context(), "hetzner-cloud-controller-manager", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d, _ = run{options: Options{Living: true}}.must(t, m)
+	d.Env = func(name string) string { return map[string]string{"HTTPS_PROXY": "http://shell:1"}[name] }
+	if s, err := d.Settings(t.Context()); err != nil || len(s.Proxies) != 1 {
+		t.Errorf("proxies %v, %v; where there is no manager, the shell says", s.Proxies, err)
 	}
 }
 

@@ -19,9 +19,14 @@ import (
 // cloudFiles reads the provider's files from where the user's configuration says they are. A second run on a machine that
 // has its cluster, and that names none, goes by those that the first one stored.
 func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
-	files, err := storedFiles(ctx, d, s)
+	stored := storedFiles
+	if d.Living {
+		stored = livingFiles
+	}
+	files, err := stored(ctx, d, s)
 	inventory := inventoryFile(d, s)
-	if err != nil || files != nil && inventory == "" {
+	named := d.Living && (d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0)
+	if err != nil || files != nil && inventory == "" && !named {
 		return files, err
 	}
 	if files == nil {
@@ -55,7 +60,7 @@ func checkCloudConfig(ctx context.Context, d *Data) error {
 	if _, err = cloudFiles(ctx, d, s); err != nil {
 		return err
 	}
-	if done, err := finished(d); err != nil || !done { // there is no cluster yet
+	if done, err := finished(d); err != nil || !done && !d.Living { // there is no cluster yet
 		return err
 	}
 	return checkInventory(ctx, d, s)
@@ -65,9 +70,14 @@ func checkCloudConfig(ctx context.Context, d *Data) error {
 // cluster. Where the Secret is gone, those that the static pod reads on this machine are the last copy.
 func storedFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
 	said := d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0
-	if s.Recorded == nil || d.Single && !d.Living || said || d.Role != kubeadm.RoleInit {
+	if s.Recorded == nil || d.Single || said || d.Role != kubeadm.RoleInit {
 		return nil, nil
 	}
+	return keptFiles(ctx, d)
+}
+
+// keptFiles are those of the Secret, or else those that the static pod reads on this machine.
+func keptFiles(ctx context.Context, d *Data) (map[string][]byte, error) {
 	files, err := fetchCloudFiles(ctx, d)
 	if err != nil || files != nil {
 		return files, err
@@ -92,6 +102,20 @@ func storedFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, 
 // ReadFiles returns the provider's configuration and credentials by the name of the file they become in the pod. A
 // credential that is not named comes from the environment variable that the provider itself would read, if that is set.
 func ReadFiles(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
+	files, err := readNamed(c, profile, env)
+	if err != nil {
+		return nil, err
+	}
+	for key, name := range profile.CredentialEnv() {
+		if value := env(name); files[key] == nil && value != "" {
+			files[key] = []byte(value)
+		}
+	}
+	return files, nil
+}
+
+// readNamed reads what the configuration names, and nothing else.
+func readNamed(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	read := func(key, path string) error {
 		data, err := readFile("cloud config", path)
@@ -125,11 +149,6 @@ func ReadFiles(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env f
 			return nil, finding.Usagef("read credential %q: environment variable %s is empty or not set", cred.Key, cred.Env)
 		}
 		files[cred.Key] = []byte(value)
-	}
-	for key, name := range profile.CredentialEnv() {
-		if value := env(name); files[key] == nil && value != "" {
-			files[key] = []byte(value)
-		}
 	}
 	return files, nil
 }

@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,7 @@ func applySet(ctx context.Context, d *Data, set apply.Set, path string, objects 
 	for _, c := range changes {
 		d.Sayf("%s", c)
 		d.known.changed = d.known.changed || c.Differs()
+		d.known.conflict = cmp.Or(d.known.conflict, c.Conflict)
 	}
 	var conflict *apply.ConflictError
 	if errors.As(err, &conflict) {
@@ -85,7 +87,11 @@ func newApplier(d *Data, path string) (apply.Applier, error) {
 		return nil, err
 	}
 	if d.DryRun {
-		return apply.NewPrinter(config, d.Out)
+		printer, err := apply.NewPrinter(config, d.Out)
+		if err == nil && d.Living {
+			printer.Living(d.Force)
+		}
+		return printer, err
 	}
 	return apply.NewCluster(config, d.Force)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
@@ -91,7 +92,8 @@ type known struct {
 	record   once[*v1alpha1.Record]
 	kubeadm  once[*version.Version]
 	metadata once[map[string]string]
-	changed  bool // something was written, or in a dry run would be
+	changed  bool                 // something was written, or in a dry run would be
+	conflict *apply.ConflictError // that a dry run has found
 }
 
 // New reads the configuration that the options name. It changes nothing.

@@ -95,7 +95,7 @@ func applyInventory(ctx context.Context, d *Data, s *Settings) error {
 // undo what has been changed since. In a cluster that is being made there is nothing to undo.
 func checkInventory(ctx context.Context, d *Data, s *Settings) error {
 	path := inventoryFile(d, s)
-	if done, err := finished(d); err != nil || !done || path == "" {
+	if done, err := finished(d); err != nil || !done && !d.Living || path == "" {
 		return err
 	}
 	document, err := readInventory(s.Profile, path)

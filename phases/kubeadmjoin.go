@@ -145,6 +145,9 @@ func nodeName(d *Data) (string, error) {
 			return "", err
 		}
 		configured = s.NodeName // that of an earlier run, whose flags this one may not have
+		if configured == "" && d.Living {
+			configured = nodeOfKubelet(d.Machine)
+		}
 	}
 	name, err := nodeutil.GetHostname(configured)
 	if err != nil {

@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +75,9 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 		WrittenBy:         d.Version,
 	}
 	rec.Configuration.Profile = "" // a file of this machine; its text goes along
-	if s.Recorded != nil && !d.Single {
+	if s.Recorded != nil && (!d.Single || d.Living) {
 		rec.Configuration.Wait = s.Recorded.Configuration.Wait // how long this run waits is no setting of the cluster
-		if !d.Living {
+		if !d.Living || clusterNodeIP(d.Said.NodeIP) != d.Said.NodeIP {
 			rec.Configuration.NodeIP = s.Recorded.Configuration.NodeIP // nor is this machine's address
 		}
 	}
@@ -97,10 +98,29 @@ func keepRecord(d *Data, s *Settings, published *v1alpha1.Record) error {
 	if err != nil {
 		return err
 	}
-	if c := &kept.Configuration; before != nil && c.CloudConfig.File == "" && c.Inventory == "" && c.Credentials == nil {
-		c.CloudConfig, c.Inventory, c.Credentials = before.Configuration.CloudConfig, before.Configuration.Inventory, before.Configuration.Credentials
+	if before != nil {
+		keepOwn(d, &kept.Configuration, before.Configuration)
 	}
 	return writeRecord(d, kept)
+}
+
+// keepOwn keeps what only this machine's copy says: where the provider's files were read from, all or, in a cluster that
+// lives, one by one; there its own address, too.
+func keepOwn(d *Data, kept *v1alpha1.CloudConfiguration, before v1alpha1.CloudConfiguration) {
+	if !d.Living {
+		if kept.CloudConfig.File == "" && kept.Inventory == "" && kept.Credentials == nil {
+			kept.CloudConfig, kept.Inventory, kept.Credentials = before.CloudConfig, before.Inventory, before.Credentials
+		}
+		return
+	}
+	kept.NodeIP = before.NodeIP
+	kept.CloudConfig.File = cmp.Or(kept.CloudConfig.File, before.CloudConfig.File)
+	kept.Inventory = cmp.Or(kept.Inventory, before.Inventory)
+	for _, c := range before.Credentials {
+		if !slices.ContainsFunc(kept.Credentials, func(k v1alpha1.Credential) bool { return k.Key == c.Key }) {
+			kept.Credentials = append(slices.Clone(kept.Credentials), c)
+		}
+	}
 }
 
 // clusterNodeIP is the policy that holds for other machines too: an address is this machine's own.

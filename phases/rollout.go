@@ -10,6 +10,7 @@ import (
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -213,20 +214,26 @@ func staticPods(ctx context.Context, client kubernetes.Interface, like *corev1.P
 	if err != nil {
 		return nil, fmt.Errorf("list the static pods of the cloud-controller-manager: %w", err)
 	}
-	return list.Items, nil
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { // the kubelet alone makes these
+		_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+		return !mirror || p.Name != like.Name+"-"+p.Spec.NodeName
+	}), nil
 }
 
-// same tells whether a pod is made from this machine's manifest, or another machine's like it. Identities differ from
-// machine to machine.
+// same tells whether a pod is made from this machine's manifest: what the API server fills in does not count. Another
+// machine's has its own identity and its own proxies.
 func (m *manager) same(pod *corev1.Pod) bool {
-	if len(pod.Spec.Containers) == 0 || len(m.pod.Spec.Containers) == 0 {
+	if len(pod.Spec.Containers) != 1 || len(m.pod.Spec.Containers) != 1 ||
+		pod.Annotations[v1alpha1.HashAnnotation] != m.pod.Annotations[v1alpha1.HashAnnotation] {
 		return false
 	}
 	a, b := pod.Spec.Containers[0], m.pod.Spec.Containers[0]
-	own := pod.Spec.NodeName != m.node ||
-		pod.Annotations[v1alpha1.KubeconfigHashAnnotation] == m.pod.Annotations[v1alpha1.KubeconfigHashAnnotation]
-	return own && a.Image == b.Image && slices.Equal(a.Args, b.Args) && slices.Equal(a.Command, b.Command) &&
-		pod.Annotations[v1alpha1.HashAnnotation] == m.pod.Annotations[v1alpha1.HashAnnotation]
+	if pod.Spec.NodeName != m.node {
+		return a.Image == b.Image && slices.Equal(a.Args, b.Args) && slices.Equal(a.Command, b.Command)
+	}
+	return pod.Annotations[v1alpha1.KubeconfigHashAnnotation] == m.pod.Annotations[v1alpha1.KubeconfigHashAnnotation] &&
+		len(a.Env) == len(b.Env) && equality.Semantic.DeepDerivative(b, a) &&
+		equality.Semantic.DeepDerivative(m.pod.Spec.Volumes, pod.Spec.Volumes)
 }
 
 func ready(pod *corev1.Pod) bool {

@@ -29,6 +29,8 @@ type Settings struct {
 	CertificatesDir string
 	// ImageRepository is where kubeadm pulls the control plane's images from; empty for its default.
 	ImageRepository string
+	// Proxies are the proxy variables of the manager, NAME=VALUE.
+	Proxies []string
 	// Recorded is what was known already of the cluster; nil on a machine that makes one.
 	Recorded *v1alpha1.Record
 }
@@ -67,6 +69,14 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	}
 	if err := s.findProfile(d.Machine); err != nil {
 		return nil, err
+	}
+	if s.Proxies = proxySettings(d.Env); d.Living {
+		if err := refuseOtherLease(s); err != nil {
+			return nil, err
+		}
+		if s.Proxies, err = livingProxies(ctx, d, s); err != nil {
+			return nil, err
+		}
 	}
 	return s, s.findVersion(ctx, d)
 }

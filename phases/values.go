@@ -45,7 +45,7 @@ func values(d *Data, s *Settings, cloudFiles map[string][]byte) (templates.Value
 		ConfigHash:        manifests.ConfigHash(cloudFiles),
 		NodeAgent:         s.wantsNodeAgent(),
 		NodeAgentImage:    s.NodeAgent.Image,
-		Env:               append(proxySettings(d.Env), s.ControllerManager.ExtraEnv...),
+		Env:               append(slices.Clone(s.Proxies), s.ControllerManager.ExtraEnv...),
 		ExtraArgs:         s.ControllerManager.ExtraArgs,
 	}
 	if v.Routes && v.PodSubnet == "" {

@@ -20,8 +20,8 @@ func newApply(s phases.Streams) *cobra.Command {
 		Long: `Makes a cluster that lives agree with a CloudConfiguration: image, arguments and environment of the
 cloud-controller-manager, its configuration and credentials, the inventory, routes, lifecycle, the policy for node IPs, the
 node agent; and DaemonSet to Deployment and back. What the file leaves out stays as the cluster's record says; an empty
-list takes away. Without -f, everything is made to agree with the record, which repairs what has drifted: objects, and what
-ccmadm wrote on this machine. Objects that are wanted no more are deleted. A second run changes nothing.
+list takes away. Without -f, everything is made to agree with the record, which repairs what has drifted: objects, and the
+static pod of the manager on this machine. Objects that are wanted no more are deleted. A second run changes nothing.
 
 It runs on a control plane. In mode StaticPod it changes that machine's static pod, waits until it works, and names the
 control planes that still run the former one: ` + "`ccmadm apply`" + ` there brings it to them, one at a time.
@@ -64,6 +64,9 @@ Exit status 0: nothing would change. 1: something would. Above 1: it could not b
 		if err := show(cmd, args); err != nil {
 			return above1(err)
 		}
+		if err := data.Refusal(); err != nil {
+			return err
+		}
 		if data.Changed() {
 			return errDifferent
 		}
@@ -87,7 +90,6 @@ func above1(err error) error {
 func declareApply(cmd *cobra.Command, o *phases.Options) {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration (default: the cluster's record)")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig to use instead of this machine's own")
 }
 
 func bindApply(cmd *cobra.Command, s phases.Streams, o *phases.Options, made func(*phases.Data)) {

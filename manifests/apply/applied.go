@@ -49,6 +49,17 @@ func (inv applied) with(set Set, objects []*manifests.Object) applied {
 	return next
 }
 
+// union has what is in inv, and these objects.
+func (inv applied) union(set Set, objects []*manifests.Object) applied {
+	all := inv.with(set, objects)
+	for id, s := range inv {
+		if _, known := all[id]; !known {
+			all[id] = s
+		}
+	}
+	return all
+}
+
 // stale returns what the set loses.
 func (inv applied) stale(set Set, objects []*manifests.Object) ([]*manifests.Object, error) {
 	next, lost := inv.with(set, objects), applied{}

@@ -49,6 +49,8 @@ type Change struct {
 	Subject string
 	// Action is created, configured, unchanged, deleted, or skipped for what is not ours to delete.
 	Action string
+	// Conflict is set in a dry run that shows what only force would do.
+	Conflict *ConflictError
 }
 
 func (c Change) String() string { return c.Subject + " " + c.Action }
@@ -89,6 +91,13 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 	if err != nil {
 		return nil, err
 	}
+	// Before, so that a run that is cut short leaves nothing that no list has: deletion spares what is not labelled as ours.
+	var noted *ssa.ChangeSetEntry
+	if union := inv.union(set, objects); len(union) > len(inv) {
+		if noted, err = c.manager.Apply(ctx, union.object(), applyOptions()); err != nil {
+			return nil, explainConflict(err)
+		}
+	}
 	// A clone, for the engine sorts in place.
 	applied, err := c.manager.ApplyAll(ctx, slices.Clone(objects), applyOptions())
 	if err != nil {
@@ -104,10 +113,12 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 	if err != nil {
 		return changes, err
 	}
-	// Last, so that the inventory never lists an object that was somebody else's and that we could not apply.
 	written, err := c.manager.Apply(ctx, inv.with(set, objects).object(), applyOptions())
 	if err != nil {
 		return changes, explainConflict(err)
+	}
+	if noted != nil && written.Action == ssa.UnchangedAction {
+		written = noted
 	}
 	return append(changes, changeOf(*written)), nil
 }
@@ -142,11 +153,15 @@ func (c *Cluster) remove(ctx context.Context) ([]Change, error) {
 func (c *Cluster) delete(ctx context.Context, objects []*manifests.Object) ([]Change, error) {
 	opts := ssa.DefaultDeleteOptions()
 	opts.Inclusions = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager}
-	set, err := c.manager.DeleteAll(ctx, objects, opts)
-	if err != nil {
-		return changesOf(set), fmt.Errorf("delete what is not wanted any more: %w", err)
+	var changes []Change
+	for _, o := range objects { // one by one: of several the engine makes one text, which cannot be asked for its cause
+		entry, err := c.manager.Delete(ctx, o, opts)
+		if err != nil {
+			return changes, fmt.Errorf("delete what is not wanted any more: %w", err)
+		}
+		changes = append(changes, changeOf(*entry))
 	}
-	return changesOf(set), nil
+	return changes, nil
 }
 
 func changesOf(set *ssa.ChangeSet) []Change {

@@ -190,14 +190,14 @@ func TestCluster_Apply_Prunes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Change{
-		{"Deployment/kube-system/onprem-cloud-controller-manager", "created"},
-		{"DaemonSet/kube-system/onprem-cloud-controller-manager", "deleted"},
-		{"ConfigMap/kube-system/ccmadm-inventory", "configured"},
+		{Subject: "Deployment/kube-system/onprem-cloud-controller-manager", Action: "created"},
+		{Subject: "DaemonSet/kube-system/onprem-cloud-controller-manager", Action: "deleted"},
+		{Subject: "ConfigMap/kube-system/ccmadm-inventory", Action: "configured"},
 	}
 	wantChanges(t, want, apply(t, c, "addon", workload))
 	want = []Change{
-		{"Deployment/kube-system/onprem-cloud-controller-manager", "deleted"},
-		{"ConfigMap/kube-system/ccmadm-inventory", "configured"},
+		{Subject: "Deployment/kube-system/onprem-cloud-controller-manager", Action: "deleted"},
+		{Subject: "ConfigMap/kube-system/ccmadm-inventory", Action: "configured"},
 	}
 	wantChanges(t, want, apply(t, c, "addon", nil))
 	if got := versions(t, mustRecord(t)); len(got) != 4 {

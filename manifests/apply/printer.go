@@ -24,6 +24,7 @@ import (
 type Printer struct {
 	out            io.Writer
 	manager, force *ssa.ResourceManager // nil: no cluster yet
+	living         bool                 // there is one, whether it answers or not
 }
 
 var _ Applier = (*Printer)(nil)
@@ -41,6 +42,15 @@ func NewPrinter(cfg *rest.Config, out io.Writer) (*Printer, error) {
 	}
 	p.force, err = newManager(cfg, true)
 	return p, err
+}
+
+// Living says that there is a cluster: one that does not answer is not an empty one. With force, what others have taken
+// over is shown without a word.
+func (p *Printer) Living(force bool) {
+	p.living = true
+	if force {
+		p.manager = p.force
+	}
 }
 
 // Apply prints what it would change.
@@ -83,7 +93,7 @@ func (p *Printer) inventory(ctx context.Context) (applied, error) {
 		return applied{}, nil
 	}
 	inv, err := readApplied(ctx, p.manager.Client())
-	if utilnet.IsConnectionRefused(err) {
+	if utilnet.IsConnectionRefused(err) && !p.living {
 		p.manager = nil
 		return applied{}, nil
 	}
@@ -95,10 +105,12 @@ func (p *Printer) show(ctx context.Context, o *manifests.Object) (Change, error)
 	live, merged := &manifests.Object{}, o.DeepCopy()
 	if p.manager != nil {
 		entry, before, after, err := p.diff(ctx, o)
-		if err != nil {
+		var conflict *ConflictError
+		if err != nil && !errors.As(err, &conflict) {
 			return change, err
 		}
 		change = changeOf(*entry)
+		change.Conflict = conflict
 		if before != nil {
 			live, merged = before, after
 		}
@@ -113,7 +125,8 @@ func (p *Printer) show(ctx context.Context, o *manifests.Object) (Change, error)
 	}
 }
 
-// diff shows what force would do where there is a conflict: this is what one wants to see before using it.
+// diff shows what force would do where there is a conflict: this is what one wants to see before using it. The conflict is
+// the error then, beside the rest.
 func (p *Printer) diff(ctx context.Context, o *manifests.Object) (entry *ssa.ChangeSetEntry, before, after *manifests.Object, err error) {
 	opts := ssa.DefaultDiffOptions()
 	opts.IfNotPresentSelector = createOnly()
@@ -121,7 +134,9 @@ func (p *Printer) diff(ctx context.Context, o *manifests.Object) (entry *ssa.Cha
 	var conflict *ConflictError
 	if err = explainConflict(err); errors.As(err, &conflict) {
 		fmt.Fprintf(p.out, "[dryrun] only with --force: %s\n", conflict)
-		return p.force.Diff(ctx, o, opts)
+		if entry, before, after, err = p.force.Diff(ctx, o, opts); err == nil {
+			err = conflict
+		}
 	}
 	return entry, before, after, err
 }

@@ -68,12 +68,12 @@ func TestCluster_Printer(t *testing.T) {
 
 	p, out := printer(t, cluster.Config)
 	want := []Change{
-		{"ConfigMap/kube-system/ccmadm-config", "configured"},
-		{"RoleBinding/kube-system/ccmadm:record", "unchanged"},
-		{"ConfigMap/kube-system/ccmadm-inventory", "configured"},
-		{"Role/kube-node-lease/ccmadm:record", "deleted"},
-		{"RoleBinding/kube-node-lease/ccmadm:record", "deleted"},
-		{"Role/kube-system/ccmadm:record", "deleted"},
+		{Subject: "ConfigMap/kube-system/ccmadm-config", Action: "configured"},
+		{Subject: "RoleBinding/kube-system/ccmadm:record", Action: "unchanged"},
+		{Subject: "ConfigMap/kube-system/ccmadm-inventory", Action: "configured"},
+		{Subject: "Role/kube-node-lease/ccmadm:record", Action: "deleted"},
+		{Subject: "RoleBinding/kube-node-lease/ccmadm:record", Action: "deleted"},
+		{Subject: "Role/kube-system/ccmadm:record", Action: "deleted"},
 	}
 	wantChanges(t, want, apply(t, p, "record", []*manifests.Object{record[0], record[2]}))
 	goldenText(t, out.String())
@@ -94,7 +94,12 @@ func TestCluster_Printer_ShowsConflicts(t *testing.T) {
 	p, out := printer(t, cluster.Config)
 	want := changesWith("unchanged", rbacSubjects()...)
 	want[0].Action = "configured"
-	wantChanges(t, want, apply(t, p, "rbac", rbacObjects(t)))
+	got := apply(t, p, "rbac", rbacObjects(t))
+	if conflict := got[0].Conflict; conflict == nil || conflict.Managers[0] != `"kubectl-edit"` {
+		t.Errorf("the conflict is %v", conflict)
+	}
+	got[0].Conflict = nil
+	wantChanges(t, want, got)
 	goldenText(t, out.String())
 	if diff := cmp.Diff(before, versions(t, rbacObjects(t))); diff != "" {
 		t.Errorf("a dry run wrote (-before +after):\n%s", diff)

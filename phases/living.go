@@ -1,0 +1,166 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// livingFiles are the provider's files that are in use, with those over them that this run names. The environment of
+// whoever runs it says nothing: it may be for another cluster.
+func livingFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
+	if d.Said.Credentials != nil && len(d.Said.Credentials) == 0 {
+		return nil, finding.Usagef("credentials: an empty list would take all away").
+			WithHint("leave it out: what is not named stays")
+	}
+	files, err := filesInUse(ctx, d, s)
+	if err != nil {
+		return nil, err
+	}
+	said := v1alpha1.CloudConfiguration{CloudConfig: d.Said.CloudConfig, Credentials: d.Said.Credentials}
+	named, err := readNamed(&said, s.Profile, d.Env)
+	if err != nil {
+		return nil, err
+	}
+	if files == nil && len(named) == 0 {
+		if err := refuseLostFiles(ctx, d); err != nil {
+			return nil, err
+		}
+	}
+	all := map[string][]byte{}
+	maps.Copy(all, files)
+	maps.Copy(all, named)
+	return all, nil
+}
+
+// filesInUse are those of the Secret, or those that this machine has: in the static pod's folder, or where its own record
+// says that they were read.
+func filesInUse(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
+	files, err := keptFiles(ctx, d)
+	if err != nil || files != nil {
+		return files, err
+	}
+	rec, err := localRecord(d.Machine)
+	if err != nil || rec == nil || rec.Configuration.CloudConfig.File == "" && len(rec.Configuration.Credentials) == 0 {
+		return nil, err
+	}
+	files, err = readNamed(&rec.Configuration, s.Profile, d.Env)
+	if err != nil {
+		return nil, finding.Refusedf("restore Secret/kube-system/%s: %w", v1alpha1.CloudConfigName, err).
+			WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it anew; nothing was changed")
+	}
+	return files, nil
+}
+
+// refuseLostFiles finds a Secret that was there and is not: without it the manager would run on, with nothing to go by.
+func refuseLostFiles(ctx context.Context, d *Data) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	applied, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, v1alpha1.AppliedName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
+	}
+	if _, listed := applied.Data[v1alpha1.Namespace+"_"+v1alpha1.CloudConfigName+"__Secret"]; !listed {
+		return nil
+	}
+	return finding.Refusedf("find the provider's files: Secret/%s/%s is gone, and this machine has no copy",
+		v1alpha1.Namespace, v1alpha1.CloudConfigName).
+		WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it anew; nothing was changed")
+}
+
+// livingProxies are those of the manager that runs. Where none is found, the environment says, as on the first day.
+func livingProxies(ctx context.Context, d *Data, s *Settings) ([]string, error) {
+	pod, err := livingPod(ctx, d, s)
+	if err != nil || pod == nil || len(pod.Containers) == 0 {
+		return proxySettings(d.Env), err
+	}
+	return proxySettings(func(name string) string {
+		env := pod.Containers[0].Env
+		i := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == name })
+		if i < 0 {
+			return ""
+		}
+		return env[i].Value
+	}), nil
+}
+
+func livingPod(ctx context.Context, d *Data, s *Settings) (*corev1.PodSpec, error) {
+	name := manifests.WorkloadName(s.Profile)
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	switch s.Recorded.Configuration.Mode {
+	case v1alpha1.ModeStaticPod:
+		there, err := d.Machine.Exists(machine.CCMManifest)
+		if err != nil || !there {
+			return nil, err
+		}
+		data, err := d.Machine.Read(machine.CCMManifest)
+		if err != nil {
+			return nil, fmt.Errorf("read the static pod: %w", err)
+		}
+		var pod corev1.Pod
+		return &pod.Spec, yaml.Unmarshal(data, &pod)
+	case v1alpha1.ModeDaemonSet:
+		live, err := client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, ignoreNotFound(err)
+		}
+		return &live.Spec.Template.Spec, nil
+	default:
+		live, err := client.AppsV1().Deployments(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, ignoreNotFound(err)
+		}
+		return &live.Spec.Template.Spec, nil
+	}
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return finding.Refusedf("look at the cloud-controller-manager: %w", err).WithHint("nothing was changed")
+}
+
+// nodeOfKubelet is the Node of this machine by its kubelet's certificate, empty where it cannot be read.
+func nodeOfKubelet(m *machine.Machine) string {
+	config, err := clientcmd.LoadFromFile(m.Path(machine.KubeletConf))
+	if err != nil {
+		return ""
+	}
+	for _, user := range config.AuthInfos {
+		data := user.ClientCertificateData
+		if user.ClientCertificate != "" {
+			if data, err = m.Read(user.ClientCertificate); err != nil {
+				return ""
+			}
+		}
+		if certs, err := certutil.ParseCertsPEM(data); err == nil {
+			if name, found := strings.CutPrefix(certs[0].Subject.CommonName, "system:node:"); found {
+				return name
+			}
+		}
+	}
+	return ""
+}
