@@ -211,7 +211,7 @@ func (l *lab) announcing(t *testing.T) bool {
 // machineOf is the one with this hardware address.
 func (l *lab) machineOf(t *testing.T, mac string) string {
 	t.Helper()
-	for _, m := range []string{"cp1", "w1", "w2"} {
+	for _, m := range l.nodes {
 		if strings.TrimSpace(l.sh(t, m, "cat /sys/class/net/eth0/address").out) == mac {
 			return m
 		}
