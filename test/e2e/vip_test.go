@@ -59,12 +59,11 @@ func (c *vipCluster) form(t *testing.T) {
 }
 
 // steady waits until the API servers of these machines answer, which is when the address is on their lo, and the client
-// has seen nothing fail for a second.
+// is content.
 func (c *vipCluster) steady(t *testing.T, machines ...string) {
 	t.Helper()
 	eventually(t, 2*time.Minute, fmt.Sprintf("the API servers of %v answer, and the address does", machines), func() bool {
-		f := c.client.figures(time.Now().Add(-1500*time.Millisecond), time.Now().Add(-500*time.Millisecond))
-		return f.lost == 0 && f.tried > 5 && !slices.ContainsFunc(machines, func(m string) bool { return !c.holds(t, m) })
+		return c.content() && !slices.ContainsFunc(machines, func(m string) bool { return !c.holds(t, m) })
 	})
 }
 
@@ -81,16 +80,20 @@ func (c *vipCluster) moves(t *testing.T, what string, limit time.Duration, do fu
 	before = c.machineOf(t, mac)
 	begun := time.Now()
 	do(before)
-	eventually(t, time.Minute, what+": another machine answers", func() bool {
-		return c.client.owner() != mac && c.client.lastAfter(time.Now().Add(-time.Second)) > 0
-	})
+	eventually(t, time.Minute, what+": another machine answers", func() bool { return c.client.owner() != mac && c.content() })
 	f := c.client.figures(begun, time.Now().Add(-time.Second))
 	after = c.machineOf(t, c.client.owner())
-	t.Logf("%s: from %s to %s, %s, lost %d of %d", what, before, after, f.outage, f.lost, f.tried)
+	t.Logf("%s: from %s to %s, %.3f s, lost %d of %d", what, before, after, f.outage.Seconds(), f.lost, f.tried)
 	if f.outage > limit {
 		t.Errorf("%s: %s without an answer, which is more than %s", what, f.outage, limit)
 	}
 	return before, after
+}
+
+// content says whether the client has seen nothing fail for a second. What has begun since may still wait.
+func (c *vipCluster) content() bool {
+	f := c.client.figures(time.Now().Add(-2*time.Second), time.Now().Add(-time.Second))
+	return f.lost == 0 && f.tried > 10
 }
 
 // stays expects that the address has not moved.
