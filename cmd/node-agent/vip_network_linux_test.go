@@ -142,6 +142,40 @@ func TestVIP_Moves(t *testing.T) {
 	}
 }
 
+// While no API server answers the address stays with the one that had it; then it goes to the first that does.
+func TestVIP_NoAPIServer(t *testing.T) {
+	manifeststest.NeedRoot(t)
+	runtime.LockOSThread() // never unlocked: the thread ends with the test, and its namespace with it
+	_, err := netns.New()
+	must(t, err)
+	machines := site(t, 3)
+	client := newAsker(t, "client")
+	client.wait(t, machines, 20*time.Second, "")
+	for _, m := range machines {
+		kill(m.api)
+	}
+	time.Sleep(2 * time.Second)
+	owner := machines[client.wait(t, machines, 5*time.Second, "")]
+	for _, m := range machines {
+		if there := onLoopback(t, m); there != (m == owner) {
+			t.Errorf("%s has the address on lo: %t, and %s answers for it", m.name, there, owner.name)
+		}
+	}
+	var back *cp
+	for _, m := range machines {
+		if m != owner {
+			back = m
+		}
+	}
+	back.api = back.start(t, "api", client.cert, client.key)
+	if next := machines[client.wait(t, machines, 10*time.Second, owner.mac)]; next != back {
+		t.Errorf("%s has the address, want the one whose API server answers: %s", next.name, back.name)
+	}
+	if client.double > 0 {
+		t.Errorf("two answered at the same time, %d times", client.double)
+	}
+}
+
 // site makes machines on a bridge in the present namespace, and a client there.
 func site(t *testing.T, n int) map[string]*cp {
 	t.Helper()

@@ -201,6 +201,10 @@ func TestHealth(t *testing.T) {
 	if took := time.Since(start); took < healthInterval*(healthFailures-2) {
 		t.Errorf("unhealthy after %s: a single failure is none", took)
 	}
+	code.Store(http.StatusOK)
+	expect(true, 2*time.Second)
+	server.Close()
+	expect(false, 2*time.Second) // nobody listens
 }
 
 func TestHeartbeatKey(t *testing.T) {

@@ -85,6 +85,7 @@ func TestMeasureLoadBalancer(t *testing.T) {
 	})
 	l.measureCreation(t, figures, clients, vip)
 	for _, f := range l.faults(t) {
+		l.waitSteady(t, clients)
 		l.measure(t, figures, clients, f)
 	}
 	l.measureDeletion(t, figures, clients)
@@ -145,7 +146,7 @@ func figuresOf(d time.Duration) figures { return figures{outage: d} }
 
 // measure lets one fault happen, and writes what the clients saw.
 func (l *lab) measure(t *testing.T, figures *table, clients []*onlooker, f fault) {
-	l.waitSteady(t, clients)
+	t.Helper()
 	before := clients[0].owner()
 	owner := l.machineOf(t, before)
 	started := time.Now()

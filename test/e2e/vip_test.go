@@ -80,6 +80,7 @@ func (c *vipCluster) moves(t *testing.T, what string, limit time.Duration, do fu
 	before = c.machineOf(t, mac)
 	begun := time.Now()
 	do(before)
+	time.Sleep(4*time.Second - min(time.Since(begun), 4*time.Second)) // the client is content until it has noticed
 	eventually(t, time.Minute, what+": another machine answers", func() bool { return c.client.owner() != mac && c.content() })
 	f := c.client.figures(begun, time.Now().Add(-time.Second))
 	after = c.machineOf(t, c.client.owner())
