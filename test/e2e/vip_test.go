@@ -52,8 +52,14 @@ func (c *vipCluster) form(t *testing.T) {
 		c.joins[m] = join + " --control-plane --certificate-key " + certificateKey(out)
 	}
 	c.joins["w1"] = join
+	begun := time.Now()
 	for _, m := range []string{"cp1", "cp3", "w1"} { // one after the other, as etcd wants it
 		c.must(t, m, c.joins[m])
+	}
+	f := c.client.figures(begun, time.Now().Add(-time.Second))
+	t.Logf("joins: %.3f s, lost %d of %d", f.outage.Seconds(), f.lost, f.tried)
+	if f.outage > 5*time.Second {
+		t.Errorf("nobody answered for %s while machines joined", f.outage)
 	}
 	c.steady(t, "cp1", "cp2", "cp3")
 }
