@@ -45,10 +45,11 @@ func newHealth(caFile string, port int) (*health, error) {
 	}, nil
 }
 
-// watch calls tell with each change, until ctx is done. It begins as unhealthy, and says so. That nothing listens on the
-// port is no load of the machine: then the second failure counts.
+// watch calls tell with each change, until ctx is done. It begins as unhealthy, and says so. That nothing listens on
+// the port is no load of the machine: then the second failure counts.
 func (h *health) watch(ctx context.Context, tell func(bool)) {
-	healthy, failures, next := false, 0, healthInterval
+	healthy, failures := false, 0
+	var next time.Duration
 	tell(false)
 	for ; ctx.Err() == nil; sleep(ctx, next) {
 		next = healthInterval

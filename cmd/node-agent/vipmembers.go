@@ -16,8 +16,9 @@ import (
 // memberFor is how long a kubelet may not be heard of while its Node still has a vote.
 const memberFor = 40 * time.Second
 
-// learn takes in the control planes of the cluster. A list without this one is of before it joined. All are kept for the
-// next start before any of it is acted upon: a process that knows less than the others would count its majority wrongly.
+// learn takes in the control planes of the cluster. A list without this one is of before it joined. All are kept for
+// the next start before any of it is acted upon: a process that knows less than the others would count its majority
+// wrongly.
 func (h *holder) learn(nodes []corev1.Node) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
