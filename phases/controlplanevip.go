@@ -2,6 +2,7 @@ package phases
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,7 +92,10 @@ func controlPlanes(ctx context.Context, d *Data, self vipMember) ([]vipMember, e
 	if err != nil {
 		return nil, fmt.Errorf("list control planes: %w", err)
 	}
-	members := []vipMember{self}
+	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { // as the pod does: the oldest decides in case of a draw
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	var members []vipMember
 	for _, n := range nodes.Items {
 		i := slices.IndexFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
 		if n.Name == self.Name || i < 0 {
@@ -101,8 +105,7 @@ func controlPlanes(ctx context.Context, d *Data, self vipMember) ([]vipMember, e
 			members = append(members, vipMember{Name: n.Name, Address: addr})
 		}
 	}
-	slices.SortFunc(members, func(a, b vipMember) int { return strings.Compare(a.Name, b.Name) })
-	return members, nil
+	return append(members, self), nil
 }
 
 // writeVIP writes the members only once: the pod keeps them up to date.
@@ -111,7 +114,7 @@ func writeVIP(ctx context.Context, d *Data, s *Settings, self vipMember, members
 	if err != nil {
 		return err
 	}
-	v, err := values(d, s, nil)
+	v, err := namelessValues(d, s, nil)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 // withVIP says on which interface, since a test's machine has none.
 func withVIP(address string) Options {
-	said := v1alpha1.CloudConfiguration{ClusterName: "ber1"}
+	said := v1alpha1.CloudConfiguration{}
 	said.ControlPlaneVIP = v1alpha1.ControlPlaneVIP{Address: address, Interface: "eth0"}
 	return Options{Flags: said}
 }

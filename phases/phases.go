@@ -51,7 +51,7 @@ func Init() []Phase {
 	return []Phase{
 		initPreflight(),
 		kubeadmConfig(),
-		controlPlaneVIP(), // kubeadm waits for the API server at its endpoint, which is this address
+		controlPlaneVIP(), // the second half of kubeadm, and all after it, reach the API server at this address
 		kubeadmControlPlane(),
 		kubeconfig(), // signed by the CA that kubeadm has made
 		controlPlane(),

@@ -20,6 +20,9 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 	if !d.Machine.Superuser {
 		return errNotRoot("reset")
 	}
+	if err := handOverVIP(ctx, d); err != nil { // then it goes as in a power cut: a reset works on what is half broken
+		d.Sayf("the control plane's address is not handed over: %v", err)
+	}
 	args := []string{"reset"}
 	if d.Force {
 		args = append(args, "--force")

@@ -28,6 +28,16 @@ func valuesWithFiles(ctx context.Context, d *Data) (*Settings, templates.Values,
 
 // values gathers what the templates vary in. The cloud's files change them by their names and a digest.
 func values(d *Data, s *Settings, cloudFiles map[string][]byte) (templates.Values, error) {
+	v, err := namelessValues(d, s, cloudFiles)
+	if err != nil {
+		return v, err
+	}
+	v.ClusterName, err = clusterName(d, s)
+	return v, err
+}
+
+// namelessValues are those that are known before there is a CA, from which the cluster may have its name.
+func namelessValues(d *Data, s *Settings, cloudFiles map[string][]byte) (templates.Values, error) {
 	if err := compatible(&s.CloudConfiguration, s.Profile); err != nil {
 		return templates.Values{}, err
 	}
@@ -52,9 +62,7 @@ func values(d *Data, s *Settings, cloudFiles map[string][]byte) (templates.Value
 		return templates.Values{}, finding.Usagef("routes: the cluster has no pod subnet whose routes provider %s could program", s.Profile.Name).
 			WithHint("networking.podSubnet in the kubeadm configuration, or --pod-network-cidr, names it")
 	}
-	var err error
-	v.ClusterName, err = clusterName(d, s)
-	return v, err
+	return v, nil
 }
 
 // proxySettings are those of this machine's environment, under the names that kubeadm passes on to its own pods.

@@ -1,13 +1,10 @@
 package phases
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -95,33 +92,6 @@ func checkVIP(ctx context.Context, d *Data) error {
 	if len(found) > 0 {
 		return finding.Usagef("controlPlaneVIP.address %s: %s answers for it on %s", addr, found[0].MAC, name).
 			WithHint("take an address that is nobody's; `ccmadm lb probe %s` shows who has it", addr)
-	}
-	return nil
-}
-
-// releaseVIP takes the address from lo where a pod that was killed has left it.
-func releaseVIP(ctx context.Context, d *Data) error {
-	there, err := d.Machine.Exists(machine.VIPMembers)
-	if err != nil || !there {
-		return err
-	}
-	rec, err := localRecord(d.Machine)
-	if err != nil || rec == nil || rec.Configuration.ControlPlaneVIP.Address == "" {
-		return err
-	}
-	addr, err := netip.ParseAddr(rec.Configuration.ControlPlaneVIP.Address)
-	if err != nil {
-		return fmt.Errorf("read the record of this machine: %w", err)
-	}
-	prefix := netip.PrefixFrom(addr, addr.BitLen()).String()
-	listed, err := d.Machine.Output(ctx, "ip", "-o", "address", "show", "dev", "lo", "to", prefix)
-	if err != nil || len(bytes.TrimSpace(listed)) == 0 {
-		return err
-	}
-	var out bytes.Buffer
-	args := []string{"address", "delete", prefix, "dev", "lo"}
-	if err := d.Machine.Runner.Run(ctx, machine.Command{Name: "ip", Args: args, Out: &out, Err: &out, Changes: true}); err != nil {
-		return fmt.Errorf("run ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(out.String()))
 	}
 	return nil
 }

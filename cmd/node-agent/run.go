@@ -30,13 +30,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	changed := make(chan struct{}, 1)
-	poke := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // a view will be made anyway
-		}
-	}
+	changed, poke := notices()
 	// What announces outlives ctx: it hands over first, and needs the caches for that.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -71,6 +65,17 @@ func run(ctx context.Context, o options) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// notices are for what has changed, however often: poke does not wait.
+func notices() (changed <-chan struct{}, poke func()) {
+	c := make(chan struct{}, 1)
+	return c, func() {
+		select {
+		case c <- struct{}{}:
+		default: // it will be looked at anyway
+		}
+	}
 }
 
 // announceUntil runs the announcers, shows them each view of the cluster until ctx is done, and lets them hand over.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,10 +86,11 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	if err != nil {
 		return err
 	}
+	changed, poke := notices()
 	l2 := announce.NewL2(announce.L2Options{
-		Node: o.nodeName, Key: key, Port: o.port, Changed: func() {}, Log: klog.Background(),
+		Node: o.nodeName, Key: key, Port: o.port, Changed: poke, Log: klog.Background(),
 	})
-	h.set = l2.Set
+	h.set, h.owns = l2.Set, l2.Owns
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // it hands over before it ends
 	defer stop()
 	group, working := errgroup.WithContext(working)
@@ -97,6 +99,7 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	group.Go(func() error { return serve(working, o.metricsAddress) })
 	group.Go(func() error { return l2.Run(working) })
 	group.Go(func() error { return h.follow(ctx, o.kubeconfig) })
+	group.Go(func() error { follow(working, working, changed, h.moved); return nil })
 	group.Go(func() error {
 		defer stop()
 		health.watch(ctx, func(healthy bool) { h.hold(healthy) })
@@ -134,10 +137,11 @@ func newHolder(o vipOptions) (*holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if members[o.nodeName] == (netip.Addr{}) {
+	i := slices.IndexFunc(members, func(m member) bool { return m.Name == o.nodeName })
+	if i < 0 {
 		return nil, errors.New("read --members-file: this Node is not in it")
 	}
-	members[o.nodeName] = here
+	members[i].Address = here
 	h := &holder{self: o.nodeName, address: address, ifi: o.ifi, file: o.membersFile, members: members, now: time.Now}
-	return h, h.release() // what a process that was killed has left there
+	return h, h.offLoopback() // what a process that was killed has left there
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -29,17 +30,22 @@ func holderOf(t *testing.T, self string, members ...string) (*holder, *announce.
 	told := &announce.View{}
 	h := &holder{
 		self: self, address: addr("192.0.2.10"), ifi: "eth0", file: filepath.Join(t.TempDir(), "members.json"),
-		members: map[string]netip.Addr{}, now: time.Now, set: func(v *announce.View) { *told = *v },
+		now: time.Now, set: func(v *announce.View) { *told = *v }, owns: func(netip.Addr) bool { return false },
 	}
 	for i, name := range members {
-		h.members[name] = addr("192.0.2." + strconv.Itoa(11+i))
+		h.members = append(h.members, member{name, addr("192.0.2." + strconv.Itoa(11+i))})
 	}
 	return h, told
 }
 
-func controlPlane(name, address string, ready corev1.ConditionStatus, since time.Duration) corev1.Node {
-	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+// controlPlane is as old as its name comes early, and "old" is the oldest.
+func controlPlane(name string, ready corev1.ConditionStatus, since time.Duration) corev1.Node {
+	created, host := time.Date(2026, 11, 22, 0, 0, int(name[0]), 0, time.UTC), int(name[0]-'a')
+	if name == "old" {
+		created = created.Add(-time.Hour)
+	}
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(created)}}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2." + strconv.Itoa(11+host)}}
 	n.Status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(time.Now().Add(-since))},
 	}
@@ -49,53 +55,92 @@ func controlPlane(name, address string, ready corev1.ConditionStatus, since time
 // Who has a vote follows the cluster's Nodes, and is kept for a start without an API server.
 func TestHolder_Learn(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		nodes []corev1.Node
-		want  []string
+		name    string
+		nodes   []corev1.Node
+		want    []string
+		without []string // a vote
 	}{
 		{
 			name:  "one more",
-			nodes: []corev1.Node{controlPlane("a", "192.0.2.11", "True", 0), controlPlane("b", "192.0.2.12", "True", 0), controlPlane("c", "192.0.2.13", "True", 0)},
+			nodes: []corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "True", 0), controlPlane("c", "True", 0)},
 			want:  []string{"a", "b", "c"},
 		},
 		{
-			name:  "one that has just fallen silent may come back",
-			nodes: []corev1.Node{controlPlane("a", "192.0.2.11", "True", 0), controlPlane("b", "192.0.2.12", "Unknown", 10*time.Second)},
+			name:  "the oldest is the first",
+			nodes: []corev1.Node{controlPlane("a", "True", 0), controlPlane("old", "True", 0)},
+			want:  []string{"old", "a"},
+		},
+		{
+			name:  "before there is a CNI plugin nobody is ready, and all are alive",
+			nodes: []corev1.Node{controlPlane("a", "False", time.Hour), controlPlane("b", "False", time.Hour)},
 			want:  []string{"a", "b"},
 		},
 		{
-			name:  "one that is silent for long has no vote",
-			nodes: []corev1.Node{controlPlane("a", "192.0.2.11", "True", 0), controlPlane("b", "192.0.2.12", "Unknown", time.Minute)},
+			name:  "one that has just fallen silent may come back",
+			nodes: []corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "Unknown", 10*time.Second)},
+			want:  []string{"a", "b"},
+		},
+		{
+			name:    "one that is silent for long has no vote, and is not forgotten",
+			nodes:   []corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "Unknown", time.Minute)},
+			want:    []string{"a"},
+			without: []string{"b"},
+		},
+		{
+			name:  "one that is deleted is",
+			nodes: []corev1.Node{controlPlane("a", "True", 0)},
 			want:  []string{"a"},
 		},
 		{
 			name:  "a cluster that does not know this one yet",
-			nodes: []corev1.Node{controlPlane("b", "192.0.2.12", "True", 0)},
+			nodes: []corev1.Node{controlPlane("b", "True", 0)},
 			want:  []string{"a", "b"},
 		},
 		{
 			name:  "this one is a member whatever its kubelet does",
-			nodes: []corev1.Node{controlPlane("a", "192.0.2.11", "Unknown", time.Hour), controlPlane("b", "192.0.2.12", "True", 0)},
+			nodes: []corev1.Node{controlPlane("a", "Unknown", time.Hour), controlPlane("b", "True", 0)},
 			want:  []string{"a", "b"},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			h, told := holderOf(t, "a", "a", "b")
-			h.set(h.view())
-			if err := h.learn(tt.nodes); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, told.Members); diff != "" {
-				t.Errorf("members (-want +got):\n%s", diff)
-			}
-			if _, err := os.Stat(h.file); err != nil {
-				return // nothing has changed, so nothing was written
-			}
-			kept, err := readMembers(h.file)
-			if err != nil || len(kept) != len(tt.want) || kept["a"] != addr("192.0.2.11") {
-				t.Errorf("the file has %v, %v", kept, err)
-			}
-		})
+		t.Run(tt.name, func(t *testing.T) { learns(t, tt.nodes, tt.want, tt.without) })
+	}
+}
+
+// learns expects the announcer to be told who has a vote and who has none, and the file to have both.
+func learns(t *testing.T, nodes []corev1.Node, want, without []string) {
+	t.Helper()
+	h, told := holderOf(t, "a", "a", "b")
+	if err := writeMembers(h.file, h.members); err != nil {
+		t.Fatal(err)
+	}
+	h.set(h.view())
+	if err := h.learn(nodes); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := readMembers(h.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range kept {
+		names = append(names, m.Name)
+	}
+	for what, lists := range map[string][2][]string{
+		"members": {want, told.Members}, "silent": {without, told.Silent}, "the file": {slices.Concat(want, without), names},
+	} {
+		if diff := cmp.Diff(lists[0], lists[1]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+}
+
+// What cannot be kept is not acted upon: after its next start this process would count with an older list than others.
+func TestHolder_LearnsNothingThatItCannotKeep(t *testing.T) {
+	h, told := holderOf(t, "a", "a")
+	h.file = filepath.Join(t.TempDir(), "gone", "members.json")
+	err := h.learn([]corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "True", 0)})
+	if err == nil || len(told.Members) != 0 || len(h.members) != 1 {
+		t.Errorf("%v: the announcer was told %v", err, told.Members)
 	}
 }
 
@@ -162,6 +207,10 @@ func TestHealth(t *testing.T) {
 	if took := time.Since(start); took < healthInterval*(healthFailures-2) {
 		t.Errorf("unhealthy after %s: a single failure is none", took)
 	}
+	code.Store(http.StatusOK)
+	expect(true, 2*time.Second)
+	server.Close()
+	expect(false, 2*time.Second) // nobody listens
 }
 
 func TestHeartbeatKey(t *testing.T) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -14,8 +16,10 @@ const (
 	// healthInterval is that of questions to this machine's API server, and healthFailures how many may fail in a row.
 	healthInterval = 200 * time.Millisecond
 	healthFailures = 3
-	// healthTimeout is how long an answer may take. One that is stopped refuses at once.
+	// healthTimeout is how long an answer may take.
 	healthTimeout = time.Second
+	// refusedInterval is when it is asked again after nobody listens there: a second refusal is enough.
+	refusedInterval = 50 * time.Millisecond
 )
 
 // health asks this machine's API server whether it lives.
@@ -41,14 +45,22 @@ func newHealth(caFile string, port int) (*health, error) {
 	}, nil
 }
 
-// watch calls tell with each change, until ctx is done. It begins as unhealthy, and says so.
+// watch calls tell with each change, until ctx is done. It begins as unhealthy, and says so. That nothing listens on
+// the port is no load of the machine: then the second failure counts.
 func (h *health) watch(ctx context.Context, tell func(bool)) {
 	healthy, failures := false, 0
+	var next time.Duration
 	tell(false)
-	for ; ctx.Err() == nil; sleep(ctx, healthInterval) {
-		if h.ask(ctx) {
+	for ; ctx.Err() == nil; sleep(ctx, next) {
+		next = healthInterval
+		switch err := h.ask(ctx); {
+		case err == nil:
 			failures = 0
-		} else {
+		case failures > 0 && errors.Is(err, syscall.ECONNREFUSED):
+			failures = healthFailures
+		case errors.Is(err, syscall.ECONNREFUSED):
+			failures, next = 1, refusedInterval
+		default:
 			failures++
 		}
 		if now := failures == 0 || healthy && failures < healthFailures; now != healthy && ctx.Err() == nil {
@@ -58,16 +70,19 @@ func (h *health) watch(ctx context.Context, tell func(bool)) {
 	}
 }
 
-// ask is true for any answer of a server that works: one that wants to know first who asks is alive, too.
-func (h *health) ask(ctx context.Context) bool {
+// ask gets any answer of a server that works: one that wants to know first who asks is alive, too.
+func (h *health) ask(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
 	if err != nil {
-		return false
+		return err
 	}
 	resp, err := h.client.Do(req)
 	if err != nil {
-		return false
+		return err
 	}
 	_ = resp.Body.Close() // nothing of it is read
-	return resp.StatusCode < http.StatusInternalServerError
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return fmt.Errorf("ask the API server: %s", resp.Status)
+	}
+	return nil
 }

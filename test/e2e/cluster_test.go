@@ -23,7 +23,13 @@ const (
 // joinCommand is the line that init printed, or prints again.
 func (l *lab) joinCommand(t testing.TB) string {
 	t.Helper()
-	for line := range strings.SplitSeq(l.must(t, "cp1", joinCommandCmd), "\n") {
+	return joinLine(t, l.must(t, "cp1", joinCommandCmd))
+}
+
+// joinLine finds that line.
+func joinLine(t testing.TB, output string) string {
+	t.Helper()
+	for line := range strings.SplitSeq(output, "\n") {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ccmadm join ") {
 			return line + " " + ignore
 		}

@@ -32,7 +32,7 @@ func (l *lab) faults(t *testing.T) []fault {
 		},
 		{
 			name: "partition of the owner", watch: 8 * time.Second, wanted: power, limit: 2 * power, owner: "moves", bgpUnlimited: true,
-			do:   func(owner string) { l.isolate(t, owner) },
+			do:   func(owner string) { l.isolate(t, owner, clientMachine) },
 			undo: func(owner string) { l.must(t, owner, "nft delete table inet partition") },
 		},
 		{
@@ -56,12 +56,12 @@ func (l *lab) faults(t *testing.T) []fault {
 	}
 }
 
-// isolate cuts a machine off from all other nodes, and not from the client.
-func (l *lab) isolate(t *testing.T, owner string) {
+// isolate cuts a machine off from all others but the client's.
+func (l *lab) isolate(t *testing.T, owner, client string) {
 	t.Helper()
 	var others []string
-	for _, m := range []string{"cp1", "w1", "w2"} {
-		if m != owner {
+	for _, m := range l.nodes {
+		if m != owner && m != client {
 			others = append(others, l.address(t, m))
 		}
 	}

@@ -85,6 +85,7 @@ func TestMeasureLoadBalancer(t *testing.T) {
 	})
 	l.measureCreation(t, figures, clients, vip)
 	for _, f := range l.faults(t) {
+		l.waitSteady(t, clients)
 		l.measure(t, figures, clients, f)
 	}
 	l.measureDeletion(t, figures, clients)
@@ -145,7 +146,7 @@ func figuresOf(d time.Duration) figures { return figures{outage: d} }
 
 // measure lets one fault happen, and writes what the clients saw.
 func (l *lab) measure(t *testing.T, figures *table, clients []*onlooker, f fault) {
-	l.waitSteady(t, clients)
+	t.Helper()
 	before := clients[0].owner()
 	owner := l.machineOf(t, before)
 	started := time.Now()
@@ -211,7 +212,7 @@ func (l *lab) announcing(t *testing.T) bool {
 // machineOf is the one with this hardware address.
 func (l *lab) machineOf(t *testing.T, mac string) string {
 	t.Helper()
-	for _, m := range []string{"cp1", "w1", "w2"} {
+	for _, m := range l.nodes {
 		if strings.TrimSpace(l.sh(t, m, "cat /sys/class/net/eth0/address").out) == mac {
 			return m
 		}
