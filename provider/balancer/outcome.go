@@ -137,7 +137,7 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 		}
 	}
 	o.complete = len(addresses) > 0 && len(list) == len(addresses)
-	if len(list) > 0 || !j.ofNodes(before) {
+	if len(list) > 0 || !j.machines.have(before) {
 		o.publish(list)
 	}
 	if len(addresses) > 0 {
@@ -160,18 +160,6 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 		}
 	}
 	o.says(metav1.ConditionTrue, announcedReason, join(addresses)+" at level "+string(j.plan.claims[addresses[0]].level), j.now)
-}
-
-// ofNodes says whether all addresses, one at least, are of Nodes.
-func (j *judge) ofNodes(list []netip.Addr) bool {
-	for _, address := range list {
-		if !slices.ContainsFunc(j.machines.nodes, func(n *corev1.Node) bool {
-			return slices.Contains(addressesOf(n, address.Is6()), address)
-		}) {
-			return false
-		}
-	}
-	return len(list) > 0
 }
 
 // silence says what keeps packets from the addresses, once it has lasted.
@@ -229,7 +217,7 @@ func condition(service *corev1.Service) *metav1.Condition {
 // we have said nothing about it.
 func (j *judge) foreign(as *assignment) bool {
 	list := earlier(as.service, true)
-	return as.service.Spec.LoadBalancerClass == nil && condition(as.service) == nil && len(list) > 0 && !j.ofNodes(list)
+	return as.service.Spec.LoadBalancerClass == nil && condition(as.service) == nil && len(list) > 0 && !j.machines.have(list)
 }
 
 func join(list []netip.Addr) string {
