@@ -83,14 +83,15 @@ type judge struct {
 	reports  reports
 	// missing says since when nobody announces an address of the Service; it is kept from pass to pass.
 	missing map[types.NamespacedName]time.Time
-	// elsewhere says that somebody else serves this cluster.
+	// elsewhere says that somebody else serves this cluster, and nobody has made a pool.
 	elsewhere bool
 }
 
 // outcome says what the Service gets now.
 func (j *judge) outcome(as *assignment) *outcome {
 	o := &outcome{service: as.service, after: as.service.DeepCopy(), problem: as.problem}
-	if as.nodeIP && j.elsewhere && !as.wish.nodeIP && condition(as.service) == nil {
+	asksUs := as.wish.nodeIP || as.service.Spec.LoadBalancerClass != nil
+	if j.elsewhere && !asksUs && len(as.by) == 0 && condition(as.service) == nil {
 		o.elsewhere = true
 		return o
 	}
@@ -126,7 +127,7 @@ func (j *judge) nodeIP(as *assignment, o *outcome) {
 }
 
 // claimed publishes addresses which have been announced once, or were published before. Until there is one, the Service
-// keeps addresses of Nodes that it has.
+// keeps addresses that it has of Nodes, or from another implementation.
 func (j *judge) claimed(as *assignment, o *outcome) {
 	name, addresses := nameOf(as.service), as.addresses()
 	before := earlier(as.service, true)
@@ -137,7 +138,7 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 		}
 	}
 	o.complete = len(addresses) > 0 && len(list) == len(addresses)
-	if len(list) > 0 || !j.machines.have(before) {
+	if _, ours := as.service.Annotations[v1alpha1.AllocatedAnnotation]; len(list) > 0 || ours && !j.machines.have(before) {
 		o.publish(list)
 	}
 	if len(addresses) > 0 {
