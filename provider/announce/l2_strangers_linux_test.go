@@ -131,3 +131,26 @@ func TestL2_Garbage(t *testing.T) {
 		t.Error("a packet that was cut short makes a conflict")
 	}
 }
+
+// A Node that has no address is cut off, and comes back: nothing moves.
+func TestL2_FollowerPartition(t *testing.T) {
+	address := netip.MustParseAddr("10.8.0.100")
+	a := newAgents(t, Claim{Address: address, Probed: true})
+	a.startAll()
+	owner, _ := a.owner(address, "", 10*time.Second)
+	follower := map[string]string{"a": "b", "b": "c", "c": "a"}[owner]
+	o := a.observe(address)
+	time.Sleep(300 * time.Millisecond)
+	began := time.Now()
+	a.port(follower, false)
+	time.Sleep(3 * time.Second)
+	a.port(follower, true)
+	time.Sleep(2 * time.Second)
+	gap, back := o.gaps(began)
+	if now, _ := a.owner(address, "", time.Second); now != owner || back || a.list[follower].Owns(address) {
+		t.Errorf("the address has moved from %s to %s", owner, now)
+	}
+	if limit := 300 * time.Millisecond; gap > limit {
+		t.Errorf("no answer for %s", gap)
+	}
+}

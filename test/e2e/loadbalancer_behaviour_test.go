@@ -52,6 +52,8 @@ func TestLoadBalancerBehaviour(t *testing.T) {
 	join := l.joinCommand(t)
 	for _, node := range []string{"w1", "w2"} {
 		l.must(t, node, join)
+		// A Node that redirects clients of its own subnet does not refuse them: the kernel has one limit for both.
+		l.must(t, node, "sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0")
 	}
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w2")

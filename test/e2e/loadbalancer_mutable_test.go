@@ -88,8 +88,8 @@ func (l *lab) testNodePorts(t *testing.T) {
 func (l *lab) testUDPCycle(t *testing.T) {
 	l.pod(t, "cycle-1", "cycle", "w1")
 	l.serve(t, "cycle", "cycle", "UDP", `"type": "LoadBalancer"`)
-	l.patchService(t, "cycle", `{"spec": {"ports": [{"name": "tcp", "port": 80, "targetPort": 8080, "protocol": "TCP"},
- {"name": "main", "port": 80, "targetPort": 8080, "protocol": "UDP"}]}}`)
+	l.kubectl(t, `patch service cycle --type merge -p '{"spec": {"ports": [{"name": "tcp", "port": 80, "targetPort": 8080,
+ "protocol": "TCP"}, {"name": "main", "port": 80, "targetPort": 8080, "protocol": "UDP"}]}}'`)
 	address := l.waitAddress(t, "cycle") + ":80"
 	l.expectAnswer(t, "TCP", address, "cycle-1")
 	l.expectAnswer(t, "UDP", address, "cycle-1")

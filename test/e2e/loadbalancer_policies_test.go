@@ -85,7 +85,6 @@ func (l *lab) testLocal(t *testing.T) {
 // testNoDisruption replaces whatever can be replaced, under the eyes of clients.
 func (l *lab) testNoDisruption(t *testing.T) {
 	clients := map[string]*onlooker{}
-	var owner string
 	for _, policy := range []string{"Cluster", "Local"} {
 		name := "steady-" + strings.ToLower(policy)
 		l.serve(t, name, "answer", "TCP", `"type": "LoadBalancer", "externalTrafficPolicy": "`+policy+`"`)
@@ -93,36 +92,45 @@ func (l *lab) testNoDisruption(t *testing.T) {
 		l.expectAnswer(t, "TCP", address+":80", "")
 		clients[policy] = l.probe(t, policy, clientMachine, address+":80", "eth0")
 	}
-	eventually(t, 10*time.Second, "somebody answers", func() bool { return clients["Cluster"].owner() != "" })
-	owner = l.machineOf(t, clients["Cluster"].owner())
 	for _, step := range []struct{ name, do, wait string }{
 		{"pods are replaced", "rollout restart daemonset/answer", "rollout status daemonset/answer --timeout=60s"},
 		{
-			"kube-proxy is replaced", "-n kube-system rollout restart daemonset/kube-proxy",
-			"-n kube-system rollout status daemonset/kube-proxy --timeout=60s",
+			"externalTrafficPolicy flips", `patch service steady-cluster -p '{"spec": {"externalTrafficPolicy": "Local"}}'`,
+			`patch service steady-cluster -p '{"spec": {"externalTrafficPolicy": "Cluster"}}'`,
 		},
 		{
-			"the owner is excluded", "label node " + owner + " node.kubernetes.io/exclude-from-external-load-balancers=",
-			"wait --for=condition=Ready node " + owner,
+			"agents are replaced", "-n kube-system rollout restart daemonset/ccmadm-node-agent",
+			"-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=90s",
 		},
 	} {
-		started := time.Now()
-		l.kubectl(t, step.do)
-		l.kubectl(t, step.wait)
-		time.Sleep(4 * time.Second)
-		for policy, c := range clients {
-			f := c.figures(started, time.Now().Add(-time.Second))
-			t.Logf("%s, %s: %d of %d connections lost, longest pause %s", step.name, policy, f.lost, f.tried, f.outage)
-			if f.tried < 50 || f.lost*100 > f.tried {
-				t.Errorf("%s, %s: %d of %d connections were lost", step.name, policy, f.lost, f.tried)
-			}
-			if f.double > 0 {
-				t.Errorf("%s, %s: two machines claimed the address for %s", step.name, policy, f.double)
-			}
-		}
+		l.expectSteady(t, step.name, clients, func() {
+			l.kubectl(t, step.do)
+			l.kubectl(t, step.wait)
+		})
 	}
+	owner := l.machineOf(t, clients["Cluster"].owner())
+	label := "label node " + owner + " node.kubernetes.io/exclude-from-external-load-balancers"
+	l.expectSteady(t, "the owner is excluded", clients, func() { l.kubectl(t, label+"=") })
 	if now := l.machineOf(t, clients["Cluster"].owner()); now == owner {
 		t.Errorf("%s is excluded and still answers", owner)
 	}
-	l.kubectl(t, "label node "+owner+" node.kubernetes.io/exclude-from-external-load-balancers-")
+	l.kubectl(t, label+"-")
+}
+
+// expectSteady does something, and wants clients to lose one connection of a hundred at most.
+func (l *lab) expectSteady(t *testing.T, name string, clients map[string]*onlooker, do func()) {
+	t.Helper()
+	started := time.Now()
+	do()
+	time.Sleep(4 * time.Second)
+	for policy, c := range clients {
+		f := c.figures(started, time.Now().Add(-time.Second))
+		t.Logf("%s, %s: %d of %d connections lost, longest pause %s", name, policy, f.lost, f.tried, f.outage)
+		if f.tried < 50 || f.lost*100 > f.tried {
+			t.Errorf("%s, %s: %d of %d connections were lost", name, policy, f.lost, f.tried)
+		}
+		if f.double > 0 {
+			t.Errorf("%s, %s: two machines claimed the address for %s", name, policy, f.double)
+		}
+	}
 }
