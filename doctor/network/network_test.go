@@ -90,20 +90,6 @@ func TestBalancers(t *testing.T) {
 	}
 }
 
-// A Node that lost its power has reported last that it announces the address; another one has it since.
-func TestBalancers_DeadNode(t *testing.T) {
-	for level, want := range map[v1alpha1.Level][]string{v1alpha1.LevelL2: {"w2"}, v1alpha1.LevelBGP: {"w1", "w2"}} {
-		s := shop()
-		for i := range s.Agents[1:] {
-			s.Agents[1+i].Status.Announcements = []v1alpha1.Announcement{{Address: "192.0.2.50", Level: level}}
-		}
-		s.Agents[1].Status.RenewTime = metav1.NewMicroTime(now.Add(-30 * time.Second))
-		if got := s.Balancers()[2].Announcers; !slices.Equal(got, want) {
-			t.Errorf("level %s: announced by %v, want %v", level, got, want)
-		}
-	}
-}
-
 // Each row changes one thing, and says what is against w1 then, and against w2.
 func TestWhy_RulesOfANode(t *testing.T) {
 	local := func(s *Snapshot) { s.Services[0].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }

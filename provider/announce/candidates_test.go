@@ -55,10 +55,30 @@ func TestLeaving_NetworkUnavailable(t *testing.T) {
 	}
 }
 
+// twoClaims are 192.0.2.50 of Service shop/web from pool lan, and another, on two Nodes.
+func twoClaims() *View {
+	web := []types.NamespacedName{{Namespace: "shop", Name: "web"}}
+	view := &View{
+		Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{},
+		Pools: map[string]*v1alpha1.AddressPool{"lan": {}},
+		Claims: []Claim{
+			{Address: netip.MustParseAddr("192.0.2.50"), Level: v1alpha1.LevelL2, Pool: "lan", Services: web},
+			{Address: netip.MustParseAddr("192.0.2.51"), Level: v1alpha1.LevelL2, Pool: "other"},
+		},
+	}
+	for i, name := range []string{"w1", "w2"} {
+		view.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		view.Agents[name] = &v1alpha1.NodeAgent{Status: v1alpha1.NodeAgentStatus{Interfaces: []v1alpha1.AgentInterface{{
+			Name: "eth0", MAC: "02:00:00:00:00:01", Addresses: []string{fmt.Sprintf("192.0.2.%d/24", 11+i)},
+		}}}}
+	}
+	return view
+}
+
 // What an operator or somebody else does to a Service, a pool or a Node: who may announce then. Another claim, of which
 // nothing was changed, has the same candidates throughout.
 func TestView_SetCandidates(t *testing.T) {
-	local, web := corev1.ServiceExternalTrafficPolicyLocal, types.NamespacedName{Namespace: "shop", Name: "web"}
+	const local = corev1.ServiceExternalTrafficPolicyLocal
 	slice := func(node string, ready bool) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
@@ -71,12 +91,15 @@ func TestView_SetCandidates(t *testing.T) {
 		want   []string
 	}{
 		{"nothing", func(*View, *corev1.Service, *Endpoints) {}, []string{"w1", "w2"}},
-		{"its EndpointSlices are deleted", func(_ *View, _ *corev1.Service, e *Endpoints) { e.Slices = nil }, []string{"w1", "w2"}},
+		{
+			"its EndpointSlices are deleted",
+			func(_ *View, _ *corev1.Service, e *Endpoints) { e.Slices = nil }, []string{"w1", "w2"},
+		},
 		{
 			"externalTrafficPolicy becomes Local",
 			func(_ *View, s *corev1.Service, _ *Endpoints) { s.Spec.ExternalTrafficPolicy = local }, []string{"w1"},
 		},
-		{"Local, and its EndpointSlices are deleted", func(_ *View, s *corev1.Service, e *Endpoints) {
+		{"Local, without EndpointSlices", func(_ *View, s *corev1.Service, e *Endpoints) {
 			s.Spec.ExternalTrafficPolicy, e.Slices = local, nil
 		}, nil},
 		{"Local, and the endpoint moves", func(_ *View, s *corev1.Service, e *Endpoints) {
@@ -86,7 +109,10 @@ func TestView_SetCandidates(t *testing.T) {
 		{"an interface that no Node has", func(v *View, _ *corev1.Service, _ *Endpoints) {
 			v.Pools["lan"].Spec.Interfaces = []string{"eth7"}
 		}, nil},
-		{"a cordon", func(v *View, _ *corev1.Service, _ *Endpoints) { v.Nodes["w1"].Spec.Unschedulable = true }, []string{"w1", "w2"}},
+		{
+			"a cordon",
+			func(v *View, _ *corev1.Service, _ *Endpoints) { v.Nodes["w1"].Spec.Unschedulable = true }, []string{"w1", "w2"},
+		},
 		{"our label", func(v *View, _ *corev1.Service, _ *Endpoints) {
 			v.Nodes["w1"].Labels = map[string]string{v1alpha1.DrainLabel: "true"}
 		}, []string{"w2"}},
@@ -106,21 +132,7 @@ func TestView_SetCandidates(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			view := &View{
-				Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{},
-				Pools: map[string]*v1alpha1.AddressPool{"lan": {}},
-				Claims: []Claim{
-					{Address: netip.MustParseAddr("192.0.2.50"), Level: v1alpha1.LevelL2, Pool: "lan", Services: []types.NamespacedName{web}},
-					{Address: netip.MustParseAddr("192.0.2.51"), Level: v1alpha1.LevelL2, Pool: "other"},
-				},
-			}
-			for i, name := range []string{"w1", "w2"} {
-				view.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-				view.Agents[name] = &v1alpha1.NodeAgent{Status: v1alpha1.NodeAgentStatus{Interfaces: []v1alpha1.AgentInterface{{
-					Name: "eth0", MAC: "02:00:00:00:00:01", Addresses: []string{fmt.Sprintf("192.0.2.%d/24", 11+i)},
-				}}}}
-			}
-			s := &corev1.Service{}
+			view, s := twoClaims(), &corev1.Service{}
 			e := Endpoints{Services: map[string]*corev1.Service{"shop/web": s}, Slices: []*discoveryv1.EndpointSlice{slice("w1", true)}}
 			tt.change(view, s, &e)
 			view.SetCandidates(e)

@@ -12,7 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// hold gives a host an address of its own, for which its kernel answers: as programs do that put addresses on interfaces.
+// hold gives a host an address of its own, for which its kernel answers, as for programs that put it on interfaces.
 func (a *agents) hold(name string, address netip.Addr, hold bool) {
 	a.t.Helper()
 	a.at(a.hosts[name], func() error {
@@ -23,7 +23,8 @@ func (a *agents) hold(name string, address netip.Addr, hold bool) {
 		a.view.Agents[name].Status.Interfaces = []v1alpha1.AgentInterface{{
 			Name: link.Attrs().Name, MAC: link.Attrs().HardwareAddr.String(),
 		}}
-		own := &netlink.Addr{IPNet: &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(address.BitLen(), address.BitLen())}, Flags: 0x02}
+		mask := net.CIDRMask(address.BitLen(), address.BitLen())
+		own := &netlink.Addr{IPNet: &net.IPNet{IP: address.AsSlice(), Mask: mask}, Flags: 0x02} // IFA_F_NODAD
 		if hold {
 			return netlink.AddrAdd(link, own)
 		}

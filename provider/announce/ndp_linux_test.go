@@ -11,9 +11,11 @@ import (
 // Whatever the kernel hands over, a frame has a target that an answer can be made of, and a MAC of six bytes or none.
 func FuzzNDP(f *testing.F) {
 	target, mac := netip.MustParseAddr("fd08::100"), net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	source := []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: mac}}
+	own := []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Target, Addr: mac}}
 	for _, message := range []ndp.Message{
-		&ndp.NeighborSolicitation{TargetAddress: target, Options: []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: mac}}},
-		&ndp.NeighborAdvertisement{TargetAddress: target, Options: []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Target, Addr: mac}}},
+		&ndp.NeighborSolicitation{TargetAddress: target, Options: source},
+		&ndp.NeighborAdvertisement{TargetAddress: target, Options: own},
 	} {
 		data, err := ndp.MarshalMessage(message)
 		if err != nil {

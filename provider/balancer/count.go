@@ -108,10 +108,10 @@ func peerStatus(peer *v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent, now time.T
 			text := fmt.Sprintf("Node/%s: %s: %s", agent.Name, session.State, session.Message)
 			switch {
 			case session.State != "Established":
-				down = first(down, text)
+				down = smaller(down, text)
 				continue
 			case session.Message != "":
-				warning = first(warning, text)
+				warning = smaller(warning, text)
 			}
 			status.Established++
 		}
@@ -128,8 +128,8 @@ func peerStatus(peer *v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent, now time.T
 	return status
 }
 
-// first keeps what is said from changing with the order of agents.
-func first(a, b string) string {
+// smaller keeps what is said from changing with the order of agents.
+func smaller(a, b string) string {
 	if a == "" || b < a {
 		return b
 	}

@@ -16,7 +16,8 @@ func TestPorts(t *testing.T) {
 		{Type: corev1.NodeInternalIP, Address: "198.18.0.1"},
 	}}}
 	agent := &v1alpha1.NodeAgent{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeAgentStatus{Listening: []string{"tcp/9100", "udp/53", "8443"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Status:     v1alpha1.NodeAgentStatus{Listening: []string{"tcp/9100", "udp/53", "8443"}},
 	}
 	protocol := func(p corev1.Protocol) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.Spec.Ports[0].Protocol = p }
@@ -33,14 +34,20 @@ func TestPorts(t *testing.T) {
 		{"SCTP on another's port of TCP", []func(*corev1.Service){protocol(corev1.ProtocolSCTP)}, ""},
 		{"a Service's", nil, "is that of Service/default/older"},
 		{"a program's", []func(*corev1.Service){onPort(9100)}, "something on Node/n1 listens on port 9100/TCP"},
-		{"a program's, as agents may say it, too", []func(*corev1.Service){onPort(8443)}, "something on Node/n1 listens on port 8443/TCP"},
+		{"a program's, as agents may say it, too", []func(*corev1.Service){onPort(8443)}, "listens on port 8443/TCP"},
 		{"a program's, of UDP", []func(*corev1.Service){onPort(53), protocol(corev1.ProtocolUDP)}, "listens on port 53/UDP"},
 		{"a program's of UDP, with TCP", []func(*corev1.Service){onPort(53)}, ""},
 		{"the API server's", []func(*corev1.Service){onPort(6443)}, "port 6443 is reserved for the API server"},
 		{"a program's, which began later", []func(*corev1.Service){onPort(9100), published("198.18.0.1")}, ""},
-		{"a program's, from a pool's address", []func(*corev1.Service){onPort(9100), published("192.0.2.50")}, "listens on port 9100/TCP"},
+		{
+			"a program's, from a pool's address",
+			[]func(*corev1.Service){onPort(9100), published("192.0.2.50")}, "listens on port 9100/TCP",
+		},
 		{"a program's, by annotation", []func(*corev1.Service){onPort(9100), annotated(v1alpha1.PortsAnnotation, "any")}, ""},
-		{"a Service's, by annotation", []func(*corev1.Service){annotated(v1alpha1.PortsAnnotation, "any")}, "is that of Service/default/older"},
+		{
+			"a Service's, by annotation",
+			[]func(*corev1.Service){annotated(v1alpha1.PortsAnnotation, "any")}, "is that of Service/default/older",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
@@ -65,7 +72,8 @@ func TestPorts(t *testing.T) {
 func TestPeerStatus(t *testing.T) {
 	agent := func(name, state, message string) *v1alpha1.NodeAgent {
 		return &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeAgentStatus{
-			RenewTime: metav1.NewMicroTime(start), Sessions: []v1alpha1.BGPSession{{Peer: "tor", State: state, Message: message}},
+			RenewTime: metav1.NewMicroTime(start),
+			Sessions:  []v1alpha1.BGPSession{{Peer: "tor", State: state, Message: message}},
 		}}
 	}
 	for _, tt := range []struct {

@@ -138,7 +138,8 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 		}
 	}
 	o.complete = len(addresses) > 0 && len(list) == len(addresses)
-	if _, ours := as.service.Annotations[v1alpha1.AllocatedAnnotation]; len(list) > 0 || ours && !j.machines.have(before) {
+	_, ours := as.service.Annotations[v1alpha1.AllocatedAnnotation]
+	if len(list) > 0 || ours && !j.machines.have(before) {
 		o.publish(list)
 	}
 	if len(addresses) > 0 {

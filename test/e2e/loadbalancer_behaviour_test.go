@@ -41,10 +41,12 @@ spec: {ranges: ["%s-%s"], level: L2}
 // over from another implementation. docs/tests-of-load-balancers.md says which test shows what.
 func TestLoadBalancerBehaviour(t *testing.T) {
 	t.Parallel()
-	l := up(t, "behaviour", 1, 3, "--image", agentImage, "--binary", buildProgram(t, "prober"), "--binary", buildProgram(t, "answerer"))
-	archive := filepath.Join(t.TempDir(), "answerer.tar")
-	files := map[string]string{"/answerer": buildProgram(t, "answerer")}
-	if err := image.Write(archive, image.Spec{Name: answererImage, Files: files, Entrypoint: []string{"/answerer"}}); err != nil {
+	answerer, archive := buildProgram(t, "answerer"), filepath.Join(t.TempDir(), "answerer.tar")
+	l := up(t, "behaviour", 1, 3, "--image", agentImage, "--binary", buildProgram(t, "prober"), "--binary", answerer)
+	err := image.Write(archive, image.Spec{
+		Name: answererImage, Files: map[string]string{"/answerer": answerer}, Entrypoint: []string{"/answerer"},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	l.run(t, "load", "--name", l.name, archive)
@@ -97,15 +99,15 @@ func (l *lab) apply(t *testing.T, manifest string) {
 // pod makes one that answers, on a machine.
 func (l *lab) pod(t *testing.T, name, app, node string) {
 	t.Helper()
-	l.kubectl(t, fmt.Sprintf(`run %s --image=%s --image-pull-policy=Never --labels=app=%s --overrides='{"spec":{"nodeName":%q}}'`,
-		name, answererImage, app, node))
+	l.kubectl(t, fmt.Sprintf(`run %s --image=%s --image-pull-policy=Never --labels=app=%s `+
+		`--overrides='{"spec":{"nodeName":%q}}'`, name, answererImage, app, node))
 }
 
 // serve makes a Service for the pods of an app on port 80, with further fields of its spec.
 func (l *lab) serve(t *testing.T, name, app, protocol, fields string) {
 	t.Helper()
-	l.apply(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": %q}, "spec": {"selector": {"app": %q},
- "ports": [{"name": "main", "port": 80, "targetPort": 8080, "protocol": %q}], %s}}`, name, app, protocol, fields))
+	l.apply(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": %q}, "spec": {
+ "selector": {"app": %q}, "ports": [{"name": "main", "port": 80, "targetPort": 8080, "protocol": %q}], %s}}`, name, app, protocol, fields))
 }
 
 func (l *lab) patchService(t *testing.T, name, patch string) {

@@ -83,7 +83,7 @@ func (l *lab) testNodePorts(t *testing.T) {
 	l.expectAnswer(t, "TCP", address+":80", "")
 }
 
-// testUDPCycle has a client that goes on with one socket, while its server is replaced on its machine and on another one.
+// testUDPCycle has a client that goes on with one socket, while its server is replaced on another machine and on the same.
 // It is a Service of both protocols, too.
 func (l *lab) testUDPCycle(t *testing.T) {
 	l.pod(t, "cycle-1", "cycle", "w1")

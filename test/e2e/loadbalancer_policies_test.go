@@ -27,7 +27,8 @@ func (l *lab) testSourceRanges(t *testing.T) {
 		l.patchService(t, "ranges", `{"spec": {"loadBalancerSourceRanges": `+step.ranges+`}}`)
 		want := map[bool]string{true: "", false: "silence"}[step.outside]
 		l.expectAnswer(t, "TCP", address, want)
-		eventually(t, 20*time.Second, fmt.Sprintf("%s: the pod gets an answer: %t", step.name, step.pod), func() bool {
+		what := fmt.Sprintf("%s: the pod gets an answer: %t", step.name, step.pod)
+		eventually(t, 20*time.Second, what, func() bool {
 			return (l.fromPod(t, "more-w1", address) != "") == step.pod
 		})
 	}
@@ -36,7 +37,8 @@ func (l *lab) testSourceRanges(t *testing.T) {
 // testAffinity has a client stay with one pod, and go to several when it need not any more.
 func (l *lab) testAffinity(t *testing.T, policy string) {
 	name := "affinity-" + strings.ToLower(policy)
-	l.serve(t, name, "answer", "TCP", `"type": "LoadBalancer", "sessionAffinity": "ClientIP", "externalTrafficPolicy": "`+policy+`"`)
+	l.serve(t, name, "answer", "TCP",
+		`"type": "LoadBalancer", "sessionAffinity": "ClientIP", "externalTrafficPolicy": "`+policy+`"`)
 	address := l.waitAddress(t, name) + ":80"
 	l.expectAnswer(t, "TCP", address, "")
 	for _, step := range []struct {
@@ -44,9 +46,9 @@ func (l *lab) testAffinity(t *testing.T, policy string) {
 		several  bool
 	}{{"ClientIP", false}, {"None", true}, {"ClientIP", false}} {
 		l.patchService(t, name, `{"spec": {"sessionAffinity": "`+step.affinity+`"}}`)
-		var hosts map[string]bool
-		eventually(t, 30*time.Second, fmt.Sprintf("affinity %s: several pods answer: %t", step.affinity, step.several), func() bool {
-			hosts = map[string]bool{}
+		what := fmt.Sprintf("affinity %s: several pods answer: %t", step.affinity, step.several)
+		eventually(t, 30*time.Second, what, func() bool {
+			hosts := map[string]bool{}
 			out := l.sh(t, clientMachine, "for i in $(seq 20); do curl -s -m 2 http://"+address+"/ || echo lost; done").out
 			for line := range strings.Lines(out) {
 				hosts[strings.Fields(line + " -")[0]] = true
@@ -71,13 +73,17 @@ func (l *lab) testLocal(t *testing.T) {
 	healthy := func(node string) bool {
 		return l.sh(t, clientMachine, fmt.Sprintf("curl -sf -m 2 http://%s:%d/healthz", l.address(t, node), port)).code == 0
 	}
-	eventually(t, 20*time.Second, "w1 is healthy for the Service, w2 is not", func() bool { return healthy("w1") && !healthy("w2") })
+	eventually(t, 20*time.Second, "w1 is healthy for the Service, w2 is not", func() bool {
+		return healthy("w1") && !healthy("w2")
+	})
 
 	l.pod(t, "local-2", "local", "w2")
 	l.kubectl(t, "wait --for=condition=Ready --timeout=30s pod/local-2")
 	l.kubectl(t, "delete --wait=false pod local-1")
 	l.expectAnswer(t, "TCP", address, "local-2 "+client)
-	eventually(t, 20*time.Second, "w2 is healthy for the Service, w1 is not", func() bool { return healthy("w2") && !healthy("w1") })
+	eventually(t, 20*time.Second, "w2 is healthy for the Service, w1 is not", func() bool {
+		return healthy("w2") && !healthy("w1")
+	})
 	l.patchService(t, "local", `{"spec": {"type": "ClusterIP"}}`)
 	eventually(t, 20*time.Second, "nobody answers for its health", func() bool { return !healthy("w1") && !healthy("w2") })
 }

@@ -105,8 +105,8 @@ func get(ctx context.Context, url string) error {
 	return err
 }
 
-// ask sends a datagram every 100 ms until there is an answer, or for ever where times is 0. All are of one socket, so that
-// what the kernel remembers of the flow matters.
+// ask sends a datagram every 100 ms until there is an answer, or for ever where times is 0. All are of one socket, so
+// that what the kernel remembers of the flow matters.
 func ask(ctx context.Context, target string, times int) error {
 	connection, err := (&net.Dialer{}).DialContext(ctx, "udp", target)
 	if err != nil {
