@@ -132,8 +132,8 @@ func sharersOf(c networkingv1.IPAddress) []string {
 	return strings.Split(c.Annotations[v1alpha1.ClaimSharersAnnotation], ",")
 }
 
-// announcers are the Nodes whose live agents announce an address. At level L2 that is one: of several reports the newest
-// counts, since an agent that gives an address away reports it at once, and a dead one never does.
+// announcers are the Nodes whose live agents announce an address. At level L2 that is one: of several reports the
+// newest counts, since an agent that gives an address away reports it at once, and a dead one never does.
 func (s *Snapshot) announcers(address string) []string {
 	var list []string
 	var newest *v1alpha1.NodeAgent

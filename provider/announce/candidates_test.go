@@ -133,7 +133,8 @@ func TestView_SetCandidates(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			view, s := twoClaims(), &corev1.Service{}
-			e := Endpoints{Services: map[string]*corev1.Service{"shop/web": s}, Slices: []*discoveryv1.EndpointSlice{slice("w1", true)}}
+			slices := []*discoveryv1.EndpointSlice{slice("w1", true)}
+			e := Endpoints{Services: map[string]*corev1.Service{"shop/web": s}, Slices: slices}
 			tt.change(view, s, &e)
 			view.SetCandidates(e)
 			if diff := cmp.Diff(tt.want, view.Claims[0].Candidates); diff != "" {
