@@ -93,11 +93,13 @@ func TestView_SetCandidates(t *testing.T) {
 		{"nothing", func(*View, *corev1.Service, *Endpoints) {}, []string{"w1", "w2"}},
 		{
 			"its EndpointSlices are deleted",
-			func(_ *View, _ *corev1.Service, e *Endpoints) { e.Slices = nil }, []string{"w1", "w2"},
+			func(_ *View, _ *corev1.Service, e *Endpoints) { e.Slices = nil },
+			[]string{"w1", "w2"},
 		},
 		{
 			"externalTrafficPolicy becomes Local",
-			func(_ *View, s *corev1.Service, _ *Endpoints) { s.Spec.ExternalTrafficPolicy = local }, []string{"w1"},
+			func(_ *View, s *corev1.Service, _ *Endpoints) { s.Spec.ExternalTrafficPolicy = local },
+			[]string{"w1"},
 		},
 		{"Local, without EndpointSlices", func(_ *View, s *corev1.Service, e *Endpoints) {
 			s.Spec.ExternalTrafficPolicy, e.Slices = local, nil
@@ -111,7 +113,8 @@ func TestView_SetCandidates(t *testing.T) {
 		}, nil},
 		{
 			"a cordon",
-			func(v *View, _ *corev1.Service, _ *Endpoints) { v.Nodes["w1"].Spec.Unschedulable = true }, []string{"w1", "w2"},
+			func(v *View, _ *corev1.Service, _ *Endpoints) { v.Nodes["w1"].Spec.Unschedulable = true },
+			[]string{"w1", "w2"},
 		},
 		{"our label", func(v *View, _ *corev1.Service, _ *Endpoints) {
 			v.Nodes["w1"].Labels = map[string]string{v1alpha1.DrainLabel: "true"}

@@ -41,12 +41,14 @@ func TestPorts(t *testing.T) {
 		{"a program's, which began later", []func(*corev1.Service){onPort(9100), published("198.18.0.1")}, ""},
 		{
 			"a program's, from a pool's address",
-			[]func(*corev1.Service){onPort(9100), published("192.0.2.50")}, "listens on port 9100/TCP",
+			[]func(*corev1.Service){onPort(9100), published("192.0.2.50")},
+			"listens on port 9100/TCP",
 		},
 		{"a program's, by annotation", []func(*corev1.Service){onPort(9100), annotated(v1alpha1.PortsAnnotation, "any")}, ""},
 		{
 			"a Service's, by annotation",
-			[]func(*corev1.Service){annotated(v1alpha1.PortsAnnotation, "any")}, "is that of Service/default/older",
+			[]func(*corev1.Service){annotated(v1alpha1.PortsAnnotation, "any")},
+			"is that of Service/default/older",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

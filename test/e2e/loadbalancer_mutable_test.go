@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/cloud-provider/service/helpers"
 )
 
 // testMutability changes everything about a Service but its address, which stays.
@@ -63,7 +61,7 @@ func (l *lab) testMutability(t *testing.T, protocol string) {
 func (l *lab) expectFinalizer(t *testing.T, name string, want bool) {
 	t.Helper()
 	eventually(t, 20*time.Second, fmt.Sprintf("Service %s has its finalizer: %t", name, want), func() bool {
-		return slices.Contains(l.service(t, name).Finalizers, helpers.LoadBalancerCleanupFinalizer) == want
+		return slices.Contains(l.service(t, name).Finalizers, "service.kubernetes.io/load-balancer-cleanup") == want
 	})
 }
 
