@@ -97,8 +97,8 @@ type AddressPoolSpec struct {
 	// +kubebuilder:default=Auto
 	// +optional
 	Level Level `json:"level,omitempty"`
-	// Interfaces are those on which L2 answers. Default: those with a subnet that holds the address, else that of the
-	// default route.
+	// Interfaces are those on which L2 answers. Default: the one with a subnet that holds the address, the longest first;
+	// a Node without one does not answer. A named one answers for addresses of any subnet.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +optional

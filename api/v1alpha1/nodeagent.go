@@ -65,7 +65,8 @@ type NodeAgentStatus struct {
 	// +listType=atomic
 	// +optional
 	RouteProblems []RouteProblem `json:"routeProblems,omitempty"`
-	// Listening are the ports on which something on the Node listens, of the kinds that a Service could hijack.
+	// Listening are the ports on which something on the Node listens for others than itself, as tcp/PORT and udp/PORT: a
+	// Service at level NodeIP would take them away.
 	// +listType=atomic
 	// +optional
 	Listening []string `json:"listening,omitempty"`

@@ -52,6 +52,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	report.sources = append(report.sources, reportListening)
 	for _, a := range announcers {
 		report.sources = append(report.sources, a.Report)
 	}

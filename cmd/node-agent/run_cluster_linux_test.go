@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,11 +51,8 @@ func start(t *testing.T, o options) (context.CancelFunc, <-chan error) {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	l := listen(t, "127.0.0.1:0")
+	_ = l.Close()
 	return l.Addr().String()
 }
 
@@ -96,6 +95,7 @@ func TestCluster_Run_Reports(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	listeners := []net.Listener{listen(t, "0.0.0.0:0"), listen(t, "[::]:0"), listen(t, "127.0.0.1:0")}
 	cancel, ended := start(t, options{nodeName: "w1", kubeconfig: kubeconfig})
 	ours, err := objects.New(plane.Config)
 	if err != nil {
@@ -118,7 +118,23 @@ func TestCluster_Run_Reports(t *testing.T) {
 	if time.Since(report.Status.RenewTime.Time) > time.Minute {
 		t.Errorf("it was renewed at %s", report.Status.RenewTime)
 	}
+	for i, l := range listeners {
+		name := fmt.Sprintf("tcp/%d", l.Addr().(*net.TCPAddr).Port)
+		if got, want := slices.Contains(report.Status.Listening, name), i < 2; got != want {
+			t.Errorf("it says that %s listens: %t, want %t", l.Addr(), got, want)
+		}
+	}
 	ends(t, cancel, ended)
+}
+
+func listen(t *testing.T, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }
 
 // Without an API server an agent waits, announces nothing, and ends when it is told to.

@@ -132,13 +132,24 @@ func sharersOf(c networkingv1.IPAddress) []string {
 	return strings.Split(c.Annotations[v1alpha1.ClaimSharersAnnotation], ",")
 }
 
-// announcers are the Nodes whose live agents announce an address.
+// announcers are the Nodes whose live agents announce an address. At level L2 that is one: of several reports the
+// newest counts, since an agent that gives an address away reports it at once, and a dead one never does.
 func (s *Snapshot) announcers(address string) []string {
 	var list []string
+	var newest *v1alpha1.NodeAgent
 	for i := range s.Agents {
-		if a := &s.Agents[i]; s.live(a) && announces(a, address) != nil {
+		a := &s.Agents[i]
+		said := announces(a, address)
+		switch {
+		case said == nil || !s.live(a):
+		case said.Level != v1alpha1.LevelL2:
 			list = append(list, a.Name)
+		case newest == nil || newest.Status.RenewTime.Before(&a.Status.RenewTime):
+			newest = a
 		}
+	}
+	if newest != nil {
+		list = append(list, newest.Name)
 	}
 	return list
 }

@@ -1,12 +1,15 @@
 package announce
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -49,5 +52,100 @@ func TestLeaving_NetworkUnavailable(t *testing.T) {
 		if got := leaving(node); got != want {
 			t.Errorf("reason %s: got %v, want %v", reason, got, want)
 		}
+	}
+}
+
+// twoClaims are 192.0.2.50 of Service shop/web from pool lan, and another, on two Nodes.
+func twoClaims() *View {
+	web := []types.NamespacedName{{Namespace: "shop", Name: "web"}}
+	view := &View{
+		Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{},
+		Pools: map[string]*v1alpha1.AddressPool{"lan": {}},
+		Claims: []Claim{
+			{Address: netip.MustParseAddr("192.0.2.50"), Level: v1alpha1.LevelL2, Pool: "lan", Services: web},
+			{Address: netip.MustParseAddr("192.0.2.51"), Level: v1alpha1.LevelL2, Pool: "other"},
+		},
+	}
+	for i, name := range []string{"w1", "w2"} {
+		view.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		view.Agents[name] = &v1alpha1.NodeAgent{Status: v1alpha1.NodeAgentStatus{Interfaces: []v1alpha1.AgentInterface{{
+			Name: "eth0", MAC: "02:00:00:00:00:01", Addresses: []string{fmt.Sprintf("192.0.2.%d/24", 11+i)},
+		}}}}
+	}
+	return view
+}
+
+// What an operator or somebody else does to a Service, a pool or a Node: who may announce then. Another claim, of which
+// nothing was changed, has the same candidates throughout.
+func TestView_SetCandidates(t *testing.T) {
+	const local = corev1.ServiceExternalTrafficPolicyLocal
+	slice := func(node string, ready bool) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+			Endpoints:  []discoveryv1.Endpoint{{NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(v *View, s *corev1.Service, e *Endpoints)
+		want   []string
+	}{
+		{"nothing", func(*View, *corev1.Service, *Endpoints) {}, []string{"w1", "w2"}},
+		{
+			"its EndpointSlices are deleted",
+			func(_ *View, _ *corev1.Service, e *Endpoints) { e.Slices = nil },
+			[]string{"w1", "w2"},
+		},
+		{
+			"externalTrafficPolicy becomes Local",
+			func(_ *View, s *corev1.Service, _ *Endpoints) { s.Spec.ExternalTrafficPolicy = local },
+			[]string{"w1"},
+		},
+		{"Local, without EndpointSlices", func(_ *View, s *corev1.Service, e *Endpoints) {
+			s.Spec.ExternalTrafficPolicy, e.Slices = local, nil
+		}, nil},
+		{"Local, and the endpoint moves", func(_ *View, s *corev1.Service, e *Endpoints) {
+			s.Spec.ExternalTrafficPolicy = local
+			e.Slices = []*discoveryv1.EndpointSlice{slice("w1", false), slice("w2", true)}
+		}, []string{"w2"}},
+		{"an interface that no Node has", func(v *View, _ *corev1.Service, _ *Endpoints) {
+			v.Pools["lan"].Spec.Interfaces = []string{"eth7"}
+		}, nil},
+		{
+			"a cordon",
+			func(v *View, _ *corev1.Service, _ *Endpoints) { v.Nodes["w1"].Spec.Unschedulable = true },
+			[]string{"w1", "w2"},
+		},
+		{"our label", func(v *View, _ *corev1.Service, _ *Endpoints) {
+			v.Nodes["w1"].Labels = map[string]string{v1alpha1.DrainLabel: "true"}
+		}, []string{"w2"}},
+		{"a Node that is shutting down", func(v *View, _ *corev1.Service, _ *Endpoints) {
+			v.Nodes["w1"].Status.Conditions = []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "node is shutting down",
+			}}
+		}, []string{"w2"}},
+		{"a Node that the autoscaler removes", func(v *View, _ *corev1.Service, _ *Endpoints) {
+			v.Nodes["w1"].Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler"}}
+		}, []string{"w2"}},
+		{"a Node that is not ready", func(v *View, _ *corev1.Service, _ *Endpoints) {
+			v.Nodes["w1"].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+		}, []string{"w1", "w2"}},
+		{"a Node that is not selected", func(v *View, _ *corev1.Service, _ *Endpoints) {
+			v.Pools["lan"].Spec.Nodes = &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "a"}}
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			view, s := twoClaims(), &corev1.Service{}
+			slices := []*discoveryv1.EndpointSlice{slice("w1", true)}
+			e := Endpoints{Services: map[string]*corev1.Service{"shop/web": s}, Slices: slices}
+			tt.change(view, s, &e)
+			view.SetCandidates(e)
+			if diff := cmp.Diff(tt.want, view.Claims[0].Candidates); diff != "" {
+				t.Error(diff)
+			}
+			if len(view.Claims[1].Candidates) == 0 {
+				t.Error("the other claim has no candidate any more")
+			}
+		})
 	}
 }

@@ -20,6 +20,8 @@ const (
 	repeatShout = time.Minute
 	// defendInterval is how often an owner contradicts somebody else (RFC 5227, 2.4).
 	defendInterval = 10 * time.Second
+	// probeNodeAgain is the same for one that the machine of a Node has: a program that this agent replaces.
+	probeNodeAgain = time.Second
 	// conflictFor is how long a conflict is reported after it was last seen.
 	conflictFor = 2 * time.Minute
 	// settled is when nothing may be on its way any more that a former owner sent.
@@ -156,9 +158,17 @@ func (l *L2) conflict(now Moment, o *ownership, f frame) {
 	if len(f.mac) != 6 {
 		return
 	}
+	again := probeAgain
 	if node := l.agentWith(f.mac.String()); node != "" {
-		l.rival(now, o, node)
-		return
+		switch {
+		case o.announced:
+			l.rival(now, o, node)
+			return
+		case now < o.since+settled: // it may have been sent before the address came here
+			o.asked, o.next = 0, now+probeNodeAgain
+			return
+		}
+		again = probeNodeAgain // not its agent, which would know: another program on the machine
 	}
 	address := o.claim.Address
 	seen := v1alpha1.AddressConflict{
@@ -167,7 +177,7 @@ func (l *L2) conflict(now Moment, o *ownership, f frame) {
 	before, known := l.conflicts[address]
 	l.conflicts[address] = seen
 	if !o.announced {
-		o.asked, o.next = probes, now+probeAgain
+		o.asked, o.next = probes, now+again
 	} else if o.defended == 0 || now > o.defended+defendInterval {
 		o.defended = now
 		_ = o.segment.shout(address) // it goes on answering, too
@@ -184,7 +194,7 @@ func (l *L2) conflict(now Moment, o *ownership, f frame) {
 // rival is another agent that answers for the same address, which the quorum excludes. Should it be so, the one with the
 // greater name stops at once.
 func (l *L2) rival(now Moment, o *ownership, node string) {
-	if now < o.since+settled || !o.announced {
+	if now < o.since+settled {
 		return // a frame of before the address came here
 	}
 	l.Log.Info("Another agent answers for an address of this Node; please report this", "address", o.claim.Address, "node", node)

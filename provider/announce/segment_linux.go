@@ -123,15 +123,20 @@ func (s *segment) readNDP(receive func(frame)) {
 			}
 			continue // somebody's bad packet
 		}
-		f := frame{segment: s, from: from.WithZone("")}
-		switch m := message.(type) {
-		case *ndp.NeighborSolicitation:
-			f.asks, f.mac = m.TargetAddress, linkAddress(m.Options, ndp.Source)
-		case *ndp.NeighborAdvertisement:
-			f.has, f.mac = m.TargetAddress, linkAddress(m.Options, ndp.Target)
-		}
-		receive(f)
+		receive(frameOf(s, message, from))
 	}
+}
+
+// frameOf reads a message of neighbour discovery.
+func frameOf(s *segment, message ndp.Message, from netip.Addr) frame {
+	f := frame{segment: s, from: from.WithZone("")}
+	switch m := message.(type) {
+	case *ndp.NeighborSolicitation:
+		f.asks, f.mac = m.TargetAddress, linkAddress(m.Options, ndp.Source)
+	case *ndp.NeighborAdvertisement:
+		f.has, f.mac = m.TargetAddress, linkAddress(m.Options, ndp.Target)
+	}
+	return f
 }
 
 func linkAddress(options []ndp.Option, direction ndp.Direction) net.HardwareAddr {
@@ -206,8 +211,10 @@ func (s *segment) ask(address netip.Addr) error {
 	}, s.out, group)
 }
 
-func (s *segment) sendARP(to net.HardwareAddr, p arpPacket) error {
-	_, err := s.arp.WriteTo(p.encode(), &packet.Addr{HardwareAddr: to})
+func (s *segment) sendARP(to net.HardwareAddr, p arpPacket) error { return s.send(to, p.encode()) }
+
+func (s *segment) send(to net.HardwareAddr, arp []byte) error {
+	_, err := s.arp.WriteTo(arp, &packet.Addr{HardwareAddr: to})
 	return err
 }
 

@@ -136,8 +136,8 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	for _, as := range p.services {
 		if as.nodeIP {
 			nodeIPs = append(nodeIPs, as)
-			j.elsewhere = j.elsewhere || j.foreign(as)
 		}
+		j.elsewhere = j.elsewhere || len(s.pools) == 0 && j.foreign(as)
 	}
 	j.ports = j.machines.ports(nodeIPs)
 	for name, as := range p.services {

@@ -98,18 +98,22 @@ func peerStatus(peer *v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent, now time.T
 		Type: readyCondition, Status: metav1.ConditionTrue, Reason: "Established", Message: "every Node has a session",
 		ObservedGeneration: peer.Generation, LastTransitionTime: metav1.NewTime(now),
 	}
-	down := ""
+	down, warning := "", "" // what is wrong with a session, and what there is to say of one that works
 	for _, agent := range agents {
 		for _, session := range agent.Status.Sessions {
 			if session.Peer != peer.Name || now.Sub(agent.Status.RenewTime.Time) > reportTime {
 				continue
 			}
 			status.Nodes++
-			if session.State == "Established" {
-				status.Established++
-			} else if text := fmt.Sprintf("Node/%s: %s: %s", agent.Name, session.State, session.Message); down == "" || text < down {
-				down = text
+			text := fmt.Sprintf("Node/%s: %s: %s", agent.Name, session.State, session.Message)
+			switch {
+			case session.State != "Established":
+				down = smaller(down, text)
+				continue
+			case session.Message != "":
+				warning = smaller(warning, text)
 			}
+			status.Established++
 		}
 	}
 	switch {
@@ -117,7 +121,17 @@ func peerStatus(peer *v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent, now time.T
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NoAgent", "no node agent reports a session"
 	case down != "":
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, finding.PeerDown.Kind().Reason, down
+	case warning != "":
+		ready.Message = warning
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
 	return status
+}
+
+// smaller keeps what is said from changing with the order of agents.
+func smaller(a, b string) string {
+	if a == "" || b < a {
+		return b
+	}
+	return a
 }

@@ -160,8 +160,10 @@ func published(service *corev1.Service) int {
 	return 1
 }
 
+// portProblem names what keeps a Service from its ports. One that has them keeps them, whoever listens there later.
 func (m *machines) portProblem(service *corev1.Service, owners map[port]types.NamespacedName, listening map[port]string) *finding.Finding {
 	anyPort := service.Annotations[v1alpha1.PortsAnnotation] == "any"
+	kept := m.have(earlier(service, true))
 	for _, p := range service.Spec.Ports {
 		at := port{p.Port, p.Protocol}
 		if owner, has := owners[at]; has {
@@ -173,7 +175,7 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 		if why := reserved(p.Port); why != "" {
 			return finding.PortReserved.Errorf("port %d is reserved for %s", p.Port, why)
 		}
-		if node, there := listening[at]; there {
+		if node, there := listening[at]; there && !kept {
 			return finding.PortReserved.Errorf("something on Node/%s listens on port %d/%s", node, p.Port, p.Protocol)
 		}
 	}
@@ -215,6 +217,18 @@ func (m *machines) listening() map[port]string {
 		}
 	}
 	return list
+}
+
+// have says whether all addresses, one at least, are of Nodes.
+func (m *machines) have(list []netip.Addr) bool {
+	for _, address := range list {
+		if !slices.ContainsFunc(m.nodes, func(n *corev1.Node) bool {
+			return slices.Contains(addressesOf(n, address.Is6()), address)
+		}) {
+			return false
+		}
+	}
+	return len(list) > 0
 }
 
 // describe is for the condition of a Service at level NodeIP.

@@ -83,14 +83,15 @@ type judge struct {
 	reports  reports
 	// missing says since when nobody announces an address of the Service; it is kept from pass to pass.
 	missing map[types.NamespacedName]time.Time
-	// elsewhere says that somebody else serves this cluster.
+	// elsewhere says that somebody else serves this cluster, and nobody has made a pool.
 	elsewhere bool
 }
 
 // outcome says what the Service gets now.
 func (j *judge) outcome(as *assignment) *outcome {
 	o := &outcome{service: as.service, after: as.service.DeepCopy(), problem: as.problem}
-	if as.nodeIP && j.elsewhere && !as.wish.nodeIP && condition(as.service) == nil {
+	asksUs := as.wish.nodeIP || as.service.Spec.LoadBalancerClass != nil
+	if j.elsewhere && !asksUs && len(as.by) == 0 && condition(as.service) == nil {
 		o.elsewhere = true
 		return o
 	}
@@ -126,7 +127,7 @@ func (j *judge) nodeIP(as *assignment, o *outcome) {
 }
 
 // claimed publishes addresses which have been announced once, or were published before. Until there is one, the Service
-// keeps addresses of Nodes that it has.
+// keeps addresses that it has of Nodes, or from another implementation.
 func (j *judge) claimed(as *assignment, o *outcome) {
 	name, addresses := nameOf(as.service), as.addresses()
 	before := earlier(as.service, true)
@@ -137,7 +138,8 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 		}
 	}
 	o.complete = len(addresses) > 0 && len(list) == len(addresses)
-	if len(list) > 0 || !j.ofNodes(before) {
+	_, ours := as.service.Annotations[v1alpha1.AllocatedAnnotation]
+	if len(list) > 0 || ours && !j.machines.have(before) {
 		o.publish(list)
 	}
 	if len(addresses) > 0 {
@@ -160,18 +162,6 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 		}
 	}
 	o.says(metav1.ConditionTrue, announcedReason, join(addresses)+" at level "+string(j.plan.claims[addresses[0]].level), j.now)
-}
-
-// ofNodes says whether all addresses, one at least, are of Nodes.
-func (j *judge) ofNodes(list []netip.Addr) bool {
-	for _, address := range list {
-		if !slices.ContainsFunc(j.machines.nodes, func(n *corev1.Node) bool {
-			return slices.Contains(addressesOf(n, address.Is6()), address)
-		}) {
-			return false
-		}
-	}
-	return len(list) > 0
 }
 
 // silence says what keeps packets from the addresses, once it has lasted.
@@ -229,7 +219,7 @@ func condition(service *corev1.Service) *metav1.Condition {
 // we have said nothing about it.
 func (j *judge) foreign(as *assignment) bool {
 	list := earlier(as.service, true)
-	return as.service.Spec.LoadBalancerClass == nil && condition(as.service) == nil && len(list) > 0 && !j.ofNodes(list)
+	return as.service.Spec.LoadBalancerClass == nil && condition(as.service) == nil && len(list) > 0 && !j.machines.have(list)
 }
 
 func join(list []netip.Addr) string {

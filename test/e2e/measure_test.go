@@ -41,11 +41,11 @@ type figures struct {
 	double time.Duration // how long two machines claimed the address
 }
 
-// probe runs the prober until the end of the test.
-func (l *lab) probe(t *testing.T, level, machine, address string, link ...string) *onlooker {
+// probe runs the prober on the client's machine until the end of the test.
+func (l *lab) probe(t *testing.T, level, address string, link ...string) *onlooker {
 	t.Helper()
 	c := &onlooker{level: level}
-	args := append([]string{"exec", "--name", l.name, machine, "--", "prober", address}, link...)
+	args := append([]string{"exec", "--name", l.name, clientMachine, "--", "prober", address}, link...)
 	cmd := exec.Command(labBinary, args...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *lab) probe(t *testing.T, level, machine, address string, link ...string
 		}
 	}()
 	t.Cleanup(func() {
-		l.sh(t, machine, "pkill -x prober") // a signal to lab exec would not reach it
+		l.sh(t, clientMachine, "pkill -x prober") // a signal to lab exec would not reach it
 		<-read
 		_ = cmd.Wait()
 	})

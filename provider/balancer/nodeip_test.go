@@ -1,0 +1,107 @@
+package balancer
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// The ports of Nodes are taken from nobody: not from programs that listen there, nor from another Service.
+func TestPorts(t *testing.T) {
+	node := &corev1.Node{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: "198.18.0.1"},
+	}}}
+	agent := &v1alpha1.NodeAgent{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Status:     v1alpha1.NodeAgentStatus{Listening: []string{"tcp/9100", "udp/53", "8443"}},
+	}
+	protocol := func(p corev1.Protocol) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.Ports[0].Protocol = p }
+	}
+	published := func(ip string) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}} }
+	}
+	for _, tt := range []struct {
+		name    string
+		changes []func(*corev1.Service)
+		want    string // in the problem
+	}{
+		{"nobody's", []func(*corev1.Service){onPort(81)}, ""},
+		{"SCTP on another's port of TCP", []func(*corev1.Service){protocol(corev1.ProtocolSCTP)}, ""},
+		{"a Service's", nil, "is that of Service/default/older"},
+		{"a program's", []func(*corev1.Service){onPort(9100)}, "something on Node/n1 listens on port 9100/TCP"},
+		{"a program's, as agents may say it, too", []func(*corev1.Service){onPort(8443)}, "listens on port 8443/TCP"},
+		{"a program's, of UDP", []func(*corev1.Service){onPort(53), protocol(corev1.ProtocolUDP)}, "listens on port 53/UDP"},
+		{"a program's of UDP, with TCP", []func(*corev1.Service){onPort(53)}, ""},
+		{"the API server's", []func(*corev1.Service){onPort(6443)}, "port 6443 is reserved for the API server"},
+		{"a program's, which began later", []func(*corev1.Service){onPort(9100), published("198.18.0.1")}, ""},
+		{
+			"a program's, from a pool's address",
+			[]func(*corev1.Service){onPort(9100), published("192.0.2.50")},
+			"listens on port 9100/TCP",
+		},
+		{"a program's, by annotation", []func(*corev1.Service){onPort(9100), annotated(v1alpha1.PortsAnnotation, "any")}, ""},
+		{
+			"a Service's, by annotation",
+			[]func(*corev1.Service){annotated(v1alpha1.PortsAnnotation, "any")},
+			"is that of Service/default/older",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			older, s := w.add("older"), w.add("asks", tt.changes...)
+			m := &machines{nodes: []*corev1.Node{node}, agents: []*v1alpha1.NodeAgent{agent}}
+			problems := m.ports([]*assignment{{service: older}, {service: s}})
+			got := ""
+			if p := problems[nameOf(s)]; p != nil {
+				got = p.Error()
+			}
+			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if p := problems[nameOf(older)]; p != nil {
+				t.Errorf("the older one suffers: %v", p)
+			}
+		})
+	}
+}
+
+// What the agents say of a peer is in its status: first what keeps sessions down, else what will.
+func TestPeerStatus(t *testing.T) {
+	agent := func(name, state, message string) *v1alpha1.NodeAgent {
+		return &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeAgentStatus{
+			RenewTime: metav1.NewMicroTime(start),
+			Sessions:  []v1alpha1.BGPSession{{Peer: "tor", State: state, Message: message}},
+		}}
+	}
+	for _, tt := range []struct {
+		name   string
+		agents []*v1alpha1.NodeAgent
+		want   string
+	}{
+		{"no agent", nil, "False NoAgent: no node agent reports a session"},
+		{"fine", []*v1alpha1.NodeAgent{agent("a", "Established", "")}, "True Established: every Node has a session"},
+		{
+			"as long as it lasts",
+			[]*v1alpha1.NodeAgent{agent("b", "Established", "no Secret"), agent("a", "Established", "no Secret")},
+			"True Established: Node/a: Established: no Secret",
+		},
+		{
+			"one is down",
+			[]*v1alpha1.NodeAgent{agent("a", "Established", "no Secret"), agent("b", "Idle", "refused")},
+			"False PeerDown: Node/b: Idle: refused",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			peer := &v1alpha1.BGPPeer{ObjectMeta: metav1.ObjectMeta{Name: "tor"}}
+			c := peerStatus(peer, tt.agents, start).Conditions[0]
+			if got := string(c.Status) + " " + c.Reason + ": " + c.Message; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
