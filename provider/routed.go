@@ -31,7 +31,9 @@ func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
 	if err != nil {
 		return err
 	}
-	served := &routes.Routes{Client: c.cluster.client, Nodes: factory.Core().V1().Nodes().Lister(), Synced: synced}
+	served := &routes.Routes{
+		AddOns: &routes.AddOns{Client: c.cluster.client}, Nodes: factory.Core().V1().Nodes().Lister(), Synced: synced,
+	}
 	if err := served.Follow(agents); err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.routes {
-		agent, closeKernel, err := newRoutes(o, c, report)
+		agent, closeKernel, err := newRoutes(config, o, c, report)
 		if err != nil {
 			return err
 		}

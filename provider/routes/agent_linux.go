@@ -40,6 +40,8 @@ type Agent struct {
 	Kernel *Kernel
 	// CNIDir is where a CNI configuration is written that connects the machine's pods. Empty: somebody else connects them.
 	CNIDir string
+	// AddOns tells whether a network add-on is still there whose condition the Node has.
+	AddOns *AddOns
 	// Changed is called whenever what Report says is another. It must not wait.
 	Changed func()
 
@@ -86,7 +88,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	go a.watch(ctx, changed)
 	for {
 		pause := resyncPeriod
-		next, err := a.sync(time.Now())
+		next, err := a.sync(ctx, time.Now())
 		if err != nil {
 			klog.ErrorS(err, "Routes could not be compared; trying again", "after", retryPeriod)
 			pause = retryPeriod
@@ -130,7 +132,7 @@ func (a *Agent) watch(ctx context.Context, changed func()) {
 func relevantChanges(changed func()) cache.ResourceEventHandler {
 	same := func(a, b *corev1.Node) bool {
 		return slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) && slices.Equal(a.Status.Addresses, b.Status.Addresses) &&
-			conditionOwner([]*corev1.Node{a}) == conditionOwner([]*corev1.Node{b})
+			describeCondition(a) == describeCondition(b)
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { changed() },
@@ -146,7 +148,7 @@ func relevantChanges(changed func()) cache.ResourceEventHandler {
 }
 
 // sync compares once, and changes what differs. The first result is when it has to be called again at the latest.
-func (a *Agent) sync(now time.Time) (next time.Time, err error) {
+func (a *Agent) sync(ctx context.Context, now time.Time) (next time.Time, err error) {
 	nodes := a.nodes()
 	self := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == a.Node })
 	if self < 0 {
@@ -154,7 +156,7 @@ func (a *Agent) sync(now time.Time) (next time.Time, err error) {
 		return next, nil
 	}
 	intents, problems := Intents(a.Node, nodes, a.Within)
-	if owner := conditionOwner(nodes); owner != "" {
+	if owner := a.owner(ctx, now, nodes[self]); owner != "" {
 		a.sayOnce(owner + ": nothing is changed")
 		for _, intent := range intents {
 			problems = append(problems, intent.problem(Foreign, owner))
@@ -174,6 +176,21 @@ func (a *Agent) sync(now time.Time) (next time.Time, err error) {
 	}
 	a.said = ""
 	return next, nil
+}
+
+// owner says which network add-on owns the routes of this machine; empty: none does. Only the condition of its own Node
+// counts, so that nobody stops the others with theirs. One that is not recent any more was left behind if its add-on has
+// no DaemonSet; as long as nobody could be asked, it was not.
+func (a *Agent) owner(ctx context.Context, now time.Time, self *corev1.Node) string {
+	owner := describeCondition(self)
+	if owner == "" || recent(now, addOnCondition(self)) {
+		return owner
+	}
+	set, known, err := a.AddOns.find(ctx, addOnsKnownFor)
+	if err != nil && !known {
+		return fmt.Sprintf("%s, unless it is gone: %v", owner, err)
+	}
+	return set
 }
 
 // nodes returns those that are known, by their names.

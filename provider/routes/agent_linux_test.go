@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 
@@ -24,6 +26,7 @@ type running struct {
 	*machine
 	source *fcache.FakeControllerSource
 	link   int
+	addOns *AddOns
 	agent  *Agent
 	stop   func()
 }
@@ -31,7 +34,7 @@ type running struct {
 // newRunning makes the machine of Node a, in a network with others. The agent is started by start.
 func newRunning(t testing.TB) *running {
 	t.Helper()
-	r := &running{machine: newMachine(t), source: fcache.NewFakeControllerSource()}
+	r := &running{machine: newMachine(t), source: fcache.NewFakeControllerSource(), addOns: knownAddOns("")}
 	r.connect("eth0", newMachine(t), "far")
 	r.address("eth0", "192.0.2.1/24", "2001:db8::1/64")
 	r.route("0.0.0.0/0", "192.0.2.254")
@@ -46,7 +49,7 @@ func (r *running) start(nodes ...*corev1.Node) {
 		r.source.Add(n)
 	}
 	informer := cache.NewSharedIndexInformer(r.source, &corev1.Node{}, 0, nil)
-	agent := &Agent{Node: "a", Nodes: informer, Kernel: r.Kernel, Changed: func() {}}
+	agent := &Agent{Node: "a", Nodes: informer, Kernel: r.Kernel, AddOns: r.addOns, Changed: func() {}}
 	r.agent = agent
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -229,16 +232,16 @@ func TestKernel_AgentUnreachable(t *testing.T) {
 
 // With a network add-on at work, not even what we left is touched. A Node list without the own Node is not believed.
 func TestKernel_AgentChangesNothing(t *testing.T) {
-	flannel := nodeB.DeepCopy()
-	flannel.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: "FlannelIsUp",
-	}}
+	unasked := &AddOns{Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://127.0.0.1:1"})} // where nobody answers
 	for _, tt := range []struct {
-		name  string
-		nodes []*corev1.Node
+		name   string
+		nodes  []*corev1.Node
+		addOns *AddOns
 	}{
-		{"beside a network add-on", []*corev1.Node{nodeA, flannel}},
-		{"its own Node is not among them", []*corev1.Node{nodeB}},
+		{"beside a network add-on that has just come", []*corev1.Node{withCondition(nodeA, "FlannelIsUp", 0)}, knownAddOns("")},
+		{"beside one that has a DaemonSet", []*corev1.Node{withCondition(nodeA, "FlannelIsUp", time.Hour)}, knownAddOns("flannel")},
+		{"while nobody can be asked", []*corev1.Node{withCondition(nodeA, "FlannelIsUp", time.Hour)}, unasked},
+		{"its own Node is not among them", []*corev1.Node{nodeB}, knownAddOns("")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRunning(t)
@@ -249,6 +252,7 @@ func TestKernel_AgentChangesNothing(t *testing.T) {
 			if err := r.apply(left); err != nil {
 				t.Fatal(err)
 			}
+			r.addOns = tt.addOns
 			r.start(tt.nodes...)
 			time.Sleep(300 * time.Millisecond) // for something that must not happen
 			if diff := cmp.Diff([]string{"10.244.9.0/24 via 192.0.2.9"}, r.words()); diff != "" {
@@ -256,6 +260,13 @@ func TestKernel_AgentChangesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What an add-on left on the own Node that has no DaemonSet any more stops nothing, and what other Nodes say never does.
+func TestKernel_AgentAfterAnAddOn(t *testing.T) {
+	r := newRunning(t)
+	r.start(withCondition(nodeA, "FlannelIsUp", time.Hour), withCondition(nodeB, "CalicoIsUp", 0))
+	r.has(routeA, routeB, routeA6, routeB6)
 }
 
 // An API server that does not answer at the start: the routes of the agent before stay.

@@ -6,8 +6,8 @@
 // routes from the Nodes ([Intents]), and reports in the NodeAgent of its own Node what its kernel has; [Routes] answers
 // from these reports.
 //
-// Reads: Nodes (podCIDRs, InternalIPs, who wrote the condition NetworkUnavailable) and NodeAgents; the
-// cloud-controller-manager also DaemonSets, to know network add-ons that own the routes.
+// Reads: Nodes (podCIDRs, InternalIPs, who wrote the condition NetworkUnavailable), NodeAgents, and DaemonSets, to know
+// network add-ons that own the routes; an agent only where its Node has had the condition of one for minutes.
 // Writes: on a machine, routes of the main table with protocol 158, and where pods are to be connected, too, table
 // ccmadm-pods of nftables and one file with a CNI configuration. In the cluster nothing.
 // Running it twice: what is there stays. An agent that starts takes over the routes of the one before it; those that

@@ -23,7 +23,12 @@ const liveTime = time.Minute
 type reports struct {
 	mu     sync.Mutex
 	byNode map[string]report
+	heard  bool // there was one
 }
+
+// errUninstalled: the kernels have the routes that agents left there. Nothing is known of them, and nothing said.
+var errUninstalled = errors.New("no node agent reports any more, so they were uninstalled; their routes stay as they " +
+	"left them: `ccmadm init --routes` installs agents, --configure-cloud-routes=false stops this controller")
 
 // report is one NodeAgent, with its lists as maps by destination.
 type report struct {
@@ -79,14 +84,15 @@ func (r *reports) take(now time.Time, object any) {
 	if r.byNode == nil {
 		r.byNode = map[string]report{}
 	}
+	r.heard = true
 	if before, known := r.byNode[agent.Name]; known && before.renewed.Equal(said.renewed) {
 		said.seen = before.seen
 	}
 	r.byNode[agent.Name] = said
 }
 
-// asked returns why nobody can be: no agent has ever reported, or none lately. Both leave NetworkUnavailable as it is
-// where it is known; installed says which.
+// asked returns why nobody can be: no agent has ever reported, or none lately, or none does any more. installed is false
+// for the first of them only, where there is nothing to be left as it is.
 func (r *reports) asked(now time.Time) (installed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,6 +101,9 @@ func (r *reports) asked(now time.Time) (installed bool, err error) {
 			return true, nil
 		}
 	}
+	if len(r.byNode) == 0 && r.heard {
+		return true, errUninstalled
+	}
 	if len(r.byNode) == 0 {
 		return false, errors.New("no node agent has ever reported: `ccmadm init --routes` installs it")
 	}
@@ -102,6 +111,18 @@ func (r *reports) asked(now time.Time) (installed bool, err error) {
 }
 
 func (r report) live(now time.Time) bool { return now.Sub(r.seen) < liveTime }
+
+// foreign says whether the agent of a Node has found routes of others, or a network add-on that owns them.
+func (r *reports) foreign(node string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, problem := range r.byNode[node].problems {
+		if problem.Reason == Foreign {
+			return true
+		}
+	}
+	return false
+}
 
 // former says that a report is that of a machine before this Node: its kernel may have none of these routes by now.
 func (r report) former(node *corev1.Node) bool { return r.owner != "" && r.owner != node.UID }

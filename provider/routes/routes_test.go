@@ -25,20 +25,26 @@ const (
 	uidC        = types.UID("3b0f4a4e-4b1e-4d5c-9a0e-5d2f3f0c7c11")
 )
 
-// served answers for three Nodes, each of which has a range of 10.244.N.0/24, and knows the network add-ons.
-func served(t *testing.T, addOn string) *Routes {
+// served answers for three Nodes, each of which has a range of 10.244.N.0/24, and knows the network add-ons. Others are
+// in the place of those of the same name.
+func served(t *testing.T, addOn string, others ...*corev1.Node) *Routes {
 	t.Helper()
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	c := nodeC.DeepCopy()
 	c.UID = uidC
-	for _, n := range []*corev1.Node{nodeA, nodeB, c} {
+	for _, n := range append([]*corev1.Node{nodeA, nodeB, c}, others...) {
 		if err := nodes.Add(n); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return &Routes{
-		Nodes: corelisters.NewNodeLister(nodes), Synced: func() error { return nil }, owner: addOn, lookedAt: time.Now(),
+		Nodes: corelisters.NewNodeLister(nodes), Synced: func() error { return nil }, AddOns: knownAddOns(addOn),
 	}
+}
+
+// knownAddOns has been answered that there is this one; empty: that there is none.
+func knownAddOns(owner string) *AddOns {
+	return &AddOns{owner: owner, known: true, lookedAt: time.Now()}
 }
 
 // said is a report of an agent: the routes that it has are to the Nodes named, and its problems with the others.
@@ -293,6 +299,89 @@ func TestRoutes_List(t *testing.T) {
 	list(testCluster, nil)
 }
 
+// withCondition is a Node whose condition NetworkUnavailable was written that long ago.
+func withCondition(n *corev1.Node, reason string, age time.Duration) *corev1.Node {
+	n = n.DeepCopy()
+	n.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: reason,
+		LastHeartbeatTime: metav1.NewTime(time.Now().Add(-age)),
+	}}
+	return n
+}
+
+// A network add-on owns the routes if it is there. A kubelet that says so is one Node's, and what a removed one left
+// behind is nobody's.
+func TestRoutes_Owner(t *testing.T) {
+	const old = time.Hour
+	ahead := withCondition(nodeA, "CalicoIsUp", -1000*time.Hour)
+	foreign := func(name string) *v1alpha1.NodeAgent {
+		agent := said(name, 0, name, "")
+		agent.Status.RouteProblems = []v1alpha1.RouteProblem{{Destination: "10.244.9.0/24", Node: "x", Reason: Foreign}}
+		return agent
+	}
+	for _, tt := range []struct {
+		name    string
+		nodes   []*corev1.Node
+		agents  []*v1alpha1.NodeAgent
+		wantErr string
+	}{
+		{name: "one Node says so", nodes: []*corev1.Node{withCondition(nodeA, "FlannelIsUp", 0)}},
+		{name: "most did, long ago", nodes: []*corev1.Node{
+			withCondition(nodeA, "FlannelIsUp", old), withCondition(nodeB, "FlannelIsUp", old),
+		}},
+		{
+			name: "most do", nodes: []*corev1.Node{withCondition(nodeA, "FlannelIsUp", 0), withCondition(nodeB, "FlannelIsUp", 0)},
+			wantErr: "2 of 3 Nodes are a network add-on's, first: Node/a has condition NetworkUnavailable with reason FlannelIsUp",
+		},
+		{name: "one of them with a clock that never ends", nodes: []*corev1.Node{ahead, withCondition(nodeB, "FlannelIsUp", 0)}},
+		{
+			name:    "most did, long ago, and their kernels have its routes",
+			nodes:   []*corev1.Node{withCondition(nodeA, "FlannelIsUp", old), withCondition(nodeB, "FlannelIsUp", old)},
+			agents:  []*v1alpha1.NodeAgent{foreign("a"), foreign("b")},
+			wantErr: "2 of 3 Nodes are a network add-on's",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := served(t, "", tt.nodes...)
+			r.hear(said("a", 0, "abc", ""), said("b", 0, "abc", ""), said("c", 0, "abc", ""))
+			r.hear(tt.agents...)
+			_, err := r.ListRoutes(t.Context(), testCluster)
+			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+				t.Errorf("got error %v, want %q", err, tt.wantErr)
+			}
+		})
+	}
+}
+
+// Reports that were all deleted leave routes and conditions as they are, for a leader that began after that, too.
+func TestRoutes_Uninstalled(t *testing.T) {
+	r := served(t, "")
+	all := []*v1alpha1.NodeAgent{said("a", 0, "abc", ""), said("b", 0, "abc", ""), said("c", 0, "abc", "")}
+	r.hear(all...)
+	if err := r.CreateRoute(t.Context(), testCluster, "", routeTo(nodeB)); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(r *Routes) {
+		t.Helper()
+		list, err := r.ListRoutes(t.Context(), testCluster)
+		if err == nil || !strings.Contains(err.Error(), "no node agent reports any more, so they were uninstalled") {
+			t.Errorf("got %v and error %v", list, err)
+		}
+	}
+	for _, agent := range all {
+		r.reports.OnDelete(agent)
+	}
+	refused(r)
+	refused(served(t, "", withCondition(nodeB, "RouteCreated", time.Hour)))
+	r.hear(all...)
+	if list, err := r.ListRoutes(t.Context(), testCluster); err != nil || len(list) != 1 {
+		t.Errorf("installed again: got %v and error %v, want the route", list, err)
+	}
+	if list, err := served(t, "").ListRoutes(t.Context(), testCluster); err != nil || len(list) > 0 {
+		t.Errorf("never installed: got %v and error %v, want none", list, err)
+	}
+}
+
 // What cannot be known is an error: an empty list would have every route made again, and every Node marked.
 func TestRoutes_Refuses(t *testing.T) {
 	unknown := served(t, "")
@@ -346,7 +435,7 @@ func TestOwner(t *testing.T) {
 	} {
 		n := node("a", nil)
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Reason: reason}}
-		if got := conditionOwner([]*corev1.Node{node("b", nil), n}); (got != "") != want {
+		if got := describeCondition(n); (got != "") != want {
 			t.Errorf("reason %s: got %q", reason, got)
 		}
 	}
