@@ -7,7 +7,8 @@
 // Writes: the NodeAgent of its own Node; Events; with --routes what provider/routes writes on a machine.
 // Running it twice: the second one on a machine cannot listen for heartbeats, and says so.
 // It will not: announce anything before it has seen the cluster once, withdraw anything because it cannot see it now, or
-// leave an address on an interface. Routes it leaves, so that pods do not notice that it is replaced.
+// leave an address on an interface. Routes it leaves, so that pods do not notice that it is replaced; one that is
+// started without --routes removes them.
 package main
 
 import (

@@ -53,6 +53,8 @@ func run(ctx context.Context, o options) error {
 		}
 		defer closeKernel()
 		group.Go(func() error { return agent.Run(working) }) // it needs the Nodes only
+	} else {
+		removeRoutes()
 	}
 	announcers, err := newAnnouncers(working, config, o, c, report.changed)
 	if err != nil {
