@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/vishvananda/netns"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -30,24 +32,33 @@ func removeRoutes() {
 	}
 }
 
-// newRoutes makes what sets the routes of this machine, and what gives its socket back.
-func newRoutes(config *rest.Config, o options, c *caches, report *reporter) (*routes.Agent, func(), error) {
+// runRoutes sets the routes of this machine, and reports them, in goroutines of the group until ctx is done. The result
+// gives its socket back.
+func runRoutes(ctx context.Context, group *errgroup.Group, config *rest.Config, o options, c *caches, report *reporter) (func(), error) {
 	within, err := o.podRanges()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	reports, err := newRoutesReporter(config, o.nodeName, c.nodes)
+	if err != nil {
+		return nil, err
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make client: %w", err)
+		return nil, fmt.Errorf("make client: %w", err)
 	}
 	kernel, err := routes.OpenKernel(netns.None())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	agent := &routes.Agent{
 		Node: o.nodeName, Nodes: c.nodes, Within: within, Kernel: kernel, CNIDir: o.cniDir,
-		AddOns: &routes.AddOns{Client: client}, Changed: report.changed,
+		AddOns:  &routes.AddOns{Client: client},
+		Changed: func() { report.changed(); reports.changed() },
 	}
 	report.sources = append(report.sources, agent.Report)
-	return agent, kernel.Close, nil
+	reports.current = agent.Routes
+	group.Go(func() error { return agent.Run(ctx) }) // it needs the Nodes only
+	group.Go(func() error { reports.run(ctx); return nil })
+	return kernel.Close, nil
 }

@@ -47,12 +47,11 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.routes {
-		agent, closeKernel, err := newRoutes(config, o, c, report)
+		closeKernel, err := runRoutes(working, group, config, o, c, report)
 		if err != nil {
 			return err
 		}
 		defer closeKernel()
-		group.Go(func() error { return agent.Run(working) }) // it needs the Nodes only
 	} else {
 		removeRoutes()
 	}

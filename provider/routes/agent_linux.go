@@ -42,7 +42,7 @@ type Agent struct {
 	CNIDir string
 	// AddOns tells whether a network add-on is still there whose condition the Node has.
 	AddOns *AddOns
-	// Changed is called whenever what Report says is another. It must not wait.
+	// Changed is called whenever what Routes says is another. It must not wait.
 	Changed func()
 
 	held        holder
@@ -59,11 +59,18 @@ type reported struct {
 	problems []v1alpha1.RouteProblem
 }
 
-// Report adds the routes to a report of this Node. It does not wait.
+// Report adds the number of routes to a report of this Node. It does not wait.
 func (a *Agent) Report(status *v1alpha1.NodeAgentStatus) {
+	routes, _ := a.Routes()
+	status.Routed = int32(len(routes))
+}
+
+// Routes are what there is in the kernel, and what is not. It does not wait. Neither must be changed.
+func (a *Agent) Routes() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
 	if now := a.reported.Load(); now != nil {
-		status.Routes, status.RouteProblems = now.routes, now.problems
+		return now.routes, now.problems
 	}
+	return nil, nil
 }
 
 // Run sets routes, and repairs them within milliseconds of an event of the kernel, until ctx is done. It touches
@@ -245,7 +252,7 @@ func (a *Agent) setRoutes(intents []Intent) (settled []Intent, problems []v1alph
 	return settled, problems, nil
 }
 
-// report keeps it for Report, and says so if something has changed.
+// report keeps it for Routes, and says so if something has changed.
 func (a *Agent) report(settled []Intent, problems []v1alpha1.RouteProblem) {
 	slices.SortFunc(settled, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
 	slices.SortFunc(problems, func(a, b v1alpha1.RouteProblem) int {

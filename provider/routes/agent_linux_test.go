@@ -64,9 +64,7 @@ func (r *running) start(nodes ...*corev1.Node) {
 }
 
 func (r *running) reported() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
-	var status v1alpha1.NodeAgentStatus
-	r.agent.Report(&status)
-	return status.Routes, status.RouteProblems
+	return r.agent.Routes()
 }
 
 // has waits until the routes to pods are these: "DESTINATION via VIA", "unreachable DESTINATION", and "protocol N ..."

@@ -19,25 +19,30 @@ import (
 // Their clocks decide nothing: one that is a minute behind is not dead, and one that is ahead does not live on.
 const liveTime = time.Minute
 
-// reports are what the agents say, by Node. The informer of NodeAgents writes it.
+// reports are what the agents say, by Node. The informers of NodeAgents and NodeRoutes write it.
 type reports struct {
 	mu     sync.Mutex
+	alive  map[string]sign
 	byNode map[string]report
-	heard  bool // there was one
+	heard  bool // there was a sign of life
+}
+
+// sign is one of life, of a NodeAgent.
+type sign struct {
+	renewed time.Time // by the agent's clock
+	seen    time.Time // by ours, when renewed became what it is
+}
+
+// report is one NodeRoutes, with its lists as maps by destination.
+type report struct {
+	owner    types.UID // of the Node for which the object was made
+	routes   map[string]v1alpha1.AgentRoute
+	problems map[string]v1alpha1.RouteProblem
 }
 
 // errUninstalled: the kernels have the routes that agents left there. Nothing is known of them, and nothing said.
 var errUninstalled = errors.New("no node agent reports any more, so they were uninstalled; their routes stay as they " +
 	"left them: `ccmadm init --routes` installs agents, --configure-cloud-routes=false stops this controller")
-
-// report is one NodeAgent, with its lists as maps by destination.
-type report struct {
-	renewed  time.Time // by the agent's clock
-	seen     time.Time // by ours, when renewed became what it is
-	owner    types.UID // of the Node for which the object was made
-	routes   map[string]v1alpha1.AgentRoute
-	problems map[string]v1alpha1.RouteProblem
-}
 
 // OnAdd takes a report.
 func (r *reports) OnAdd(object any, _ bool) { r.take(time.Now(), object) }
@@ -50,45 +55,55 @@ func (r *reports) OnDelete(object any) {
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
 	}
-	if agent, ok := object.(*v1alpha1.NodeAgent); ok {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.byNode, agent.Name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch object := object.(type) {
+	case *v1alpha1.NodeAgent:
+		delete(r.alive, object.Name)
+	case *v1alpha1.NodeRoutes:
+		delete(r.byNode, object.Name)
 	}
 }
 
 func (r *reports) take(now time.Time, object any) {
-	agent, ok := object.(*v1alpha1.NodeAgent)
-	if !ok {
-		return
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch object := object.(type) {
+	case *v1alpha1.NodeAgent:
+		renewed := object.Status.RenewTime.Time
+		if before, known := r.alive[object.Name]; known && before.renewed.Equal(renewed) {
+			return
+		}
+		if r.alive == nil {
+			r.alive = map[string]sign{}
+		}
+		r.alive[object.Name] = sign{renewed: renewed, seen: now}
+		r.heard = true
+	case *v1alpha1.NodeRoutes:
+		if r.byNode == nil {
+			r.byNode = map[string]report{}
+		}
+		r.byNode[object.Name] = newReport(object)
 	}
+}
+
+func newReport(object *v1alpha1.NodeRoutes) report {
 	said := report{
-		renewed:  agent.Status.RenewTime.Time,
-		seen:     now,
-		routes:   make(map[string]v1alpha1.AgentRoute, len(agent.Status.Routes)),
-		problems: make(map[string]v1alpha1.RouteProblem, len(agent.Status.RouteProblems)),
+		routes:   make(map[string]v1alpha1.AgentRoute, len(object.Routes)),
+		problems: make(map[string]v1alpha1.RouteProblem, len(object.Problems)),
 	}
-	for _, owner := range agent.OwnerReferences {
-		if owner.Kind == "Node" && owner.Name == agent.Name {
+	for _, owner := range object.OwnerReferences {
+		if owner.Kind == "Node" && owner.Name == object.Name {
 			said.owner = owner.UID
 		}
 	}
-	for _, route := range agent.Status.Routes {
+	for _, route := range object.Routes {
 		said.routes[route.Destination] = route
 	}
-	for _, problem := range agent.Status.RouteProblems {
+	for _, problem := range object.Problems {
 		said.problems[problem.Destination] = problem
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byNode == nil {
-		r.byNode = map[string]report{}
-	}
-	r.heard = true
-	if before, known := r.byNode[agent.Name]; known && before.renewed.Equal(said.renewed) {
-		said.seen = before.seen
-	}
-	r.byNode[agent.Name] = said
+	return said
 }
 
 // asked returns why nobody can be: no agent has ever reported, or none lately, or none does any more. installed is false
@@ -96,21 +111,25 @@ func (r *reports) take(now time.Time, object any) {
 func (r *reports) asked(now time.Time) (installed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, said := range r.byNode {
-		if said.live(now) {
+	for name := range r.alive {
+		if r.live(now, name) {
 			return true, nil
 		}
 	}
-	if len(r.byNode) == 0 && r.heard {
+	if len(r.alive) == 0 && r.heard {
 		return true, errUninstalled
 	}
-	if len(r.byNode) == 0 {
+	if len(r.alive) == 0 {
 		return false, errors.New("no node agent has ever reported: `ccmadm init --routes` installs it")
 	}
-	return true, fmt.Errorf("none of %d node agents has reported for %s, by this machine's clock", len(r.byNode), liveTime)
+	return true, fmt.Errorf("none of %d node agents has reported for %s, by this machine's clock", len(r.alive), liveTime)
 }
 
-func (r report) live(now time.Time) bool { return now.Sub(r.seen) < liveTime }
+// live says whether an agent has given a sign of life lately.
+func (r *reports) live(now time.Time, name string) bool {
+	sign, there := r.alive[name]
+	return there && now.Sub(sign.seen) < liveTime
+}
 
 // foreign says whether the agent of a Node has found routes of others, or a network add-on that owns them.
 func (r *reports) foreign(node string) bool {
@@ -160,7 +179,7 @@ func (r *reports) acknowledged(now time.Time, node *corev1.Node, destination str
 	}
 	asked, missing := 0, []string(nil)
 	for name, said := range r.byNode {
-		if name != node.Name && (!said.live(now) || said.onlyOfItself() || !exists(name)) {
+		if name != node.Name && (!r.live(now, name) || said.onlyOfItself() || !exists(name)) {
 			continue
 		}
 		asked++

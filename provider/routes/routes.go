@@ -36,7 +36,7 @@ type Routes struct {
 	AddOns *AddOns
 	// Nodes are the controller manager's.
 	Nodes corelisters.NodeLister
-	// Synced says whether the NodeAgents are known, and if not, why.
+	// Synced says whether NodeAgents and NodeRoutes are known, and if not, why.
 	Synced func() error
 
 	reports reports
@@ -54,9 +54,9 @@ type key struct {
 
 var _ cloudprovider.Routes = (*Routes)(nil)
 
-// Follow takes the reports from an informer of NodeAgents that somebody starts.
-func (r *Routes) Follow(agents cache.SharedIndexInformer) error {
-	_, err := agents.AddEventHandler(&r.reports)
+// Follow takes the reports from an informer of NodeAgents or NodeRoutes that somebody starts. Both are needed.
+func (r *Routes) Follow(objects cache.SharedIndexInformer) error {
+	_, err := objects.AddEventHandler(&r.reports)
 	return err
 }
 

@@ -47,10 +47,15 @@ func knownAddOns(owner string) *AddOns {
 	return &AddOns{owner: owner, known: true, lookedAt: time.Now()}
 }
 
+// spoken is a report of an agent, and when it gave a sign of life last.
+type spoken struct {
+	*v1alpha1.NodeRoutes
+	renewed time.Time
+}
+
 // said is a report of an agent: the routes that it has are to the Nodes named, and its problems with the others.
-func said(name string, age time.Duration, has string, lacks string) *v1alpha1.NodeAgent {
-	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	agent.Status.RenewTime = metav1.NewMicroTime(time.Now().Add(-age))
+func said(name string, age time.Duration, has string, lacks string) spoken {
+	agent := spoken{&v1alpha1.NodeRoutes{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Now().Add(-age)}
 	for n, other := range []*corev1.Node{nodeA, nodeB, nodeC} {
 		destination := fmt.Sprintf("10.244.%d.0/24", n)
 		if strings.Contains(has, other.Name) {
@@ -58,10 +63,10 @@ func said(name string, age time.Duration, has string, lacks string) *v1alpha1.No
 			if other.Name == name {
 				route.Via = ""
 			}
-			agent.Status.Routes = append(agent.Status.Routes, route)
+			agent.Routes = append(agent.Routes, route)
 		}
 		if strings.Contains(lacks, other.Name) {
-			agent.Status.RouteProblems = append(agent.Status.RouteProblems, v1alpha1.RouteProblem{
+			agent.Problems = append(agent.Problems, v1alpha1.RouteProblem{
 				Destination: destination, Node: other.Name, Reason: Unreachable, Message: "no way",
 			})
 		}
@@ -70,7 +75,7 @@ func said(name string, age time.Duration, has string, lacks string) *v1alpha1.No
 }
 
 // before is what the agent of c said, and made says how it is that of another machine.
-func before(made func(*v1alpha1.NodeAgent)) *v1alpha1.NodeAgent {
+func before(made func(spoken)) spoken {
 	agent := said("c", 0, "abc", "")
 	agent.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "c", UID: uidC}}
 	made(agent)
@@ -78,9 +83,9 @@ func before(made func(*v1alpha1.NodeAgent)) *v1alpha1.NodeAgent {
 }
 
 // withRefused is a report about a Node d that wants more than it may have.
-func withRefused(agent *v1alpha1.NodeAgent) *v1alpha1.NodeAgent {
+func withRefused(agent spoken) spoken {
 	for n := range 5 {
-		agent.Status.RouteProblems = append(agent.Status.RouteProblems, v1alpha1.RouteProblem{
+		agent.Problems = append(agent.Problems, v1alpha1.RouteProblem{
 			Destination: fmt.Sprintf("10.244.0.%d/32", n), Node: "d", Reason: Rejected, Message: "it may not",
 		})
 	}
@@ -93,7 +98,7 @@ func TestRoutes_ClocksOfAgents(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			var r reports
-			agent := said("a", 0, "abc", "")
+			agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 			write := func(after time.Duration) {
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(start.Add(after + skew))
@@ -117,9 +122,17 @@ func TestRoutes_ClocksOfAgents(t *testing.T) {
 	}
 }
 
-func (r *Routes) hear(agents ...*v1alpha1.NodeAgent) {
+// lives is the sign of life.
+func (s spoken) lives() *v1alpha1.NodeAgent {
+	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
+	agent.Status.RenewTime = metav1.NewMicroTime(s.renewed)
+	return agent
+}
+
+func (r *Routes) hear(agents ...spoken) {
 	for _, agent := range agents {
-		r.reports.take(agent.Status.RenewTime.Time, agent) // as with clocks that are the same
+		r.reports.take(agent.renewed, agent.lives()) // as with clocks that are the same
+		r.reports.take(agent.renewed, agent.NodeRoutes)
 	}
 }
 
@@ -133,90 +146,90 @@ func routeTo(n *corev1.Node) *cloudprovider.Route {
 func TestRoutes_Acknowledged(t *testing.T) {
 	const fresh, stale = time.Second, 2 * time.Minute
 	elsewhere := said("a", fresh, "abc", "")
-	elsewhere.Status.Routes[2].Via = "192.0.2.99"
+	elsewhere.Routes[2].Via = "192.0.2.99"
 	for _, tt := range []struct {
 		name    string
-		agents  []*v1alpha1.NodeAgent
+		agents  []spoken
 		wantErr string
 	}{
-		{name: "all agents have it", agents: []*v1alpha1.NodeAgent{
+		{name: "all agents have it", agents: []spoken{
 			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
 		}},
 		{
-			name: "most have not reported it yet", agents: []*v1alpha1.NodeAgent{
+			name: "most have not reported it yet", agents: []spoken{
 				said("a", fresh, "ab", ""), said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
 			},
 			wantErr: "2 of 3 agents have no route to Node/c, first that of Node/a: it has not reported one yet",
 		},
 		{
-			name: "one has a route to an address that the Node had, another none", agents: []*v1alpha1.NodeAgent{
+			name: "one has a route to an address that the Node had, another none", agents: []spoken{
 				elsewhere, said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
 			},
 			wantErr: "2 of 3 agents have no route to Node/c, first that of Node/a",
 		},
-		{name: "a dead agent does not hold it up", agents: []*v1alpha1.NodeAgent{
+		{name: "a dead agent does not hold it up", agents: []spoken{
 			said("a", fresh, "abc", ""), said("b", stale, "ab", ""), said("c", fresh, "abc", ""),
 		}},
-		{name: "a Node whose agent has died keeps its network", agents: []*v1alpha1.NodeAgent{
+		{name: "a Node whose agent has died keeps its network", agents: []spoken{
 			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", stale, "abc", ""),
 		}},
 		{
-			name: "an agent that says why", agents: []*v1alpha1.NodeAgent{
+			name: "an agent that says why", agents: []spoken{
 				said("a", fresh, "ab", "c"), said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
 			},
 			wantErr: "Unreachable: no way",
 		},
-		{name: "a single agent does not make a Node unavailable", agents: []*v1alpha1.NodeAgent{
+		{name: "a single agent does not make a Node unavailable", agents: []spoken{
 			said("a", fresh, "ab", "c"), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
 		}},
-		{name: "nor does it where there are two", agents: []*v1alpha1.NodeAgent{
+		{name: "nor does it where there are two", agents: []spoken{
 			said("a", fresh, "ab", "c"), said("c", fresh, "abc", ""),
 		}},
 		{
-			name: "the Node's own agent does", agents: []*v1alpha1.NodeAgent{
+			name: "the Node's own agent does", agents: []spoken{
 				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", fresh, "ab", "c"),
 			},
 			wantErr: "the agent of Node/c has no route for its own pods: Unreachable: no way",
 		},
-		{name: "many refused ranges of one Node are one Node's", agents: []*v1alpha1.NodeAgent{
+		{name: "many refused ranges of one Node are one Node's", agents: []spoken{
 			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), withRefused(said("c", fresh, "abc", "")),
 		}},
 		{
-			name: "a report of a Node of that name that was before", agents: []*v1alpha1.NodeAgent{
-				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(n *v1alpha1.NodeAgent) {
+			name: "a report of a Node of that name that was before", agents: []spoken{
+				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(n spoken) {
 					n.OwnerReferences[0].UID = "another"
 				}),
 			},
 			wantErr: "no node agent has reported from Node/c since it was made",
 		},
-		{name: "a report of this Node", agents: []*v1alpha1.NodeAgent{
-			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(*v1alpha1.NodeAgent) {}),
+		{name: "a report of this Node", agents: []spoken{
+			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(spoken) {}),
 		}},
 		{
-			name: "the Node that reaches nobody is the one without a network", agents: []*v1alpha1.NodeAgent{
+			name: "the Node that reaches nobody is the one without a network", agents: []spoken{
 				said("a", fresh, "ab", "c"), said("b", fresh, "ab", "c"), said("c", fresh, "c", "ab"),
 			},
 			wantErr: "from Node/c, most others are out of reach: route to 10.244.0.0/24: Unreachable: no way",
 		},
 		{
-			name: "nobody has reported from the Node", agents: []*v1alpha1.NodeAgent{
+			name: "nobody has reported from the Node", agents: []spoken{
 				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""),
 			},
 			wantErr: "no node agent has ever reported from Node/c",
 		},
 		{
-			name: "an agent that does not set routes", agents: []*v1alpha1.NodeAgent{
+			name: "an agent that does not set routes", agents: []spoken{
 				said("a", fresh, "abc", ""), said("c", fresh, "", ""),
 			},
 			wantErr: "the agent of Node/c has set no route yet",
 		},
-		{name: "an agent that has only just started does not hold up others", agents: []*v1alpha1.NodeAgent{
+		{name: "an agent that has only just started does not hold up others", agents: []spoken{
 			said("a", fresh, "", ""), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
 		}},
-		{name: "nor one that reaches nobody", agents: []*v1alpha1.NodeAgent{
+		{name: "nor one that reaches nobody", agents: []spoken{
 			said("a", fresh, "a", "bc"), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
 		}},
-		{name: "nor one whose Node is gone", agents: []*v1alpha1.NodeAgent{
+		{name: "nor one whose Node is gone", agents: []spoken{
 			said("a", fresh, "abc", ""), said("gone", fresh, "ab", ""), said("c", fresh, "abc", ""),
 		}},
 		{
@@ -224,7 +237,7 @@ func TestRoutes_Acknowledged(t *testing.T) {
 			wantErr: "no node agent has ever reported: `ccmadm init --routes` installs it",
 		},
 		{
-			name: "agents that have all fallen silent", agents: []*v1alpha1.NodeAgent{
+			name: "agents that have all fallen silent", agents: []spoken{
 				said("a", stale, "abc", ""), said("b", stale, "abc", ""), said("c", stale, "abc", ""),
 			},
 			wantErr: "none of 3 node agents has reported for 1m0s",
@@ -314,15 +327,15 @@ func withCondition(n *corev1.Node, reason string, age time.Duration) *corev1.Nod
 func TestRoutes_Owner(t *testing.T) {
 	const old = time.Hour
 	ahead := withCondition(nodeA, "CalicoIsUp", -1000*time.Hour)
-	foreign := func(name string) *v1alpha1.NodeAgent {
+	foreign := func(name string) spoken {
 		agent := said(name, 0, name, "")
-		agent.Status.RouteProblems = []v1alpha1.RouteProblem{{Destination: "10.244.9.0/24", Node: "x", Reason: Foreign}}
+		agent.Problems = []v1alpha1.RouteProblem{{Destination: "10.244.9.0/24", Node: "x", Reason: Foreign}}
 		return agent
 	}
 	for _, tt := range []struct {
 		name    string
 		nodes   []*corev1.Node
-		agents  []*v1alpha1.NodeAgent
+		agents  []spoken
 		wantErr string
 	}{
 		{name: "one Node says so", nodes: []*corev1.Node{withCondition(nodeA, "FlannelIsUp", 0)}},
@@ -337,7 +350,7 @@ func TestRoutes_Owner(t *testing.T) {
 		{
 			name:    "most did, long ago, and their kernels have its routes",
 			nodes:   []*corev1.Node{withCondition(nodeA, "FlannelIsUp", old), withCondition(nodeB, "FlannelIsUp", old)},
-			agents:  []*v1alpha1.NodeAgent{foreign("a"), foreign("b")},
+			agents:  []spoken{foreign("a"), foreign("b")},
 			wantErr: "2 of 3 Nodes are a network add-on's",
 		},
 	} {
@@ -356,7 +369,7 @@ func TestRoutes_Owner(t *testing.T) {
 // Reports that were all deleted leave routes and conditions as they are, for a leader that began after that, too.
 func TestRoutes_Uninstalled(t *testing.T) {
 	r := served(t, "")
-	all := []*v1alpha1.NodeAgent{said("a", 0, "abc", ""), said("b", 0, "abc", ""), said("c", 0, "abc", "")}
+	all := []spoken{said("a", 0, "abc", ""), said("b", 0, "abc", ""), said("c", 0, "abc", "")}
 	r.hear(all...)
 	if err := r.CreateRoute(t.Context(), testCluster, "", routeTo(nodeB)); err != nil {
 		t.Fatal(err)
@@ -369,7 +382,8 @@ func TestRoutes_Uninstalled(t *testing.T) {
 		}
 	}
 	for _, agent := range all {
-		r.reports.OnDelete(agent)
+		r.reports.OnDelete(agent.lives())
+		r.reports.OnDelete(agent.NodeRoutes)
 	}
 	refused(r)
 	refused(served(t, "", withCondition(nodeB, "RouteCreated", time.Hour)))
