@@ -116,44 +116,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// watch follows the kernel until ctx is done.
-func (a *Agent) watch(ctx context.Context, changed func()) {
-	concerns := func(r route) bool {
-		wanted := a.wanted.Load()
-		return r.ours() || wanted != nil && (*wanted)[r.Destination]
-	}
-	for ctx.Err() == nil {
-		err := a.Kernel.watch(ctx, concerns, changed)
-		if ctx.Err() != nil {
-			return
-		}
-		klog.ErrorS(err, "Events of the kernel were lost; watching again")
-		select {
-		case <-ctx.Done():
-		case <-time.After(minPause):
-		}
-	}
-}
-
-// relevantChanges leaves out the heartbeats of kubelets.
-func relevantChanges(changed func()) cache.ResourceEventHandler {
-	same := func(a, b *corev1.Node) bool {
-		return slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) && slices.Equal(a.Status.Addresses, b.Status.Addresses) &&
-			describeCondition(a) == describeCondition(b)
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { changed() },
-		DeleteFunc: func(any) { changed() },
-		UpdateFunc: func(before, after any) {
-			old, isNode := before.(*corev1.Node)
-			now, isNodeToo := after.(*corev1.Node)
-			if !isNode || !isNodeToo || !same(old, now) {
-				changed()
-			}
-		},
-	}
-}
-
 // sync compares once, and changes what differs. The first result is when it has to be called again at the latest.
 func (a *Agent) sync(ctx context.Context, now time.Time) (next time.Time, err error) {
 	nodes := a.nodes()
@@ -269,54 +231,6 @@ func (a *Agent) report(settled []Intent, problems []v1alpha1.RouteProblem) {
 	if before := a.reported.Swap(now); !reflect.DeepEqual(before, now) {
 		a.Changed()
 	}
-}
-
-// connectPods writes what lets pods on this machine have an address and reach what is outside of the cluster.
-func (a *Agent) connectPods(now time.Time, self *corev1.Node, nodes []*corev1.Node, intents []Intent) error {
-	var own []netip.Prefix
-	for _, intent := range intents {
-		if intent.Node == a.Node {
-			own = append(own, intent.Destination)
-		}
-	}
-	addresses := internalIPs(self)
-	if len(own) == 0 || len(addresses) == 0 {
-		return nil // both come, and with an event
-	}
-	if err := a.masquerade(now, own, clusterAddresses(nodes, intents)); err != nil {
-		return err
-	}
-	mtu, err := a.Kernel.mtu(addresses[0])
-	if err != nil {
-		return err
-	}
-	content, err := cniConfiguration(own, mtu)
-	if err != nil {
-		return err
-	}
-	wrote, err := writeCNI(a.CNIDir, content)
-	if err != nil {
-		a.sayOnce(err.Error())
-		return nil // nothing to repeat every second: it is looked at again every minute
-	}
-	a.said = ""
-	if wrote {
-		klog.InfoS("Pods of this machine can be connected", "addresses", own, "configuration", cniFile)
-	}
-	return nil
-}
-
-// masquerade writes the table when it has to say something else, and in case somebody has removed it, now and then.
-func (a *Agent) masquerade(now time.Time, own, cluster []netip.Prefix) error {
-	content := []any{own, cluster}
-	if now.Before(a.masqueraded.Add(resyncPeriod)) && reflect.DeepEqual(content, a.masquerades) {
-		return nil
-	}
-	if err := a.Kernel.masquerade(own, cluster); err != nil {
-		return err
-	}
-	a.masqueraded, a.masquerades = now, content
-	return nil
 }
 
 // sayOnce logs what changes nothing by being repeated.
