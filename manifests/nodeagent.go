@@ -15,7 +15,7 @@ import (
 // nodeAgentName is that of the node agent's cluster-wide objects.
 func nodeAgentName(p *templates.Profile) string { return v1alpha1.Prefix + p.Name + ":node-agent" }
 
-// NodeAgent returns the definitions of AddressPool, BGPPeer and NodeAgent, which whoever has the provider may use; and
+// NodeAgent returns the definitions of AddressPool, BGPPeer, NodeAgent and NodeRoutes, which whoever has the provider may use; and
 // where the agent is wanted, its identity, all that it may do, and its DaemonSet. Its Secret is [HeartbeatSecret].
 func NodeAgent(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if p.NodeAgent == nil {
@@ -78,7 +78,7 @@ func HeartbeatSecret(key []byte) (*Object, error) {
 	})
 }
 
-// ownReportOnly returns the policy by which an agent writes the object of its own Node alone: RBAC knows one
+// ownReportOnly returns the policy by which an agent writes the objects of its own Node alone: RBAC knows one
 // ServiceAccount for all of them. The Node's name is in the token, where the API server has put it (KEP-4193).
 func ownReportOnly() []metav1.Object {
 	const node = "authentication.kubernetes.io/node-name"
@@ -95,7 +95,7 @@ func ownReportOnly() []metav1.Object {
 					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
 					Rule: admissionv1.Rule{
 						APIGroups: []string{v1alpha1.GroupName}, APIVersions: []string{"*"},
-						Resources: []string{"nodeagents", "nodeagents/status"},
+						Resources: []string{"nodeagents", "nodeagents/status", "noderoutes"},
 					},
 				},
 			}}},
@@ -106,7 +106,7 @@ func ownReportOnly() []metav1.Object {
 				Expression: "'" + node + "' in request.userInfo.extra && " +
 					"request.userInfo.extra['" + node + "'][0] == object.metadata.name",
 				MessageExpression: "'this agent is not that of Node ' + object.metadata.name",
-				Message:           "an agent writes the NodeAgent of its own Node only",
+				Message:           "an agent writes NodeAgent and NodeRoutes of its own Node only",
 				Reason:            new(metav1.StatusReasonForbidden),
 			}},
 		},

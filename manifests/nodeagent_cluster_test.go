@@ -90,6 +90,30 @@ func TestCluster_NodeAgent_WritesItsOwnReportOnly(t *testing.T) {
 			t.Errorf("write the status of %s: %v, want it forbidden: %t", name, err, wantForbidden)
 		}
 	}
+	expectOwnRoutesOnly(t, a, admin)
+}
+
+// expectOwnRoutesOnly has the agent of agent-a write its routes, and those of agent-b, which the administrator has made.
+func expectOwnRoutesOnly(t *testing.T, a, admin dynamic.Interface) {
+	t.Helper()
+	kind := v1alpha1.GroupVersion().WithResource("noderoutes")
+	for name, wantForbidden := range map[string]bool{"agent-a": false, "agent-b": true} {
+		object := nodeAgent(name)
+		object.SetKind("NodeRoutes")
+		made, err := a.Resource(kind).Create(t.Context(), object, metav1.CreateOptions{})
+		if apierrors.IsForbidden(err) != wantForbidden || !wantForbidden && err != nil {
+			t.Errorf("create the routes of %s: %v, want it forbidden: %t", name, err, wantForbidden)
+		}
+		if wantForbidden {
+			if made, err = admin.Resource(kind).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = a.Resource(kind).Update(t.Context(), made, metav1.UpdateOptions{})
+		if apierrors.IsForbidden(err) != wantForbidden || !wantForbidden && err != nil {
+			t.Errorf("write the routes of %s: %v, want it forbidden: %t", name, err, wantForbidden)
+		}
+	}
 }
 
 // A key that agents have is never replaced: half of them would take the others' heartbeats for forged ones.

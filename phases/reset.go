@@ -13,7 +13,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// Reset takes a machine out of its cluster: `kubeadm reset`, and then what ccmadm has written on the machine. Objects
+// Reset takes a machine out of its cluster: `kubeadm reset`, and then what ccmadm has written on the machine and the node
+// agent into its kernel. Objects
 // in the cluster are left: other machines use them. The rest are flags of `kubeadm reset`. Files go last, so that a reset that was cut short can be repeated.
 func Reset(ctx context.Context, d *Data, rest []string) error {
 	d = d.in("reset")
@@ -35,6 +36,9 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 		return err
 	}
 	if err := releaseVIP(ctx, d); err != nil {
+		return err
+	}
+	if err := removePodNetwork(d); err != nil {
 		return err
 	}
 	state, err := machineState(d)
@@ -96,6 +100,31 @@ func removeUnit(ctx context.Context, d *Data) error {
 		return err
 	}
 	return d.Machine.DaemonReload(ctx)
+}
+
+// removePodNetwork takes away the routes and the masquerading of a node agent, which kubeadm has ended. They would lead
+// packets of whatever comes next.
+func removePodNetwork(d *Data) error {
+	if d.Machine.PodNetwork == nil {
+		return nil
+	}
+	lines, remove, err := d.Machine.PodNetwork()
+	if err != nil {
+		return fmt.Errorf("look for pod routes: %w", err)
+	}
+	if d.DryRun {
+		for _, line := range lines {
+			fmt.Fprintf(d.Out, "[dryrun] would remove %s\n", line)
+		}
+		return nil
+	}
+	if err := remove(); err != nil {
+		return fmt.Errorf("remove pod routes: %w", err)
+	}
+	for _, line := range lines {
+		d.Sayf("%s removed", line)
+	}
+	return nil
 }
 
 // removeEmptyDir leaves a directory that holds something we did not write.

@@ -23,6 +23,11 @@ func TestReset(t *testing.T) {
 	put(t, m, machine.CloudConfigDir+"/theirs/ca.pem", "the administrator's")
 	put(t, m, machine.CloudConfigDir+"/proxy.env", "the administrator's, too")
 	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished)+"files: ["+machine.CloudConfigDir+"/cloud.conf]\n")
+	const line = "route 10.244.1.0/24 via 192.0.2.2 proto 158 metric 158"
+	left := []string{line}
+	m.PodNetwork = func() ([]string, func() error, error) {
+		return left, func() error { left = nil; return nil }, nil
+	}
 	reset := func(o Options) string {
 		t.Helper()
 		var out bytes.Buffer
@@ -37,7 +42,12 @@ func TestReset(t *testing.T) {
 	if diff := cmp.Diff(before, snapshot(t, m)); diff != "" || !strings.Contains(out, "[dryrun] would remove "+machine.CCMManifest) {
 		t.Errorf("a dry run (-before +after):\n%s\n%s", diff, out)
 	}
-	reset(Options{Force: true})
+	if !strings.Contains(out, "[dryrun] would remove "+line) || len(left) != 1 {
+		t.Errorf("a dry run: %v is left of the routes\n%s", left, out)
+	}
+	if out := reset(Options{Force: true}); !strings.Contains(out, line+" removed") || len(left) > 0 {
+		t.Errorf("%v is left of the routes\n%s", left, out)
+	}
 	want := map[string]string{
 		machine.CloudConfigDir + "/theirs/ca.pem": "the administrator's",
 		machine.CloudConfigDir + "/proxy.env":     "the administrator's, too",

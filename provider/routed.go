@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 
@@ -27,29 +26,37 @@ func (c *Cloud) Routes() (cloudprovider.Routes, bool) { return c, c.routed }
 
 // connectRoutes lets the route controller be answered from the reports of agents.
 func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
-	agents, synced, err := nodeAgents(c.cluster.config)
+	client, err := objects.New(c.cluster.config)
 	if err != nil {
 		return err
 	}
-	served := &routes.Routes{Client: c.cluster.client, Nodes: factory.Core().V1().Nodes().Lister(), Synced: synced}
-	if err := served.Follow(agents); err != nil {
+	agents, agentsKnown, err := explained("NodeAgents", objects.Informer(client.NodeAgents, &v1alpha1.NodeAgent{}))
+	if err != nil {
 		return err
 	}
-	go agents.RunWithContext(c.cluster.ctx)
+	reports, reportsKnown, err := explained("NodeRoutes", objects.Informer(client.NodeRoutes, &v1alpha1.NodeRoutes{}))
+	if err != nil {
+		return err
+	}
+	synced := func() error { return errors.Join(agentsKnown(), reportsKnown()) }
+	served := &routes.Routes{
+		AddOns: &routes.AddOns{Client: c.cluster.client}, Nodes: factory.Core().V1().Nodes().Lister(), Synced: synced,
+	}
+	for _, informer := range []cache.SharedIndexInformer{agents, reports} {
+		if err := served.Follow(informer); err != nil {
+			return err
+		}
+		go informer.RunWithContext(c.cluster.ctx)
+	}
 	c.routes.Store(served)
 	return nil
 }
 
-// nodeAgents is an informer of the agents' reports, for which it waits until their definition is installed. The second
-// result says why they are not known, as long as they are not.
-func nodeAgents(config *rest.Config) (cache.SharedIndexInformer, func() error, error) {
-	client, err := objects.New(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	informer := objects.Informer(client.NodeAgents, &v1alpha1.NodeAgent{})
+// explained returns an informer, which waits until the definition of its objects is installed, and a function that says
+// why they are not known, as long as they are not.
+func explained(what string, informer cache.SharedIndexInformer) (cache.SharedIndexInformer, func() error, error) {
 	var last atomic.Pointer[error]
-	err = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { last.Store(&err) })
+	err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { last.Store(&err) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,9 +65,9 @@ func nodeAgents(config *rest.Config) (cache.SharedIndexInformer, func() error, e
 			return nil
 		}
 		if why := last.Load(); why != nil {
-			return fmt.Errorf("list NodeAgents: %w", *why)
+			return fmt.Errorf("list %s: %w", what, *why)
 		}
-		return errors.New("list NodeAgents: no answer yet")
+		return fmt.Errorf("list %s: no answer yet", what)
 	}, nil
 }
 

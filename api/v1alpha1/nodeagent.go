@@ -6,7 +6,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 const NodeAgentKind = "NodeAgent"
 
 // NodeAgent is what the agent of the Node of the same name reports. The cloud-controller-manager publishes an address
-// when an agent reports that it announces it, and calls a route created when the agents report that they have it. An
+// when an agent reports that it announces it. Every agent watches those of all others: what is long is elsewhere. An
 // admission policy lets an agent write the object of its own Node only; even so it is a claim of that Node. The Node
 // owns it.
 //
@@ -35,9 +35,9 @@ type NodeAgentStatus struct {
 	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
 	// Draining says that the Node gives away what it announces, and takes nothing.
 	Draining bool `json:"draining,omitempty"`
-	// Announced is the number of announcements, and Routed that of routes.
+	// Announced is the number of announcements.
 	Announced int32 `json:"announced"`
-	// Routed is the number of routes.
+	// Routed is the number of pod routes, which NodeRoutes of the same name lists.
 	Routed int32 `json:"routed"`
 	// Interfaces are those with addresses, and with carrier.
 	// +listType=map
@@ -57,14 +57,6 @@ type NodeAgentStatus struct {
 	// +listMapKey=peer
 	// +optional
 	Sessions []BGPSession `json:"sessions,omitempty"`
-	// Routes are the pod routes that are in the kernel.
-	// +listType=atomic
-	// +optional
-	Routes []AgentRoute `json:"routes,omitempty"`
-	// RouteProblems are pod routes that could not be set, or that somebody else owns.
-	// +listType=atomic
-	// +optional
-	RouteProblems []RouteProblem `json:"routeProblems,omitempty"`
 	// Listening are the ports on which something on the Node listens for others than itself, as tcp/PORT and udp/PORT: a
 	// Service at level NodeIP would take them away.
 	// +listType=atomic
@@ -117,28 +109,6 @@ type BGPSession struct {
 	Message string `json:"message,omitempty"`
 	// Advertised is the number of prefixes.
 	Advertised int32 `json:"advertised"`
-}
-
-// AgentRoute is a pod route in the kernel of a Node.
-type AgentRoute struct {
-	// Destination is the pod CIDR.
-	Destination string `json:"destination"`
-	// Via is the address of the next hop.
-	Via string `json:"via"`
-	// Node is the one that has the pods.
-	Node string `json:"node"`
-}
-
-// RouteProblem is a pod route that is not there.
-type RouteProblem struct {
-	// Destination is the pod CIDR.
-	Destination string `json:"destination"`
-	// Node is the one that has the pods.
-	Node string `json:"node"`
-	// Reason is one of Foreign, Unreachable and Rejected.
-	Reason string `json:"reason"`
-	// Message says more.
-	Message string `json:"message"`
 }
 
 // NodeAgentList is what the API server lists.

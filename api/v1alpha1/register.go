@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the one of our objects in a cluster: AddressPool, BGPPeer and NodeAgent.
+// GroupVersion is the one of our objects in a cluster: AddressPool, BGPPeer, NodeAgent and NodeRoutes.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 }
@@ -14,7 +14,8 @@ func GroupVersion() schema.GroupVersion {
 // AddToScheme lets clients encode and decode our objects.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
-		&AddressPool{}, &AddressPoolList{}, &BGPPeer{}, &BGPPeerList{}, &NodeAgent{}, &NodeAgentList{})
+		&AddressPool{}, &AddressPoolList{}, &BGPPeer{}, &BGPPeerList{}, &NodeAgent{}, &NodeAgentList{},
+		&NodeRoutes{}, &NodeRoutesList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }

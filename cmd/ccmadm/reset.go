@@ -2,10 +2,12 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/vishvananda/netns"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/provider/routes"
 )
 
 func newReset(s phases.Streams) *cobra.Command {
@@ -13,20 +15,39 @@ func newReset(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset [flags] [-- kubeadm reset flags]",
 		Short: "Take this machine out of its cluster: kubeadm reset, and what ccmadm wrote here",
-		Long: `Runs "kubeadm reset", and removes what ccmadm has written on this machine. Objects in the cluster stay, since
-other machines use them. Everything behind -- goes to kubeadm.`,
+		Long: `Runs "kubeadm reset", and removes what ccmadm has written on this machine, and the pod routes and the masquerading that
+the node agent has put into its kernel. Objects in the cluster stay, since other machines use them. Everything behind -- goes to kubeadm.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if stray := beforeDash(cmd, args); len(stray) > 0 {
 				return finding.Usagef("reset takes no arguments: %q", stray).
 					WithHint("flags of kubeadm go behind --: ccmadm reset -- %s", stray[0])
 			}
-			return phases.Reset(cmd.Context(), phases.NewReset(machine.New(), o, s, version), args)
+			m := machine.New()
+			m.PodNetwork = podNetwork
+			return phases.Reset(cmd.Context(), phases.NewReset(m, o, s, version), args)
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Force, "force", "f", false, "do not ask")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would go, and change nothing")
 	cmd.Flags().StringSliceVar(&o.IgnorePreflightErrors, "ignore-preflight-errors", nil, "kubeadm checks whose failure is only a warning")
 	return cmd
+}
+
+// podNetwork finds what agents have left in the kernel of this machine.
+func podNetwork() (lines []string, remove func() error, err error) {
+	kernel, err := routes.OpenKernel(netns.None())
+	if err != nil {
+		return nil, nil, err
+	}
+	left, err := kernel.Leftovers()
+	if err != nil {
+		kernel.Close()
+		return nil, nil, err
+	}
+	return left.Lines(), func() error {
+		defer kernel.Close()
+		return kernel.Remove(left)
+	}, nil
 }
 
 // beforeDash are the arguments in front of --.

@@ -3,11 +3,13 @@
 // Start at run in run.go. What it announces is in provider/announce, routes are in provider/routes.
 //
 // Reads: a kubeconfig, or the ServiceAccount of its pod; Nodes, Services, EndpointSlices, IPAddresses, AddressPools,
-// BGPPeers and NodeAgents; the key of heartbeats.
-// Writes: the NodeAgent of its own Node; Events; with --routes what provider/routes writes on a machine.
+// BGPPeers and NodeAgents; the key of heartbeats; with --routes DaemonSets, where its Node has been a network add-on's.
+// Writes: the NodeAgent of its own Node; Events; with --routes its NodeRoutes, and what provider/routes writes on a
+// machine.
 // Running it twice: the second one on a machine cannot listen for heartbeats, and says so.
 // It will not: announce anything before it has seen the cluster once, withdraw anything because it cannot see it now, or
-// leave an address on an interface. Routes it leaves, so that pods do not notice that it is replaced.
+// leave an address on an interface. Routes it leaves, so that pods do not notice that it is replaced; one that is
+// started without --routes removes them.
 package main
 
 import (

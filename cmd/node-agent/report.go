@@ -62,16 +62,16 @@ func (r *reporter) deleted(object any) {
 	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err != nil || key != r.node {
 		return
 	}
-	select {
-	case r.gone <- struct{}{}:
-	default: // there will be one
-	}
+	ask(r.gone)
 }
 
 // changed asks for a report soon. It does not wait.
-func (r *reporter) changed() {
+func (r *reporter) changed() { ask(r.changes) }
+
+// ask asks for a report by a channel with room for one.
+func ask(channel chan<- struct{}) {
 	select {
-	case r.changes <- struct{}{}:
+	case channel <- struct{}{}:
 	default: // there will be one
 	}
 }
@@ -118,7 +118,6 @@ func (r *reporter) write(ctx context.Context) error {
 		add(&next.Status)
 	}
 	next.Status.Announced = int32(len(next.Status.Announcements))
-	next.Status.Routed = int32(len(next.Status.Routes))
 	written, err := r.agents.UpdateStatus(ctx, next, metav1.UpdateOptions{})
 	if err != nil {
 		r.last = nil // it has gone, or somebody else has written it
@@ -137,19 +136,25 @@ func (r *reporter) find(ctx context.Context) (*v1alpha1.NodeAgent, error) {
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("get NodeAgent/%s: %w", r.node, err)
 	}
-	object, _, err := r.nodes.GetStore().GetByKey(r.node)
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return nil, errors.Join(err, fmt.Errorf("create NodeAgent/%s: there is no Node of this name yet", r.node))
+	meta, err := ownedByNode(r.nodes, r.node)
+	if err != nil {
+		return nil, fmt.Errorf("create NodeAgent/%s: %w", r.node, err)
 	}
-	made, err := r.agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{
-		Name: r.node,
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,
-		}},
-	}}, metav1.CreateOptions{})
+	made, err := r.agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: meta}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create NodeAgent/%s: %w", r.node, err)
 	}
 	return made, nil
+}
+
+// ownedByNode is the metadata of an object that goes with the Node of its name.
+func ownedByNode(nodes cache.SharedIndexInformer, name string) (metav1.ObjectMeta, error) {
+	object, _, err := nodes.GetStore().GetByKey(name)
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return metav1.ObjectMeta{}, errors.Join(err, errors.New("there is no Node of this name yet"))
+	}
+	return metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,
+	}}}, nil
 }

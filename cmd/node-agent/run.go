@@ -41,12 +41,13 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.routes {
-		agent, closeKernel, err := newRoutes(o, c, report)
+		closeKernel, err := runRoutes(working, group, config, o, c, report)
 		if err != nil {
 			return err
 		}
 		defer closeKernel()
-		group.Go(func() error { return agent.Run(working) }) // it needs the Nodes only
+	} else {
+		removeRoutes()
 	}
 	announcers, err := newAnnouncers(working, config, o, c, report.changed)
 	if err != nil {

@@ -69,8 +69,8 @@ func ends(t *testing.T, cancel context.CancelFunc, ended <-chan error) {
 	}
 }
 
-// An agent reports in an object that its Node owns, and ends when it is told to.
-func TestCluster_Run_Reports(t *testing.T) {
+func applyDefinitions(t *testing.T) {
+	t.Helper()
 	crds, err := manifests.CRDs()
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +82,11 @@ func TestCluster_Run_Reports(t *testing.T) {
 	if _, err := applier.Apply(t.Context(), apply.NodeAgent, crds); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// An agent reports in an object that its Node owns, and ends when it is told to.
+func TestCluster_Run_Reports(t *testing.T) {
+	applyDefinitions(t)
 	client := kubernetes.NewForConfigOrDie(plane.Config)
 	node, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}, metav1.CreateOptions{})
 	if err != nil {

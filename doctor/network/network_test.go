@@ -244,11 +244,12 @@ func TestCheckRoutes(t *testing.T) {
 		s.Nodes[i].Spec.PodCIDRs = []string{cidr}
 		s.Nodes[i].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0." + string(rune('1'+i))}}
 	}
-	s.Agents[0].Status.Routes = []v1alpha1.AgentRoute{
+	s.Reported = []v1alpha1.NodeRoutes{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}
+	s.Reported[0].Routes = []v1alpha1.AgentRoute{
 		{Destination: "10.244.1.0/24", Via: "198.18.0.2", Node: "b"},
 		{Destination: "10.244.2.0/24", Via: "198.18.0.99", Node: "c"}, // c has another address by now
 	}
-	s.Agents[1].Status.RouteProblems = []v1alpha1.RouteProblem{
+	s.Reported[1].Problems = []v1alpha1.RouteProblem{
 		{Destination: "10.244.0.0/24", Node: "a", Reason: "Foreign", Message: "protocol bird"},
 	}
 	wanted, found, problems := s.CheckRoutes()
@@ -272,7 +273,10 @@ func TestCheckRoutes(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	s := shop()
-	s.Agents[1].Status.Routes = []v1alpha1.AgentRoute{{Destination: "10.244.1.0/24", Via: "198.18.0.2", Node: "w2"}}
+	s.Reported = []v1alpha1.NodeRoutes{{
+		ObjectMeta: metav1.ObjectMeta{Name: "w1"},
+		Routes:     []v1alpha1.AgentRoute{{Destination: "10.244.1.0/24", Via: "198.18.0.2", Node: "w2"}},
+	}}
 	want := []string{"load balancers: 1 of 3 ready; shop/mail PoolExhausted: ccmadm lb why shop/mail", "routes: 0 of 0"}
 	if diff := cmp.Diff(want, s.Summary()); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -29,7 +30,7 @@ func (s *Snapshot) Routes() []Route {
 	var list []Route
 	for i := range s.Agents {
 		a := &s.Agents[i]
-		for _, r := range a.Status.Routes {
+		for _, r := range s.reported(a.Name).Routes {
 			list = append(list, Route{
 				Node: a.Name, Destination: finding.Clean(r.Destination), Via: finding.Clean(r.Via), To: finding.Clean(r.Node),
 				Live: s.live(a),
@@ -54,6 +55,7 @@ func (s *Snapshot) CheckRoutes() (wanted, found int, problems []finding.Finding)
 			problems = append(problems, say(finding.AgentSilent, a.Name, fmt.Sprintf("no report since %s", s.silence(a).Round(1e9))))
 			continue
 		}
+		reported := s.reported(a.Name)
 		for j := range s.Nodes {
 			to := &s.Nodes[j]
 			if to.Name == a.Name {
@@ -61,7 +63,7 @@ func (s *Snapshot) CheckRoutes() (wanted, found int, problems []finding.Finding)
 			}
 			for _, cidr := range podNetworks(to) {
 				wanted++
-				if problem := s.missing(a, to, cidr); problem != nil {
+				if problem := missing(reported, to, cidr); problem != nil {
 					problems = append(problems, *problem)
 					continue
 				}
@@ -72,25 +74,35 @@ func (s *Snapshot) CheckRoutes() (wanted, found int, problems []finding.Finding)
 	return wanted, found, problems
 }
 
-// missing is what keeps a route out, or nil where it is there.
-func (s *Snapshot) missing(a *v1alpha1.NodeAgent, to *corev1.Node, cidr string) *finding.Finding {
-	for _, r := range a.Status.Routes {
+// missing is what keeps a route out of what an agent reports, or nil where it is there.
+func missing(reported v1alpha1.NodeRoutes, to *corev1.Node, cidr string) *finding.Finding {
+	for _, r := range reported.Routes {
 		if r.Destination == cidr && slices.ContainsFunc(to.Status.Addresses, func(addr corev1.NodeAddress) bool { return same(addr.Address, r.Via) }) {
 			return nil
 		}
 	}
-	for _, p := range a.Status.RouteProblems {
+	for _, p := range reported.Problems {
 		if p.Destination == cidr {
 			id := finding.RouteMissing
 			if kind, ok := finding.Lookup(p.Reason); ok {
 				id = kind.ID
 			}
-			f := say(id, a.Name, fmt.Sprintf("to %s, the pods of %s: %s", cidr, to.Name, finding.Clean(p.Message)))
+			f := say(id, reported.Name, fmt.Sprintf("to %s, the pods of %s: %s", cidr, to.Name, finding.Clean(p.Message)))
 			return &f
 		}
 	}
-	f := say(finding.RouteMissing, a.Name, fmt.Sprintf("to %s, the pods of %s", cidr, to.Name))
+	f := say(finding.RouteMissing, reported.Name, fmt.Sprintf("to %s, the pods of %s", cidr, to.Name))
 	return &f
+}
+
+// reported is what an agent says of its routes; nothing where there is no such object.
+func (s *Snapshot) reported(node string) v1alpha1.NodeRoutes {
+	for i := range s.Reported {
+		if s.Reported[i].Name == node {
+			return s.Reported[i]
+		}
+	}
+	return v1alpha1.NodeRoutes{ObjectMeta: metav1.ObjectMeta{Name: node}}
 }
 
 func say(id finding.ID, node, message string) finding.Finding {

@@ -40,10 +40,12 @@ type Snapshot struct {
 	// Claims are the addresses that Services have, those in quarantine included.
 	Claims []networkingv1.IPAddress
 	// Pools, Peers and Agents are the cluster's. Defined is false where it does not know these kinds.
-	Pools   []v1alpha1.AddressPool
-	Peers   []v1alpha1.BGPPeer
-	Agents  []v1alpha1.NodeAgent
-	Defined bool
+	Pools  []v1alpha1.AddressPool
+	Peers  []v1alpha1.BGPPeer
+	Agents []v1alpha1.NodeAgent
+	// Reported are the routes of agents.
+	Reported []v1alpha1.NodeRoutes
+	Defined  bool
 	// Nodes are all.
 	Nodes []corev1.Node
 	// Slices have the endpoints of all Services.
@@ -100,6 +102,11 @@ func (s *Snapshot) readDefined(ctx context.Context, c client.Reader) error {
 	if meta.IsNoMatchError(err) || errors.Is(err, errUndefined) {
 		return nil
 	}
+	var routes v1alpha1.NodeRoutesList
+	if undefined := list(ctx, c, "NodeRoutes", &routes); !errors.Is(undefined, errUndefined) {
+		err = errors.Join(err, undefined) // else the agents are those of a release before
+	}
+	s.Reported = routes.Items
 	s.Pools, s.Peers, s.Agents, s.Defined = pools.Items, peers.Items, agents.Items, true
 	return err
 }

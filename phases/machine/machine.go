@@ -35,6 +35,9 @@ type Machine struct {
 	Interfaces func() ([][]netip.Addr, error)
 	// DefaultAddress is that of the interface with the default route.
 	DefaultAddress func() (netip.Addr, error)
+	// PodNetwork finds what the node agent has put into the kernel, and returns lines that name it, and what removes it. Nil
+	// where there is no kernel to be asked.
+	PodNetwork func() (lines []string, remove func() error, err error)
 	// Superuser tells whether this process may change the machine.
 	Superuser bool
 }

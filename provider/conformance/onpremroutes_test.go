@@ -125,15 +125,24 @@ func (f *fakeAgents) report(ctx context.Context, c client.Client, list []corev1.
 		}
 		agent.Status = v1alpha1.NodeAgentStatus{RenewTime: renewed}
 		intents, problems := routes.Intents(node.Name, nodes, nil)
-		agent.Status.RouteProblems = problems
+		said := &v1alpha1.NodeRoutes{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+		err := c.Get(ctx, client.ObjectKeyFromObject(said), said)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		said.Routes, said.Problems = nil, problems
 		for _, intent := range intents {
 			route := v1alpha1.AgentRoute{Destination: intent.Destination.String(), Node: intent.Node}
 			if intent.Via.IsValid() {
 				route.Via = intent.Via.String()
 			}
-			agent.Status.Routes = append(agent.Status.Routes, route)
+			said.Routes = append(said.Routes, route)
 		}
-		if err := c.Status().Update(ctx, agent); err != nil {
+		write := func() error { return c.Update(ctx, said) }
+		if err != nil {
+			write = func() error { return c.Create(ctx, said) }
+		}
+		if err := errors.Join(c.Status().Update(ctx, agent), write()); err != nil {
 			return err
 		}
 	}

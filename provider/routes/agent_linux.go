@@ -40,7 +40,9 @@ type Agent struct {
 	Kernel *Kernel
 	// CNIDir is where a CNI configuration is written that connects the machine's pods. Empty: somebody else connects them.
 	CNIDir string
-	// Changed is called whenever what Report says is another. It must not wait.
+	// AddOns tells whether a network add-on is still there whose condition the Node has.
+	AddOns *AddOns
+	// Changed is called whenever what Routes says is another. It must not wait.
 	Changed func()
 
 	held        holder
@@ -57,11 +59,18 @@ type reported struct {
 	problems []v1alpha1.RouteProblem
 }
 
-// Report adds the routes to a report of this Node. It does not wait.
+// Report adds the number of routes to a report of this Node. It does not wait.
 func (a *Agent) Report(status *v1alpha1.NodeAgentStatus) {
+	routes, _ := a.Routes()
+	status.Routed = int32(len(routes))
+}
+
+// Routes are what there is in the kernel, and what is not. It does not wait. Neither must be changed.
+func (a *Agent) Routes() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
 	if now := a.reported.Load(); now != nil {
-		status.Routes, status.RouteProblems = now.routes, now.problems
+		return now.routes, now.problems
 	}
+	return nil, nil
 }
 
 // Run sets routes, and repairs them within milliseconds of an event of the kernel, until ctx is done. It touches
@@ -86,7 +95,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	go a.watch(ctx, changed)
 	for {
 		pause := resyncPeriod
-		next, err := a.sync(time.Now())
+		next, err := a.sync(ctx, time.Now())
 		if err != nil {
 			klog.ErrorS(err, "Routes could not be compared; trying again", "after", retryPeriod)
 			pause = retryPeriod
@@ -107,46 +116,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// watch follows the kernel until ctx is done.
-func (a *Agent) watch(ctx context.Context, changed func()) {
-	concerns := func(r route) bool {
-		wanted := a.wanted.Load()
-		return r.ours() || wanted != nil && (*wanted)[r.Destination]
-	}
-	for ctx.Err() == nil {
-		err := a.Kernel.watch(ctx, concerns, changed)
-		if ctx.Err() != nil {
-			return
-		}
-		klog.ErrorS(err, "Events of the kernel were lost; watching again")
-		select {
-		case <-ctx.Done():
-		case <-time.After(minPause):
-		}
-	}
-}
-
-// relevantChanges leaves out the heartbeats of kubelets.
-func relevantChanges(changed func()) cache.ResourceEventHandler {
-	same := func(a, b *corev1.Node) bool {
-		return slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) && slices.Equal(a.Status.Addresses, b.Status.Addresses) &&
-			conditionOwner([]*corev1.Node{a}) == conditionOwner([]*corev1.Node{b})
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { changed() },
-		DeleteFunc: func(any) { changed() },
-		UpdateFunc: func(before, after any) {
-			old, isNode := before.(*corev1.Node)
-			now, isNodeToo := after.(*corev1.Node)
-			if !isNode || !isNodeToo || !same(old, now) {
-				changed()
-			}
-		},
-	}
-}
-
 // sync compares once, and changes what differs. The first result is when it has to be called again at the latest.
-func (a *Agent) sync(now time.Time) (next time.Time, err error) {
+func (a *Agent) sync(ctx context.Context, now time.Time) (next time.Time, err error) {
 	nodes := a.nodes()
 	self := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == a.Node })
 	if self < 0 {
@@ -154,7 +125,7 @@ func (a *Agent) sync(now time.Time) (next time.Time, err error) {
 		return next, nil
 	}
 	intents, problems := Intents(a.Node, nodes, a.Within)
-	if owner := conditionOwner(nodes); owner != "" {
+	if owner := a.owner(ctx, now, nodes[self]); owner != "" {
 		a.sayOnce(owner + ": nothing is changed")
 		for _, intent := range intents {
 			problems = append(problems, intent.problem(Foreign, owner))
@@ -174,6 +145,21 @@ func (a *Agent) sync(now time.Time) (next time.Time, err error) {
 	}
 	a.said = ""
 	return next, nil
+}
+
+// owner says which network add-on owns the routes of this machine; empty: none does. Only the condition of its own Node
+// counts, so that nobody stops the others with theirs. One that is not recent any more was left behind if its add-on has
+// no DaemonSet; as long as nobody could be asked, it was not.
+func (a *Agent) owner(ctx context.Context, now time.Time, self *corev1.Node) string {
+	owner := describeCondition(self)
+	if owner == "" || recent(now, addOnCondition(self)) {
+		return owner
+	}
+	set, known, err := a.AddOns.find(ctx, addOnsKnownFor)
+	if err != nil && !known {
+		return fmt.Sprintf("%s, unless it is gone: %v", owner, err)
+	}
+	return set
 }
 
 // nodes returns those that are known, by their names.
@@ -228,7 +214,7 @@ func (a *Agent) setRoutes(intents []Intent) (settled []Intent, problems []v1alph
 	return settled, problems, nil
 }
 
-// report keeps it for Report, and says so if something has changed.
+// report keeps it for Routes, and says so if something has changed.
 func (a *Agent) report(settled []Intent, problems []v1alpha1.RouteProblem) {
 	slices.SortFunc(settled, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
 	slices.SortFunc(problems, func(a, b v1alpha1.RouteProblem) int {
@@ -245,54 +231,6 @@ func (a *Agent) report(settled []Intent, problems []v1alpha1.RouteProblem) {
 	if before := a.reported.Swap(now); !reflect.DeepEqual(before, now) {
 		a.Changed()
 	}
-}
-
-// connectPods writes what lets pods on this machine have an address and reach what is outside of the cluster.
-func (a *Agent) connectPods(now time.Time, self *corev1.Node, nodes []*corev1.Node, intents []Intent) error {
-	var own []netip.Prefix
-	for _, intent := range intents {
-		if intent.Node == a.Node {
-			own = append(own, intent.Destination)
-		}
-	}
-	addresses := internalIPs(self)
-	if len(own) == 0 || len(addresses) == 0 {
-		return nil // both come, and with an event
-	}
-	if err := a.masquerade(now, own, clusterAddresses(nodes, intents)); err != nil {
-		return err
-	}
-	mtu, err := a.Kernel.mtu(addresses[0])
-	if err != nil {
-		return err
-	}
-	content, err := cniConfiguration(own, mtu)
-	if err != nil {
-		return err
-	}
-	wrote, err := writeCNI(a.CNIDir, content)
-	if err != nil {
-		a.sayOnce(err.Error())
-		return nil // nothing to repeat every second: it is looked at again every minute
-	}
-	a.said = ""
-	if wrote {
-		klog.InfoS("Pods of this machine can be connected", "addresses", own, "configuration", cniFile)
-	}
-	return nil
-}
-
-// masquerade writes the table when it has to say something else, and in case somebody has removed it, now and then.
-func (a *Agent) masquerade(now time.Time, own, cluster []netip.Prefix) error {
-	content := []any{own, cluster}
-	if now.Before(a.masqueraded.Add(resyncPeriod)) && reflect.DeepEqual(content, a.masquerades) {
-		return nil
-	}
-	if err := a.Kernel.masquerade(own, cluster); err != nil {
-		return err
-	}
-	a.masqueraded, a.masquerades = now, content
-	return nil
 }
 
 // sayOnce logs what changes nothing by being repeated.

@@ -3,11 +3,11 @@
 //
 // Two programs have a part each. Start at [Agent], which runs on every machine and sets the routes, and at [Routes],
 // which the cloud-controller-manager offers to upstream's route controller. They do not talk: an agent computes its
-// routes from the Nodes ([Intents]), and reports in the NodeAgent of its own Node what its kernel has; [Routes] answers
-// from these reports.
+// routes from the Nodes ([Intents]), and reports in the NodeRoutes of its own Node what its kernel has; [Routes] answers
+// from these reports, and takes from NodeAgents whether an agent lives.
 //
-// Reads: Nodes (podCIDRs, InternalIPs, who wrote the condition NetworkUnavailable) and NodeAgents; the
-// cloud-controller-manager also DaemonSets, to know network add-ons that own the routes.
+// Reads: Nodes (podCIDRs, InternalIPs, who wrote the condition NetworkUnavailable), NodeAgents, NodeRoutes, and DaemonSets, to
+// know network add-ons that own the routes; an agent only where its Node has had the condition of one for minutes.
 // Writes: on a machine, routes of the main table with protocol 158, and where pods are to be connected, too, table
 // ccmadm-pods of nftables and one file with a CNI configuration. In the cluster nothing.
 // Running it twice: what is there stays. An agent that starts takes over the routes of the one before it; those that

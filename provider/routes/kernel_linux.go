@@ -114,9 +114,13 @@ func (k *Kernel) apply(c change) error {
 	return nil
 }
 
-// onLink returns the interface in whose network an address is, as the kernel would send there.
+// onLink returns the interface in whose network an address is, as the kernel would send there; errNotOnLink or errNoWay
+// where there is none.
 func (k *Kernel) onLink(address netip.Addr) (int, error) {
 	found, err := k.handle.RouteGet(address.AsSlice())
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
+		return 0, fmt.Errorf("find the way to %s: %w: %w", address, errNoWay, err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("find the way to %s: %w", address, err)
 	}
@@ -125,7 +129,7 @@ func (k *Kernel) onLink(address netip.Addr) (int, error) {
 			return r.LinkIndex, nil
 		}
 	}
-	return 0, fmt.Errorf("%s is in none of this machine's networks: pod routes need a next hop that is", address)
+	return 0, fmt.Errorf("%s %w", address, errNotOnLink)
 }
 
 // mtu is that of the interface with an address.

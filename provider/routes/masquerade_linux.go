@@ -35,15 +35,11 @@ func families() []family {
 // knows the way back to a pod. Between pods and machines of the cluster addresses stay as they are. All of it is
 // replaced in one transaction.
 func (k *Kernel) masquerade(own, cluster []netip.Prefix) error {
-	var options []nftables.ConnOption
-	if k.namespace.IsOpen() {
-		options = append(options, nftables.WithNetNSFd(int(k.namespace)))
-	}
-	conn, err := nftables.New(options...)
+	conn, err := k.nftables()
 	if err != nil {
-		return fmt.Errorf("open nftables: %w", err)
+		return err
 	}
-	table := &nftables.Table{Name: masqueradeTable, Family: nftables.TableFamilyINet}
+	table := ourTable()
 	conn.AddTable(table) // so that there is one to delete
 	conn.DelTable(table)
 	conn.AddTable(table)
@@ -64,6 +60,23 @@ func (k *Kernel) masquerade(own, cluster []netip.Prefix) error {
 		return fmt.Errorf("write table %s of nftables: %w", masqueradeTable, err)
 	}
 	return nil
+}
+
+// nftables reaches the filters of the same namespace.
+func (k *Kernel) nftables() (*nftables.Conn, error) {
+	var options []nftables.ConnOption
+	if k.namespace.IsOpen() {
+		options = append(options, nftables.WithNetNSFd(int(k.namespace)))
+	}
+	conn, err := nftables.New(options...)
+	if err != nil {
+		return nil, fmt.Errorf("open nftables: %w", err)
+	}
+	return conn, nil
+}
+
+func ourTable() *nftables.Table {
+	return &nftables.Table{Name: masqueradeTable, Family: nftables.TableFamilyINet}
 }
 
 // messageElements is how many elements go into one message. Its list has a length of 16 bits, which netlink does not

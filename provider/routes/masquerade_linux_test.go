@@ -71,11 +71,11 @@ func TestKernel_MasqueradeMany(t *testing.T) {
 	if err := m.masquerade(own, cluster); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := nftables.New(nftables.WithNetNSFd(int(m.namespace)))
+	conn, err := m.nftables()
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := &nftables.Table{Name: masqueradeTable, Family: nftables.TableFamilyINet}
+	table := ourTable()
 	for _, f := range families() {
 		elements, err := conn.GetSetElements(&nftables.Set{Table: table, Name: "cluster-" + f.name})
 		if err != nil {

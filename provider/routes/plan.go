@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -44,9 +45,17 @@ type change struct {
 	intent Intent
 }
 
+// errNotOnLink: an address is in none of this machine's networks, which is an answer of the kernel.
+var errNotOnLink = errors.New("is in none of this machine's networks: pod routes need a next hop that is")
+
+// errNoWay: the kernel has no way at all to an address. It may be so for a moment only, while an interface gets its
+// address anew.
+var errNoWay = errors.New("no way")
+
 // plan compares what should be with what is. It changes and removes routes of our protocol only, and adds none for a
 // range for which somebody else has one; ours goes then, so that a range has one owner. onLink returns the interface in
-// whose network an address is.
+// whose network an address is, or errNotOnLink. With any other error ours stays: of errNoWay only one that is as it should
+// be, else whatever it is.
 func plan(intents []Intent, kernel []route, onLink func(netip.Addr) (link int, err error)) (
 	changes []change, settled []Intent, problems []v1alpha1.RouteProblem,
 ) {
@@ -68,6 +77,14 @@ func plan(intents []Intent, kernel []route, onLink func(netip.Addr) (link int, e
 		want, err := wantedRoute(intent, onLink)
 		if err != nil {
 			problems = append(problems, intent.problem(Unreachable, err.Error()))
+			there := slices.ContainsFunc(ours[intent.Destination], want.sameHop)
+			if errors.Is(err, errNotOnLink) || errors.Is(err, errNoWay) && !there {
+				continue
+			}
+			wanted[intent.Destination] = true
+			if there {
+				settled = append(settled, intent)
+			}
 			continue
 		}
 		wanted[intent.Destination] = true
@@ -118,7 +135,10 @@ func (r route) replaces(other route) bool {
 	return r.Metric == other.Metric && r.Unreachable == other.Unreachable
 }
 
-// wantedRoute is the route for an intent.
+// sameHop says whether a route leads where r should, by whatever interface.
+func (r route) sameHop(other route) bool { return r.Via == other.Via && r.replaces(other) }
+
+// wantedRoute is the route for an intent. Its Link is not valid where there is an error.
 func wantedRoute(intent Intent, onLink func(netip.Addr) (int, error)) (route, error) {
 	r := route{Destination: intent.Destination, Protocol: v1alpha1.RouteProtocol}
 	if !intent.Via.IsValid() {

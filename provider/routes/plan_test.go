@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,7 +56,42 @@ func wayOut(address netip.Addr) (int, error) {
 			return link, nil
 		}
 	}
-	return 0, errors.New("no way")
+	return 0, errNotOnLink
+}
+
+// What the kernel does not say takes nothing away: ours stays as it is, and is reported.
+func TestPlan_Unknown(t *testing.T) {
+	want := intent("10.244.1.0/24", "192.0.2.2", "b")
+	ours, err := wantedRoute(want, wayOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := ours
+	elsewhere.Via = netip.MustParseAddr("192.0.2.99")
+	for _, tt := range []struct {
+		name            string
+		err             error
+		kernel          route
+		removed, routed int
+	}{
+		{"not on link", errNotOnLink, ours, 1, 0},
+		{"no way, and ours leads there", errNoWay, ours, 0, 1},
+		{"no way, and ours leads elsewhere", errNoWay, elsewhere, 1, 0},
+		{"no answer, and ours leads there", errors.New("no buffer space available"), ours, 0, 1},
+		{"no answer, and ours leads elsewhere", errors.New("no buffer space available"), elsewhere, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			changes, settled, problems := plan([]Intent{want}, []route{tt.kernel}, func(netip.Addr) (int, error) {
+				return 0, fmt.Errorf("find the way: %w", tt.err)
+			})
+			if len(changes) != tt.removed || len(settled) != tt.routed {
+				t.Errorf("changes %v, settled %v, want %d and %d", changes, settled, tt.removed, tt.routed)
+			}
+			if len(problems) != 1 || problems[0].Reason != Unreachable || !strings.Contains(problems[0].Message, tt.err.Error()) {
+				t.Errorf("problems %v, want one with %v", problems, tt.err)
+			}
+		})
+	}
 }
 
 // Whatever the kernel has, and whatever is wanted of it: routes of others stay, a range of theirs gets none of ours,

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
@@ -25,29 +24,26 @@ const (
 	patience = 5 * time.Second
 	// lookEvery is how often CreateRoute looks at the reports.
 	lookEvery = 50 * time.Millisecond
-	// addOnsKnownFor is how long the answer about DaemonSets holds.
-	addOnsKnownFor = time.Minute
-	// pageSize of their list.
-	pageSize = 500
+	// addOnsKnownSoon is how old the answer about DaemonSets may be while a Node has the condition of a network add-on:
+	// one that was installed this moment must keep it.
+	addOnsKnownSoon = 5 * time.Second
 )
 
 // Routes answers upstream's route controller from the reports of agents. It sets no route and removes none: agents take
 // the Nodes for their orders, and so a route that the controller deletes in order to create it anew is never missing.
 type Routes struct {
-	// Client lists DaemonSets.
-	Client kubernetes.Interface
+	// AddOns tells which network add-on owns the routes.
+	AddOns *AddOns
 	// Nodes are the controller manager's.
 	Nodes corelisters.NodeLister
-	// Synced says whether the NodeAgents are known, and if not, why.
+	// Synced says whether NodeAgents and NodeRoutes are known, and if not, why.
 	Synced func() error
 
 	reports reports
 
-	mu       sync.Mutex
-	cluster  string // the name under which this cluster is asked for
-	made     map[key][]corev1.NodeAddress
-	owner    string // what owns the routes beside us, as of looked
-	lookedAt time.Time
+	mu      sync.Mutex
+	cluster string // the name under which this cluster is asked for
+	made    map[key][]corev1.NodeAddress
 }
 
 // key is a route.
@@ -58,9 +54,9 @@ type key struct {
 
 var _ cloudprovider.Routes = (*Routes)(nil)
 
-// Follow takes the reports from an informer of NodeAgents that somebody starts.
-func (r *Routes) Follow(agents cache.SharedIndexInformer) error {
-	_, err := agents.AddEventHandler(&r.reports)
+// Follow takes the reports from an informer of NodeAgents or NodeRoutes that somebody starts. Both are needed.
+func (r *Routes) Follow(objects cache.SharedIndexInformer) error {
+	_, err := objects.AddEventHandler(&r.reports)
 	return err
 }
 
@@ -77,7 +73,7 @@ func (r *Routes) ListRoutes(ctx context.Context, clusterName string) ([]*cloudpr
 		return nil, nil
 	}
 	now := time.Now()
-	if installed, err := r.reports.asked(now); err != nil && installed {
+	if err := r.answerable(now); err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
 	r.mu.Lock()
@@ -175,6 +171,23 @@ func (r *Routes) exists(node string) bool {
 	return !apierrors.IsNotFound(err)
 }
 
+// answerable returns why nobody can be asked about routes that there are. Where agents were never installed, there are
+// none, and nobody has to be asked.
+func (r *Routes) answerable(now time.Time) error {
+	installed, err := r.reports.asked(now)
+	if err == nil || installed {
+		return err
+	}
+	nodes, err := r.Nodes.List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(nodes, routeCreated) { // somebody has heard of them, before this program began
+		return errUninstalled
+	}
+	return nil
+}
+
 // may refuses what would be a fight with a network add-on, and what cannot be known.
 func (r *Routes) may(ctx context.Context) error {
 	if err := r.Synced(); err != nil {
@@ -184,10 +197,7 @@ func (r *Routes) may(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	owner := conditionOwner(nodes)
-	if owner == "" {
-		owner, err = r.addOn(ctx)
-	}
+	owner, err := r.owner(ctx, time.Now(), nodes)
 	if err != nil {
 		return err
 	}
@@ -197,24 +207,31 @@ func (r *Routes) may(ctx context.Context) error {
 	return nil
 }
 
-// addOn asks which DaemonSet owns the routes, once in a while.
-func (r *Routes) addOn(ctx context.Context) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock() // callers that come at once wait for one answer
-	if time.Since(r.lookedAt) < addOnsKnownFor {
-		return r.owner, nil
-	}
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		list, err := r.Client.AppsV1().DaemonSets("").List(ctx, options)
-		if err != nil {
-			return "", fmt.Errorf("look for network add-ons: %w", err)
+// owner says which network add-on owns the routes; empty: none does. That is one with a DaemonSet, or one that most
+// Nodes have the condition of, where that was written a moment ago, or the kernel has its routes: their agents say so.
+// A single Node stops nobody, whatever its kubelet writes into it.
+func (r *Routes) owner(ctx context.Context, now time.Time, nodes []*corev1.Node) (string, error) {
+	age, owned, first := addOnsKnownFor, 0, ""
+	for _, n := range nodes {
+		condition := addOnCondition(n)
+		if condition == nil {
+			continue
 		}
-		if r.owner = daemonSetOwner(list.Items); r.owner != "" || list.Continue == "" {
-			break
+		age = addOnsKnownSoon
+		if !recent(now, condition) && !r.reports.foreign(n.Name) {
+			continue // it was left behind
 		}
-		options.Continue = list.Continue
+		owned++
+		if said := describeCondition(n); first == "" || said < first {
+			first = said
+		}
 	}
-	r.lookedAt = time.Now()
-	return r.owner, nil
+	owner, _, err := r.AddOns.find(ctx, age)
+	if err != nil || owner != "" {
+		return owner, err
+	}
+	if 2*owned > len(nodes) {
+		return fmt.Sprintf("%d of %d Nodes are a network add-on's, first: %s", owned, len(nodes), first), nil
+	}
+	return "", nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,26 +24,37 @@ const (
 	uidC        = types.UID("3b0f4a4e-4b1e-4d5c-9a0e-5d2f3f0c7c11")
 )
 
-// served answers for three Nodes, each of which has a range of 10.244.N.0/24, and knows the network add-ons.
-func served(t *testing.T, addOn string) *Routes {
+// served answers for three Nodes, each of which has a range of 10.244.N.0/24, and knows the network add-ons. Others are
+// in the place of those of the same name.
+func served(t *testing.T, addOn string, others ...*corev1.Node) *Routes {
 	t.Helper()
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	c := nodeC.DeepCopy()
 	c.UID = uidC
-	for _, n := range []*corev1.Node{nodeA, nodeB, c} {
+	for _, n := range append([]*corev1.Node{nodeA, nodeB, c}, others...) {
 		if err := nodes.Add(n); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return &Routes{
-		Nodes: corelisters.NewNodeLister(nodes), Synced: func() error { return nil }, owner: addOn, lookedAt: time.Now(),
+		Nodes: corelisters.NewNodeLister(nodes), Synced: func() error { return nil }, AddOns: knownAddOns(addOn),
 	}
 }
 
+// knownAddOns has been answered that there is this one; empty: that there is none.
+func knownAddOns(owner string) *AddOns {
+	return &AddOns{owner: owner, known: true, lookedAt: time.Now()}
+}
+
+// spoken is a report of an agent, and when it gave a sign of life last.
+type spoken struct {
+	*v1alpha1.NodeRoutes
+	renewed time.Time
+}
+
 // said is a report of an agent: the routes that it has are to the Nodes named, and its problems with the others.
-func said(name string, age time.Duration, has string, lacks string) *v1alpha1.NodeAgent {
-	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	agent.Status.RenewTime = metav1.NewMicroTime(time.Now().Add(-age))
+func said(name string, age time.Duration, has string, lacks string) spoken {
+	agent := spoken{&v1alpha1.NodeRoutes{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Now().Add(-age)}
 	for n, other := range []*corev1.Node{nodeA, nodeB, nodeC} {
 		destination := fmt.Sprintf("10.244.%d.0/24", n)
 		if strings.Contains(has, other.Name) {
@@ -52,10 +62,10 @@ func said(name string, age time.Duration, has string, lacks string) *v1alpha1.No
 			if other.Name == name {
 				route.Via = ""
 			}
-			agent.Status.Routes = append(agent.Status.Routes, route)
+			agent.Routes = append(agent.Routes, route)
 		}
 		if strings.Contains(lacks, other.Name) {
-			agent.Status.RouteProblems = append(agent.Status.RouteProblems, v1alpha1.RouteProblem{
+			agent.Problems = append(agent.Problems, v1alpha1.RouteProblem{
 				Destination: destination, Node: other.Name, Reason: Unreachable, Message: "no way",
 			})
 		}
@@ -64,7 +74,7 @@ func said(name string, age time.Duration, has string, lacks string) *v1alpha1.No
 }
 
 // before is what the agent of c said, and made says how it is that of another machine.
-func before(made func(*v1alpha1.NodeAgent)) *v1alpha1.NodeAgent {
+func before(made func(spoken)) spoken {
 	agent := said("c", 0, "abc", "")
 	agent.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "c", UID: uidC}}
 	made(agent)
@@ -72,9 +82,9 @@ func before(made func(*v1alpha1.NodeAgent)) *v1alpha1.NodeAgent {
 }
 
 // withRefused is a report about a Node d that wants more than it may have.
-func withRefused(agent *v1alpha1.NodeAgent) *v1alpha1.NodeAgent {
+func withRefused(agent spoken) spoken {
 	for n := range 5 {
-		agent.Status.RouteProblems = append(agent.Status.RouteProblems, v1alpha1.RouteProblem{
+		agent.Problems = append(agent.Problems, v1alpha1.RouteProblem{
 			Destination: fmt.Sprintf("10.244.0.%d/32", n), Node: "d", Reason: Rejected, Message: "it may not",
 		})
 	}
@@ -87,7 +97,7 @@ func TestRoutes_ClocksOfAgents(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			var r reports
-			agent := said("a", 0, "abc", "")
+			agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 			write := func(after time.Duration) {
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(start.Add(after + skew))
@@ -111,9 +121,17 @@ func TestRoutes_ClocksOfAgents(t *testing.T) {
 	}
 }
 
-func (r *Routes) hear(agents ...*v1alpha1.NodeAgent) {
+// lives is the sign of life.
+func (s spoken) lives() *v1alpha1.NodeAgent {
+	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
+	agent.Status.RenewTime = metav1.NewMicroTime(s.renewed)
+	return agent
+}
+
+func (r *Routes) hear(agents ...spoken) {
 	for _, agent := range agents {
-		r.reports.take(agent.Status.RenewTime.Time, agent) // as with clocks that are the same
+		r.reports.take(agent.renewed, agent.lives()) // as with clocks that are the same
+		r.reports.take(agent.renewed, agent.NodeRoutes)
 	}
 }
 
@@ -127,90 +145,90 @@ func routeTo(n *corev1.Node) *cloudprovider.Route {
 func TestRoutes_Acknowledged(t *testing.T) {
 	const fresh, stale = time.Second, 2 * time.Minute
 	elsewhere := said("a", fresh, "abc", "")
-	elsewhere.Status.Routes[2].Via = "192.0.2.99"
+	elsewhere.Routes[2].Via = "192.0.2.99"
 	for _, tt := range []struct {
 		name    string
-		agents  []*v1alpha1.NodeAgent
+		agents  []spoken
 		wantErr string
 	}{
-		{name: "all agents have it", agents: []*v1alpha1.NodeAgent{
+		{name: "all agents have it", agents: []spoken{
 			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
 		}},
 		{
-			name: "most have not reported it yet", agents: []*v1alpha1.NodeAgent{
+			name: "most have not reported it yet", agents: []spoken{
 				said("a", fresh, "ab", ""), said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
 			},
 			wantErr: "2 of 3 agents have no route to Node/c, first that of Node/a: it has not reported one yet",
 		},
 		{
-			name: "one has a route to an address that the Node had, another none", agents: []*v1alpha1.NodeAgent{
+			name: "one has a route to an address that the Node had, another none", agents: []spoken{
 				elsewhere, said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
 			},
 			wantErr: "2 of 3 agents have no route to Node/c, first that of Node/a",
 		},
-		{name: "a dead agent does not hold it up", agents: []*v1alpha1.NodeAgent{
+		{name: "a dead agent does not hold it up", agents: []spoken{
 			said("a", fresh, "abc", ""), said("b", stale, "ab", ""), said("c", fresh, "abc", ""),
 		}},
-		{name: "a Node whose agent has died keeps its network", agents: []*v1alpha1.NodeAgent{
+		{name: "a Node whose agent has died keeps its network", agents: []spoken{
 			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", stale, "abc", ""),
 		}},
 		{
-			name: "an agent that says why", agents: []*v1alpha1.NodeAgent{
+			name: "an agent that says why", agents: []spoken{
 				said("a", fresh, "ab", "c"), said("b", fresh, "ab", ""), said("c", fresh, "abc", ""),
 			},
 			wantErr: "Unreachable: no way",
 		},
-		{name: "a single agent does not make a Node unavailable", agents: []*v1alpha1.NodeAgent{
+		{name: "a single agent does not make a Node unavailable", agents: []spoken{
 			said("a", fresh, "ab", "c"), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
 		}},
-		{name: "nor does it where there are two", agents: []*v1alpha1.NodeAgent{
+		{name: "nor does it where there are two", agents: []spoken{
 			said("a", fresh, "ab", "c"), said("c", fresh, "abc", ""),
 		}},
 		{
-			name: "the Node's own agent does", agents: []*v1alpha1.NodeAgent{
+			name: "the Node's own agent does", agents: []spoken{
 				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), said("c", fresh, "ab", "c"),
 			},
 			wantErr: "the agent of Node/c has no route for its own pods: Unreachable: no way",
 		},
-		{name: "many refused ranges of one Node are one Node's", agents: []*v1alpha1.NodeAgent{
+		{name: "many refused ranges of one Node are one Node's", agents: []spoken{
 			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), withRefused(said("c", fresh, "abc", "")),
 		}},
 		{
-			name: "a report of a Node of that name that was before", agents: []*v1alpha1.NodeAgent{
-				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(n *v1alpha1.NodeAgent) {
+			name: "a report of a Node of that name that was before", agents: []spoken{
+				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(n spoken) {
 					n.OwnerReferences[0].UID = "another"
 				}),
 			},
 			wantErr: "no node agent has reported from Node/c since it was made",
 		},
-		{name: "a report of this Node", agents: []*v1alpha1.NodeAgent{
-			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(*v1alpha1.NodeAgent) {}),
+		{name: "a report of this Node", agents: []spoken{
+			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(spoken) {}),
 		}},
 		{
-			name: "the Node that reaches nobody is the one without a network", agents: []*v1alpha1.NodeAgent{
+			name: "the Node that reaches nobody is the one without a network", agents: []spoken{
 				said("a", fresh, "ab", "c"), said("b", fresh, "ab", "c"), said("c", fresh, "c", "ab"),
 			},
 			wantErr: "from Node/c, most others are out of reach: route to 10.244.0.0/24: Unreachable: no way",
 		},
 		{
-			name: "nobody has reported from the Node", agents: []*v1alpha1.NodeAgent{
+			name: "nobody has reported from the Node", agents: []spoken{
 				said("a", fresh, "abc", ""), said("b", fresh, "abc", ""),
 			},
 			wantErr: "no node agent has ever reported from Node/c",
 		},
 		{
-			name: "an agent that does not set routes", agents: []*v1alpha1.NodeAgent{
+			name: "an agent that does not set routes", agents: []spoken{
 				said("a", fresh, "abc", ""), said("c", fresh, "", ""),
 			},
 			wantErr: "the agent of Node/c has set no route yet",
 		},
-		{name: "an agent that has only just started does not hold up others", agents: []*v1alpha1.NodeAgent{
+		{name: "an agent that has only just started does not hold up others", agents: []spoken{
 			said("a", fresh, "", ""), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
 		}},
-		{name: "nor one that reaches nobody", agents: []*v1alpha1.NodeAgent{
+		{name: "nor one that reaches nobody", agents: []spoken{
 			said("a", fresh, "a", "bc"), said("b", fresh, "abc", ""), said("c", fresh, "abc", ""),
 		}},
-		{name: "nor one whose Node is gone", agents: []*v1alpha1.NodeAgent{
+		{name: "nor one whose Node is gone", agents: []spoken{
 			said("a", fresh, "abc", ""), said("gone", fresh, "ab", ""), said("c", fresh, "abc", ""),
 		}},
 		{
@@ -218,7 +236,7 @@ func TestRoutes_Acknowledged(t *testing.T) {
 			wantErr: "no node agent has ever reported: `ccmadm init --routes` installs it",
 		},
 		{
-			name: "agents that have all fallen silent", agents: []*v1alpha1.NodeAgent{
+			name: "agents that have all fallen silent", agents: []spoken{
 				said("a", stale, "abc", ""), said("b", stale, "abc", ""), said("c", stale, "abc", ""),
 			},
 			wantErr: "none of 3 node agents has reported for 1m0s",
@@ -293,6 +311,36 @@ func TestRoutes_List(t *testing.T) {
 	list(testCluster, nil)
 }
 
+// Reports that were all deleted leave routes and conditions as they are, for a leader that began after that, too.
+func TestRoutes_Uninstalled(t *testing.T) {
+	r := served(t, "")
+	all := []spoken{said("a", 0, "abc", ""), said("b", 0, "abc", ""), said("c", 0, "abc", "")}
+	r.hear(all...)
+	if err := r.CreateRoute(t.Context(), testCluster, "", routeTo(nodeB)); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(r *Routes) {
+		t.Helper()
+		list, err := r.ListRoutes(t.Context(), testCluster)
+		if err == nil || !strings.Contains(err.Error(), "no node agent reports any more, so they were uninstalled") {
+			t.Errorf("got %v and error %v", list, err)
+		}
+	}
+	for _, agent := range all {
+		r.reports.OnDelete(agent.lives())
+		r.reports.OnDelete(agent.NodeRoutes)
+	}
+	refused(r)
+	refused(served(t, "", withCondition(nodeB, "RouteCreated", time.Hour)))
+	r.hear(all...)
+	if list, err := r.ListRoutes(t.Context(), testCluster); err != nil || len(list) != 1 {
+		t.Errorf("installed again: got %v and error %v, want the route", list, err)
+	}
+	if list, err := served(t, "").ListRoutes(t.Context(), testCluster); err != nil || len(list) > 0 {
+		t.Errorf("never installed: got %v and error %v, want none", list, err)
+	}
+}
+
 // What cannot be known is an error: an empty list would have every route made again, and every Node marked.
 func TestRoutes_Refuses(t *testing.T) {
 	unknown := served(t, "")
@@ -320,34 +368,5 @@ func TestRoutes_Refuses(t *testing.T) {
 				t.Error("CreateRoute: no error")
 			}
 		})
-	}
-}
-
-func TestOwner(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		want bool
-	}{
-		{"kube-flannel-ds", true},
-		{"kube-flannel-ds-amd64", true},
-		{"calico-node", true},
-		{"cilium", true},
-		{"kube-router", true},
-		{"kube-proxy", false},
-		{v1alpha1.AgentName, false},
-	} {
-		set := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: tt.name}}
-		if got := daemonSetOwner([]appsv1.DaemonSet{set}); (got != "") != tt.want {
-			t.Errorf("DaemonSet %s: got %q", tt.name, got)
-		}
-	}
-	for reason, want := range map[string]bool{
-		"FlannelIsUp": true, "CalicoIsDown": true, "CiliumIsUp": true, "RouteCreated": false, "NoRouteCreated": false,
-	} {
-		n := node("a", nil)
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Reason: reason}}
-		if got := conditionOwner([]*corev1.Node{node("b", nil), n}); (got != "") != want {
-			t.Errorf("reason %s: got %q", reason, got)
-		}
 	}
 }

@@ -81,6 +81,47 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("they went after %s", took)
 		}
 	})
+	t.Run("reset removes what is ours", func(t *testing.T) { l.expectResetWithoutRoutes(t) })
+	t.Run("so does an agent without routes", func(t *testing.T) { l.expectRoutesSwitchedOff(t) })
+}
+
+// expectResetWithoutRoutes takes w1 out of the cluster.
+func (l *lab) expectResetWithoutRoutes(t *testing.T) {
+	t.Helper()
+	const static = "10.244.200.0/24"
+	l.must(t, "w1", "ip route add "+static+" via $(ip route show default | awk '{print $3}') proto static")
+	const table = "nftables table inet ccmadm-pods"
+	out := l.must(t, "w1", "ccmadm reset --dry-run")
+	if n := strings.Count(out, "[dryrun] would remove route "); n != 4 || !strings.Contains(out, "[dryrun] would remove "+table) {
+		t.Errorf("a dry run lists %d routes, want 4, and the table:\n%s", n, out)
+	}
+	if n := len(l.podRoutes(t)); n != 4 {
+		t.Errorf("after a dry run there are %d routes, want 4", n)
+	}
+	if out := l.must(t, "w1", "ccmadm reset --force"); !strings.Contains(out, table+" removed") {
+		t.Errorf("reset removed no table:\n%s", out)
+	}
+	if left := l.podRoutes(t); len(left) > 0 {
+		t.Errorf("reset left %q", left)
+	}
+	if out := l.must(t, "w1", "ccmadm reset --dry-run; ip route show "+static); strings.Contains(out, table) || !strings.Contains(out, "proto static") {
+		t.Errorf("want no table, and the route of somebody else's:\n%s", out)
+	}
+	l.kubectl(t, "delete node w1")
+}
+
+// expectRoutesSwitchedOff lets the agent of cp1, the only Node left, run as it does without routes.
+func (l *lab) expectRoutesSwitchedOff(t *testing.T) {
+	t.Helper()
+	if len(l.podRoutesOn(t, "cp1")) == 0 {
+		t.Fatal("cp1 has no routes")
+	}
+	l.kubectl(t, `-n kube-system get daemonset ccmadm-node-agent -o yaml | grep -v -e --routes= -e --cluster-cidr= -e --cni-config-dir= > /tmp/off.yaml`)
+	l.kubectl(t, "replace -f /tmp/off.yaml")
+	eventually(t, 60*time.Second, "cp1 has no routes", func() bool { return len(l.podRoutesOn(t, "cp1")) == 0 })
+	if out := l.must(t, "cp1", "ccmadm reset --dry-run"); strings.Contains(out, "would remove nftables") {
+		t.Errorf("the table is still there:\n%s", out)
+	}
 }
 
 // expectServices asks Services from a pod of w1, with pods on its own machine, itself included, and on the other one.
@@ -108,10 +149,12 @@ func (l *lab) expectServices(t *testing.T) {
 }
 
 // podRoutes are the routes of our protocol on w1.
-func (l *lab) podRoutes(t *testing.T) []string {
+func (l *lab) podRoutes(t *testing.T) []string { return l.podRoutesOn(t, "w1") }
+
+func (l *lab) podRoutesOn(t *testing.T, node string) []string {
 	t.Helper()
 	var list []string
-	out := l.must(t, "w1", "ip -4 route show proto 158 type unicast; ip -4 route show proto 158 type unreachable; "+
+	out := l.must(t, node, "ip -4 route show proto 158 type unicast; ip -4 route show proto 158 type unreachable; "+
 		"ip -6 route show proto 158 type unicast; ip -6 route show proto 158 type unreachable")
 	for line := range strings.Lines(out) {
 		if line = strings.TrimSpace(line); line != "" {
