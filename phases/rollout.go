@@ -232,8 +232,16 @@ func (m *manager) same(pod *corev1.Pod) bool {
 		return a.Image == b.Image && slices.Equal(a.Args, b.Args) && slices.Equal(a.Command, b.Command)
 	}
 	return pod.Annotations[v1alpha1.KubeconfigHashAnnotation] == m.pod.Annotations[v1alpha1.KubeconfigHashAnnotation] &&
-		len(a.Env) == len(b.Env) && equality.Semantic.DeepDerivative(b, a) &&
+		equality.Semantic.DeepEqual(given(a), given(b)) &&
 		equality.Semantic.DeepDerivative(m.pod.Spec.Volumes, pod.Spec.Volumes)
+}
+
+// given is what a manifest says of a container, and no API server adds to.
+func given(c corev1.Container) corev1.Container {
+	return corev1.Container{
+		Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args, Env: c.Env, VolumeMounts: c.VolumeMounts,
+		Resources: c.Resources, SecurityContext: c.SecurityContext,
+	}
 }
 
 func ready(pod *corev1.Pod) bool {
