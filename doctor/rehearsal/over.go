@@ -32,16 +32,12 @@ func (s *stage) initialized(w *words) bool {
 }
 
 // asked says that the lifecycle controller has come round: whatever has had a phantom's first mark has all Nodes, and its
-// second one ends the round that the first was in. Where the cloud gave an error it is asked in a second round.
-func (s *stage) asked(w *words) bool {
+// second one ends the round that the first was in.
+func (s *stage) asked(*words) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	marks := 2
-	if w.anyComplaint() {
-		marks++
-	}
 	for _, n := range s.marks {
-		if n >= marks && s.pending == 0 {
+		if n > 1 && s.pending == 0 {
 			return true
 		}
 	}

@@ -95,6 +95,22 @@ func (r *rehearsal) report(one, two *result) *Report {
 	return report
 }
 
+// confirm takes what was found when the cloud was asked once more about Nodes that it gave errors for: one error alone is
+// no answer.
+func (r *result) confirm(again *result) {
+	maps.Copy(r.deleted, again.deleted)
+	maps.Copy(r.off, again.off)
+	for what, times := range again.refused {
+		r.refused[what] += times
+	}
+	still := again.complainedOf()
+	for name := range r.complainedOf() {
+		if again.complete && !still[name] {
+			delete(r.complaints, name)
+		}
+	}
+}
+
 // judge says what would become of a Node. A deletion counts more than anything that was said of it before.
 func judge(n *corev1.Node, one, two *result) Verdict {
 	v := Verdict{Node: n.Name, Before: factsOf(n)}
@@ -119,7 +135,7 @@ func judge(n *corev1.Node, one, two *result) Verdict {
 		v.Outcome = Recognized
 	case two.off[n.Name]:
 		v.Outcome = SwitchedOff
-	case times > 1 || times > 0 && !two.complete:
+	case times > 0:
 		v.Outcome, v.Message = Unclear, second
 	case !two.complete:
 		v.Outcome, v.Message = NoAnswer, "the lifecycle controller did not come round in time"

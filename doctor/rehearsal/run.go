@@ -91,13 +91,27 @@ func (r *rehearsal) run(ctx context.Context) (*Report, error) {
 		return r.report(one, nil), nil
 	}
 	r.tell("pass 2 of 2: shown silent to the lifecycle controller")
-	second := newStage(r.nodes, silentWith(first))
-	second.addPhantoms()
-	two, err := r.pass(ctx, lifecycleController, second, second.asked)
+	silent := silentWith(first)
+	two, err := r.lifecycle(ctx, silent)
 	if err != nil {
 		return nil, err
 	}
+	if unclear := two.complainedOf(); two.complete && len(unclear) > 0 {
+		r.tell("asking again about %d Nodes", len(unclear))
+		again, err := r.lifecycle(ctx, silentOf(unclear, silent))
+		if err != nil {
+			return nil, err
+		}
+		two.confirm(again)
+	}
 	return r.report(one, two), nil
+}
+
+// lifecycle is a pass with the lifecycle controller.
+func (r *rehearsal) lifecycle(ctx context.Context, view func(*corev1.Node)) (*result, error) {
+	s := newStage(r.nodes, view)
+	s.addPhantoms()
+	return r.pass(ctx, lifecycleController, s, s.asked)
 }
 
 func (r *rehearsal) tell(format string, args ...any) {

@@ -71,6 +71,16 @@ func silentWith(first *stage) func(*corev1.Node) {
 	}
 }
 
+// silentOf shows as silent only the Nodes that are named. The controller asks about no other, and comes round quickly.
+func silentOf(names map[string]bool, silent func(*corev1.Node)) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		silent(n)
+		if !names[n.Name] {
+			setReady(n, corev1.ConditionTrue)
+		}
+	}
+}
+
 func setReady(n *corev1.Node, status corev1.ConditionStatus) {
 	n.Status.Conditions = slices.DeleteFunc(slices.Clone(n.Status.Conditions), func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady

@@ -131,11 +131,15 @@ func (w *words) about(node string) (string, int) {
 	return "", 0
 }
 
-// anyComplaint says whether there is a Node that was complained of.
-func (w *words) anyComplaint() bool {
+// complainedOf are the Nodes of which anything was said.
+func (w *words) complainedOf() map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.complaints) > 0
+	names := map[string]bool{}
+	for name := range w.complaints {
+		names[name] = true
+	}
+	return names
 }
 
 func (w *words) lastNews() time.Time {

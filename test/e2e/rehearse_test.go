@@ -1,0 +1,286 @@
+package e2e
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rehearsed is a Node without a machine in the cluster that is rehearsed, and what is to be said of it.
+type rehearsed struct{ name, providerID, outcome, words string }
+
+const rehearse = "ccmadm rehearse --binary /usr/local/bin/ccm --log /tmp/ccm.log -o json --timeout 90s --provider "
+
+// TestRehearse: vendors' own programs, unmodified, tell of a live cluster which Nodes they know and which they would
+// delete, and change none of them: with an instance that is gone, one that is off, a Node with a name of its own, the
+// wrong region and the wrong credentials.
+func TestRehearse(t *testing.T) {
+	t.Parallel()
+	l := up(t, "rehearse", 1, 2)
+	l.must(t, "cp1", "kubeadm init --config "+kubeadmYAML+" "+ignore)
+	t.Run("aws", func(t *testing.T) { rehearseAWS(t, l) })
+	t.Run("openstack", func(t *testing.T) { rehearseOpenStack(t, l) })
+	t.Run("vsphere", func(t *testing.T) { rehearseVSphere(t, l) })
+	t.Run("sample", func(t *testing.T) { rehearseSample(t, l) })
+	t.Run("a program that does more is refused", func(t *testing.T) {
+		if r := l.sh(t, "cp1", rehearse+"scaleway"); r.code != 5 || !strings.Contains(r.out, "whatever --controllers says") {
+			t.Errorf("exit status %d, want 5 and the reason\n%s", r.code, r.out)
+		}
+	})
+}
+
+func rehearseAWS(t *testing.T, l *lab) {
+	l.installCCM(t, "aws")
+	const zone = "aws:///eu-central-1a/"
+	nodes := []rehearsed{
+		{"i-0aaaaaaaaaaaaaaa1", "", "Recognized", ""},
+		{"i-0aaaaaaaaaaaaaaa2", zone + "i-0aaaaaaaaaaaaaaa2", "Recognized", ""},
+		{"i-0aaaaaaaaaaaaaaa3", zone + "i-0aaaaaaaaaaaaaaa3", "WouldBeDeleted", ""},
+		{"i-0aaaaaaaaaaaaaaa4", zone + "i-0aaaaaaaaaaaaaaa4", "SwitchedOff", ""},
+		{"renamed", "", "NotRecognized", ""},
+	}
+	state := cloudState{Region: "eu-central-1", Key: cloudKey}
+	for i, n := range nodes[:4] {
+		state.Machines = append(state.Machines, cloudMachine{
+			ID: n.name, Name: n.name, Address: fmt.Sprintf("198.18.77.%d", i+1), Zone: "eu-central-1a", Type: "t3.small",
+			State: []string{"running", "running", "terminated", "stopped"}[i], Cluster: "lab",
+		})
+	}
+	endpoint := "http://" + l.startCloud(t, state)
+	l.writeFiles(t, map[string]string{cloudConf: awsConfig(endpoint), "/tmp/credentials": awsCredentials})
+	l.addNodes(t, nodes)
+	const command = rehearse + "aws --cloud-config " + cloudConf + " --credential credentials=/tmp/credentials"
+	l.rehearse(t, command, 1, nodes)
+	t.Run("another region", func(t *testing.T) {
+		elsewhere := state
+		elsewhere.Machines = nil
+		l.setCloud(t, elsewhere)
+		l.rehearse(t, command, 1, []rehearsed{
+			{nodes[1].name, "", "WouldBeDeleted", ""}, {nodes[3].name, "", "WouldBeDeleted", ""}, {nodes[4].name, "", "NotRecognized", ""},
+		})
+	})
+	t.Run("wrong credentials", func(t *testing.T) {
+		other := state
+		other.Key = "another"
+		l.setCloud(t, other)
+		l.rehearseFails(t, command, "AuthFailure")
+	})
+}
+
+func rehearseOpenStack(t *testing.T, l *lab) {
+	l.installCCM(t, "openstack")
+	id := func(n int) string { return fmt.Sprintf("6d5f3c4e-0000-4000-8000-00000000000%d", n) }
+	nodes := []rehearsed{
+		{"o1", "", "Recognized", ""},
+		{"o2", "openstack:///" + id(2), "Recognized", ""},
+		{"o3", "openstack:///" + id(3), "WouldBeDeleted", ""},
+		{"o4", "openstack:///" + id(4), "SwitchedOff", ""},
+	}
+	state := cloudState{Region: "RegionOne", Key: cloudKey}
+	for i, n := range nodes {
+		state.Machines = append(state.Machines, cloudMachine{
+			ID: id(i + 1), Name: n.name, Address: fmt.Sprintf("198.18.77.%d", i+1), Zone: "nova", Type: "m1.small",
+			State: []string{"running", "running", "terminated", "stopped"}[i],
+		})
+	}
+	endpoint := "http://" + l.startCloud(t, state)
+	config := strings.ReplaceAll(openstackConfig, "ENDPOINT", endpoint)
+	l.writeFiles(t, map[string]string{
+		cloudConf: config, "/tmp/region.conf": strings.ReplaceAll(config, "RegionOne", "RegionTwo"),
+		"/tmp/secret.conf": strings.ReplaceAll(config, cloudKey, "guessed"),
+	})
+	l.addNodes(t, nodes)
+	l.rehearse(t, rehearse+"openstack --cloud-config "+cloudConf, 1, nodes)
+	t.Run("another region", func(t *testing.T) {
+		l.rehearseFails(t, rehearse+"openstack --cloud-config /tmp/region.conf", "endpoint")
+	})
+	t.Run("wrong credentials", func(t *testing.T) {
+		l.rehearseFails(t, rehearse+"openstack --cloud-config /tmp/secret.conf", "401")
+	})
+}
+
+func rehearseVSphere(t *testing.T, l *lab) {
+	built := l.installCCM(t, "vsphere")
+	id := func(n int) string { return fmt.Sprintf("42307a3c-0000-4000-8000-00000000000%d", n) }
+	nodes := []rehearsed{
+		{"v1", "", "Recognized", ""},
+		{"v2", "vsphere://" + id(2), "Recognized", ""},
+		{"v3", "vsphere://" + id(3), "WouldBeDeleted", ""},
+	}
+	state := cloudState{Key: cloudKey}
+	for i, n := range nodes {
+		state.Machines = append(state.Machines, cloudMachine{
+			ID: id(i + 1), Name: n.name, Address: fmt.Sprintf("198.18.77.%d", i+1), State: []string{"running", "running", "terminated"}[i],
+		})
+	}
+	host, _, _ := strings.Cut(l.runCloud(t, filepath.Join(built, "vcenter"), state), ":")
+	config := strings.ReplaceAll(strings.ReplaceAll(vsphereConfig, "HOST", host), "global: {secretsDirectory: /etc/kubernetes/cloud-config}\n", "")
+	l.writeFiles(t, map[string]string{cloudConf: config, "/tmp/secret.conf": strings.ReplaceAll(config, cloudKey, "guessed")})
+	eventually(t, time.Minute, "vCenter is ready", func() bool { return l.asked(t, "ready on") > 0 })
+	l.addNodes(t, nodes)
+	l.rehearse(t, rehearse+"vsphere --cloud-config "+cloudConf, 1, nodes)
+	t.Run("wrong credentials", func(t *testing.T) {
+		l.rehearseFails(t, rehearse+"vsphere --cloud-config /tmp/secret.conf", "incorrect user name or password")
+	})
+}
+
+func rehearseSample(t *testing.T, l *lab) {
+	l.installCCM(t, "sample")
+	nodes := []rehearsed{{"s1", "sample://1", "Recognized", ""}, {"s2", "sample://2", "WouldBeDeleted", ""}}
+	l.writeFiles(t, map[string]string{
+		cloudConf:          `{"s1": {"id": "1", "address": "198.18.77.1"}, "cp1": {"id": "0", "address": "198.18.77.9"}}` + "\n",
+		"/tmp/broken.conf": "{\n",
+	})
+	l.addNodes(t, nodes)
+	const command = rehearse + "sample --arg --cloud-provider=sample --cloud-config "
+	l.rehearse(t, command+cloudConf, 1, nodes)
+	l.rehearse(t, command+"/tmp/broken.conf", 1, []rehearsed{{"s1", "", "NotRecognized", "unexpected end of JSON"}})
+	t.Run("nothing is lost", func(t *testing.T) {
+		l.kubectl(t, "delete node s2")
+		l.rehearse(t, command+cloudConf, 0, []rehearsed{{"s1", "", "Recognized", ""}, {"cp1", "", "Recognized", ""}})
+	})
+}
+
+// installCCM puts a vendor's program on the first control plane. It returns the folder that it was built in.
+func (l *lab) installCCM(t *testing.T, name string) string {
+	t.Helper()
+	l.sh(t, cloudNode, "systemctl stop cloud") // that of the vendor before
+	built := l.loadCCM(t, name)
+	program := filepath.Join(t.TempDir(), "ccm")
+	if err := extract(filepath.Join(built, "image.tar"), program); err != nil {
+		t.Fatal(err)
+	}
+	l.run(t, "cp", "--name", l.name, program, "cp1:/usr/local/bin/ccm")
+	return built
+}
+
+// extract writes the program of an image of the lab's, which has one layer and in it one file.
+func extract(archive, to string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	for image := tar.NewReader(file); ; {
+		header, err := image.Next()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", archive, err)
+		}
+		if !strings.HasSuffix(header.Name, ".tar.gz") {
+			continue
+		}
+		unzipped, err := gzip.NewReader(image)
+		if err != nil {
+			return err
+		}
+		for layer := tar.NewReader(unzipped); ; {
+			header, err := layer.Next()
+			if err != nil {
+				return fmt.Errorf("read the layer of %s: %w", archive, err)
+			}
+			if header.Typeflag == tar.TypeReg && strings.HasPrefix(header.Name, "bin/") {
+				return writeProgram(to, layer)
+			}
+		}
+	}
+}
+
+func writeProgram(to string, from io.Reader) error {
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, from)
+	return errors.Join(err, file.Close())
+}
+
+func (l *lab) writeFiles(t *testing.T, files map[string]string) {
+	t.Helper()
+	for path, content := range files {
+		l.must(t, "cp1", fmt.Sprintf("install -m 600 /dev/null %[1]s && cat > %[1]s <<'END'\n%[2]sEND\n", path, content))
+	}
+}
+
+// addNodes makes Nodes that have no kubelet, and waits until the cluster is done with them.
+func (l *lab) addNodes(t *testing.T, nodes []rehearsed) {
+	t.Helper()
+	var names []string
+	for _, n := range nodes {
+		l.must(t, "cp1", fmt.Sprintf(`kubectl --kubeconfig /etc/kubernetes/admin.conf create -f - <<'END'
+{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}, "spec": {"providerID": %q}}
+END`, n.name, n.providerID))
+		names = append(names, n.name)
+	}
+	t.Cleanup(func() { l.kubectl(t, "delete node --ignore-not-found "+strings.Join(names, " ")) })
+	last := ""
+	eventually(t, time.Minute, "the Nodes stay as they are", func() bool {
+		before := last
+		last = l.untouched(t)
+		if before != last {
+			time.Sleep(6 * time.Second)
+		}
+		return before == last
+	})
+}
+
+// untouched are the Nodes without a kubelet, byte for byte.
+func (l *lab) untouched(t *testing.T) string {
+	t.Helper()
+	var list struct{ Items []json.RawMessage }
+	if err := json.Unmarshal([]byte(l.kubectl(t, "get nodes -o json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, item := range list.Items {
+		if !strings.Contains(string(item), `"kubelet_`) && !strings.Contains(string(item), `"name": "cp1"`) {
+			all.Write(item)
+		}
+	}
+	return all.String()
+}
+
+// rehearse wants an exit status and what is said of Nodes, and that no Node has changed.
+func (l *lab) rehearse(t *testing.T, command string, code int, want []rehearsed) {
+	t.Helper()
+	before, start := l.untouched(t), time.Now()
+	r := l.sh(t, "cp1", command+" 2>/tmp/err")
+	t.Logf("%s took %.1f s:\n%s", command, time.Since(start).Seconds(), r.out)
+	if r.code != code {
+		t.Errorf("exit status %d, want %d\n%s%s", r.code, code, l.sh(t, "cp1", "cat /tmp/err").out, l.sh(t, "cp1", "tail -n 20 /tmp/ccm.log").out)
+	}
+	for _, w := range want {
+		found := slices.ContainsFunc(strings.Split(r.out, "\n"), func(line string) bool {
+			var v struct{ Node, Outcome, Message string }
+			return json.Unmarshal([]byte(line), &v) == nil && v.Node == w.name && v.Outcome == w.outcome && strings.Contains(v.Message, w.words)
+		})
+		if !found {
+			t.Errorf("%s is not %s %s", w.name, w.outcome, w.words)
+		}
+	}
+	if after := l.untouched(t); after != before {
+		t.Errorf("Nodes have changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+// rehearseFails wants exit status 1, and no Node recognized, with the cloud's own words.
+func (l *lab) rehearseFails(t *testing.T, command, words string) {
+	t.Helper()
+	before := l.untouched(t)
+	r := l.sh(t, "cp1", command)
+	t.Logf("%s", r.out)
+	if r.code != 1 || !strings.Contains(r.out, words) || strings.Contains(r.out, `"Recognized"`) || strings.Contains(r.out, `"WouldBeDeleted"`) {
+		t.Errorf("exit status %d, want 1, %q and no Node recognized or deleted\n%s", r.code, words, l.sh(t, "cp1", "tail -n 20 /tmp/ccm.log").out)
+	}
+	if after := l.untouched(t); after != before {
+		t.Errorf("Nodes have changed from\n%s\nto\n%s", before, after)
+	}
+}
