@@ -22,7 +22,7 @@ func rehearsal() []Kind {
 		{
 			ID: NotRecognized, Reason: "NotRecognized", Title: "The Node would not be initialized", Severity: SeverityError,
 			Why: "The node controller gets no answer about it from the provider, and would leave a new Node tainted.",
-			Do:  "do what the message says; most often the Node has not the name that the cloud has",
+			Do:  "do what the message says; most often it is the credentials, or the Node has not the name that the cloud has",
 		},
 		{
 			ID: SwitchedOff, Reason: "SwitchedOff", Title: "The cloud says that the machine is off", Severity: SeverityWarning,

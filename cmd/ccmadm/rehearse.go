@@ -92,6 +92,10 @@ func (r *rehearser) run(ctx context.Context, s phases.Streams) error {
 		o.Log = file
 	}
 	report, err := rehearsal.Run(ctx, o)
+	var found *finding.Finding
+	if errors.As(err, &found) {
+		return finding.Errorf("%w", err).WithHint("%s", found.Do)
+	}
 	if err != nil {
 		return observed(err)
 	}
@@ -182,7 +186,7 @@ func (r *rehearser) arguments(p *templates.Profile, files []string, local *strin
 	}
 	for _, name := range p.UserArgs {
 		if !slices.ContainsFunc(r.args, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) {
-			return nil, fmt.Errorf("provider %s needs --arg %s=...", p.Name, name)
+			return nil, fmt.Errorf("provider %s needs --arg %s=VALUE", p.Name, name)
 		}
 	}
 	return templates.MergeArgs(args, r.args)

@@ -69,7 +69,7 @@ func serve(ctx context.Context, upstream *rest.Config, s *stage, mayRead []templ
 	p := &proxy{stage: s, token: rand.Text(), mayRead: mayRead, kubeconfig: filepath.Join(dir, "kubeconfig")}
 	quiet := log.New(io.Discard, "", 0) // what the program does to its connections is its own affair
 	p.reads = &httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { redirect(r, target) },
+		Rewrite:        func(r *httputil.ProxyRequest) { redirect(r, target) }, //nolint:contextcheck // a request has its own
 		Transport:      transport,
 		FlushInterval:  -1,
 		ErrorLog:       quiet,

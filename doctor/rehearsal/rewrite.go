@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,7 @@ func (p *proxy) rewrite(r *http.Response) error {
 	if !ofNodes(r.Request.Context()) || r.StatusCode != http.StatusOK {
 		return nil
 	}
-	if watch, err := strconv.ParseBool(q.Get("watch")); q.Has("watch") && (err != nil || watch) {
+	if isTrue(q, "watch") {
 		r.Body = p.rewriteWatch(r.Body, q)
 		return nil
 	}
@@ -46,6 +47,12 @@ type nodesKey struct{}
 func ofNodes(ctx context.Context) bool {
 	asked, _ := ctx.Value(nodesKey{}).(bool)
 	return asked
+}
+
+// isTrue reads a query as the API server does: true is whatever is there and not said to be false.
+func isTrue(q url.Values, name string) bool {
+	value := strings.ToLower(q.Get(name))
+	return q.Has(name) && value != "0" && value != "false"
 }
 
 // rewriteObject changes a Node or a NodeList; other kinds, like what a table or a client of metadata asks for, stay.
@@ -94,7 +101,7 @@ func (s stream) Close() error { return errors.Join(s.PipeReader.Close(), s.upstr
 func (s *stage) rewriteWatch(body io.ReadCloser, query url.Values) io.ReadCloser {
 	reader, writer := io.Pipe()
 	whole := query.Get("fieldSelector") == "" && query.Get("labelSelector") == ""
-	initial, _ := strconv.ParseBool(query.Get("sendInitialEvents"))
+	initial := isTrue(query, "sendInitialEvents")
 	go func() {
 		out := json.NewEncoder(writer)
 		var err error

@@ -103,6 +103,9 @@ func (w *words) line(line string) {
 		w.unknownName = true
 	case notStarted.MatchString(text):
 		w.disabled = notStarted.FindStringSubmatch(text)[1]
+		if len(w.loud) > 1 { // the provider's own words stand before those of the program
+			w.disabled += ": " + nodes.Shorten(w.loud[len(w.loud)-2])
+		}
 	}
 }
 

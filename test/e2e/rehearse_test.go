@@ -55,6 +55,10 @@ func rehearseAWS(t *testing.T, l *lab) {
 			State: []string{"running", "running", "terminated", "stopped"}[i], Cluster: "lab",
 		})
 	}
+	here := cloudMachine{ // where the program runs, and asks the metadata service
+		ID: "i-0aaaaaaaaaaaaaaa9", Name: "here", Address: l.address(t, "cp1"), Zone: "eu-central-1a", Type: "t3.small", State: "running", Cluster: "lab",
+	}
+	state.Machines = append(state.Machines, here)
 	endpoint := "http://" + l.startCloud(t, state)
 	l.writeFiles(t, map[string]string{cloudConf: awsConfig(endpoint), "/tmp/credentials": awsCredentials})
 	l.addNodes(t, nodes)
@@ -62,7 +66,7 @@ func rehearseAWS(t *testing.T, l *lab) {
 	l.rehearse(t, command, 1, nodes)
 	t.Run("another region", func(t *testing.T) {
 		elsewhere := state
-		elsewhere.Machines = nil
+		elsewhere.Machines = []cloudMachine{here}
 		l.setCloud(t, elsewhere)
 		l.rehearse(t, command, 1, []rehearsed{
 			{nodes[1].name, "", "WouldBeDeleted", ""}, {nodes[3].name, "", "WouldBeDeleted", ""}, {nodes[4].name, "", "NotRecognized", ""},
@@ -123,13 +127,14 @@ func rehearseVSphere(t *testing.T, l *lab) {
 		})
 	}
 	host, _, _ := strings.Cut(l.runCloud(t, filepath.Join(built, "vcenter"), state), ":")
-	config := strings.ReplaceAll(strings.ReplaceAll(vsphereConfig, "HOST", host), "global: {secretsDirectory: /etc/kubernetes/cloud-config}\n", "")
+	l.must(t, "cp1", "mkdir -p /etc/kubernetes/cloud-config")
+	config := strings.ReplaceAll(vsphereConfig, "HOST", host)
 	l.writeFiles(t, map[string]string{cloudConf: config, "/tmp/secret.conf": strings.ReplaceAll(config, cloudKey, "guessed")})
 	eventually(t, time.Minute, "vCenter is ready", func() bool { return l.asked(t, "ready on") > 0 })
 	l.addNodes(t, nodes)
 	l.rehearse(t, rehearse+"vsphere --cloud-config "+cloudConf, 1, nodes)
 	t.Run("wrong credentials", func(t *testing.T) {
-		l.rehearseFails(t, rehearse+"vsphere --cloud-config /tmp/secret.conf", "incorrect user name or password")
+		l.rehearseFails(t, rehearse+"vsphere --cloud-config /tmp/secret.conf", "Credentials not found")
 	})
 }
 
@@ -216,8 +221,9 @@ func (l *lab) addNodes(t *testing.T, nodes []rehearsed) {
 	var names []string
 	for _, n := range nodes {
 		l.must(t, "cp1", fmt.Sprintf(`kubectl --kubeconfig /etc/kubernetes/admin.conf create -f - <<'END'
-{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}, "spec": {"providerID": %q}}
-END`, n.name, n.providerID))
+{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}, "spec": {"providerID": %q},
+"status": {"nodeInfo": {"systemUUID": %q}}}
+END`, n.name, n.providerID, strings.TrimPrefix(n.providerID, "vsphere://")))
 		names = append(names, n.name)
 	}
 	t.Cleanup(func() { l.kubectl(t, "delete node --ignore-not-found "+strings.Join(names, " ")) })
