@@ -30,7 +30,7 @@ func (p *proxy) answer(w http.ResponseWriter, r *http.Request, q request) {
 	case verb == "" || !q.isNodes() || q.name == "" || verb == "create":
 		p.deny(w, http.StatusForbidden, q.what(verb), "a rehearsal lets no write through")
 	case before == nil:
-		reply(w, http.StatusNotFound, status(http.StatusNotFound, metav1.StatusReasonNotFound, `nodes "`+q.name+`" not found`))
+		notFound(w, q)
 	case verb == "delete" && q.subresource == "":
 		p.remove(q.name)
 		reply(w, http.StatusOK, &metav1.Status{TypeMeta: statusType(), Status: metav1.StatusSuccess})
@@ -115,6 +115,11 @@ func (p *proxy) deny(w http.ResponseWriter, code int, what, why string) {
 		p.refuse(what)
 	}
 	reply(w, code, status(code, metav1.StatusReasonForbidden, "ccmadm rehearse: "+why))
+}
+
+func notFound(w http.ResponseWriter, q request) {
+	const code = http.StatusNotFound
+	reply(w, code, status(code, metav1.StatusReasonNotFound, q.resource+` "`+q.name+`" not found`))
 }
 
 func status(code int, reason metav1.StatusReason, message string) *metav1.Status {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,11 +43,21 @@ type cloud struct {
 	*httptest.Server
 	latency time.Duration
 	asked   atomic.Int64
+	mu      sync.Mutex
+	times   map[string]int
+}
+
+// nth counts the questions about a machine.
+func (c *cloud) nth(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.times[name]++
+	return c.times[name]
 }
 
 func newCloud(t testing.TB, latency time.Duration) *cloud {
 	t.Helper()
-	c := &cloud{latency: latency}
+	c := &cloud{latency: latency, times: map[string]int{}}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
 	return c
@@ -57,7 +68,10 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.asked.Add(1)
 	time.Sleep(c.latency)
 	name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	nth := c.nth(name)
 	switch {
+	case strings.HasPrefix(name, "flaky") && (nth == 1 || nth == 3): // once in each pass
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case strings.HasPrefix(name, "gone"), strings.HasPrefix(name, "renamed") && strings.HasPrefix(r.URL.Path, "/by-name/"):
 		w.WriteHeader(http.StatusGone)
 	case strings.HasPrefix(name, "error"):

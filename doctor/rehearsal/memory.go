@@ -27,7 +27,7 @@ func (m *memory) serve(w http.ResponseWriter, r *http.Request, q request) {
 	object, there := m.leases[q.namespace+"/"+q.name]
 	switch {
 	case !there || r.Method != http.MethodGet && r.Method != http.MethodDelete:
-		reply(w, http.StatusNotFound, status(http.StatusNotFound, metav1.StatusReasonNotFound, q.resource+` "`+q.name+`" not found`))
+		notFound(w, q)
 	case r.Method == http.MethodDelete:
 		delete(m.leases, q.namespace+"/"+q.name)
 		reply(w, http.StatusOK, &metav1.Status{TypeMeta: statusType(), Status: metav1.StatusSuccess})
@@ -36,16 +36,21 @@ func (m *memory) serve(w http.ResponseWriter, r *http.Request, q request) {
 	}
 }
 
+func badRequest(w http.ResponseWriter, err error) {
+	const code = http.StatusBadRequest
+	reply(w, code, status(code, metav1.StatusReasonBadRequest, err.Error()))
+}
+
 // keep answers with what it was given.
 func (m *memory) keep(w http.ResponseWriter, r *http.Request, q request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, largest))
 	if err != nil {
-		reply(w, http.StatusBadRequest, status(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error()))
+		badRequest(w, err)
 		return
 	}
 	object, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
-		reply(w, http.StatusBadRequest, status(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error()))
+		badRequest(w, err)
 		return
 	}
 	object.GetObjectKind().SetGroupVersionKind(*kind)

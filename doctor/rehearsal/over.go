@@ -24,7 +24,8 @@ func (s *stage) initialized(w *words) bool {
 		if s.latest[name] == nil || s.untainted[name] || s.deleted[name] {
 			continue
 		}
-		if _, times := w.about(name); times == 0 || times < enough && time.Since(latest) < patience {
+		_, times := w.about(name)
+		if times == 0 || times < enough && time.Since(latest) < patience {
 			return false
 		}
 	}

@@ -23,8 +23,8 @@ const (
 // KubeconfigPlace stands in Options.Args for the kubeconfig that the program gets.
 const KubeconfigPlace = "${kubeconfig}"
 
-// ours are flags that hold the rehearsal together: nobody else may set them. Leader election stays on, by a Lease in our
-// memory, so that a program that outlives us ends by itself.
+// ours are flags that hold the rehearsal together: nobody else may set them. Leader election stays on, by a Lease in
+// our memory, so that a program that outlives us ends by itself.
 func ours(controller, kubeconfig string) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig,
@@ -40,8 +40,8 @@ func ours(controller, kubeconfig string) []string {
 // tuning makes 1,000 Nodes quick, and keeps the program off ports. An older program lacks some of these flags.
 func tuning() []string {
 	return []string{
-		"--webhook-secure-port=0", "--allocate-node-cidrs=false", "--configure-cloud-routes=false", "--concurrent-node-syncs=10",
-		"--kube-api-qps=300", "--kube-api-burst=600", "--node-monitor-period=1s",
+		"--webhook-secure-port=0", "--allocate-node-cidrs=false", "--configure-cloud-routes=false",
+		"--concurrent-node-syncs=10", "--kube-api-qps=300", "--kube-api-burst=600", "--node-monitor-period=1s",
 	}
 }
 
@@ -138,7 +138,8 @@ func (r *rehearsal) attempt(ctx context.Context, args []string, w *words, done f
 			end()
 			<-ended
 			if !over {
-				return false, finding.RehearsalEnded.Errorf("run the cloud-controller-manager: its controller does not start: %s", reason)
+				return false, finding.RehearsalEnded.Errorf(
+					"run the cloud-controller-manager: its controller does not start: %s", reason)
 			}
 			return true, nil
 		}

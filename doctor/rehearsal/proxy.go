@@ -35,7 +35,8 @@ type proxy struct {
 	server     *http.Server
 }
 
-// errWrite is the last lock: nothing but GET leaves this process for the cluster, whatever the rules before it let pass.
+// errWrite is the last lock: nothing but GET leaves this process for the cluster, whatever the rules before it let
+// pass.
 var errWrite = errors.New("a rehearsal sends nothing but GET")
 
 type getOnly struct{ next http.RoundTripper }
@@ -69,7 +70,8 @@ func serve(ctx context.Context, upstream *rest.Config, s *stage, mayRead []templ
 	p := &proxy{stage: s, token: rand.Text(), mayRead: mayRead, kubeconfig: filepath.Join(dir, "kubeconfig")}
 	quiet := log.New(io.Discard, "", 0) // what the program does to its connections is its own affair
 	p.reads = &httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { redirect(r, target) }, //nolint:contextcheck // a request has its own
+		//nolint:contextcheck // a request has its own
+		Rewrite:        func(r *httputil.ProxyRequest) { redirect(r, target) },
 		Transport:      transport,
 		FlushInterval:  -1,
 		ErrorLog:       quiet,

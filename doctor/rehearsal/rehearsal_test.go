@@ -2,6 +2,9 @@ package rehearsal
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ func TestCluster_Rehearsal(t *testing.T) {
 	file := program(t)
 	addNodes(t, client, 4, true, "run", "gone", "off", "error")
 	addNodes(t, client, 2, false, "new", "renamed")
+	addNodes(t, client, 2, true, "flaky")
 	before := everything(t, client)
 	c := newCloud(t, 20*time.Millisecond)
 	var log bytes.Buffer
@@ -24,13 +28,14 @@ func TestCluster_Rehearsal(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
-	t.Logf("20 Nodes took %s, and the cloud %d questions", time.Since(start).Round(100*time.Millisecond), c.asked.Load())
+	t.Logf("22 Nodes took %s, and the cloud %d questions", time.Since(start).Round(100*time.Millisecond), c.asked.Load())
 	want := map[string]Outcome{
-		"run": Recognized, "new": Recognized, "gone": WouldBeDeleted, "off": SwitchedOff, "error": NotRecognized, "renamed": NotRecognized,
+		"run": Recognized, "new": Recognized, "gone": WouldBeDeleted, "off": SwitchedOff,
+		"error": NotRecognized, "renamed": NotRecognized, "flaky": Recognized,
 	}
 	said := map[string]string{"error": "the cloud answers 402 Payment Required", "renamed": "the cloud has no such machine"}
-	if len(report.Nodes) != 20 {
-		t.Errorf("%d Nodes are in the report of 20", len(report.Nodes))
+	if len(report.Nodes) != 22 {
+		t.Errorf("%d Nodes are in the report of 22", len(report.Nodes))
 	}
 	for _, v := range report.Nodes {
 		kind, _, _ := strings.Cut(v.Node, "-")
@@ -38,7 +43,10 @@ func TestCluster_Rehearsal(t *testing.T) {
 			t.Errorf("%s is %s, want %s: %s", v.Node, v.Outcome, want[kind], v.Message)
 		}
 		recognized := v.Outcome == Recognized || v.Outcome == SwitchedOff
-		if facts := (Facts{ProviderID: "example://" + v.Node, Addresses: []string{"InternalIP:192.0.2.1"}, Zone: "z1", InstanceType: "metal"}); recognized && !cmp.Equal(v.After, &facts) {
+		facts := Facts{
+			ProviderID: "example://" + v.Node, Addresses: []string{"InternalIP:192.0.2.1"}, Zone: "z1", InstanceType: "metal",
+		}
+		if recognized && !cmp.Equal(v.After, &facts) {
 			t.Errorf("%s: %s", v.Node, cmp.Diff(v.After, &facts))
 		}
 	}
@@ -52,6 +60,33 @@ func TestCluster_Rehearsal(t *testing.T) {
 	t.Logf("%s", table.String())
 	if t.Failed() {
 		t.Logf("%s", log.String())
+	}
+}
+
+// older refuses what a program of an older Kubernetes does, and runs another with the rest.
+const older = `#!/bin/sh
+for arg in "$@"; do
+	case "$arg" in
+	--concurrent-node-syncs=*) echo "Error: unknown flag: --concurrent-node-syncs" >&2; exit 1 ;;
+	--controllers=*-controller) echo "Error: \"$arg\" is not in the list of known controllers" >&2; exit 1 ;;
+	esac
+done
+exec %s "$@"
+`
+
+func TestCluster_OlderProgram(t *testing.T) {
+	client := adminClient(t)
+	addNodes(t, client, 1, true, "run", "gone")
+	script := filepath.Join(t.TempDir(), "older")
+	if err := os.WriteFile(script, fmt.Appendf(nil, older, program(t)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Run(t.Context(), newCloud(t, 0).options(t, script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := report.Summary(), "1 Recognized, 1 WouldBeDeleted"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

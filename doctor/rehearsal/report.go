@@ -69,7 +69,9 @@ type Facts struct {
 
 func factsOf(n *corev1.Node) Facts {
 	f := Facts{
-		ProviderID: n.Spec.ProviderID, Zone: n.Labels[corev1.LabelTopologyZone], Region: n.Labels[corev1.LabelTopologyRegion],
+		ProviderID:   n.Spec.ProviderID,
+		Zone:         n.Labels[corev1.LabelTopologyZone],
+		Region:       n.Labels[corev1.LabelTopologyRegion],
 		InstanceType: n.Labels[corev1.LabelInstanceTypeStable],
 	}
 	for _, a := range n.Status.Addresses {

@@ -32,8 +32,8 @@ type Options struct {
 	Cluster *rest.Config
 	// Program is the cloud-controller-manager's file.
 	Program string
-	// Args are its own arguments, --flag=value, KubeconfigPlace among them where it takes a kubeconfig by other flags than
-	// upstream's.
+	// Args are its own arguments, --flag=value, KubeconfigPlace among them where it takes a kubeconfig by other flags
+	// than upstream's.
 	Args []string
 	// Env is its environment, NAME=value: nothing of ours is added but an empty HOME.
 	Env []string

@@ -155,8 +155,12 @@ func (s *stage) write(before, after *corev1.Node) {
 		s.marks[before.Name]++
 		return
 	}
-	s.untainted[before.Name] = s.untainted[before.Name] || has(before, uninitializedTaint) && !has(after, uninitializedTaint)
-	s.off[before.Name] = s.off[before.Name] || !has(before, shutdownTaint) && has(after, shutdownTaint)
+	if has(before, uninitializedTaint) && !has(after, uninitializedTaint) {
+		s.untainted[before.Name] = true
+	}
+	if !has(before, shutdownTaint) && has(after, shutdownTaint) {
+		s.off[before.Name] = true
+	}
 	s.written[before.Name] = after
 }
 

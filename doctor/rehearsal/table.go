@@ -14,8 +14,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// WriteTable shows a report to people: a row per Node, what is wrong, and what else the program tried. A value that would
-// change is shown as old -> new. A wide table has labels.
+// WriteTable shows a report to people: a row per Node, what is wrong, and what else the program tried. A value that
+// would change is shown as old -> new. A wide table has labels.
 func (r *Report) WriteTable(out io.Writer, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	head := "NODE\tOUTCOME\tPROVIDER-ID\tINTERNAL-IP\tZONE\tTYPE"

@@ -46,8 +46,9 @@ var (
 	// knows nothing of a Node and calls it no error.
 	syncFailed  = regexp.MustCompile(`error syncing '([^']+)': (.*), requeuing`)
 	emptyAnswer = regexp.MustCompile(`Skip sync node (\S+) because cloud provided nil metadata`)
-	// askFailed is the lifecycle controller's.
-	askFailed = regexp.MustCompile(`error checking if node (\S+) (?:exists|is shutdown): (.*)`)
+	// askFailed is the lifecycle controller's. That it cannot ask about power, which some providers never can, is no
+	// doubt about the machine.
+	askFailed = regexp.MustCompile(`error checking if node (\S+) exists: (.*)`)
 	// notStarted is the program's, which goes on without the controller.
 	notStarted = regexp.MustCompile(`[fF]ailed to start cloud node(?: lifecycle)? controller: (.*)`)
 	// noFlag and noName are how a program refuses arguments.
