@@ -105,9 +105,10 @@ func seed(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "n1"}
 	_, nodeErr := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{})
-	_, mapErr := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})
-	_, secretErr := client.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: meta}, metav1.CreateOptions{})
-	_, accountErr := client.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	core, none := client.CoreV1(), metav1.CreateOptions{}
+	_, mapErr := core.ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, none)
+	_, secretErr := core.Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: meta}, none)
+	_, accountErr := core.ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, none)
 	for _, err := range []error{nodeErr, mapErr, secretErr, accountErr} {
 		if err != nil {
 			t.Fatal(err)
@@ -154,8 +155,9 @@ func attack(t *testing.T, d discovery.DiscoveryInterface, as *rest.Config) map[i
 		send("PUT", path+"/n1", strings.Replace(object, "attack", "n1", 1))
 		for _, kind := range []string{"merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml"} {
 			label := strings.Replace(object, `"metadata":{`, `"metadata":{"labels":{"attacked":"yes"},`, 1)
-			send("PATCH", path+"/n1?force=true&fieldManager=x", strings.Replace(label, `"attack"`, `"n1"`, 1), "Content-Type: application/"+kind)
-			send("PATCH", path+"/n1/status?force=true&fieldManager=x", strings.Replace(label, `"attack"`, `"n1"`, 1), "Content-Type: application/"+kind)
+			label, kind = strings.Replace(label, `"attack"`, `"n1"`, 1), "Content-Type: application/"+kind
+			send("PATCH", path+"/n1?force=true&fieldManager=x", label, kind)
+			send("PATCH", path+"/n1/status?force=true&fieldManager=x", label, kind)
 		}
 		send("DELETE", path+"/n1?dryRun=All", `{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}`)
 		send("DELETE", path+"/n1", "")
@@ -165,13 +167,15 @@ func attack(t *testing.T, d discovery.DiscoveryInterface, as *rest.Config) map[i
 	}
 	for _, path := range []string{
 		"/api/v1/namespaces/default/serviceaccounts/n1/token", "/api/v1/namespaces/default/pods/n1/exec?command=sh",
-		"/api/v1/namespaces/default/pods/n1/attach", "/api/v1/namespaces/default/pods/n1/portforward", "/api/v1/nodes/n1/proxy/run",
-		"/api/v1/namespaces/default/services/n1/proxy/", "/api/v1/namespaces/default/pods/n1/eviction", "/api/v1/namespaces/default/pods/n1/binding",
-		"/api/v1/proxy/nodes/n1/run", "//api/v1/nodes/n1", "/api/v1/./nodes/n1", "/api/v1/x/%2e%2e/nodes/n1", "/api/v1/watch/nodes/n1", "/logs/",
+		"/api/v1/namespaces/default/pods/n1/attach", "/api/v1/namespaces/default/pods/n1/portforward",
+		"/api/v1/namespaces/default/services/n1/proxy/", "/api/v1/namespaces/default/pods/n1/eviction",
+		"/api/v1/namespaces/default/pods/n1/binding", "/api/v1/nodes/n1/proxy/run", "/api/v1/proxy/nodes/n1/run",
+		"//api/v1/nodes/n1", "/api/v1/./nodes/n1", "/api/v1/x/%2e%2e/nodes/n1", "/api/v1/watch/nodes/n1", "/logs/",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"} {
 			send(method, path, "{}", "Connection: Upgrade", "Upgrade: SPDY/3.1")
-			send(method, path, "{}", "X-HTTP-Method-Override: DELETE", "Impersonate-User: system:admin", "Impersonate-Group: system:masters")
+			send(method, path, "{}", "X-HTTP-Method-Override: DELETE", "Impersonate-User: admin",
+				"Impersonate-Group: system:masters")
 		}
 	}
 	return codes

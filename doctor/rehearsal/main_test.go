@@ -72,12 +72,13 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(name, "flaky") && (nth == 1 || nth == 3): // once in each pass
 		w.WriteHeader(http.StatusServiceUnavailable)
-	case strings.HasPrefix(name, "gone"), strings.HasPrefix(name, "renamed") && strings.HasPrefix(r.URL.Path, "/by-name/"):
+	case strings.HasPrefix(name, "gone"), strings.HasPrefix(name, "renamed"):
 		w.WriteHeader(http.StatusGone)
 	case strings.HasPrefix(name, "error"):
 		w.WriteHeader(http.StatusPaymentRequired)
 	default:
-		machine := map[string]any{"ID": name, "Zone": "z1", "Type": "metal", "IPs": []string{"192.0.2.1"}, "Off": strings.HasPrefix(name, "off")}
+		off := strings.HasPrefix(name, "off")
+		machine := map[string]any{"ID": name, "Zone": "z1", "Type": "metal", "IPs": []string{"192.0.2.1"}, "Off": off}
 		_ = json.NewEncoder(w).Encode(machine) // who does not read it to the end has an error of its own
 	}
 }
@@ -95,13 +96,13 @@ func (c *cloud) options(t testing.TB, file string) Options {
 	}
 }
 
-// addNodes makes Nodes, n for each of the names, and removes them at the end. Those but "renamed" have a provider ID if asked.
+// addNodes makes Nodes, n for each of the names, with a provider ID if asked, and removes them at the end.
 func addNodes(t testing.TB, client kubernetes.Interface, n int, withID bool, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		for i := range n {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", name, i)}}
-			if withID && name != "renamed" {
+			if withID {
 				node.Spec.ProviderID = "example://" + node.Name
 			}
 			if _, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
@@ -133,8 +134,9 @@ func everything(t testing.TB, client kubernetes.Interface) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, path := range []string{
-		"/api/v1/nodes", "/api/v1/services", "/api/v1/events", "/api/v1/configmaps", "/api/v1/secrets", "/api/v1/serviceaccounts",
-		"/api/v1/pods", "/api/v1/namespaces", "/api/v1/endpoints", "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+		"/api/v1/nodes", "/api/v1/services", "/api/v1/events", "/api/v1/configmaps", "/api/v1/secrets",
+		"/api/v1/serviceaccounts", "/api/v1/pods", "/api/v1/namespaces", "/api/v1/endpoints",
+		"/apis/coordination.k8s.io/v1/namespaces/default/leases",
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		"/apis/discovery.k8s.io/v1/endpointslices", "/apis/apps/v1/deployments", "/apis/apps/v1/daemonsets",
 	} {

@@ -32,8 +32,8 @@ func (s *stage) initialized(w *words) bool {
 	return true
 }
 
-// asked says that the lifecycle controller has come round: whatever has had a phantom's first mark has all Nodes, and its
-// second one ends the round that the first was in.
+// asked says that the lifecycle controller has come round: a round that marks a phantom has all Nodes, and the phantom's
+// second mark comes when that round is over.
 func (s *stage) asked(*words) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,7 +33,9 @@ func TestCluster_Rehearsal(t *testing.T) {
 		"run": Recognized, "new": Recognized, "gone": WouldBeDeleted, "off": SwitchedOff,
 		"error": NotRecognized, "renamed": NotRecognized, "flaky": Recognized,
 	}
-	said := map[string]string{"error": "the cloud answers 402 Payment Required", "renamed": "the cloud has no such machine"}
+	said := map[string]string{
+		"error": "the cloud answers 402 Payment Required", "renamed": "the cloud has no such machine",
+	}
 	if len(report.Nodes) != 22 {
 		t.Errorf("%d Nodes are in the report of 22", len(report.Nodes))
 	}

@@ -97,8 +97,8 @@ func (r *rehearsal) report(one, two *result) *Report {
 	return report
 }
 
-// confirm takes what was found when the cloud was asked once more about Nodes that it gave errors for: one error alone is
-// no answer.
+// confirm takes what was found when the cloud was asked once more about Nodes that it gave errors for: one error alone
+// is no answer.
 func (r *result) confirm(again *result) {
 	maps.Copy(r.deleted, again.deleted)
 	maps.Copy(r.off, again.off)
