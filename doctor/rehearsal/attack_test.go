@@ -59,11 +59,12 @@ func TestCluster_Attack(t *testing.T) {
 		t.Errorf("the cluster has changed:\n%s", diff)
 	}
 	if !s.deleted["n1"] || len(s.refused) < 50 {
-		t.Errorf("deleted %v, %d kinds of requests refused: the attack has not reached the proxy", s.deleted, len(s.refused))
+		t.Errorf("deleted %v, refused %d kinds: the attack has not reached the proxy", s.deleted, len(s.refused))
 	}
 	stranger := rest.AnonymousClientConfig(behind)
 	stranger.BearerToken = "guessed"
-	if codes := attack(t, client.Discovery(), stranger); len(codes) != 1 || codes[http.StatusUnauthorized] == 0 {
+	codes = attack(t, client.Discovery(), stranger)
+	if len(codes) != 1 || codes[http.StatusUnauthorized] == 0 {
 		t.Errorf("answers to a stranger are %v, want 401 only", codes)
 	}
 	t.Logf("without: %v", attack(t, client.Discovery(), victim.Config))
@@ -116,8 +117,7 @@ func seed(t *testing.T, client kubernetes.Interface) {
 	}
 }
 
-// attack sends every write there is to every resource, and what is not called a write but is one. It returns how often
-// each status came.
+// attack sends every write there is to every resource. It returns how often each status came.
 func attack(t *testing.T, d discovery.DiscoveryInterface, as *rest.Config) map[int]int {
 	t.Helper()
 	lists, err := d.ServerPreferredResources()
@@ -165,6 +165,12 @@ func attack(t *testing.T, d discovery.DiscoveryInterface, as *rest.Config) map[i
 			send("DELETE", path, "")
 		}
 	}
+	attackSideways(send)
+	return codes
+}
+
+// attackSideways sends what is not called a write but is one, or is meant to be read as one.
+func attackSideways(send func(method, path, body string, header ...string)) {
 	for _, path := range []string{
 		"/api/v1/namespaces/default/serviceaccounts/n1/token", "/api/v1/namespaces/default/pods/n1/exec?command=sh",
 		"/api/v1/namespaces/default/pods/n1/attach", "/api/v1/namespaces/default/pods/n1/portforward",
@@ -178,7 +184,6 @@ func attack(t *testing.T, d discovery.DiscoveryInterface, as *rest.Config) map[i
 				"Impersonate-Group: system:masters")
 		}
 	}
-	return codes
 }
 
 // sendRequest sends one request and returns its status.
