@@ -46,7 +46,8 @@ func TestCluster_Rehearsal(t *testing.T) {
 		}
 		recognized := v.Outcome == Recognized || v.Outcome == SwitchedOff
 		facts := Facts{
-			ProviderID: "example://" + v.Node, Addresses: []string{"InternalIP:192.0.2.1"}, Zone: "z1", InstanceType: "metal",
+			ProviderID: "example://" + v.Node, Zone: "z1", InstanceType: "metal",
+			Addresses: []string{"InternalIP:192.0.2.1"},
 		}
 		if recognized && !cmp.Equal(v.After, &facts) {
 			t.Errorf("%s: %s", v.Node, cmp.Diff(v.After, &facts))
