@@ -8,8 +8,7 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// args returns the container's arguments: the preset that all providers share, the provider's, the user's. A later one
-// takes the place of an earlier one of the same name, since a flag given twice misleads whoever reads the pod.
+// args returns the container's arguments: the preset that all providers share, the provider's, the user's.
 func args(p *templates.Profile, v templates.Values) ([]string, error) {
 	own, err := p.ExpandArgs(v)
 	if err != nil {
@@ -19,19 +18,7 @@ func args(p *templates.Profile, v templates.Values) ([]string, error) {
 	if !p.OwnFlags {
 		list = preset(p, v)
 	}
-	for _, arg := range slices.Concat(own, v.ExtraArgs) {
-		name, _, ok := strings.Cut(arg, "=")
-		if !ok || !strings.HasPrefix(arg, "--") {
-			return nil, fmt.Errorf("argument %q: must have the form --flag=value", arg)
-		}
-		same := func(other string) bool { return strings.HasPrefix(other, name+"=") }
-		if i := slices.IndexFunc(list, same); i >= 0 {
-			list[i] = arg
-		} else {
-			list = append(list, arg)
-		}
-	}
-	return list, nil
+	return templates.MergeArgs(list, slices.Concat(own, v.ExtraArgs))
 }
 
 func preset(p *templates.Profile, v templates.Values) []string {

@@ -81,6 +81,25 @@ func (p *Profile) ExpandAgentArgs(a Agent, v Values) ([]string, error) {
 	return p.expandList(a.Args, v)
 }
 
+// MergeArgs adds arguments to others. A later one takes the place of an earlier one of the same name, since a flag given
+// twice misleads whoever reads it. One that has not the form --flag=value is an error.
+func MergeArgs(list, more []string) ([]string, error) {
+	list = slices.Clone(list)
+	for _, arg := range more {
+		name, _, ok := strings.Cut(arg, "=")
+		if !ok || !strings.HasPrefix(arg, "--") {
+			return nil, fmt.Errorf("argument %q: must have the form --flag=value", arg)
+		}
+		same := func(other string) bool { return strings.HasPrefix(other, name+"=") }
+		if i := slices.IndexFunc(list, same); i >= 0 {
+			list[i] = arg
+		} else {
+			list = append(list, arg)
+		}
+	}
+	return list, nil
+}
+
 func (p *Profile) expandList(texts []string, v Values) ([]string, error) {
 	var args []string
 	for i, text := range texts {

@@ -68,6 +68,8 @@ type Profile struct {
 	Home string `json:"home,omitempty"`
 	// Checked says how the profile was compared with the program. Profiles that are built in have to say so.
 	Checked *Checked `json:"checked,omitempty"`
+	// Rehearsal says whether `ccmadm rehearse` may run it. Profiles that are built in have to say so.
+	Rehearsal *Rehearsal `json:"rehearsal,omitempty"`
 	// Features lists what it does: Nodes, Lifecycle, Services, Routes.
 	Features []Feature `json:"features"`
 	// Modes lists how it can run, the preferred one first.

@@ -24,6 +24,9 @@ func (p *Profile) validate() field.ErrorList {
 	if p.Checked != nil {
 		errs = append(errs, p.Checked.validate(at("checked"))...)
 	}
+	if p.Rehearsal != nil {
+		errs = append(errs, p.Rehearsal.validate(at("rehearsal"))...)
+	}
 	errs = append(errs, listOf(at("features"), p.Features, Nodes, Lifecycle, Services, Routes)...)
 	errs = append(errs, listOf(at("modes"), p.Modes, StaticPod, DaemonSet, Deployment)...)
 	errs = append(errs, p.validateContainer(nil, p.Container, p.Supports(StaticPod))...)
@@ -43,6 +46,9 @@ func (p *Profile) validateBuiltIn() field.ErrorList {
 	errs := p.validate()
 	if p.Checked == nil {
 		errs = append(errs, field.Required(field.NewPath("checked"), "say how the profile was compared with the program"))
+	}
+	if p.Rehearsal == nil {
+		errs = append(errs, field.Required(field.NewPath("rehearsal"), "say whether it can be rehearsed"))
 	}
 	return errs
 }

@@ -6,7 +6,8 @@ import (
 )
 
 // Catalogue lists every kind of finding. The letters: A kubeadm files and static pods, B a manager's pod and program,
-// C its network, D its permissions, F routes, G names, H leaders, L addresses of load balancers, M machines and the
+// C its network, D its permissions, E a
+// rehearsal, F routes, G names, H leaders, L addresses of load balancers, M machines and the
 // inventory, P preflight, R refusals to delete a Node, W waiting for a node.
 func Catalogue() []Kind {
 	return slices.Concat(
@@ -26,6 +27,7 @@ func Catalogue() []Kind {
 		machines(), identities(),
 		preflight(), preflightOfTheNode(),
 		refusals(),
+		rehearsal(),
 	)
 }
 

@@ -80,6 +80,8 @@ type listedProvider struct {
 	Features []templates.Feature `json:"features"`
 	Modes    []templates.Mode    `json:"modes"`
 	Checked  *templates.Checked  `json:"checked,omitempty"`
+
+	Rehearsal templates.Rehearsal `json:"rehearsal"`
 }
 
 func listJSON(out io.Writer, all []*templates.Profile) error {
@@ -94,6 +96,8 @@ func listJSON(out io.Writer, all []*templates.Profile) error {
 			Features: p.Features,
 			Modes:    p.Modes,
 			Checked:  p.Checked,
+
+			Rehearsal: p.CanRehearse(),
 		})
 	}
 	encoder := json.NewEncoder(out)

@@ -23,6 +23,8 @@ func showProfile(out io.Writer, p *templates.Profile) error {
 	}
 	fmt.Fprintf(&b, "\n%s\n", p.Home)
 	section("Checked with", p.Checked.String())
+	rehearsal := p.CanRehearse()
+	section("Rehearsal", string(rehearsal.Verdict)+": "+rehearsal.Why)
 	section("Does", list(p.Features))
 	section("Runs as", list(p.Modes)+", the first by default")
 	section("Image", imageLines(p)...)

@@ -19,8 +19,8 @@ type remark struct {
 func lastRemark(lines []string, node string) remark {
 	for _, want := range []remark{{about: true, complains: true}, {about: true}, {complains: true}} {
 		for _, line := range slices.Backward(lines) {
-			if (!want.about || mentions(line, node)) && (!want.complains || complains(line)) {
-				want.line = shorten(line)
+			if (!want.about || mentions(line, node)) && (!want.complains || Complains(line)) {
+				want.line = Shorten(line)
 				return want
 			}
 		}
@@ -72,10 +72,12 @@ var (
 	otherError = regexp.MustCompile(`(?i)\b(error|forbidden|failed|unauthorized|panic)\b`)
 )
 
-func complains(line string) bool { return klogError.MatchString(line) || otherError.MatchString(line) }
+// Complains tells whether a line of a log is an error.
+func Complains(line string) bool { return klogError.MatchString(line) || otherError.MatchString(line) }
 
-// shorten keeps both ends of a long line: what it is about stands at the front, and the reason at the end.
-func shorten(line string) string {
+// Shorten cleans a line of a log, drops its header and keeps both ends of a long line: what it is about stands at the
+// front, and the reason at the end.
+func Shorten(line string) string {
 	const half = 200
 	line = klogHeader.ReplaceAllString(strings.TrimSpace(finding.Clean(line)), "")
 	if len(line) > 2*half {

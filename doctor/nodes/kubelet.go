@@ -31,7 +31,7 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 			"the kubelet has stopped posting its status, last at "+c.LastHeartbeatTime.UTC().Format(time.RFC3339),
 		)
 	}
-	cause := finding.NotReady.New("", "the kubelet says: "+shorten(c.Message))
+	cause := finding.NotReady.New("", "the kubelet says: "+Shorten(c.Message))
 	cause.Next = next
 	if strings.Contains(c.Message, "cni") {
 		cause.Next = "install a CNI plugin"

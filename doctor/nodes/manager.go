@@ -113,7 +113,7 @@ func (e *evidence) unauthorized() string {
 				break
 			}
 			if refused.MatchString(line) {
-				return shorten(line)
+				return Shorten(line)
 			}
 		}
 	}
@@ -139,7 +139,7 @@ func (e *evidence) withoutNodes() string {
 	for _, line := range e.allLines() {
 		if strings.Contains(line, "cloud provider does not support instances") ||
 			strings.Contains(line, `Skipping "cloud-node-controller"`) {
-			return shorten(line)
+			return Shorten(line)
 		}
 	}
 	return ""

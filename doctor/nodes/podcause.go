@@ -22,7 +22,7 @@ func podCause(p *corev1.Pod, e *evidence) *finding.Finding {
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return found(finding.PodPending, "pod "+p.Name+" cannot be scheduled: "+shorten(c.Message))
+			return found(finding.PodPending, "pod "+p.Name+" cannot be scheduled: "+Shorten(c.Message))
 		}
 	}
 	status := mainStatus(p)
@@ -30,7 +30,7 @@ func podCause(p *corev1.Pod, e *evidence) *finding.Finding {
 	case status == nil:
 		message := fmt.Sprintf("pod %s is %s and no container has been started", p.Name, p.Status.Phase)
 		if p.Status.Message != "" {
-			message += ": " + shorten(p.Status.Message)
+			message += ": " + Shorten(p.Status.Message)
 		}
 		return found(finding.PodPending, message)
 	case status.State.Running != nil:
@@ -50,7 +50,7 @@ func waitingCause(
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
 		f := found(
 			finding.ImagePull,
-			fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, shorten(waiting.Message)),
+			fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, Shorten(waiting.Message)),
 		)
 		f.Next = fmt.Sprintf("check the image's name, or on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName)
 		return f
@@ -63,7 +63,7 @@ func waitingCause(
 	}
 	message := fmt.Sprintf("pod %s waits: %s", p.Name, waiting.Reason)
 	if waiting.Message != "" {
-		message += ": " + shorten(waiting.Message)
+		message += ": " + Shorten(waiting.Message)
 	}
 	return found(finding.PodWaiting, message)
 }
@@ -81,7 +81,7 @@ func (e *evidence) lastWord(p *corev1.Pod) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return shorten(lines[len(lines)-1])
+	return Shorten(lines[len(lines)-1])
 }
 
 func termination(t *corev1.ContainerStateTerminated) string {
@@ -90,7 +90,7 @@ func termination(t *corev1.ContainerStateTerminated) string {
 	}
 	text := fmt.Sprintf("last with exit code %d (%s)", t.ExitCode, t.Reason)
 	if t.Message != "" {
-		text += ": " + shorten(t.Message)
+		text += ": " + Shorten(t.Message)
 	}
 	return text
 }

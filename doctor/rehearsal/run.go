@@ -1,0 +1,121 @@
+// Package rehearsal runs a provider's own cloud-controller-manager against a live cluster and lets it write nothing: it
+// says of each Node whether the cloud recognizes it, what would be written to it, and whether it would be deleted.
+//
+// Start at [Run], which has two passes. In the first only upstream's node controller runs, and is shown every Node
+// uninitialized; what it writes is what it would initialize (stage.go, answers.go). In the second only the lifecycle
+// controller runs, and is shown every Node as one whose kubelet has gone silent, so that it asks the cloud for each.
+// proxy.go is the only API server that the program knows; words.go has the reasons, which are in its log alone.
+//
+// Reads: Nodes, and whatever the program reads of the cluster, by GET; the program's cloud, as the program does.
+// Writes: nothing to the cluster. It keeps a directory of its own while it runs. Two runs do not know of each other.
+package rehearsal
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Options say what is rehearsed.
+type Options struct {
+	// Cluster is how the API server is reached. Whoever it names has to be able to read what the program reads.
+	Cluster *rest.Config
+	// Program is the cloud-controller-manager's file.
+	Program string
+	// Args are its own arguments, --flag=value, KubeconfigPlace among them where it takes a kubeconfig by other flags
+	// than upstream's.
+	Args []string
+	// Env is its environment, NAME=value: nothing of ours is added but an empty HOME.
+	Env []string
+	// Lifecycle says that the program has the controller that deletes Nodes. Without it there is no second pass.
+	Lifecycle bool
+	// MayRead are the rules by which it may read Secrets. It may read everything else.
+	MayRead []templates.Rule
+	// Timeout is how long a pass may take.
+	Timeout time.Duration
+	// Log takes the program's own log. Nil: nobody wants it.
+	Log io.Writer
+	// Progress is told what has begun. Nil: nobody is.
+	Progress func(string)
+}
+
+// Run rehearses. The error says what could not be done at all; what is wrong with Nodes is in the report.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	config := readOnly(o.Cluster)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, finding.NoNodes.Errorf("rehearse: there is no Node")
+	}
+	dir, err := os.MkdirTemp("", "ccmadm-rehearse-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the rehearsal: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	r := &rehearsal{Options: o, upstream: config, dir: dir, nodes: list.Items}
+	return r.run(ctx)
+}
+
+// rehearsal is one run.
+type rehearsal struct {
+	Options
+	upstream *rest.Config
+	dir      string
+	nodes    []corev1.Node
+}
+
+func (r *rehearsal) run(ctx context.Context) (*Report, error) {
+	r.tell("pass 1 of 2: %d Nodes, shown uninitialized to the node controller", len(r.nodes))
+	first := newStage(r.nodes, uninitialized)
+	one, err := r.pass(ctx, nodeController, first, first.initialized)
+	if err != nil {
+		return nil, err
+	}
+	if !r.Lifecycle {
+		return r.report(one, nil), nil
+	}
+	r.tell("pass 2 of 2: shown silent to the lifecycle controller")
+	silent := silentWith(first)
+	two, err := r.lifecycle(ctx, silent)
+	if err != nil {
+		return nil, err
+	}
+	if unclear := two.complainedOf(); two.complete && len(unclear) > 0 {
+		r.tell("asking again about %d Nodes", len(unclear))
+		again, err := r.lifecycle(ctx, silentOf(unclear, silent))
+		if err != nil {
+			return nil, err
+		}
+		two.confirm(again)
+	}
+	return r.report(one, two), nil
+}
+
+// lifecycle is a pass with the lifecycle controller.
+func (r *rehearsal) lifecycle(ctx context.Context, view func(*corev1.Node)) (*result, error) {
+	s := newStage(r.nodes, view)
+	s.addPhantoms()
+	return r.pass(ctx, lifecycleController, s, s.asked)
+}
+
+func (r *rehearsal) tell(format string, args ...any) {
+	if r.Progress != nil {
+		r.Progress(fmt.Sprintf(format, args...))
+	}
+}

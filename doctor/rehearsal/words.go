@@ -1,0 +1,178 @@
+package rehearsal
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// words is what the program says in its log. Nothing else tells why a Node is not initialized: upstream's controllers
+// write no Event about it. It takes the log as an io.Writer, in upstream's texts, which are those of every provider.
+type words struct {
+	copy io.Writer
+
+	mu   sync.Mutex
+	rest []byte
+	// complaints are by Node.
+	complaints map[string]*complaint
+	// news is when a Node was complained of for the first time.
+	news time.Time
+	// disabled says why the controller does not run, where it says so.
+	disabled string
+	// unknownFlag is one that the program does not have; unknownName says that it does not know the controller's.
+	unknownFlag string
+	unknownName bool
+	// last are the last lines; loud those of them that are errors.
+	last, loud []string
+}
+
+// complaint is about one Node.
+type complaint struct {
+	text  string
+	times int
+}
+
+func newWords(log io.Writer) *words {
+	return &words{copy: log, complaints: map[string]*complaint{}}
+}
+
+var (
+	// syncFailed is the node controller's, which says it twice each time; emptyAnswer is its word about a provider that
+	// knows nothing of a Node and calls it no error.
+	syncFailed  = regexp.MustCompile(`error syncing '([^']+)': (.*), requeuing`)
+	emptyAnswer = regexp.MustCompile(`Skip sync node (\S+) because cloud provided nil metadata`)
+	// askFailed is the lifecycle controller's. That it cannot ask about power, which some providers never can, is no
+	// doubt about the machine.
+	askFailed = regexp.MustCompile(`error checking if node (\S+) exists: (.*)`)
+	// notStarted is the program's, which goes on without the controller.
+	notStarted = regexp.MustCompile(`[fF]ailed to start cloud node(?: lifecycle)? controller: (.*)`)
+	// noFlag and noName are how a program refuses arguments.
+	noFlag = regexp.MustCompile(`unknown flag: (--[-a-z0-9]+)`)
+	noName = regexp.MustCompile(`is not in the list of known controllers`)
+	// structured is how errors are quoted by the newer form of the log.
+	structured = regexp.MustCompile(`err="((?:[^"\\]|\\.)*)"`)
+)
+
+// Write takes a part of the log. What is copied is copied as it comes; a copy that fails stops nothing.
+func (w *words) Write(part []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.copy != nil {
+		_, _ = w.copy.Write(part)
+	}
+	w.rest = append(w.rest, part...)
+	for {
+		line, rest, found := bytes.Cut(w.rest, []byte("\n"))
+		if !found {
+			return len(part), nil
+		}
+		w.line(string(line))
+		w.rest = rest
+	}
+}
+
+const kept = 20
+
+func (w *words) line(line string) {
+	w.last = append(w.last[max(0, len(w.last)+1-kept):], line)
+	if nodes.Complains(line) {
+		w.loud = append(w.loud[max(0, len(w.loud)+1-kept):], line)
+	}
+	text := line
+	if m := structured.FindStringSubmatch(line); m != nil {
+		if plain, err := strconv.Unquote(`"` + m[1] + `"`); err == nil {
+			text = plain
+		}
+	}
+	switch {
+	case syncFailed.MatchString(text):
+		m := syncFailed.FindStringSubmatch(text)
+		w.complain(m[1], m[2], 1)
+	case emptyAnswer.MatchString(text):
+		w.complain(emptyAnswer.FindStringSubmatch(text)[1], "the provider has no metadata for it", enough)
+	case askFailed.MatchString(text):
+		m := askFailed.FindStringSubmatch(text)
+		w.complain(m[1], m[2], 1)
+	case noFlag.MatchString(text):
+		w.unknownFlag = noFlag.FindStringSubmatch(text)[1]
+	case noName.MatchString(text):
+		w.unknownName = true
+	case notStarted.MatchString(text):
+		w.disabled = notStarted.FindStringSubmatch(text)[1]
+		if len(w.loud) > 1 { // the provider's own words stand before those of the program
+			w.disabled += ": " + nodes.Shorten(w.loud[len(w.loud)-2])
+		}
+	}
+}
+
+// enough is how often the node controller has to complain of a Node before it counts as its answer: two attempts at
+// least, since each is said in one line or two.
+const enough = 4
+
+func (w *words) complain(node, text string, times int) {
+	c := w.complaints[node]
+	if c == nil {
+		c = &complaint{}
+		w.complaints[node] = c
+		w.news = time.Now()
+	}
+	c.text = nodes.Shorten(text)
+	c.times += times
+}
+
+// about returns what is said of a Node, and how often.
+func (w *words) about(node string) (string, int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.complaints[node]; c != nil {
+		return c.text, c.times
+	}
+	return "", 0
+}
+
+// complainedOf are the Nodes of which anything was said.
+func (w *words) complainedOf() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := map[string]bool{}
+	for name := range w.complaints {
+		names[name] = true
+	}
+	return names
+}
+
+func (w *words) lastNews() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.news
+}
+
+func (w *words) reasonDisabled() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.disabled
+}
+
+// final is the line that tells most of why the program has ended: its last error, or its last line.
+func (w *words) final() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, lines := range [][]string{w.loud, w.last} {
+		if len(lines) > 0 {
+			return nodes.Shorten(lines[len(lines)-1])
+		}
+	}
+	return ""
+}
+
+// misunderstood are arguments that the program has refused.
+func (w *words) misunderstood() (flag string, name bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unknownFlag, w.unknownName
+}
