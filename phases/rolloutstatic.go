@@ -1,0 +1,94 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func staticManager(d *Data) (*manager, error) {
+	data, err := d.Machine.Read(machine.CCMManifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the static pod: %w", err)
+	}
+	m := &manager{pod: &corev1.Pod{}}
+	if err := yaml.Unmarshal(data, m.pod); err != nil {
+		return nil, fmt.Errorf("read %s: %w", machine.CCMManifest, err)
+	}
+	m.node, err = nodeName(d)
+	return m, err
+}
+
+// nameOthers tells which control planes still run another static pod.
+func (m *manager) nameOthers(ctx context.Context, d *Data, client kubernetes.Interface) error {
+	if m.pod == nil {
+		return nil
+	}
+	pods, err := staticPods(ctx, client, m.pod)
+	if err != nil {
+		return err
+	}
+	var others []string
+	for i := range pods {
+		if pods[i].Spec.NodeName != m.node && !m.same(&pods[i]) {
+			others = append(others, pods[i].Spec.NodeName)
+		}
+	}
+	if slices.Sort(others); len(others) > 0 {
+		d.Sayf("not yet on %s: run `ccmadm apply` there, too", strings.Join(others, ", "))
+	}
+	return nil
+}
+
+// staticPods are those of all control planes.
+func staticPods(ctx context.Context, client kubernetes.Interface, like *corev1.Pod) ([]corev1.Pod, error) {
+	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: like.Labels})
+	list, err := client.CoreV1().Pods(like.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the static pods of the cloud-controller-manager: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { // the kubelet alone makes these
+		_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+		return !mirror || p.Name != like.Name+"-"+p.Spec.NodeName
+	}), nil
+}
+
+// same tells whether a pod is made from this machine's manifest: what the API server fills in does not count. Another
+// machine's has its own identity and its own proxies.
+func (m *manager) same(pod *corev1.Pod) bool {
+	if len(pod.Spec.Containers) != 1 || len(m.pod.Spec.Containers) != 1 ||
+		pod.Annotations[v1alpha1.HashAnnotation] != m.pod.Annotations[v1alpha1.HashAnnotation] {
+		return false
+	}
+	a, b := pod.Spec.Containers[0], m.pod.Spec.Containers[0]
+	if pod.Spec.NodeName != m.node {
+		return a.Image == b.Image && slices.Equal(a.Args, b.Args) && slices.Equal(a.Command, b.Command)
+	}
+	return pod.Annotations[v1alpha1.KubeconfigHashAnnotation] == m.pod.Annotations[v1alpha1.KubeconfigHashAnnotation] &&
+		equality.Semantic.DeepEqual(given(a), given(b)) &&
+		equality.Semantic.DeepDerivative(m.pod.Spec.Volumes, pod.Spec.Volumes)
+}
+
+// given is what a manifest says of a container, and no API server adds to.
+func given(c corev1.Container) corev1.Container {
+	return corev1.Container{
+		Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args, Env: c.Env, VolumeMounts: c.VolumeMounts,
+		Resources: c.Resources, SecurityContext: c.SecurityContext,
+	}
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,86 @@
+package balancer
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+func TestReadPools(t *testing.T) {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Spec:       corev1.NodeSpec{PodCIDRs: []string{"10.244.0.0/24"}},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: "192.0.2.4"}, {Type: corev1.NodeHostName, Address: "n1"},
+		}},
+	}
+	cidr := &networkingv1.ServiceCIDR{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
+		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/12"}},
+	}
+	older := addressPool("zz-older", "203.0.113.0/25")
+	for _, tt := range []struct {
+		name   string
+		ranges []string
+		want   string // in the problem
+	}{
+		{"fine", []string{"192.0.2.8/29", "2001:db8::1"}, ""},
+		{"beside the Node", []string{"192.0.2.4/30"}, ""}, // its first address is left out
+		{"the Node's address", []string{"192.0.2.1-192.0.2.9"}, "192.0.2.4 is the InternalIP of Node/n1"},
+		{"pods", []string{"10.244.0.77"}, "belongs to the pods of Node/n1"},
+		{"cluster IPs", []string{"10.100.0.0/24"}, "10.96.0.0/12 is ServiceCIDR/kubernetes"},
+		{"another pool", []string{"203.0.113.100-203.0.113.200"}, "older AddressPool/zz-older"},
+		{"no address", []string{"192.0.2"}, "192.0.2"},
+		{"backwards", []string{"192.0.2.9-192.0.2.1"}, "192.0.2.9-192.0.2.1"},
+		{"two families", []string{"192.0.2.9-2001:db8::1"}, "192.0.2.9-2001:db8::1"},
+		{"a zone", []string{"fe80::1%eth0"}, "zone"},
+		{"too long", []string{"192.0.2.0/33"}, "192.0.2.0/33"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			young := addressPool("young", tt.ranges...)
+			young.CreationTimestamp = metav1.NewTime(start.Add(time.Hour))
+			for _, p := range readPools([]*v1alpha1.AddressPool{young, older}, []*corev1.Node{node}, []*networkingv1.ServiceCIDR{cidr}) {
+				got := ""
+				if p.problem != nil {
+					got = p.problem.Error()
+				}
+				switch {
+				case p.Name == "zz-older" && got != "":
+					t.Errorf("the older pool suffers from the younger one: %s", got)
+				case p.Name == "young" && ((got == "") != (tt.want == "") || !strings.Contains(got, tt.want)):
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// A pool is used up to its last address, each once.
+func TestFirstFree(t *testing.T) {
+	p := readPool(addressPool("lan", "192.0.2.0/30", "198.51.100.7", "2001:db8::/126", "255.255.255.255"))
+	used := map[netip.Addr]bool{}
+	free := func(a netip.Addr) bool { return !used[a] }
+	for _, ipv6 := range []bool{false, true} {
+		for {
+			address, ok := firstFree(p.set.Ranges(), ipv6, fmt.Sprint(len(used)), free)
+			if !ok {
+				break
+			}
+			if used[address] || address.Is6() != ipv6 || !p.set.Contains(address) {
+				t.Fatalf("got %s", address)
+			}
+			used[address] = true
+		}
+	}
+	if got := len(used); got != 2+1+1+4 {
+		t.Errorf("got %d addresses", got)
+	}
+}

@@ -1,0 +1,153 @@
+package balancer
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// world is a cluster in memory: objects, and a clock.
+type world struct {
+	now      time.Time
+	services map[types.NamespacedName]*corev1.Service
+	objects  map[string]*networkingv1.IPAddress
+	pools    []*v1alpha1.AddressPool
+	taken    map[netip.Addr]bool
+	made     int
+}
+
+func newWorld(pools ...*v1alpha1.AddressPool) *world {
+	return &world{
+		now: start, services: map[types.NamespacedName]*corev1.Service{}, objects: map[string]*networkingv1.IPAddress{},
+		pools: pools, taken: map[netip.Addr]bool{},
+	}
+}
+
+func addressPool(name string, ranges ...string) *v1alpha1.AddressPool {
+	return &v1alpha1.AddressPool{
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(start)},
+		Spec:       v1alpha1.AddressPoolSpec{Ranges: ranges, ReuseAfter: metav1.Duration{Duration: time.Minute}},
+	}
+}
+
+// add makes a Service of type LoadBalancer with port 80.
+func (w *world) add(name string, changes ...func(*corev1.Service)) *corev1.Service {
+	w.made++
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID(fmt.Sprint(w.made)), Annotations: map[string]string{},
+			CreationTimestamp: metav1.NewTime(start.Add(time.Duration(w.made) * time.Second)),
+		},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}},
+		},
+	}
+	for _, change := range changes {
+		change(s)
+	}
+	w.services[nameOf(s)] = s
+	return s
+}
+
+func annotated(key, value string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Annotations[key] = value }
+}
+
+func onPort(number int32) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.Ports[0].Port = number }
+}
+
+func families(policy corev1.IPFamilyPolicy, list ...corev1.IPFamily) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = list, &policy }
+}
+
+func (w *world) snapshot() *snapshot {
+	s := &snapshot{now: w.now, pools: readPools(w.pools, nil, nil), taken: w.taken}
+	for _, service := range w.services {
+		s.known = append(s.known, service)
+	}
+	for _, object := range w.objects {
+		c, _ := parseClaim(object)
+		s.present = append(s.present, c)
+	}
+	return s
+}
+
+// step is one write of a plan.
+type step func()
+
+// steps are what a pass writes, claims first.
+func (w *world) steps(p *plan) []step {
+	var claims, rest []step
+	for _, c := range p.claims {
+		object := c.render()
+		if c.object == nil {
+			claims = append(claims, func() {
+				if w.objects[object.Name] != nil {
+					panic("create what is there")
+				}
+				object.CreationTimestamp = metav1.NewTime(w.now)
+				w.objects[object.Name] = object
+			})
+		} else if !cmp.Equal(object, c.object) {
+			claims = append(claims, func() { w.objects[object.Name] = object })
+		}
+	}
+	for _, c := range p.drop {
+		claims = append(claims, func() { delete(w.objects, c.address.String()) })
+	}
+	for name, as := range p.services {
+		if list := as.addresses(); len(list) > 0 {
+			rest = append(rest, func() {
+				if s := w.services[name]; s != nil {
+					s.Annotations[v1alpha1.AllocatedAnnotation] = join(list)
+					if as.reassigned {
+						delete(s.Annotations, v1alpha1.ReassignAnnotation)
+					}
+				}
+			})
+		}
+	}
+	return append(claims, rest...)
+}
+
+// pass makes a plan and carries it out.
+func (w *world) pass() *plan {
+	p := allocate(w.snapshot())
+	for _, do := range w.steps(p) {
+		do()
+	}
+	return p
+}
+
+func (p *plan) of(s *corev1.Service) string { return join(p.services[nameOf(s)].addresses()) }
+
+func (p *plan) reason(s *corev1.Service) string {
+	if problem := p.services[nameOf(s)].problem; problem != nil {
+		return problem.Reason
+	}
+	return ""
+}
+
+func limited(name, namespace string) *v1alpha1.AddressPool {
+	p := addressPool(name, "192.0.2.200")
+	p.Spec.Serve.Namespaces = []string{namespace}
+	return p
+}
+
+func unasked(name string) *v1alpha1.AddressPool {
+	p := addressPool(name, "192.0.2.200")
+	p.Spec.AutoAssign = new(false)
+	return p
+}
