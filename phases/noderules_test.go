@@ -25,7 +25,7 @@ func metadata(t *testing.T) *httptest.Server {
 		fmt.Fprint(w, "t0ken")
 	})
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
-		answers := map[string]string{"/ips": "192.0.2.7\n192.0.2.8\n2001:db8::7\n", "/name": "Web-1\n", "/id": "i-1", "/all.json": `{"zone": {"name": "z1", "number": 7}}`, "/broken.json": `{`}
+		answers := map[string]string{"/ips": "192.0.2.7\n192.0.2.8\n2001:db8::7\n", "/name": "Web-1\n", "/id": "i-1", "/all.json": `{"zone": {"name": "z1", "number": 7}}`, "/broken.json": `{`, "/spaced": "z1 --v=9"}
 		answer, ok := answers[r.URL.Path]
 		switch {
 		case r.Header.Get("Token") != "t0ken":
@@ -101,6 +101,10 @@ func TestNodeRules(t *testing.T) {
 		{
 			name: "the service does not know", url: server.URL, drop: "zone: \"/all.json#zone.name\"", put: "zone: /nothing", kubeadm: "name: web-1",
 			wantErr: []string{"does not say enough"},
+		},
+		{
+			name: "the service says what would be further flags", url: server.URL, drop: "zone: \"/all.json#zone.name\"", put: "zone: /spaced",
+			kubeadm: "name: web-1", wantErr: []string{`says "strict://z1 --v=9/i-1", which would become further flags`},
 		},
 	}
 	for _, tt := range tests {

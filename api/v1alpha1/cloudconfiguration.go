@@ -66,7 +66,7 @@ type CloudConfiguration struct {
 	Inventory string `json:"inventory,omitempty"`
 	// Credentials are further keys of the same Secret.
 	Credentials []Credential `json:"credentials,omitempty"`
-	// NodeIP is the kubelet's --node-ip: Auto, Default (the address of the default route, chosen at each start),
+	// NodeIP is the kubelet's --node-ip: Auto, Default (the address of the default route when it registers, which stays),
 	// an address, a comma separated pair for dual-stack, or a CIDR that the address is in. Default: Auto.
 	// +pattern=^(Auto|Default|[0-9a-fA-F:.]+(,[0-9a-fA-F:.]+|/[0-9]+)?)$
 	NodeIP string `json:"nodeIP,omitempty"`

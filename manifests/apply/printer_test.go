@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -118,6 +121,11 @@ func TestCluster_Printer_MasksSecrets(t *testing.T) {
 	p, out := printer(t, cluster.Config)
 	apply(t, p, "cloud-config", secret("hunter2"))
 	apply(t, c, "cloud-config", secret("hunter2"))
+	copied := []byte(`{"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{\"data\":{\"token\":\"aHVudGVyMg==\"}}"}}}`)
+	secrets := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Secrets(v1alpha1.Namespace)
+	if _, err := secrets.Patch(t.Context(), v1alpha1.CloudConfigName, types.MergePatchType, copied, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	apply(t, p, "cloud-config", secret("hunter3"))
 	for _, old := range []string{"hunter", "aHVudGVy", "PWh1bnRlc", "odW50ZX"} {
 		if strings.Contains(out.String(), old) {

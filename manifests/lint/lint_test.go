@@ -435,6 +435,11 @@ spec:
 			want: "C1:8 fix",
 		},
 		{
+			name:  "oci, named from the image",
+			input: manager("ghcr.io/oracle/cloud-provider-oci:v1.32.0", "--v=2, --cluster-name=a, --configure-cloud-routes=false"),
+			want:  "C1:8 fix",
+		},
+		{
 			name: "two on the pod network, whose ports would meet on the host's",
 			input: manager(
 				"example.com/ccm:v1",

@@ -68,7 +68,7 @@ func TestKubeadmFile_SetExternal_Errors(t *testing.T) {
 		{"kubelet without a value", RoleInit, oldHeader + "nodeRegistration: {kubeletExtraArgs: {cloud_provider: }}\n", `k.yaml:3: nodeRegistration.kubeletExtraArgs cloud-provider is ""`},
 		{"kubelet for two", RoleInit, initHeader + "nodeRegistration:\n  kubeletExtraArgs:\n  - {name: cloud-provider, value: external}\n  - {name: cloud-provider, value: openstack}\n", `k.yaml:6: nodeRegistration.kubeletExtraArgs cloud-provider is "openstack"`},
 		{"kubelet through a merge key", RoleInit, oldHeader + "x: &x\n  cloud-provider: gce\nnodeRegistration:\n  kubeletExtraArgs:\n    <<: *x\n", `k.yaml:4: nodeRegistration.kubeletExtraArgs cloud-provider is "gce"`},
-		{"API server for vsphere", RoleInit, oldCluster + "apiServer:\n  extraArgs:\n    cloud-provider: vsphere\n", `k.yaml:5: apiServer.extraArgs cloud-provider is "vsphere"`},
+		{"API server for vsphere", RoleInit, oldCluster + "apiServer:\n  extraArgs:\n    cloud-provider: vsphere\n", `k.yaml:5: apiServer.extraArgs cloud-provider is "vsphere": remove it: kube-apiserver 1.33 and newer have no such flag`},
 		{"controller manager for azure", RoleInit, oldCluster + "controllerManager:\n  extraArgs:\n    cloud-provider: azure\n", `k.yaml:5: controllerManager.extraArgs cloud-provider is "azure"`},
 		{"all of them are told", RoleInit, oldHeader + "nodeRegistration: {kubeletExtraArgs: {cloud-provider: gce}}\n---\n" + oldCluster + "controllerManager: {extraArgs: {cloud-provider: gce}}\n", "\nk.yaml:7: controllerManager.extraArgs"},
 		{"join without its document", RoleJoin, initHeader, "k.yaml: no JoinConfiguration found in the supplied config"},
