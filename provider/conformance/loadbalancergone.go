@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/api"
 )
 
 func loadBalancerIsDeletedWithItsService(ctx context.Context, b *bed) error {
@@ -66,12 +69,27 @@ func loadBalancerDeletionIsIdempotent(ctx context.Context, b *bed) error {
 	never := service.DeepCopy()
 	never.Name, never.UID = "never-ensured", "00000000-0000-4000-8000-000000000000"
 	for _, s := range []*corev1.Service{service, service, never} {
-		if err := balancer.EnsureLoadBalancerDeleted(ctx, clusterName, s); err != nil {
+		if err := b.deleted(ctx, balancer, s); err != nil {
 			return fmt.Errorf("EnsureLoadBalancerDeleted of one that is there, of the same again, and of one that never was: "+
 				"%w", err)
 		}
 	}
 	return nil
+}
+
+// deleted calls it as upstream's controller does, which comes again after a RetryError.
+func (b *bed) deleted(ctx context.Context, balancer cloudprovider.LoadBalancer, service *corev1.Service) error {
+	var final error
+	err := b.until(ctx, "it is deleted", func(ctx context.Context) error {
+		err := balancer.EnsureLoadBalancerDeleted(ctx, clusterName, service)
+		var later *api.RetryError
+		if errors.As(err, &later) {
+			return err
+		}
+		final = err
+		return nil
+	})
+	return cmp.Or(err, final)
 }
 
 func loadBalancerIsNotLostInAFault(ctx context.Context, b *bed) error {
