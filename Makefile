@@ -71,7 +71,7 @@ unit: bin/lab ## Tests of the packages, with -race, against a real API server
 	CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
 
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
-	$(E2E) -json -parallel 4 -run '$(RUN)' -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
+	$(E2E) -json -parallel 3 -run '$(RUN)' -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
 
 measure: ## What clients lose when agents, Nodes and the API server go, by L2 and by BGP; a table in bin/measured
 	$(MAKE) e2e RUN=^TestMeasure SKIP=
