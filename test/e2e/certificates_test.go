@@ -45,7 +45,8 @@ func (l *lab) expectNewLeader(t *testing.T) {
 	t.Helper()
 	written := l.must(t, "cp1", "date -u +%FT%TZ -r "+managerConf)
 	eventually(t, 2*time.Minute, "a manager of after the change leads", func() bool {
-		r := l.sh(t, "cp1", admin+"-n kube-system get lease cloud-controller-manager -o jsonpath='{.spec.acquireTime}'")
-		return r.code == 0 && r.out > strings.TrimSpace(written)
+		r := l.sh(t, "cp1", admin+"-n kube-system get lease cloud-controller-manager -o jsonpath='{.spec.acquireTime}/{.spec.holderIdentity}'")
+		acquired, holder, _ := strings.Cut(r.out, "/") // who lets go writes the time, too
+		return r.code == 0 && holder != "" && acquired > strings.TrimSpace(written)
 	})
 }
