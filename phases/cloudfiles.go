@@ -16,9 +16,14 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// cloudFiles reads the provider's files from where the user's configuration says they are. A second run on a machine that
-// has its cluster, and that names none, goes by those that the first one stored.
+// cloudFiles are the provider's files, for reading only. They are read once: all phases of a run go by the same ones.
 func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
+	return d.known.files.get(func() (map[string][]byte, error) { return readCloudFiles(ctx, d, s) })
+}
+
+// readCloudFiles reads them from where the user's configuration says they are. A second run on a machine that has its
+// cluster, and that names none, goes by those that the first one stored.
+func readCloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
 	stored := storedFiles
 	if d.Living {
 		stored = livingFiles

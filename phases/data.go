@@ -92,8 +92,9 @@ type known struct {
 	record   once[*v1alpha1.Record]
 	kubeadm  once[*version.Version]
 	metadata once[map[string]string]
-	changed  bool                 // something was written, or in a dry run would be
-	conflict *apply.ConflictError // that a dry run has found
+	files    once[map[string][]byte] // the provider's
+	changed  bool                    // something was written, or in a dry run would be
+	conflict *apply.ConflictError    // that a dry run has found
 }
 
 // New reads the configuration that the options name. It changes nothing.

@@ -136,7 +136,8 @@ func localServer(d *Data) string {
 }
 
 // kubeconfigLasts tells whether the file connects to this server (or any, if empty), trusts just the CA bundle that is
-// there now, and has an identity that lasts. With an external CA that is the administrator's, a token or certificates by their paths too.
+// there now, and has an identity that lasts. With an external CA that is the administrator's: a token, or certificates by
+// their paths, too.
 func kubeconfigLasts(path, caFile, server string, now time.Time) bool {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil || server != "" && config.Host != server || rest.LoadTLSFiles(config) != nil {

@@ -2,17 +2,18 @@ package phases
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
-	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -103,47 +104,43 @@ func livingProxies(ctx context.Context, d *Data, s *Settings) ([]string, error) 
 	}), nil
 }
 
+// livingPod is what the manager that runs was made from; nil: none is there.
 func livingPod(ctx context.Context, d *Data, s *Settings) (*corev1.PodSpec, error) {
-	name := manifests.WorkloadName(s.Profile)
+	mode := s.Recorded.Configuration.Mode
+	if mode == v1alpha1.ModeStaticPod {
+		pod, err := readStaticPod(d.Machine)
+		if err != nil || pod == nil {
+			return nil, err
+		}
+		return &pod.Spec, nil
+	}
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
-	switch s.Recorded.Configuration.Mode {
-	case v1alpha1.ModeStaticPod:
-		there, err := d.Machine.Exists(machine.CCMManifest)
-		if err != nil || !there {
-			return nil, err
-		}
-		data, err := d.Machine.Read(machine.CCMManifest)
-		if err != nil {
-			return nil, fmt.Errorf("read the static pod: %w", err)
-		}
-		var pod corev1.Pod
-		return &pod.Spec, yaml.Unmarshal(data, &pod)
-	case v1alpha1.ModeDaemonSet:
-		live, err := client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, ignoreNotFound(err)
-		}
-		return &live.Spec.Template.Spec, nil
-	default:
-		live, err := client.AppsV1().Deployments(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, ignoreNotFound(err)
-		}
-		return &live.Spec.Template.Spec, nil
+	live, err := getWorkload(ctx, client, mode, manifests.WorkloadName(s.Profile))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, finding.Refusedf("look at the cloud-controller-manager: %w", err).WithHint("nothing was changed")
 	}
+	if daemonSet, is := live.(*appsv1.DaemonSet); is {
+		return &daemonSet.Spec.Template.Spec, nil
+	}
+	return &live.(*appsv1.Deployment).Spec.Template.Spec, nil
 }
 
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
+// getWorkload asks for the manager's DaemonSet or Deployment, whichever the mode names.
+func getWorkload(ctx context.Context, client kubernetes.Interface, mode v1alpha1.Mode, name string) (runtime.Object, error) {
+	if mode == v1alpha1.ModeDaemonSet {
+		return client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 	}
-	return finding.Refusedf("look at the cloud-controller-manager: %w", err).WithHint("nothing was changed")
+	return client.AppsV1().Deployments(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
 // nodeOfKubelet is the Node of this machine by its kubelet's certificate, empty where it cannot be read.
+// Its files are read below the machine's root, as rest.LoadTLSFiles would not.
 func nodeOfKubelet(m *machine.Machine) string {
 	config, err := clientcmd.LoadFromFile(m.Path(machine.KubeletConf))
 	if err != nil {

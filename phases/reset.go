@@ -14,8 +14,8 @@ import (
 )
 
 // Reset takes a machine out of its cluster: `kubeadm reset`, and then what ccmadm has written on the machine and the node
-// agent into its kernel. Objects
-// in the cluster are left: other machines use them. The rest are flags of `kubeadm reset`. Files go last, so that a reset that was cut short can be repeated.
+// agent into its kernel. Objects in the cluster are left: other machines use them. The rest are flags of `kubeadm reset`.
+// Files go last, so that a reset that was cut short can be repeated.
 func Reset(ctx context.Context, d *Data, rest []string) error {
 	d = d.in("reset")
 	if !d.Machine.Superuser {

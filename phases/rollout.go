@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +18,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/templates"
 )
 
 func rollout() Phase {
@@ -50,7 +49,7 @@ func runRollout(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := wantedManager(ctx, d, s)
+	wanted, err := wantedManager(d, s)
 	if err != nil {
 		return err
 	}
@@ -68,28 +67,17 @@ func runRollout(ctx context.Context, d *Data) error {
 
 // manager is the cloud-controller-manager as it was applied.
 type manager struct {
-	workload *manifests.Object // what the cluster schedules, or nil
-	pod      *corev1.Pod       // or the static pod of this machine, and its Node
-	node     string
+	mode v1alpha1.Mode
+	name string      // of the DaemonSet or Deployment
+	pod  *corev1.Pod // or the static pod of this machine, and its Node
+	node string
 }
 
-func wantedManager(ctx context.Context, d *Data, s *Settings) (*manager, error) {
+func wantedManager(d *Data, s *Settings) (*manager, error) {
 	if s.Mode == v1alpha1.ModeStaticPod {
 		return staticManager(d)
 	}
-	_, v, err := valuesWithFiles(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := manifests.Addon(s.Profile, v)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(objects, func(o *manifests.Object) bool { return o.GetKind() == string(v.Mode) })
-	if i < 0 {
-		return nil, fmt.Errorf("look for the cloud-controller-manager: there is no %s of profile %s", v.Mode, s.Profile.Name)
-	}
-	return &manager{workload: objects[i]}, nil
+	return &manager{mode: s.Mode, name: manifests.WorkloadName(s.Profile)}, nil
 }
 
 // probe returns why something is not there yet; nil: it is.
@@ -115,7 +103,7 @@ func await(ctx context.Context, p probe) error {
 }
 
 func (m *manager) runs(client kubernetes.Interface) probe {
-	if m.workload != nil {
+	if m.pod == nil {
 		return m.workloadRuns(client)
 	}
 	return func(ctx context.Context) error {
@@ -142,14 +130,7 @@ func (m *manager) runs(client kubernetes.Interface) probe {
 // workloadRuns goes by kstatus, as kubectl rollout status does: every pod is of the newest template, and is available.
 func (m *manager) workloadRuns(client kubernetes.Interface) probe {
 	return func(ctx context.Context) error {
-		var object runtime.Object
-		var err error
-		name := m.workload.GetName()
-		if m.workload.GetKind() == string(templates.DaemonSet) {
-			object, err = client.AppsV1().DaemonSets(m.workload.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
-		} else {
-			object, err = client.AppsV1().Deployments(m.workload.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
-		}
+		object, err := getWorkload(ctx, client, m.mode, m.name)
 		if err != nil {
 			return err
 		}
@@ -158,13 +139,13 @@ func (m *manager) workloadRuns(client kubernetes.Interface) probe {
 			return err
 		}
 		live := &manifests.Object{Object: content}
-		live.SetGroupVersionKind(m.workload.GroupVersionKind())
+		live.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(string(m.mode)))
 		result, err := kstatus.Compute(live)
 		if err != nil {
 			return err
 		}
 		if result.Status != kstatus.CurrentStatus {
-			return fmt.Errorf("%s/%s/%s: %s", live.GetKind(), live.GetNamespace(), name, result.Message)
+			return fmt.Errorf("%s/%s/%s: %s", m.mode, v1alpha1.Namespace, m.name, result.Message)
 		}
 		return nil
 	}

@@ -17,16 +17,32 @@ import (
 )
 
 func staticManager(d *Data) (*manager, error) {
-	data, err := d.Machine.Read(machine.CCMManifest)
+	pod, err := readStaticPod(d.Machine)
+	if err != nil {
+		return nil, err
+	}
+	if pod == nil {
+		return nil, fmt.Errorf("look for the static pod: there is no %s", machine.CCMManifest)
+	}
+	node, err := nodeName(d)
+	return &manager{pod: pod, node: node}, err
+}
+
+// readStaticPod is the manifest of this machine's manager; nil: it has none.
+func readStaticPod(m *machine.Machine) (*corev1.Pod, error) {
+	there, err := m.Exists(machine.CCMManifest)
+	if err != nil || !there {
+		return nil, err
+	}
+	data, err := m.Read(machine.CCMManifest)
 	if err != nil {
 		return nil, fmt.Errorf("read the static pod: %w", err)
 	}
-	m := &manager{pod: &corev1.Pod{}}
-	if err := yaml.Unmarshal(data, m.pod); err != nil {
+	var pod corev1.Pod
+	if err := yaml.Unmarshal(data, &pod); err != nil {
 		return nil, fmt.Errorf("read %s: %w", machine.CCMManifest, err)
 	}
-	m.node, err = nodeName(d)
-	return m, err
+	return &pod, nil
 }
 
 // nameOthers tells which control planes still run another static pod.

@@ -32,7 +32,6 @@ Exit status 4: all was applied, and the cloud-controller-manager does not run in
   ccmadm apply            # repair what has drifted`,
 		Args: noArgs,
 	}
-	declareApply(cmd, &o)
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another manager owns")
 	cmd.Flags().DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0, "how long to wait for the cloud-controller-manager (default 5m)")
 	bindApply(cmd, s, &o, func(*phases.Data) {})
@@ -52,7 +51,6 @@ Exit status 0: nothing would change. 1: something would. Above 1: it could not b
   ccmadm diff -f cloud.yaml`,
 		Args: noArgs,
 	}
-	declareApply(cmd, &o)
 	cmd.Flags().BoolVar(&o.Force, "force", false, "as with ccmadm apply")
 	var data *phases.Data
 	bindApply(cmd, s, &o, func(d *phases.Data) { data = d })
@@ -87,13 +85,9 @@ func above1(err error) error {
 	return &finding.Error{Code: finding.ExitPreflight, Err: known.Err, Hint: known.Hint}
 }
 
-func declareApply(cmd *cobra.Command, o *phases.Options) {
-	flags := cmd.Flags()
-	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration (default: the cluster's record)")
-}
-
 func bindApply(cmd *cobra.Command, s phases.Streams, o *phases.Options, made func(*phases.Data)) {
 	o.CheckFiles, o.Output = checkFiles, "text"
+	cmd.Flags().StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration (default: the cluster's record)")
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	phases.Bind(cmd, phases.Apply(), names, func(sub *cobra.Command, _ []string, single bool) (*phases.Data, error) {
