@@ -62,8 +62,11 @@ const (
 	SerialAnnotation = "ccmadm.dev/serial"
 	MACsAnnotation   = "ccmadm.dev/macs"
 
-	// UninitializedTaint is from k8s.io/cloud-provider/api, whose other packages would come with it.
+	// UninitializedTaint and ShutdownTaint are from k8s.io/cloud-provider/api, whose other packages would come with it.
 	UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+	ShutdownTaint      = "node.cloudprovider.kubernetes.io/shutdown"
+	// AutoscalerTaint is on Nodes that the cluster autoscaler is about to remove.
+	AutoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 	// ProvidedNodeIPAnnotation is where a kubelet repeats its --node-ip.
 	ProvidedNodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip"
 	// ControlPlaneLabel is what kubeadm gives to control planes, with an empty value.

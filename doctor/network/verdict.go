@@ -173,7 +173,6 @@ func onInterface(a *v1alpha1.NodeAgent, pool *v1alpha1.AddressPool, address stri
 
 // draining is what makes a Node give away what it announces. A cordon does not.
 func draining(n *corev1.Node) Rule {
-	const autoscaler, shutdown = "ToBeDeletedByClusterAutoscaler", "node.cloudprovider.kubernetes.io/shutdown"
 	switch {
 	case n.DeletionTimestamp != nil:
 		return Rule{Name: "draining", Note: "the Node is being deleted"}
@@ -181,7 +180,8 @@ func draining(n *corev1.Node) Rule {
 		return Rule{Name: "draining", Note: "label " + v1alpha1.DrainLabel}
 	}
 	for _, t := range n.Spec.Taints {
-		if t.Key == corev1.TaintNodeOutOfService || t.Key == autoscaler || t.Key == shutdown {
+		switch t.Key {
+		case corev1.TaintNodeOutOfService, v1alpha1.AutoscalerTaint, v1alpha1.ShutdownTaint:
 			return Rule{Name: "draining", Note: "taint " + t.Key}
 		}
 	}

@@ -8,11 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-const (
-	uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
-	shutdownTaint      = "node.cloudprovider.kubernetes.io/shutdown"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // stage is what the program is shown of Nodes in one pass, and what it has written to them.
@@ -55,15 +52,15 @@ func newStage(nodes []corev1.Node, view func(*corev1.Node)) *stage {
 // uninitialized shows a Node as a kubelet in external mode registers it. A provider ID stays: it cannot be changed, and
 // the provider looks the machine up by it.
 func uninitialized(n *corev1.Node) {
-	n.Spec.Taints = append(without(n.Spec.Taints, uninitializedTaint),
-		corev1.Taint{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+	n.Spec.Taints = append(without(n.Spec.Taints, v1alpha1.UninitializedTaint),
+		corev1.Taint{Key: v1alpha1.UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule})
 }
 
 // silentWith shows a Node as initialized, with its provider ID or else the one of the first pass, and its kubelet as
 // silent: the lifecycle controller asks the cloud about no other.
 func silentWith(first *stage) func(*corev1.Node) {
 	return func(n *corev1.Node) {
-		n.Spec.Taints = without(without(n.Spec.Taints, uninitializedTaint), shutdownTaint)
+		n.Spec.Taints = without(without(n.Spec.Taints, v1alpha1.UninitializedTaint), v1alpha1.ShutdownTaint)
 		if w := first.left(n.Name); n.Spec.ProviderID == "" && w != nil {
 			n.Spec.ProviderID = w.Spec.ProviderID
 		}
@@ -155,10 +152,10 @@ func (s *stage) write(before, after *corev1.Node) {
 		s.marks[before.Name]++
 		return
 	}
-	if has(before, uninitializedTaint) && !has(after, uninitializedTaint) {
+	if has(before, v1alpha1.UninitializedTaint) && !has(after, v1alpha1.UninitializedTaint) {
 		s.untainted[before.Name] = true
 	}
-	if !has(before, shutdownTaint) && has(after, shutdownTaint) {
+	if !has(before, v1alpha1.ShutdownTaint) && has(after, v1alpha1.ShutdownTaint) {
 		s.off[before.Name] = true
 	}
 	s.written[before.Name] = after
@@ -195,7 +192,7 @@ func (s *stage) addPhantoms() {
 		n.Name = fmt.Sprintf("ccmadm-rehearsal-%d", i+1)
 		n.UID = "00000000-0000-0000-0000-000000000000"
 		n.CreationTimestamp = metav1.Now()
-		n.Spec.Taints = []corev1.Taint{{Key: shutdownTaint, Effect: corev1.TaintEffectNoSchedule}}
+		n.Spec.Taints = []corev1.Taint{{Key: v1alpha1.ShutdownTaint, Effect: corev1.TaintEffectNoSchedule}}
 		setReady(n, corev1.ConditionTrue)
 		s.latest[n.Name], s.marks[n.Name] = n, 0
 	}

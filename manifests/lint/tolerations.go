@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/edit"
 )
@@ -15,7 +16,7 @@ const roleLabel = "node-role.kubernetes.io/"
 
 // The taints of a control plane that has just been made by kubeadm.
 const (
-	uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+	uninitialized = v1alpha1.UninitializedTaint
 	controlPlane  = roleLabel + "control-plane"
 	notReady      = corev1.TaintNodeNotReady
 )

@@ -111,7 +111,7 @@ func leaving(node *corev1.Node) bool {
 	}
 	for _, taint := range node.Spec.Taints {
 		switch taint.Key {
-		case "ToBeDeletedByClusterAutoscaler", corev1.TaintNodeOutOfService, "node.cloudprovider.kubernetes.io/shutdown":
+		case v1alpha1.AutoscalerTaint, corev1.TaintNodeOutOfService, v1alpha1.ShutdownTaint:
 			return true
 		}
 	}

@@ -76,7 +76,7 @@ func carries(node *corev1.Node) bool {
 	}
 	for _, taint := range node.Spec.Taints {
 		switch taint.Key {
-		case "ToBeDeletedByClusterAutoscaler", corev1.TaintNodeOutOfService, "node.cloudprovider.kubernetes.io/shutdown",
+		case v1alpha1.AutoscalerTaint, corev1.TaintNodeOutOfService, v1alpha1.ShutdownTaint,
 			v1alpha1.UninitializedTaint:
 			return false
 		}
