@@ -26,7 +26,7 @@ machines:
 )
 
 // put writes a file on cp1.
-func (l *lab) put(t *testing.T, path, content string) {
+func (l *lab) put(t testing.TB, path, content string) {
 	t.Helper()
 	l.must(t, "cp1", "cat > "+path+" <<'END'\n"+content+"END\n")
 }
