@@ -24,6 +24,8 @@ type Datagram struct {
 	Applied uint32
 	// First is the number of the first of the Operations, and Last that of the last that there is.
 	First, Last uint32
+	// Revoked is the number of the last operation that took a grant back: until it was applied, no acknowledgement counts.
+	Revoked uint32
 	Operations  []operation
 	// Draining says that the sender gives away what it owns.
 	Draining bool
@@ -32,6 +34,8 @@ type Datagram struct {
 	Lacks membershipID
 	// List are the names of one that the receiver lacks.
 	List []string
+	// Version is that of the format, see versionNow.
+	Version byte
 }
 
 // stamp tells an incarnation of a member, and one datagram of it.
@@ -55,8 +59,12 @@ const (
 	opRevoke                   // it granted that to somebody else, since the receiver was silent
 )
 
-// magic begins each datagram: a name, and the version of what follows.
-const magic = "ccmadm\x00\x01"
+// magic begins each datagram. A byte with the version of what follows comes behind it.
+const magic = "ccmadm\x00"
+
+// versionNow has Revoked. Agents that know only versionBefore are heard, and spoken to, as long as a rollout takes: there
+// any operation may be one that takes a grant back.
+const versionBefore, versionNow = 1, 2
 
 // maxDatagram is that of UDP over IPv4.
 const maxDatagram = 65507
@@ -66,13 +74,16 @@ var errForged = errors.New("the signature is wrong")
 
 // encode signs a datagram with the cluster's key, by HMAC-SHA256 (RFC 2104).
 func (d *Datagram) encode(key []byte) []byte {
-	b := append(make([]byte, 0, 512), magic...)
+	b := append(append(make([]byte, 0, 512), magic...), d.Version)
 	b = appendString(appendString(b, d.From), d.To)
 	for _, n := range []uint64{d.Stamp.Incarnation, d.Stamp.Stamp, d.Echo.Incarnation, d.Echo.Stamp, d.Acknowledged, uint64(d.Lacks)} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	for _, n := range []uint32{d.Applied, d.First, d.Last} {
 		b = binary.BigEndian.AppendUint32(b, n)
+	}
+	if d.Version > versionBefore {
+		b = binary.BigEndian.AppendUint32(b, d.Revoked)
 	}
 	flags := byte(0)
 	if d.Draining {
@@ -110,14 +121,15 @@ func appendString(b []byte, s string) []byte {
 // decode checks the signature before it reads anything.
 func decode(key, data []byte) (*Datagram, error) {
 	body := len(data) - sha256.Size
-	if body < len(magic) || !hmac.Equal(data[body:], sign(key, data[:body])) {
+	if body <= len(magic) || !hmac.Equal(data[body:], sign(key, data[:body])) {
 		return nil, fmt.Errorf("read datagram: %w", errForged)
 	}
-	if !bytes.HasPrefix(data, []byte(magic)) {
+	version := data[len(magic)]
+	if !bytes.HasPrefix(data, []byte(magic)) || version < versionBefore || version > versionNow {
 		return nil, errors.New("read datagram: its version is not known")
 	}
-	r := reader{rest: data[len(magic):body]}
-	d := r.datagram()
+	r := reader{rest: data[len(magic)+1 : body]}
+	d := r.datagram(version)
 	if r.short || len(r.rest) > 0 {
 		return nil, errors.New("read datagram: it ends too early or too late")
 	}
@@ -130,12 +142,15 @@ type reader struct {
 	short bool
 }
 
-func (r *reader) datagram() *Datagram {
-	d := &Datagram{From: r.text(), To: r.text()}
+func (r *reader) datagram(version byte) *Datagram {
+	d := &Datagram{Version: version, From: r.text(), To: r.text()}
 	d.Stamp = stamp{r.uint64(), r.uint64()}
 	d.Echo = stamp{r.uint64(), r.uint64()}
 	d.Acknowledged, d.Lacks = r.uint64(), membershipID(r.uint64())
 	d.Applied, d.First, d.Last = r.uint32(), r.uint32(), r.uint32()
+	if d.Revoked = d.Last; version > versionBefore {
+		d.Revoked = r.uint32()
+	}
 	d.Draining = r.byte() == 1
 	for range r.count() {
 		d.Lists = append(d.Lists, membershipID(r.uint64()))

@@ -110,6 +110,10 @@ func wake(c chan struct{}) {
 	}
 }
 
+// longestPause keeps heartbeats in time where steps do not come to their end for other reasons.
+const longestPause = heartbeatInterval / 5
+
+// loop makes all steps, one for however much has changed.
 func (l *L2) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -128,9 +132,14 @@ func (l *L2) loop(ctx context.Context) error {
 		case <-timer.C:
 		}
 		l.mu.Lock()
+		began := bootTime()
 		next := l.step()
+		took := bootTime() - began
 		l.mu.Unlock()
 		timer.Reset(next)
+		// With a thousand addresses a step takes milliseconds. As long again is for reading what others say: else the socket
+		// overflows with it, and members count as dead that are only not heard.
+		time.Sleep(min(took, longestPause))
 	}
 }
 
@@ -192,7 +201,7 @@ func (l *L2) take(d *Datagram) {
 	defer l.mu.Unlock()
 	l.quorum.Receive(bootTime(), d)
 	if len(d.Operations) > 0 || l.quorum.Hurried() {
-		l.step()
+		wake(l.poke)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 const (
 	// maxOperations in a datagram keep it below 1,200 bytes, which no network divides.
 	maxOperations = 40
-	// maxBurst is how many datagrams are sent to a member at a time.
-	maxBurst = 8
+	// maxUnderway is how many of them are sent to a member before it has acknowledged the first.
+	maxUnderway = 8 * maxOperations
 )
 
 // peer is another member. Operations to and from it are numbered, in order and repeated until they are acknowledged:
@@ -37,6 +37,9 @@ type peer struct {
 
 	out     []operation
 	first   uint32 // number of out[0]
+	told    uint32 // number of the last one that was sent
+	revoked uint32 // number of the last one that took a grant back
+	version byte   // of the format in which it speaks
 	sent    Moment // when it was last sent to
 	urgent  bool
 	lacking membershipID // a list that it does not know
@@ -53,8 +56,14 @@ type peerWant struct {
 func (p *peer) push(op operation) uint32 {
 	p.out = append(p.out, op)
 	p.urgent = true
-	return p.first + uint32(len(p.out)) - 1
+	if op.kind == opRevoke {
+		p.revoked = p.last()
+	}
+	return p.last()
 }
+
+// last is the number of the last operation that there is.
+func (p *peer) last() uint32 { return p.first + uint32(len(p.out)) - 1 }
 
 func (p *peer) newest() membershipID {
 	if len(p.list) == 0 {
@@ -76,6 +85,7 @@ func (q *Quorum) Datagrams(now Moment) []*Datagram {
 		}
 		if due {
 			p.sent = now
+			p.told = p.first - 1 // what is not acknowledged by now may be lost
 		}
 		p.urgent = false
 		all = append(all, q.datagrams(now, p)...)
@@ -86,19 +96,22 @@ func (q *Quorum) Datagrams(now Moment) []*Datagram {
 // peer returns the one of this name, which it may be the first to mention.
 func (q *Quorum) peer(name string) *peer {
 	if q.peers[name] == nil && name != q.self {
-		q.peers[name] = &peer{name: name, first: 1, wants: map[netip.Addr]peerWant{}}
+		q.peers[name] = &peer{name: name, first: 1, version: versionNow, wants: map[netip.Addr]peerWant{}}
 	}
 	return q.peers[name]
 }
 
+// datagrams are a heartbeat, with what the peer was not told yet. Not more is on its way at a time than a receiver has room
+// for: with hundreds of addresses, what came too fast was lost, and heartbeats with it.
 func (q *Quorum) datagrams(now Moment, p *peer) []*Datagram {
 	var burst []*Datagram
-	rest, first := p.out, p.first
-	for len(burst) == 0 || len(rest) > 0 && len(burst) < maxBurst {
+	first := max(p.first, p.told+1)
+	rest := p.out[min(first-p.first, uint32(len(p.out))):min(len(p.out), q.underway)]
+	for len(burst) == 0 || len(rest) > 0 {
 		q.stamp = max(q.stamp+1, uint64(now))
 		d := &Datagram{
 			From: q.self, To: p.name, Stamp: stamp{q.incarnation, q.stamp}, Echo: p.greeting, Draining: q.draining,
-			Lists: q.memberships.list, Lacks: q.memberships.lacks(p.list),
+			Lists: q.memberships.list, Lacks: q.memberships.lacks(p.list), Version: p.version,
 		}
 		if p.lacking != 0 && len(burst) == 0 {
 			d.List = q.memberships.known[p.lacking]
@@ -106,8 +119,9 @@ func (q *Quorum) datagrams(now Moment, p *peer) []*Datagram {
 		if p.incarnation == p.greeting.Incarnation { // else there is no session, and what is in out is of a former one
 			n := min(len(rest), maxOperations)
 			d.Acknowledged, d.Applied = p.stamp, p.applied
-			d.First, d.Last, d.Operations = first, p.first+uint32(len(p.out))-1, rest[:n]
+			d.First, d.Last, d.Revoked, d.Operations = first, p.last(), p.revoked, rest[:n]
 			rest, first = rest[n:], first+uint32(n)
+			p.told = first - 1
 		} else {
 			rest = nil
 		}
@@ -122,6 +136,7 @@ func (q *Quorum) Receive(now Moment, d *Datagram) {
 		return
 	}
 	p := q.peer(d.From)
+	p.version = d.Version
 	p.greet(now, d.Stamp)
 	if d.Echo.Incarnation != q.incarnation || uint64(now) > d.Echo.Stamp+uint64(grantFor) {
 		p.urgent = p.urgent || p.incarnation != d.Stamp.Incarnation // it may be an old one that somebody repeats; its answer will tell
@@ -164,7 +179,7 @@ func (q *Quorum) begin(p *peer, s stamp) {
 	p.incarnation, p.greeting = s.Incarnation, s
 	p.acknowledged, p.bound, p.list = 0, nil, nil
 	p.wants, p.applied = map[netip.Addr]peerWant{}, 0
-	p.out, p.first = nil, 1
+	p.out, p.first, p.told, p.revoked = nil, 1, 0, 0
 	for address, w := range q.wants {
 		delete(w.granted, p.name)
 		q.ask(p, address)
@@ -189,8 +204,10 @@ func (q *Quorum) learn(now Moment, p *peer, d *Datagram) {
 
 // apply takes a datagram's operations, and what it acknowledges.
 func (q *Quorum) apply(now Moment, p *peer, d *Datagram) {
+	before := p.applied
 	for p.first <= d.Applied && len(p.out) > 0 {
 		p.out, p.first = p.out[1:], p.first+1
+		p.urgent = p.urgent || p.told < p.last() // it has room for more
 	}
 	for i, op := range d.Operations {
 		if d.First+uint32(i) == p.applied+1 {
@@ -198,8 +215,9 @@ func (q *Quorum) apply(now Moment, p *peer, d *Datagram) {
 			q.operate(now, p, op)
 		}
 	}
-	if d.Last != p.applied || q.memberships.lacks(d.Lists) != 0 {
-		return // something that it said before is missing: it may have taken a grant back
+	p.urgent = p.urgent || before < p.applied && p.applied < d.Last // it waits for room
+	if p.applied < d.Revoked || q.memberships.lacks(d.Lists) != 0 {
+		return // something that it said before is missing: it has taken a grant back
 	}
 	if sent := Moment(d.Acknowledged); sent > p.acknowledged {
 		p.acknowledged, p.bound = sent, d.Lists

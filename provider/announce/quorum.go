@@ -38,6 +38,7 @@ type Quorum struct {
 	seats       map[netip.Addr]*seat
 	wants       map[netip.Addr]*want
 	order       uint64 // of arrival of wants
+	underway    int    // maxUnderway; less in tests
 }
 
 // seat is what this member has granted.
@@ -62,7 +63,7 @@ type want struct {
 // NewQuorum starts a member. Its incarnation is another one at each start, and greater if the clock allows.
 func NewQuorum(self string, incarnation uint64, now Moment) *Quorum {
 	return &Quorum{
-		self: self, incarnation: incarnation, started: now,
+		self: self, incarnation: incarnation, started: now, underway: maxUnderway,
 		memberships: memberships{known: map[membershipID][]string{}, gone: map[string]bool{}},
 		peers:       map[string]*peer{}, seats: map[netip.Addr]*seat{}, wants: map[netip.Addr]*want{},
 	}
