@@ -1,70 +1,64 @@
 package phases
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// With an external CA, the kubelet's kubeconfig is there before kubeadm has done anything: no evidence that it is done.
-func TestFinished_ExternalCA(t *testing.T) {
+func TestExternalCA(t *testing.T) {
+	ca := newCA(t)
 	m, _ := newMachine(t)
-	put(t, m, "/etc/kubernetes/pki/ca.crt", "x")
-	put(t, m, machine.KubeletConf, "x")
-	put(t, m, machine.RecordFile, "x")
-	put(t, m, machine.KubeadmConfig, initConfig)
+	copyCA(t, ca, m.Path(machine.PKIDir))
+	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
+		t.Fatal(err)
+	}
 	d, _ := run{config: initConfig}.must(t, m)
-	if done, err := finished(d); done || err != nil {
-		t.Errorf("before kubeadm ran: got %t, %v, want false", done, err)
+	wantError(t, checkExternalCA(t.Context(), d), "has no ca.key", finding.ExitUsage)
+
+	bundle, err := os.ReadFile(filepath.Join(ca, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	put(t, m, machine.KubeletConfig, "x")
-	if done, err := finished(d); !done || err != nil {
-		t.Errorf("with what kubeadm gave the kubelet: got %t, %v, want true", done, err)
+	put(t, m, machine.CCMKubeconfig, tokenKubeconfig(bundle))
+	wantError(t, checkExternalCA(t.Context(), d), "", 0)
+	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || !strings.Contains(out, "unchanged") {
+		t.Errorf("the administrator's own identity: %v\n%s", err, out)
 	}
+	byPaths(t, m, ca)
+	wantError(t, checkExternalCA(t.Context(), d), "", 0)
+	if err := os.Remove(m.Path("/etc/kubernetes/ccm.crt")); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, checkExternalCA(t.Context(), d), "holds none that lasts", finding.ExitUsage)
 }
 
-// With an external CA, kubeadm demands that the kubelet's kubeconfig is there before init.
-func TestKubeletInUse_ExternalCA(t *testing.T) {
-	const ca, key = "/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/pki/ca.key"
-	tests := []struct {
-		name    string
-		files   []string
-		wantErr bool
-	}{
-		{
-			name:  "a bare machine",
-			files: nil,
-		},
-		{
-			name:  "what an external CA has signed",
-			files: []string{ca, machine.KubeletConf},
-		},
-		{
-			name:    "the CA's key is there: a node, or a control plane",
-			files:   []string{ca, key, machine.KubeletConf},
-			wantErr: true,
-		},
-		{
-			name:    "a worker of another cluster has the CA, and a kubelet with a configuration",
-			files:   []string{ca, machine.KubeletConf, machine.KubeletConfig},
-			wantErr: true,
-		},
-		{
-			name:    "a control plane with an external CA",
-			files:   []string{ca, machine.KubeletConf, machine.APIServerPod},
-			wantErr: true,
-		},
+// byPaths gives the machine a kubeconfig that names its certificate and key, beside it.
+func byPaths(t *testing.T, m *machine.Machine, ca string) {
+	t.Helper()
+	signed, err := signKubeconfig(ca, "https://lb.example:6443", now)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			m, _ := newMachine(t)
-			for _, file := range tt.files {
-				put(t, m, file, "x")
-			}
-			d, _ := run{config: initConfig}.must(t, m)
-			if err := checkKubeletInUse(t.Context(), d); (err != nil) != tt.wantErr {
-				t.Errorf("got %v, want an error: %t", err, tt.wantErr)
-			}
-		})
+	config, err := clientcmd.Load(signed)
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, user := range config.AuthInfos {
+		put(t, m, "/etc/kubernetes/ccm.crt", string(user.ClientCertificateData))
+		put(t, m, "/etc/kubernetes/ccm.key", string(user.ClientKeyData))
+		user.ClientCertificateData, user.ClientKeyData = nil, nil
+		user.ClientCertificate, user.ClientKey = "ccm.crt", "ccm.key"
+	}
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, machine.CCMKubeconfig, string(data))
 }

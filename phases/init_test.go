@@ -3,12 +3,10 @@ package phases
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -367,55 +365,4 @@ func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
 	runner.fails["kubeadm config validate"] = errors.New("exit status 1")
 	runner.answers["kubeadm config validate"] = "error: strict decoding error: unknown field \"nodeRegistraton\"\nTo see the stack trace of this error execute with --v=5 or higher\n"
 	wantError(t, checkKubeadmConfig(t.Context(), d), `kubeadm config validate: strict decoding error: unknown field "nodeRegistraton"`, finding.ExitPreflight)
-}
-
-func TestExternalCA(t *testing.T) {
-	ca := newCA(t)
-	m, _ := newMachine(t)
-	copyCA(t, ca, m.Path(machine.PKIDir))
-	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
-		t.Fatal(err)
-	}
-	d, _ := run{config: initConfig}.must(t, m)
-	wantError(t, checkExternalCA(t.Context(), d), "has no ca.key", finding.ExitUsage)
-
-	bundle, err := os.ReadFile(filepath.Join(ca, "ca.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, m, machine.CCMKubeconfig, tokenKubeconfig(bundle))
-	wantError(t, checkExternalCA(t.Context(), d), "", 0)
-	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || !strings.Contains(out, "unchanged") {
-		t.Errorf("the administrator's own identity: %v\n%s", err, out)
-	}
-	byPaths(t, m, ca)
-	wantError(t, checkExternalCA(t.Context(), d), "", 0)
-	if err := os.Remove(m.Path("/etc/kubernetes/ccm.crt")); err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, checkExternalCA(t.Context(), d), "holds none that lasts", finding.ExitUsage)
-}
-
-// byPaths gives the machine a kubeconfig that names its certificate and key, beside it.
-func byPaths(t *testing.T, m *machine.Machine, ca string) {
-	t.Helper()
-	signed, err := signKubeconfig(ca, "https://lb.example:6443", now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.Load(signed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range config.AuthInfos {
-		put(t, m, "/etc/kubernetes/ccm.crt", string(user.ClientCertificateData))
-		put(t, m, "/etc/kubernetes/ccm.key", string(user.ClientKeyData))
-		user.ClientCertificateData, user.ClientKeyData = nil, nil
-		user.ClientCertificate, user.ClientKey = "ccm.crt", "ccm.key"
-	}
-	data, err := clientcmd.Write(*config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, m, machine.CCMKubeconfig, string(data))
 }

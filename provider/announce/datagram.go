@@ -25,8 +25,8 @@ type Datagram struct {
 	// First is the number of the first of the Operations, and Last that of the last that there is.
 	First, Last uint32
 	// Revoked is the number of the last operation that took a grant back: until it was applied, no acknowledgement counts.
-	Revoked uint32
-	Operations  []operation
+	Revoked    uint32
+	Operations []operation
 	// Draining says that the sender gives away what it owns.
 	Draining bool
 	// Lists are those of members that bind the sender, the newest at the end. Lacks is one that it does not know.
