@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 // membershipID is a digest of a list of members.
@@ -56,7 +55,8 @@ func (q *Quorum) adopt(now Moment, names []string) {
 	m.since = now
 }
 
-// forget drops what is known of those that are no members, and were not heard for a minute.
+// forget drops what is known of those that are no members, and were not heard for [forgetAfter]. To one that comes back
+// this member is another one than before, so that both begin anew: it may go on where it was.
 func (q *Quorum) forget(now Moment) {
 	keep := map[string]bool{}
 	for _, name := range q.memberships.everybody() {
@@ -67,8 +67,12 @@ func (q *Quorum) forget(now Moment) {
 	}
 	used := map[membershipID]bool{}
 	for name, p := range q.peers {
-		if !keep[name] && now > p.heard+time.Minute {
+		if !keep[name] && now > p.heard+q.forgetAfter {
 			delete(q.peers, name)
+			q.incarnation++
+			for _, w := range q.wants {
+				delete(w.granted, name)
+			}
 			continue
 		}
 		for _, id := range slices.Concat(p.list, p.bound) {

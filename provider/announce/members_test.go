@@ -99,3 +99,51 @@ func TestQuorum_KeepsOlderListsUntilAllKnowTheNewest(t *testing.T) {
 		t.Error("nobody owns the address")
 	}
 }
+
+// A Node is cut off for longer than it is remembered, and others come meanwhile: it has no vote, and is forgotten. When it is back
+// it may own addresses, and grant them, as any other.
+func TestQuorum_OneThatWasForgottenComesBack(t *testing.T) {
+	w := newWorld(t, 1, 4, 1)
+	learn := func(names []string, who ...int) {
+		for _, i := range who {
+			w.members[i].quorum.SetMembers(w.clock(w.members[i]), names, nil, nil)
+		}
+	}
+	drain := func(draining bool, who ...int) {
+		for _, i := range who {
+			w.members[i].quorum.SetDraining(draining)
+		}
+	}
+	owner := func() string { return w.members[0].quorum.Owner(w.clock(w.members[0]), w.claims[0].Address) }
+	learn(w.names(3), 0, 1, 2)
+	drain(true, 0, 1)
+	w.run(2 * time.Second)
+	if got := owner(); got != "n2" {
+		t.Fatalf("%q owns the address, want the one that does not drain", got)
+	}
+	drain(false, 0, 1)
+	for _, i := range []int{0, 1, 3} {
+		w.cut[[2]int{i, 2}], w.cut[[2]int{2, i}] = true, true
+	}
+	w.run(2 * time.Second)
+	learn(w.names(2), 0, 1)
+	w.run(2 * time.Second)
+	learn([]string{"n0", "n1", "n3"}, 0, 1, 3)
+	w.run(2 * time.Second)
+	if w.members[0].quorum.peers["n2"] != nil {
+		t.Fatal("n0 knows the one that was cut off: nothing is tested")
+	}
+	clear(w.cut)
+	learn(w.names(4), 0, 1, 2, 3)
+	drain(true, 0, 1, 3)
+	w.run(2 * time.Second)
+	if got := owner(); got != "n2" {
+		t.Errorf("%q owns the address, want the one that is back", got)
+	}
+	drain(false, 0)
+	drain(true, 2)
+	w.run(2 * time.Second)
+	if got := owner(); got != "n0" {
+		t.Errorf("%q owns the address, want the one to which it is handed back", got)
+	}
+}

@@ -15,6 +15,8 @@ const (
 // the link is a stream, and what it says of an address is never overtaken by what it said before.
 type peer struct {
 	name string
+	// self is the incarnation of this member in what it says to it.
+	self uint64
 
 	// What it last said, to be echoed: an echo proves that a datagram is no old one.
 	greeting      stamp
@@ -96,7 +98,9 @@ func (q *Quorum) Datagrams(now Moment) []*Datagram {
 // peer returns the one of this name, which it may be the first to mention.
 func (q *Quorum) peer(name string) *peer {
 	if q.peers[name] == nil && name != q.self {
-		q.peers[name] = &peer{name: name, first: 1, version: versionNow, wants: map[netip.Addr]peerWant{}}
+		q.peers[name] = &peer{
+			name: name, self: q.incarnation, first: 1, version: versionNow, wants: map[netip.Addr]peerWant{},
+		}
 	}
 	return q.peers[name]
 }
@@ -110,7 +114,7 @@ func (q *Quorum) datagrams(now Moment, p *peer) []*Datagram {
 	for len(burst) == 0 || len(rest) > 0 {
 		q.stamp = max(q.stamp+1, uint64(now))
 		d := &Datagram{
-			From: q.self, To: p.name, Stamp: stamp{q.incarnation, q.stamp}, Echo: p.greeting, Draining: q.draining,
+			From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining,
 			Lists: q.memberships.list, Lacks: q.memberships.lacks(p.list), Version: p.version,
 		}
 		if p.lacking != 0 && len(burst) == 0 {

@@ -17,6 +17,8 @@ const (
 	grantFor = 1100 * time.Millisecond
 	// retryAfter is how long a Node waits for a majority before it makes room for another that waits, too.
 	retryAfter = 400 * time.Millisecond
+	// forgetAfter is how long one that is no member was not heard when it is forgotten. It is more than grantFor.
+	forgetAfter = time.Minute
 )
 
 // Moment is a reading of a clock that only goes forward, and that goes on while the machine sleeps.
@@ -31,6 +33,7 @@ type Quorum struct {
 	self        string
 	incarnation uint64
 	started     Moment
+	forgetAfter time.Duration
 	stamp       uint64 // of the last datagram
 	draining    bool
 	memberships memberships
@@ -63,7 +66,7 @@ type want struct {
 // NewQuorum starts a member. Its incarnation is another one at each start, and greater if the clock allows.
 func NewQuorum(self string, incarnation uint64, now Moment) *Quorum {
 	return &Quorum{
-		self: self, incarnation: incarnation, started: now, underway: maxUnderway,
+		self: self, incarnation: incarnation, started: now, forgetAfter: forgetAfter, underway: maxUnderway,
 		memberships: memberships{known: map[membershipID][]string{}, gone: map[string]bool{}},
 		peers:       map[string]*peer{}, seats: map[netip.Addr]*seat{}, wants: map[netip.Addr]*want{},
 	}

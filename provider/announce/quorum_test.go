@@ -80,7 +80,8 @@ func (w *world) names(to int) []string {
 
 func (w *world) restart(m *simulated) {
 	m.quorum = NewQuorum(m.name, uint64(w.now)+w.random.Uint64N(1000)+1, w.clock(m))
-	m.quorum.underway = 1 + w.random.IntN(3) // so that few addresses are many
+	m.quorum.underway = 1 + w.random.IntN(3)               // so that few addresses are many
+	m.quorum.forgetAfter = grantFor + 100*time.Millisecond // histories are short
 	m.off = false
 	m.before = w.rollout && w.random.IntN(2) == 0
 }

@@ -10,7 +10,7 @@ func (q *Quorum) Receive(now Moment, d *Datagram) {
 	p := q.peer(d.From)
 	p.version = d.Version
 	p.greet(now, d.Stamp)
-	if d.Echo.Incarnation != q.incarnation || uint64(now) > d.Echo.Stamp+uint64(grantFor) {
+	if d.Echo.Incarnation != p.self || uint64(now) > d.Echo.Stamp+uint64(grantFor) {
 		p.urgent = p.urgent || p.incarnation != d.Stamp.Incarnation // it may be an old one that somebody repeats; its answer will tell
 		return
 	}
