@@ -102,7 +102,7 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	group.Go(func() error { follow(working, working, changed, h.moved); return nil })
 	group.Go(func() error {
 		defer stop()
-		health.watch(ctx, func(healthy bool) { h.hold(healthy) })
+		health.watch(ctx, h.hold)
 		drained, cancel := context.WithTimeout(working, drainTime)
 		defer cancel()
 		l2.Drain(drained)

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +24,8 @@ import (
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
-// The test's program is also the machines' programs: `vip`, and an API server that answers /livez.
+// The test's program is also the machines' programs: `vip`, and an API server that answers /livez, with an error while
+// the file of its third argument is there.
 func TestMain(m *testing.M) {
 	switch os.Getenv("VIP_TEST") {
 	case "vip":
@@ -36,10 +36,16 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	case "api":
-		server := &http.Server{Addr: "127.0.0.1:6443", Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
+		server := &http.Server{Addr: "127.0.0.1:6443", Handler: http.HandlerFunc(livez), ReadHeaderTimeout: time.Second}
 		fmt.Fprintln(os.Stderr, server.ListenAndServeTLS(os.Args[1], os.Args[2]))
 	default:
 		os.Exit(manifeststest.Main(m, &plane))
+	}
+}
+
+func livez(w http.ResponseWriter, _ *http.Request) {
+	if _, err := os.Stat(os.Args[3]); err == nil {
+		w.WriteHeader(http.StatusInternalServerError)
 	}
 }
 
@@ -59,6 +65,8 @@ func apiServerCertificate(t *testing.T) (certificate tls.Certificate, der []byte
 // cp is a control plane: a network namespace with a link to the bridge, and two programs.
 type cp struct {
 	name, mac string
+	host      int // of its address
+	dir       string
 	ns        netns.NsHandle
 	vip, api  *exec.Cmd
 }
@@ -106,12 +114,7 @@ func must(t *testing.T, err error) {
 // Three control planes: one answers; when its API server stops another does, when a machine dies the next. What a client
 // sees is measured; at no time do two answer.
 func TestVIP_Moves(t *testing.T) {
-	manifeststest.NeedRoot(t)
-	runtime.LockOSThread() // never unlocked: the thread ends with the test, and its namespace with it
-	_, err := netns.New()
-	must(t, err)
-	machines := site(t, 3)
-	client := newAsker(t, "client")
+	machines, client := apart(t, 3)
 	owner := machines[client.wait(t, machines, 20*time.Second, "")]
 	t.Logf("%s owns the address", owner.name)
 	if !onLoopback(t, owner) {
@@ -131,7 +134,7 @@ func TestVIP_Moves(t *testing.T) {
 	kill(next.vip)
 	kill(next.api)
 	next.down(t)
-	owner.api = owner.start(t, "api", client.cert, client.key) // else two of three are away
+	owner.startAPI(t) // else two of three are away
 	last := machines[client.wait(t, machines, 15*time.Second, next.mac)]
 	t.Logf("machine died: %s has it after %s", last.name, client.found.Sub(begin).Round(time.Millisecond))
 	if client.double > 0 {
@@ -141,12 +144,7 @@ func TestVIP_Moves(t *testing.T) {
 
 // While no API server answers the address stays with the one that had it; then it goes to the first that does.
 func TestVIP_NoAPIServer(t *testing.T) {
-	manifeststest.NeedRoot(t)
-	runtime.LockOSThread() // never unlocked: the thread ends with the test, and its namespace with it
-	_, err := netns.New()
-	must(t, err)
-	machines := site(t, 3)
-	client := newAsker(t, "client")
+	machines, client := apart(t, 3)
 	client.wait(t, machines, 20*time.Second, "")
 	for _, m := range machines {
 		kill(m.api)
@@ -164,7 +162,7 @@ func TestVIP_NoAPIServer(t *testing.T) {
 			back = m
 		}
 	}
-	back.api = back.start(t, "api", client.cert, client.key)
+	back.startAPI(t)
 	if next := machines[client.wait(t, machines, 10*time.Second, owner.mac)]; next != back {
 		t.Errorf("%s has the address, want the one whose API server answers: %s", next.name, back.name)
 	}
@@ -175,10 +173,9 @@ func TestVIP_NoAPIServer(t *testing.T) {
 
 // asker asks for the address all the time, as a client with a cold cache.
 type asker struct {
-	arp       *arp.Client
-	cert, key string
-	double    int
-	found     time.Time // when the present owner first answered
+	arp    *arp.Client
+	double int
+	found  time.Time // when the present owner first answered
 }
 
 func newAsker(t *testing.T, name string) *asker {
@@ -188,15 +185,15 @@ func newAsker(t *testing.T, name string) *asker {
 	client, err := arp.Dial(ifi)
 	must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	dir := os.Getenv("VIP_DIR")
-	return &asker{arp: client, cert: dir + "/ca.crt", key: dir + "/ca.key"}
+	return &asker{arp: client}
 }
 
-// wait asks until one answers that is not the former one, and returns its MAC. Then it goes on for half a second: whoever
-// else speaks for the address after the new owner has is a second one.
+// wait asks until one answers that is not the former one, and returns its MAC. Then it goes on for half a second:
+// whoever speaks for the address after another one has begun to is a second one.
 func (a *asker) wait(t *testing.T, machines map[string]*cp, limit time.Duration, former string) string {
 	t.Helper()
-	found, end := "", time.Now().Add(limit)
+	a.forget(t)
+	found, end, left := "", time.Now().Add(limit), map[string]bool{former: true}
 	for time.Now().Before(end) {
 		must(t, a.arp.SetDeadline(time.Now().Add(50*time.Millisecond)))
 		_ = a.arp.Request(net.ParseIP("192.0.2.10").To4()) // the bridge may not forward yet
@@ -210,14 +207,27 @@ func (a *asker) wait(t *testing.T, machines map[string]*cp, limit time.Duration,
 			case p.SenderIP.String() != "192.0.2.10" || machines[mac] == nil:
 			case found == "" && mac != former:
 				found, end = mac, time.Now().Add(500*time.Millisecond)
-			case found != "" && mac != found:
+			case found != "" && left[mac]:
 				a.double++
+			case found != "" && mac != found:
+				left[found], found = true, mac
 			}
 		}
 	}
 	if found == "" {
 		t.Fatalf("nobody new answers within %s", limit)
 	}
-	a.found = time.Now().Add(-500 * time.Millisecond)
+	a.found = end.Add(-500 * time.Millisecond)
 	return found
+}
+
+// forget drops what has arrived: it may be of a former owner.
+func (a *asker) forget(t *testing.T) {
+	t.Helper()
+	must(t, a.arp.SetDeadline(time.Now().Add(10*time.Millisecond)))
+	for {
+		if _, _, err := a.arp.Read(); err != nil {
+			return
+		}
+	}
 }

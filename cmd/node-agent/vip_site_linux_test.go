@@ -6,18 +6,37 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
+
+// apart makes machines in a namespace of the test's own, and a client.
+func apart(t *testing.T, n int) (map[string]*cp, *asker) {
+	t.Helper()
+	ownNamespace(t)
+	return site(t, n), newAsker(t, "client")
+}
+
+// ownNamespace is a network namespace that ends with the test.
+func ownNamespace(t *testing.T) {
+	t.Helper()
+	manifeststest.NeedRoot(t)
+	runtime.LockOSThread() // never unlocked: the thread ends with the test, and its namespace with it
+	_, err := netns.New()
+	must(t, err)
+}
 
 // site makes machines on a bridge in the present namespace, and a client there.
 func site(t *testing.T, n int) map[string]*cp {
 	t.Helper()
 	dir := t.TempDir()
-	writeSite(t, dir, n)
+	writeSite(t, dir)
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br"}}
 	must(t, netlink.LinkAdd(bridge))
 	must(t, netlink.LinkSetUp(bridge))
@@ -26,39 +45,49 @@ func site(t *testing.T, n int) map[string]*cp {
 	must(t, err)
 	machines := map[string]*cp{}
 	for i := range n {
-		c := &cp{name: fmt.Sprintf("cp%d", i+1)}
+		c := &cp{name: fmt.Sprintf("cp%d", i+1), host: 11 + i, dir: dir}
 		c.ns, err = netns.New()
 		must(t, err)
 		must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0))
 		must(t, netns.Set(root))
-		c.mac = plug(t, bridge, c.name, fmt.Sprintf("192.0.2.%d/24", 11+i), &c.ns)
-		c.api = c.start(t, "api", dir+"/ca.crt", dir+"/ca.key")
-		members := filepath.Join(dir, c.name+".json")
-		data, err := os.ReadFile(dir + "/members.json")
-		must(t, err)
-		must(t, os.WriteFile(members, data, 0o600))
-		c.vip = c.start(t, "vip", "vip", "--node-name="+c.name, fmt.Sprintf("--node-address=192.0.2.%d", 11+i), "--vip=192.0.2.10",
-			"--interface="+c.name, "--members-file="+members, "--ca-file="+dir+"/ca.crt", "--secret-file="+dir+"/ca.key",
-			"--kubeconfig="+dir+"/none")
+		c.mac = plug(t, bridge, c.name, fmt.Sprintf("192.0.2.%d/24", c.host), &c.ns)
+		c.startAPI(t)
+		c.startVIP(t, n)
 		machines[c.mac] = c
 	}
-	t.Setenv("VIP_DIR", dir)
 	return machines
 }
 
-func writeSite(t *testing.T, dir string, n int) {
+func (c *cp) startAPI(t *testing.T) {
 	t.Helper()
-	certificate, der := apiServerCertificate(t)
-	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
-	must(t, err)
+	c.api = c.start(t, "api", c.dir+"/ca.crt", c.dir+"/ca.key", c.late())
+}
+
+// late is the file which the API server of the machine answers with an error for, as one whose etcd is late.
+func (c *cp) late() string { return filepath.Join(c.dir, c.name+".late") }
+
+// startVIP starts the program, which knows the first n machines.
+func (c *cp) startVIP(t *testing.T, n int) {
+	t.Helper()
 	var members []string
 	for i := range n {
 		members = append(members, fmt.Sprintf(`{"name":"cp%d","address":"192.0.2.%d"}`, i+1, 11+i))
 	}
+	file := filepath.Join(c.dir, c.name+".json")
+	must(t, os.WriteFile(file, []byte("["+strings.Join(members, ",")+"]"), 0o600))
+	c.vip = c.start(t, "vip", "vip", "--node-name="+c.name, fmt.Sprintf("--node-address=192.0.2.%d", c.host), "--vip=192.0.2.10",
+		"--interface="+c.name, "--members-file="+file, "--ca-file="+c.dir+"/ca.crt", "--secret-file="+c.dir+"/ca.key",
+		"--kubeconfig="+c.dir+"/none")
+}
+
+func writeSite(t *testing.T, dir string) {
+	t.Helper()
+	certificate, der := apiServerCertificate(t)
+	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	must(t, err)
 	for name, data := range map[string][]byte{
-		"ca.crt":       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		"ca.key":       pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-		"members.json": []byte("[" + strings.Join(members, ",") + "]"),
+		"ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		"ca.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
 	} {
 		must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}

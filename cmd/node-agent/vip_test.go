@@ -155,10 +155,9 @@ func TestHolder_View(t *testing.T) {
 	}
 }
 
-// What answers is alive, even if it wants to know who asks; one failure is none yet.
-func TestHealth(t *testing.T) {
-	var code atomic.Int32
-	code.Store(http.StatusServiceUnavailable)
+// healthOf is that of an API server which answers with the code.
+func healthOf(t *testing.T, code *atomic.Int32) (*httptest.Server, *health) {
+	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/livez" {
 			w.WriteHeader(http.StatusNotFound)
@@ -168,7 +167,7 @@ func TestHealth(t *testing.T) {
 	certificate, ca := apiServerCertificate(t)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
-	defer server.Close()
+	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -185,8 +184,16 @@ func TestHealth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server, h
+}
+
+// What answers is alive, even if it wants to know who asks; one failure is none yet.
+func TestHealth(t *testing.T) {
+	var code atomic.Int32
+	code.Store(http.StatusServiceUnavailable)
+	server, h := healthOf(t, &code)
 	told := make(chan bool, 16)
-	go h.watch(t.Context(), func(healthy bool) { told <- healthy })
+	go h.watch(t.Context(), func(healthy bool) error { told <- healthy; return nil })
 	expect := func(want bool, within time.Duration) {
 		t.Helper()
 		select {

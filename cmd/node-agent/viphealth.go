@@ -45,12 +45,12 @@ func newHealth(caFile string, port int) (*health, error) {
 	}, nil
 }
 
-// watch calls tell with each change, until ctx is done. It begins as unhealthy, and says so. That nothing listens on
-// the port is no load of the machine: then the second failure counts.
-func (h *health) watch(ctx context.Context, tell func(bool)) {
+// watch calls tell with each change, until ctx is done, and again where tell was not able to act upon it. It begins as
+// unhealthy, and says so. That nothing listens on the port is no load of the machine: then the second failure counts.
+func (h *health) watch(ctx context.Context, tell func(bool) error) {
 	healthy, failures := false, 0
 	var next time.Duration
-	tell(false)
+	_ = tell(false) // nothing is to be done for it that can fail
 	for ; ctx.Err() == nil; sleep(ctx, next) {
 		next = healthInterval
 		switch err := h.ask(ctx); {
@@ -63,9 +63,8 @@ func (h *health) watch(ctx context.Context, tell func(bool)) {
 		default:
 			failures++
 		}
-		if now := failures == 0 || healthy && failures < healthFailures; now != healthy && ctx.Err() == nil {
+		if now := failures == 0 || healthy && failures < healthFailures; now != healthy && ctx.Err() == nil && tell(now) == nil {
 			healthy = now
-			tell(healthy)
 		}
 	}
 }

@@ -21,6 +21,9 @@ import (
 // vipPool is the pool of the address in a view, which has the interface.
 const vipPool = "control-plane"
 
+// placeAgain is when the kernel is asked again for what it has refused.
+const placeAgain = time.Second
+
 // holder has the control plane's own address on lo while this machine's API server answers, or while nobody else could
 // have the address, and says to the announcer who else may have it.
 type holder struct {
@@ -35,22 +38,28 @@ type holder struct {
 	mu      sync.Mutex
 	healthy bool
 	ended   bool
+	retry   *time.Timer
 	members []member                // the oldest Node first, so that one that comes new cannot outvote it
 	silent  map[string]bool         // those whose kubelets are not heard of
 	nodes   map[string]*corev1.Node // as the API server last listed them; nil before
 }
 
-// hold is called with each change of the API server's health. Draining tells the others that theirs are better.
-func (h *holder) hold(healthy bool) {
+// hold is called with each change of the API server's health. Draining tells the others that theirs are better. An
+// error says that the machine cannot have the address yet, and that it is to be called again.
+func (h *holder) hold(healthy bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if healthy {
+		if err := h.onLoopback(); err != nil {
+			klog.ErrorS(err, "The API server of this machine answers, and the machine cannot have the address")
+			return err
+		}
+	}
 	h.healthy = healthy
 	klog.InfoS("API server of this machine", "healthy", healthy)
-	if healthy && h.onLoopback() != nil {
-		h.healthy = false // then others are to have it
-	}
 	h.set(h.view())
 	h.place()
+	return nil
 }
 
 // moved is called when the announcer has taken or left the address.
@@ -63,12 +72,17 @@ func (h *holder) moved() {
 // place keeps the address on lo without an API server for as long as nobody takes it: clients that are refused at once
 // know more than those that wait, and the API server may come back. The caller has the lock.
 func (h *holder) place() {
+	if h.retry != nil {
+		h.retry.Stop()
+		h.retry = nil
+	}
 	change := h.offLoopback
 	if !h.ended && (h.healthy || h.owns(h.address)) {
 		change = h.onLoopback
 	}
 	if err := change(); err != nil {
 		klog.ErrorS(err, "The control plane's address is not where it should be")
+		h.retry = time.AfterFunc(placeAgain, h.moved)
 	}
 }
 

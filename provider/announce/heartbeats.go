@@ -31,8 +31,9 @@ func listen(ctx context.Context, key []byte, address netip.Addr, port uint16) (*
 	return &heartbeats{conn: conn.(*net.UDPConn), key: key, port: port}, nil
 }
 
-// receive calls take with each datagram that is signed with the key, and refused for each other, until it is closed.
-func (h *heartbeats) receive(take func(*Datagram), refused func(netip.AddrPort, error)) {
+// receive calls take with each datagram that is signed with the key, and with where it comes from, and refused for each
+// other, until it is closed.
+func (h *heartbeats) receive(take func(*Datagram, netip.Addr), refused func(netip.AddrPort, error)) {
 	buffer := make([]byte, maxDatagram)
 	for {
 		n, from, err := h.conn.ReadFromUDPAddrPort(buffer)
@@ -47,7 +48,7 @@ func (h *heartbeats) receive(take func(*Datagram), refused func(netip.AddrPort, 
 			refused(from, err)
 			continue
 		}
-		take(d)
+		take(d, from.Addr().Unmap())
 	}
 }
 

@@ -49,6 +49,7 @@ type L2 struct {
 	segments   map[string]*segment
 	owned      map[netip.Addr]*ownership
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
+	newcomers  newcomers
 	left       bool // everything was given away, and nothing is taken any more
 	counts     Counts
 }
@@ -73,6 +74,7 @@ func NewL2(o L2Options) *L2 {
 		L2Options: o, poke: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
 		quorum:   NewQuorum(o.Node, uint64(time.Now().UnixNano()), now),
 		segments: map[string]*segment{}, owned: map[netip.Addr]*ownership{}, conflicts: map[netip.Addr]v1alpha1.AddressConflict{},
+		newcomers: newcomers{known: map[string]bool{}, heardAt: map[string]netip.Addr{}},
 	}
 }
 
@@ -148,6 +150,7 @@ func (l *L2) Set(view *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.view = view
+	l.newcomers.learn(view.Addresses)
 	if len(view.Members) > 0 {
 		l.quorum.SetMembers(bootTime(), view.Members, view.Silent, view.gone(l.quorum.Members()))
 	}
@@ -196,10 +199,12 @@ func (l *L2) others() bool {
 }
 
 // take is called with each datagram.
-func (l *L2) take(d *Datagram) {
+func (l *L2) take(d *Datagram, from netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.quorum.Receive(bootTime(), d)
+	now := bootTime()
+	l.quorum.Receive(now, d)
+	l.newcomers.hear(d.From, from, l.quorum.Draining(l.Node) || l.quorum.Alive(now, d.From))
 	if len(d.Operations) > 0 || l.quorum.Hurried() {
 		wake(l.poke)
 	}
@@ -239,7 +244,10 @@ func (l *L2) addressOf(node string) netip.Addr {
 	if l.view == nil {
 		return netip.Addr{}
 	}
-	return l.view.Addresses[node]
+	if address, known := l.view.Addresses[node]; known {
+		return address
+	}
+	return l.newcomers.heardAt[node]
 }
 
 // jitter keeps agents from speaking all at once.
