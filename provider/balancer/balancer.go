@@ -65,6 +65,7 @@ type Balancer struct {
 	letGo    map[types.UID]bool                // Services whose load balancer was deleted
 	missing  map[types.NamespacedName]time.Time
 	taken    map[netip.Addr]time.Time
+	signs    objects.Signs
 }
 
 // New makes a Balancer. It asks nobody anything.
@@ -72,6 +73,7 @@ func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
 		Settings: s, caches: newCaches(s), dirty: make(chan struct{}, 1), letGo: map[types.UID]bool{},
 		missing: map[types.NamespacedName]time.Time{}, taken: map[netip.Addr]time.Time{},
+		signs: objects.Signs{},
 	}
 	if err := b.caches.follow(b.changed); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
@@ -153,7 +155,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	b.outcomes = outcomes
 	b.mu.Unlock()
 	if err == nil {
-		err = b.count(ctx, s, p)
+		err = b.count(ctx, s, p, j.reports.agents)
 	}
 	wake := p.wake
 	for _, since := range j.missing {
@@ -173,7 +175,7 @@ func (b *Balancer) look(now time.Time) (*snapshot, *judge) {
 	agents := c.nodeAgents()
 	j := &judge{
 		now: now, machines: &machines{nodes: nodes, agents: agents, local: localNodes(c.endpoints())},
-		reports: readReports(agents, now), missing: b.missing,
+		reports: readReports(agents, b.signs, now), missing: b.missing,
 	}
 	j.pools = readPools(c.addressPools(), nodes, c.serviceCIDRs())
 	s := &snapshot{

@@ -20,8 +20,8 @@ import (
 // readyCondition is that of AddressPools and BGPPeers.
 const readyCondition = "Ready"
 
-// count writes the status of pools and peers where it differs.
-func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan) error {
+// count writes the status of pools and peers where it differs, by what live agents report.
+func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1alpha1.NodeAgent) error {
 	var errs []error
 	for _, pool := range s.pools {
 		status := pool.count(p, s.now)
@@ -36,7 +36,6 @@ func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan) error {
 			errs = append(errs, fmt.Errorf("patch status of AddressPool/%s: %w", pool.Name, err))
 		}
 	}
-	agents := b.caches.nodeAgents()
 	for _, peer := range list[*v1alpha1.BGPPeer](b.caches.peers) {
 		status := peerStatus(peer, agents, s.now)
 		if equality.Semantic.DeepEqual(status, &peer.Status) {
@@ -101,7 +100,7 @@ func peerStatus(peer *v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent, now time.T
 	down, warning := "", "" // what is wrong with a session, and what there is to say of one that works
 	for _, agent := range agents {
 		for _, session := range agent.Status.Sessions {
-			if session.Peer != peer.Name || now.Sub(agent.Status.RenewTime.Time) > reportTime {
+			if session.Peer != peer.Name {
 				continue
 			}
 			status.Nodes++

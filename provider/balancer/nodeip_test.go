@@ -74,8 +74,7 @@ func TestPorts(t *testing.T) {
 func TestPeerStatus(t *testing.T) {
 	agent := func(name, state, message string) *v1alpha1.NodeAgent {
 		return &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeAgentStatus{
-			RenewTime: metav1.NewMicroTime(start),
-			Sessions:  []v1alpha1.BGPSession{{Peer: "tor", State: state, Message: message}},
+			Sessions: []v1alpha1.BGPSession{{Peer: "tor", State: state, Message: message}},
 		}}
 	}
 	for _, tt := range []struct {

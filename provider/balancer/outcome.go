@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -14,15 +15,12 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
-const (
-	// reportTime is how old an agent's report may be. Agents write theirs every 20 seconds.
-	reportTime = time.Minute
-	// announceTime is how long an address may be without anybody who announces it before the condition says so. It is
-	// what an agent needs to ask the network, or to take over, and to report it.
-	announceTime = 3 * time.Second
-)
+// announceTime is how long an address may be without anybody who announces it before the condition says so. It is what
+// an agent needs to ask the network, or to take over, and to report it.
+const announceTime = 3 * time.Second
 
 // The reasons of the condition when it is True.
 const (
@@ -35,19 +33,22 @@ const (
 type reports struct {
 	announced map[netip.Addr]bool
 	conflicts map[netip.Addr]string
-	agents    int // that live
+	agents    []*v1alpha1.NodeAgent // that live
 	silent    string
 }
 
-// readReports leaves out what agents have said that are silent since.
-func readReports(agents []*v1alpha1.NodeAgent, now time.Time) reports {
+// readReports leaves out what agents have said that are silent since, and brings the signs of life up to date.
+func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Time) reports {
 	r := reports{announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
+	there := map[string]bool{}
 	for _, agent := range agents {
-		if now.Sub(agent.Status.RenewTime.Time) > reportTime {
+		there[agent.Name] = true
+		signs.Take(now, agent)
+		if !signs.Live(now, agent.Name) {
 			r.silent = agent.Name
 			continue
 		}
-		r.agents++
+		r.agents = append(r.agents, agent)
 		for _, a := range agent.Status.Announcements {
 			if address, err := netip.ParseAddr(a.Address); err == nil {
 				r.announced[address] = true
@@ -59,6 +60,7 @@ func readReports(agents []*v1alpha1.NodeAgent, now time.Time) reports {
 			}
 		}
 	}
+	maps.DeleteFunc(signs, func(name string, _ objects.Sign) bool { return !there[name] })
 	return r
 }
 
@@ -181,10 +183,10 @@ func (j *judge) silence(name types.NamespacedName, addresses []netip.Addr) *find
 		if j.now.Sub(j.missing[name]) < announceTime {
 			return nil
 		}
-		if j.reports.agents == 0 && j.reports.silent != "" {
-			return finding.AgentSilent.Errorf("nobody announces %s: no node agent has reported for %s", address, reportTime)
+		if len(j.reports.agents) == 0 && j.reports.silent != "" {
+			return finding.AgentSilent.Errorf("nobody announces %s: no node agent has reported for %s", address, objects.LiveTime)
 		}
-		return finding.NotAnnounced.Errorf("nobody announces %s; %d node agents report", address, j.reports.agents)
+		return finding.NotAnnounced.Errorf("nobody announces %s; %d node agents report", address, len(j.reports.agents))
 	}
 	delete(j.missing, name)
 	return nil

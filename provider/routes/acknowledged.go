@@ -47,7 +47,7 @@ func (r *reports) acknowledged(now time.Time, node *corev1.Node, destination str
 	}
 	asked, missing := 0, []string(nil)
 	for name, said := range r.byNode {
-		if name != node.Name && (!r.live(now, name) || said.onlyOfItself() || !exists(name)) {
+		if name != node.Name && (!r.alive.Live(now, name) || said.onlyOfItself() || !exists(name)) {
 			continue
 		}
 		asked++

@@ -10,24 +10,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
-
-// liveTime is how old a report may be, since it was seen here for the first time. Agents write theirs every 20 seconds.
-// Their clocks decide nothing: one that is a minute behind is not dead, and one that is ahead does not live on.
-const liveTime = time.Minute
 
 // reports are what the agents say, by Node. The informers of NodeAgents and NodeRoutes write it.
 type reports struct {
 	mu     sync.Mutex
-	alive  map[string]sign
+	alive  objects.Signs
 	byNode map[string]report
 	heard  bool // there was a sign of life
-}
-
-// sign is one of life, of a NodeAgent.
-type sign struct {
-	renewed time.Time // by the agent's clock
-	seen    time.Time // by ours, when renewed became what it is
 }
 
 // report is one NodeRoutes, with its lists as maps by destination.
@@ -67,14 +58,10 @@ func (r *reports) take(now time.Time, object any) {
 	defer r.mu.Unlock()
 	switch object := object.(type) {
 	case *v1alpha1.NodeAgent:
-		renewed := object.Status.RenewTime.Time
-		if before, known := r.alive[object.Name]; known && before.renewed.Equal(renewed) {
-			return
-		}
 		if r.alive == nil {
-			r.alive = map[string]sign{}
+			r.alive = objects.Signs{}
 		}
-		r.alive[object.Name] = sign{renewed: renewed, seen: now}
+		r.alive.Take(now, object)
 		r.heard = true
 	case *v1alpha1.NodeRoutes:
 		if r.byNode == nil {
@@ -109,7 +96,7 @@ func (r *reports) asked(now time.Time) (installed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name := range r.alive {
-		if r.live(now, name) {
+		if r.alive.Live(now, name) {
 			return true, nil
 		}
 	}
@@ -119,13 +106,7 @@ func (r *reports) asked(now time.Time) (installed bool, err error) {
 	if len(r.alive) == 0 {
 		return false, errors.New("no node agent has ever reported: `ccmadm init --routes` installs it")
 	}
-	return true, fmt.Errorf("none of %d node agents has reported for %s, by this machine's clock", len(r.alive), liveTime)
-}
-
-// live says whether an agent has given a sign of life lately.
-func (r *reports) live(now time.Time, name string) bool {
-	sign, there := r.alive[name]
-	return there && now.Sub(sign.seen) < liveTime
+	return true, fmt.Errorf("none of %d node agents has reported for %s, by this machine's clock", len(r.alive), objects.LiveTime)
 }
 
 // foreign says whether the agent of a Node has found routes of others, or a network add-on that owns them.
