@@ -53,7 +53,17 @@ func (c *vipCluster) form(t *testing.T) {
 	}
 	c.joins["w1"] = join
 	begun := time.Now()
-	for _, m := range []string{"cp1", "cp3", "w1"} { // one after the other, as etcd wants it
+	late := make(chan struct{})
+	go func() {
+		defer close(late)
+		c.beLate(t, "cp2")
+	}()
+	c.must(t, "cp1", c.joins["cp1"])
+	<-late
+	eventually(t, 10*time.Second, "cp2 has noticed that its API server was late, and is back", func() bool {
+		return c.sh(t, "cp2", "test $(cat /var/log/pods/kube-system_ccmadm-vip*/vip/*.log | grep -c healthy=true) -gt 1").code == 0
+	})
+	for _, m := range []string{"cp3", "w1"} { // one after the other, as etcd wants it
 		c.must(t, m, c.joins[m])
 	}
 	f := c.client.figures(begun, time.Now().Add(-time.Second))
@@ -62,6 +72,14 @@ func (c *vipCluster) form(t *testing.T) {
 		t.Errorf("nobody answered for %s while machines joined", f.outage)
 	}
 	c.steady(t, "cp1", "cp2", "cp3")
+}
+
+// beLate stops a machine's API server for longer than its pod waits for an answer, and lets it go on, as on a machine
+// that has too much to do.
+func (c *vipCluster) beLate(t *testing.T, machine string) {
+	t.Helper()
+	time.Sleep(2 * time.Second)
+	c.sh(t, machine, "pkill -STOP kube-apiserver; sleep 4.5; pkill -CONT kube-apiserver")
 }
 
 // steady waits until the API servers of these machines answer, which is when the address is on their lo, and the client
