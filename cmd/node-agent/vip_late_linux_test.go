@@ -1,14 +1,11 @@
 package main
 
 import (
-	"errors"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -111,7 +108,7 @@ func TestVIP_KernelRefusesForAMoment(t *testing.T) {
 		must(t, os.WriteFile("/proc/sys/net/ipv6/conf/lo/disable_ipv6", []byte(off), 0))
 	}
 	switchIPv6("1")
-	h, told := holderOf(t, "a", "a")
+	h, told := holderOf(t, "a")
 	h.address = addr("fd00::10")
 	if err := h.hold(true); err == nil || len(told.Claims) > 0 {
 		t.Fatalf("%v: the kernel has no IPv6, and the announcer was told %+v", err, told)
@@ -119,24 +116,5 @@ func TestVIP_KernelRefusesForAMoment(t *testing.T) {
 	switchIPv6("0")
 	if err := h.hold(true); err != nil || told.Draining || len(told.Claims) != 1 {
 		t.Errorf("%v: the announcer was told %+v", err, told)
-	}
-}
-
-// What could not be done is to be done again.
-func TestHealth_TellsAgain(t *testing.T) {
-	var code atomic.Int32
-	code.Store(http.StatusOK)
-	_, h := healthOf(t, &code)
-	told := make(chan bool, 16)
-	go h.watch(t.Context(), func(healthy bool) error {
-		told <- healthy
-		if healthy && len(told) < 3 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	time.Sleep(2 * time.Second)
-	if len(told) != 3 {
-		t.Errorf("told %d times, want unhealthy, and healthy twice", len(told))
 	}
 }

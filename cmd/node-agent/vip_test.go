@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -24,12 +25,12 @@ import (
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// holderOf is one that knows these control planes, and what it tells the announcer.
-func holderOf(t *testing.T, self string, members ...string) (*holder, *announce.View) {
+// holderOf is the one of machine a, which knows these control planes, and what it tells the announcer.
+func holderOf(t *testing.T, members ...string) (*holder, *announce.View) {
 	t.Helper()
 	told := &announce.View{}
 	h := &holder{
-		self: self, address: addr("192.0.2.10"), ifi: "eth0", file: filepath.Join(t.TempDir(), "members.json"),
+		self: "a", address: addr("192.0.2.10"), ifi: "eth0", file: filepath.Join(t.TempDir(), "members.json"),
 		now: time.Now, set: func(v *announce.View) { *told = *v }, owns: func(netip.Addr) bool { return false },
 	}
 	for i, name := range members {
@@ -109,7 +110,7 @@ func TestHolder_Learn(t *testing.T) {
 // learns expects the announcer to be told who has a vote and who has none, and the file to have both.
 func learns(t *testing.T, nodes []corev1.Node, want, without []string) {
 	t.Helper()
-	h, told := holderOf(t, "a", "a", "b")
+	h, told := holderOf(t, "a", "b")
 	if err := writeMembers(h.file, h.members); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func learns(t *testing.T, nodes []corev1.Node, want, without []string) {
 
 // What cannot be kept is not acted upon: after its next start this process would count with an older list than others.
 func TestHolder_LearnsNothingThatItCannotKeep(t *testing.T) {
-	h, told := holderOf(t, "a", "a")
+	h, told := holderOf(t, "a")
 	h.file = filepath.Join(t.TempDir(), "gone", "members.json")
 	err := h.learn([]corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "True", 0)})
 	if err == nil || len(told.Members) != 0 || len(h.members) != 1 {
@@ -145,7 +146,7 @@ func TestHolder_LearnsNothingThatItCannotKeep(t *testing.T) {
 }
 
 func TestHolder_View(t *testing.T) {
-	h, _ := holderOf(t, "a", "a", "b")
+	h, _ := holderOf(t, "a", "b")
 	if v := h.view(); !v.Draining || len(v.Claims) != 1 || !v.Claims[0].Probed || !v.Claims[0].Here("b") {
 		t.Errorf("view before the API server answers is %+v: others are better, and the network was asked", v)
 	}
@@ -155,9 +156,10 @@ func TestHolder_View(t *testing.T) {
 	}
 }
 
-// healthOf is that of an API server which answers with the code.
-func healthOf(t *testing.T, code *atomic.Int32) (*httptest.Server, *health) {
-	t.Helper()
+// What answers is alive, even if it wants to know who asks; one failure is none yet.
+func TestHealth(t *testing.T) {
+	var code atomic.Int32
+	code.Store(http.StatusServiceUnavailable)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/livez" {
 			w.WriteHeader(http.StatusNotFound)
@@ -167,33 +169,25 @@ func healthOf(t *testing.T, code *atomic.Int32) (*httptest.Server, *health) {
 	certificate, ca := apiServerCertificate(t)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
-	t.Cleanup(server.Close)
+	defer server.Close()
 	u, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	caFile := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca}), 0o600))
 	h, err := newHealth(caFile, port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return server, h
-}
-
-// What answers is alive, even if it wants to know who asks; one failure is none yet.
-func TestHealth(t *testing.T) {
-	var code atomic.Int32
-	code.Store(http.StatusServiceUnavailable)
-	server, h := healthOf(t, &code)
+	must(t, err)
 	told := make(chan bool, 16)
-	go h.watch(t.Context(), func(healthy bool) error { told <- healthy; return nil })
+	refuse := true
+	go h.watch(t.Context(), func(healthy bool) error {
+		told <- healthy
+		if healthy && refuse {
+			refuse = false
+			return errors.New("not yet")
+		}
+		return nil
+	})
 	expect := func(want bool, within time.Duration) {
 		t.Helper()
 		select {
@@ -208,6 +202,7 @@ func TestHealth(t *testing.T) {
 	expect(false, time.Second)
 	code.Store(http.StatusUnauthorized)
 	expect(true, 2*time.Second)
+	expect(true, 2*time.Second) // what could not be done is to be done again
 	start := time.Now()
 	code.Store(http.StatusInternalServerError)
 	expect(false, 3*time.Second)

@@ -6,11 +6,13 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// LiveTime is how old an agent's report may be, since it was seen here for the first time. Agents write theirs every 20
-// seconds. Their clocks decide nothing: one that is a minute behind is not dead, and one that is ahead does not live on.
+// LiveTime is how old an agent's report may be, since it was seen here for the first time. Agents write theirs every
+// 20 seconds. Their clocks decide nothing: one that is a minute behind is not dead, and one that is ahead does not live
+// on.
 const LiveTime = time.Minute
 
-// Signs are those of life that were seen of agents, by Node. Whoever keeps them sees to it that one at a time uses them.
+// Signs are those of life that were seen of agents, by Node. Whoever keeps them sees to it that one at a time uses
+// them.
 type Signs map[string]Sign
 
 // Sign is one of life, of a NodeAgent.
