@@ -240,15 +240,5 @@ func (l *L2) step() time.Duration {
 	return next
 }
 
-func (l *L2) addressOf(node string) netip.Addr {
-	if l.view == nil {
-		return netip.Addr{}
-	}
-	if address, known := l.view.Addresses[node]; known {
-		return address
-	}
-	return l.newcomers.heardAt[node]
-}
-
 // jitter keeps agents from speaking all at once.
 func jitter(d time.Duration) time.Duration { return d*9/10 + rand.N(d/5) } //nolint:gosec // nobody gains by guessing it

@@ -117,3 +117,14 @@ func (l *L2) Owns(address netip.Addr) bool {
 	defer l.mu.Unlock()
 	return l.quorum.Owns(bootTime(), address)
 }
+
+// addressOf is where a member is heard; invalid: that is not known, or it gets no answer.
+func (l *L2) addressOf(node string) netip.Addr {
+	if l.view == nil {
+		return netip.Addr{}
+	}
+	if address, known := l.view.Addresses[node]; known {
+		return address
+	}
+	return l.newcomers.heardAt[node]
+}
