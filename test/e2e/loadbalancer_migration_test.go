@@ -34,7 +34,7 @@ func (l *lab) testMigration(t *testing.T) {
 			`'{"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}'`, name, address))
 		l.must(t, "w1", "ip address add "+address+"/32 dev eth0")
 		l.expectAnswer(t, "TCP", address+":80", "")
-		clients[annotation] = l.probe(t, annotation, address+":80", "eth0")
+		clients[annotation] = l.probe(t, annotation, clientMachine, address+":80", "eth0")
 	}
 	l.must(t, "cp1", "mv /root/cloud-controller-manager.yaml /etc/kubernetes/manifests/")
 	l.kubectl(t, "create service loadbalancer other --tcp=81:8080")

@@ -96,7 +96,7 @@ func (l *lab) testNoDisruption(t *testing.T) {
 		l.serve(t, name, "answer", "TCP", `"type": "LoadBalancer", "externalTrafficPolicy": "`+policy+`"`)
 		address := l.waitAddress(t, name)
 		l.expectAnswer(t, "TCP", address+":80", "")
-		clients[policy] = l.probe(t, policy, address+":80", "eth0")
+		clients[policy] = l.probe(t, policy, clientMachine, address+":80", "eth0")
 	}
 	for _, step := range []struct{ name, do, wait string }{
 		{"pods are replaced", "rollout restart daemonset/answer", "rollout status daemonset/answer --timeout=60s"},

@@ -75,8 +75,8 @@ func TestMeasureLoadBalancer(t *testing.T) {
 
 	figures := newTable(t, "loadbalancer")
 	clients := []*onlooker{
-		l.probe(t, "L2", vip.String()+":80", "eth0"),
-		l.probe(t, "BGP", fabric+":80"),
+		l.probe(t, "L2", clientMachine, vip.String()+":80", "eth0"),
+		l.probe(t, "BGP", clientMachine, fabric+":80"),
 	}
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -41,11 +41,12 @@ type figures struct {
 	double time.Duration // how long two machines claimed the address
 }
 
-// probe runs the prober on the client's machine until the end of the test.
-func (l *lab) probe(t *testing.T, level, address string, link ...string) *onlooker {
+// probe runs the prober on a machine until the end of the test. A client that has seen nothing, since it did not run,
+// is not to be taken for one that got no answer.
+func (l *lab) probe(t *testing.T, level, machine, address string, link ...string) *onlooker {
 	t.Helper()
 	c := &onlooker{level: level}
-	args := append([]string{"exec", "--name", l.name, clientMachine, "--", "prober", address}, link...)
+	args := append([]string{"exec", "--name", l.name, machine, "--", "prober", address}, link...)
 	cmd := exec.Command(labBinary, args...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -64,9 +65,12 @@ func (l *lab) probe(t *testing.T, level, address string, link ...string) *onlook
 			c.seen = append(c.seen, s)
 			c.mu.Unlock()
 		}
+		if t.Context().Err() == nil {
+			t.Errorf("client %s on %s has ended before its test", level, machine)
+		}
 	}()
 	t.Cleanup(func() {
-		l.sh(t, clientMachine, "pkill -x prober") // a signal to lab exec would not reach it
+		l.sh(t, machine, "pkill -x prober") // a signal to lab exec would not reach it
 		<-read
 		_ = cmd.Wait()
 	})
