@@ -9,6 +9,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
+// patience is how long a contender has to come to rest after a fault.
+const patience = 4 * time.Minute
+
 // contender is a load balancer that is measured. One after the other has the same machines, clients and faults.
 type contender struct {
 	who     string
@@ -18,7 +21,6 @@ type contender struct {
 	agents  string // arguments of kubectl that select the pods of its agents, but for the Node
 	program string // of an agent
 	leave   string // label that has a Node give its addresses away
-	patient time.Duration
 
 	install func(t *testing.T)
 	ready   func(t *testing.T) bool // its agents are all there
@@ -45,7 +47,6 @@ func (l *lab) ours() contender {
 	return contender{
 		who: ownName, class: "null", asks: "ccmadm.dev/addresses", router: "hold time 9; bfd on;", program: "node-agent",
 		agents: "-n kube-system -l app.kubernetes.io/name=ccmadm-node-agent", leave: "ccmadm.dev/drain",
-		patient: 90 * time.Second,
 		install: func(t *testing.T) {
 			l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=60s")
 			l.apply(t, fmt.Sprintf(balancers, l.inSubnet(t, 200), l.inSubnet(t, 209), l.address(t, clientMachine)))

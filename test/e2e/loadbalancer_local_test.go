@@ -18,7 +18,7 @@ func (l *lab) measureLocal(t *testing.T, figures *table, b contender) {
 	for _, level := range []string{"L2", "BGP"} {
 		created := l.api(t, "POST", services, l.serviceOf(b, "local-"+strings.ToLower(level), "local", addresses[level], "Local"))
 		c := l.probe(t, level, clientMachine, addresses[level]+":80", map[string][]string{"L2": {"eth0"}}[level]...)
-		eventually(t, b.patient, "the first answer of "+addresses[level], func() bool { return c.firstAfter(created) > 0 })
+		eventually(t, patience, "the first answer of "+addresses[level], func() bool { return c.firstAfter(created) > 0 })
 		clients = append(clients, c)
 	}
 	for _, move := range []struct{ name, from, to, image, node string }{

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -15,12 +14,13 @@ const (
 	// fabric is where addresses of level BGP are from, which no machine's subnet has.
 	fabric = "192.0.2.40"
 
-	// bird is the router's side. Its kernel spreads connections over the Nodes, by their ports.
+	// bird is the router's side. Its kernel spreads connections over the Nodes, by their ports. A session that was lost
+	// is not avoided for the usual minute: the next fault waits for it.
 	bird = `router id %[1]s;
 protocol device {}
 protocol kernel { ipv4 { export where source = RTS_BGP; }; merge paths on; }
 protocol bfd { interface "eth0" { interval 100 ms; multiplier 3; }; }
-template bgp node { local %[1]s as 64500; %[2]s ipv4 { import all; export none; }; }
+template bgp node { local %[1]s as 64500; error wait time 1, 5; %[2]s ipv4 { import all; export none; }; }
 `
 )
 
@@ -68,18 +68,18 @@ func (l *lab) measureBalancer(t *testing.T, figures *table, b contender) {
 	})
 	l.startRouter(t, b.router)
 	b.install(t)
-	vip := l.inSubnet(t, 200)
 	clients := []*onlooker{
-		l.probe(t, "L2", clientMachine, vip.String()+":80", "eth0"),
+		l.probe(t, "L2", clientMachine, l.inSubnet(t, 200).String()+":80", "eth0"),
 		l.probe(t, "BGP", clientMachine, fabric+":80"),
 	}
-	l.measureCreation(t, figures, b, clients, vip)
+	l.measureCreation(t, figures, b, clients, "created")
+	l.measureDeletion(t, figures, clients)
+	l.measureCreation(t, figures, b, clients, "created again")
+	t.Run("Local", func(t *testing.T) { l.measureLocal(t, figures, b) })
 	for _, f := range l.faults(t, b) {
 		l.waitSteady(t, b, clients)
 		l.measure(t, figures, clients, f)
 	}
-	l.measureDeletion(t, figures, b, clients)
-	l.measureLocal(t, figures, b)
 }
 
 // startRouter makes a router of the client's machine, or starts it with other options for its sessions.
@@ -109,23 +109,20 @@ curl -sSf --cacert certificate-authority --cert client-certificate --key client-
 
 const services = "/api/v1/namespaces/default/services"
 
-func (l *lab) measureCreation(t *testing.T, figures *table, b contender, clients []*onlooker, vip netip.Addr) {
+func (l *lab) measureCreation(t *testing.T, figures *table, b contender, clients []*onlooker, event string) {
 	t.Helper()
-	for i, address := range []string{vip.String(), fabric} {
+	for i, address := range []string{l.inSubnet(t, 200).String(), fabric} {
 		c := clients[i]
 		created := l.api(t, "POST", services, l.serviceOf(b, strings.ToLower(c.level), "echo", address, "Cluster"))
-		eventually(t, b.patient, "the first answer of "+address, func() bool { return c.firstAfter(created) > 0 })
+		eventually(t, patience, "the first answer of "+address, func() bool { return c.firstAfter(created) > 0 })
 		f := figuresOf(c.firstAfter(created))
-		figures.add(t, "created to first answer", c.level, f, 1200*time.Millisecond, 5*time.Second)
+		figures.add(t, event+" to first answer", c.level, f, 1200*time.Millisecond, 5*time.Second)
 	}
-	eventually(t, b.patient, "both Nodes announce by BGP", func() bool { return l.twoPaths(t) })
+	eventually(t, patience, "both Nodes announce by BGP", func() bool { return l.twoPaths(t) })
 }
 
-func (l *lab) measureDeletion(t *testing.T, figures *table, b contender, clients []*onlooker) {
+func (l *lab) measureDeletion(t *testing.T, figures *table, clients []*onlooker) {
 	t.Helper()
-	// Whoever gives addresses has lost its Lease with the API server: another Service shows that it leads again.
-	l.apply(t, l.serviceOf(b, "again", "echo", "192.0.2.41", "Cluster"))
-	l.kubectl(t, "wait --for=jsonpath='{.status.loadBalancer.ingress}' --timeout=120s service/again")
 	for _, c := range clients {
 		deleted := l.api(t, "DELETE", services+"/"+strings.ToLower(c.level), "")
 		time.Sleep(3 * time.Second)
@@ -175,7 +172,7 @@ func (l *lab) waitSteady(t *testing.T, b contender, clients []*onlooker) {
 // waitFor returns when clients have lost nothing for four seconds, one machine has the address, and something holds.
 func (l *lab) waitFor(t *testing.T, b contender, clients []*onlooker, holds func() bool) {
 	t.Helper()
-	eventually(t, b.patient, "clients and agents of "+b.who+" are content", func() bool {
+	eventually(t, patience, "clients and agents of "+b.who+" are content", func() bool {
 		now := time.Now()
 		from, to := now.Add(-5*time.Second), now.Add(-time.Second)
 		for _, c := range clients {

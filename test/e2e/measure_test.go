@@ -31,11 +31,12 @@ type onlooker struct {
 
 // figures are what a client saw of one event.
 type figures struct {
-	outage time.Duration // longest time between two connections that came about, less the usual
-	lost   int           // connections that did not
-	tried  int
-	silent time.Duration // longest time without an answer to ARP, which is asked ten times a second
-	double time.Duration // how long two machines claimed the address
+	outage  time.Duration // longest time between two connections that came about, less the usual
+	lost    int           // connections that did not
+	refused int           // of them, those that somebody answered
+	tried   int
+	silent  time.Duration // longest time without an answer to ARP, which is asked ten times a second
+	double  time.Duration // how long two machines claimed the address
 }
 
 // probe runs the prober on a machine until the end of the test. A client that has seen nothing, since it did not run,
@@ -67,7 +68,7 @@ func (l *lab) probe(t *testing.T, level, machine, address string, link ...string
 		}
 	}()
 	t.Cleanup(func() {
-		l.sh(t, machine, "pkill -x prober") // a signal to lab exec would not reach it
+		l.sh(t, machine, "pkill -f '[p]rober "+address+"'") // a signal to lab exec would not reach it
 		<-read
 		_ = cmd.Wait()
 	})
@@ -125,6 +126,9 @@ func (c *onlooker) figures(from, to time.Time) figures {
 		f.tried++
 		if s.Error != "" {
 			f.lost++
+			if strings.Contains(s.Error, "refused") {
+				f.refused++
+			}
 			continue
 		}
 		f.outage = max(f.outage, s.At.Sub(last)-usualPause)
@@ -147,20 +151,28 @@ func (c *onlooker) figures(from, to time.Time) figures {
 // usualPause is between two connections, with what a busy machine adds.
 const usualPause = 40 * time.Millisecond
 
-// overlap is how long the first claimant went on after another had begun, without falling silent for a second.
+// overlap is how long the first claimant went on after another had begun, which went on as well. One that falls silent
+// for a second has left: whoever goes and comes back in less counts as two owners.
 func overlap(claims []sighting) time.Duration {
-	var other, last time.Time
-	for _, c := range claims {
+	var began, first, last time.Time // of the other; of the first one, its latest claim, and the latest that counts
+	for i, c := range claims {
+		own := c.MAC == claims[0].MAC
 		switch {
-		case other.IsZero() && c.MAC != claims[0].MAC:
-			other, last = c.At, c.At
-		case !other.IsZero() && c.At.Sub(last) > time.Second:
-			return last.Sub(other)
-		case !other.IsZero() && c.MAC == claims[0].MAC:
-			last = c.At
+		case began.IsZero() && !own:
+			began, first, last = c.At, c.At, c.At
+		case began.IsZero():
+		case c.At.Sub(first) > time.Second:
+			return last.Sub(began)
+		case !own:
+			last = first
+		default:
+			first = c.At
+			if claims[i-1].MAC != c.MAC {
+				last = c.At
+			}
 		}
 	}
-	return last.Sub(other)
+	return last.Sub(began)
 }
 
 // TestOverlap is about the arithmetic, and needs no machine.
@@ -172,7 +184,8 @@ func TestOverlap(t *testing.T) {
 		"aabab":                        100 * time.Millisecond,
 		"aababab":                      300 * time.Millisecond,
 		"a" + strings.Repeat("ba", 15): 2900 * time.Millisecond,
-		"ab..........a":                0, // back after more than a second
+		"a" + strings.Repeat("b", 5) + strings.Repeat("a", 30): 500 * time.Millisecond,
+		"ab..........a": 0, // back after more than a second
 	} {
 		var claims []sighting
 		for i, mac := range text {

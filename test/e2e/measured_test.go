@@ -45,7 +45,7 @@ func newTable(t *testing.T, name string) *table {
 		t.Fatal(err)
 	}
 	tab := &table{path: path, file: file, out: csv.NewWriter(file), who: ownName}
-	tab.write(t, "who", "proxy", "event", "level", "seconds", "lost", "tried", "arp_silent_seconds", "two_owners_seconds",
+	tab.write(t, "who", "proxy", "event", "level", "seconds", "lost", "refused", "tried", "arp_silent_seconds", "two_owners_seconds",
 		"wanted_seconds")
 	t.Cleanup(func() {
 		tab.out.Flush()
@@ -69,10 +69,11 @@ func (tab *table) write(t *testing.T, fields ...string) {
 func (tab *table) add(t *testing.T, event, level string, f figures, wanted, limit time.Duration) {
 	t.Helper()
 	tab.rows = append(tab.rows, row{tab.who, event, level, f})
-	tab.write(t, tab.who, *proxyMode, event, level, seconds(f.outage), fmt.Sprint(f.lost), fmt.Sprint(f.tried), seconds(f.silent),
-		seconds(f.double), seconds(wanted))
-	t.Logf("%-8s %-28s %-4s %6.3f s, wanted %5.3f; lost %d of %d; ARP silent %.3f s, two owners %.3f s",
-		tab.who, event, level, f.outage.Seconds(), wanted.Seconds(), f.lost, f.tried, f.silent.Seconds(), f.double.Seconds())
+	tab.write(t, tab.who, *proxyMode, event, level, seconds(f.outage), fmt.Sprint(f.lost), fmt.Sprint(f.refused),
+		fmt.Sprint(f.tried), seconds(f.silent), seconds(f.double), seconds(wanted))
+	t.Logf("%-8s %-28s %-4s %6.3f s, wanted %5.3f; lost %d of %d, %d refused; ARP silent %.3f s, two owners %.3f s",
+		tab.who, event, level, f.outage.Seconds(), wanted.Seconds(), f.lost, f.tried, f.refused, f.silent.Seconds(),
+		f.double.Seconds())
 	if tab.who != ownName {
 		return
 	}

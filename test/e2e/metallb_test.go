@@ -37,7 +37,7 @@ spec: {ipAddressPools: [fabric]}
 apiVersion: metallb.io/v1beta2
 kind: BGPPeer
 metadata: {name: router, namespace: metallb-system}
-spec: {peerAddress: %[3]s, peerASN: 64500, myASN: 64512, holdTime: 3s, keepaliveTime: 1s}
+spec: {peerAddress: %[3]s, peerASN: 64500, myASN: 64512, holdTime: 3s}
 `
 )
 
@@ -47,7 +47,7 @@ func (l *lab) metallb() contender {
 	return contender{
 		who: "metallb", class: `"` + metallbClass + `"`, asks: "metallb.io/loadBalancerIPs", router: "hold time 9;",
 		program: "speaker", agents: "-n metallb-system -l component=speaker",
-		leave: "node.kubernetes.io/exclude-from-external-load-balancers", patient: 4 * time.Minute,
+		leave:   "node.kubernetes.io/exclude-from-external-load-balancers",
 		install: l.installMetalLB,
 		ready: func(t *testing.T) bool {
 			r := l.sh(t, "cp1", namespace+"get daemonset/speaker deployment/controller -o jsonpath='{.items[*].status.numberReady} {.items[*].status.readyReplicas}'")
