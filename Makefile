@@ -73,8 +73,10 @@ unit: bin/lab ## Tests of the packages, with -race, against a real API server
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 	$(E2E) -json -parallel 3 -run '$(RUN)' -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
 
-measure: ## What clients lose when agents, Nodes and the API server go, by L2 and by BGP; a table in bin/measured
-	$(MAKE) e2e RUN=^TestMeasure SKIP=
+# MetalLB is built for it, which takes some minutes the first time. For ours alone, with kube-proxy in another mode:
+# make e2e RUN=MeasureLoadBalancer SKIP= ARGS='-proxy iptables'
+measure: ## What clients lose when agents, Nodes and the API server go, beside MetalLB; tables in bin/measured
+	$(MAKE) e2e RUN=^TestMeasure SKIP= ARGS='-metallb $(ARGS)'
 
 bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
 	$(E2E) -v -run '^$$' -bench . -args -kubernetes $(K8S) -labs $(LABS)

@@ -41,15 +41,9 @@ spec: {ranges: ["%s-%s"], level: L2}
 // over from another implementation. docs/tests-of-load-balancers.md says which test shows what.
 func TestLoadBalancerBehaviour(t *testing.T) {
 	t.Parallel()
-	answerer, archive := buildProgram(t, "answerer"), filepath.Join(t.TempDir(), "answerer.tar")
+	answerer := buildProgram(t, "answerer")
 	l := up(t, "behaviour", 1, 3, "--image", agentImage, "--binary", buildProgram(t, "prober"), "--binary", answerer)
-	err := image.Write(archive, image.Spec{
-		Name: answererImage, Files: map[string]string{"/answerer": answerer}, Entrypoint: []string{"/answerer"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.run(t, "load", "--name", l.name, archive)
+	l.run(t, "load", "--name", l.name, answererArchive(t, answerer))
 	l.must(t, "cp1", ccmadmInit+" --node-agent")
 	join := l.joinCommand(t)
 	for _, node := range []string{"w1", "w2"} {
@@ -99,8 +93,26 @@ func (l *lab) apply(t *testing.T, manifest string) {
 // pod makes one that answers, on a machine.
 func (l *lab) pod(t *testing.T, name, app, node string) {
 	t.Helper()
+	l.podOf(t, name, answererImage, app, node)
+}
+
+func (l *lab) podOf(t *testing.T, name, image, app, node string) {
+	t.Helper()
 	l.kubectl(t, fmt.Sprintf(`run %s --image=%s --image-pull-policy=Never --labels=app=%s `+
-		`--overrides='{"spec":{"nodeName":%q}}'`, name, answererImage, app, node))
+		`--overrides='{"spec":{"nodeName":%q}}'`, name, image, app, node))
+}
+
+// answererArchive packs the program into an image.
+func answererArchive(t *testing.T, program string) string {
+	t.Helper()
+	archive := filepath.Join(t.TempDir(), "answerer.tar")
+	err := image.Write(archive, image.Spec{
+		Name: answererImage, Files: map[string]string{"/answerer": program}, Entrypoint: []string{"/answerer"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive
 }
 
 // serve makes a Service for the pods of an app on port 80, with further fields of its spec.

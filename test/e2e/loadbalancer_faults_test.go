@@ -8,8 +8,8 @@ import (
 )
 
 // faults are in an order in which each leaves the machines as it found them.
-func (l *lab) faults(t *testing.T) []fault {
-	const agentPod = "pod -n kube-system -l app.kubernetes.io/name=ccmadm-node-agent --field-selector spec.nodeName="
+func (l *lab) faults(t *testing.T, b contender) []fault {
+	agentPod := "pod " + b.agents + " --field-selector spec.nodeName="
 	soon, power := 100*time.Millisecond, 1500*time.Millisecond
 	return []fault{
 		{
@@ -18,12 +18,12 @@ func (l *lab) faults(t *testing.T) []fault {
 		},
 		{
 			name: "agent killed", watch: 6 * time.Second, wanted: 0, limit: soon,
-			do: func(owner string) { l.must(t, owner, "kill -9 $(pidof node-agent)") },
+			do: func(owner string) { l.must(t, owner, "kill -9 $(pidof "+b.program+")") },
 		},
 		{
 			name: "drain", watch: 4 * time.Second, wanted: 0, limit: soon, owner: "moves",
-			do:   func(owner string) { l.kubectl(t, "label node "+owner+" ccmadm.dev/drain=true") },
-			undo: func(owner string) { l.kubectl(t, "label node "+owner+" ccmadm.dev/drain-") },
+			do:   func(owner string) { l.kubectl(t, "label node "+owner+" "+b.leave+"=true") },
+			undo: func(owner string) { l.kubectl(t, "label node "+owner+" "+b.leave+"-") },
 		},
 		{
 			name: "kubelet stopped", watch: 8 * time.Second, wanted: 0, limit: soon, owner: "stays",
@@ -31,12 +31,12 @@ func (l *lab) faults(t *testing.T) []fault {
 			undo: func(owner string) { l.must(t, owner, "systemctl start kubelet") },
 		},
 		{
-			name: "partition of the owner", watch: 8 * time.Second, wanted: power, limit: 2 * power, owner: "moves", bgpUnlimited: true,
+			name: "partition of the owner", watch: 12 * time.Second, wanted: power, limit: 2 * power, owner: "moves", bgpUnlimited: true,
 			do:   func(owner string) { l.isolate(t, owner, clientMachine) },
 			undo: func(owner string) { l.must(t, owner, "nft delete table inet partition") },
 		},
 		{
-			name: "power cut", watch: 6 * time.Second, wanted: power, limit: 2 * power, owner: "moves",
+			name: "power cut", watch: 12 * time.Second, wanted: power, limit: 2 * power, owner: "moves",
 			do:   func(owner string) { l.run(t, "kill", "--name", l.name, owner) },
 			undo: func(owner string) { l.run(t, "start", "--name", l.name, owner) },
 		},
@@ -45,7 +45,7 @@ func (l *lab) faults(t *testing.T) []fault {
 			do: func(string) { l.apiAway(t) },
 		},
 		{
-			name: "power cut, API away", watch: 6 * time.Second, wanted: power, limit: 2 * power, owner: "moves",
+			name: "power cut, API away", watch: 12 * time.Second, wanted: power, limit: 2 * power, owner: "moves",
 			do: func(owner string) { l.run(t, "kill", "--name", l.name, owner) },
 			undo: func(owner string) {
 				l.must(t, "cp1", "mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/")

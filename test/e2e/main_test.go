@@ -16,6 +16,8 @@ import (
 var (
 	kubernetesMinor = flag.String("kubernetes", "", "minor version of the machines' Kubernetes; without it no test runs")
 	labPrefix       = flag.String("labs", "e2e", "what the names of labs begin with; two runs at once need two")
+	proxyMode       = flag.String("proxy", "nftables", "kube-proxy's mode where load balancers are measured")
+	besideMetalLB   = flag.Bool("metallb", false, "measure MetalLB, too, on the same machines after ours")
 )
 
 func TestMain(m *testing.M) {

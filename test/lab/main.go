@@ -11,6 +11,7 @@
 //	bin/lab exec w1 -- kubeadm join ... --ignore-preflight-errors=SystemVerification
 //	bin/lab network                       # pod network, again after every join
 //	bin/lab load $(bin/lab ccm aws)       # a vendor's cloud-controller-manager, built from its Go module
+//	bin/lab metallb                       # images and manifest of MetalLB, which ours is measured beside
 //	bin/lab release 1.36                  # programs and images of another minor, for an upgrade by hand
 //	bin/lab kill w2; bin/lab start w2     # a power cut, and the power is back
 //	bin/lab down

@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// patience is how long a contender has to come to rest after a fault.
+const patience = 4 * time.Minute
+
+// contender is a load balancer that is measured. One after the other has the same machines, clients and faults.
+type contender struct {
+	who     string
+	class   string // of its Services, as JSON
+	asks    string // annotation by which a Service asks for an address
+	router  string // options of the router's side for its sessions
+	agents  string // arguments of kubectl that select the pods of its agents, but for the Node
+	program string // of an agent
+	leave   string // label that has a Node give its addresses away
+
+	install func(t *testing.T)
+	ready   func(t *testing.T) bool // its agents are all there
+	explain func(t *testing.T)
+}
+
+const balancers = `apiVersion: ccmadm.dev/v1alpha1
+kind: AddressPool
+metadata: {name: lan}
+spec: {ranges: ["%[1]s-%[2]s"], level: L2}
+---
+apiVersion: ccmadm.dev/v1alpha1
+kind: AddressPool
+metadata: {name: fabric}
+spec: {ranges: [192.0.2.32/27], level: BGP}
+---
+apiVersion: ccmadm.dev/v1alpha1
+kind: BGPPeer
+metadata: {name: router}
+spec: {address: %[3]s, asn: 64500, localASN: 64512, bfd: {enabled: true, interval: 100ms, multiplier: 3}}
+`
+
+func (l *lab) ours() contender {
+	return contender{
+		who: ownName, class: "null", asks: "ccmadm.dev/addresses", router: "hold time 9; bfd on;", program: "node-agent",
+		agents: "-n kube-system -l app.kubernetes.io/name=ccmadm-node-agent", leave: "ccmadm.dev/drain",
+		install: func(t *testing.T) {
+			l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=60s")
+			l.apply(t, fmt.Sprintf(balancers, l.inSubnet(t, 200), l.inSubnet(t, 209), l.address(t, clientMachine)))
+		},
+		ready:   l.announcing,
+		explain: l.explainBalancers,
+	}
+}
+
+// removeOurs leaves the machines to another one.
+func (l *lab) removeOurs(t *testing.T) {
+	t.Helper()
+	l.kubectl(t, "delete services -l measured --timeout=60s")
+	l.kubectl(t, "delete --all bgppeers,addresspools --timeout=60s")
+	l.kubectl(t, "-n kube-system delete daemonset ccmadm-node-agent --cascade=foreground --timeout=60s")
+}
+
+// announcing says whether both workers' agents are there and report what they announce.
+func (l *lab) announcing(t *testing.T) bool {
+	t.Helper()
+	r := l.sh(t, "cp1", admin+"get nodeagents -o json")
+	var list v1alpha1.NodeAgentList
+	if r.code != 0 || json.Unmarshal([]byte(r.out), &list) != nil {
+		return false
+	}
+	fresh := 0
+	for _, a := range list.Items {
+		if time.Since(a.Status.RenewTime.Time) < 25*time.Second && !a.Status.Draining {
+			fresh++
+		}
+	}
+	return fresh == 3
+}
+
+// explainBalancers shows what a person would look at.
+func (l *lab) explainBalancers(t *testing.T) {
+	for _, script := range []string{
+		admin + "get services,ipaddresses,addresspools,bgppeers -A -o wide; " + admin + "get nodeagents -o yaml; " + admin + "get events -A | tail -20",
+		admin + "logs --tail 40 --prefix " + l.ours().agents,
+	} {
+		t.Logf("$ %s\n%s", script, l.sh(t, "cp1", script).out)
+	}
+	t.Log(l.sh(t, clientMachine, "birdc show protocols all; birdc show route all; ip route; ip neigh").out)
+}

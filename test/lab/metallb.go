@@ -1,0 +1,77 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/test/lab/image"
+)
+
+// metallb is the nested module that pins the load balancer which ours is measured beside.
+const metallb, metallbModule = "metallb", "go.universe.tf/metallb"
+
+func newMetalLB(p *places) *cobra.Command {
+	return &cobra.Command{
+		Use:   "metallb",
+		Short: "Build MetalLB, and print the folder of its image archives controller.tar and speaker.tar, and its manifest native.yaml",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := newBuilder(cmd.Context(), cmd.ErrOrStderr(), p)
+			if err != nil {
+				return err
+			}
+			dir, err := b.metallb(cmd.Context())
+			if err != nil {
+				return fmt.Errorf("build MetalLB: %w", err)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
+			return err
+		},
+	}
+}
+
+// metallb returns a folder with the images under the names that the manifest has, and the manifest as its authors
+// publish it for the mode that needs no FRR.
+func (b builder) metallb(ctx context.Context) (string, error) {
+	version, err := b.required(metallb, metallbModule)
+	if err != nil {
+		return "", err
+	}
+	programs := []string{"controller", "speaker"}
+	p := part{module: metallb}
+	for _, name := range programs {
+		p.packages = append(p.packages, metallbModule+"/"+name)
+	}
+	folder, err := b.make(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	return b.cached(ctx, metallb+"-images", []string{folder, version, imageFormat}, func(dir string) error {
+		for _, name := range programs {
+			err := image.Write(filepath.Join(dir, name+".tar"), image.Spec{
+				Name:  "quay.io/metallb/" + name + ":" + version,
+				Files: map[string]string{"/" + name: filepath.Join(folder, name)}, Entrypoint: []string{"/" + name},
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return b.metallbManifest(ctx, dir)
+	})
+}
+
+func (b builder) metallbManifest(ctx context.Context, dir string) error {
+	list := b.goCommand(ctx, filepath.Join(b.source, metallb), "list", "-m", "-f", "{{.Dir}}", metallbModule)
+	out, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("go list -m %s: %w", metallbModule, err)
+	}
+	source := filepath.Join(strings.TrimSpace(string(out)), "config/manifests/metallb-native.yaml")
+	return copyFile(source, filepath.Join(dir, "native.yaml"))
+}
