@@ -108,14 +108,30 @@ func serviceAccount(namespace, name string) user {
 	}
 }
 
-// findDenied returns what the API server says that the manager may not do, those first that a node waits for. Where it
-// cannot be asked, what the log says that it refused.
-func (e *evidence) findDenied(ctx context.Context, c kubernetes.Interface) []permission {
-	type question struct {
-		who user
-		permission
-	}
-	var questions []question
+// Review is one question to the API server about the manager, and its answer. What cannot be asked is no no.
+type Review struct {
+	User   string                             `json:"user"`
+	Groups []string                           `json:"groups,omitempty"`
+	Asked  authorizationv1.ResourceAttributes `json:"asked"`
+	// Answer is yes, no or unknown.
+	Answer string `json:"answer"`
+}
+
+// The answers.
+const (
+	yes     = "yes"
+	no      = "no"
+	unknown = "unknown"
+)
+
+func (r Review) permission() permission {
+	a := r.Asked
+	return permission{a.Verb, a.Group, a.Resource, a.Subresource, a.Namespace, a.Name}
+}
+
+// questions are what to ask about the manager: what every one needs, and what its log says was refused.
+func (e *evidence) questions() []Review {
+	var list []Review
 	known := false
 	for i := range e.pods {
 		who, ok := userOf(&e.pods[i])
@@ -124,31 +140,50 @@ func (e *evidence) findDenied(ctx context.Context, c kubernetes.Interface) []per
 		}
 		known = true // the pods of one manager have one identity
 		for _, p := range needed(e.leader.name) {
-			questions = append(questions, question{who, p})
+			list = append(list, question(who, p))
 		}
 	}
 	for _, r := range refusedInLog(e.allLines()) {
 		if r.who.name == "" && known {
-			r.who = questions[0].who
+			r.who = user{list[0].User, list[0].Groups}
 		}
-		asked := func(q question) bool { return q.permission == r.permission && q.who.name == r.who.name }
-		if r.who.name != "" && !slices.ContainsFunc(questions, asked) {
-			questions = append(questions, question(r))
+		asked := func(q Review) bool { return q.permission() == r.permission && q.User == r.who.name }
+		if r.who.name != "" && !slices.ContainsFunc(list, asked) {
+			list = append(list, question(r.who, r.permission))
 		}
 	}
-	answers := make([]answer, len(questions))
+	return list
+}
+
+func question(who user, p permission) Review {
+	return Review{User: who.name, Groups: who.groups, Asked: authorizationv1.ResourceAttributes{
+		Verb: p.verb, Group: p.group, Resource: p.resource, Subresource: p.subresource, Namespace: p.namespace, Name: p.name,
+	}}
+}
+
+// review asks them all.
+func (e *evidence) review(ctx context.Context, c kubernetes.Interface) []Review {
+	list := e.questions()
 	var wg sync.WaitGroup
-	for i, q := range questions {
-		wg.Go(func() { answers[i] = ask(ctx, c, q.who, q.permission) })
+	for i := range list {
+		wg.Go(func() { list[i].Answer = ask(ctx, c, list[i]) })
 	}
 	wg.Wait()
+	return list
+}
+
+// deniedBy returns what the API server says that the manager may not do, those first that a node waits for. Where it
+// cannot be asked, what the log says that it refused.
+func (e *evidence) deniedBy(reviews []Review) []permission {
 	var denied []permission
-	for i, q := range questions {
-		if answers[i] == no {
-			denied = append(denied, q.permission)
+	answered := false
+	for _, r := range reviews {
+		answered = answered || r.Answer == yes
+		if r.Answer == no {
+			denied = append(denied, r.permission())
 		}
 	}
-	if len(denied) > 0 || slices.Contains(answers, yes) {
+	if len(denied) > 0 || answered {
 		return denied
 	}
 	for _, r := range refusedInLog(e.allLines()) {
@@ -157,29 +192,10 @@ func (e *evidence) findDenied(ctx context.Context, c kubernetes.Interface) []per
 	return denied
 }
 
-// answer has three values: what cannot be asked is no no.
-type answer int
-
-const (
-	unknown answer = iota
-	yes
-	no
-)
-
 // ask is a SubjectAccessReview.
-func ask(ctx context.Context, c kubernetes.Interface, who user, p permission) answer {
+func ask(ctx context.Context, c kubernetes.Interface, r Review) string {
 	review, err := c.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: who.name, Groups: who.groups,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb:        p.verb,
-				Group:       p.group,
-				Resource:    p.resource,
-				Subresource: p.subresource,
-				Namespace:   p.namespace,
-				Name:        p.name,
-			},
-		},
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: r.User, Groups: r.Groups, ResourceAttributes: &r.Asked},
 	}, metav1.CreateOptions{})
 	switch {
 	case err != nil:

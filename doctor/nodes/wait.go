@@ -152,7 +152,12 @@ func (o WaitOptions) late(
 	case len(e.Nodes) == 0:
 		return statuses, nil
 	}
-	explain(ctx, c, w.leader, find, e.Nodes)
+	f := &Facts{Nodes: nodes, Now: now}
+	f.keep(w.leader)
+	if len(below(e.Nodes, Ready)) > 0 {
+		f.askManager(ctx, c)
+	}
+	explain(f.evidence(), find, e.Nodes)
 	for _, s := range e.Nodes {
 		o.Changed(s)
 	}
