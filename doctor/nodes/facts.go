@@ -67,6 +67,12 @@ func (f *Facts) statuses(names []string) []Status {
 	return list
 }
 
+// Led says whether somebody held the Lease.
+func (f *Facts) Led() bool {
+	l := f.leader()
+	return l.held(f.Now)
+}
+
 func (f *Facts) keep(l leadership) {
 	f.LeaseName, f.Lease, f.LeaseErr, f.Renewed = l.name, l.lease, l.err, l.renewed
 }

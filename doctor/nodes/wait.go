@@ -194,8 +194,10 @@ func Tell(statuses []Status) (lines, next []string) {
 	return lines, next
 }
 
-func some(names []string) string {
-	const most = 5
+func some(names []string) string { return Some(names, 5) }
+
+// Some names as many as that, and counts the rest.
+func Some(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
 	}
