@@ -177,7 +177,8 @@ func (d *doctor) tell(s phases.Streams, found *diagnosis.Diagnosis) error {
 		encoder.SetIndent("", "  ")
 		err = encoder.Encode(found)
 	case "sarif":
-		err = lint.WriteSARIF(s.Out, version, finding.Catalogue(), found.Findings())
+		list := found.Findings()
+		err = lint.WriteSARIF(s.Out, version, diagnosis.Kinds(list), list)
 	default:
 		err = found.WriteText(s.Out, colours(s))
 	}

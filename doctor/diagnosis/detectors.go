@@ -32,10 +32,10 @@ func detectors() []detector {
 	}
 	return []detector{
 		{
-			"webhooks", []string{partWebhooks}, func(v *view) []finding.Finding { return blocked(v.Snapshot) },
+			"webhooks", []string{partValidating, partMutating}, func(v *view) []finding.Finding { return blocked(v.Snapshot) },
 			nil, byGuards, true,
 		},
-		{"scheduling", []string{partPods, partWorkloads, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
+		{"scheduling", []string{partPods, partDeployments, partDaemonSets, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
 		{"admission", []string{partEvents}, refusedPods, slices.Concat(unplaced, leaderless), nil, true},
 		{"what pods refer to", []string{partPods}, missingObjects, slices.Concat(unplaced, leaderless), nil, true},
 		{"log", []string{partPods}, symptomsInLog, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), nil, true},

@@ -131,7 +131,7 @@ func TestDiagnose(t *testing.T) {
 		{"a Service of another class", []func(*Snapshot){service("web", time.Hour, func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/lb") })}, ""},
 		{"serving certificates", []func(*Snapshot){requests(3)}, "I2(3)"},
 		{"two faults", []func(*Snapshot){stale, webhook(0)}, "B7(1) W7(1)"},
-		{"pods not seen: no word that there are none", []func(*Snapshot){tainted, leaderless, without(partPods, partWorkloads)}, "W13(1) W6(11)"},
+		{"pods not seen: no word that there are none", []func(*Snapshot){tainted, leaderless, without(partPods, partDeployments)}, "W13(1) W6(11)"},
 		{"Leases not seen: no word that nobody leads", []func(*Snapshot){without(partLeases)}, "W15(1)"},
 		{"Nodes not seen", []func(*Snapshot){without(partNodes)}, ""},
 	}

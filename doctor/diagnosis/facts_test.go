@@ -180,8 +180,8 @@ func without(parts ...string) func(*Snapshot) {
 				s.Heartbeats = nil
 			case partLeases:
 				s.Leases = nil
-			case partWorkloads:
-				s.Deployments, s.DaemonSets = nil, nil
+			case partDeployments:
+				s.Deployments = nil
 			}
 		}
 	}

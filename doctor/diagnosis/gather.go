@@ -21,20 +21,22 @@ import (
 
 // The parts of a snapshot, as NotSeen names them.
 const (
-	partNodes      = "nodes"
-	partHeartbeats = "leases in kube-node-lease"
-	partLeases     = "leases in kube-system"
-	partPods       = "pods in kube-system"
-	partWorkloads  = "deployments and daemonsets"
-	partEvents     = "events in kube-system"
-	partDeletions  = "events in default"
-	partServices   = "services"
-	partWebhooks   = "webhook configurations"
-	partRequests   = "certificate signing requests"
-	partKubeadm    = "kubeadm's configuration"
-	partRecord     = "the cluster's record"
-	partVersion    = "the API server's version"
-	partReviews    = "subject access reviews"
+	partNodes       = "nodes"
+	partHeartbeats  = "leases in kube-node-lease"
+	partLeases      = "leases in kube-system"
+	partPods        = "pods in kube-system"
+	partDeployments = "deployments"
+	partDaemonSets  = "daemonsets"
+	partEvents      = "events in kube-system"
+	partDeletions   = "events in default"
+	partServices    = "services"
+	partValidating  = "validating webhook configurations"
+	partMutating    = "mutating webhook configurations"
+	partRequests    = "certificate signing requests"
+	partKubeadm     = "kubeadm's configuration"
+	partRecord      = "the cluster's record"
+	partVersion     = "the API server's version"
+	partReviews     = "subject access reviews"
 )
 
 // mostNodes bounds the lists of what there is one of for each Node, most all others.
@@ -135,7 +137,7 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 		})
 		return func() { s.Services = list }, err
 	})
-	l.ask(partWebhooks, func() (func(), error) {
+	l.ask(partValidating, func() (func(), error) {
 		list, err := all(ctx, simple(c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List), metav1.ListOptions{}, most,
 			func(w *admissionv1.ValidatingWebhookConfiguration) bool { return len(validating(w)) > 0 })
 		return func() {
@@ -144,7 +146,7 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 			}
 		}, err
 	})
-	l.ask(partWebhooks, func() (func(), error) {
+	l.ask(partMutating, func() (func(), error) {
 		list, err := all(ctx, simple(c.AdmissionregistrationV1().MutatingWebhookConfigurations().List), metav1.ListOptions{}, most,
 			func(w *admissionv1.MutatingWebhookConfiguration) bool { return len(mutating(w)) > 0 })
 		return func() {

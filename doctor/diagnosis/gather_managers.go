@@ -20,7 +20,7 @@ import (
 // managers asks for workloads anywhere, and for the pods of kube-system.
 func (l *looking) managers(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles) {
 	s := l.snapshot
-	l.ask(partWorkloads, func() (func(), error) {
+	l.ask(partDeployments, func() (func(), error) {
 		list, err := all(ctx, simple(c.AppsV1().Deployments("").List), metav1.ListOptions{}, most,
 			func(d *appsv1.Deployment) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) })
 		for i := range list {
@@ -28,7 +28,7 @@ func (l *looking) managers(ctx context.Context, c kubernetes.Interface, profiles
 		}
 		return func() { s.Deployments = list }, err
 	})
-	l.ask(partWorkloads, func() (func(), error) {
+	l.ask(partDaemonSets, func() (func(), error) {
 		list, err := all(ctx, simple(c.AppsV1().DaemonSets("").List), metav1.ListOptions{}, most,
 			func(d *appsv1.DaemonSet) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) })
 		for i := range list {

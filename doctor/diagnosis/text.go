@@ -22,7 +22,7 @@ func (v *view) summary() string {
 	switch m := v.main(); {
 	case m != nil:
 		parts = append(parts, m.object+provider(m))
-	case v.notSeen(partPods) != nil || v.notSeen(partWorkloads) != nil:
+	case v.notSeen(partPods) != nil || v.notSeen(partDeployments) != nil || v.notSeen(partDaemonSets) != nil:
 		parts = append(parts, "the cloud-controller-manager not seen")
 	default:
 		parts = append(parts, "no cloud-controller-manager")
@@ -49,6 +49,9 @@ func (v *view) countNodes() string {
 		if s.State == nodes.Ready {
 			ready++
 		}
+	}
+	if len(v.report.Nodes) == 1 {
+		return fmt.Sprintf("1 Node, %d Ready", ready)
 	}
 	return fmt.Sprintf("%d Nodes, %d Ready", len(v.report.Nodes), ready)
 }
@@ -121,6 +124,17 @@ func (d *Diagnosis) Findings() []finding.Finding {
 // Blind says that nothing was seen of Nodes: that nothing was found then is no sign of health.
 func (d *Diagnosis) Blind() bool {
 	return slices.ContainsFunc(d.NotSeen, func(n NotSeen) bool { return n.What == partNodes })
+}
+
+// Kinds are the entries of the catalogue that findings have, each once.
+func Kinds(findings []finding.Finding) []finding.Kind {
+	var list []finding.Kind
+	for _, f := range findings {
+		if !slices.ContainsFunc(list, func(k finding.Kind) bool { return k.ID == f.ID }) {
+			list = append(list, f.ID.Kind())
+		}
+	}
+	return list
 }
 
 // paint colours a word, or does not.

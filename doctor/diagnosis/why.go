@@ -17,7 +17,8 @@ func (d *Diagnosis) WriteWhy(out io.Writer, name string) (wrong bool, err error)
 	state := "Node/" + finding.Clean(name) + " was not seen"
 	if len(of.Nodes) == 1 {
 		s := of.Nodes[0]
-		state = strings.TrimSpace(fmt.Sprintf("Node/%s is %s %s %s", s.Node, s.State, s.ProviderID, strings.Join(s.InternalIPs, ",")))
+		words := []string{"Node/" + s.Node, "is", s.State.String(), s.ProviderID, strings.Join(s.InternalIPs, ",")}
+		state = strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 	} else if d.Nodes != nil {
 		state = "Node/" + finding.Clean(name) + " is " + nodes.Absent.String()
 	}
