@@ -114,7 +114,7 @@ func (d *doctor) diagnose(ctx context.Context, s phases.Streams) (*diagnosis.Dia
 			return nil, err
 		}
 	}
-	return diagnosis.Diagnose(snapshot, lintManagers), nil
+	return diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm), nil
 }
 
 func (d *doctor) snapshot(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {

@@ -5,11 +5,13 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	k8sversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/manifests/lint"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
 
 // lintManagers has the rules of lint look at the workloads of a cluster in which something is behind. What a rule says
@@ -43,6 +45,26 @@ func lintManagers(s *diagnosis.Snapshot) []finding.Finding {
 		if f.Severity == finding.SeverityError && slices.Contains(ofWorkloads(), f.ID) {
 			f.Severity, f.Line, f.Column, f.Fix = finding.SeverityWarning, 0, 0, nil
 			f.Message += "; it would block a cluster that starts anew"
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// lintKubeadm has the rules of lint look at the configuration that kubeadm keeps in the cluster: at the next upgrade
+// kubeadm writes the control plane's arguments by it.
+func lintKubeadm(s *diagnosis.Snapshot) []finding.Finding {
+	file, err := kubeadm.Parse("kubeadm-config", []byte(s.Kubeadm))
+	v, unknown := k8sversion.ParseGeneric(s.Version)
+	if s.Kubeadm == "" || err != nil || unknown != nil {
+		return nil
+	}
+	var kept []finding.Finding
+	for _, f := range file.Lint(int(v.Minor())) {
+		if slices.Contains([]finding.ID{"A6", "A7", "A9", "A18"}, f.ID) {
+			f.Object, f.File, f.Line, f.Column, f.Fix = "ConfigMap/kube-system/kubeadm-config", "", 0, 0, nil
+			f.Severity, f.Next = finding.SeverityWarning, "kubectl -n kube-system edit configmap kubeadm-config"
+			f.Message += "; kubeadm upgrade writes it into the control plane's manifests"
 			kept = append(kept, f)
 		}
 	}
