@@ -146,7 +146,7 @@ func readSnapshot(name string, in io.Reader) (*diagnosis.Snapshot, error) {
 		if err != nil {
 			return nil, finding.Usagef("read the snapshot: %w", err)
 		}
-		defer file.Close()
+		defer file.Close() //nolint:errcheck // it was only read
 		in = file
 	}
 	snapshot, err := diagnosis.Read(name, in)

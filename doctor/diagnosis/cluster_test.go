@@ -216,7 +216,7 @@ func TestGather_NoAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() // it accepts, and says nothing
+	t.Cleanup(func() { _ = listener.Close() }) // it accepts, and says nothing
 	for _, host := range []string{"https://127.0.0.1:1", "https://" + listener.Addr().String()} {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		start := time.Now()

@@ -31,10 +31,7 @@ func detectors() []detector {
 		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
 	}
 	return []detector{
-		{
-			"webhooks", []string{partValidating, partMutating}, func(v *view) []finding.Finding { return blocked(v.Snapshot) },
-			nil, byGuards, true,
-		},
+		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
 		{"scheduling", []string{partPods, partDeployments, partDaemonSets, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
 		{"admission", []string{partEvents}, refusedPods, slices.Concat(unplaced, leaderless), nil, true},
 		{"what pods refer to", []string{partPods}, missingObjects, slices.Concat(unplaced, leaderless), nil, true},

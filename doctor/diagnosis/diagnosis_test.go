@@ -23,11 +23,11 @@ import (
 func words(d *Diagnosis) string {
 	var list []string
 	for _, c := range d.Causes {
-		text := fmt.Sprintf("%s(%d)", c.ID, len(c.Objects))
+		parts := []string{fmt.Sprintf("%s(%d)", c.ID, len(c.Objects))}
 		for _, k := range c.Consequences {
-			text += fmt.Sprintf(">%s(%d)", k.ID, len(k.Objects))
+			parts = append(parts, fmt.Sprintf("%s(%d)", k.ID, len(k.Objects)))
 		}
-		list = append(list, text)
+		list = append(list, strings.Join(parts, ">"))
 	}
 	return strings.Join(list, " ")
 }

@@ -44,7 +44,7 @@ func trimMeta(m *metav1.ObjectMeta, annotations ...string) {
 			kept[name] = redact(value)
 		}
 	}
-	m.Annotations, m.ManagedFields, m.UID, m.ResourceVersion, m.SelfLink = kept, nil, "", "", ""
+	m.Annotations, m.ManagedFields, m.UID, m.ResourceVersion = kept, nil, "", ""
 }
 
 func trimNode(n *corev1.Node) {

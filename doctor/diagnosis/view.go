@@ -164,17 +164,6 @@ func (v *view) facts() *nodes.Facts {
 // leads says whether the main manager's Lease was being renewed.
 func (v *view) leads() bool { return v.facts().Led() }
 
-// lines are the log's of all pods of managers that initialize nodes.
-func (v *view) lines() []string {
-	var list []string
-	for _, m := range v.managers {
-		for _, p := range m.pods {
-			list = append(list, v.Logs[p.Name]...)
-		}
-	}
-	return list
-}
-
 // since is how long before the snapshot something was.
 func (v *view) since(t time.Time) time.Duration { return v.Taken.Sub(t) }
 

@@ -131,6 +131,8 @@ func byGuards(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
 	return list
 }
 
+func unserved(v *view) []finding.Finding { return blocked(v.Snapshot) }
+
 // blocked says that nobody answers for the webhook.
 func blocked(s *Snapshot) []finding.Finding {
 	var list []finding.Finding
