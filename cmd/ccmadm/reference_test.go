@@ -35,7 +35,7 @@ func TestReference(t *testing.T) {
 	})
 	want["lint.md"] = finding.Reference("# Rules of ccmadm lint\n\nAn error blocks the bootstrap of a cluster; a warning breaks something "+
 		"later, or elsewhere. IDs never change their meaning.\n", lintRules())
-	want["findings.md"] = finding.Reference("# Findings\n\nWhat preflight checks, `ccmadm wait`, `ccmadm status` and the onprem provider find, by ID. "+
+	want["findings.md"] = finding.Reference("# Findings\n\nWhat preflight checks, `ccmadm wait`, `ccmadm status`, `ccmadm doctor` and the onprem provider find, by ID. "+
 		"[Rules of ccmadm lint](lint.md) has the rest. IDs never change their meaning.\n", otherFindings())
 	want["profile.md"] = fieldPage(t, "Provider profile", "What `--profile FILE` and the files of `templates/profiles` may say, apiVersion `ccmadm.dev/v1alpha1`, kind `ProviderProfile`. "+
 		"Reading is strict: an unknown field is an error with its line. In arguments and variables stand ${clusterName}, ${podSubnet}, ${ipFamily} (ipv4, ipv6 or dualstack), ${routes}, ${endpoint}, ${mode}, "+
@@ -47,6 +47,7 @@ func TestReference(t *testing.T) {
 	if *update {
 		rewrite(t, dir, want)
 	}
+	checkTroubleshooting(t)
 	got := map[string]string{}
 	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
 	if err != nil {
@@ -61,6 +62,26 @@ func TestReference(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("docs/reference is not what the commands say; run `make generate` (-want +got):\n%s", diff)
+	}
+}
+
+// checkTroubleshooting keeps docs/troubleshooting.md as the catalogue says.
+func checkTroubleshooting(t *testing.T) {
+	t.Helper()
+	const path = "../../docs/troubleshooting.md"
+	want := finding.Troubleshooting("# Troubleshooting\n\nWhat is seen first, and what it may be; search this page for the text. `ccmadm doctor` looks at the " +
+		"cluster and says which of them it is: [find what is wrong](guide-doctor.md). `ccmadm lint --explain ID` has the links to upstream.\n")
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("%s is not what the catalogue says; run `make generate` (-want +got):\n%s", path, diff)
 	}
 }
 

@@ -28,7 +28,7 @@ func run(ctx context.Context, s phases.Streams, args []string) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errDifferent):
+	case errors.Is(err, errDifferent), errors.Is(err, errFound):
 		return int(finding.ExitError)
 	}
 	var known *finding.Error
@@ -56,14 +56,15 @@ initialized, or a reason why not.
 
 On the first machine:        ccmadm init
 On every further machine:    ccmadm join HOST:PORT --token ... --discovery-token-ca-cert-hash ...
-At any time:                 ccmadm status`,
+At any time:                 ccmadm status
+When something is wrong:     ccmadm doctor`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Version:       version,
 	}
 	root.AddCommand(
-		newInit(s), newJoin(s), newApply(s), newDiff(s), newReset(s), newWait(s), newStatus(s), newRehearse(s), newConfig(s),
+		newInit(s), newJoin(s), newApply(s), newDiff(s), newReset(s), newWait(s), newStatus(s), newDoctor(s), newWhy(s), newRehearse(s), newConfig(s),
 		newLint(s),
 		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
 	)

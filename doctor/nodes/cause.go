@@ -1,34 +1,25 @@
 package nodes
 
 import (
-	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// explain fills in the causes, and returns what it gathered; nil where every node is Ready.
-func explain(
-	ctx context.Context, c kubernetes.Interface, leader leadership, find func(string) *corev1.Node, statuses []Status,
-) *evidence {
-	var e *evidence
+// explain fills in the causes of nodes that are not Ready.
+func explain(e *evidence, find func(string) *corev1.Node, statuses []Status) {
 	for i, s := range statuses {
-		if s.State == Ready {
-			continue
+		if s.State != Ready {
+			cause := causeOf(s, find(s.Node), e)
+			statuses[i].Cause = &cause
 		}
-		if e == nil {
-			e = gather(ctx, c, leader)
-		}
-		cause := causeOf(s, find(s.Node), e)
-		statuses[i].Cause = &cause
 	}
-	return e
 }
 
 // causeOf returns the first cause that fits, in the order in which one has to look.
@@ -40,7 +31,7 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 			cause.Next = "on " + s.Node + ": journalctl -u kubelet --no-pager -n 50"
 			return cause
 		case Registered:
-			return neverTainted(s)
+			return neverTainted(s, e)
 		case Initialized:
 			return noAddress(s, node, e)
 		case Addressed:
@@ -53,14 +44,28 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 	return cause
 }
 
-func neverTainted(s Status) finding.Finding {
+func neverTainted(s Status, e *evidence) finding.Finding {
+	taint := "kubectl taint node " + s.Node + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule"
+	mode, known := e.flags[s.Node]
+	if known && mode != "external" {
+		cause := finding.ID("A1").New("", fmt.Sprintf("the kubelet runs with --cloud-provider=%q, not external, so the Node "+
+			"has neither the taint nor a provider ID, and nobody initializes it", mode))
+		cause.Reason = finding.NeverTainted.Kind().Reason
+		cause.Next = "on " + s.Node + ": ccmadm join phase kubelet, then: systemctl restart kubelet; and last: " + taint
+		return cause
+	}
+	if known {
+		cause := finding.NeverTainted.New("", "the Node has neither the taint nor a provider ID, so nobody initializes it, and its kubelet "+
+			"runs with --cloud-provider=external: it registered before it did, or the taint was removed by hand")
+		cause.Next = taint
+		return cause
+	}
 	cause := finding.NeverTainted.New(
 		"",
 		"the Node has neither the taint nor a provider ID, so nobody initializes it: its kubelet "+
 			"registered without --cloud-provider=external, or the taint was removed by hand; a restart of the kubelet does not bring it back",
 	)
-	cause.Next = "check the kubelet's flags on " + s.Node + ", then: kubectl taint node " + s.Node + " " +
-		v1alpha1.UninitializedTaint + "=true:NoSchedule"
+	cause.Next = "check the kubelet's flags on " + s.Node + ", then: " + taint
 	return cause
 }
 
@@ -77,7 +82,7 @@ func noAddress(s Status, node *corev1.Node, e *evidence) finding.Finding {
 		message += "; its last word on the node: " + r.line
 	}
 	cause := finding.NoInternalIP.New("", message)
-	cause.Next = managerLogs + " | grep " + s.Node
+	cause.Next = e.logsCommand() + " | grep " + s.Node
 	return cause
 }
 
@@ -127,7 +132,7 @@ func waitsForManager(s Status, node *corev1.Node, e *evidence) finding.Finding {
 			"",
 			"the cloud-controller-manager runs, and its last error about this node is: "+remark.line,
 		)
-		cause.Next = managerLogs + " | grep " + s.Node
+		cause.Next = e.logsCommand() + " | grep " + s.Node
 		return cause
 	}
 	if len(e.denied) > 0 {
@@ -155,7 +160,7 @@ func notServed(r remark, e *evidence) finding.Finding {
 		message += "and its last lines do not mention this node"
 	}
 	cause := finding.NotServed.New("", message)
-	cause.Next = managerLogs
+	cause.Next = e.logsCommand()
 	if len(e.pods) == 0 {
 		cause.Next = "look at the log of " + e.leader.holder()
 	}

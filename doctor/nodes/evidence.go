@@ -25,7 +25,9 @@ type evidence struct {
 	logs map[string][]string
 	// denied is what the API server says that the manager may not do.
 	denied []permission
-	now    time.Time
+	// flags are the --cloud-provider of kubelets that told it, by node.
+	flags map[string]string
+	now   time.Time
 }
 
 const (
@@ -34,23 +36,22 @@ const (
 	logPods  = 3         // the leader, and what has just crashed
 )
 
-// gather reads what it may. What it may not see is left out: half an answer is better than none.
-func gather(ctx context.Context, c kubernetes.Interface, leader leadership) *evidence {
-	e := &evidence{leader: leader, logs: map[string][]string{}, now: time.Now()}
+// askManager reads what it may of the manager. What it may not see is left out: half an answer is better than none.
+func (f *Facts) askManager(ctx context.Context, c kubernetes.Interface) {
 	selector := metav1.ListOptions{LabelSelector: v1alpha1.ComponentLabel + "=" + v1alpha1.Component}
 	list, err := c.CoreV1().Pods(v1alpha1.Namespace).List(ctx, selector)
 	if err != nil {
-		e.podsErr = fmt.Errorf("list pods of the cloud-controller-manager: %w", err)
-		return e
+		f.PodsErr = fmt.Errorf("list pods of the cloud-controller-manager: %w", err)
+		return
 	}
-	e.pods = list.Items
-	leads := func(p corev1.Pod) int {
-		if e.leads(&p) {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(e.pods, func(a, b corev1.Pod) int { return leads(a) - leads(b) })
+	f.Pods = list.Items
+	f.AskPods(ctx, c)
+}
+
+// AskPods reads the last lines of the manager's pods, and asks what it may do.
+func (f *Facts) AskPods(ctx context.Context, c kubernetes.Interface) {
+	f.Logs = map[string][]string{}
+	e := f.evidence()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, p := range e.pods[:min(len(e.pods), logPods)] {
@@ -58,12 +59,11 @@ func gather(ctx context.Context, c kubernetes.Interface, leader leadership) *evi
 			lines := tail(ctx, c, &p)
 			mu.Lock()
 			defer mu.Unlock()
-			e.logs[p.Name] = lines
+			f.Logs[p.Name] = lines
 		})
 	}
 	wg.Wait()
-	e.denied = e.findDenied(ctx, c)
-	return e
+	f.Reviews = e.review(ctx, c)
 }
 
 // leads tells whether the pod holds the lease. A holder is HOSTNAME_UUID, and our pods have their machine's name.
@@ -84,7 +84,7 @@ func tail(ctx context.Context, c kubernetes.Interface, p *corev1.Pod) []string {
 	if waits && status.LastTerminationState.Terminated == nil {
 		return nil // it has never run
 	}
-	data, err := c.CoreV1().Pods(v1alpha1.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+	data, err := c.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
 		Container: status.Name, Previous: waits, TailLines: new(int64(logLines)), LimitBytes: new(int64(logBytes)),
 	}).DoRaw(ctx)
 	if err != nil {

@@ -52,17 +52,22 @@ const (
 	clockApart = 2 * time.Minute
 )
 
-// checkHeartbeats finds the kubelets that have stopped renewing their Lease though their Node is still called Ready:
-// for up to 50 seconds it is, and for ever where no kube-controller-manager runs. Without permission it says nothing.
-func checkHeartbeats(ctx context.Context, c kubernetes.Interface, statuses []Status, now time.Time) {
+// listHeartbeats returns the kubelets' Leases; none without permission: a kubelet may not list them.
+func listHeartbeats(ctx context.Context, c kubernetes.Interface) []coordinationv1.Lease {
 	list, err := c.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return // a kubelet may not list them; the Node's condition has the last word then
+		return nil // the Node's condition has the last word then
 	}
+	return list.Items
+}
+
+// judgeHeartbeats finds the kubelets that have stopped renewing their Lease though their Node is still called Ready:
+// for up to 50 seconds it is, and for ever where no kube-controller-manager runs.
+func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, now time.Time) {
 	byNode := map[string]*coordinationv1.Lease{}
 	var newest time.Time
-	for i := range list.Items {
-		l := &list.Items[i]
+	for i := range leases {
+		l := &leases[i]
 		byNode[l.Name] = l
 		if renewed := renewTime(l); renewed.After(newest) {
 			newest = renewed
@@ -99,34 +104,48 @@ const (
 	flagsTimeout = 3 * time.Second
 )
 
-// checkFlags finds kubelets of initialized nodes that run without --cloud-provider=external, by asking them. Nothing
-// else shows it: provider ID and labels stay. Kubelets that do not tell, or cannot be asked, are left out.
-func checkFlags(ctx context.Context, c kubernetes.Interface, statuses []Status) {
+// AskFlags asks kubelets for their --cloud-provider, by name of the node: those of nodes that nobody will initialize, and
+// of those that are Ready. Kubelets that do not tell, or cannot be asked, are left out.
+func AskFlags(ctx context.Context, c kubernetes.Interface, statuses []Status) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
 	slots := make(chan struct{}, flagsAtOnce)
 	var wg sync.WaitGroup
-	asked := 0
-	for i, s := range statuses {
+	var mu sync.Mutex
+	flags, asked := map[string]string{}, 0
+	for _, s := range statuses {
 		v, err := version.ParseGeneric(s.Version)
-		if s.State != Ready || s.Cause != nil || err != nil || v.Minor() < flagsSince || asked == flagsMost {
+		if s.State != Ready && s.State != Registered || err != nil || v.Minor() < flagsSince || asked == flagsMost {
 			continue
 		}
 		asked++
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if mode, ok := cloudProviderFlag(ctx, c, s.Node); ok && mode != "external" {
-				cause := finding.KubeletNotExternal.New(
-					"Node/"+s.Node,
-					fmt.Sprintf("the kubelet runs with --cloud-provider=%q, not external", mode),
-				)
-				cause.Next = "on " + s.Node + ": ccmadm join phase kubelet, then: systemctl restart kubelet"
-				statuses[i].Cause = &cause
+			if mode, ok := cloudProviderFlag(ctx, c, s.Node); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				flags[s.Node] = mode
 			}
 		})
 	}
 	wg.Wait()
+	return flags
+}
+
+// judgeFlags finds kubelets of initialized nodes that run without --cloud-provider=external. Nothing else shows it:
+// provider ID and labels stay.
+func judgeFlags(statuses []Status, flags map[string]string) {
+	for i, s := range statuses {
+		mode, known := flags[s.Node]
+		if !known || mode == "external" || s.State != Ready || s.Cause != nil {
+			continue
+		}
+		cause := finding.KubeletNotExternal.New("Node/"+s.Node,
+			fmt.Sprintf("the kubelet runs with --cloud-provider=%q, not external", mode))
+		cause.Next = "on " + s.Node + ": ccmadm join phase kubelet, then: systemctl restart kubelet"
+		statuses[i].Cause = &cause
+	}
 }
 
 // cloudProviderFlag asks a kubelet for its flags, through the API server

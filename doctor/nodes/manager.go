@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,19 @@ import (
 
 // managerLogs works however many pods there are, and whatever their names.
 const managerLogs = "kubectl -n " + v1alpha1.Namespace + " logs --tail=-1 -l " + v1alpha1.ComponentLabel + "=" + v1alpha1.Component
+
+// logsCommand is managerLogs, or names the pod of a manager that has labels of its own.
+func (e *evidence) logsCommand() string {
+	if len(e.pods) == 0 || len(e.pods[0].Labels) == 0 || e.pods[0].Labels[v1alpha1.ComponentLabel] == v1alpha1.Component {
+		return managerLogs
+	}
+	return kubectl(&e.pods[0]) + "logs " + e.pods[0].Name
+}
+
+// kubectl is how a command about a pod starts.
+func kubectl(p *corev1.Pod) string {
+	return "kubectl -n " + cmp.Or(p.Namespace, v1alpha1.Namespace) + " "
+}
 
 // managerCause says what is wrong with the manager itself, which keeps all nodes waiting; nil if nothing is seen.
 func (e *evidence) managerCause() *finding.Finding {
@@ -51,7 +65,7 @@ func (e *evidence) managerCause() *finding.Finding {
 			"the cloud-controller-manager runs without its node controller, for the cloud did not "+
 				"answer when it started, or knows no nodes: "+skipped,
 		)
-		found.Next = "once the cloud's API answers: kubectl -n " + v1alpha1.Namespace + " delete pod " + e.pods[running].Name
+		found.Next = "once the cloud's API answers: " + kubectl(&e.pods[running]) + "delete pod " + e.pods[running].Name
 		return &found
 	}
 	return nil
@@ -90,7 +104,7 @@ func (e *evidence) leaderCause(pod *corev1.Pod) *finding.Finding {
 	if e.leader.err != nil {
 		found = finding.LeaseUnknown.New("", message)
 	}
-	found.Next = "kubectl -n " + v1alpha1.Namespace + " logs " + pod.Name
+	found.Next = kubectl(pod) + "logs " + pod.Name
 	return &found
 }
 
@@ -126,7 +140,7 @@ func (e *evidence) unauthorizedCause(line string) *finding.Finding {
 		"the API server does not accept the cloud-controller-manager's credentials: they have expired, "+
 			"or are of another cluster: "+line,
 	)
-	found.Next = "kubectl -n " + v1alpha1.Namespace + " delete pod " + e.pods[0].Name
+	found.Next = kubectl(&e.pods[0]) + "delete pod " + e.pods[0].Name
 	if _, static := e.pods[0].Annotations[corev1.MirrorPodAnnotationKey]; static {
 		found.Next = "on " + e.pods[0].Spec.NodeName + ": ccmadm init phase kubeconfig, then: crictl stop $(crictl ps -q --name " +
 			v1alpha1.Component + ")"

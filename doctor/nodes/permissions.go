@@ -1,17 +1,13 @@
 package nodes
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -106,88 +102,6 @@ func serviceAccount(namespace, name string) user {
 		"system:serviceaccount:" + namespace + ":" + name,
 		[]string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 	}
-}
-
-// findDenied returns what the API server says that the manager may not do, those first that a node waits for. Where it
-// cannot be asked, what the log says that it refused.
-func (e *evidence) findDenied(ctx context.Context, c kubernetes.Interface) []permission {
-	type question struct {
-		who user
-		permission
-	}
-	var questions []question
-	known := false
-	for i := range e.pods {
-		who, ok := userOf(&e.pods[i])
-		if !ok || known {
-			continue
-		}
-		known = true // the pods of one manager have one identity
-		for _, p := range needed(e.leader.name) {
-			questions = append(questions, question{who, p})
-		}
-	}
-	for _, r := range refusedInLog(e.allLines()) {
-		if r.who.name == "" && known {
-			r.who = questions[0].who
-		}
-		asked := func(q question) bool { return q.permission == r.permission && q.who.name == r.who.name }
-		if r.who.name != "" && !slices.ContainsFunc(questions, asked) {
-			questions = append(questions, question(r))
-		}
-	}
-	answers := make([]answer, len(questions))
-	var wg sync.WaitGroup
-	for i, q := range questions {
-		wg.Go(func() { answers[i] = ask(ctx, c, q.who, q.permission) })
-	}
-	wg.Wait()
-	var denied []permission
-	for i, q := range questions {
-		if answers[i] == no {
-			denied = append(denied, q.permission)
-		}
-	}
-	if len(denied) > 0 || slices.Contains(answers, yes) {
-		return denied
-	}
-	for _, r := range refusedInLog(e.allLines()) {
-		denied = append(denied, r.permission)
-	}
-	return denied
-}
-
-// answer has three values: what cannot be asked is no no.
-type answer int
-
-const (
-	unknown answer = iota
-	yes
-	no
-)
-
-// ask is a SubjectAccessReview.
-func ask(ctx context.Context, c kubernetes.Interface, who user, p permission) answer {
-	review, err := c.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: who.name, Groups: who.groups,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb:        p.verb,
-				Group:       p.group,
-				Resource:    p.resource,
-				Subresource: p.subresource,
-				Namespace:   p.namespace,
-				Name:        p.name,
-			},
-		},
-	}, metav1.CreateOptions{})
-	switch {
-	case err != nil:
-		return unknown
-	case review.Status.Allowed:
-		return yes
-	}
-	return no
 }
 
 // refusal is a permission that a log says is missing. The user is empty where it does not say whose.

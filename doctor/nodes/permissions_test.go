@@ -156,7 +156,7 @@ func TestCluster_MissingPermission_InLog(t *testing.T) {
 	}
 	nobody, err := cluster.User("nobody")
 	l.must(err)
-	denied := func(c kubernetes.Interface) string { return fmt.Sprint(e.findDenied(t.Context(), c)) }
+	denied := func(c kubernetes.Interface) string { return fmt.Sprint(e.deniedBy(e.review(t.Context(), c))) }
 	l.grant(nil)
 	for name, c := range map[string]kubernetes.Interface{"an administrator": l, "nobody": kubernetes.NewForConfigOrDie(nobody)} {
 		if got, want := denied(c), "[get secrets in namespace kube-system]"; got != want {
@@ -246,7 +246,7 @@ func (l lab) settle(rules []rbacv1.PolicyRule) {
 		}) {
 			want = yes
 		}
-		for ask(ctx, l, who, p) != want {
+		for ask(ctx, l, question(who, p)) != want {
 			if ctx.Err() != nil {
 				l.Fatalf("%s: the API server does not say %v", p, want)
 			}

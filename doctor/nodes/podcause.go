@@ -6,12 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // podCause says why a pod does not run; nil if it does.
 func podCause(p *corev1.Pod, e *evidence) *finding.Finding {
-	describe := "kubectl -n " + v1alpha1.Namespace + " describe pod " + p.Name
+	describe := kubectl(p) + "describe pod " + p.Name
 	found := func(id finding.ID, message string) *finding.Finding {
 		f := id.New("", message)
 		f.Next = describe
@@ -58,7 +57,7 @@ func waitingCause(
 		message := fmt.Sprintf("pod %s dies again and again (restarts: %d), %s",
 			p.Name, status.RestartCount, termination(status.LastTerminationState.Terminated))
 		f := found(finding.CrashLoop, withLine(message, e.lastWord(p)))
-		f.Next = "kubectl -n " + v1alpha1.Namespace + " logs --previous " + p.Name
+		f.Next = kubectl(p) + "logs --previous " + p.Name
 		return f
 	}
 	message := fmt.Sprintf("pod %s waits: %s", p.Name, waiting.Reason)

@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -31,31 +30,16 @@ func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, name
 	if err != nil {
 		return nil, err
 	}
-	if len(names) == 0 {
-		for _, n := range nodes {
-			names = append(names, n.Name)
-		}
+	f := &Facts{Nodes: nodes}
+	f.AskLease(ctx, c, leaseName)
+	f.Now = time.Now()
+	statuses, leader := f.statuses(names), f.leader()
+	if !leader.held(f.Now) || len(below(statuses, Ready)) > 0 {
+		f.askManager(ctx, c)
 	}
-	find := finder(nodes)
-	leader := getLeadership(ctx, c, cmp.Or(leaseName, v1alpha1.LeaseName))
-	now := time.Now()
-	r := &Report{}
-	for _, name := range names {
-		r.Nodes = append(r.Nodes, StatusOf(name, find(name), leader.held(now), now))
-	}
-	e := explain(ctx, c, leader, find, r.Nodes)
-	checkHeartbeats(ctx, c, r.Nodes, now)
-	checkFlags(ctx, c, r.Nodes)
-	if len(r.Nodes) == 0 {
-		r.Findings = append(r.Findings, finding.NoNodes.New("", "there is no node at all"))
-	}
-	if !leader.held(now) {
-		if e == nil {
-			e = gather(ctx, c, leader)
-		}
-		r.addLeaderless(e)
-	}
-	return r, nil
+	f.Heartbeats = listHeartbeats(ctx, c)
+	f.Flags = AskFlags(ctx, c, statuses)
+	return Judge(f, names), nil
 }
 
 // addLeaderless says that nobody leads, unless that is what a node waits for. A cluster with neither Lease nor pod may
@@ -69,7 +53,7 @@ func (r *Report) addLeaderless(e *evidence) {
 		cause = &found
 	case cause == nil || cause.ID == finding.NotVisible || cause.ID == finding.NoPod && e.leader.lease != nil:
 		found := finding.LeaderSilent.New(lease, e.leader.leaderless(e.now))
-		found.Next = managerLogs
+		found.Next = e.logsCommand()
 		cause = &found
 	case cause.ID == finding.NoPod:
 		cause.Severity = finding.SeverityWarning

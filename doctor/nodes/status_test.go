@@ -204,7 +204,7 @@ func TestCluster_Observe_NotAllIsWell(t *testing.T) {
 
 // A kubelet of 1.36 tells its flags (https://kubernetes.io/docs/reference/instrumentation/zpages/). A real API server
 // refuses to proxy to a kubelet on loopback, so this one is an HTTP server.
-func TestCheckFlags(t *testing.T) {
+func TestFlags(t *testing.T) {
 	const page = `{"kind":"Flagz","apiVersion":"config.k8s.io/v1beta1","flags":{"cloud-provider":%q}}`
 	answers := map[string]string{
 		"external": fmt.Sprintf(
@@ -226,7 +226,7 @@ func TestCheckFlags(t *testing.T) {
 		statuses = append(statuses, Status{Node: name, State: Ready, Version: "v1.36.3"})
 	}
 	statuses[2].Version = "v1.35.4" // old: it does not tell
-	checkFlags(t.Context(), client, statuses)
+	judgeFlags(statuses, AskFlags(t.Context(), client, statuses))
 	for _, s := range statuses {
 		if got := s.Cause != nil && s.Cause.Reason == "KubeletNotExternal"; got != (s.Node == "without") {
 			t.Errorf("%s: got cause %+v", s.Node, s.Cause)

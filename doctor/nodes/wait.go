@@ -152,7 +152,12 @@ func (o WaitOptions) late(
 	case len(e.Nodes) == 0:
 		return statuses, nil
 	}
-	explain(ctx, c, w.leader, find, e.Nodes)
+	f := &Facts{Nodes: nodes, Now: now}
+	f.keep(w.leader)
+	if len(below(e.Nodes, Ready)) > 0 {
+		f.askManager(ctx, c)
+	}
+	explain(f.evidence(), find, e.Nodes)
 	for _, s := range e.Nodes {
 		o.Changed(s)
 	}
@@ -189,8 +194,10 @@ func Tell(statuses []Status) (lines, next []string) {
 	return lines, next
 }
 
-func some(names []string) string {
-	const most = 5
+func some(names []string) string { return Some(names, 5) }
+
+// Some names as many as that, and counts the rest.
+func Some(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // staticPod follows kubelet's PreventStaticPodAPIReferences, k8s.io/kubernetes/pkg/kubelet/config.
@@ -56,7 +58,7 @@ func enforcedLevel(namespaces []*corev1.Namespace, name string) string {
 
 func imageTag(w *workload) []problem {
 	image := w.main().Image
-	if strings.Contains(image, "@") || image != repository(image) && !strings.HasSuffix(image, ":latest") {
+	if strings.Contains(image, "@") || image != templates.Repository(image) && !strings.HasSuffix(image, ":latest") {
 		return nil
 	}
 	return w.problem(w.at(w.of("image")...), fmt.Sprintf("image %q has no version", image), nil)

@@ -19,7 +19,7 @@ const defaultPort = "10258"
 
 func (w *workload) securePort() string {
 	if a, ok := w.arg("secure-port"); ok {
-		return a.value
+		return a.Value
 	}
 	return defaultPort
 }
@@ -46,7 +46,7 @@ func samePort(s *Set) []problem {
 }
 
 func webhookPort(w *workload) []problem {
-	if a, ok := w.arg("webhook-secure-port"); !ok || a.value != w.securePort() {
+	if a, ok := w.arg("webhook-secure-port"); !ok || a.Value != w.securePort() {
 		return nil
 	}
 	return w.problem(
@@ -92,8 +92,8 @@ func probe(w *workload, name string, get *corev1.HTTPGetAction) []problem {
 		add("path", "/healthz", "", "asks for %s, which is not served", get.Path)
 	}
 	bind, _ := w.arg("bind-address")
-	if ip := net.ParseIP(bind.value); ip != nil && ip.IsLoopback() && get.Host != bind.value {
-		add("host", bind.value, "", "asks the pod's address, and --bind-address is %s", bind.value)
+	if ip := net.ParseIP(bind.Value); ip != nil && ip.IsLoopback() && get.Host != bind.Value {
+		add("host", bind.Value, "", "asks the pod's address, and --bind-address is %s", bind.Value)
 	}
 	return problems
 }
@@ -135,7 +135,7 @@ func controllers(w *workload) []problem {
 		"node-controller":           "cloud-node-controller",
 		"node-lifecycle-controller": "cloud-node-lifecycle-controller",
 	}
-	names := strings.Split(a.value, ",")
+	names := strings.Split(a.Value, ",")
 	var wrong []string
 	for i, name := range names {
 		bare := strings.TrimPrefix(name, "-")
@@ -156,37 +156,37 @@ func controllers(w *workload) []problem {
 
 func provider(w *workload) []problem {
 	a, ok := w.arg("cloud-provider")
-	if !ok || !w.upstreamFlags() || a.value != "" && a.value != "external" {
+	if !ok || !w.upstreamFlags() || a.Value != "" && a.Value != "external" {
 		return nil
 	}
-	return w.problem(w.argNode("cloud-provider"), fmt.Sprintf("--cloud-provider is %q", a.value), nil)
+	return w.problem(w.argNode("cloud-provider"), fmt.Sprintf("--cloud-provider is %q", a.Value), nil)
 }
 
 func resourceLock(w *workload) []problem {
 	a, ok := w.arg("leader-elect-resource-lock")
-	if !ok || a.value == "leases" {
+	if !ok || a.Value == "leases" {
 		return nil
 	}
-	return w.problem(w.argNode(a.name), fmt.Sprintf("--%s is %q", a.name, a.value), w.dropArg(a.name))
+	return w.problem(w.argNode(a.Name), fmt.Sprintf("--%s is %q", a.Name, a.Value), w.dropArg(a.Name))
 }
 
 func cloudConfig(w *workload) []problem {
 	a, ok := w.arg("cloud-config")
-	if !ok || !path.IsAbs(a.value) {
+	if !ok || !path.IsAbs(a.Value) {
 		return nil
 	}
 	if slices.ContainsFunc(w.main().VolumeMounts, func(m corev1.VolumeMount) bool {
-		return strings.HasPrefix(path.Clean(a.value)+"/", path.Clean(m.MountPath)+"/")
+		return strings.HasPrefix(path.Clean(a.Value)+"/", path.Clean(m.MountPath)+"/")
 	}) {
 		return nil
 	}
-	return w.problem(w.argNode(a.name), fmt.Sprintf("nothing is mounted at or above %s", a.value), nil)
+	return w.problem(w.argNode(a.Name), fmt.Sprintf("nothing is mounted at or above %s", a.Value), nil)
 }
 
 func clusterName(w *workload) []problem {
 	a, ok := w.arg("cluster-name")
 	if !w.upstreamFlags() || w.profile != nil && w.profile.NamesByService ||
-		ok && a.value != "kubernetes" && a.value != "" {
+		ok && a.Value != "kubernetes" && a.Value != "" {
 		return nil
 	}
 	return w.problem(w.argNode("cluster-name"), `the cluster's name is "kubernetes"`, nil)
@@ -207,7 +207,7 @@ func routes(w *workload) []problem {
 	if !w.upstreamFlags() || !w.may(templates.Routes) || w.is("configure-cloud-routes", "false") {
 		return nil
 	}
-	if a, ok := w.arg("cluster-cidr"); ok && a.value != "" {
+	if a, ok := w.arg("cluster-cidr"); ok && a.Value != "" {
 		return nil
 	}
 	return w.problem(
@@ -224,7 +224,7 @@ func untagged(w *workload) []problem {
 		!slices.ContainsFunc(w.profile.Args, func(a string) bool { return strings.HasPrefix(a, "--"+flag) }) {
 		return nil
 	}
-	if a, ok := w.arg(flag); ok && a.value == "true" {
+	if a, ok := w.arg(flag); ok && a.Value == "true" {
 		return nil
 	}
 	return w.problem(

@@ -57,7 +57,7 @@ type sarifResult struct {
 }
 
 type sarifLocation struct {
-	Physical sarifPhysical  `json:"physicalLocation"`
+	Physical *sarifPhysical `json:"physicalLocation,omitempty"` // nil: in no file
 	Logical  []sarifLogical `json:"logicalLocations"`
 }
 
@@ -99,12 +99,12 @@ func WriteSARIF(out io.Writer, version string, rules []finding.Kind, findings []
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, rule)
 	}
 	for _, f := range findings {
+		where := sarifLocation{Logical: []sarifLogical{{f.Object}}}
+		if f.File != "" {
+			where.Physical = &sarifPhysical{sarifArtifact{fileURI(f.File)}, sarifRegion{f.Line, f.Column}}
+		}
 		run.Results = append(run.Results, sarifResult{
-			RuleID: string(f.ID), Level: f.Severity, Message: sarifText{f.Message + ". Do: " + f.Do},
-			Locations: []sarifLocation{{
-				Physical: sarifPhysical{sarifArtifact{fileURI(f.File)}, sarifRegion{f.Line, f.Column}},
-				Logical:  []sarifLogical{{f.Object}},
-			}},
+			RuleID: string(f.ID), Level: f.Severity, Message: sarifText{f.Message + ". Do: " + f.Do}, Locations: []sarifLocation{where},
 		})
 	}
 	encoder := json.NewEncoder(out)

@@ -19,7 +19,7 @@ type Set struct {
 	// Passed names the objects that no rule looks at. Check fills it.
 	Passed []string
 
-	profiles   []*templates.Profile
+	profiles   templates.Profiles
 	objects    []*object
 	workloads  []*workload
 	namespaces []*corev1.Namespace
@@ -30,7 +30,7 @@ type Set struct {
 // read takes everything from the files' text, which fixes change. What cannot be read is left out, and in the error.
 func (s *Set) read() error {
 	if s.profiles == nil {
-		s.profiles = loadProfiles()
+		s.profiles = templates.Known()
 	}
 	*s = Set{Files: s.Files, profiles: s.profiles}
 	var errs []error

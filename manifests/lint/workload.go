@@ -2,11 +2,8 @@ package lint
 
 import (
 	"cmp"
-	"path"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +22,7 @@ type workload struct {
 	static     bool               // run by the kubelet
 
 	container int // the cloud-controller-manager
-	args      []arg
+	args      []templates.Arg
 	granted   grants
 	enforced  string             // pod security level of its namespace, where that is known
 	agent     bool               // a part of it that runs on every node
@@ -44,57 +41,13 @@ func newStaticPod(o *object, p *corev1.Pod) *workload {
 	return &workload{object: o, podPath: []string{"spec"}, pod: p.Spec, static: true}
 }
 
-var (
-	managerName = regexp.MustCompile(`(^|[-/])(ccm|cloud-controller-manager|cloud-provider|cloud-node-manager)($|[-:@])`)
-	// otherName is a program with a --cloud-provider of its own.
-	otherName = regexp.MustCompile(
-		`^(cluster-autoscaler|kubelet|kube-apiserver|kube-controller-manager|external-dns|.*csi.*)`,
-	)
-)
-
-// find looks for the cloud-controller-manager among the containers. It goes by the arguments and by the names of the
-// program, the image and the object.
-func (w *workload) find(profiles []*templates.Profile) bool {
-	for i, c := range w.pod.Containers {
-		image := path.Base(repository(c.Image))
-		program := image
-		if command := slices.Concat(c.Command, c.Args); len(command) > 0 && !strings.HasPrefix(command[0], "-") {
-			program = path.Base(command[0])
-		}
-		if otherName.MatchString(image) || otherName.MatchString(program) {
-			continue
-		}
-		args := readArgs(c)
-		provider, ok := lookupArg(args, "cloud-provider")
-		named := slices.ContainsFunc([]string{w.name, program, image, c.Name}, managerName.MatchString)
-		profile := findProfile(profiles, provider.value, c.Image)
-		if !ok && !named && profile == nil {
-			continue
-		}
-		w.container, w.args, w.profile = i, args, profile
-		w.agent = strings.Contains(program+image+w.name, "node-manager")
-		return true
+// find looks for the cloud-controller-manager among the containers.
+func (w *workload) find(profiles templates.Profiles) bool {
+	m, ok := profiles.Recognize(w.name, w.pod.Containers)
+	if ok {
+		w.container, w.args, w.profile, w.agent = m.Container, m.Args, m.Profile, m.Agent
 	}
-	return false
-}
-
-func loadProfiles() []*templates.Profile {
-	var list []*templates.Profile
-	for _, name := range templates.Names() {
-		if p, err := templates.Load(name); err == nil { // they are tested
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-func findProfile(profiles []*templates.Profile, provider, image string) *templates.Profile {
-	for _, p := range profiles {
-		if provider != "" && provider == p.CloudProviderName() || qualified(repository(image)) == p.Image.Repository {
-			return p
-		}
-	}
-	return nil
+	return ok
 }
 
 // may says whether the provider has the feature, as far as is known.
@@ -102,27 +55,6 @@ func (w *workload) may(f templates.Feature) bool { return w.profile == nil || w.
 
 // upstreamFlags says whether the rules about flags of k8s.io/cloud-provider/app apply.
 func (w *workload) upstreamFlags() bool { return !w.agent && (w.profile == nil || !w.profile.OwnFlags) }
-
-// repository is an image's name without tag and digest.
-func repository(image string) string {
-	image, _, _ = strings.Cut(image, "@")
-	if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') {
-		image = image[:colon]
-	}
-	return image
-}
-
-// qualified puts Docker Hub in front of a name without a registry, as container runtimes do.
-func qualified(name string) string {
-	first, _, ok := strings.Cut(name, "/")
-	switch {
-	case !ok:
-		return "docker.io/library/" + name
-	case strings.ContainsAny(first, ".:") || first == "localhost":
-		return name
-	}
-	return "docker.io/" + name
-}
 
 // initializes says whether the workload initializes nodes, so that it has to run before any node is initialized. One
 // that only serves Services can wait for that.

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/diagnosis"
+	"github.com/ccmadm/ccmadm/manifests/lint"
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+// exitNotLooked is the doctor's alone (docs/adr/0024-doctor.md): it could not look, which is no sign of health.
+const exitNotLooked finding.ExitCode = 3
+
+// errFound is an answer, not a failure: it has an exit status, and no words.
+var errFound = errors.New("something was found")
+
+// doctor is what doctor and why have in common: where a snapshot comes from.
+type doctor struct {
+	observer
+	from, save string
+	timeout    time.Duration
+}
+
+func newDoctor(s phases.Streams) *cobra.Command {
+	var d doctor
+	cmd := &cobra.Command{
+		Use:   "doctor [NODE...]",
+		Short: "Find what is wrong with the cluster, causes before their consequences",
+		Long: `Looks at Nodes, the cloud-controller-manager of any vendor, its pods, log, permissions and Lease, at webhooks, Services,
+routes and versions, once each, and says what is wrong: a cause with all objects that have it, what follows from it, and
+last what to do. With names of Nodes, what concerns these. It changes nothing, and reads no Secret.
+
+What it may not see it says ("not seen"), and takes for nothing. --save writes all that was seen to a file, without
+credentials, which --from diagnoses anywhere, without a cluster.
+
+Exit status: 0 nothing was found, 1 something was, 2 usage, 3 it could not look.`,
+		Example: `  ccmadm doctor
+  ccmadm doctor --save snapshot.json
+  ccmadm doctor --from snapshot.json`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if err := d.checkFormat(); err != nil {
+				return err
+			}
+			diagnosis, err := d.diagnose(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			return d.tell(s, diagnosis.Of(names))
+		},
+	}
+	d.declareFormats(cmd, "text", "json", "sarif")
+	d.declareSource(cmd)
+	cmd.Flags().StringVar(&d.save, "save", "", "write what was seen to this file, as JSON")
+	cmd.MarkFlagsMutuallyExclusive("save", "from")
+	return cmd
+}
+
+func newWhy(s phases.Streams) *cobra.Command {
+	var d doctor
+	cmd := &cobra.Command{
+		Use:   "why NODE",
+		Short: "Say in five lines what is wrong with one node",
+		Long: `Says how far the node has come, its cause, what was seen, what else there is, and what to do next: the doctor's answer
+for one node.
+
+Exit status: 0 nothing is wrong with it, 1 something is, 2 usage, 3 it could not look.`,
+		Example: "  ccmadm why w1",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return finding.Usagef("%s: want one node, got %d arguments", cmd.CommandPath(), len(args)).
+					WithHint("%s w1; ccmadm status shows them", cmd.CommandPath())
+			}
+			diagnosis, err := d.diagnose(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			wrong, err := diagnosis.WriteWhy(s.Out, args[0])
+			if err == nil && wrong {
+				err = errFound
+			}
+			return err
+		},
+	}
+	d.declareKubeconfig(cmd)
+	d.declareSource(cmd)
+	return cmd
+}
+
+func (d *doctor) declareSource(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&d.from, "from", "", "diagnose this file of --save, or - for standard input, instead of a cluster")
+	cmd.Flags().DurationVar(&d.timeout, "timeout", 30*time.Second, "how long to look; what was not seen by then is said")
+}
+
+// diagnose looks, and judges.
+func (d *doctor) diagnose(ctx context.Context, s phases.Streams) (*diagnosis.Diagnosis, error) {
+	snapshot, err := d.snapshot(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if d.save != "" {
+		if err := saveSnapshot(d.save, snapshot); err != nil {
+			return nil, err
+		}
+	}
+	return diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm), nil
+}
+
+func (d *doctor) snapshot(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {
+	if d.from != "" {
+		return readSnapshot(d.from, s.In)
+	}
+	config, err := d.config(s)
+	if err != nil {
+		return nil, err
+	}
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, finding.Usagef("connect to the cluster: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	snapshot, err := diagnosis.Gather(ctx, client)
+	if err != nil {
+		return nil, &finding.Error{Code: exitNotLooked, Err: err, Hint: "--kubeconfig names the cluster; on a control plane: crictl ps | grep apiserver"}
+	}
+	return snapshot, nil
+}
+
+func readSnapshot(name string, in io.Reader) (*diagnosis.Snapshot, error) {
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, finding.Usagef("read the snapshot: %w", err)
+		}
+		defer file.Close() //nolint:errcheck // it was only read
+		in = file
+	}
+	snapshot, err := diagnosis.Read(name, in)
+	if err != nil {
+		return nil, finding.Usagef("%w", err).WithHint("ccmadm doctor --save FILE writes one")
+	}
+	return snapshot, nil
+}
+
+// saveSnapshot writes a file that only its owner reads: it has no credentials, but names and addresses.
+func saveSnapshot(name string, snapshot *diagnosis.Snapshot) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return finding.Errorf("save the snapshot: %w", err)
+	}
+	err = snapshot.Write(file)
+	if closed := file.Close(); err == nil && closed != nil {
+		err = fmt.Errorf("save the snapshot: %w", closed)
+	}
+	return observed(err)
+}
+
+func (d *doctor) tell(s phases.Streams, found *diagnosis.Diagnosis) error {
+	var err error
+	switch d.output {
+	case "json":
+		encoder := json.NewEncoder(s.Out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(found)
+	case "sarif":
+		list := found.Findings()
+		err = lint.WriteSARIF(s.Out, version, diagnosis.Kinds(list), list)
+	default:
+		err = found.WriteText(s.Out, colours(s))
+	}
+	errorCount, warnings := found.Count()
+	switch {
+	case err != nil:
+		return fmt.Errorf("show the diagnosis: %w", err)
+	case errorCount+warnings > 0:
+		return errFound
+	case found.Blind():
+		return &finding.Error{Code: exitNotLooked, Err: fmt.Errorf("look at the cluster: its nodes were not seen")}
+	}
+	return nil
+}
+
+// colours says whether somebody looks who wants them.
+func colours(s phases.Streams) bool {
+	out, isFile := s.Out.(*os.File)
+	return isFile && term.IsTerminal(int(out.Fd())) && (s.Env == nil || s.Env("NO_COLOR") == "")
+}

@@ -1,0 +1,184 @@
+package diagnosis
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// Cause is a finding with all objects that it is about, and what follows from it.
+type Cause struct {
+	finding.Finding
+	// Objects are all that have it; Finding.Object is the first.
+	Objects []string `json:"objects,omitempty"`
+	// Consequences are gone when it is.
+	Consequences []Cause `json:"consequences,omitempty"`
+
+	explains []finding.ID
+}
+
+// Diagnosis is what was found, and what could not be looked for.
+type Diagnosis struct {
+	// Causes are in the order in which to deal with them: errors first.
+	Causes []Cause `json:"causes"`
+	// Nodes is how far each has come.
+	Nodes []nodes.Status `json:"nodes"`
+	// NotSeen is what could not be asked for; NotLooked which detectors therefore did not look, and what each lacked.
+	NotSeen   []NotSeen         `json:"notSeen,omitempty"`
+	NotLooked map[string]string `json:"notLooked,omitempty"`
+	// Summary is a line about the cluster.
+	Summary string `json:"summary"`
+}
+
+// Extra is a look at a snapshot from elsewhere. Its findings explain nothing.
+type Extra func(*Snapshot) []finding.Finding
+
+// Diagnose judges a snapshot. It asks nobody.
+func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
+	v := newView(s)
+	v.report = nodes.Judge(v.facts(), nil)
+	d := &Diagnosis{NotSeen: s.NotSeen, NotLooked: map[string]string{}, Summary: v.summary()}
+	if s.notSeen(partNodes) == nil {
+		d.Nodes = v.report.Nodes
+	}
+	var found []Cause
+	for _, look := range detectors() {
+		if lacks := slices.IndexFunc(look.needs, func(part string) bool { return s.notSeen(part) != nil }); lacks >= 0 {
+			d.NotLooked[look.name] = look.needs[lacks]
+			continue
+		}
+		for _, c := range group(look.find(v)) {
+			if look.explainsAll || slices.Contains(managerWide(), c.ID) {
+				c.explains = look.explains
+			}
+			if look.narrows != nil {
+				c.explains = look.narrows(v, &c.Finding, c.explains)
+			}
+			found = append(found, c)
+		}
+	}
+	for _, look := range more {
+		found = append(found, group(look(s))...)
+	}
+	d.Causes = chain(unique(found))
+	slices.SortStableFunc(d.Causes, func(a, b Cause) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
+	return d
+}
+
+// varies is what differs where the reason is the same: times, and for how long.
+var varies = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z?|\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`)
+
+// group makes one of findings that say the same of several objects.
+func group(list []finding.Finding) []Cause {
+	var causes []Cause
+	at := map[string]int{}
+	for _, f := range list {
+		f.Object, f.Message, f.Next = finding.Clean(f.Object), finding.Clean(f.Message), finding.Clean(f.Next)
+		_, name, _ := strings.Cut(f.Object, "/")
+		same := varies.ReplaceAllString(withoutName(f.Message, name), "*")
+		key := string(f.ID) + "\n" + same
+		if i, known := at[key]; known {
+			causes[i].Objects = append(causes[i].Objects, f.Object)
+			continue
+		}
+		at[key] = len(causes)
+		causes = append(causes, Cause{Finding: f, Objects: []string{f.Object}})
+	}
+	return causes
+}
+
+// withoutName has a star where a text names the object, and not one whose name has this one in it.
+func withoutName(text, name string) string {
+	if name == "" {
+		return text
+	}
+	var b strings.Builder
+	for {
+		at := strings.Index(text, name)
+		if at < 0 {
+			return b.String() + text
+		}
+		end := at + len(name)
+		whole := (at == 0 || !inName(text[at-1])) && (end == len(text) || !inName(text[end]))
+		b.WriteString(text[:at])
+		if whole {
+			b.WriteString("*")
+		} else {
+			b.WriteString(name)
+		}
+		text = text[end:]
+	}
+}
+
+func inName(c byte) bool {
+	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// unique leaves out a second finding of an ID about the same object: the first detector has seen more.
+func unique(list []Cause) []Cause {
+	var kept []Cause
+	for _, c := range list {
+		if !slices.ContainsFunc(kept, func(k Cause) bool { return k.ID == c.ID && k.Object == c.Object && len(c.Objects) == 1 }) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// chain puts each finding below the first that explains it. One that explains it in return stays above.
+func chain(list []Cause) []Cause {
+	above := make([]int, len(list))
+	for i := range list {
+		above[i] = slices.IndexFunc(list, func(c Cause) bool {
+			return c.ID != list[i].ID && slices.Contains(c.explains, list[i].ID) && covers(&c, &list[i])
+		})
+	}
+	root := func(i int) int { // a circle ends where it began
+		for range list {
+			if above[i] < 0 || above[i] == i {
+				break
+			}
+			i = above[i]
+		}
+		return i
+	}
+	var roots []Cause
+	place := map[int]int{}
+	for i := range list {
+		if above[i] < 0 || root(i) == i {
+			place[i] = len(roots)
+			roots = append(roots, list[i])
+		}
+	}
+	for i := range list {
+		if _, top := place[i]; !top {
+			r := place[root(i)]
+			roots[r].Consequences = append(roots[r].Consequences, list[i])
+		}
+	}
+	return roots
+}
+
+// covers says whether a cause is about as much as what it explains: one about Nodes explains what is wrong with these,
+// and one that keeps the manager from its work, whatever waits for it.
+func covers(cause, effect *Cause) bool {
+	if !strings.HasPrefix(cause.Object, "Node/") || !strings.HasPrefix(effect.Object, "Node/") {
+		return true
+	}
+	if slices.Contains(managerWide(), cause.ID) {
+		return true
+	}
+	return !slices.ContainsFunc(effect.Objects, func(o string) bool { return !slices.Contains(cause.Objects, o) })
+}
+
+// managerWide are causes that stand at a Node and are the manager's.
+func managerWide() []finding.ID {
+	return []finding.ID{
+		finding.NoPod, finding.PodTerminating, finding.PodPending, finding.PodTerminated, finding.PodWaiting, finding.ImagePull,
+		finding.CrashLoop, finding.NoLeader, finding.LeaderSilent, finding.NoNodeController, finding.Unauthorized,
+		finding.MissingPermission, "D6", "D8", "D9", "D13",
+	}
+}

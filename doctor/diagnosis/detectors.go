@@ -1,0 +1,76 @@
+package diagnosis
+
+import (
+	"slices"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// detector looks for what is wrong in one place of a snapshot.
+type detector struct {
+	name string
+	// needs are the parts of the snapshot without which it does not look.
+	needs []string
+	find  func(*view) []finding.Finding
+	// explains are what follows from its findings: they stand below.
+	explains []finding.ID
+	// narrows leaves of them what one finding explains. Nil: all.
+	narrows func(*view, *finding.Finding, []finding.ID) []finding.ID
+	// explainsAll says that each of its findings does; else only those about the manager itself (managerWide).
+	explainsAll bool
+}
+
+// detectors lists everything that is looked for, causes before what they explain.
+func detectors() []detector {
+	stopped := []finding.ID{ // what becomes of a manager that does not run
+		finding.NoLeader, finding.LeaderSilent, finding.CrashLoop, finding.PodTerminated, finding.PodWaiting, finding.NotServed,
+	}
+	unplaced := append([]finding.ID{finding.PodPending, finding.NoPod}, stopped...)
+	leaderless := []finding.ID{
+		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
+	}
+	return []detector{
+		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
+		{"scheduling", []string{partPods, partDeployments, partDaemonSets, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
+		{"admission", []string{partEvents}, refusedPods, slices.Concat(unplaced, leaderless), nil, true},
+		{"what pods refer to", []string{partPods}, missingObjects, slices.Concat(unplaced, leaderless), nil, true},
+		{"log", []string{partPods}, symptomsInLog, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), nil, true},
+		{"leaders", []string{partLeases, partPods}, foreignLeader, slices.Concat(stopped, leaderless), nil, true},
+		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
+		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
+		{"nodes", []string{partNodes}, waitingNodes, leaderless, nil, false},
+		{"names", []string{partNodes}, machineTwice, []finding.ID{finding.KubeletSilent}, nil, true},
+		{"routes", []string{partNodes}, routes, []finding.ID{finding.NotReady}, nil, true},
+		{"pod networks", []string{partNodes}, podNetworks, nil, nil, false},
+		{"shutdown", []string{partNodes}, shutdown, nil, nil, false},
+		{"zones", []string{partNodes}, zones, nil, nil, false},
+		{"versions", []string{partNodes, partVersion}, skew, nil, nil, false},
+		{"deleted Services", []string{partServices}, stuckServices, nil, nil, false},
+		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
+		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
+	}
+}
+
+// waitingNodes are the causes that wait and status name: one engine says them (package doctor/nodes).
+func waitingNodes(v *view) []finding.Finding {
+	var list []finding.Finding
+	for _, s := range v.report.Nodes {
+		if s.Cause != nil {
+			list = append(list, *s.Cause)
+		}
+	}
+	return append(list, v.report.Findings...)
+}
+
+// Behind says whether nobody leads, or a Node waits to be initialized.
+func (s *Snapshot) Behind() bool {
+	v := newView(s)
+	v.report = nodes.Judge(v.facts(), nil)
+	return !v.leads() || v.waits()
+}
+
+// waits says whether a Node has not come as far as being initialized.
+func (v *view) waits() bool {
+	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool { return s.State < nodes.Initialized })
+}

@@ -1,0 +1,157 @@
+package diagnosis
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// managers asks for workloads anywhere, and for the pods of kube-system.
+func (l *looking) managers(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles) {
+	s := l.snapshot
+	l.ask(partDeployments, func() (func(), error) {
+		list, err := all(ctx, simple(c.AppsV1().Deployments("").List), metav1.ListOptions{}, most,
+			func(d *appsv1.Deployment) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) })
+		for i := range list {
+			trimDeployment(&list[i])
+		}
+		return func() { s.Deployments = list }, err
+	})
+	l.ask(partDaemonSets, func() (func(), error) {
+		list, err := all(ctx, simple(c.AppsV1().DaemonSets("").List), metav1.ListOptions{}, most,
+			func(d *appsv1.DaemonSet) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) })
+		for i := range list {
+			trimDaemonSet(&list[i])
+		}
+		return func() { s.DaemonSets = list }, err
+	})
+	l.ask(partPods, func() (func(), error) { return l.pods(ctx, c, profiles, v1alpha1.Namespace) })
+}
+
+func runsManager(profiles templates.Profiles, name string, pod *corev1.PodSpec) bool {
+	m, ok := profiles.Recognize(name, pod.Containers)
+	return ok && !m.Agent
+}
+
+// pods keeps those of managers and of the control plane, and counts those of the name server.
+func (l *looking) pods(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles, namespace string) (func(), error) {
+	s := l.snapshot
+	var masters []corev1.Pod
+	var dns DNS
+	list, err := all(ctx, simple(c.CoreV1().Pods(namespace).List), metav1.ListOptions{}, mostNodes, func(p *corev1.Pod) bool {
+		if p.Labels["k8s-app"] == "kube-dns" {
+			dns.Pods++
+			if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			}) {
+				dns.Ready++
+			}
+		}
+		component := p.Labels[v1alpha1.ComponentLabel]
+		if component == "kube-apiserver" || component == "kube-controller-manager" {
+			trimPod(p)
+			masters = append(masters, *p)
+		}
+		ours := component == v1alpha1.Component || runsManager(profiles, p.Name, &p.Spec)
+		if ours {
+			trimPod(p)
+		}
+		return ours
+	})
+	return func() {
+		s.Pods = append(s.Pods, list...)
+		s.Masters, s.DNS = append(s.Masters, masters...), DNS{Pods: s.DNS.Pods + dns.Pods, Ready: s.DNS.Ready + dns.Ready}
+	}, err
+}
+
+// closer asks the second round of questions: those that answers of the first have raised.
+func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles) {
+	s := l.snapshot
+	for _, namespace := range s.managerNamespaces() {
+		l.ask("pods in "+namespace, func() (func(), error) { return l.pods(ctx, c, profiles, namespace) })
+	}
+	for i := range s.Webhooks[:min(len(s.Webhooks), mostWebhooks)] {
+		w := s.Webhooks[i]
+		l.ask("endpoints of "+w.Object, func() (func(), error) {
+			err := countEndpoints(ctx, c, &w)
+			return func() { s.Webhooks[i] = w }, err
+		})
+	}
+	l.wg.Wait()
+	v := newView(s)
+	f := v.facts()
+	statuses := nodes.Judge(f, nil).Nodes
+	l.ask(partReviews, func() (func(), error) {
+		f.AskLease(ctx, c, v.leaseName())
+		f.AskPods(ctx, c)
+		return func() { s.keepFacts(f) }, nil
+	})
+	l.ask("flags of kubelets", func() (func(), error) {
+		flags := nodes.AskFlags(ctx, c, statuses)
+		return func() { s.Flags = flags }, nil
+	})
+}
+
+// keepFacts takes over what was asked about the manager.
+func (s *Snapshot) keepFacts(f *nodes.Facts) {
+	s.LeaseName, s.Reviews = f.LeaseName, f.Reviews
+	s.Logs = map[string][]string{}
+	for pod, lines := range f.Logs {
+		for _, line := range lines {
+			s.Logs[pod] = append(s.Logs[pod], redact(line))
+		}
+	}
+	if len(s.Reviews) > 0 && !slices.ContainsFunc(s.Reviews, func(r nodes.Review) bool { return r.Answer != "unknown" }) {
+		s.NotSeen = append(s.NotSeen, NotSeen{What: partReviews, Message: "the API server does not tell what the manager may do"})
+	}
+	if !f.Renewed.IsZero() {
+		renewed := f.Renewed.UTC()
+		s.Renewed = &renewed
+	}
+	if f.Lease == nil {
+		return
+	}
+	lease := f.Lease.DeepCopy()
+	trimLease(lease)
+	s.Leases = slices.DeleteFunc(s.Leases, func(l coordinationv1.Lease) bool { return l.Name == lease.Name })
+	s.Leases = append(s.Leases, *lease)
+}
+
+// managerNamespaces are those of managers outside of kube-system.
+func (s *Snapshot) managerNamespaces() []string {
+	var list []string
+	add := func(namespace string) {
+		if namespace != v1alpha1.Namespace && !slices.Contains(list, namespace) && len(list) < 5 {
+			list = append(list, namespace)
+		}
+	}
+	for _, d := range s.Deployments {
+		add(d.Namespace)
+	}
+	for _, d := range s.DaemonSets {
+		add(d.Namespace)
+	}
+	return list
+}
+
+// gitVersion reads what the API server answers at /version.
+func gitVersion(data []byte) string {
+	var v struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return ""
+	}
+	return finding.Clean(v.GitVersion)
+}

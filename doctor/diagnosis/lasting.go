@@ -1,0 +1,169 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+func condition(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == kind {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// readySince says for how long a Node has been Ready; less than 0 where it is not.
+func (v *view) readySince(n *corev1.Node) time.Duration {
+	c := condition(n, corev1.NodeReady)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return -1
+	}
+	return v.since(c.LastTransitionTime.Time)
+}
+
+// routes finds Nodes to which upstream's route controller made no route.
+func routes(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		c := condition(n, corev1.NodeNetworkUnavailable)
+		if c == nil || c.Status != corev1.ConditionTrue || c.Reason != "NoRouteCreated" || v.since(c.LastTransitionTime.Time) < time.Minute {
+			continue
+		}
+		f := finding.RouteFailed.New("Node/"+n.Name, "condition NetworkUnavailable: "+c.Message)
+		f.Next = "kubectl -n default get events --field-selector reason=FailedToCreateRoute"
+		if m := v.main(); m != nil && m.arg("configure-cloud-routes") == "false" {
+			f.Message += "; routes are switched off now, so nobody takes the condition back"
+			f.Next = "kubectl patch node " + n.Name + ` --subresource=status -p '{"status":{"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"RoutesOff"}]}}'`
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// podNetworks finds pod networks of which two Nodes have the same, or that routes would need and nobody gave.
+func podNetworks(v *view) []finding.Finding {
+	var list []finding.Finding
+	owners := map[string]string{}
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		for _, cidr := range n.Spec.PodCIDRs {
+			if first, taken := owners[cidr]; taken {
+				f := finding.ID("F6").New("Node/"+n.Name, "it has pod network "+cidr+", which is Node "+first+"'s, too")
+				f.Severity = finding.SeverityError
+				f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,PODS:.spec.podCIDRs"
+				list = append(list, f)
+			}
+			owners[cidr] = n.Name
+		}
+		m := v.main()
+		if len(n.Spec.PodCIDRs) == 0 && m != nil && m.arg("configure-cloud-routes") == "true" && v.since(n.CreationTimestamp.Time) > time.Minute {
+			f := finding.ID("F5").New("Node/"+n.Name, "cloud routes are on, and the Node has no pod network: it gets no route, without a word")
+			f.Next = "kubectl -n kube-system get configmap kubeadm-config -o yaml | grep podSubnet"
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+func shutdown(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.ShutdownTaint })
+		if tainted && v.readySince(n) > time.Minute {
+			f := finding.ShutdownStays.New("Node/"+n.Name, fmt.Sprintf("it has taint %s, and is Ready", v1alpha1.ShutdownTaint))
+			f.Next = "kubectl taint node " + n.Name + " " + v1alpha1.ShutdownTaint + "-"
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// zones finds initialized Nodes without a zone where most have one.
+func zones(v *view) []finding.Finding {
+	var list []finding.Finding
+	with := 0
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		switch {
+		case n.Labels[corev1.LabelTopologyZone] != "":
+			with++
+		case n.Spec.ProviderID != "":
+			f := finding.NoZone.New("Node/"+n.Name, "it is initialized, and has no label "+corev1.LabelTopologyZone)
+			f.Next = "kubectl taint node " + n.Name + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule"
+			list = append(list, f)
+		}
+	}
+	if with <= len(list) {
+		return nil
+	}
+	return list
+}
+
+// machineTwice finds two Nodes of one machine, one of which is silent.
+func machineTwice(v *view) []finding.Finding {
+	var list []finding.Finding
+	alive := map[string]string{}
+	key := func(n *corev1.Node) string { return n.Status.NodeInfo.MachineID + "/" + n.Status.NodeInfo.SystemUUID }
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; len(key(n)) > 10 && v.readySince(n) >= 0 {
+			alive[key(n)] = n.Name
+		}
+	}
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		c := condition(n, corev1.NodeReady)
+		if other, found := alive[key(n)]; found && other != n.Name && c != nil && c.Status == corev1.ConditionUnknown {
+			f := finding.MachineTwice.New("Node/"+n.Name, "it is silent, and Node "+other+" has the same machine ID and system UUID, and is Ready")
+			f.Next = "kubectl delete node " + n.Name
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// skew compares kubelets with the API server.
+func skew(v *view) []finding.Finding {
+	server, err := version.ParseGeneric(v.Version)
+	if err != nil {
+		return nil
+	}
+	var list []finding.Finding
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		kubelet, err := version.ParseGeneric(n.Status.NodeInfo.KubeletVersion)
+		if err != nil || kubelet.Minor() <= server.Minor() && kubelet.Minor()+3 >= server.Minor() {
+			continue
+		}
+		f := finding.VersionSkew.New("Node/"+n.Name, "its kubelet is of "+n.Status.NodeInfo.KubeletVersion+", the API server of "+v.Version)
+		f.Next = "kubectl get nodes"
+		list = append(list, f)
+	}
+	return list
+}
+
+// servingCertificates counts what nobody has answered.
+func servingCertificates(v *view) []finding.Finding {
+	var list []finding.Finding
+	for _, r := range v.Requests {
+		if v.since(r.CreationTimestamp.Time) < 10*time.Minute {
+			continue
+		}
+		node := strings.TrimPrefix(r.Spec.Username, "system:node:")
+		f := finding.ServingCertificate.New("Node/"+node, "its kubelet waits for a serving certificate for more than ten minutes")
+		f.Next = "kubectl get csr; and once you know who asks: kubectl certificate approve " + r.Name
+		list = append(list, f)
+	}
+	return list
+}

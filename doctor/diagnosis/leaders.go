@@ -1,0 +1,110 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// foreignLeader finds a Lease that is renewed by somebody who is no pod of the manager, while those run.
+func foreignLeader(v *view) []finding.Finding {
+	m := v.main()
+	if m == nil || !v.leads() || len(m.pods) == 0 || !v.waits() {
+		return nil
+	}
+	lease := v.lease(m.leaseName())
+	if lease == nil || lease.Spec.HolderIdentity == nil {
+		return nil
+	}
+	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	known := func(p *corev1.Pod) bool { return p.Name == host || p.Spec.NodeName == host || p.Spec.Hostname == host }
+	if slices.ContainsFunc(m.pods, known) || !slices.ContainsFunc(m.pods, running) || len(v.managers) == 1 && v.nodeOf(host) {
+		return nil
+	}
+	f := finding.ForeignLeader.New("Lease/"+v1alpha1.Namespace+"/"+lease.Name,
+		fmt.Sprintf("%s renews it, which is no pod of %s", *lease.Spec.HolderIdentity, m.object))
+	f.Next = "kubectl get pods -A -o wide | grep " + host
+	return []finding.Finding{f}
+}
+
+// nodeOf says whether a Node where a manager's pod runs may call itself so: a hostname with or without its domain.
+func (v *view) nodeOf(host string) bool {
+	for _, m := range v.managers {
+		for _, p := range m.pods {
+			short, _, _ := strings.Cut(p.Spec.NodeName, ".")
+			if given, _, _ := strings.Cut(host, "."); given == short {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func running(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
+}
+
+// twoManagers finds two that initialize nodes, with Leases of their own that are both renewed.
+func twoManagers(v *view) []finding.Finding {
+	var names, leases []string
+	for i := range v.managers {
+		m := &v.managers[i]
+		lease := m.leaseName()
+		if !m.initializes() || withoutNodeController(m) || !slices.ContainsFunc(m.pods, running) ||
+			slices.Contains(leases, lease) || !v.renewed(v.lease(lease)) {
+			continue
+		}
+		names, leases = append(names, m.object), append(leases, lease)
+	}
+	if len(names) < 2 {
+		return nil
+	}
+	f := finding.TwoManagers.New(names[0], join(names)+" run at once, and lead by Leases of their own: "+join(leases))
+	f.Next = "kubectl get pods -A -o wide | grep -e cloud -e ccm"
+	return []finding.Finding{f}
+}
+
+// withoutNodeController says that --controllers leaves it out.
+func withoutNodeController(m *manager) bool {
+	list := m.arg("controllers")
+	names := strings.Split(list, ",")
+	return list != "" && (slices.Contains(names, "-cloud-node-controller") ||
+		!slices.Contains(names, "*") && !slices.Contains(names, "cloud-node-controller"))
+}
+
+// renewed says whether a Lease was held when the snapshot was taken.
+func (v *view) renewed(l *coordinationv1.Lease) bool {
+	if l == nil || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
+		return false
+	}
+	return v.since(l.Spec.RenewTime.Time) < time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
+}
+
+// kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them.
+func kubeletsWithoutNode(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.Heartbeats {
+		l := &v.Heartbeats[i]
+		if v.byName[l.Name] != nil || !v.renewed(l) || v.since(l.CreationTimestamp.Time) < time.Minute {
+			continue
+		}
+		message := "its kubelet renews its Lease, and there is no such Node"
+		deleted := slices.ContainsFunc(v.Events, func(e corev1.Event) bool {
+			return e.Reason == "DeletingNode" && e.InvolvedObject.Name == l.Name
+		})
+		if deleted {
+			message += ": a cloud-controller-manager deleted it, for its cloud does not know the machine (Event DeletingNode)"
+		}
+		f := finding.KubeletWithoutNode.New("Node/"+l.Name, message)
+		f.Next = "once the cause is corrected, on " + l.Name + ": systemctl restart kubelet"
+		list = append(list, f)
+	}
+	return list
+}

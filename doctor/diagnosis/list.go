@@ -1,0 +1,98 @@
+package diagnosis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+const (
+	// pageSize is how many objects the API server is asked for at once.
+	pageSize = 500
+	// atOnce is how many questions are asked at the same time.
+	atOnce = 12
+)
+
+// looking asks many questions at once, and writes down which had no answer.
+type looking struct {
+	snapshot *Snapshot
+	mu       sync.Mutex
+	wg       sync.WaitGroup
+	slots    chan struct{}
+	// answered is how many were.
+	answered int
+}
+
+func newLooking(s *Snapshot) *looking {
+	return &looking{snapshot: s, slots: make(chan struct{}, atOnce)}
+}
+
+// ask runs a question. What it found it keeps under the lock, with the function that it returns.
+func (l *looking) ask(what string, question func() (keep func(), err error)) {
+	l.wg.Go(func() {
+		l.slots <- struct{}{}
+		keep, err := question()
+		<-l.slots
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err != nil {
+			l.snapshot.NotSeen = append(l.snapshot.NotSeen, unseen(what, err))
+		} else {
+			l.answered++
+		}
+		if keep != nil {
+			keep()
+		}
+	})
+}
+
+func unseen(what string, err error) NotSeen {
+	reason := apierrors.ReasonForError(err)
+	message := finding.Clean(redact(err.Error()))
+	if errors.Is(err, context.DeadlineExceeded) {
+		reason = metav1.StatusReasonTimeout
+	}
+	return NotSeen{What: what, Reason: reason, Message: message}
+}
+
+// errMany says that a list was cut.
+var errMany = errors.New("there are more than are read")
+
+// all pages through one list, and keeps what is asked for. At most of them are kept, and 40 times as many are looked at.
+func all[T any, P interface {
+	*T
+	runtime.Object
+}](ctx context.Context, list pager.ListPageFunc, o metav1.ListOptions, most int, keep func(P) bool) ([]T, error) {
+	p := pager.New(list)
+	p.PageSize = pageSize
+	p.PageBufferSize = 1
+	var kept []T
+	seen := 0
+	err := p.EachListItem(ctx, o, func(object runtime.Object) error {
+		item, ok := object.(P)
+		if !ok {
+			return fmt.Errorf("a list has a %T", object)
+		}
+		if seen++; len(kept) == most || seen > 40*most {
+			return errMany
+		}
+		if keep(item) {
+			kept = append(kept, *item)
+		}
+		return nil
+	})
+	return kept, err
+}
+
+// simple makes a page function of a typed client's List.
+func simple[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
+	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
+}

@@ -1,0 +1,137 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// scheduling says why no Node takes a manager's pods: it looks at each Node as the scheduler does.
+func scheduling(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.managers {
+		m := &v.managers[i]
+		if v.unplaced(m) {
+			list = append(list, v.placement(m)...)
+		}
+	}
+	return list
+}
+
+// unplaced says whether a manager has a pod without a Node, or is a DaemonSet that fits none.
+func (v *view) unplaced(m *manager) bool {
+	if m.wanted == 0 && len(m.pods) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+		})
+	})
+}
+
+// placement looks for the Node that lacks least: what keeps the pod from there is what there is to change.
+func (v *view) placement(m *manager) []finding.Finding {
+	pod := &corev1.Pod{Spec: *m.pod}
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	var best []corev1.Taint
+	fits, chosen := 0, ""
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if ok, err := affinity.Match(n); err != nil || !ok {
+			continue
+		}
+		missing := untolerated(m.pod.Tolerations, n.Spec.Taints)
+		if fits == 0 || len(missing) < len(best) {
+			best, chosen = missing, n.Name
+		}
+		fits++
+	}
+	switch {
+	case len(v.Nodes) == 0:
+		return nil
+	case fits == 0:
+		f := finding.ID("B4").New(m.object, fmt.Sprintf("its pods want a Node with %s, which none of %d has", selectorText(m.pod), len(v.Nodes)))
+		f.Next = "kubectl get nodes --show-labels"
+		return []finding.Finding{f}
+	case len(best) == 0 && slices.ContainsFunc(m.pods, portsTaken):
+		return []finding.Finding{finding.ID("B5").New(m.object, "Node "+chosen+" and all others have a pod on the ports that it wants")}
+	}
+	return untoleratedFindings(m, best, chosen, fits)
+}
+
+func untoleratedFindings(m *manager, taints []corev1.Taint, node string, fits int) []finding.Finding {
+	var list []finding.Finding
+	for _, t := range taints {
+		id, known := taintRules()[t.Key]
+		if !known || slices.ContainsFunc(list, func(f finding.Finding) bool { return f.ID == id }) {
+			continue
+		}
+		f := id.New(m.object, fmt.Sprintf("its pods do not tolerate taint %s (%s), which keeps them from Node %s, the nearest of %d",
+			t.Key, t.Effect, node, fits))
+		f.Next = fmt.Sprintf(`kubectl -n %s patch %s --type=json -p '[{"op":"add","path":"/spec/template/spec/tolerations/-","value":{"key":%q,"operator":"Exists"}}]'`,
+			m.namespace, workloadOf(m), t.Key)
+		if len(m.pod.Tolerations) == 0 {
+			f.Next = fmt.Sprintf(`kubectl -n %s patch %s --type=json -p '[{"op":"add","path":"/spec/template/spec/tolerations","value":[{"key":%q,"operator":"Exists"}]}]'`,
+				m.namespace, workloadOf(m), t.Key)
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+func workloadOf(m *manager) string {
+	kind, _, _ := strings.Cut(m.object, "/")
+	return strings.ToLower(kind) + "/" + m.name
+}
+
+// taintRules are the rules of lint about the taints of a new cluster.
+func taintRules() map[string]finding.ID {
+	return map[string]finding.ID{
+		v1alpha1.UninitializedTaint:        "B1",
+		corev1.TaintNodeNotReady:           "B2",
+		v1alpha1.ControlPlaneLabel:         "B3",
+		corev1.TaintNodeNetworkUnavailable: "F2",
+	}
+}
+
+func untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) []corev1.Taint {
+	var list []corev1.Taint
+	for _, t := range taints {
+		tolerated := slices.ContainsFunc(tolerations, func(x corev1.Toleration) bool { return x.ToleratesTaint(klog.Logger{}, &t, false) })
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func portsTaken(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && strings.Contains(c.Message, "free ports")
+	})
+}
+
+// selectorText names what a pod wants of a Node's labels.
+func selectorText(pod *corev1.PodSpec) string {
+	var list []string
+	for key, value := range pod.NodeSelector {
+		list = append(list, key+"="+value)
+	}
+	slices.Sort(list)
+	if a := pod.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		for _, t := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			for _, e := range t.MatchExpressions {
+				list = append(list, strings.TrimSpace(e.Key+" "+string(e.Operator)+" "+strings.Join(e.Values, ",")))
+			}
+		}
+	}
+	return "label " + some(list, 4)
+}

@@ -1,0 +1,206 @@
+package diagnosis
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// symptom is a line by which a program says itself what is wrong.
+type symptom struct {
+	id      finding.ID
+	pattern *regexp.Regexp
+	// unless is a line that says the same of something else.
+	unless *regexp.Regexp
+	// proven asks the rest of the snapshot. Nil: the line says it all.
+	proven func(*view, *manager) bool
+}
+
+var (
+	byAPIServer = regexp.MustCompile(`is forbidden: User|resource lock|failed to (list|watch)|leases|:6443`)
+	lookup      = regexp.MustCompile(`dial tcp: lookup \S+( on \S+)?: .*(timeout|refused|no such host|server misbehaving)`)
+)
+
+// symptoms are lines of logs. The texts are those of k8s.io/cloud-provider, its apiserver and client-go, v0.36.
+func symptoms() []symptom {
+	is := regexp.MustCompile
+	return []symptom{
+		{id: "B10", pattern: is(`failed to listen on .*: bind: address already in use`)},
+		{id: "B11", pattern: is(`--webhook-secure-port cannot be the same`)},
+		{id: "B13", pattern: is(`unknown flag: --\S+`)},
+		{id: "B14", pattern: is(`is not in the list of known controllers`)},
+		{id: "B15", pattern: is(`--cloud-provider cannot be empty|unknown cloud provider "|[Cc]loud provider is nil`)},
+		{id: "B16", pattern: is(`resourceLock value must be "leases"`)},
+		{id: "B17", pattern: is(`no ClusterID [Ff]ound`)},
+		{id: "D2", pattern: is(`[Cc]ouldn't open cloud provider configuration|cloud provider config file given`)},
+		{id: "F1", pattern: is(`invalid CIDR\[0\]|RouteController: Must specify clusterCIDR`)},
+		{id: "D5", pattern: is(`extension-apiserver-authentication\\?" is forbidden`)},
+		{
+			id: "C2", pattern: is(`https://[^/ ]+:443/\S* ?.*dial tcp \S+:443: (i/o timeout|connect: connection refused|connect: no route to host)`),
+			proven: byServiceAddress,
+		},
+		{id: "C3", pattern: lookup, proven: byClusterDNS},
+		{id: finding.CloudNotFound, pattern: lookup, proven: func(_ *view, m *manager) bool { return !asksClusterDNS(m) }},
+		{id: finding.MetadataUnreached, pattern: is(`169\.254\.169\.254.*(timeout|deadline|refused|no route|401)`)},
+		{id: finding.CloudNotTrusted, pattern: is(`x509: certificate signed by unknown authority`), unless: byAPIServer},
+		{
+			id: finding.CloudRefuses, unless: byAPIServer,
+			pattern: is(`(?i)(failed to get instance metadata|could not init cloud provider|error syncing|InstanceExists).*` +
+				`\b(401|403|unauthorized|unauthenticated|AuthFailure|InvalidClientTokenId|AccessDenied|invalid credentials|UnauthorizedOperation)\b`),
+		},
+		{id: finding.LeaseLost, pattern: is(`leader ?election lost`)},
+	}
+}
+
+// symptomsInLog looks where something is behind: a line of a manager that does its work now is history.
+func symptomsInLog(v *view) []finding.Finding {
+	if v.leads() && !v.waits() {
+		return nil
+	}
+	var list []finding.Finding
+	for i := range v.managers {
+		m := &v.managers[i]
+		for _, s := range symptoms() {
+			if pod, line := lastLine(v, m, s); line != "" && (s.proven == nil || s.proven(v, m)) {
+				f := s.id.New(m.object, "pod "+pod+" says: "+line)
+				f.Next = "kubectl -n " + m.namespace + " logs " + pod
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+func lastLine(v *view, m *manager, s symptom) (pod, line string) {
+	for _, p := range m.pods {
+		for _, line := range slices.Backward(v.Logs[p.Name]) {
+			if s.pattern.MatchString(line) && (s.unless == nil || !s.unless.MatchString(line)) {
+				return p.Name, nodes.Shorten(line)
+			}
+		}
+	}
+	return "", ""
+}
+
+// byServiceAddress says that the manager knows no other way to the API server than its Service.
+func byServiceAddress(_ *view, m *manager) bool {
+	for _, name := range []string{"kubeconfig", "master"} {
+		if m.arg(name) != "" {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(m.pod.Containers[m.Container].Env, func(e corev1.EnvVar) bool { return e.Name == "KUBERNETES_SERVICE_HOST" })
+}
+
+func asksClusterDNS(m *manager) bool {
+	switch m.pod.DNSPolicy {
+	case corev1.DNSClusterFirstWithHostNet:
+		return true
+	case corev1.DNSDefault, corev1.DNSNone:
+		return false
+	}
+	return !m.pod.HostNetwork
+}
+
+// byClusterDNS says that nobody answers whom the manager asks for names.
+func byClusterDNS(v *view, m *manager) bool {
+	return asksClusterDNS(m) && v.DNS.Pods > 0 && v.DNS.Ready == 0
+}
+
+// recent is for how long an Event is taken for what is so now.
+const recent = 15 * 60 // seconds
+
+// eventsOf are recent warnings about a manager's workload, its ReplicaSets and its pods.
+func (v *view) eventsOf(m *manager) []corev1.Event {
+	var list []corev1.Event
+	for _, e := range v.Events {
+		last := e.LastTimestamp.Time
+		if last.IsZero() {
+			last = e.EventTime.Time
+		}
+		about := e.InvolvedObject.Namespace == m.namespace &&
+			(e.InvolvedObject.Name == m.name || strings.HasPrefix(e.InvolvedObject.Name, m.name+"-"))
+		if about && v.since(last).Seconds() < recent {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+var (
+	podSecurity = regexp.MustCompile(`violates PodSecurity "[^"]+"`)
+	noAccount   = regexp.MustCompile(`serviceaccount "[^"]+" not found`)
+	notThere    = regexp.MustCompile(`(secret|configmap) "[^"]+" not found|couldn't find key \S+ in (Secret|ConfigMap) \S+`)
+)
+
+// refusedPods are those that the API server does not let a workload make.
+func refusedPods(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.managers {
+		m := &v.managers[i]
+		if len(m.pods) > 0 {
+			continue
+		}
+		for _, e := range v.eventsOf(m) {
+			id := finding.ID("")
+			switch {
+			case e.Reason != "FailedCreate":
+				continue
+			case podSecurity.MatchString(e.Message):
+				id = "B6"
+			case noAccount.MatchString(e.Message):
+				id = "D15"
+			case strings.Contains(e.Message, "failed calling webhook") && len(blocked(v.Snapshot)) == 0:
+				id = finding.WebhookBlocks
+			default:
+				continue
+			}
+			f := id.New(m.object, "its pods are refused: "+nodes.Shorten(e.Message))
+			if id == "B6" {
+				f.Next = "kubectl label namespace " + m.namespace + " --overwrite pod-security.kubernetes.io/enforce=privileged"
+			}
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// missingObjects are Secrets and ConfigMaps that a kubelet waits for.
+func missingObjects(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.managers {
+		m := &v.managers[i]
+		text := ""
+		for _, p := range m.pods {
+			for _, s := range p.Status.ContainerStatuses {
+				waiting := s.State.Waiting
+				if waiting == nil {
+					continue
+				}
+				if notThere.MatchString(waiting.Message) {
+					text = waiting.Message
+				}
+				if waiting.Reason != "ContainerCreating" {
+					continue
+				}
+				for _, e := range v.eventsOf(m) {
+					if e.InvolvedObject.Name == p.Name && e.Reason == "FailedMount" && notThere.MatchString(e.Message) {
+						text = e.Message
+					}
+				}
+			}
+		}
+		if text != "" {
+			f := finding.SecretMissing.New(m.object, fmt.Sprintf("its pod cannot start: %s", nodes.Shorten(text)))
+			f.Next = "kubectl -n " + m.namespace + " get secrets,configmaps"
+			list = append(list, f)
+		}
+	}
+	return list
+}

@@ -1,0 +1,218 @@
+package diagnosis
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fatih/color"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// summary is a line about the cluster.
+func (v *view) summary() string {
+	parts := []string{v.countNodes()}
+	if v.Version != "" {
+		parts = append(parts, "Kubernetes "+v.Version)
+	}
+	switch m := v.main(); {
+	case m != nil:
+		parts = append(parts, m.object+provider(m))
+	case v.notSeen(partPods) != nil || v.notSeen(partDeployments) != nil || v.notSeen(partDaemonSets) != nil:
+		parts = append(parts, "the cloud-controller-manager not seen")
+	default:
+		parts = append(parts, "no cloud-controller-manager")
+	}
+	if lease := v.lease(v.leaseName()); v.leads() && lease != nil && lease.Spec.HolderIdentity != nil {
+		parts = append(parts, "led by "+*lease.Spec.HolderIdentity)
+	}
+	return finding.Clean(strings.Join(parts, ", "))
+}
+
+func provider(m *manager) string {
+	if m.Profile == nil {
+		return ""
+	}
+	return " (" + m.Profile.Name + ")"
+}
+
+func (v *view) countNodes() string {
+	if v.notSeen(partNodes) != nil {
+		return "Nodes not seen"
+	}
+	ready := 0
+	for _, s := range v.report.Nodes {
+		if s.State == nodes.Ready {
+			ready++
+		}
+	}
+	if len(v.report.Nodes) == 1 {
+		return fmt.Sprintf("1 Node, %d Ready", ready)
+	}
+	return fmt.Sprintf("%d Nodes, %d Ready", len(v.report.Nodes), ready)
+}
+
+// Of is what concerns these Nodes, and what concerns all: a cause that is about other Nodes alone is left out.
+func (d *Diagnosis) Of(names []string) *Diagnosis {
+	if len(names) == 0 {
+		return d
+	}
+	about := func(c Cause) bool {
+		return slices.ContainsFunc(c.Objects, func(o string) bool {
+			name, isNode := strings.CutPrefix(o, "Node/")
+			return !isNode || slices.Contains(names, name)
+		})
+	}
+	of := *d
+	of.Causes, of.Nodes = nil, nil
+	for _, c := range d.Causes {
+		if about(c) || slices.ContainsFunc(c.Consequences, about) {
+			of.Causes = append(of.Causes, c)
+		}
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(d.Nodes, func(s nodes.Status) bool { return s.Node == name })
+		if i >= 0 {
+			of.Nodes = append(of.Nodes, d.Nodes[i])
+			continue
+		}
+		if d.Nodes == nil { // they were not seen
+			continue
+		}
+		absent := finding.NodeAbsent.New("Node/"+finding.Clean(name), "there is no such Node")
+		absent.Next = "kubectl get nodes"
+		of.Causes = append(of.Causes, Cause{Finding: absent, Objects: []string{absent.Object}})
+	}
+	return &of
+}
+
+// Count is how many errors and warnings there are, consequences left out.
+func (d *Diagnosis) Count() (errors, warnings int) {
+	for _, c := range d.Causes {
+		if c.Severity == finding.SeverityError {
+			errors++
+		} else {
+			warnings++
+		}
+	}
+	return errors, warnings
+}
+
+// Findings are all, consequences after their causes, one for each object.
+func (d *Diagnosis) Findings() []finding.Finding {
+	var list []finding.Finding
+	add := func(c Cause) {
+		for _, object := range c.Objects {
+			f := c.Finding
+			f.Object = object
+			list = append(list, f)
+		}
+	}
+	for _, c := range d.Causes {
+		add(c)
+		for _, k := range c.Consequences {
+			add(k)
+		}
+	}
+	return list
+}
+
+// Blind says that nothing was seen of Nodes: that nothing was found then is no sign of health.
+func (d *Diagnosis) Blind() bool {
+	return slices.ContainsFunc(d.NotSeen, func(n NotSeen) bool { return n.What == partNodes })
+}
+
+// Kinds are the entries of the catalogue that findings have, each once.
+func Kinds(findings []finding.Finding) []finding.Kind {
+	var list []finding.Kind
+	for _, f := range findings {
+		if !slices.ContainsFunc(list, func(k finding.Kind) bool { return k.ID == f.ID }) {
+			list = append(list, f.ID.Kind())
+		}
+	}
+	return list
+}
+
+// paint colours a word, or does not.
+type paint func(color.Attribute, string) string
+
+func painter(colour bool) paint {
+	return func(a color.Attribute, text string) string {
+		c := color.New(a)
+		c.EnableColor()
+		if !colour {
+			c.DisableColor()
+		}
+		return c.Sprint(text)
+	}
+}
+
+// WriteText writes a diagnosis for people: each cause with what follows from it, and what to do last.
+func (d *Diagnosis) WriteText(out io.Writer, colour bool) error {
+	var b strings.Builder
+	p := painter(colour)
+	b.WriteString(d.Summary + "\n")
+	for _, n := range d.NotSeen {
+		reason := string(n.Reason)
+		if reason == "" {
+			reason = n.Message
+		}
+		fmt.Fprintf(&b, "not seen: %s: %s\n", n.What, finding.Clean(reason))
+	}
+	if len(d.NotLooked) > 0 {
+		fmt.Fprintf(&b, "not looked for: %s\n", strings.Join(slices.Sorted(maps.Keys(d.NotLooked)), ", "))
+	}
+	for _, c := range d.Causes {
+		b.WriteString("\n")
+		d.writeCause(&b, p, c)
+	}
+	if len(d.Causes) == 0 {
+		b.WriteString("nothing is wrong" + d.asFarAsSeen() + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (d *Diagnosis) asFarAsSeen() string {
+	if len(d.NotSeen) > 0 {
+		return " in what was seen"
+	}
+	return ""
+}
+
+func (d *Diagnosis) writeCause(b *strings.Builder, p paint, c Cause) {
+	shade := color.FgRed
+	if c.Severity != finding.SeverityError {
+		shade = color.FgYellow
+	}
+	fmt.Fprintf(b, "%s %s: %s\n", p(shade, string(c.Severity)+" "+string(c.ID)), c.Title, about(c))
+	fmt.Fprintf(b, "    %s\n", c.Message)
+	for _, k := range c.Consequences {
+		fmt.Fprintf(b, "    %s %s: %s\n", p(color.Faint, "hence "+string(k.ID)), k.Title, about(k))
+	}
+	fmt.Fprintf(b, "    do: %s\n", c.Do)
+	if c.Next != "" {
+		fmt.Fprintf(b, "    %s %s\n", p(color.Bold, "next:"), c.Next)
+	}
+}
+
+// about names the objects of a cause: of one kind with their number.
+func about(c Cause) string {
+	if len(c.Objects) <= 1 {
+		return c.Object
+	}
+	kind, _, _ := strings.Cut(c.Object, "/")
+	var names []string
+	for _, o := range c.Objects {
+		k, name, _ := strings.Cut(o, "/")
+		if k != kind {
+			return some(c.Objects, 5)
+		}
+		names = append(names, name)
+	}
+	return fmt.Sprintf("%d %ss: %s", len(names), kind, some(names, 5))
+}

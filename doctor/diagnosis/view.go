@@ -1,0 +1,183 @@
+package diagnosis
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// balancerFinalizer is that of upstream's service controller.
+const balancerFinalizer = "service.kubernetes.io/load-balancer-cleanup"
+
+// view is a snapshot with what follows from it.
+type view struct {
+	*Snapshot
+	managers []manager
+	report   *nodes.Report
+	byName   map[string]*corev1.Node
+}
+
+// manager is one cloud-controller-manager: a workload, or static pods that have the same program.
+type manager struct {
+	templates.Manager
+	// object is Kind/namespace/name.
+	object, namespace, name string
+	pod                     *corev1.PodSpec
+	pods                    []*corev1.Pod
+	// wanted is how many machines the scheduler finds for a DaemonSet; less than 0: not known.
+	wanted int32
+}
+
+func newView(s *Snapshot) *view {
+	v := &view{Snapshot: s, byName: map[string]*corev1.Node{}}
+	for i := range s.Nodes {
+		v.byName[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	v.findManagers(templates.Known())
+	return v
+}
+
+func (v *view) findManagers(profiles templates.Profiles) {
+	for i := range v.Deployments {
+		d := &v.Deployments[i]
+		v.addManager(profiles, "Deployment", d.Namespace, d.Name, &d.Spec.Template.Spec, -1)
+	}
+	for i := range v.DaemonSets {
+		d := &v.DaemonSets[i]
+		wanted := d.Status.DesiredNumberScheduled
+		if d.Status.ObservedGeneration < d.Generation {
+			wanted = -1
+		}
+		v.addManager(profiles, "DaemonSet", d.Namespace, d.Name, &d.Spec.Template.Spec, wanted)
+	}
+	for i := range v.Pods {
+		p := &v.Pods[i]
+		kind, name := owner(p)
+		at := slices.IndexFunc(v.managers, func(m manager) bool {
+			return m.namespace == p.Namespace && m.name == name && strings.HasPrefix(m.object, kind+"/")
+		})
+		if at < 0 {
+			v.addManager(profiles, kind, p.Namespace, name, &p.Spec, -1)
+			if at = len(v.managers) - 1; at < 0 || v.managers[at].name != name {
+				continue
+			}
+		}
+		v.managers[at].pods = append(v.managers[at].pods, p)
+	}
+}
+
+func (v *view) addManager(profiles templates.Profiles, kind, namespace, name string, pod *corev1.PodSpec, wanted int32) {
+	if m, ok := profiles.Recognize(name, pod.Containers); ok && !m.Agent {
+		v.managers = append(v.managers, manager{
+			Manager: m, object: kind + "/" + namespace + "/" + name, namespace: namespace, name: name, pod: pod, wanted: wanted,
+		})
+	}
+}
+
+// owner is the workload of a pod; of a static pod, what its file calls it.
+func owner(p *corev1.Pod) (kind, name string) {
+	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		return "Pod", strings.TrimSuffix(p.Name, "-"+p.Spec.NodeName)
+	}
+	for _, o := range p.OwnerReferences {
+		switch o.Kind {
+		case "DaemonSet":
+			return o.Kind, o.Name
+		case "ReplicaSet":
+			if at := strings.LastIndexByte(o.Name, '-'); at > 0 {
+				return "Deployment", o.Name[:at]
+			}
+		}
+	}
+	return "Pod", p.Name
+}
+
+// initializes says whether the manager has a node controller, as far as is known.
+func (m *manager) initializes() bool { return m.Profile == nil || m.Profile.Has(templates.Nodes) }
+
+func (m *manager) arg(name string) string {
+	a, _ := templates.LookupArg(m.Args, name)
+	return a.Value
+}
+
+// leaseName is that of the Lease by the arguments, or by what is known of the program.
+func (m *manager) leaseName() string {
+	name := m.arg("leader-elect-resource-name")
+	if name == "" && m.Profile != nil {
+		name = m.Profile.LeaseName()
+	}
+	return cmp.Or(name, v1alpha1.LeaseName)
+}
+
+// main is the manager that initializes nodes; nil where there is none.
+func (v *view) main() *manager {
+	i := slices.IndexFunc(v.managers, func(m manager) bool { return m.initializes() })
+	if i < 0 {
+		return nil
+	}
+	return &v.managers[i]
+}
+
+// leaseName prefers what is running to what was recorded.
+func (v *view) leaseName() string {
+	if m := v.main(); m != nil {
+		return m.leaseName()
+	}
+	return cmp.Or(v.LeaseName, v1alpha1.LeaseName)
+}
+
+// facts are what the engine of wait and status goes by.
+func (v *view) facts() *nodes.Facts {
+	f := &nodes.Facts{
+		Now: v.Taken, Nodes: v.Nodes, LeaseName: v.leaseName(), Logs: v.Logs, Reviews: v.Reviews, Flags: v.Flags,
+		Heartbeats: v.Heartbeats,
+	}
+	f.Lease = v.lease(f.LeaseName)
+	if n := v.notSeen(partLeases); n != nil && f.Lease == nil {
+		f.LeaseErr = n
+	}
+	if v.Renewed != nil {
+		f.Renewed = *v.Renewed
+	}
+	if n := v.notSeen(partPods); n != nil {
+		f.PodsErr = n
+		return f
+	}
+	for _, m := range v.managers {
+		for _, p := range m.pods {
+			if m.initializes() {
+				f.Pods = append(f.Pods, *p)
+			}
+		}
+	}
+	return f
+}
+
+// leads says whether the main manager's Lease was being renewed.
+func (v *view) leads() bool { return v.facts().Led() }
+
+// since is how long before the snapshot something was.
+func (v *view) since(t time.Time) time.Duration { return v.Taken.Sub(t) }
+
+func join(list []string) string { return some(list, 5) }
+
+// some bounds a list of names.
+func some(names []string, most int) string { return finding.Clean(nodes.Some(names, most)) }
+
+// kubectlObject turns Kind/name into kind/name, which kubectl takes; of a namespaced one, with -n.
+func kubectlObject(object string) string {
+	parts := strings.Split(finding.Clean(object), "/")
+	kind := strings.ToLower(parts[0])
+	if len(parts) == 3 {
+		return "-n " + parts[1] + " " + kind + "/" + parts[2]
+	}
+	return kind + "/" + parts[len(parts)-1]
+}

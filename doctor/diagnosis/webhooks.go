@@ -1,0 +1,149 @@
+package diagnosis
+
+import (
+	"context"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Webhook is one that is asked before Nodes or pods of kube-system are written, and whose silence is a refusal.
+type Webhook struct {
+	// Object is the configuration, Name the webhook in it.
+	Object string `json:"object"`
+	Name   string `json:"name"`
+	// Guards are nodes, pods, leases or services.
+	Guards []string `json:"guards"`
+	// Namespace and Service serve it; Ready is how many endpoints do. Less than 0: not known.
+	Namespace string `json:"namespace"`
+	Service   string `json:"service"`
+	Ready     int    `json:"ready"`
+}
+
+// guarded are the resources that a cloud-controller-manager or its pods depend on.
+func guarded() []string {
+	return []string{"nodes", "nodes/status", "pods", "leases", "services", "services/status"}
+}
+
+func validating(c *admissionv1.ValidatingWebhookConfiguration) []Webhook {
+	var list []Webhook
+	for _, w := range c.Webhooks {
+		list = appendWebhook(list, "ValidatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector)
+	}
+	return list
+}
+
+func mutating(c *admissionv1.MutatingWebhookConfiguration) []Webhook {
+	var list []Webhook
+	for _, w := range c.Webhooks {
+		list = appendWebhook(list, "MutatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector)
+	}
+	return list
+}
+
+func appendWebhook(
+	list []Webhook, object, name string, policy *admissionv1.FailurePolicyType, client admissionv1.WebhookClientConfig,
+	rules []admissionv1.RuleWithOperations, namespaces *metav1.LabelSelector,
+) []Webhook {
+	if client.Service == nil || policy != nil && *policy == admissionv1.Ignore {
+		return list
+	}
+	w := Webhook{Object: object, Name: name, Namespace: client.Service.Namespace, Service: client.Service.Name, Ready: -1}
+	inSystem := selects(namespaces)
+	for _, resource := range guarded() {
+		namespaced := resource != "nodes" && resource != "nodes/status"
+		if (!namespaced || inSystem) && slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool { return matches(r, resource) }) {
+			w.Guards = append(w.Guards, resource)
+		}
+	}
+	if len(w.Guards) == 0 {
+		return list
+	}
+	return append(list, w)
+}
+
+func selects(s *metav1.LabelSelector) bool {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return s == nil || err == nil && selector.Matches(labels.Set{"kubernetes.io/metadata.name": v1alpha1.Namespace})
+}
+
+// matches says whether the rule is about writing the resource.
+func matches(r admissionv1.RuleWithOperations, resource string) bool {
+	any := slices.Contains(r.Resources, "*/*") || slices.Contains(r.Resources, "*") && !slices.Contains([]string{"nodes/status", "services/status"}, resource)
+	writes := slices.ContainsFunc(r.Operations, func(o admissionv1.OperationType) bool { return o != admissionv1.Delete && o != admissionv1.Connect })
+	group := ""
+	if resource == "leases" {
+		group = "coordination.k8s.io"
+	}
+	return writes && (any || slices.Contains(r.Resources, resource)) &&
+		(slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group))
+}
+
+// mostWebhooks is how many Services of webhooks are looked at.
+const mostWebhooks = 20
+
+// countEndpoints fills in Ready. What cannot be asked stays unknown.
+func countEndpoints(ctx context.Context, c kubernetes.Interface, w *Webhook) error {
+	list, err := c.DiscoveryV1().EndpointSlices(w.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: discoveryv1.LabelServiceName + "=" + w.Service, Limit: pageSize,
+	})
+	if err != nil {
+		return err
+	}
+	w.Ready = 0
+	for _, s := range list.Items {
+		for _, e := range s.Endpoints {
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				w.Ready++
+			}
+		}
+	}
+	return nil
+}
+
+// byGuards leaves what a webhook can explain: pods that are not there, what a manager cannot write.
+func byGuards(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
+	i := slices.IndexFunc(v.Webhooks, func(w Webhook) bool { return w.Object == f.Object })
+	if i < 0 {
+		return all
+	}
+	var list []finding.ID
+	guards := func(resource string) bool { return slices.Contains(v.Webhooks[i].Guards, resource) }
+	if m := v.main(); guards("pods") && (m == nil || len(m.pods) == 0) {
+		list = append(list, finding.NoPod, finding.LeaderSilent, finding.NoLeader)
+	}
+	if guards("leases") {
+		list = append(list, finding.LeaderSilent, finding.NoLeader)
+	}
+	if guards("nodes") || guards("nodes/status") {
+		list = append(list, finding.ManagerFails, finding.NotServed)
+	}
+	if guards("services") || guards("services/status") {
+		list = append(list, finding.BalancerPending, finding.BalancerStuck)
+	}
+	return list
+}
+
+func unserved(v *view) []finding.Finding { return blocked(v.Snapshot) }
+
+// blocked says that nobody answers for the webhook.
+func blocked(s *Snapshot) []finding.Finding {
+	var list []finding.Finding
+	for _, w := range s.Webhooks {
+		if w.Ready != 0 {
+			continue
+		}
+		f := finding.WebhookBlocks.New(w.Object, "webhook "+w.Name+" fails closed, guards "+join(w.Guards)+
+			", and its Service "+w.Namespace+"/"+w.Service+" has no ready endpoint")
+		f.Next = "start its pods; or, until they run: kubectl delete " + kubectlObject(w.Object)
+		list = append(list, f)
+	}
+	return list
+}

@@ -1,0 +1,103 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Facts are what one look at a cluster shows of its nodes and their manager: all that [Judge] goes by.
+type Facts struct {
+	// Now is when the cluster was looked at.
+	Now   time.Time
+	Nodes []corev1.Node
+	// Pods are those of the manager. PodsErr says that they could not be asked for.
+	Pods    []corev1.Pod
+	PodsErr error
+	// LeaseName is what the leader's Lease is called; Lease is nil where there is none, and where LeaseErr is set.
+	LeaseName string
+	Lease     *coordinationv1.Lease
+	LeaseErr  error
+	// Renewed is when a renewal of it was seen, by this machine's clock. Zero: the holder's clock is believed.
+	Renewed time.Time
+	// Logs are the last lines of the manager's pods by name, cleaned.
+	Logs map[string][]string
+	// Reviews are the API server's answers to what the manager may do.
+	Reviews []Review
+	// Heartbeats are the Leases of kubelets; Flags the --cloud-provider of those that told it, by node.
+	Heartbeats []coordinationv1.Lease
+	Flags      map[string]string
+}
+
+// Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It asks nobody.
+func Judge(f *Facts, names []string) *Report {
+	r := &Report{Nodes: f.statuses(names)}
+	e := f.evidence()
+	explain(e, finder(f.Nodes), r.Nodes)
+	judgeHeartbeats(r.Nodes, f.Heartbeats, f.Now)
+	judgeFlags(r.Nodes, f.Flags)
+	if len(r.Nodes) == 0 {
+		r.Findings = append(r.Findings, finding.NoNodes.New("", "there is no node at all"))
+	}
+	if !e.led() {
+		r.addLeaderless(e)
+	}
+	return r
+}
+
+func (f *Facts) statuses(names []string) []Status {
+	if len(names) == 0 {
+		for _, n := range f.Nodes {
+			names = append(names, n.Name)
+		}
+	}
+	find, leader := finder(f.Nodes), f.leader()
+	var list []Status
+	for _, name := range names {
+		list = append(list, StatusOf(name, find(name), leader.held(f.Now), f.Now))
+	}
+	return list
+}
+
+// Led says whether somebody held the Lease.
+func (f *Facts) Led() bool {
+	l := f.leader()
+	return l.held(f.Now)
+}
+
+func (f *Facts) keep(l leadership) {
+	f.LeaseName, f.Lease, f.LeaseErr, f.Renewed = l.name, l.lease, l.err, l.renewed
+}
+
+func (f *Facts) leader() leadership {
+	return leadership{name: f.LeaseName, lease: f.Lease, err: f.LeaseErr, renewed: f.Renewed}
+}
+
+// evidence has the leader's pod first: its log tells most.
+func (f *Facts) evidence() *evidence {
+	e := &evidence{
+		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags, now: f.Now,
+	}
+	leads := func(p corev1.Pod) int {
+		if e.leads(&p) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(e.pods, func(a, b corev1.Pod) int { return leads(a) - leads(b) })
+	e.denied = e.deniedBy(f.Reviews)
+	return e
+}
+
+// AskLease looks at the leader's Lease, and where clocks make it doubtful, for long enough to see a renewal.
+func (f *Facts) AskLease(ctx context.Context, c kubernetes.Interface, name string) {
+	f.keep(getLeadership(ctx, c, cmp.Or(name, v1alpha1.LeaseName)))
+}
