@@ -8,7 +8,7 @@ import (
 // Catalogue lists every kind of finding. The letters: A kubeadm files and static pods, B a manager's pod and program,
 // C its network, D its permissions, E a
 // rehearsal, F routes, G names, H leaders, L addresses of load balancers, M machines and the
-// inventory, P preflight, R refusals to delete a Node, W waiting for a node.
+// inventory, P preflight, R refusals to delete a Node, U upgrades, W waiting for a node.
 func Catalogue() []Kind {
 	return slices.Concat(
 		kubeadmFiles(),
@@ -28,6 +28,7 @@ func Catalogue() []Kind {
 		preflight(), preflightOfTheNode(),
 		refusals(),
 		rehearsal(),
+		upgrades(), upgradesHalfDone(),
 	)
 }
 
