@@ -18,6 +18,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -137,6 +138,26 @@ func getWorkload(ctx context.Context, client kubernetes.Interface, mode v1alpha1
 		return client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 	}
 	return client.AppsV1().Deployments(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// liveVersion is the cluster's by kubeadm's live configuration, which an upgrade changes; empty where there is none.
+func liveVersion(ctx context.Context, d *Data) (string, error) {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return "", err
+	}
+	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, kubeadmConfigName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", finding.Refusedf("ask for the version of the cluster: %w", err).WithHint("nothing was changed")
+	}
+	file, err := kubeadm.Parse("ConfigMap/"+v1alpha1.Namespace+"/"+kubeadmConfigName, []byte(cm.Data["ClusterConfiguration"]))
+	if err != nil {
+		return "", err
+	}
+	return file.KubernetesVersion(), nil
 }
 
 // nodeOfKubelet is the Node of this machine by its kubelet's certificate, empty where it cannot be read.

@@ -64,6 +64,7 @@ At any time:                 ccmadm status`,
 	}
 	root.AddCommand(
 		newInit(s), newJoin(s), newApply(s), newDiff(s), newReset(s), newWait(s), newStatus(s), newRehearse(s), newConfig(s), newCerts(s),
+		newUpgrade(s),
 		newLint(s),
 		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
 	)

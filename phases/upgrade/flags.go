@@ -116,7 +116,8 @@ func (p *planner) judge(u Use) (finding.Finding, bool) {
 		if !slices.Contains(names, gate) {
 			return finding.Finding{}, false
 		}
-		return finding.GateGone.New("", fmt.Sprintf("%s v%s does not know the feature gate %s, and ends", u.Component, p.target, gate)), true
+		message := fmt.Sprintf("%s v%s does not know the feature gate %s, and ends", u.Component, p.target, gate)
+		return finding.GateGone.New("", message), true
 	}
 	if u.Component == ControllerManager && u.Name == "controllers" {
 		for name := range strings.SplitSeq(u.Value, ",") {
@@ -126,10 +127,12 @@ func (p *planner) judge(u Use) (finding.Finding, bool) {
 		}
 	}
 	for _, g := range goneFlags() {
-		if g.component != u.Component || g.name != u.Name || minor < g.since || u.Value == g.but || g.but != "" && u.Value == "" {
+		if g.component != u.Component || g.name != u.Name || minor < g.since ||
+			g.but != "" && (u.Value == g.but || u.Value == "") {
 			continue
 		}
-		return g.id.New("", fmt.Sprintf("%s has --%s=%s, and from 1.%d on not that argument or value", u.Component, u.Name, u.Value, g.since)), true
+		return g.id.New("", fmt.Sprintf("%s has --%s=%s, which 1.%d and newer refuse or ignore",
+			u.Component, u.Name, u.Value, g.since)), true
 	}
 	return finding.Finding{}, false
 }

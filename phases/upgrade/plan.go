@@ -28,6 +28,8 @@ type Plan struct {
 	Findings []finding.Finding `json:"findings"`
 	// Steps are what is to be done, in this order.
 	Steps []Step `json:"steps"`
+
+	forKubeadm bool
 }
 
 // Version is that of a program on a Node.
@@ -81,7 +83,9 @@ func New(f Facts) (*Plan, error) {
 	}}
 	p.checkTarget()
 	p.plan.Now = "v" + p.oldest.String()
-	p.checkKubelets()
+	if !p.unreachable() {
+		p.checkKubelets()
+	}
 	if p.moves() {
 		p.checkJob()
 	}
@@ -91,6 +95,8 @@ func New(f Facts) (*Plan, error) {
 	p.listComponents()
 	p.listImages()
 	if !p.unreachable() {
+		kubeadm := parsed(f.Kubeadm)
+		p.plan.forKubeadm = p.moves() && kubeadm != nil && !kubeadm.LessThan(target)
 		p.order()
 	}
 	slices.SortStableFunc(p.plan.Findings, func(a, b finding.Finding) int { return cmp.Compare(a.Severity, b.Severity) })
@@ -103,6 +109,10 @@ func (p *planner) add(f finding.Finding) { p.plan.Findings = append(p.plan.Findi
 func (p *Plan) Blocked() []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(p.Findings), func(f finding.Finding) bool { return f.Severity != finding.SeverityError })
 }
+
+// ForKubeadm tells whether the installed kubeadm has a plan of its own: there is something for it to do, and it is not older
+// than the version.
+func (p *Plan) ForKubeadm() bool { return p.forKubeadm }
 
 // unreachable tells whether there is no way to the target, so that no order of steps leads there.
 func (p *planner) unreachable() bool {

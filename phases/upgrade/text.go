@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -33,6 +34,9 @@ func (p *Plan) WriteText(out io.Writer) error {
 	}
 	for _, image := range p.Images {
 		fmt.Fprintf(out, "  %s\n", image)
+	}
+	if installed, then := parsed(p.Kubeadm), parsed(p.Then); installed == nil || installed.LessThan(then) {
+		fmt.Fprintf(out, "\nkubeadm's own plan comes with kubeadm %s; here is %s.\n", p.Then, cmp.Or(p.Kubeadm, "none"))
 	}
 	if len(p.Findings) > 0 {
 		fmt.Fprintln(out)

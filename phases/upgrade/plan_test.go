@@ -1,0 +1,400 @@
+package upgrade
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+const awsImage = "registry.k8s.io/provider-aws/cloud-controller-manager:"
+
+// cluster is one of 1.35 with two control planes and a worker, whose manager is that of AWS as a static pod.
+func cluster(t *testing.T) Facts {
+	t.Helper()
+	profile, err := templates.Load("aws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := &v1alpha1.Record{KubernetesVersion: "v1.35.4", WrittenBy: "test"}
+	rec.Configuration.Provider, rec.Configuration.Mode = "aws", v1alpha1.ModeStaticPod
+	rec.Configuration.ControllerManager.Image = awsImage + "v1.35.2"
+	controlPlane := func(name string) Node {
+		return Node{
+			Name: name, ControlPlane: true, Kubelet: "v1.35.4", APIServer: "v1.35.4", Manager: awsImage + "v1.35.2", Schedulable: true,
+		}
+	}
+	return Facts{
+		Asked: "v1.36.3", Oldest: "1.34", Newest: "1.36", Kubeadm: "v1.36.3", Cluster: "v1.35.4", Here: "cp2",
+		Nodes:  []Node{controlPlane("cp1"), controlPlane("cp2"), {Name: "w1", Kubelet: "v1.35.4", Schedulable: true}},
+		Record: rec, Profile: profile, Version: "test", Images: []string{"registry.k8s.io/kube-apiserver:v1.36.3"},
+	}
+}
+
+// steps are the machines and what is run there first.
+func steps(p *Plan) []string {
+	var list []string
+	for _, s := range p.Steps {
+		line := s.Node + ": " + s.What
+		if len(s.Commands) > 0 {
+			line = s.Node + ": " + s.Commands[len(s.Commands)-1]
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+func found(p *Plan) []string {
+	var list []string
+	for _, f := range p.Findings {
+		list = append(list, string(f.Severity)+" "+string(f.ID)+" "+f.Object)
+	}
+	return list
+}
+
+func TestNew_Order(t *testing.T) {
+	const node, uncordon = "kubeadm upgrade node", "kubectl uncordon "
+	for _, tt := range []struct {
+		name string
+		do   func(*Facts)
+		want []string
+	}{
+		{
+			name: "this machine first, then API servers before the manager, and kubelets last",
+			want: []string{
+				"cp2: kubeadm upgrade apply v1.36.3", "cp1: " + node, "cp2: ccmadm apply -f upgrade.yaml", "cp1: ccmadm apply",
+				"cp2: " + uncordon + "cp2", "cp1: " + uncordon + "cp1", "w1: " + uncordon + "w1", ": ccmadm status",
+			},
+		},
+		{
+			name: "nothing is to be done",
+			do:   func(f *Facts) { allAt(f, "v1.36.3", "v1.36.1") },
+		},
+		{
+			name: "half upgraded: a control plane is left, and the kubelets",
+			do: func(f *Facts) {
+				f.Cluster, f.Nodes[1].APIServer = "v1.36.3", "v1.36.3"
+			},
+			want: []string{
+				"cp1: " + node, "cp2: ccmadm apply -f upgrade.yaml", "cp1: ccmadm apply",
+				"cp2: " + uncordon + "cp2", "cp1: " + uncordon + "cp1", "w1: " + uncordon + "w1", ": ccmadm status",
+			},
+		},
+		{
+			name: "cut short before the configuration was uploaded: apply again",
+			do:   func(f *Facts) { f.Nodes[1].APIServer = "v1.36.3" },
+			want: []string{
+				"cp2: kubeadm upgrade apply v1.36.3", "cp1: " + node, "cp2: ccmadm apply -f upgrade.yaml", "cp1: ccmadm apply",
+				"cp2: " + uncordon + "cp2", "cp1: " + uncordon + "cp1", "w1: " + uncordon + "w1", ": ccmadm status",
+			},
+		},
+		{
+			name: "only the other control plane's manager is left",
+			do: func(f *Facts) {
+				allAt(f, "v1.36.3", "v1.36.1")
+				f.Nodes[0].Manager = awsImage + "v1.35.2"
+			},
+			want: []string{"cp1: ccmadm apply", ": ccmadm status"},
+		},
+		{
+			name: "upgraded by hand: the record lags behind",
+			do: func(f *Facts) {
+				allAt(f, "v1.36.3", "v1.36.1")
+				f.Record.KubernetesVersion = "v1.35.4"
+			},
+			want: []string{"cp2: ccmadm apply", ": ccmadm status"},
+		},
+		{
+			name: "a DaemonSet is one step",
+			do: func(f *Facts) {
+				allAt(f, "v1.36.3", "v1.35.2")
+				f.Record.Configuration.Mode = v1alpha1.ModeDaemonSet
+			},
+			want: []string{"cp2: ccmadm apply -f upgrade.yaml", ": ccmadm status"},
+		},
+		{
+			name: "mode Manual: the manager is the user's affair",
+			do: func(f *Facts) {
+				allAt(f, "v1.36.3", "v1.35.2")
+				f.Record.Configuration.Mode = v1alpha1.ModeManual
+			},
+		},
+		{
+			name: "a patch release: the manager stays",
+			do: func(f *Facts) {
+				allAt(f, "v1.36.0", "v1.36.1")
+				f.Record.KubernetesVersion, f.Nodes = "v1.36.3", f.Nodes[2:]
+				f.Cluster = "v1.36.3"
+			},
+			want: []string{"w1: " + uncordon + "w1", ": ccmadm status"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := cluster(t)
+			if tt.do != nil {
+				tt.do(&f)
+			}
+			p, err := New(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, steps(p)); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			if b := p.Blocked(); len(b) > 0 {
+				t.Errorf("blocked: %v", found(p))
+			}
+		})
+	}
+}
+
+// allAt has every component at a version, and every manager at a release.
+func allAt(f *Facts, version, release string) {
+	f.Cluster, f.Record.KubernetesVersion = version, version
+	f.Record.Configuration.ControllerManager.Image = awsImage + release
+	for i := range f.Nodes {
+		f.Nodes[i].Kubelet = version
+		if f.Nodes[i].ControlPlane {
+			f.Nodes[i].APIServer, f.Nodes[i].Manager = version, awsImage+release
+		}
+	}
+}
+
+func TestNew_Findings(t *testing.T) {
+	use := func(u Use) func(*Facts) { return func(f *Facts) { f.Uses = append(f.Uses, u) } }
+	for _, tt := range []struct {
+		name string
+		do   func(*Facts)
+		want []string
+		says string // in one of the messages, or its next step
+	}{
+		{name: "nothing"},
+		{
+			name: "an older version", do: func(f *Facts) { f.Asked = "1.34.4" },
+			want: []string{"error U1 "}, says: "does not go back",
+		},
+		{
+			name: "two minors up", do: func(f *Facts) { allAt(f, "v1.34.4", "v1.34.3") },
+			want: []string{"error U1 ", "error U3 "}, says: "upgrade to 1.35 first",
+		},
+		{name: "a pre-release", do: func(f *Facts) { f.Asked = "v1.36.0-rc.1" }, want: []string{"error U1 "}, says: "pre-release"},
+		{
+			name: "a minor that ccmadm does not know",
+			do:   func(f *Facts) { allAt(f, "v1.36.3", "v1.36.1"); f.Asked = "v1.37.0" },
+			want: []string{"error U1 ", "error U2 "}, says: "knows Kubernetes 1.34 to 1.36",
+		},
+		{
+			name: "no release of the provider",
+			do:   func(f *Facts) { p := *f.Profile; delete36(&p); f.Profile = &p },
+			want: []string{"error U2 "}, says: "--image IMAGE",
+		},
+		{
+			name: "no release, and an image that the user names",
+			do:   func(f *Facts) { p := *f.Profile; delete36(&p); f.Profile, f.Image = &p, "registry.example/mine:1" },
+		},
+		{
+			name: "an image that somebody has chosen",
+			do:   func(f *Facts) { f.Record.Configuration.ControllerManager.Image = "registry.example/mine:1" },
+			want: []string{"warning U9 registry.example/mine:1"}, says: "is kept",
+		},
+		{
+			name: "a patch release that is not in the table",
+			do:   func(f *Facts) { f.Record.Configuration.ControllerManager.Image = "mirror/cloud-controller-manager:v1.35.9" },
+		},
+		{
+			name: "a manager that is newer than an API server",
+			do:   func(f *Facts) { f.Nodes[0].Manager = awsImage + "v1.36.1" },
+			want: []string{"error U3 Node/cp1"}, says: "newer than the API server, v1.35.4",
+		},
+		{
+			name: "a manager that would be two minors behind",
+			do:   func(f *Facts) { f.Record.Configuration.ControllerManager.Image = awsImage + "v1.34.3" },
+			want: []string{"error U3 "}, says: "its release for 1.35 first",
+		},
+		{
+			name: "half upgraded",
+			do:   func(f *Facts) { f.Nodes[0].APIServer = "v1.36.3" },
+			want: []string{"warning U8 "}, says: "v1.35.4 to v1.36.3",
+		},
+		{
+			name: "a kubelet that is newer than an API server",
+			do:   func(f *Facts) { f.Nodes[2].Kubelet = "v1.36.3" },
+			want: []string{"warning U10 Node/w1"},
+		},
+		{
+			name: "nobody takes kubeadm's Job",
+			do: func(f *Facts) {
+				for i := range f.Nodes {
+					f.Nodes[i].Refuses = v1alpha1.UninitializedTaint
+				}
+			},
+			want: []string{"error U6 "}, says: "cp1 has node.cloudprovider.kubernetes.io/uninitialized",
+		},
+		{
+			name: "all are cordoned: kubeadm leaves its Job out",
+			do: func(f *Facts) {
+				for i := range f.Nodes {
+					f.Nodes[i].Schedulable, f.Nodes[i].Refuses = false, "node.kubernetes.io/unschedulable"
+				}
+			},
+		},
+		{
+			name: "an argument of the API server",
+			do:   use(Use{Component: APIServer, Name: "cloud-provider", Value: "external", Where: "ConfigMap/kube-system/kubeadm-config"}),
+			want: []string{"error A6 ConfigMap/kube-system/kubeadm-config"},
+		},
+		{
+			name: "the same in a manifest that kubeadm writes anew",
+			do:   use(Use{Component: APIServer, Name: "cloud-config", Where: "Pod/kube-system/kube-apiserver-cp1", Node: "cp1", Rewritten: true}),
+			want: []string{"warning A6 Pod/kube-system/kube-apiserver-cp1"},
+		},
+		{
+			name: "a provider of the controller manager's",
+			do:   use(Use{Component: ControllerManager, Name: "cloud-provider", Value: "aws", Where: "x"}),
+			want: []string{"error A7 x"},
+		},
+		{name: "external is none", do: use(Use{Component: ControllerManager, Name: "cloud-provider", Value: "external", Where: "x"})},
+		{
+			name: "another allocator",
+			do:   use(Use{Component: ControllerManager, Name: "cidr-allocator-type", Value: "CloudAllocator", Where: "x"}),
+			want: []string{"error A7 x"},
+		},
+		{
+			name: "an argument without effect",
+			do:   use(Use{Component: ControllerManager, Name: "cloud-config", Value: "/x", Where: "x"}),
+			want: []string{"warning A18 x"},
+		},
+		{
+			name: "controllers that are gone",
+			do:   use(Use{Component: ControllerManager, Name: "controllers", Value: "*,-service,-route", Where: "x"}),
+			want: []string{"warning A9 x"},
+		},
+		{
+			name: "a file of kubelet arguments",
+			do:   use(Use{Component: Kubelet, Name: "cloud-config", Value: "/x", Where: "/etc/default/kubelet:1", Node: "cp2"}),
+			want: []string{"error A5 cp2:/etc/default/kubelet:1"},
+		},
+		{
+			name: "an argument that the minor before has taken away",
+			do:   use(Use{Component: Kubelet, Name: "pod-infra-container-image", Value: "pause", Where: "/etc/default/kubelet:1", Node: "cp2"}),
+			want: []string{"error U4 cp2:/etc/default/kubelet:1"},
+		},
+		{
+			name: "a feature gate",
+			do:   use(Use{Component: Kubelet, Name: GatePrefix + "MemoryManager", Value: "true", Where: "ConfigMap/kube-system/kubelet-config"}),
+			want: []string{"error U5 ConfigMap/kube-system/kubelet-config"}, says: "kubelet v1.36.3 does not know the feature gate MemoryManager",
+		},
+		{
+			name: "the same, and a version that knows it still",
+			do: func(f *Facts) {
+				use(Use{Component: Kubelet, Name: GatePrefix + "MemoryManager", Where: "x"})(f)
+				f.Asked = "v1.35.5"
+			},
+		},
+		{
+			name: "a feature gate of kubeadm's own",
+			do:   use(Use{Component: Kubeadm, Name: GatePrefix + "ControlPlaneKubeletLocalMode", Where: "x"}),
+			want: []string{"error U5 x"},
+		},
+		{
+			name: "kubelets whose files cannot be seen",
+			do:   func(f *Facts) { f.Unseen = []string{"w1", "cp1"} },
+			want: []string{"warning U7 "}, says: "cp1, w1",
+		},
+		{
+			name: "what is wrong with the cluster already",
+			do: func(f *Facts) {
+				f.Troubles = []finding.Finding{finding.NoLeader.New("Lease/kube-system/cloud-controller-manager", "nobody leads")}
+			},
+			want: []string{"error W7 Lease/kube-system/cloud-controller-manager"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := cluster(t)
+			if tt.do != nil {
+				tt.do(&f)
+			}
+			p, err := New(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, found(p)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+			var text bytes.Buffer
+			if err := p.WriteText(&text); err != nil || !strings.Contains(text.String(), tt.says) {
+				t.Errorf("%v; it does not say %q:\n%s", err, tt.says, text.String())
+			}
+			for _, f := range p.Findings {
+				if _, known := finding.Lookup(string(f.ID)); !known {
+					t.Errorf("%s is not in the catalogue", f.ID)
+				}
+			}
+		})
+	}
+}
+
+// delete36 takes the release for 1.36 out of a copy of a profile.
+func delete36(p *templates.Profile) {
+	tags := map[string]string{}
+	for minor, tag := range p.Image.Tags {
+		if minor != "1.36" {
+			tags[minor] = tag
+		}
+	}
+	p.Image.Tags = tags
+}
+
+// hetzner's releases are for several minors, and not called like them.
+func TestNew_OneReleaseForSeveral(t *testing.T) {
+	f := cluster(t)
+	profile, err := templates.Load("hetzner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Profile = profile
+	image := profile.Image.Repository + ":" + profile.Image.Tags["1.35"]
+	f.Record.Configuration.Provider, f.Record.Configuration.ControllerManager.Image = "hetzner", image
+	for i := range f.Nodes {
+		f.Nodes[i].Manager = ""
+	}
+	p, err := New(f)
+	if err != nil || len(p.Findings) > 0 || p.Manager.Then != profile.Image.Repository+":"+profile.Image.Tags["1.36"] {
+		t.Errorf("%v, %v, %+v", err, found(p), p.Manager)
+	}
+}
+
+func TestPlan_JSON(t *testing.T) {
+	p, err := New(cluster(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"now":"v1.35.4","then":"v1.36.3"`, `"findings":[]`, `{"component":"kube-apiserver","node":"cp1","now":"v1.35.4","then":"v1.36.3"}`,
+		`"then":"` + awsImage + `v1.36.1"`, `"images":["registry.k8s.io/kube-apiserver:v1.36.3","` + awsImage + `v1.36.1"]`,
+	} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%s is not in\n%s", want, data)
+		}
+	}
+}
+
+func TestParseTarget(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"v1.36.3": true, "1.36.3": true, "v1.36": false, "stable": false, "banana": false, "": false, "v1.36.3\n--x": false,
+	} {
+		if _, err := ParseTarget(text); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
