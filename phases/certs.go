@@ -17,7 +17,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// Expirations are the certificates that ccmadm keeps on a machine, in the form of `kubeadm certs check-expiration -o json`.
+// Expirations are the certificates that ccmadm keeps on a machine, in the form of `kubeadm certs check-expiration -o
+// json`.
 type Expirations struct {
 	Certificates []Expiration `json:"certificates"`
 	Authorities  []Expiration `json:"certificateAuthorities"`
@@ -40,8 +41,8 @@ type Expiration struct {
 	Flaw  string `json:"flaw,omitempty"`
 }
 
-// CheckExpiration reads the ends of this machine's certificates that are ccmadm's to look after: the identity of its static
-// pod, and that which the pod of the control plane's address borrows from kube-scheduler. It writes nothing.
+// CheckExpiration reads the ends of this machine's certificates that are ccmadm's to look after: the identity of its
+// static pod, and that which the pod of the control plane's address borrows from kube-scheduler. It writes nothing.
 func CheckExpiration(ctx context.Context, m *machine.Machine) (*Expirations, error) {
 	list := &Expirations{Certificates: []Expiration{}, Authorities: []Expiration{}}
 	certsDir, err := certificatesDir(m)
@@ -116,26 +117,6 @@ func residual(m *machine.Machine, cert *x509.Certificate) int64 {
 	return int64(cert.NotAfter.Sub(m.Now()).Seconds())
 }
 
-// clientCertificate is the one that a kubeconfig has in itself; nil where it has a token, or names files.
-func clientCertificate(m *machine.Machine, path string) (*x509.Certificate, error) {
-	data, err := m.Read(path)
-	if err != nil {
-		return nil, fmt.Errorf("read an identity: %w", err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if len(config.CertData) == 0 {
-		return nil, nil // no certificate is a fine answer
-	}
-	certs, err := certutil.ParseCertsPEM(config.CertData)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return certs[0], nil
-}
-
 // certificatesDir is where this machine keeps the CA, by what an earlier run has written down.
 func certificatesDir(m *machine.Machine) (string, error) {
 	rec, err := localRecord(m)
@@ -145,9 +126,9 @@ func certificatesDir(m *machine.Machine) (string, error) {
 	return rec.CertificatesDir, nil
 }
 
-// RenewCertificates signs a new identity for this machine's static pod, and has the kubelet start the pod again with it.
-// Within is how near its end has to be, or the file has to have another flaw; zero: it is renewed in any case. It asks
-// this machine alone: an API server that is down keeps no certificate from being renewed.
+// RenewCertificates signs a new identity for this machine's static pod, and has the kubelet start the pod again with
+// it. Within is how near its end has to be, or the file has to have another flaw; zero: it is renewed in any case. It
+// asks this machine alone: an API server that is down keeps no certificate from being renewed.
 func RenewCertificates(ctx context.Context, d *Data, within time.Duration) error {
 	d = d.in("certs")
 	if err := ctx.Err(); err != nil {
@@ -194,14 +175,14 @@ func RenewCertificates(ctx context.Context, d *Data, within time.Duration) error
 func ownIdentity(m *machine.Machine) (*x509.Certificate, error) {
 	cert, err := clientCertificate(m, machine.CCMKubeconfig)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return cert, nil //nolint:nilerr // what cannot be read is a flaw, and is renewed
+		return cert, nil // what cannot be read is a flaw, and is renewed
 	}
 	if there, err := m.Exists(machine.CCMManifest); err != nil || there {
 		return nil, err
 	}
 	return nil, finding.Preflightf("renew certificates: this machine has none of ccmadm's").
-		WithHint("they are on control planes whose cloud-controller-manager is a static pod; in the other modes it has a token, " +
-			"which the kubelet renews. Those of kubeadm: kubeadm certs renew all")
+		WithHint("they are on control planes whose cloud-controller-manager is a static pod; in the other modes it has a " +
+			"token, which the kubelet renews. Those of kubeadm: kubeadm certs renew all")
 }
 
 // serverOfIdentity is the one that kubeadm has given to kube-controller-manager, or else what the identity has.
@@ -223,7 +204,8 @@ func refuseExternal(certsDir string, external bool) error {
 		what = certsDir + " has no ca.key"
 	}
 	return finding.Refusedf("renew the certificate of %s: %s", v1alpha1.StaticPodUser, what).
-		WithHint("have the owner of the CA sign a certificate for client authentication, CN=%s, and no group; put the kubeconfig "+
-			"in place of %s, mode 0600; then `ccmadm certs renew --if-within 24h` starts the pod again with it. Nothing was changed",
+		WithHint("have the owner of the CA sign a certificate for client authentication, CN=%s, and no group; put the "+
+			"kubeconfig in place of %s, mode 0600; then `ccmadm certs renew --if-within 24h` starts the pod again with it. "+
+			"Nothing was changed",
 			v1alpha1.StaticPodUser, machine.CCMKubeconfig)
 }

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	certutil "k8s.io/client-go/util/cert"
@@ -147,48 +146,6 @@ func localServer(d *Data) string {
 		port = kubeadm.DefaultBindPort
 	}
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
-}
-
-// kubeconfigLasts tells whether the file has an identity without a flaw for another 30 days.
-func kubeconfigLasts(path, caFile, server string, now time.Time) bool {
-	return identityFlaw(path, caFile, server, now.Add(renewBefore)) == nil
-}
-
-// identityFlaw says why the file should be written anew: it must connect to this server (or any, if empty), trust just the
-// CA bundle that is there now, and have an identity that is good at that time. With an external CA that is the
-// administrator's: a token, or certificates by their paths, too.
-func identityFlaw(path, caFile, server string, at time.Time) error {
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err == nil {
-		err = rest.LoadTLSFiles(config)
-	}
-	if err != nil {
-		return err
-	}
-	if server != "" && config.Host != server {
-		return fmt.Errorf("it connects to %s, not to %s", config.Host, server)
-	}
-	bundle, err := os.ReadFile(caFile)
-	if err != nil {
-		return err
-	}
-	if !sameCerts(bundle, config.CAData) {
-		return fmt.Errorf("it does not trust the same CAs as %s", caFile)
-	}
-	if config.BearerToken != "" || config.BearerTokenFile != "" {
-		return nil
-	}
-	certs, err := certutil.ParseCertsPEM(config.CertData)
-	if err != nil {
-		return err
-	}
-	if end := certs[0].NotAfter; end.Before(at) {
-		return fmt.Errorf("its certificate ends on %s", end.Format(time.DateOnly))
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(bundle)
-	_, err = certs[0].Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	return err
 }
 
 // sameCerts tells whether two bundles hold the same certificates, in whatever order.

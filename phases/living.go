@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -146,18 +147,23 @@ func liveVersion(ctx context.Context, d *Data) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, kubeadmConfigName, metav1.GetOptions{})
+	file, err := liveKubeadm(ctx, client)
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
 	if err != nil {
 		return "", finding.Refusedf("ask for the version of the cluster: %w", err).WithHint("nothing was changed")
 	}
-	file, err := kubeadm.Parse("ConfigMap/"+v1alpha1.Namespace+"/"+kubeadmConfigName, []byte(cm.Data["ClusterConfiguration"]))
-	if err != nil {
-		return "", err
-	}
 	return file.KubernetesVersion(), nil
+}
+
+// liveKubeadm is the configuration that kubeadm keeps in the cluster.
+func liveKubeadm(ctx context.Context, client kubernetes.Interface) (*kubeadm.File, error) {
+	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, kubeadmConfigName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read kubeadm's live configuration: %w", err)
+	}
+	return kubeadm.Parse("ConfigMap/"+v1alpha1.Namespace+"/"+kubeadmConfigName, []byte(cm.Data["ClusterConfiguration"]))
 }
 
 // nodeOfKubelet is the Node of this machine by its kubelet's certificate, empty where it cannot be read.

@@ -109,7 +109,8 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	}
 	for _, want := range []string{
 		"error A6 ConfigMap/kube-system/kubeadm-config",
-		"error U5 ConfigMap/kube-system/kubeadm-config", // of kubeadm's own, and of kube-controller-manager
+		"error U5 ConfigMap/kube-system/kubeadm-config",   // of kube-controller-manager
+		"warning U5 ConfigMap/kube-system/kubeadm-config", // of kubeadm's own
 		"error U5 ConfigMap/kube-system/kubelet-config",
 		"error A5 cp1:/etc/default/kubelet:1",
 		"warning U4 cp1:/var/lib/kubelet/kubeadm-flags.env:1",

@@ -23,8 +23,9 @@ const (
 	kubeletConfigName = "kubelet-config"
 )
 
-// UpgradeFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the version
-// that the user named, empty for the installed kubeadm's; image is the cloud-controller-manager's that is named for it.
+// UpgradeFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the
+// version that the user named, empty for the installed kubeadm's; image is the cloud-controller-manager's that is named
+// for it.
 func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.Facts, error) {
 	rec, err := livingRecord(ctx, d)
 	if err != nil {
@@ -77,21 +78,19 @@ func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.F
 
 // liveConfiguration reads what kubeadm has in the cluster, and what our record gives the cloud-controller-manager.
 func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *upgrade.Facts) error {
-	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, kubeadmConfigName, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read kubeadm's live configuration: %w", err)
-	}
-	where := "ConfigMap/" + v1alpha1.Namespace + "/" + kubeadmConfigName
-	file, err := kubeadm.Parse(where, []byte(cm.Data["ClusterConfiguration"]))
+	file, err := liveKubeadm(ctx, client)
 	if err != nil {
 		return err
 	}
+	where := "ConfigMap/" + v1alpha1.Namespace + "/" + kubeadmConfigName
 	f.Cluster = file.KubernetesVersion()
 	components := map[string]upgrade.Component{
 		"apiServer": upgrade.APIServer, "controllerManager": upgrade.ControllerManager, "scheduler": upgrade.Scheduler,
 	}
 	for _, a := range file.ToldComponents() {
-		f.Uses = append(f.Uses, usesOf(upgrade.Use{Component: components[a.Component], Name: a.Name, Value: a.Value, Where: where})...)
+		f.Uses = append(f.Uses, usesOf(upgrade.Use{
+			Component: components[a.Component], Name: a.Name, Value: a.Value, Where: where,
+		})...)
 	}
 	for _, gate := range file.FeatureGates() {
 		f.Uses = append(f.Uses, upgrade.Use{Component: upgrade.Kubeadm, Name: upgrade.GatePrefix + gate, Where: where})
@@ -168,7 +167,8 @@ func refusesJob(taints []corev1.Taint) string {
 	return ""
 }
 
-// podUses notes a pod's version on its Node, and returns what its component is told. This machine's are read from its files.
+// podUses notes a pod's version on its Node, and returns what its component is told. This machine's are read from its
+// files.
 func podUses(pod *corev1.Pod, n *upgrade.Node, here string) []upgrade.Use {
 	if len(pod.Spec.Containers) == 0 {
 		return nil

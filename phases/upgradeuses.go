@@ -126,7 +126,9 @@ func askKubelet(ctx context.Context, client kubernetes.Interface, node string) (
 		}
 	}
 	for gate := range nodes.KubeletGates(ctx, client, node) {
-		u := upgrade.Use{Component: upgrade.Kubelet, Name: upgrade.GatePrefix + finding.Clean(gate), Node: node, Where: "the kubelet's configuration"}
+		u := upgrade.Use{
+			Component: upgrade.Kubelet, Name: upgrade.GatePrefix + finding.Clean(gate), Node: node, Where: "the kubelet's configuration",
+		}
 		if !slices.ContainsFunc(told, func(t upgrade.Use) bool { return t.Name == u.Name }) {
 			told = append(told, u)
 		}
@@ -150,7 +152,13 @@ func kubeadmImages(ctx context.Context, d *Data, version, mirror string) ([]stri
 // KubeadmUpgradePlan runs the installed kubeadm's own plan, with further arguments of the user's. It makes a Job in the
 // cluster to see whether pods run. In JSON, what it prints is returned; in text it is streamed. A plan that fails is a
 // finding: the upgrade begins with the same checks.
-func KubeadmUpgradePlan(ctx context.Context, d *Data, version string, rest []string, asJSON bool) ([]byte, *finding.Finding, error) {
+func KubeadmUpgradePlan(
+	ctx context.Context,
+	d *Data,
+	version string,
+	rest []string,
+	asJSON bool,
+) ([]byte, *finding.Finding, error) {
 	args := append([]string{"upgrade", "plan", version}, rest...)
 	var out, stderr bytes.Buffer
 	c := machine.Command{Name: "kubeadm", Args: args, Out: d.Out, Err: d.Err}
@@ -162,7 +170,8 @@ func KubeadmUpgradePlan(ctx context.Context, d *Data, version string, rest []str
 	err := d.Machine.Runner.Run(ctx, c)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {
-		f := finding.KubeadmPlan.New("", fmt.Sprintf("kubeadm upgrade plan %s: %v; %s", version, err, lastWords(stderr.Bytes())))
+		words := lastWords(stderr.Bytes())
+		f := finding.KubeadmPlan.New("", fmt.Sprintf("kubeadm upgrade plan %s: %v; %s", version, err, words))
 		if !asJSON {
 			f.Message = fmt.Sprintf("kubeadm upgrade plan %s: %v; its own words are above", version, err)
 		}

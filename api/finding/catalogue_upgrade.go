@@ -75,8 +75,8 @@ func upgradesHalfDone() []Kind {
 			Do:  "make sure that it is for the version",
 		},
 		{
-			ID: KubeletSkew, Reason: "KubeletSkew", Title: "A kubelet and the version are too far apart", Severity: SeverityError,
-			Why:   "A kubelet must not be newer than the API server, and at most three minor versions older.",
+			ID: KubeletSkew, Reason: "KubeletSkew", Title: "A kubelet and the version are too far apart",
+			Severity: SeverityError, Why: "A kubelet must not be newer than the API server, and at most three minor versions older.",
 			Do:    "upgrade the kubelet first, or choose another version",
 			Links: []string{"https://kubernetes.io/releases/version-skew-policy/"},
 		},

@@ -18,8 +18,8 @@ func newCerts(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
 		Short: "Show and renew the certificate of this machine's cloud-controller-manager",
-		Long: `Where the cloud-controller-manager is a static pod it has a client certificate, which kubeadm does not know: neither
-"kubeadm certs" nor "kubeadm upgrade" renews it. These commands do, on each control plane for itself.`,
+		Long: `Where the cloud-controller-manager is a static pod it has a client certificate, which kubeadm does not know:
+neither "kubeadm certs" nor "kubeadm upgrade" renews it. These commands do, on each control plane for itself.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -32,9 +32,9 @@ func newCheckExpiration(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check-expiration",
 		Short: "Show when this machine's certificates end",
-		Long: `Shows, as "kubeadm certs check-expiration" does for kubeadm's, when the certificates end that ccmadm looks after on this
-machine: that of the cloud-controller-manager's static pod, and that which the pod of the control plane's address takes from
-kube-scheduler. Exit status 0, whatever it shows; 1 if a file could not be read.`,
+		Long: `Shows, as "kubeadm certs check-expiration" does for kubeadm's, when the certificates end that ccmadm looks after on
+this machine: that of the cloud-controller-manager's static pod, and that which the pod of the control plane's address takes
+from kube-scheduler. Exit status 0, whatever it shows; 1 if a file could not be read.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "text" && output != "json" {
@@ -77,14 +77,15 @@ Exit status 3: this machine has no such certificate. 5: the CA's key is elsewher
 			return observed(phases.RenewCertificates(cmd.Context(), phases.NewBare(machine.New(), o, s, version), within))
 		},
 	}
-	cmd.Flags().DurationVar(&within, "if-within", 0, "only if it ends within this time, or does not fit the cluster's CA any more (default: in any case)")
+	cmd.Flags().DurationVar(&within, "if-within", 0,
+		"only if it ends within this time, or does not fit the cluster's CA any more (default: in any case)")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would be written, and change nothing")
 	return cmd
 }
 
 func showExpirations(out io.Writer, list *phases.Expirations) error {
 	if len(list.Certificates) == 0 {
-		_, err := fmt.Fprintln(out, "no certificate on this machine is ccmadm's: kubeadm certs check-expiration shows those of kubeadm")
+		_, err := fmt.Fprintln(out, "no certificate on this machine is ccmadm's; those of kubeadm: kubeadm certs check-expiration")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
@@ -110,8 +111,8 @@ func showExpirations(out io.Writer, list *phases.Expirations) error {
 	}
 	last := "ccmadm-certs.timer does it in time"
 	if !list.Timer {
-		last = "ccmadm-certs.timer does not run here, so nothing does it in time; ccmadm apply phase kubeconfig installs it where systemd " +
-			"runs and the CA's key is"
+		last = "ccmadm-certs.timer does not run here, so nothing does it in time; ccmadm apply phase kubeconfig installs it " +
+			"where systemd runs and the CA's key is"
 	}
 	_, err := fmt.Fprintln(out, last)
 	return err
@@ -127,7 +128,8 @@ func expires(e phases.Expiration) string {
 	case e.Residual <= 0:
 		return e.Date.Format("Jan 02, 2006 15:04 MST") + "\t<invalid>"
 	}
-	return e.Date.Format("Jan 02, 2006 15:04 MST") + "\t" + duration.ShortHumanDuration(time.Duration(e.Residual)*time.Second)
+	left := time.Duration(e.Residual) * time.Second
+	return e.Date.Format("Jan 02, 2006 15:04 MST") + "\t" + duration.ShortHumanDuration(left)
 }
 
 func yesNo(yes bool) string {

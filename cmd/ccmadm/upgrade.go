@@ -37,16 +37,16 @@ func newUpgradePlan(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [VERSION] [flags] [-- kubeadm upgrade plan flags]",
 		Short: "Show what an upgrade changes, what stands in its way, and what is done where in which order",
-		Long: `Runs "kubeadm upgrade plan", and shows what that does not know: the release of the cloud-controller-manager that goes with
-the version, and its skew to every API server; arguments and feature gates that components of the version refuse, in the live
-kubeadm configuration, the kubelets' configuration, static pods, the files of this machine's kubelet, what other kubelets tell
-of themselves, and the cluster's record; the images; and the steps, machine by machine. VERSION is that of the installed
-kubeadm where it is left out.
+		Long: `Runs "kubeadm upgrade plan", and shows what that does not know: the release of the cloud-controller-manager that goes
+with the version, and its skew to every API server; arguments and feature gates that components of the version refuse, in
+the live kubeadm configuration, the kubelets' configuration, static pods, the files of this machine's kubelet, what other
+kubelets tell of themselves, and the cluster's record; the images; and the steps, machine by machine. VERSION is that of the
+installed kubeadm where it is left out.
 
 It runs on a control plane and changes nothing, but for the Job that kubeadm's own plan makes to see whether pods run.
 
-Exit status 0: nothing is to be done. 1: something is. 3: something has to be removed or repaired first, or it could not be
-found out. 2: VERSION is none.`,
+Exit status 0: nothing is to be done. 1: something is. 3: something has to be removed or repaired first, or it could not
+be found out. 2: VERSION is none. 5: this is no control plane of a cluster with a record.`,
 		Example: `  ccmadm upgrade plan v1.36.3
   ccmadm upgrade plan v1.36.3 -o json --without-kubeadm | jq .steps`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,7 +61,8 @@ found out. 2: VERSION is none.`,
 		},
 	}
 	cmd.Flags().StringVarP(&u.output, "output", "o", "text", "text or json")
-	cmd.Flags().StringVar(&u.image, "image", "", "the cloud-controller-manager's image for the version, instead of the profile's")
+	cmd.Flags().StringVar(&u.image, "image", "",
+		"the cloud-controller-manager's image for the version, instead of the profile's")
 	cmd.Flags().BoolVar(&u.withoutKubeadm, "without-kubeadm", false, "leave out kubeadm's own plan, which makes a Job")
 	return cmd
 }

@@ -46,13 +46,14 @@ func KubeletFlags() []string {
 }
 
 // goneGates are the feature gates that components of a minor version do not know any more: unknown ones end them. By
-// comparing what k8s.io/kubernetes, apiserver, component-base and controller-manager v1.34.4, v1.35.4 and v1.36.3 declare.
+// comparing what k8s.io/kubernetes, apiserver, component-base and controller-manager v1.34.4, v1.35.4 and v1.36.3
+// declare.
 func goneGates(minor uint) []string {
 	since := map[uint][]string{
 		35: {
 			"AllowServiceLBStatusOnNonLB", "ComponentSLIs", "CronJobsScheduledAnnotation", "LoadBalancerIPMode", "PodIndexLabel",
-			"ProbeHostPodSecurityStandards", "SizeMemoryBackedVolumes", "StatefulSetAutoDeletePVC", "StrictCostEnforcementForVAP",
-			"StrictCostEnforcementForWebhooks", "UserNamespacesPodSecurityStandards",
+			"ProbeHostPodSecurityStandards", "SizeMemoryBackedVolumes", "StatefulSetAutoDeletePVC",
+			"StrictCostEnforcementForVAP", "StrictCostEnforcementForWebhooks", "UserNamespacesPodSecurityStandards",
 		},
 		36: {
 			"CSIMigrationPortworx", "HonorPVReclaimPolicy", "InPlacePodVerticalScalingAllocatedStatus",
@@ -63,7 +64,7 @@ func goneGates(minor uint) []string {
 	return upTo(since, minor)
 }
 
-// goneKubeadmGates are those of kubeadm's own, which refuses a configuration with one that it does not know.
+// goneKubeadmGates are those of kubeadm's own.
 func goneKubeadmGates(minor uint) []string {
 	return upTo(map[uint][]string{35: {"WaitForAllControlPlaneComponents"}, 36: {"ControlPlaneKubeletLocalMode"}}, minor)
 }
@@ -92,12 +93,13 @@ func (p *planner) checkUses() {
 		if u.Rewritten {
 			f.Severity = finding.SeverityWarning
 			f.Message += "; kubeadm upgrade writes it anew without that, unless its own configuration says so"
-		} else {
+		}
+		if f.Severity == finding.SeverityError {
 			f.Next = "remove it there, before anything is upgraded"
 		}
 		p.add(f)
 	}
-	if len(p.Unseen) > 0 && p.kubeletsMove() {
+	if len(p.Unseen) > 0 && p.kubeletsMove() && p.target.Minor() > p.oldest.Minor() {
 		f := finding.FlagsUnseen.New("", "the files of kubelet arguments cannot be seen from here, of "+inOrder(p.Unseen))
 		f.Next = "on each: grep -nE -e '--(" + strings.Join(KubeletFlags(), "|") + ")' /var/lib/kubelet/kubeadm-flags.env " +
 			"/etc/default/kubelet /etc/sysconfig/kubelet /etc/systemd/system/kubelet.service.d/*"
@@ -105,15 +107,25 @@ func (p *planner) checkUses() {
 	}
 }
 
+// judgeKubeadmGate: kubeadm upgrade passes over what it does not know in the live configuration, and leaves it there.
+func (p *planner) judgeKubeadmGate(gate string) (finding.Finding, bool) {
+	if !slices.Contains(goneKubeadmGates(p.target.Minor()), gate) {
+		return finding.Finding{}, false
+	}
+	f := finding.GateGone.New("", fmt.Sprintf("kubeadm v%s does not know its feature gate %s: an upgrade passes over it, "+
+		"and a file that has it, too, is refused", p.target, gate))
+	f.Severity = finding.SeverityWarning
+	return f, true
+}
+
 // judge says what is wrong with one argument or feature gate.
 func (p *planner) judge(u Use) (finding.Finding, bool) {
 	minor := p.target.Minor()
 	if gate, is := strings.CutPrefix(u.Name, GatePrefix); is {
-		names := goneGates(minor)
 		if u.Component == Kubeadm {
-			names = goneKubeadmGates(minor)
+			return p.judgeKubeadmGate(gate)
 		}
-		if !slices.Contains(names, gate) {
+		if !slices.Contains(goneGates(minor), gate) {
 			return finding.Finding{}, false
 		}
 		message := fmt.Sprintf("%s v%s does not know the feature gate %s, and ends", u.Component, p.target, gate)

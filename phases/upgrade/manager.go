@@ -11,8 +11,8 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// planManager chooses the cloud-controller-manager's release, and finds where it and an API server are too far apart: it
-// must not be newer than any, nor more than one minor older (https://kubernetes.io/releases/version-skew-policy/).
+// planManager chooses the cloud-controller-manager's release, and finds where it and an API server are too far apart:
+// it must not be newer than any, nor more than one minor older (https://kubernetes.io/releases/version-skew-policy/).
 func (p *planner) planManager() {
 	c := p.Record.Configuration
 	p.plan.Manager = ManagerPlan{Mode: string(c.Mode), Now: c.ControllerManager.Image, Rule: p.Profile.Image.Rule}
@@ -48,7 +48,8 @@ func (p *planner) planManager() {
 	if now.to+1 < p.target.Minor() {
 		f := finding.ManagerSkew.New("", fmt.Sprintf(
 			"the cloud-controller-manager is for Kubernetes %s, more than one minor behind v%s", now, p.target))
-		f.Next = fmt.Sprintf("bring it to its release for 1.%d first: ccmadm apply -f FILE with controllerManager.image", p.oldest.Minor())
+		f.Next = fmt.Sprintf("bring it to its release for 1.%d first: ccmadm apply -f FILE with controllerManager.image",
+			p.oldest.Minor())
 		p.add(f)
 	}
 }
@@ -95,8 +96,8 @@ func (m minors) String() string {
 	return fmt.Sprintf("1.%d to 1.%d", m.from, m.to)
 }
 
-// serves tells what an image is for, by the profile's table. A release that is not in the table counts where releases are
-// called as the Kubernetes that they are for.
+// serves tells what an image is for, by the profile's table. A release that is not in the table counts where releases
+// are called as the Kubernetes that they are for.
 func (p *planner) serves(image string) (m minors, known bool) {
 	name, tag := split(image)
 	if name != base(p.Profile.Image.Repository) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/templates"
@@ -107,11 +108,13 @@ func (p *planner) add(f finding.Finding) { p.plan.Findings = append(p.plan.Findi
 
 // Blocked are the findings that have to be gone first.
 func (p *Plan) Blocked() []finding.Finding {
-	return slices.DeleteFunc(slices.Clone(p.Findings), func(f finding.Finding) bool { return f.Severity != finding.SeverityError })
+	return slices.DeleteFunc(slices.Clone(p.Findings), func(f finding.Finding) bool {
+		return f.Severity != finding.SeverityError
+	})
 }
 
-// ForKubeadm tells whether the installed kubeadm has a plan of its own: there is something for it to do, and it is not older
-// than the version.
+// ForKubeadm tells whether the installed kubeadm has a plan of its own: there is something for it to do, and it is not
+// older than the version.
 func (p *Plan) ForKubeadm() bool { return p.forKubeadm }
 
 // unreachable tells whether there is no way to the target, so that no order of steps leads there.
@@ -154,9 +157,14 @@ func (p *planner) listImages() {
 	if p.plan.Manager.Then == "" {
 		return
 	}
-	images, err := p.Profile.Images(templates.Values{
-		Image: p.plan.Manager.Then, Version: p.Version, KubernetesVersion: p.plan.Then, ImageRepository: p.Record.ImageRepository,
-		NodeAgentImage: p.Record.Configuration.NodeAgent.Image,
+	profile := *p.Profile
+	if !ptr.Deref(p.Record.Configuration.NodeAgent.Enabled, false) && !p.Record.Configuration.WantsRoutes() {
+		profile.NodeAgent = nil
+	}
+	images, err := profile.Images(templates.Values{
+		Image: p.plan.Manager.Then, Version: p.Version, KubernetesVersion: p.plan.Then,
+		ImageRepository: p.Record.ImageRepository,
+		NodeAgentImage:  p.Record.Configuration.NodeAgent.Image,
 	})
 	if err != nil { // an agent without a release: the manager's is what is known
 		images = []string{p.plan.Manager.Then}

@@ -8,8 +8,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// order lists the steps. API servers come first, all of them: nothing may be newer than the API server that it asks, and
-// through a load balancer that may be any. Then the cloud-controller-manager, then kubelets.
+// order lists the steps. API servers come first, all of them: nothing may be newer than the API server that it asks,
+// and through a load balancer that may be any. Then the cloud-controller-manager, then kubelets.
 func (p *planner) order() {
 	controlPlanes, workers := p.byRole()
 	p.removals()
@@ -47,8 +47,9 @@ func (p *planner) byRole() (controlPlanes, workers []Node) {
 
 // removals are of what would end a component of the target.
 func (p *planner) removals() {
+	ids := []finding.ID{"A4", "A5", "A6", "A7", finding.FlagGone, finding.GateGone}
 	for _, f := range p.plan.Findings {
-		if f.Severity == finding.SeverityError && slices.Contains([]finding.ID{"A4", "A5", "A6", "A7", finding.FlagGone, finding.GateGone}, f.ID) {
+		if f.Severity == finding.SeverityError && slices.Contains(ids, f.ID) {
 			p.step("", "remove it from "+f.Object+": "+f.Message)
 		}
 	}

@@ -61,13 +61,16 @@ func (p *planner) checkTarget() {
 		}
 	}
 	if t.LessThan(newest) {
-		refuse("Kubernetes does not go back: restore etcd's backup instead", "v%s is older than v%s, which the cluster has", t, newest)
+		refuse("Kubernetes does not go back: restore etcd's backup instead",
+			"v%s is older than v%s, which the cluster has", t, newest)
 	}
 	if t.Major() != oldest.Major() || t.Minor() > oldest.Minor()+1 {
-		refuse(fmt.Sprintf("upgrade to 1.%d first", oldest.Minor()+1), "v%s is more than one minor version newer than v%s", t, oldest)
+		refuse(fmt.Sprintf("upgrade to 1.%d first", oldest.Minor()+1),
+			"v%s is more than one minor version newer than v%s", t, oldest)
 	}
 	if !oldest.EqualTo(newest) {
-		p.add(finding.HalfUpgraded.New("", fmt.Sprintf("API servers and kubeadm's configuration are of v%s to v%s", oldest, newest)))
+		p.add(finding.HalfUpgraded.New("",
+			fmt.Sprintf("API servers and kubeadm's configuration are of v%s to v%s", oldest, newest)))
 	}
 	p.oldest = oldest
 }
@@ -81,18 +84,19 @@ func (p *planner) checkKubelets() {
 		case p.target.LessThan(v):
 			p.add(finding.KubeletSkew.New("Node/"+n.Name, fmt.Sprintf("its kubelet is of v%s, newer than v%s", v, p.target)))
 		case p.oldest.LessThan(v) && v.Minor() > p.oldest.Minor():
-			f := finding.KubeletSkew.New("Node/"+n.Name, fmt.Sprintf("its kubelet is of v%s, newer than an API server, v%s", v, p.oldest))
+			f := finding.KubeletSkew.New("Node/"+n.Name,
+				fmt.Sprintf("its kubelet is of v%s, newer than an API server, v%s", v, p.oldest))
 			f.Severity = finding.SeverityWarning // it goes with the upgrade
 			p.add(f)
 		case v.Minor()+kubeletsBehind < p.target.Minor():
-			p.add(finding.KubeletSkew.New("Node/"+n.Name, fmt.Sprintf("its kubelet is of v%s, more than %d minors older than v%s",
-				v, kubeletsBehind, p.target)))
+			p.add(finding.KubeletSkew.New("Node/"+n.Name,
+				fmt.Sprintf("its kubelet is of v%s, more than %d minors older than v%s", v, kubeletsBehind, p.target)))
 		}
 	}
 }
 
-// checkJob looks whether the Job can run that kubeadm's preflight makes: it tolerates the taint of control planes, and no
-// other. Where every Node is cordoned kubeadm leaves the Job out.
+// checkJob looks whether the Job can run that kubeadm's preflight makes: it tolerates the taint of control planes, and
+// no other. Where every Node is cordoned kubeadm leaves the Job out.
 func (p *planner) checkJob() {
 	var waits []string
 	for _, n := range p.Nodes {

@@ -20,8 +20,8 @@ func (l *lab) expectRefusedRenewal(t *testing.T) {
 	l.must(t, "cp1", "! systemctl cat ccmadm-certs.timer")
 }
 
-// expectRenewals is about the years after: an identity near its end, and a CA that is about to be replaced. What the timer
-// of the first day starts repairs both, and the running cloud-controller-manager goes on with what it wrote.
+// expectRenewals is about the years after: an identity near its end, and a CA that is about to be replaced. What the
+// timer of the first day starts repairs both, and the running cloud-controller-manager goes on with what it wrote.
 func (l *lab) expectRenewals(t *testing.T, user string) {
 	t.Run("a certificate that ends in 20 days", func(t *testing.T) {
 		l.must(t, "cp1", ccmadmInit) // the CA's key is here now: so is the timer
