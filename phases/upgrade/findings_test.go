@@ -22,14 +22,7 @@ type row struct {
 
 func (tt row) run(t *testing.T) {
 	t.Run(tt.name, func(t *testing.T) {
-		f := cluster(t)
-		if tt.do != nil {
-			tt.do(&f)
-		}
-		p, err := New(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := planned(t, tt.do)
 		if diff := cmp.Diff(tt.want, found(p)); diff != "" {
 			t.Errorf("findings (-want +got):\n%s", diff)
 		}

@@ -35,6 +35,20 @@ func cluster(t *testing.T) Facts {
 	}
 }
 
+// planned is the plan of the cluster, after something was done to it.
+func planned(t *testing.T, do func(*Facts)) *Plan {
+	t.Helper()
+	f := cluster(t)
+	if do != nil {
+		do(&f)
+	}
+	p, err := New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // steps are the machines and what is run there first.
 func steps(p *Plan) []string {
 	var list []string
@@ -134,14 +148,7 @@ func TestNew_Order(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := cluster(t)
-			if tt.do != nil {
-				tt.do(&f)
-			}
-			p, err := New(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := planned(t, tt.do)
 			if diff := cmp.Diff(tt.want, steps(p)); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
