@@ -14,7 +14,8 @@ func (l *lab) expectRefusedRenewal(t *testing.T) {
 	if r.code != 5 || !strings.Contains(r.out, "has no ca.key") {
 		t.Errorf("exit status %d, want 5 and what is missing\n%s", r.code, r.out)
 	}
-	if out := l.must(t, "cp1", "ccmadm certs check-expiration -o json"); !strings.Contains(out, `"externallyManaged": true`) {
+	out := l.must(t, "cp1", "ccmadm certs check-expiration -o json")
+	if !strings.Contains(out, `"externallyManaged": true`) {
 		t.Errorf("not shown as externally managed:\n%s", out)
 	}
 	l.must(t, "cp1", "! systemctl cat ccmadm-certs.timer")
