@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -36,6 +37,13 @@ func (tt row) run(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestTables_KnowTheNewestMinor(t *testing.T) {
+	if kubeadm.Newest != compared {
+		t.Errorf("what components refuse was compared up to %s, and ccmadm drives %s: compare --help, and the feature gates that "+
+			"the sources declare; add what is gone", compared, kubeadm.Newest)
+	}
 }
 
 func TestNew_Target(t *testing.T) {

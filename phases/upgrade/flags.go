@@ -8,6 +8,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
+// compared is the newest minor version that the tables below were compared with.
+const compared = "1.36"
+
 // gone is an argument that a component has not, or refuses, from a minor version on.
 type gone struct {
 	component Component
