@@ -57,7 +57,7 @@ func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	return d.known.record.get(func() (*v1alpha1.Record, error) {
 		if there, err := d.Machine.Exists(machine.AdminConf); err != nil || !there {
 			return nil, finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
-				WithHint("ccmadm apply runs on a control plane")
+				WithHint("this command runs on a control plane, as root")
 		}
 		client, err := connect(d, machine.AdminConf)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests"
@@ -124,6 +125,10 @@ func controlPlaneURL(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the control-plane endpoint: %w", err)
 	}
+	return serverOf(config, path)
+}
+
+func serverOf(config *clientcmdapi.Config, path string) (string, error) {
 	context := config.Contexts[config.CurrentContext]
 	if context == nil || config.Clusters[context.Cluster] == nil {
 		return "", fmt.Errorf("find the control-plane endpoint: %s has no current cluster", path)

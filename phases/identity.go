@@ -1,11 +1,14 @@
 package phases
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
 
@@ -13,28 +16,17 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// CheckIdentity reads the end of the certificate with which this machine's static pod asks the API server, and returns a
-// finding where that is near or past: nothing else on a cluster watches it. Neither on a machine without one.
+// CheckIdentity reads the end of the certificate with which this machine's static pod asks the API server, and returns
+// a finding where that is near or past: nothing else on a cluster watches it. Neither on a machine without one.
 func CheckIdentity(m *machine.Machine) (end time.Time, f *finding.Finding, err error) {
-	data, err := m.Read(machine.CCMKubeconfig)
+	cert, err := clientCertificate(m, machine.CCMKubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return time.Time{}, nil, nil
 	}
-	if err != nil {
-		return time.Time{}, nil, fmt.Errorf("read the static pod's identity: %w", err)
+	if err != nil || cert == nil { // a token, or files of the administrator's
+		return time.Time{}, nil, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
-	if err != nil {
-		return time.Time{}, nil, fmt.Errorf("read %s: %w", machine.CCMKubeconfig, err)
-	}
-	if len(config.CertData) == 0 {
-		return time.Time{}, nil, nil // a token, or files of the administrator's
-	}
-	certs, err := certutil.ParseCertsPEM(config.CertData)
-	if err != nil {
-		return time.Time{}, nil, fmt.Errorf("read %s: %w", machine.CCMKubeconfig, err)
-	}
-	end = certs[0].NotAfter
+	end = cert.NotAfter
 	left := end.Sub(m.Now())
 	if left > renewBefore {
 		return end, nil, nil
@@ -45,6 +37,70 @@ func CheckIdentity(m *machine.Machine) (end time.Time, f *finding.Finding, err e
 		id, when = finding.IdentityEnded, "ended on "+end.Format(time.DateOnly)
 	}
 	warning := id.New(machine.CCMKubeconfig, "the certificate of the cloud-controller-manager "+when)
-	warning.Next = "on this machine: ccmadm init phase kubeconfig (on a control plane that joined: ccmadm join phase kubeconfig)"
+	warning.Next = "on this machine: ccmadm certs renew"
 	return end, &warning, nil
+}
+
+// kubeconfigLasts tells whether the file has an identity without a flaw for another 30 days.
+func kubeconfigLasts(path, caFile, server string, now time.Time) bool {
+	return identityFlaw(path, caFile, server, now.Add(renewBefore)) == nil
+}
+
+// identityFlaw says why the file should be written anew: it must connect to this server (or any, if empty), trust just
+// the CA bundle that is there now, and have an identity that is good at that time. With an external CA that is the
+// administrator's: a token, or certificates by their paths, too.
+func identityFlaw(path, caFile, server string, at time.Time) error {
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err == nil {
+		err = rest.LoadTLSFiles(config)
+	}
+	if err != nil {
+		return err
+	}
+	if server != "" && config.Host != server {
+		return fmt.Errorf("it connects to %s, not to %s", config.Host, server)
+	}
+	bundle, err := os.ReadFile(caFile)
+	if err != nil {
+		return err
+	}
+	if !sameCerts(bundle, config.CAData) {
+		return fmt.Errorf("it does not trust the same CAs as %s", caFile)
+	}
+	if config.BearerToken != "" || config.BearerTokenFile != "" {
+		return nil
+	}
+	certs, err := certutil.ParseCertsPEM(config.CertData)
+	if err != nil {
+		return err
+	}
+	if end := certs[0].NotAfter; end.Before(at) {
+		return fmt.Errorf("its certificate ends on %s", end.Format(time.DateOnly))
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	_, err = certs[0].Verify(x509.VerifyOptions{
+		Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return err
+}
+
+// clientCertificate is the one that a kubeconfig has in itself; nil where it has a token, or names files.
+func clientCertificate(m *machine.Machine, path string) (*x509.Certificate, error) {
+	data, err := m.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("read an identity: %w", err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(config.CertData) == 0 {
+		return nil, nil // no certificate is a fine answer
+	}
+	certs, err := certutil.ParseCertsPEM(config.CertData)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return certs[0], nil
 }

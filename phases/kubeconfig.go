@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"crypto"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	certutil "k8s.io/client-go/util/cert"
@@ -38,7 +38,8 @@ func kubeconfig() Phase {
 		Short: "Sign a client certificate for the cloud-controller-manager",
 		Long: `Reads the cluster's CA.
 Writes ` + machine.CCMKubeconfig + ` for the user ` + v1alpha1.StaticPodUser + `, who is in no group and has
-only the permissions that the rbac phase gives.`,
+only the permissions that the rbac phase gives; and, where systemd runs and the CA's key is here, ` + machine.CertsTimer + `,
+which renews the certificate within its last 30 days.`,
 		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
 		Run:  runKubeconfig,
 	}
@@ -60,6 +61,13 @@ func runKubeconfig(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
+	if err := writeKubeconfig(d, s); err != nil {
+		return err
+	}
+	return installCertsTimer(ctx, d, s.CertificatesDir)
+}
+
+func writeKubeconfig(d *Data, s *Settings) error {
 	certsDir, server := d.Machine.Path(s.CertificatesDir), localServer(d)
 	ca := filepath.Join(certsDir, "ca.crt")
 	if _, err := os.Stat(ca); errors.Is(err, fs.ErrNotExist) {
@@ -80,6 +88,11 @@ func runKubeconfig(ctx context.Context, d *Data) error {
 		d.Sayf("%s unchanged", machine.CCMKubeconfig)
 		return restampStaticPod(d) // a run that was cut short may have come no further than the file
 	}
+	return newIdentity(d, certsDir, server)
+}
+
+// newIdentity signs one, and starts the pod again that has the former.
+func newIdentity(d *Data, certsDir, server string) error {
 	data, err := signKubeconfig(certsDir, server, d.Machine.Now())
 	if err != nil {
 		return err
@@ -135,31 +148,6 @@ func localServer(d *Data) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// kubeconfigLasts tells whether the file connects to this server (or any, if empty), trusts just the CA bundle that is
-// there now, and has an identity that lasts. With an external CA that is the administrator's: a token, or certificates by
-// their paths, too.
-func kubeconfigLasts(path, caFile, server string, now time.Time) bool {
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil || server != "" && config.Host != server || rest.LoadTLSFiles(config) != nil {
-		return false
-	}
-	bundle, err := os.ReadFile(caFile)
-	if err != nil || !sameCerts(bundle, config.CAData) {
-		return false
-	}
-	if config.BearerToken != "" || config.BearerTokenFile != "" {
-		return true
-	}
-	certs, err := certutil.ParseCertsPEM(config.CertData)
-	if err != nil {
-		return false
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(bundle)
-	_, err = certs[0].Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now.Add(renewBefore), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	return err == nil
-}
-
 // sameCerts tells whether two bundles hold the same certificates, in whatever order.
 func sameCerts(a, b []byte) bool {
 	first, second := pins(a), pins(b)
@@ -185,12 +173,35 @@ func pins(bundle []byte) []string {
 	return slices.Compact(list)
 }
 
+// certificateOf is the certificate of the CA's key: in a bundle that is not always the first.
+func certificateOf(key crypto.Signer, bundle []byte) (*x509.Certificate, error) {
+	certs, err := certutil.ParseCertsPEM(bundle)
+	if err != nil {
+		return nil, err
+	}
+	for _, cert := range certs {
+		if public, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); ok && public.Equal(key.Public()) {
+			return cert, nil
+		}
+	}
+	return nil, errors.New("ca.key is the key of no certificate in ca.crt")
+}
+
 // signKubeconfig makes an identity of its own, which trusts all of the CA bundle.
 func signKubeconfig(certsDir, server string, now time.Time) ([]byte, error) {
-	caCert, caKey, err := pkiutil.TryLoadCertAndKeyFromDisk(certsDir, "ca")
+	caKey, err := pkiutil.TryLoadKeyFromDisk(certsDir, "ca")
 	if err != nil {
 		return nil, finding.Errorf("sign a certificate for %s: %w", v1alpha1.StaticPodUser, err).
 			WithHint("with an external CA, put a kubeconfig for the user %s at %s, or choose --mode DaemonSet", v1alpha1.StaticPodUser, machine.CCMKubeconfig)
+	}
+	bundle, err := os.ReadFile(filepath.Join(certsDir, "ca.crt")) // more than one certificate while a CA is rotated
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	caCert, err := certificateOf(caKey, bundle)
+	if err != nil {
+		return nil, finding.Errorf("sign a certificate for %s: %w", v1alpha1.StaticPodUser, err).
+			WithHint("ca.crt needs the certificate of ca.key, and while a CA is rotated that of the former one, too")
 	}
 	cert, key, err := pkiutil.NewCertAndKey(caCert, caKey, &pkiutil.CertConfig{
 		Config:   certutil.Config{CommonName: v1alpha1.StaticPodUser, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
@@ -204,10 +215,6 @@ func signKubeconfig(certsDir, server string, now time.Time) ([]byte, error) {
 	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
 		return nil, fmt.Errorf("encode the key of %s: %w", v1alpha1.StaticPodUser, err)
-	}
-	bundle, err := os.ReadFile(filepath.Join(certsDir, "ca.crt")) // more than one certificate while a CA is rotated
-	if err != nil {
-		return nil, fmt.Errorf("read the cluster's CA: %w", err)
 	}
 	const cluster, name = "kubernetes", v1alpha1.StaticPodUser + "@kubernetes"
 	config := clientcmdapi.NewConfig()

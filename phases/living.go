@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -137,6 +139,31 @@ func getWorkload(ctx context.Context, client kubernetes.Interface, mode v1alpha1
 		return client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 	}
 	return client.AppsV1().Deployments(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// liveVersion is the cluster's by kubeadm's live configuration, which an upgrade changes; empty where there is none.
+func liveVersion(ctx context.Context, d *Data) (string, error) {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return "", err
+	}
+	file, err := liveKubeadm(ctx, client)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", finding.Refusedf("ask for the version of the cluster: %w", err).WithHint("nothing was changed")
+	}
+	return file.KubernetesVersion(), nil
+}
+
+// liveKubeadm is the configuration that kubeadm keeps in the cluster.
+func liveKubeadm(ctx context.Context, client kubernetes.Interface) (*kubeadm.File, error) {
+	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, kubeadmConfigName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read kubeadm's live configuration: %w", err)
+	}
+	return kubeadm.Parse("ConfigMap/"+v1alpha1.Namespace+"/"+kubeadmConfigName, []byte(cm.Data["ClusterConfiguration"]))
 }
 
 // nodeOfKubelet is the Node of this machine by its kubelet's certificate, empty where it cannot be read.

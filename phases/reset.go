@@ -35,6 +35,9 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 	if err := removeUnit(ctx, d); err != nil {
 		return err
 	}
+	if err := removeCertsTimer(ctx, d); err != nil {
+		return err
+	}
 	if err := releaseVIP(ctx, d); err != nil {
 		return err
 	}
@@ -67,8 +70,8 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 	return nil
 }
 
-// NewReset returns the data of a reset, which reads no configuration: it must work on a machine that is half done.
-func NewReset(m *machine.Machine, o Options, s Streams, version string) *Data {
+// NewBare returns the data of a run that reads no configuration: it must work on a machine that is half done.
+func NewBare(m *machine.Machine, o Options, s Streams, version string) *Data {
 	d := &Data{Options: o, Streams: s, Version: version, Machine: m, known: &known{}}
 	if o.DryRun {
 		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)

@@ -31,7 +31,7 @@ func TestReset(t *testing.T) {
 	reset := func(o Options) string {
 		t.Helper()
 		var out bytes.Buffer
-		d := NewReset(m, o, Streams{Out: &out, Err: &out}, "test")
+		d := NewBare(m, o, Streams{Out: &out, Err: &out}, "test")
 		if err := Reset(t.Context(), d, []string{"--cri-socket=x"}); err != nil {
 			t.Fatalf("%v\n%s", err, out.String())
 		}
@@ -70,7 +70,7 @@ func TestReset(t *testing.T) {
 func TestReset_NotRoot(t *testing.T) {
 	m, runner := newMachine(t)
 	m.Superuser = false
-	err := Reset(t.Context(), NewReset(m, Options{}, Streams{Out: &bytes.Buffer{}}, "test"), nil)
+	err := Reset(t.Context(), NewBare(m, Options{}, Streams{Out: &bytes.Buffer{}}, "test"), nil)
 	wantError(t, err, "reset: not root", finding.ExitPreflight)
 	if len(runner.ran) > 0 {
 		t.Errorf("ran %q", runner.ran)

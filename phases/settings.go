@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -181,6 +182,13 @@ func (s *Settings) findVersion(ctx context.Context, d *Data) error {
 	said := d.KubeadmFile.KubernetesVersion()
 	if s.Recorded != nil && s.Recorded.KubernetesVersion != "" {
 		said = s.Recorded.KubernetesVersion
+	}
+	if d.Living {
+		live, err := liveVersion(ctx, d)
+		if err != nil {
+			return err
+		}
+		said = cmp.Or(live, said) // the record lags behind an upgrade until it is applied
 	}
 	if v, err := version.ParseSemantic(said); err == nil {
 		s.KubernetesVersion = "v" + v.String()

@@ -24,7 +24,7 @@ the node agent has put into its kernel. Objects in the cluster stay, since other
 			}
 			m := machine.New()
 			m.PodNetwork = podNetwork
-			return phases.Reset(cmd.Context(), phases.NewReset(m, o, s, version), args)
+			return phases.Reset(cmd.Context(), phases.NewBare(m, o, s, version), args)
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Force, "force", "f", false, "do not ask")

@@ -148,21 +148,42 @@ func judgeFlags(statuses []Status, flags map[string]string) {
 	}
 }
 
-// cloudProviderFlag asks a kubelet for its flags, through the API server
-// (https://kubernetes.io/docs/reference/instrumentation/zpages/#flagz).
 func cloudProviderFlag(ctx context.Context, c kubernetes.Interface, node string) (value string, ok bool) {
+	value, ok = KubeletFlags(ctx, c, node)["cloud-provider"]
+	return finding.Clean(value), ok
+}
+
+// KubeletFlags asks a kubelet for its flags, defaults among them, through the API server
+// (https://kubernetes.io/docs/reference/instrumentation/zpages/#flagz). Nil: it did not tell.
+func KubeletFlags(ctx context.Context, c kubernetes.Interface, node string) map[string]string {
 	data, err := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("flagz").
 		SetHeader("Accept", "application/json;v=v1beta1;g=config.k8s.io;as=Flagz").DoRaw(ctx)
 	if err != nil {
-		return "", false
+		return nil
 	}
 	var page struct {
 		Kind  string            `json:"kind"`
 		Flags map[string]string `json:"flags"`
 	}
 	if err := json.Unmarshal(data, &page); err != nil || page.Kind != "Flagz" {
-		return "", false
+		return nil
 	}
-	value, ok = page.Flags["cloud-provider"]
-	return finding.Clean(value), ok
+	return page.Flags
+}
+
+// KubeletGates asks a kubelet for the feature gates of its configuration, files and flags together. Nil: it did not tell.
+func KubeletGates(ctx context.Context, c kubernetes.Interface, node string) map[string]bool {
+	data, err := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("configz").DoRaw(ctx)
+	if err != nil {
+		return nil
+	}
+	var page struct {
+		Config struct {
+			FeatureGates map[string]bool `json:"featureGates"`
+		} `json:"kubeletconfig"`
+	}
+	if err := json.Unmarshal(data, &page); err != nil {
+		return nil
+	}
+	return page.Config.FeatureGates
 }

@@ -142,8 +142,7 @@ func (e *evidence) unauthorizedCause(line string) *finding.Finding {
 	)
 	found.Next = kubectl(&e.pods[0]) + "delete pod " + e.pods[0].Name
 	if _, static := e.pods[0].Annotations[corev1.MirrorPodAnnotationKey]; static {
-		found.Next = "on " + e.pods[0].Spec.NodeName + ": ccmadm init phase kubeconfig, then: crictl stop $(crictl ps -q --name " +
-			v1alpha1.Component + ")"
+		found.Next = "on " + e.pods[0].Spec.NodeName + ": ccmadm certs renew"
 	}
 	return &found
 }

@@ -114,8 +114,11 @@ func (m *Machine) Systemctl(ctx context.Context, args ...string) error {
 // DaemonReload makes systemd read its units again; where it does not run, as when an image is built, it will read them
 // when it does.
 func (m *Machine) DaemonReload(ctx context.Context) error {
-	if runs, err := m.Exists("/run/systemd/system"); err != nil || !runs {
+	if runs, err := m.HasSystemd(); err != nil || !runs {
 		return err
 	}
 	return m.Systemctl(ctx, "daemon-reload")
 }
+
+// HasSystemd tells whether systemd runs the machine's services.
+func (m *Machine) HasSystemd() (bool, error) { return m.Exists("/run/systemd/system") }

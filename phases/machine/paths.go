@@ -16,6 +16,9 @@ const (
 	KubeletDropIn = "/etc/systemd/system/kubelet.service.d/20-ccmadm.conf"
 	// KubeletUnit writes KubeletEnvFile at each boot, on machines made from an image.
 	KubeletUnit = "/etc/systemd/system/ccmadm-kubelet.service"
+	// CertsService renews the identity of the cloud-controller-manager, and CertsTimer starts it every day.
+	CertsService = "/etc/systemd/system/ccmadm-certs.service"
+	CertsTimer   = "/etc/systemd/system/ccmadm-certs.timer"
 	// ManifestDir is the kubelet's directory of static pods.
 	ManifestDir = "/etc/kubernetes/manifests"
 	// CCMManifest is the static pod of the cloud-controller-manager.

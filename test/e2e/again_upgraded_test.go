@@ -27,7 +27,12 @@ func TestInitAgain_Upgraded(t *testing.T) {
 	}
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node cp1 cp2 cp3")
+	l.expectPlan(t)
 	l.upgrade(t, "1.36")
+	eventually(t, time.Minute, "once somebody leads, nothing is left to do but the record", func() bool {
+		r := l.sh(t, "cp1", "ccmadm upgrade plan")
+		return r.code == 1 && !strings.Contains(r.out, "kubeadm upgrade") && strings.Contains(r.out, "ccmadm apply")
+	})
 	l.kubectl(t, "-n kube-system delete daemonset kube-proxy")
 	l.kubectl(t, "-n kube-system annotate configmap kubeadm-config kubelet-config coredns by=hand")
 	l.kubectl(t, `-n kube-system get configmap kubelet-config -o yaml |
@@ -58,6 +63,7 @@ func (l *lab) upgrade(t *testing.T, minor string) {
 		}
 		l.must(t, node, "mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
 	}
+	l.expectBothPlans(t)
 	l.must(t, "cp1", "kubeadm upgrade apply --yes --etcd-upgrade=false $(kubeadm version -o short) "+ignore)
 	l.onEach(t, l.nodes[1:], "kubeadm upgrade node --etcd-upgrade=false "+ignore)
 	l.onEach(t, l.nodes, "cd /usr/bin; mv kubectl.new kubectl; mv kubelet.new kubelet; systemctl restart kubelet")

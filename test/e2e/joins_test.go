@@ -94,6 +94,7 @@ func TestExternalCA(t *testing.T) {
 	t.Logf("%s", l.must(t, "cp1", ccmadmInit))
 	l.must(t, "cp1", "cmp /root/ccm.conf "+managerConf)
 	l.expectInitialized(t, "cp1")
+	l.expectRefusedRenewal(t)
 	l.must(t, "cp1", "mv /root/ca.key /etc/kubernetes/pki/")
 	l.expectRenewals(t, user)
 }

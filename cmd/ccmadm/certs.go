@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func newCerts(s phases.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "certs",
+		Short: "Show and renew the certificate of this machine's cloud-controller-manager",
+		Long: `Where the cloud-controller-manager is a static pod it has a client certificate, which kubeadm does not know:
+neither "kubeadm certs" nor "kubeadm upgrade" renews it. These commands do, on each control plane for itself.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCheckExpiration(s), newRenew(s))
+	return cmd
+}
+
+func newCheckExpiration(s phases.Streams) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "check-expiration",
+		Short: "Show when this machine's certificates end",
+		Long: `Shows, as "kubeadm certs check-expiration" does for kubeadm's, when the certificates end that ccmadm looks after on
+this machine: that of the cloud-controller-manager's static pod, and that which the pod of the control plane's address takes
+from kube-scheduler. Exit status 0, whatever it shows; 1 if a file could not be read.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return usage("read --output: %q is neither text nor json", output)
+			}
+			list, err := phases.CheckExpiration(cmd.Context(), machine.New())
+			if err != nil {
+				return observed(err)
+			}
+			if output == "json" {
+				encoder := json.NewEncoder(s.Out)
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(list)
+			}
+			return showExpirations(s.Out, list)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func newRenew(s phases.Streams) *cobra.Command {
+	var o phases.Options
+	var within time.Duration
+	cmd := &cobra.Command{
+		Use:   "renew",
+		Short: "Sign a new certificate for this machine's cloud-controller-manager",
+		Long: `Writes ` + machine.CCMKubeconfig + ` anew, with a certificate for a year and all CAs that
+are in ca.crt now, and has the kubelet start the static pod again with it. It needs the key of the cluster's CA on this
+machine, and no API server. The timer ccmadm-certs.timer runs it daily with --if-within 720h.
+
+Exit status 3: this machine has no such certificate. 5: the CA's key is elsewhere; nothing was changed.`,
+		Example: `  ccmadm certs renew
+  ccmadm certs renew --if-within 720h   # only in its last 30 days, or where the CA has changed`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if within < 0 || cmd.Flags().Changed("if-within") && within == 0 {
+				return usage("read --if-within: %s is no time to come", within)
+			}
+			return observed(phases.RenewCertificates(cmd.Context(), phases.NewBare(machine.New(), o, s, version), within))
+		},
+	}
+	cmd.Flags().DurationVar(&within, "if-within", 0,
+		"only if it ends within this time, or does not fit the cluster's CA any more (default: in any case)")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would be written, and change nothing")
+	return cmd
+}
+
+func showExpirations(out io.Writer, list *phases.Expirations) error {
+	if len(list.Certificates) == 0 {
+		_, err := fmt.Fprintln(out, "no certificate on this machine is ccmadm's; those of kubeadm: kubeadm certs check-expiration")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "CERTIFICATE\tEXPIRES\tRESIDUAL TIME\tCERTIFICATE AUTHORITY\tEXTERNALLY MANAGED")
+	for _, e := range list.Certificates {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, expires(e), orDash(e.CAName), yesNo(e.ExternallyManaged))
+	}
+	fmt.Fprintln(w, "\nCERTIFICATE AUTHORITY\tEXPIRES\tRESIDUAL TIME\tEXTERNALLY MANAGED")
+	for _, e := range list.Authorities {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, expires(e), yesNo(e.ExternallyManaged))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	for _, e := range list.Certificates {
+		if e.Flaw != "" {
+			fmt.Fprintf(out, "%s: %s\n", e.Name, e.Flaw)
+		}
+		if e.Renew != "" {
+			fmt.Fprintf(out, "%s is renewed by: %s\n", e.Name, e.Renew)
+		}
+	}
+	last := "ccmadm-certs.timer does it in time"
+	if !list.Timer {
+		last = "ccmadm-certs.timer does not run here, so nothing does it in time; ccmadm apply phase kubeconfig installs it " +
+			"where systemd runs and the CA's key is"
+	}
+	_, err := fmt.Fprintln(out, last)
+	return err
+}
+
+// expires is in the form of `kubeadm certs check-expiration`.
+func expires(e phases.Expiration) string {
+	switch {
+	case e.Missing:
+		return "!MISSING!\t"
+	case e.Date.IsZero():
+		return "-\t-"
+	case e.Residual <= 0:
+		return e.Date.Format("Jan 02, 2006 15:04 MST") + "\t<invalid>"
+	}
+	left := time.Duration(e.Residual) * time.Second
+	return e.Date.Format("Jan 02, 2006 15:04 MST") + "\t" + duration.ShortHumanDuration(left)
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}

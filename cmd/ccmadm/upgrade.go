@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
+)
+
+func newUpgrade(s phases.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "upgrade",
+		Short: "Plan the upgrade of a cluster, the cloud-controller-manager with it",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newUpgradePlan(s))
+	return cmd
+}
+
+// upgradePlan is what the flags of `upgrade plan` say.
+type upgradePlan struct {
+	output, image  string
+	withoutKubeadm bool
+}
+
+func newUpgradePlan(s phases.Streams) *cobra.Command {
+	var u upgradePlan
+	cmd := &cobra.Command{
+		Use:   "plan [VERSION] [flags] [-- kubeadm upgrade plan flags]",
+		Short: "Show what an upgrade changes, what stands in its way, and what is done where in which order",
+		Long: `Runs "kubeadm upgrade plan", and shows what that does not know: the release of the cloud-controller-manager that goes
+with the version, and its skew to every API server; arguments and feature gates that components of the version refuse, in
+the live kubeadm configuration, the kubelets' configuration, static pods, the files of this machine's kubelet, what other
+kubelets tell of themselves, and the cluster's record; the images; and the steps, machine by machine. VERSION is that of the
+installed kubeadm where it is left out.
+
+It runs on a control plane and changes nothing, but for the Job that kubeadm's own plan makes to see whether pods run.
+
+Exit status 0: nothing is to be done. 1: something is. 3: something has to be removed or repaired first, or it could not
+be found out. 2: VERSION is none. 5: this is no control plane of a cluster with a record.`,
+		Example: `  ccmadm upgrade plan v1.36.3
+  ccmadm upgrade plan v1.36.3 -o json --without-kubeadm | jq .steps`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if u.output != "text" && u.output != "json" {
+				return usage("read --output: %q is neither text nor json", u.output)
+			}
+			before := beforeDash(cmd, args)
+			if len(before) > 1 {
+				return usage("upgrade plan takes one version, not %q", before)
+			}
+			return u.run(cmd.Context(), s, strings.Join(before, ""), args[len(before):])
+		},
+	}
+	cmd.Flags().StringVarP(&u.output, "output", "o", "text", "text or json")
+	cmd.Flags().StringVar(&u.image, "image", "",
+		"the cloud-controller-manager's image for the version, instead of the profile's")
+	cmd.Flags().BoolVar(&u.withoutKubeadm, "without-kubeadm", false, "leave out kubeadm's own plan, which makes a Job")
+	return cmd
+}
+
+func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, rest []string) error {
+	if asked != "" {
+		if _, err := upgrade.ParseTarget(asked); err != nil {
+			return err
+		}
+	}
+	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	d, err := phases.New(ctx, machine.New(), o, s, version)
+	if err != nil {
+		return above1(err)
+	}
+	facts, err := phases.UpgradeFacts(ctx, d, asked, u.image)
+	if err != nil {
+		return above1(err)
+	}
+	plan, err := upgrade.New(*facts)
+	if err != nil {
+		return above1(err)
+	}
+	var own []byte
+	if !u.withoutKubeadm && plan.ForKubeadm() {
+		var failed *finding.Finding
+		if own, failed, err = phases.KubeadmUpgradePlan(ctx, d, plan.Then, rest, u.output == "json"); err != nil {
+			return above1(err)
+		}
+		if failed != nil {
+			facts.Troubles = append(facts.Troubles, *failed)
+			if plan, err = upgrade.New(*facts); err != nil {
+				return above1(err)
+			}
+		}
+	}
+	if err := u.show(s, plan, own); err != nil {
+		return above1(err)
+	}
+	if blocked := plan.Blocked(); len(blocked) > 0 {
+		return finding.Preflightf("upgrade to %s: %d findings are in the way", plan.Then, len(blocked)).
+			WithHint("each says what to do; ccmadm lint --explain ID says more. Nothing was changed")
+	}
+	if len(plan.Steps) > 0 {
+		return errDifferent
+	}
+	return nil
+}
+
+// show prints the plan; in JSON with kubeadm's own beside it, which in text was streamed.
+func (u *upgradePlan) show(s phases.Streams, plan *upgrade.Plan, own []byte) error {
+	if u.output == "json" {
+		encoder := json.NewEncoder(s.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(struct {
+			*upgrade.Plan
+			Own json.RawMessage `json:"kubeadmPlan,omitempty"`
+		}{plan, own})
+	}
+	if own != nil {
+		fmt.Fprintln(s.Out)
+	}
+	return plan.WriteText(s.Out)
+}

@@ -1,0 +1,279 @@
+package phases
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// identityMachine is a control plane whose static pod has an identity of today.
+func identityMachine(t *testing.T) *machine.Machine {
+	t.Helper()
+	m, _ := newMachine(t)
+	copyCA(t, newCA(t), m.Path(machine.PKIDir))
+	if _, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, machine.ControllerManagerConf, content(m, machine.CCMKubeconfig))
+	put(t, m, machine.CCMManifest, string(seal([]byte("metadata: {annotations: {a: b}}\n"))))
+	return m
+}
+
+func renew(t *testing.T, m *machine.Machine, within time.Duration) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := RenewCertificates(t.Context(), NewBare(m, Options{}, Streams{Out: &out, Err: &out}, "test"), within)
+	return out.String(), err
+}
+
+func TestRenewCertificates(t *testing.T) {
+	const within = 30 * 24 * time.Hour
+	for _, tt := range []struct {
+		name   string
+		given  func(*testing.T, *machine.Machine)
+		within time.Duration
+		want   string // in the output
+		kept   bool   // the file is
+	}{
+		{name: "asked for", want: "cloud-controller-manager.conf written"},
+		{name: "it lasts", within: within, want: "cloud-controller-manager.conf unchanged", kept: true},
+		{
+			name:   "near its end",
+			given:  func(_ *testing.T, m *machine.Machine) { m.Now = func() time.Time { return now.AddDate(0, 0, 340) } },
+			within: within, want: "its certificate ends on 2027-11-21",
+		},
+		{
+			name:   "after its end",
+			given:  func(_ *testing.T, m *machine.Machine) { m.Now = func() time.Time { return now.AddDate(2, 0, 0) } },
+			within: within, want: "its certificate ends on 2027-11-21",
+		},
+		{
+			name: "a CA was added to the bundle",
+			given: func(t *testing.T, m *machine.Machine) {
+				put(t, m, machine.PKIDir+"/ca.crt", content(m, machine.PKIDir+"/ca.crt")+readCA(t, newCA(t)))
+			},
+			within: within, want: "does not trust the same CAs",
+		},
+		{
+			name: "the next CA signs, and the former is the first of the bundle",
+			given: func(t *testing.T, m *machine.Machine) {
+				former := content(m, machine.PKIDir+"/ca.crt")
+				next := newCA(t)
+				copyKey(t, next, m)
+				put(t, m, machine.PKIDir+"/ca.crt", former+readCA(t, next))
+			},
+			within: within, want: "does not trust the same CAs",
+		},
+		{
+			name:   "the file is gone",
+			given:  func(t *testing.T, m *machine.Machine) { mustRemove(t, m, machine.CCMKubeconfig) },
+			within: within, want: "no such file",
+		},
+		{
+			name:   "the file was cut short",
+			given:  func(t *testing.T, m *machine.Machine) { put(t, m, machine.CCMKubeconfig, "apiVersion: v1\n") },
+			within: within, want: "is renewed",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := identityMachine(t)
+			if tt.given != nil {
+				tt.given(t, m)
+			}
+			before := content(m, machine.CCMKubeconfig)
+			out, err := renew(t, m, tt.within)
+			if err != nil || !strings.Contains(out, tt.want) {
+				t.Fatalf("%v\n%s, want %q", err, out, tt.want)
+			}
+			if kept := content(m, machine.CCMKubeconfig) == before; kept != tt.kept {
+				t.Errorf("kept the file: %t, want %t", kept, tt.kept)
+			}
+			at := m.Now().Add(300 * 24 * time.Hour)
+			if err := identityFlaw(m.Path(machine.CCMKubeconfig), m.Path(machine.PKIDir+"/ca.crt"), "", at); err != nil {
+				t.Errorf("the new one: %v", err)
+			}
+			if !strings.Contains(content(m, machine.CCMManifest), digest([]byte(content(m, machine.CCMKubeconfig)))) {
+				t.Error("the pod would keep the former identity")
+			}
+		})
+	}
+}
+
+func TestRenewCertificates_KeepsModeAndServer(t *testing.T) {
+	m := identityMachine(t)
+	path := m.Path(machine.CCMKubeconfig)
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	mustRemove(t, m, machine.ControllerManagerConf)
+	before, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := renew(t, m, 0); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o400 {
+		t.Errorf("mode %v, %v, want that of before, 0400", info.Mode(), err)
+	}
+	if after, err := clientcmd.BuildConfigFromFlags("", path); err != nil || after.Host != before.Host {
+		t.Errorf("it connects to %s, %v, want %s as before", after.Host, err, before.Host)
+	}
+}
+
+func TestRenewCertificates_Refuses(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		given   func(*testing.T, *machine.Machine)
+		within  time.Duration
+		wantErr string
+		code    finding.ExitCode
+	}{
+		{
+			name: "a machine without one",
+			given: func(t *testing.T, m *machine.Machine) {
+				mustRemove(t, m, machine.CCMKubeconfig)
+				mustRemove(t, m, machine.CCMManifest)
+			},
+			wantErr: "this machine has none of ccmadm's", code: finding.ExitPreflight,
+		},
+		{
+			name:    "an external CA",
+			given:   func(t *testing.T, m *machine.Machine) { mustRemove(t, m, machine.PKIDir+"/ca.key") },
+			wantErr: "has no ca.key", code: finding.ExitRefused,
+		},
+		{
+			name: "an external CA, near the end",
+			given: func(t *testing.T, m *machine.Machine) {
+				mustRemove(t, m, machine.PKIDir+"/ca.key")
+				m.Now = func() time.Time { return now.AddDate(0, 0, 340) }
+			},
+			within: 30 * 24 * time.Hour, wantErr: "has no ca.key", code: finding.ExitRefused,
+		},
+		{
+			name: "a token of the administrator's",
+			given: func(t *testing.T, m *machine.Machine) {
+				put(t, m, machine.CCMKubeconfig, tokenKubeconfig([]byte(content(m, machine.PKIDir+"/ca.crt"))))
+				put(t, m, machine.ControllerManagerConf, content(m, machine.CCMKubeconfig))
+			},
+			wantErr: "has a token", code: finding.ExitRefused,
+		},
+		{
+			name:    "a key of another CA",
+			given:   func(t *testing.T, m *machine.Machine) { copyKey(t, newCA(t), m) },
+			wantErr: "ca.key is the key of no certificate in ca.crt", code: finding.ExitError,
+		},
+		{
+			name:    "not root",
+			given:   func(_ *testing.T, m *machine.Machine) { m.Superuser = false },
+			wantErr: "not root", code: finding.ExitPreflight,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := identityMachine(t)
+			tt.given(t, m)
+			before := snapshot(t, m)
+			_, err := renew(t, m, tt.within)
+			wantError(t, err, tt.wantErr, tt.code)
+			if after := snapshot(t, m); !maps.Equal(before, after) {
+				t.Error("files were changed")
+			}
+		})
+	}
+}
+
+func TestCheckExpiration(t *testing.T) {
+	m := identityMachine(t)
+	put(t, m, machine.PKIDir+"/ca.crt", content(m, machine.PKIDir+"/ca.crt")+readCA(t, newCA(t)))
+	put(t, m, machine.VIPManifest, "x")
+	list, err := CheckExpiration(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Certificates) != 2 || len(list.Authorities) != 2 {
+		t.Fatalf("got %+v, want two certificates, and two CAs while one is rotated", list)
+	}
+	own, vip := list.Certificates[0], list.Certificates[1]
+	if days := own.Residual / 86400; days != 365 || !strings.Contains(own.Flaw, "same CAs") || own.Renew != "ccmadm certs renew" {
+		t.Errorf("the static pod's: %+v, want a year, and that it lags behind the CA", own)
+	}
+	if !vip.Missing || vip.Renew != "kubeadm certs renew scheduler.conf" {
+		t.Errorf("that of the control plane's address: %+v, want missing, and kubeadm's", vip)
+	}
+	mustRemove(t, m, machine.PKIDir+"/ca.key")
+	if list, err = CheckExpiration(t.Context(), m); err != nil || !list.Certificates[0].ExternallyManaged {
+		t.Errorf("with an external CA: %+v, %v", list.Certificates[0], err)
+	}
+}
+
+func TestCertsTimer(t *testing.T) {
+	m, runner := newMachine(t)
+	put(t, m, "/run/systemd/system/x", "")
+	copyCA(t, newCA(t), m.Path(machine.PKIDir))
+	runner.fails["systemctl is-active"] = machine.ErrNotFound
+	enabled := func() bool {
+		return slices.Contains(runner.ran, "systemctl enable --quiet --now ccmadm-certs.timer")
+	}
+	r := run{config: initConfig}
+	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
+		t.Fatalf("%v\n%s\n%q", err, out, runner.ran)
+	}
+	if unit := content(m, machine.CertsService); !strings.Contains(unit, " certs renew --if-within 720h") || strings.Contains(unit, "${") {
+		t.Errorf("the service:\n%s", unit)
+	}
+	delete(runner.fails, "systemctl is-active")
+	runner.ran = nil
+	if out, err := r.do(t, m, kubeconfig()); err != nil || enabled() || strings.Contains(out, "written") {
+		t.Errorf("a second run: %v\n%s\n%q", err, out, runner.ran)
+	}
+	runner.fails["systemctl is-active"] = machine.ErrNotFound
+	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
+		t.Errorf("it was stopped: %v\n%s\n%q", err, out, runner.ran)
+	}
+
+	var out bytes.Buffer
+	if err := removeCertsTimer(t.Context(), NewBare(m, Options{}, Streams{Out: &out}, "test")); err != nil {
+		t.Fatal(err)
+	}
+	if content(m, machine.CertsTimer)+content(m, machine.CertsService) != "" ||
+		!slices.Contains(runner.ran, "systemctl disable --quiet --now ccmadm-certs.timer") {
+		t.Errorf("it is left: %q\n%s", runner.ran, out.String())
+	}
+}
+
+func TestCertsTimer_ExternalCA(t *testing.T) {
+	m := identityMachine(t)
+	put(t, m, "/run/systemd/system/x", "")
+	mustRemove(t, m, machine.PKIDir+"/ca.key")
+	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || content(m, machine.CertsTimer) != "" {
+		t.Errorf("%v: a timer that could only fail\n%s", err, out)
+	}
+}
+
+// copyKey gives the machine another CA's key.
+func copyKey(t *testing.T, from string, m *machine.Machine) {
+	t.Helper()
+	key, err := os.ReadFile(filepath.Join(from, "ca.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, machine.PKIDir+"/ca.key", string(key))
+}
+
+func mustRemove(t *testing.T, m *machine.Machine, path string) {
+	t.Helper()
+	if err := os.Remove(m.Path(path)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,190 @@
+package phases
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
+)
+
+const (
+	// kubeletsAtOnce is how many kubelets are asked at a time, kubeletsTimeout how long all of them may take.
+	kubeletsAtOnce, kubeletsTimeout = 20, 30 * time.Second
+)
+
+// manifestUses is what this machine's static pods are told. They may differ from those that run.
+func manifestUses(d *Data, here string) ([]upgrade.Use, error) {
+	var list []upgrade.Use
+	for _, c := range []upgrade.Component{upgrade.APIServer, upgrade.ControllerManager, upgrade.Scheduler} {
+		path := filepath.Join(machine.ManifestDir, string(c)+".yaml")
+		data, err := d.Machine.Read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read a static pod: %w", err)
+		}
+		var pod corev1.Pod
+		if err := yaml.Unmarshal(data, &pod); err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		for _, container := range pod.Spec.Containers {
+			list = append(list, containerUses(container, upgrade.Use{Component: c, Where: path, Node: here, Rewritten: true})...)
+		}
+	}
+	return list, nil
+}
+
+// kubeletGates are those of the configuration that kubeadm gives to kubelets.
+func kubeletGates(ctx context.Context, client kubernetes.Interface, f *upgrade.Facts) error {
+	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, kubeletConfigName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the kubelets' configuration: %w", err)
+	}
+	where := "ConfigMap/" + v1alpha1.Namespace + "/" + kubeletConfigName
+	var config struct {
+		FeatureGates map[string]bool `json:"featureGates"`
+	}
+	if err := yaml.Unmarshal([]byte(cm.Data["kubelet"]), &config); err != nil {
+		return fmt.Errorf("read %s: %w", where, err)
+	}
+	for gate := range config.FeatureGates {
+		f.Uses = append(f.Uses, upgrade.Use{Component: upgrade.Kubelet, Name: upgrade.GatePrefix + gate, Where: where})
+	}
+	return nil
+}
+
+// kubeletUses is what kubelets are told: this machine's by the files behind its command line, all by what they say of
+// themselves. A kubelet tells its arguments from 1.36 on.
+func kubeletUses(ctx context.Context, d *Data, client kubernetes.Interface, f *upgrade.Facts) error {
+	found, err := d.Machine.KubeletFlags(upgrade.KubeletFlags()...)
+	if err != nil {
+		return err
+	}
+	for _, u := range found {
+		path := strings.TrimPrefix(u.File, strings.TrimSuffix(d.Machine.Root, "/"))
+		rewritten := path == machine.KubeadmFlags && u.Flag == "pod-infra-container-image" // by kubeadm 1.35
+		f.Uses = append(f.Uses, usesOf(upgrade.Use{
+			Component: upgrade.Kubelet, Name: u.Flag, Value: u.Value, Node: f.Here,
+			Where: fmt.Sprintf("%s:%d", path, u.Line), Rewritten: rewritten,
+		})...)
+	}
+	ctx, cancel := context.WithTimeout(ctx, kubeletsTimeout)
+	defer cancel()
+	told := make([][]upgrade.Use, len(f.Nodes))
+	unseen := make([]bool, len(f.Nodes))
+	slots := make(chan struct{}, kubeletsAtOnce)
+	var wg sync.WaitGroup
+	for i, n := range f.Nodes {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			told[i], unseen[i] = askKubelet(ctx, client, n.Name)
+		})
+	}
+	wg.Wait()
+	for i, n := range f.Nodes {
+		f.Uses = append(f.Uses, told[i]...)
+		if unseen[i] && n.Name != f.Here {
+			f.Unseen = append(f.Unseen, n.Name)
+		}
+	}
+	return nil
+}
+
+// askKubelet asks for what else would be known of no other machine's kubelet.
+func askKubelet(ctx context.Context, client kubernetes.Interface, node string) (told []upgrade.Use, unseen bool) {
+	flags := nodes.KubeletFlags(ctx, client, node)
+	for _, name := range upgrade.KubeletFlags() {
+		if value, there := flags[name]; there && value != "" {
+			told = append(told, usesOf(upgrade.Use{
+				Component: upgrade.Kubelet, Name: name, Value: finding.Clean(value), Node: node, Where: "the kubelet's arguments",
+			})...)
+		}
+	}
+	for gate := range nodes.KubeletGates(ctx, client, node) {
+		u := upgrade.Use{
+			Component: upgrade.Kubelet, Name: upgrade.GatePrefix + finding.Clean(gate), Node: node, Where: "the kubelet's configuration",
+		}
+		if !slices.ContainsFunc(told, func(t upgrade.Use) bool { return t.Name == u.Name }) {
+			told = append(told, u)
+		}
+	}
+	return told, flags == nil
+}
+
+// kubeadmImages are those of the control plane.
+func kubeadmImages(ctx context.Context, d *Data, version, mirror string) ([]string, error) {
+	args := []string{"config", "images", "list", "--kubernetes-version=" + version}
+	if mirror != "" {
+		args = append(args, "--image-repository="+mirror)
+	}
+	out, err := d.Machine.Output(ctx, "kubeadm", args...)
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(out)), nil
+}
+
+// KubeadmUpgradePlan runs the installed kubeadm's own plan, with further arguments of the user's. It makes a Job in the
+// cluster to see whether pods run. In JSON, what it prints is returned; in text it is streamed. A plan that fails is a
+// finding: the upgrade begins with the same checks.
+func KubeadmUpgradePlan(
+	ctx context.Context,
+	d *Data,
+	version string,
+	rest []string,
+	asJSON bool,
+) ([]byte, *finding.Finding, error) {
+	args := append([]string{"upgrade", "plan", version}, rest...)
+	var out, stderr bytes.Buffer
+	c := machine.Command{Name: "kubeadm", Args: args, Out: d.Out, Err: d.Err}
+	if asJSON {
+		c.Args, c.Out, c.Err = append(args, "--output=json"), &out, &stderr
+	} else {
+		fmt.Fprintf(d.Out, "[upgrade] running kubeadm %s\n", strings.Join(kubeadm.MaskArgs(args), " "))
+	}
+	err := d.Machine.Runner.Run(ctx, c)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil {
+		words := lastWords(stderr.Bytes())
+		f := finding.KubeadmPlan.New("", fmt.Sprintf("kubeadm upgrade plan %s: %v; %s", version, err, words))
+		if !asJSON {
+			f.Message = fmt.Sprintf("kubeadm upgrade plan %s: %v; its own words are above", version, err)
+		}
+		return nil, &f, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("run kubeadm upgrade plan: %w", err)
+	}
+	return out.Bytes(), nil, nil
+}
+
+// lastWords are the lines in which kubeadm says what is wrong.
+func lastWords(text []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return nodes.Shorten(strings.Join(lines[max(0, len(lines)-4):], " "))
+}

@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// plan leaves out kubeadm's own, which is of 1.35 before.
+const plan = "ccmadm upgrade plan v1.36.3 --without-kubeadm"
+
+// poison puts an argument into the live configuration that ends kube-apiserver, and antidote takes it out again.
+const (
+	poison = admin + "-n kube-system get configmap kubeadm-config -o yaml > /root/kubeadm-config.yaml; " +
+		`sed 's/^    apiServer: *{}/    apiServer: {extraArgs: [{name: cloud-provider, value: external}]}/' ` +
+		"/root/kubeadm-config.yaml | " + admin + "replace -f -; mkdir /etc/sysconfig; echo 'KUBELET_EXTRA_ARGS=--cloud-config=/x' > /etc/sysconfig/kubelet"
+	antidote = "grep -v resourceVersion /root/kubeadm-config.yaml | " + admin + "replace -f -; rm -r /etc/sysconfig"
+)
+
+// expectPlan plans a cluster of 1.35 with the kubeadm of 1.35: what is asked for in vain, what stands in the way, and
+// the order. Nothing changes.
+func (l *lab) expectPlan(t *testing.T) {
+	for _, tc := range []again{
+		{name: "an older version", run: "ccmadm upgrade plan v1.34.4", code: 3, want: "v1.34.4 is older than v1.35."},
+		{name: "two minors up", run: "ccmadm upgrade plan v1.37.0", code: 3, want: "upgrade to 1.36 first"},
+		{name: "no version", run: "ccmadm upgrade plan latest", code: 2, want: "name a complete version"},
+		{
+			name: "poisoned", given: poison, run: plan, code: 3, restore: antidote,
+			want: "error A6: ConfigMap/kube-system/kubeadm-config",
+		},
+		{
+			name: "poisoned files", given: poison, run: plan, code: 3, restore: antidote,
+			want: "error A5: cp1:/etc/sysconfig/kubelet:1",
+		},
+		{name: "what it has", run: "ccmadm upgrade plan", want: "Nothing is to be done."},
+		{name: "the next minor", run: plan, code: 1, want: "on cp1: install kubeadm v1.36.3, and upgrade the control plane"},
+	} {
+		t.Run("plan/"+tc.name, func(t *testing.T) {
+			if tc.given != "" {
+				l.must(t, "cp1", tc.given)
+				defer l.must(t, "cp1", tc.restore)
+			}
+			if r := l.sh(t, "cp1", tc.run); r.code != tc.code || !strings.Contains(r.out, tc.want) {
+				t.Errorf("exit status %d, want %d and %q\n%s", r.code, tc.code, tc.want, r.out)
+			}
+		})
+	}
+}
+
+// expectBothPlans has kubeadm of the version beside it, whose plan is in the other's.
+func (l *lab) expectBothPlans(t *testing.T) {
+	t.Helper()
+	r := l.sh(t, "cp1", "ccmadm upgrade plan -o json -- "+ignore)
+	for _, want := range []string{`"availableUpgrades"`, `"kubeadm upgrade apply v1.36.`, `/kube-apiserver:v1.36.`} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("%s is not in the plan", want)
+		}
+	}
+	if r.code != 1 {
+		t.Errorf("exit status %d, want 1\n%s", r.code, r.out)
+	}
+}
