@@ -1,0 +1,289 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+const (
+	leaseObject = "Lease/" + v1alpha1.Namespace + "/" + v1alpha1.RunLeaseName
+	// leaseLasts is for how long a Lease must go without a renewal until it is another's.
+	leaseLasts = 15 * time.Second
+	renewEvery = 3 * time.Second
+	lookEvery  = time.Second
+	// trusted is how long after a renewal the Lease is taken for our own without asking.
+	trusted = leaseLasts / 2
+)
+
+// lease is that of one run.
+type lease struct {
+	leases coordinationclient.LeaseInterface
+	holder string
+
+	mu      sync.Mutex
+	live    *coordinationv1.Lease
+	renewed time.Time
+	why     error         // that ended it
+	ended   chan struct{} // closed when the Lease is lost, or given back
+	done    chan struct{} // closed when nothing renews it any more
+}
+
+func newLease(client kubernetes.Interface, run Run) *lease {
+	return &lease{
+		leases: client.CoordinationV1().Leases(v1alpha1.Namespace),
+		holder: fmt.Sprintf("ccmadm %s on %s, process %d, %s", run.Command, run.Machine, os.Getpid(), rand.String(5)),
+		ended:  make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// take returns once the Lease is ours, and is renewed from then on.
+func (l *lease) take(ctx context.Context, waiting func(string)) error {
+	var seen *coordinationv1.Lease // since when it is so, by this machine's clock: no two clocks are compared
+	var since time.Time
+	for {
+		var found *coordinationv1.Lease
+		asked, left := time.Now(), (*coordinationv1.Lease)(nil)
+		if seen != nil && asked.Sub(since) > leaseLasts {
+			left = seen
+		}
+		err := ask(ctx, func(ctx context.Context) (err error) {
+			found, err = l.grab(ctx, left)
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case found == nil:
+			l.keep(ctx)
+			return nil
+		case seen == nil:
+			if waiting != nil {
+				waiting(ptr.Deref(found.Spec.HolderIdentity, ""))
+			}
+			seen, since = found, time.Now()
+		case !unchanged(seen, found):
+			return heldError(found)
+		case time.Since(asked) > leaseLasts/3: // while it could not be looked at, it could not be renewed
+			since = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", leaseObject, context.Cause(ctx))
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+func heldError(found *coordinationv1.Lease) error {
+	return finding.Refusedf("begin: another run is under way: %s holds %s", ptr.Deref(found.Spec.HolderIdentity, ""), leaseObject).
+		WithHint("one run changes a cluster at a time; ccmadm journal shows what it does. Nothing was changed")
+}
+
+// grab takes the Lease where there is none, where nobody holds it, or where it still is the one that its holder has left;
+// else it returns it.
+func (l *lease) grab(ctx context.Context, left *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	found, err := l.leases.Get(ctx, v1alpha1.RunLeaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, l.write(ctx, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for %s: %w", leaseObject, err)
+	}
+	switch holder := ptr.Deref(found.Spec.HolderIdentity, ""); {
+	case holder == l.holder: // an answer was lost
+		l.note(found)
+		return nil, nil
+	case holder == "", left != nil && unchanged(left, found):
+		return nil, l.write(ctx, found)
+	}
+	return found, nil
+}
+
+func unchanged(a, b *coordinationv1.Lease) bool {
+	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
+}
+
+// write makes the Lease ours, over what it was; a conflict says that somebody else was faster, and is asked again.
+func (l *lease) write(ctx context.Context, over *coordinationv1.Lease) error {
+	t := metav1.NewMicroTime(time.Now())
+	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: v1alpha1.RunLeaseName}}
+	if over != nil {
+		next = over.DeepCopy()
+	}
+	metav1.SetMetaDataLabel(&next.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.FieldManager)
+	if ptr.Deref(next.Spec.HolderIdentity, "") != l.holder {
+		next.Spec.AcquireTime = &t
+	}
+	next.Spec.HolderIdentity, next.Spec.RenewTime = &l.holder, &t
+	next.Spec.LeaseDurationSeconds = new(int32(leaseLasts.Seconds()))
+	var written *coordinationv1.Lease
+	var err error
+	if over == nil {
+		written, err = l.leases.Create(ctx, next, metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
+	} else {
+		written, err = l.leases.Update(ctx, next, metav1.UpdateOptions{FieldManager: v1alpha1.FieldManager})
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", leaseObject, err)
+	}
+	l.note(written)
+	return nil
+}
+
+func (l *lease) note(live *coordinationv1.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.live, l.renewed = live, time.Now()
+}
+
+// keep renews the Lease until it is given back or lost, also while the run that was told to stop writes its end.
+func (l *lease) keep(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		defer close(l.done)
+		for {
+			select {
+			case <-l.ended:
+				return
+			case <-time.After(renewEvery):
+			}
+			ctx, cancel := context.WithTimeout(ctx, renewEvery)
+			if err := l.renew(ctx); isLost(err) {
+				l.end(err)
+			}
+			cancel()
+		}
+	}()
+}
+
+// end notes why the Lease is ours no more, if it is not noted yet.
+func (l *lease) end(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.why == nil {
+		l.why = why
+		close(l.ended)
+	}
+}
+
+// cause is why the Lease is ours no more; nil: it is.
+func (l *lease) cause() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.why
+}
+
+// lostError says that the Lease is another's, or gone: an API server that does not answer does not say so.
+type lostError struct{ why string }
+
+func (e *lostError) Error() string { return "go on: " + e.why + "; another run may be under way" }
+
+func isLost(err error) bool {
+	var lost *lostError
+	return errors.As(err, &lost)
+}
+
+// renew writes the time into the Lease, if it is ours.
+func (l *lease) renew(ctx context.Context) error {
+	l.mu.Lock()
+	over := l.live
+	l.mu.Unlock()
+	err := l.write(ctx, over)
+	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return err
+	}
+	found, err := l.leases.Get(ctx, v1alpha1.RunLeaseName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return &lostError{leaseObject + " was deleted"}
+	case err != nil:
+		return fmt.Errorf("ask for %s: %w", leaseObject, err)
+	case ptr.Deref(found.Spec.HolderIdentity, "") != l.holder:
+		return &lostError{ptr.Deref(found.Spec.HolderIdentity, "nobody") + " holds " + leaseObject}
+	}
+	l.note(found)
+	return l.write(ctx, found)
+}
+
+// check returns nil where the Lease is ours: it asks where the last renewal was some time ago.
+func (l *lease) check(ctx context.Context) error {
+	if err := l.cause(); err != nil {
+		return lostRefusal(err)
+	}
+	l.mu.Lock()
+	age := time.Since(l.renewed)
+	l.mu.Unlock()
+	if age < trusted {
+		return nil
+	}
+	return l.confirm(ctx)
+}
+
+// confirm asks whether the Lease is ours: somebody else has written what only its holder may.
+func (l *lease) confirm(ctx context.Context) error {
+	return ask(ctx, func(ctx context.Context) error {
+		err := l.renew(ctx)
+		if isLost(err) {
+			l.end(err)
+			return lostRefusal(err)
+		}
+		return err
+	})
+}
+
+func lostRefusal(err error) error {
+	return finding.Refusedf("%w", err).WithHint("ccmadm journal shows the runs and their steps")
+}
+
+// whileHeld is ctx until the Lease is lost.
+func (l *lease) whileHeld(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-l.ended:
+			cancel(l.cause())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// giveBack deletes the Lease, if it is still ours.
+func (l *lease) giveBack(ctx context.Context) error {
+	lost := isLost(l.cause())
+	l.end(errors.New("the run has ended"))
+	<-l.done
+	if lost {
+		return nil
+	}
+	return ask(ctx, func(ctx context.Context) error {
+		found, err := l.leases.Get(ctx, v1alpha1.RunLeaseName, metav1.GetOptions{})
+		if err == nil {
+			if ptr.Deref(found.Spec.HolderIdentity, "") != l.holder {
+				return nil
+			}
+			err = l.leases.Delete(ctx, found.Name, metav1.DeleteOptions{
+				Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
+			})
+		}
+		if err == nil || apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("give back %s: %w", leaseObject, err)
+	})
+}
