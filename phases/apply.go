@@ -3,7 +3,6 @@ package phases
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -55,9 +54,8 @@ to mode StaticPod.`,
 // change.
 func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	return d.known.record.get(func() (*v1alpha1.Record, error) {
-		if there, err := d.Machine.Exists(machine.AdminConf); err != nil || !there {
-			return nil, finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
-				WithHint("ccmadm apply runs on a control plane")
+		if err := refuseWithoutCluster(d); err != nil {
+			return nil, err
 		}
 		client, err := connect(d, machine.AdminConf)
 		if err != nil {
@@ -74,6 +72,15 @@ func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 		}
 		return rec, nil
 	})
+}
+
+func refuseWithoutCluster(d *Data) error {
+	there, err := d.Machine.Exists(machine.AdminConf)
+	if err == nil && there {
+		return nil
+	}
+	return finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
+		WithHint("ccmadm apply runs on a control plane")
 }
 
 // checkChange is the first to ask for the settings, which are refused where they cannot become what is said.
@@ -112,21 +119,14 @@ func refuseOtherLease(s *Settings) error {
 }
 
 // tryOut runs the phases that write, as a dry run that nobody sees: what cannot be rendered, or is somebody else's by
-// now, is found before anything is written.
+// now, is found before anything is written. What each would change is kept for the journal.
 func tryOut(ctx context.Context, d *Data) error {
 	if d.DryRun || d.Single {
 		return nil
 	}
-	o := d.Options
-	o.DryRun = true
-	trial, err := New(ctx, d.Machine, o, Streams{In: d.In, Out: io.Discard, Err: io.Discard, Env: d.Env}, d.Version)
+	trial, err := d.try(ctx, Apply()[1:])
 	if err != nil {
 		return err
-	}
-	for _, p := range Apply()[1:] {
-		if err := p.run(ctx, trial); err != nil {
-			return err
-		}
 	}
 	return trial.Refusal()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,11 +31,16 @@ func living(t *testing.T) *machine.Machine {
 		Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1", Credentials: token,
 	}
 	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
 		applier, err := apply.NewCluster(cluster.Config, true)
 		if err == nil {
-			_, err = applier.Remove(context.WithoutCancel(t.Context()))
+			_, err = applier.Remove(ctx)
 		}
 		if err != nil {
+			t.Error(err)
+		}
+		maps := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps("kube-system")
+		if err := maps.Delete(ctx, v1alpha1.JournalName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
@@ -54,15 +60,9 @@ func applyRun(t *testing.T, m *machine.Machine, file string, o Options) (string,
 	if err != nil {
 		return "", false, err
 	}
-	for _, p := range Apply() {
-		if p.Name == "rollout" {
-			continue
-		}
-		if err := p.run(t.Context(), d); err != nil {
-			return out.String(), d.Changed(), err
-		}
-	}
-	return out.String(), d.Changed(), nil
+	list := slices.DeleteFunc(Apply(), func(p Phase) bool { return p.Name == "rollout" })
+	err = Run(t.Context(), d, list)
+	return out.String(), d.Changed(), err
 }
 
 const cloudDocument = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"

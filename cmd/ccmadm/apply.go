@@ -13,7 +13,7 @@ import (
 )
 
 func newApply(s phases.Streams) *cobra.Command {
-	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Command: "apply", Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make the cluster agree with a configuration, or with its record",

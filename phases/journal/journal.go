@@ -76,6 +76,7 @@ func (j *Journal) ID() int { return j.run.ID }
 func (j *Journal) Do(ctx context.Context, step Step, run func(context.Context) error) error {
 	var at int
 	step.State, step.Began, step.Ended, step.Error = Begun, now(), nil, ""
+	step.Change = cut(step.Change, maxChange)
 	err := j.change(ctx, func(r *Run) {
 		at = len(r.Steps)
 		r.Steps = append(r.Steps, step)

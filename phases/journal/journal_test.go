@@ -145,8 +145,8 @@ func TestCluster_Journal_AfterARunThatWasKilled(t *testing.T) {
 		ctx = context.WithoutCancel(ctx)
 		start := time.Now()
 		next = open(ctx, t, client, Run{Command: "apply", Machine: "cp2"})
-		if waited := time.Since(start); waited < leaseLasts || waited > leaseLasts+5*time.Second {
-			t.Errorf("taken after %s, want %s", waited, leaseLasts)
+		if waited := time.Since(start); waited < LeaseLasts || waited > LeaseLasts+5*time.Second {
+			t.Errorf("taken after %s, want %s", waited, LeaseLasts)
 		}
 		runs := read(ctx, t, client)
 		if len(runs) != 2 || runs[0].State != Begun || runs[0].Steps[0].State != Begun || runs[1].ID != 2 {

@@ -19,14 +19,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
+// LeaseLasts is for how long a Lease must go without a renewal until it is another's.
+const LeaseLasts = 15 * time.Second
+
 const (
 	leaseObject = "Lease/" + v1alpha1.Namespace + "/" + v1alpha1.RunLeaseName
-	// leaseLasts is for how long a Lease must go without a renewal until it is another's.
-	leaseLasts = 15 * time.Second
-	renewEvery = 3 * time.Second
-	lookEvery  = time.Second
+	renewEvery  = 3 * time.Second
+	lookEvery   = time.Second
 	// trusted is how long after a renewal the Lease is taken for our own without asking.
-	trusted = leaseLasts / 2
+	trusted = LeaseLasts / 2
 )
 
 // lease is that of one run.
@@ -57,7 +58,7 @@ func (l *lease) take(ctx context.Context, waiting func(string)) error {
 	for {
 		var found *coordinationv1.Lease
 		asked, left := time.Now(), (*coordinationv1.Lease)(nil)
-		if seen != nil && asked.Sub(since) > leaseLasts {
+		if seen != nil && asked.Sub(since) > LeaseLasts {
 			left = seen
 		}
 		err := ask(ctx, func(ctx context.Context) (err error) {
@@ -77,7 +78,7 @@ func (l *lease) take(ctx context.Context, waiting func(string)) error {
 			seen, since = found, time.Now()
 		case !unchanged(seen, found):
 			return heldError(found)
-		case time.Since(asked) > leaseLasts/3: // while it could not be looked at, it could not be renewed
+		case time.Since(asked) > LeaseLasts/3: // while it could not be looked at, it could not be renewed
 			since = time.Now()
 		}
 		select {
@@ -129,7 +130,7 @@ func (l *lease) write(ctx context.Context, over *coordinationv1.Lease) error {
 		next.Spec.AcquireTime = &t
 	}
 	next.Spec.HolderIdentity, next.Spec.RenewTime = &l.holder, &t
-	next.Spec.LeaseDurationSeconds = new(int32(leaseLasts.Seconds()))
+	next.Spec.LeaseDurationSeconds = new(int32(LeaseLasts.Seconds()))
 	var written *coordinationv1.Lease
 	var err error
 	if over == nil {

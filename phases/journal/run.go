@@ -55,7 +55,7 @@ type Run struct {
 	Waiting func(holder string) `json:"-"`
 }
 
-// Step is one thing that a run does. The first six are the caller's; the rest is the journal's.
+// Step is one thing that a run does. The first seven are the caller's; the rest is the journal's.
 type Step struct {
 	// Name is the phase's, or the like.
 	Name string `json:"name"`
@@ -66,6 +66,9 @@ type Step struct {
 	// Before and After are what is changed, as text. Never a secret.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
+	// Change is the difference that the step makes, where that says more than before and after: as a dry run shows it,
+	// with secrets masked.
+	Change string `json:"change,omitempty"`
 	// Undo is how to go back, as a command or a sentence.
 	Undo  string       `json:"undo,omitempty"`
 	State State        `json:"state"`
@@ -75,16 +78,25 @@ type Step struct {
 	Error string `json:"error,omitempty"`
 }
 
-// maxError bounds the text of an error in bytes: it is for people, who have seen it whole when it happened.
-const maxError = 2000
+// Bounds of texts in bytes, which are for people, who have seen them whole when it happened.
+const (
+	maxError  = 2_000
+	maxChange = 10_000
+)
 
 // end notes how a step came out.
 func (s *Step) end(now metav1.Time, err error) {
 	s.State, s.Ended = Done, &now
 	if err != nil {
-		s.State, s.Error = Failed, err.Error()
-		s.Error = s.Error[:min(len(s.Error), maxError)]
+		s.State, s.Error = Failed, cut(err.Error(), maxError)
 	}
+}
+
+func cut(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	return strings.ToValidUTF8(text[:size], "") + " (cut)"
 }
 
 // copied returns a run that shares no step with r.
