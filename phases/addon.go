@@ -21,7 +21,7 @@ func addon() Phase {
 			if err != nil {
 				return err
 			}
-			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 {
+			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 && !d.Living { // else there may be a workload to delete
 				return nil
 			}
 			if v.Endpoint, err = endpointForPods(d); err != nil {

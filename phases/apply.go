@@ -3,7 +3,6 @@ package phases
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,11 +20,12 @@ func Apply() []Phase {
 		kubeconfig(),
 		cloudConfig(), // before what reads it
 		rbac(),        // before what needs it
-		controlPlane(),
-		addon(),
+		addon(),       // deletes the workload before a static pod takes its port, and creates it before one leaves that
+		applyControlPlane(),
 		nodeAgent(),
 		rollout(),
-		record(), // once it works: until then, the record leads back
+		formerManagers(), // once the new one works
+		record(),         // then, too: until then, the record leads back
 	}
 }
 
@@ -35,12 +35,13 @@ func applyPreflight() Phase {
 		Short: "Check that this is a control plane, and that what would change may change",
 		Long: `Reads the cluster's record, the profile, credentials, and what ccmadm wrote on this machine. Writes nothing. It refuses
 what no cluster can change (its name), and what takes more than this command does: another provider, and a change from or
-to mode StaticPod.`,
+to mode Manual.`,
 		Run: func(ctx context.Context, d *Data) error {
 			return runChecks(ctx, d, []Check{
 				{finding.CheckPrivileged, checkRoot},
 				{finding.CheckClusterRecord, checkChange}, // which the settings need
 				{finding.CheckProvider, checkProvider},
+				{finding.CheckExternalCA, checkExternalCA},
 				{finding.CheckWritable, checkWritable},
 				{finding.CheckCloudConfig, checkCloudConfig},
 				{finding.CheckStaticPod, checkManifestUntouched},
@@ -95,7 +96,7 @@ func refuseChange(d *Data, rec *v1alpha1.Record) error {
 	fixed := v1alpha1.CloudConfiguration{
 		Provider: said.Provider, ClusterName: said.ClusterName, ControlPlaneVIP: said.ControlPlaneVIP,
 	}
-	if said.Mode != known.Mode && !scheduled(said.Mode, known.Mode) {
+	if said.Mode == v1alpha1.ModeManual || known.Mode == v1alpha1.ModeManual {
 		fixed.Mode = said.Mode
 	}
 	if ifi := said.ControlPlaneVIP.Interface; ifi != "" && ifi != known.ControlPlaneVIP.Interface {
@@ -137,14 +138,6 @@ func (d *Data) Refusal() error {
 		return finding.Refusedf("%w", c).WithHint("ccmadm diff shows the difference; --force takes the fields back. Nothing was changed")
 	}
 	return nil
-}
-
-// scheduled tells whether all modes are those of a workload that the cluster schedules: one becomes another by objects
-// alone, and the Lease keeps the new manager quiet until the old one has let go.
-func scheduled(modes ...v1alpha1.Mode) bool {
-	return !slices.ContainsFunc(modes, func(m v1alpha1.Mode) bool {
-		return m != v1alpha1.ModeDaemonSet && m != v1alpha1.ModeDeployment
-	})
 }
 
 // Changed tells whether the run has changed something, or in a dry run would have.

@@ -25,11 +25,15 @@ import (
 // living is a cluster of hetzner's manager as a DaemonSet, as `ccmadm init` leaves it.
 func living(t *testing.T) *machine.Machine {
 	t.Helper()
-	m, _ := controlPlaneMachine(t, cluster.Config)
 	token := []v1alpha1.Credential{{Key: "token", File: tokenFile(t)}}
-	said := v1alpha1.CloudConfiguration{
+	return livingAs(t, v1alpha1.CloudConfiguration{
 		Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1", Credentials: token,
-	}
+	})
+}
+
+func livingAs(t *testing.T, said v1alpha1.CloudConfiguration) *machine.Machine {
+	t.Helper()
+	m, _ := controlPlaneMachine(t, cluster.Config)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		applier, err := apply.NewCluster(cluster.Config, true)
@@ -248,7 +252,6 @@ func TestCluster_Apply_Refuses(t *testing.T) {
 		code                finding.ExitCode
 	}{
 		{name: "another provider", file: "provider: onprem\n", code: finding.ExitRefused, wantErr: `apply with provider "onprem"`},
-		{name: "a static pod", file: "mode: StaticPod\n", code: finding.ExitRefused, wantErr: `apply with mode "StaticPod"`},
 		{name: "mode Manual", file: "mode: Manual\n", code: finding.ExitRefused, wantErr: `apply with mode "Manual"`},
 		{name: "another name", file: "clusterName: ber2\n", code: finding.ExitRefused, wantErr: `apply with clusterName "ber2"`},
 		{name: "an unknown field", file: "imago: x\n", code: finding.ExitUsage, wantErr: "imago"},
