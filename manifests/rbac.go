@@ -86,8 +86,8 @@ func grant(name string, rules []templates.Rule, who ...rbacv1.Subject) []metav1.
 	return list
 }
 
-// subjects are the manager's identities: the static pod's user, the workload's ServiceAccount, or while one takes over from
-// the other both.
+// subjects are the manager's identities: the static pod's user, the workload's ServiceAccount, or, while one takes over
+// from the other, both.
 func subjects(p *templates.Profile, v templates.Values) []rbacv1.Subject {
 	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: v1alpha1.StaticPodUser}
 	switch {

@@ -25,8 +25,8 @@ func applyControlPlane() Phase {
 	p := controlPlane()
 	p.Short = "Write the cloud-controller-manager's static pod, or in another mode take it away"
 	p.Long += `
-Where the cluster schedules the manager, a static pod that ccmadm has written on this machine is taken away. Either way it
-waits until the pod that had the port before is gone.`
+Where the cluster schedules the manager, a static pod that ccmadm has written on this machine is taken away. Either way
+it waits until the pod that had the port before is gone.`
 	p.Only = managedModes()
 	write := p.Run
 	p.Run = func(ctx context.Context, d *Data) error {
@@ -57,9 +57,9 @@ func formerManagers() Phase {
 	return Phase{
 		Name:  "former-manager",
 		Short: "Take away what the cloud-controller-manager of the former mode has used",
-		Long: `Reads the pods and workloads of the cloud-controller-manager. Where the cluster schedules it, this machine's
-` + machine.CCMKubeconfig + ` and the provider's files below ` + machine.CloudConfigDir + ` are removed. The permissions of the former
-manager are, once it runs nowhere.`,
+		Long: `Reads the pods and workloads of the cloud-controller-manager. Where the cluster schedules it, removes
+` + machine.CCMKubeconfig + ` of this machine, and the provider's files below ` + machine.CloudConfigDir + `;
+and the permissions of the former manager, once that runs nowhere.`,
 		Only: managedModes(),
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)
@@ -173,8 +173,8 @@ func workloadPods(ctx context.Context, client kubernetes.Interface, name string)
 // lookForPort is how often it is asked whether the port is free: until then nobody leads.
 const lookForPort = 200 * time.Millisecond
 
-// awaitGone makes this machine's pod of the former manager leave, and waits until it is gone, and its port free. Where that
-// cannot be asked it does not begin.
+// awaitGone makes this machine's pod of the former manager leave, and waits until it is gone, and its port free. Where
+// that cannot be asked it does not begin.
 func awaitGone(ctx context.Context, d *Data, s *Settings, still stillThere, leave func() error) error {
 	node, err := nodeName(d)
 	if err != nil {
@@ -190,8 +190,8 @@ func awaitGone(ctx context.Context, d *Data, s *Settings, still stillThere, leav
 	if err := leave(); err != nil || d.DryRun {
 		return err
 	}
-	last := errors.New("it was not asked for yet")
-	err = wait.PollUntilContextTimeout(ctx, lookForPort, s.Wait.Timeout.Duration, true, func(ctx context.Context) (bool, error) {
+	last, timeout := errors.New("it was not asked for yet"), s.Wait.Timeout.Duration
+	err = wait.PollUntilContextTimeout(ctx, lookForPort, timeout, true, func(ctx context.Context) (bool, error) {
 		pod, err := still(ctx, client, s, node)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -205,7 +205,8 @@ func awaitGone(ctx context.Context, d *Data, s *Settings, still stillThere, leav
 		return nil
 	}
 	return &finding.Error{
-		Code: finding.ExitNotInTime, Err: fmt.Errorf("wait for the former cloud-controller-manager to leave Node/%s: %w", node, last),
+		Code: finding.ExitNotInTime,
+		Err:  fmt.Errorf("wait for the former cloud-controller-manager to leave Node/%s: %w", node, last),
 		Hint: "the same command again goes on; ccmadm apply without -f leads back",
 	}
 }

@@ -129,8 +129,9 @@ func TestCluster_Apply_PodsCannotBeAsked(t *testing.T) {
 	if err == nil || changed || !strings.Contains(err.Error(), "list the static pods of the cloud-controller-manager") {
 		t.Errorf("changed %v, %v", changed, err)
 	}
-	if got := managers(t, client, m); got != "StaticPod" || who(t, client) != "User" || len(snapshot(t, m)) != len(before) {
-		t.Errorf("managers %s, permissions of %s", got, who(t, client))
+	got := managers(t, client, m) + " " + who(t, client)
+	if got != "StaticPod User" || len(snapshot(t, m)) != len(before) {
+		t.Errorf("managers, and whose permissions: %s", got)
 	}
 }
 

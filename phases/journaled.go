@@ -47,9 +47,9 @@ func (d *Data) try(ctx context.Context, list []Phase) (trial *Data, err error) {
 	return trial, nil
 }
 
-// journaled runs a phase. In a cluster that lives, it is written into the journal before, if it changes something. A run that
-// is to change something begins there with its first phase, and holds the Lease from then on; any other writes nothing,
-// waits for nobody, and only says what its dry run has found.
+// journaled runs a phase. In a cluster that lives, it is written into the journal before, if it changes something. A
+// run that is to change something begins there with its first phase, and holds the Lease from then on; any other writes
+// nothing, waits for nobody, and only says what its dry run has found.
 func (d *Data) journaled(ctx context.Context, p Phase) error {
 	if !d.Living || d.DryRun || p.Name == applyPreflight().Name { // which writes nothing, and tries the others
 		return p.Run(ctx, d)
@@ -109,7 +109,7 @@ func (d *Data) openJournal(ctx context.Context) error {
 		return err
 	}
 	run := journal.Run{Command: d.Command, Version: d.Version, Before: string(before), Waiting: func(holder string) {
-		d.Sayf("a Lease is held by %s: watched for up to %s, until it is renewed or known to be left", holder, journal.LeaseLasts)
+		d.Sayf("%s has not ended: watched for up to %s, until it is known to live or not", holder, journal.LeaseLasts)
 	}}
 	if run.Machine, err = nodeName(d); err != nil {
 		return err

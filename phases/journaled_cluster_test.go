@@ -47,13 +47,15 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 			t.Fatalf("a run that changes nothing is in the journal: %+v", runs)
 		}
 	}
-	file := cloudDocument + "mode: Deployment\ncontrollerManager: {extraArgs: [--v=4]}\ncredentials: [{key: token, file: " + tokenFile(t) + "}]\n"
+	file := cloudDocument + "mode: Deployment\ncontrollerManager: {extraArgs: [--v=4]}\n" +
+		"credentials: [{key: token, file: " + tokenFile(t) + "}]\n"
 	o := Options{Command: "apply"}
 	if out, _, err := applyRun(t, m, file, o); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	runs, text := journalOf(t)
-	if len(runs) != 1 || runs[0].State != journal.Done || runs[0].Command != "apply" || runs[0].Machine != "cp1" || strings.Contains(text, "a-token") {
+	if len(runs) != 1 || runs[0].State != journal.Done || runs[0].Command != "apply" || runs[0].Machine != "cp1" ||
+		strings.Contains(text, "a-token") {
 		t.Fatalf("the journal says\n%s", text)
 	}
 	var names []string
@@ -63,7 +65,7 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 			t.Errorf("step %+v", step)
 		}
 	}
-	if got := strings.Join(names, " "); got != "addon record" || !strings.Contains(runs[0].Steps[0].Change, "would delete DaemonSet/") {
+	if got := strings.Join(names, " "); got != "addon record" || !strings.Contains(text, "would delete DaemonSet/") {
 		t.Errorf("steps %s\n%s", got, text)
 	}
 	if _, changed, err := applyRun(t, m, file, o); err != nil || changed {
@@ -83,11 +85,12 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := rec.Configuration, recordBefore.Configuration; a.Mode != b.Mode || len(a.ControllerManager.ExtraArgs) != 0 ||
+	a, b := rec.Configuration, recordBefore.Configuration
+	if a.Mode != b.Mode || len(a.ControllerManager.ExtraArgs) != 0 ||
 		a.ControllerManager.Image != b.ControllerManager.Image || a.Lifecycle != b.Lifecycle {
 		t.Errorf("after a rollback the record says %+v, want %+v", a, b)
 	}
-	if _, err := client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "hetzner-cloud-controller-manager", metav1.GetOptions{}); err != nil {
+	if _, err := getWorkload(t.Context(), client, v1alpha1.ModeDaemonSet, "hetzner-cloud-controller-manager"); err != nil {
 		t.Error(err)
 	}
 }

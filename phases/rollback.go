@@ -27,7 +27,7 @@ func FindRun(runs []journal.Run, id int) (*journal.Run, error) {
 // was one.
 func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, error) {
 	if run.Before == "" {
-		return nil, "", finding.Refusedf("go back to before run %d: `ccmadm %s` has changed no settings of the cluster", run.ID, run.Command).
+		return nil, "", finding.Refusedf("go back to before run %d: ccmadm %s has changed no settings", run.ID, run.Command).
 			WithHint("ccmadm journal %d shows how to undo its steps. Nothing was changed", run.ID)
 	}
 	rec, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))

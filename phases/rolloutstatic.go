@@ -45,8 +45,8 @@ func readStaticPod(m *machine.Machine) (*corev1.Pod, error) {
 	return &pod, nil
 }
 
-// nameOthers tells on which control planes the manager is not yet as it was applied here: those with another static pod, or
-// with none, or in the other modes with one.
+// nameOthers tells on which control planes the manager is not yet as it was applied here: those with another static
+// pod, or with none, or in the other modes with one.
 func (m *manager) nameOthers(ctx context.Context, d *Data, client kubernetes.Interface) error {
 	pods, err := staticPods(ctx, client)
 	if err != nil {

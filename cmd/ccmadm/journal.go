@@ -25,9 +25,10 @@ func newJournal(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "journal [RUN]",
 		Short: "Show what runs of ccmadm have changed in the cluster, and how to undo it",
-		Long: `Shows the runs that have changed the cluster, oldest first, from the ConfigMap kube-system/` + v1alpha1.JournalName + `; with RUN the
-steps of that run: what each has changed, and how to undo it. A step is written there before it is begun. A run that is
-Begun and has no end is under way, or was cut short. The oldest runs are let go when there is no more room.
+		Long: `Shows the runs that have changed the cluster, oldest first; with RUN the steps of that run: what each has
+changed, and how to undo it. A step is written into the ConfigMap kube-system/` + v1alpha1.JournalName + ` before it is
+begun. A run that is Begun and has no end is under way, or was cut short. The oldest runs are let go when there is no
+more room.
 
 It holds no secrets. With -o json there is a run in each line.`,
 		Example: `  ccmadm journal
@@ -114,8 +115,8 @@ func took(began metav1.Time, ended *metav1.Time) string {
 }
 
 func printSteps(out io.Writer, r *journal.Run) {
-	fmt.Fprintf(out, "Run %d: ccmadm %s on %s, ccmadm %s, %s\nBegan %s, took %s\n", r.ID, r.Command, r.Machine, r.Version, r.State,
-		r.Began.UTC().Format(time.RFC3339), took(r.Began, r.Ended))
+	fmt.Fprintf(out, "Run %d: ccmadm %s on %s, version %s, %s\n", r.ID, r.Command, r.Machine, r.Version, r.State)
+	fmt.Fprintf(out, "Began %s, took %s\n", r.Began.UTC().Format(time.RFC3339), took(r.Began, r.Ended))
 	for i, step := range r.Steps {
 		fmt.Fprintf(out, "\n%d.%d %s: %s\n", r.ID, i+1, step.Name, step.What)
 		for _, line := range []struct{ name, text string }{

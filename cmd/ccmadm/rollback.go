@@ -25,14 +25,15 @@ type rollbacker struct {
 }
 
 func newRollback(s phases.Streams) *cobra.Command {
-	r := rollbacker{options: phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}}
+	var r rollbacker
+	r.options = phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "rollback [RUN]",
 		Short: "Apply the settings that the cluster had before a run of ccmadm apply",
-		Long: `Applies the settings that the cluster's record had before a run of the journal, or before the newest one that has
-changed them: shows the difference, asks, and does what ` + "`ccmadm apply`" + ` does with a file that says just that. It is
-a run of its own, so a rollback can be rolled back. Credentials, configuration files and the inventory are in no record,
-and stay as they are.
+		Long: `Applies the settings that the cluster's record had before a run of the journal, or before the newest one that
+has changed them: shows the difference, asks, and does what ` + "`ccmadm apply`" + ` does with a file that says
+just that. It is a run of its own, so a rollback can be rolled back. Credentials, configuration files and the inventory
+are in no record, and stay as they are.
 
 It runs on a control plane. In mode StaticPod the other control planes are named, as by ` + "`ccmadm apply`" + `.`,
 		Example: `  ccmadm rollback
@@ -43,7 +44,7 @@ It runs on a control plane. In mode StaticPod the other control planes are named
 	flags := cmd.Flags()
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	flags.BoolVar(&r.options.Force, "force", false, "as with ccmadm apply")
-	flags.DurationVar(&r.options.Flags.Wait.Timeout.Duration, "timeout", 0, "how long to wait for the cloud-controller-manager (default 5m)")
+	declareTimeout(cmd, &r.options)
 	return cmd
 }
 
@@ -81,7 +82,8 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 	return r.apply(ctx, s, o, profile)
 }
 
-// findRun reads the journal of this control plane's cluster, whatever KUBECONFIG says: what is applied is applied there.
+// findRun reads the journal of this control plane's cluster, whatever KUBECONFIG says: what is applied is applied
+// there.
 func findRun(ctx context.Context, id int) (*journal.Run, error) {
 	client, err := phases.ControlPlaneClient(machine.New(), version)
 	if err != nil {
@@ -108,7 +110,7 @@ func (r *rollbacker) apply(ctx context.Context, s phases.Streams, o phases.Optio
 		return err
 	}
 	if is, err := trial.Settings(ctx); err != nil || is.OwnProfile != profile {
-		return cmp.Or(err, error(finding.Refusedf("roll back: the cluster went by a built-in profile then, and has one of its own now").
+		return cmp.Or(err, error(finding.Refusedf("roll back: the cluster went by a built-in profile before that run").
 			WithHint("ccmadm apply -f FILE with the settings of before; nothing was changed")))
 	}
 	if err := trial.Refusal(); err != nil {

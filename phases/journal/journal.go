@@ -4,10 +4,10 @@
 // Start at [Open] and [Journal.Do]; [Read] is for those who look.
 //
 // Reads: the ConfigMap ccmadm-journal and the Lease ccmadm-run in kube-system.
-// Writes: the same. The Lease is there while a run is, and renewed in the background; it is deleted at the end, and left by
-// a run that was cut short. A step is in the ConfigMap before it is begun: what cannot be written is not done. The newest
-// runs are kept, in less than half a megabyte. It will not: undo anything, take an API server's silence for an empty
-// journal, or go on with a journal that was edited by hand or that a newer version has written.
+// Writes: the same. The Lease is there while a run is, and renewed in the background; it is deleted at the end, and
+// left by a run that was cut short. A step is in the ConfigMap before it is begun: what cannot be written is not done.
+// The newest runs are kept, in less than half a megabyte. It will not: undo anything, take an API server's silence for
+// an empty journal, or go on with a journal that was edited by hand or that a newer version has written.
 package journal
 
 import (
@@ -30,12 +30,13 @@ type Journal struct {
 	run Run
 }
 
-// lastWords is how long an end may take to be written, also when the run was told to stop: an API server may be restarting.
+// lastWords is how long an end may take to be written, also when the run was told to stop: an API server may be
+// restarting.
 const lastWords = time.Minute
 
-// Open takes the Lease, and begins a run in the journal. While another run renews the Lease it is refused, and names that
-// run. A Lease that is not renewed is taken once nobody was seen to renew it for as long as it lasts, 15 seconds: its
-// holder was cut short. Close gives it back.
+// Open takes the Lease, and begins a run in the journal. While another run renews the Lease it is refused, and names
+// that run. A Lease that is not renewed is taken once nobody was seen to renew it for as long as it lasts, 15 seconds:
+// its holder was cut short. Close gives it back.
 func Open(ctx context.Context, client kubernetes.Interface, run Run) (*Journal, error) {
 	j := &Journal{store: store{client: client}, run: run}
 	if _, err := j.store.load(ctx); err != nil {

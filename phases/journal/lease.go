@@ -90,12 +90,13 @@ func (l *lease) take(ctx context.Context, waiting func(string)) error {
 }
 
 func heldError(found *coordinationv1.Lease) error {
-	return finding.Refusedf("begin: another run is under way: %s holds %s", ptr.Deref(found.Spec.HolderIdentity, ""), leaseObject).
+	holder := ptr.Deref(found.Spec.HolderIdentity, "")
+	return finding.Refusedf("begin: another run is under way: %s holds %s", holder, leaseObject).
 		WithHint("one run changes a cluster at a time; ccmadm journal shows what it does. Nothing was changed")
 }
 
-// grab takes the Lease where there is none, where nobody holds it, or where it still is the one that its holder has left;
-// else it returns it.
+// grab takes the Lease where there is none, where nobody holds it, or where it still is the one that its holder has
+// left; else it returns it.
 func (l *lease) grab(ctx context.Context, left *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	found, err := l.leases.Get(ctx, v1alpha1.RunLeaseName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -121,7 +122,8 @@ func unchanged(a, b *coordinationv1.Lease) bool {
 // write makes the Lease ours, over what it was; a conflict says that somebody else was faster, and is asked again.
 func (l *lease) write(ctx context.Context, over *coordinationv1.Lease) error {
 	t := metav1.NewMicroTime(time.Now())
-	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: v1alpha1.RunLeaseName}}
+	next := &coordinationv1.Lease{}
+	next.Namespace, next.Name = v1alpha1.Namespace, v1alpha1.RunLeaseName
 	if over != nil {
 		next = over.DeepCopy()
 	}

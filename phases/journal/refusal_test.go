@@ -31,7 +31,8 @@ func (f faults) RoundTrip(r *http.Request) (*http.Response, error) {
 		return f.next.RoundTrip(r)
 	}
 	return &http.Response{
-		StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("no")), Request: r, Header: http.Header{},
+		StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("no")), Header: http.Header{},
+		Request: r,
 	}, nil
 }
 
@@ -161,7 +162,8 @@ func TestCluster_Journal_IsBounded(t *testing.T) {
 	}
 	j := open(t.Context(), t, client, apply)
 	ran := false
-	err := j.Do(t.Context(), Step{Name: "addon", Before: strings.Repeat("x", maxSize)}, func(context.Context) error { ran = true; return nil })
+	tooLarge := Step{Name: "addon", Before: strings.Repeat("x", maxSize)}
+	err := j.Do(t.Context(), tooLarge, func(context.Context) error { ran = true; return nil })
 	if err == nil || ran || !strings.Contains(err.Error(), "there is room for 500000") {
 		t.Errorf("error is %v, step ran: %v", err, ran)
 	}

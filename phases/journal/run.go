@@ -29,8 +29,8 @@ const (
 	Failed State = "Failed"
 )
 
-// Run is one command that changes a cluster, with its steps. Command, Machine, Version, Before and After are the caller's;
-// the rest is the journal's.
+// Run is one command that changes a cluster, with its steps. Command, Machine, Version, Before and After are the
+// caller's; the rest is the journal's.
 type Run struct {
 	metav1.TypeMeta `json:",inline"`
 	// ID counts up.
@@ -127,7 +127,8 @@ func encode(runs []Run) (map[string]string, error) {
 		size += len(text)
 		newest := i == len(runs)-1
 		if newest && size > maxSize {
-			return nil, finding.Errorf("encode run %d of the journal: it has %d bytes, and there is room for %d", run.ID, size, maxSize)
+			return nil, finding.Errorf("encode run %d of the journal: it has %d bytes, and there is room for %d",
+				run.ID, size, maxSize)
 		}
 		if !newest && size > keepSize {
 			break

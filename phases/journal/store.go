@@ -19,8 +19,11 @@ import (
 
 const object = "ConfigMap/" + v1alpha1.Namespace + "/" + v1alpha1.JournalName
 
-// patience is how long an API server may take to answer: a step may have restarted it.
-const patience = 30 * time.Second
+const (
+	// patience is how long an API server may take to answer: a step may have restarted it.
+	patience = 30 * time.Second
+	askEvery = 700 * time.Millisecond
+)
 
 // store is the journal's ConfigMap.
 type store struct {
@@ -113,7 +116,7 @@ func fill(cm *corev1.ConfigMap, data map[string]string) {
 
 // ask asks again while the answer may become another one. What comes back in the end is the API server's last word.
 func ask(ctx context.Context, request func(context.Context) error) (err error) {
-	waitErr := wait.PollUntilContextTimeout(ctx, 700*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	waitErr := wait.PollUntilContextTimeout(ctx, askEvery, patience, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		last := request(ctx)
@@ -130,13 +133,14 @@ func ask(ctx context.Context, request func(context.Context) error) (err error) {
 
 // final says that the same request would be answered in the same way.
 func final(err error) bool {
-	if _, refused := err.(*finding.Error); refused { //nolint:errorlint // what a request makes of an answer, not what it wraps
+	if _, refused := err.(*finding.Error); refused { //nolint:errorlint // what is made of an answer, not what it wraps
 		return true
 	}
 	status := apierrors.ReasonForError(err)
 	switch status {
-	case metav1.StatusReasonNotFound, metav1.StatusReasonForbidden, metav1.StatusReasonUnauthorized, metav1.StatusReasonInvalid,
-		metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonMethodNotAllowed:
+	case metav1.StatusReasonNotFound, metav1.StatusReasonForbidden, metav1.StatusReasonUnauthorized,
+		metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge,
+		metav1.StatusReasonMethodNotAllowed:
 		return true
 	}
 	return false
