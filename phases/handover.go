@@ -80,10 +80,10 @@ and the permissions of the former manager, once that runs nowhere.`,
 			}
 			name := v1alpha1.Prefix + s.Profile.Name
 			binding, err := client.RbacV1().ClusterRoleBindings().Get(ctx, name, metav1.GetOptions{})
-			if err != nil && !apierrors.IsNotFound(err) {
+			switch {
+			case err != nil && !apierrors.IsNotFound(err):
 				return fmt.Errorf("look at ClusterRoleBinding/%s: %w", name, err)
-			}
-			if err != nil || len(binding.Subjects) < 2 {
+			case len(binding.Subjects) < 2: // or there is none
 				return nil
 			}
 			former, err := formerElsewhere(ctx, d, s)
@@ -197,7 +197,7 @@ func awaitGone(ctx context.Context, d *Data, s *Settings, still stillThere, leav
 		case err != nil && ctx.Err() == nil:
 			last = err
 		case err == nil && pod != nil:
-			last = fmt.Errorf("Pod/%s/%s is still there", pod.Namespace, pod.Name)
+			last = fmt.Errorf("still there: Pod/%s/%s", pod.Namespace, pod.Name)
 		}
 		return err == nil && pod == nil, nil
 	})

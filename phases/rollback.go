@@ -1,6 +1,8 @@
 package phases
 
 import (
+	"slices"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -10,9 +12,9 @@ import (
 
 // FindRun returns the run of the journal that has the ID, or with 0 the newest one that has a way back.
 func FindRun(runs []journal.Run, id int) (*journal.Run, error) {
-	for i := len(runs) - 1; i >= 0; i-- {
-		if runs[i].ID == id || id == 0 && runs[i].Before != "" {
-			return &runs[i], nil
+	for _, run := range slices.Backward(runs) {
+		if run.ID == id || id == 0 && run.Before != "" {
+			return &run, nil
 		}
 	}
 	if id == 0 {

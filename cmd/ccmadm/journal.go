@@ -120,8 +120,14 @@ func printSteps(out io.Writer, r *journal.Run) {
 	for i, step := range r.Steps {
 		fmt.Fprintf(out, "\n%d.%d %s: %s\n", r.ID, i+1, step.Name, step.What)
 		for _, line := range []struct{ name, text string }{
-			{"node", step.Node}, {"state", string(step.State)}, {"took", took(step.Began, step.Ended)}, {"error", step.Error},
-			{"before", step.Before}, {"after", step.After}, {"change", step.Change}, {"undo", step.Undo},
+			{"node", step.Node},
+			{"state", string(step.State)},
+			{"took", took(step.Began, step.Ended)},
+			{"error", step.Error},
+			{"before", step.Before},
+			{"after", step.After},
+			{"change", step.Change},
+			{"undo", step.Undo},
 		} {
 			text := strings.TrimRight(line.text, "\n")
 			if strings.Contains(text, "\n") {
