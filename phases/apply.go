@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -91,8 +92,13 @@ func checkChange(ctx context.Context, d *Data) error {
 }
 
 // refuseChange refuses what these phases cannot change, each by itself too.
-func refuseChange(d *Data, rec *v1alpha1.Record) error {
+func refuseChange(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 	said, known := d.Said, rec.Configuration
+	if p := said.Provider; p != "" && p != v1alpha1.ProviderAuto && p != known.Provider {
+		if err := refuseProvider(ctx, d, known.Provider); err != nil {
+			return err
+		}
+	}
 	fixed := v1alpha1.CloudConfiguration{
 		Provider: said.Provider, ClusterName: said.ClusterName, ControlPlaneVIP: said.ControlPlaneVIP,
 	}
@@ -104,6 +110,38 @@ func refuseChange(d *Data, rec *v1alpha1.Record) error {
 			known.ControlPlaneVIP.Interface).WithHint("leave it out: it is each control plane's own")
 	}
 	return refuseContradictions("apply", fixed, rec)
+}
+
+// shownNodes is how many Nodes an error names.
+const shownNodes = 5
+
+// refuseProvider names the Nodes that another provider would not know: a provider ID cannot change. Without any, the
+// caller has its own words.
+func refuseProvider(ctx context.Context, d *Data, known string) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return finding.Refusedf("look at the Nodes' provider IDs: %w", err).WithHint("nothing was changed")
+	}
+	var names []string
+	for i := range list.Items {
+		if id := list.Items[i].Spec.ProviderID; id != "" {
+			names = append(names, "Node/"+list.Items[i].Name+" "+id)
+		}
+	}
+	count := len(names)
+	if count == 0 {
+		return nil
+	}
+	if count > shownNodes {
+		names = append(names[:shownNodes], fmt.Sprintf("and %d more", count-shownNodes))
+	}
+	return finding.Refusedf("apply with provider %q: the cluster's record says %q, and provider IDs cannot change: %s",
+		d.Said.Provider, known, strings.Join(names, ", ")).
+		WithHint("leave it out; a Node comes to another provider as a new one. Nothing was changed")
 }
 
 // refuseOtherLease keeps two managers from leading, each by a Lease of its own, while one replaces the other.

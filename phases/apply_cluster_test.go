@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -268,6 +269,18 @@ func TestCluster_Apply_Refuses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("another provider, with the Nodes that have IDs", func(t *testing.T) {
+		nodes := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Nodes()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w7"}, Spec: corev1.NodeSpec{ProviderID: "hcloud://7"}}
+		if _, err := nodes.Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := applyRun(t, m, cloudDocument+"provider: onprem\n", Options{})
+		wantError(t, err, "provider IDs cannot change: Node/w7 hcloud://7", finding.ExitRefused)
+		if err := nodes.Delete(t.Context(), "w7", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	_, _, err := applyRun(t, m, initConfig, Options{})
 	wantError(t, err, "no CloudConfiguration was found in it", finding.ExitUsage)
 }

@@ -67,10 +67,7 @@ and the permissions of the former manager, once that runs nowhere.`,
 				return err
 			}
 			if s.Mode != v1alpha1.ModeStaticPod {
-				if err := writeCloudFiles(d, nil); err != nil {
-					return err
-				}
-				if err := remove(d, machine.CCMKubeconfig); err != nil {
+				if err := removeStaticFiles(d, s); err != nil {
 					return err
 				}
 			}
@@ -93,6 +90,19 @@ and the permissions of the former manager, once that runs nowhere.`,
 			return applyRBAC(ctx, d, false)
 		},
 	}
+}
+
+// removeStaticFiles takes away what the static pod has read on this machine. With an external CA its identity is the
+// administrator's.
+func removeStaticFiles(d *Data, s *Settings) error {
+	if err := writeCloudFiles(d, nil); err != nil {
+		return err
+	}
+	external, err := externalCA(d.Machine, s.CertificatesDir)
+	if err != nil || external {
+		return err
+	}
+	return remove(d, machine.CCMKubeconfig)
 }
 
 // formerManager tells whether a manager runs that is of another kind than the settings want: static pods, or what the

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -82,6 +84,35 @@ func TestCluster_Apply_EveryChangeOfMode(t *testing.T) {
 	}
 	if runs, text := journalOf(t); len(runs) != 6 || !strings.Contains(text, "would remove "+machine.CCMManifest) {
 		t.Errorf("%d runs in the journal\n%s", len(runs), text)
+	}
+}
+
+// With an external CA the static pod's identity is the administrator's, and stays.
+func TestCluster_Apply_ModeWithAnExternalCA(t *testing.T) {
+	m := livingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	if out, _, err := applyRun(t, m, cloudDocument+"mode: StaticPod\n", Options{}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	identity := content(m, machine.CCMKubeconfig)
+	for _, mode := range []string{"DaemonSet", "StaticPod"} {
+		out, _, err := applyRun(t, m, cloudDocument+"mode: "+mode+"\n", Options{})
+		if err != nil || content(m, machine.CCMKubeconfig) != identity {
+			t.Fatalf("mode %s: %v\n%s", mode, err, out)
+		}
+	}
+	if _, _, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(m.Path(machine.CCMKubeconfig)); err != nil {
+		t.Fatal(err)
+	}
+	_, changed, err := applyRun(t, m, cloudDocument+"mode: StaticPod\n", Options{})
+	wantError(t, err, "has no ca.key", finding.ExitPreflight)
+	if changed {
+		t.Error("something was changed")
 	}
 }
 

@@ -136,6 +136,6 @@ func managerWrite(node string, e *auditv1.Event) (write, bool) {
 	return write{
 		who: who, at: e.RequestReceivedTimestamp.Time, lease: ref.Resource == "leases",
 		event: ref.Resource == "events",
-		what: fmt.Sprintf("%s %s/%s", e.Verb, ref.Resource, ref.Name),
+		what:  fmt.Sprintf("%s %s/%s", e.Verb, ref.Resource, ref.Name),
 	}, true
 }
