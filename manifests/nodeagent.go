@@ -41,7 +41,7 @@ func NodeAgent(p *templates.Profile, v templates.Values) ([]*Object, error) {
 		setRoutes(&t.Spec, v)
 	}
 	objects := []metav1.Object{serviceAccount(v1alpha1.AgentName)}
-	objects = append(objects, grant(nodeAgentName(p), account(v1alpha1.AgentName), granted(p.NodeAgent.RBAC, p, v))...)
+	objects = append(objects, grant(nodeAgentName(p), granted(p.NodeAgent.RBAC, p, v), account(v1alpha1.AgentName))...)
 	objects = append(objects, ownReportOnly()...)
 	objects = append(objects, daemonSet(v1alpha1.AgentName, map[string]string{v1alpha1.NameLabel: v1alpha1.AgentName}, t))
 	more, err := toObjects(objects...)

@@ -20,19 +20,19 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("render RBAC: %w", err)
 	}
-	name, who := v1alpha1.Prefix+p.Name, subject(p, v.Mode)
+	name, who := v1alpha1.Prefix+p.Name, subjects(p, v)
 	var list []metav1.Object
-	if v.Mode != templates.StaticPod {
+	if v.Mode != templates.StaticPod || v.Handover {
 		list = append(list, serviceAccount(WorkloadName(p)))
 	}
-	list = append(list, grant(name, who, granted(slices.Concat(core, p.RBAC), p, v))...)
+	list = append(list, grant(name, granted(slices.Concat(core, p.RBAC), p, v), who...)...)
 	// Without it the server cannot verify who asks for its metrics, and gives up (kubernetes/cloud-provider#34);
 	// onprem's own looks up nothing unless --authentication-skip-lookup=false. The ConfigMap holds public CAs only.
 	const reader = "extension-apiserver-authentication-reader" // upstream's Role
-	list = append(list, roleBinding(v1alpha1.Namespace, name+":authentication-reader", reader, who))
+	list = append(list, roleBinding(v1alpha1.Namespace, name+":authentication-reader", reader, who...))
 	for _, a := range p.Agents {
 		list = append(list, serviceAccount(agentName(p, a)))
-		list = append(list, grant(name+":"+a.Name, account(agentName(p, a)), granted(a.RBAC, p, v))...)
+		list = append(list, grant(name+":"+a.Name, granted(a.RBAC, p, v), account(agentName(p, a)))...)
 	}
 	return toObjects(list...)
 }
@@ -72,8 +72,8 @@ func granted(rules []templates.Rule, p *templates.Profile, v templates.Values) [
 }
 
 // grant returns one ClusterRole for the rules without a namespace, one Role for each namespace, and their bindings.
-func grant(name string, who rbacv1.Subject, rules []templates.Rule) []metav1.Object {
-	list := []metav1.Object{clusterRole(name, policy(rules, "")), clusterRoleBinding(name, who)}
+func grant(name string, rules []templates.Rule, who ...rbacv1.Subject) []metav1.Object {
+	list := []metav1.Object{clusterRole(name, policy(rules, "")), clusterRoleBinding(name, who...)}
 	var namespaces []string
 	for _, r := range rules {
 		if r.Namespace != "" && !slices.Contains(namespaces, r.Namespace) {
@@ -81,16 +81,22 @@ func grant(name string, who rbacv1.Subject, rules []templates.Rule) []metav1.Obj
 		}
 	}
 	for _, ns := range namespaces {
-		list = append(list, role(ns, name, policy(rules, ns)), roleBinding(ns, name, name, who))
+		list = append(list, role(ns, name, policy(rules, ns)), roleBinding(ns, name, name, who...))
 	}
 	return list
 }
 
-func subject(p *templates.Profile, mode templates.Mode) rbacv1.Subject {
-	if mode == templates.StaticPod {
-		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: v1alpha1.StaticPodUser}
+// subjects are the manager's identities: the static pod's user, the workload's ServiceAccount, or, while one takes over
+// from the other, both.
+func subjects(p *templates.Profile, v templates.Values) []rbacv1.Subject {
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: v1alpha1.StaticPodUser}
+	switch {
+	case v.Handover:
+		return []rbacv1.Subject{user, account(WorkloadName(p))}
+	case v.Mode == templates.StaticPod:
+		return []rbacv1.Subject{user}
 	}
-	return account(WorkloadName(p))
+	return []rbacv1.Subject{account(WorkloadName(p))}
 }
 
 func account(name string) rbacv1.Subject {
@@ -126,10 +132,10 @@ func clusterRole(name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	}
 }
 
-func clusterRoleBinding(name string, who rbacv1.Subject) *rbacv1.ClusterRoleBinding {
+func clusterRoleBinding(name string, who ...rbacv1.Subject) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		TypeMeta: rbacType("ClusterRoleBinding"), ObjectMeta: metav1.ObjectMeta{Name: name},
-		Subjects: []rbacv1.Subject{who}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: who, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 	}
 }
 

@@ -21,8 +21,8 @@ func addon() Phase {
 			if err != nil {
 				return err
 			}
-			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 {
-				return nil
+			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 && !d.Living {
+				return nil // where there is none, there is none to delete
 			}
 			if v.Endpoint, err = endpointForPods(d); err != nil {
 				return err

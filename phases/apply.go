@@ -3,11 +3,10 @@ package phases
 import (
 	"context"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -22,11 +21,12 @@ func Apply() []Phase {
 		kubeconfig(),
 		cloudConfig(), // before what reads it
 		rbac(),        // before what needs it
-		controlPlane(),
-		addon(),
+		addon(),       // deletes the workload before a static pod takes its port, and creates it before one leaves that
+		applyControlPlane(),
 		nodeAgent(),
 		rollout(),
-		record(), // once it works: until then, the record leads back
+		formerManagers(), // once the new one works
+		record(),         // then, too: until then, the record leads back
 	}
 }
 
@@ -36,12 +36,13 @@ func applyPreflight() Phase {
 		Short: "Check that this is a control plane, and that what would change may change",
 		Long: `Reads the cluster's record, the profile, credentials, and what ccmadm wrote on this machine. Writes nothing. It refuses
 what no cluster can change (its name), and what takes more than this command does: another provider, and a change from or
-to mode StaticPod.`,
+to mode Manual.`,
 		Run: func(ctx context.Context, d *Data) error {
 			return runChecks(ctx, d, []Check{
 				{finding.CheckPrivileged, checkRoot},
 				{finding.CheckClusterRecord, checkChange}, // which the settings need
 				{finding.CheckProvider, checkProvider},
+				{finding.CheckExternalCA, checkExternalCA},
 				{finding.CheckWritable, checkWritable},
 				{finding.CheckCloudConfig, checkCloudConfig},
 				{finding.CheckStaticPod, checkManifestUntouched},
@@ -55,9 +56,8 @@ to mode StaticPod.`,
 // change.
 func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	return d.known.record.get(func() (*v1alpha1.Record, error) {
-		if there, err := d.Machine.Exists(machine.AdminConf); err != nil || !there {
-			return nil, finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
-				WithHint("this command runs on a control plane, as root")
+		if err := refuseWithoutCluster(d); err != nil {
+			return nil, err
 		}
 		client, err := connect(d, machine.AdminConf)
 		if err != nil {
@@ -76,6 +76,15 @@ func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	})
 }
 
+func refuseWithoutCluster(d *Data) error {
+	there, err := d.Machine.Exists(machine.AdminConf)
+	if err == nil && there {
+		return nil
+	}
+	return finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
+		WithHint("ccmadm apply runs on a control plane")
+}
+
 // checkChange is the first to ask for the settings, which are refused where they cannot become what is said.
 func checkChange(ctx context.Context, d *Data) error {
 	_, err := d.Settings(ctx)
@@ -83,12 +92,17 @@ func checkChange(ctx context.Context, d *Data) error {
 }
 
 // refuseChange refuses what these phases cannot change, each by itself too.
-func refuseChange(d *Data, rec *v1alpha1.Record) error {
+func refuseChange(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 	said, known := d.Said, rec.Configuration
+	if p := said.Provider; p != "" && p != v1alpha1.ProviderAuto && p != known.Provider {
+		if err := refuseProvider(ctx, d, known.Provider); err != nil {
+			return err
+		}
+	}
 	fixed := v1alpha1.CloudConfiguration{
 		Provider: said.Provider, ClusterName: said.ClusterName, ControlPlaneVIP: said.ControlPlaneVIP,
 	}
-	if said.Mode != known.Mode && !scheduled(said.Mode, known.Mode) {
+	if said.Mode == v1alpha1.ModeManual || known.Mode == v1alpha1.ModeManual {
 		fixed.Mode = said.Mode
 	}
 	if ifi := said.ControlPlaneVIP.Interface; ifi != "" && ifi != known.ControlPlaneVIP.Interface {
@@ -96,6 +110,38 @@ func refuseChange(d *Data, rec *v1alpha1.Record) error {
 			known.ControlPlaneVIP.Interface).WithHint("leave it out: it is each control plane's own")
 	}
 	return refuseContradictions("apply", fixed, rec)
+}
+
+// shownNodes is how many Nodes an error names.
+const shownNodes = 5
+
+// refuseProvider names the Nodes that another provider would not know: a provider ID cannot change. Without any, the
+// caller has its own words.
+func refuseProvider(ctx context.Context, d *Data, known string) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return finding.Refusedf("look at the Nodes' provider IDs: %w", err).WithHint("nothing was changed")
+	}
+	var names []string
+	for i := range list.Items {
+		if id := list.Items[i].Spec.ProviderID; id != "" {
+			names = append(names, "Node/"+list.Items[i].Name+" "+id)
+		}
+	}
+	count := len(names)
+	if count == 0 {
+		return nil
+	}
+	if count > shownNodes {
+		names = append(names[:shownNodes], fmt.Sprintf("and %d more", count-shownNodes))
+	}
+	return finding.Refusedf("apply with provider %q: the cluster's record says %q, and provider IDs cannot change: %s",
+		d.Said.Provider, known, strings.Join(names, ", ")).
+		WithHint("leave it out; a Node comes to another provider as a new one. Nothing was changed")
 }
 
 // refuseOtherLease keeps two managers from leading, each by a Lease of its own, while one replaces the other.
@@ -112,21 +158,14 @@ func refuseOtherLease(s *Settings) error {
 }
 
 // tryOut runs the phases that write, as a dry run that nobody sees: what cannot be rendered, or is somebody else's by
-// now, is found before anything is written.
+// now, is found before anything is written. What each would change is kept for the journal.
 func tryOut(ctx context.Context, d *Data) error {
 	if d.DryRun || d.Single {
 		return nil
 	}
-	o := d.Options
-	o.DryRun = true
-	trial, err := New(ctx, d.Machine, o, Streams{In: d.In, Out: io.Discard, Err: io.Discard, Env: d.Env}, d.Version)
+	trial, err := d.try(ctx, Apply()[1:])
 	if err != nil {
 		return err
-	}
-	for _, p := range Apply()[1:] {
-		if err := p.run(ctx, trial); err != nil {
-			return err
-		}
 	}
 	return trial.Refusal()
 }
@@ -137,14 +176,6 @@ func (d *Data) Refusal() error {
 		return finding.Refusedf("%w", c).WithHint("ccmadm diff shows the difference; --force takes the fields back. Nothing was changed")
 	}
 	return nil
-}
-
-// scheduled tells whether all modes are those of a workload that the cluster schedules: one becomes another by objects
-// alone, and the Lease keeps the new manager quiet until the old one has let go.
-func scheduled(modes ...v1alpha1.Mode) bool {
-	return !slices.ContainsFunc(modes, func(m v1alpha1.Mode) bool {
-		return m != v1alpha1.ModeDaemonSet && m != v1alpha1.ModeDeployment
-	})
 }
 
 // Changed tells whether the run has changed something, or in a dry run would have.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,17 +26,26 @@ import (
 // living is a cluster of hetzner's manager as a DaemonSet, as `ccmadm init` leaves it.
 func living(t *testing.T) *machine.Machine {
 	t.Helper()
-	m, _ := controlPlaneMachine(t, cluster.Config)
 	token := []v1alpha1.Credential{{Key: "token", File: tokenFile(t)}}
-	said := v1alpha1.CloudConfiguration{
+	return livingAs(t, v1alpha1.CloudConfiguration{
 		Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1", Credentials: token,
-	}
+	})
+}
+
+func livingAs(t *testing.T, said v1alpha1.CloudConfiguration) *machine.Machine {
+	t.Helper()
+	m, _ := controlPlaneMachine(t, cluster.Config)
 	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
 		applier, err := apply.NewCluster(cluster.Config, true)
 		if err == nil {
-			_, err = applier.Remove(context.WithoutCancel(t.Context()))
+			_, err = applier.Remove(ctx)
 		}
 		if err != nil {
+			t.Error(err)
+		}
+		maps := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps("kube-system")
+		if err := maps.Delete(ctx, v1alpha1.JournalName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
@@ -54,15 +65,9 @@ func applyRun(t *testing.T, m *machine.Machine, file string, o Options) (string,
 	if err != nil {
 		return "", false, err
 	}
-	for _, p := range Apply() {
-		if p.Name == "rollout" {
-			continue
-		}
-		if err := p.run(t.Context(), d); err != nil {
-			return out.String(), d.Changed(), err
-		}
-	}
-	return out.String(), d.Changed(), nil
+	list := slices.DeleteFunc(Apply(), func(p Phase) bool { return p.Name == "rollout" })
+	err = Run(t.Context(), d, list)
+	return out.String(), d.Changed(), err
 }
 
 const cloudDocument = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"
@@ -248,7 +253,6 @@ func TestCluster_Apply_Refuses(t *testing.T) {
 		code                finding.ExitCode
 	}{
 		{name: "another provider", file: "provider: onprem\n", code: finding.ExitRefused, wantErr: `apply with provider "onprem"`},
-		{name: "a static pod", file: "mode: StaticPod\n", code: finding.ExitRefused, wantErr: `apply with mode "StaticPod"`},
 		{name: "mode Manual", file: "mode: Manual\n", code: finding.ExitRefused, wantErr: `apply with mode "Manual"`},
 		{name: "another name", file: "clusterName: ber2\n", code: finding.ExitRefused, wantErr: `apply with clusterName "ber2"`},
 		{name: "an unknown field", file: "imago: x\n", code: finding.ExitUsage, wantErr: "imago"},
@@ -265,6 +269,18 @@ func TestCluster_Apply_Refuses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("another provider, with the Nodes that have IDs", func(t *testing.T) {
+		nodes := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Nodes()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w7"}, Spec: corev1.NodeSpec{ProviderID: "hcloud://7"}}
+		if _, err := nodes.Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := applyRun(t, m, cloudDocument+"provider: onprem\n", Options{})
+		wantError(t, err, "provider IDs cannot change: Node/w7 hcloud://7", finding.ExitRefused)
+		if err := nodes.Delete(t.Context(), "w7", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	_, _, err := applyRun(t, m, initConfig, Options{})
 	wantError(t, err, "no CloudConfiguration was found in it", finding.ExitUsage)
 }

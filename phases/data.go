@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
@@ -25,6 +26,8 @@ type Options struct {
 	// Living says that the machine is a control plane of a cluster that lives: what its record says holds, and what is said
 	// in this run changes it.
 	Living bool
+	// Command is what the journal of a cluster that lives calls the run.
+	Command string
 	// Single is set when one phase was asked for by name.
 	Single bool
 	// ConfigFile holds kubeadm's documents, ours, or both.
@@ -95,6 +98,8 @@ type known struct {
 	files    once[map[string][]byte] // the provider's
 	changed  bool                    // something was written, or in a dry run would be
 	conflict *apply.ConflictError    // that a dry run has found
+	foretold map[string]foretold     // by a dry run of the phases of this run, by their names; nil: there was none
+	journal  *journal.Journal        // of a run that has changed something, or is about to
 }
 
 // New reads the configuration that the options name. It changes nothing.

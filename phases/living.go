@@ -106,9 +106,25 @@ func livingProxies(ctx context.Context, d *Data, s *Settings) ([]string, error) 
 	}), nil
 }
 
-// livingPod is what the manager that runs was made from; nil: none is there.
+// livingPod is what the manager that runs was made from; nil: none is there. A change of mode that was cut short has
+// left one of another mode than the record says.
 func livingPod(ctx context.Context, d *Data, s *Settings) (*corev1.PodSpec, error) {
-	mode := s.Recorded.Configuration.Mode
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	for _, mode := range append([]v1alpha1.Mode{s.Recorded.Configuration.Mode}, managedModes()...) {
+		spec, err := podOfMode(ctx, d, client, mode, manifests.WorkloadName(s.Profile))
+		if err != nil || spec != nil {
+			return spec, err
+		}
+	}
+	return nil, nil
+}
+
+func podOfMode(
+	ctx context.Context, d *Data, client kubernetes.Interface, mode v1alpha1.Mode, name string,
+) (*corev1.PodSpec, error) {
 	if mode == v1alpha1.ModeStaticPod {
 		pod, err := readStaticPod(d.Machine)
 		if err != nil || pod == nil {
@@ -116,11 +132,7 @@ func livingPod(ctx context.Context, d *Data, s *Settings) (*corev1.PodSpec, erro
 		}
 		return &pod.Spec, nil
 	}
-	client, err := connect(d, machine.AdminConf)
-	if err != nil {
-		return nil, err
-	}
-	live, err := getWorkload(ctx, client, mode, manifests.WorkloadName(s.Profile))
+	live, err := getWorkload(ctx, client, mode, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

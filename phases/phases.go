@@ -17,6 +17,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,11 +94,20 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 			},
 		})
 	}
+	var made *Data
 	runner.SetDataInitializer(func(sub *cobra.Command, args []string) (workflow.RunData, error) {
-		return build(sub, args, sub != cmd)
+		d, err := build(sub, args, sub != cmd)
+		made = d
+		return d, err
 	})
 	runner.BindToCommand(cmd)
-	cmd.RunE = func(_ *cobra.Command, args []string) error { return runner.Run(args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := runner.Run(args)
+		if made == nil {
+			return err
+		}
+		return joined(err, made.Close(cmd.Context()))
+	}
 }
 
 // run leaves out a phase that the mode has no use for, and gives plain errors their exit code, so that main can
@@ -111,7 +121,7 @@ func (p Phase) run(ctx context.Context, d *Data) error {
 	}
 	d = d.in(p.Name)
 	if p.Foretell == nil || !d.DryRun {
-		return asError(p.Run(ctx, d))
+		return asError(d.journaled(ctx, p))
 	}
 	text, err := p.Foretell(ctx, d)
 	if err != nil {
@@ -136,6 +146,14 @@ func (p Phase) wanted(ctx context.Context, d *Data) (bool, error) {
 		d.in(p.Name).Sayf("nothing to do in mode %s", settings.Mode)
 	}
 	return false, nil
+}
+
+// joined is the first error, with its exit code, and what went wrong after it.
+func joined(err, later error) error {
+	if err == nil || later == nil {
+		return cmp.Or(err, asError(later))
+	}
+	return asError(errors.Join(err, later))
 }
 
 func asError(err error) error {

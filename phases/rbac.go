@@ -14,15 +14,31 @@ func rbac() Phase {
 		Long:  "Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager is not a static pod. No permission is wider than the profile says.",
 		Only:  managedModes(),
 		Run: func(ctx context.Context, d *Data) error {
-			s, v, err := valuesWithFiles(ctx, d)
+			s, err := d.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			objects, err := manifests.RBAC(s.Profile, v)
-			if err != nil {
-				return err
+			former := false
+			if d.Living {
+				if former, err = formerManager(ctx, d, s); err != nil {
+					return err
+				}
 			}
-			return applySet(ctx, d, apply.RBAC, bootstrapConf(d.Machine), objects)
+			return applyRBAC(ctx, d, former)
 		},
 	}
+}
+
+// applyRBAC gives the permissions, while there is a former manager of another kind to that one, too.
+func applyRBAC(ctx context.Context, d *Data, former bool) error {
+	s, v, err := valuesWithFiles(ctx, d)
+	if err != nil {
+		return err
+	}
+	v.Handover = former
+	objects, err := manifests.RBAC(s.Profile, v)
+	if err != nil {
+		return err
+	}
+	return applySet(ctx, d, apply.RBAC, bootstrapConf(d.Machine), objects)
 }

@@ -77,7 +77,8 @@ func wantedManager(d *Data, s *Settings) (*manager, error) {
 	if s.Mode == v1alpha1.ModeStaticPod {
 		return staticManager(d)
 	}
-	return &manager{mode: s.Mode, name: manifests.WorkloadName(s.Profile)}, nil
+	node, err := nodeName(d)
+	return &manager{mode: s.Mode, name: manifests.WorkloadName(s.Profile), node: node}, err
 }
 
 // probe returns why something is not there yet; nil: it is.
@@ -107,7 +108,7 @@ func (m *manager) runs(client kubernetes.Interface) probe {
 		return m.workloadRuns(client)
 	}
 	return func(ctx context.Context) error {
-		pods, err := staticPods(ctx, client, m.pod)
+		pods, err := staticPods(ctx, client)
 		if err != nil {
 			return err
 		}
@@ -128,8 +129,16 @@ func (m *manager) runs(client kubernetes.Interface) probe {
 }
 
 // workloadRuns goes by kstatus, as kubectl rollout status does: every pod is of the newest template, and is available.
+// While static pods on other control planes have its port, one pod of it is enough.
 func (m *manager) workloadRuns(client kubernetes.Interface) probe {
 	return func(ctx context.Context) error {
+		left, err := staticPods(ctx, client)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return m.podRuns(ctx, client)
+		}
 		object, err := getWorkload(ctx, client, m.mode, m.name)
 		if err != nil {
 			return err
@@ -149,6 +158,20 @@ func (m *manager) workloadRuns(client kubernetes.Interface) probe {
 		}
 		return nil
 	}
+}
+
+// podRuns wants a pod that is ready: of a DaemonSet that of this machine.
+func (m *manager) podRuns(ctx context.Context, client kubernetes.Interface) error {
+	pods, err := workloadPods(ctx, client, m.name)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if ready(&pods[i]) && (m.mode != v1alpha1.ModeDaemonSet || pods[i].Spec.NodeName == m.node) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no pod of %s/%s/%s is ready on Node/%s", m.mode, v1alpha1.Namespace, m.name, m.node)
 }
 
 // renewed waits for a renewal that it sees itself: no two clocks are compared.

@@ -45,37 +45,60 @@ func readStaticPod(m *machine.Machine) (*corev1.Pod, error) {
 	return &pod, nil
 }
 
-// nameOthers tells which control planes still run another static pod.
+// nameOthers tells on which control planes the manager is not yet as it was applied here: those with another static
+// pod, or with none, or in the other modes with one.
 func (m *manager) nameOthers(ctx context.Context, d *Data, client kubernetes.Interface) error {
-	if m.pod == nil {
-		return nil
-	}
-	pods, err := staticPods(ctx, client, m.pod)
+	pods, err := staticPods(ctx, client)
 	if err != nil {
 		return err
 	}
 	var others []string
-	for i := range pods {
-		if pods[i].Spec.NodeName != m.node && !m.same(&pods[i]) {
+	if m.pod == nil {
+		for i := range pods {
 			others = append(others, pods[i].Spec.NodeName)
 		}
+	} else if others, err = m.without(ctx, client, pods); err != nil {
+		return err
 	}
+	others = slices.DeleteFunc(others, func(node string) bool { return node == m.node })
 	if slices.Sort(others); len(others) > 0 {
 		d.Sayf("not yet on %s: run `ccmadm apply` there, too", strings.Join(others, ", "))
 	}
 	return nil
 }
 
-// staticPods are those of all control planes.
-func staticPods(ctx context.Context, client kubernetes.Interface, like *corev1.Pod) ([]corev1.Pod, error) {
-	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: like.Labels})
-	list, err := client.CoreV1().Pods(like.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+// without are the control planes whose static pod is not one like this machine's.
+func (m *manager) without(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod) ([]string, error) {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
+	if err != nil {
+		return nil, fmt.Errorf("list the control planes: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	for i := range pods {
+		same := m.same(&pods[i])
+		names = slices.DeleteFunc(names, func(name string) bool { return name == pods[i].Spec.NodeName })
+		if !same {
+			names = append(names, pods[i].Spec.NodeName)
+		}
+	}
+	return names, nil
+}
+
+// staticPods are those of all control planes, as their kubelets show them.
+func staticPods(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, error) {
+	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: map[string]string{
+		v1alpha1.ComponentLabel: v1alpha1.Component,
+	}})
+	list, err := client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("list the static pods of the cloud-controller-manager: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { // the kubelet alone makes these
 		_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
-		return !mirror || p.Name != like.Name+"-"+p.Spec.NodeName
+		return !mirror || p.Name != v1alpha1.Component+"-"+p.Spec.NodeName
 	}), nil
 }
 

@@ -89,7 +89,7 @@ func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	case d.Living:
 		rec, err := livingRecord(ctx, d)
 		if err == nil {
-			err = refuseChange(d, rec)
+			err = refuseChange(ctx, d, rec)
 		}
 		return rec, err
 	case d.Role == kubeadm.RoleInit && d.Single:

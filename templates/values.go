@@ -19,6 +19,8 @@ const (
 type Values struct {
 	// Mode is how the pods are run.
 	Mode Mode
+	// Handover says that a manager of the other kind, static pod or scheduled, runs yet: permissions are for both.
+	Handover bool
 	// Version is that of ccmadm.
 	Version string
 	// Image is a complete reference. Empty: the profile's own.

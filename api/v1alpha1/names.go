@@ -19,6 +19,12 @@ const (
 	CloudConfigName = "ccmadm-cloud-config"
 	// AppliedName is the ConfigMap that lists what was applied.
 	AppliedName = "ccmadm-inventory"
+	// JournalName is the ConfigMap that says what runs of ccmadm have done to the cluster, and do. RunLeaseName is the
+	// Lease of the run that is under way.
+	JournalName  = "ccmadm-journal"
+	RunLeaseName = "ccmadm-run"
+	// JournalDigestAnnotation on the journal is a digest of what it says: one that was edited by hand is not acted upon.
+	JournalDigestAnnotation = "ccmadm.dev/journal-digest"
 	// LeaseName is the Lease of a cloud-controller-manager whose profile names no other.
 	LeaseName = "cloud-controller-manager"
 	// StaticPodUser is the name in the client certificate of a static pod.

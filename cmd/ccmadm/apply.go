@@ -13,18 +13,22 @@ import (
 )
 
 func newApply(s phases.Streams) *cobra.Command {
-	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Command: "apply", Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make the cluster agree with a configuration, or with its record",
 		Long: `Makes a cluster that lives agree with a CloudConfiguration: image, arguments and environment of the
 cloud-controller-manager, its configuration and credentials, the inventory, routes, lifecycle, the policy for node IPs, the
-node agent; and DaemonSet to Deployment and back. What the file leaves out stays as the cluster's record says; an empty
-list takes away. Without -f, everything is made to agree with the record, which repairs what has drifted: objects, and the
-static pod of the manager on this machine. Objects that are wanted no more are deleted. A second run changes nothing.
+node agent; and the mode, StaticPod, DaemonSet or Deployment. What the file leaves out stays as the cluster's record
+says; an empty list takes away. Without -f, everything is made to agree with the record, which repairs what has drifted:
+objects, and the static pod of the manager on this machine. Objects that are wanted no more are deleted. A second run
+changes nothing.
 
-It runs on a control plane. In mode StaticPod it changes that machine's static pod, waits until it works, and names the
-control planes that still run the former one: ` + "`ccmadm apply`" + ` there brings it to them, one at a time.
+It runs on a control plane. In mode StaticPod, and on the way from it, it changes that machine's static pod, waits until
+the manager works, and names the control planes that are not as far: ` + "`ccmadm apply`" + ` there does the same.
+
+What it changes is in the journal before: ` + "`ccmadm journal`" + ` shows it, ` + "`ccmadm rollback`" + ` leads back.
+While another run changes the cluster it is refused.
 
 Exit status 4: all was applied, and the cloud-controller-manager does not run in time. 5: refused, nothing was changed.`,
 		Example: `  ccmadm diff -f cloud.yaml && echo nothing to do
@@ -33,7 +37,7 @@ Exit status 4: all was applied, and the cloud-controller-manager does not run in
 		Args: noArgs,
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another manager owns")
-	cmd.Flags().DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0, "how long to wait for the cloud-controller-manager (default 5m)")
+	declareTimeout(cmd, &o)
 	bindApply(cmd, s, &o, func(*phases.Data) {})
 	return cmd
 }
@@ -83,6 +87,11 @@ func above1(err error) error {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}
 	return &finding.Error{Code: finding.ExitPreflight, Err: known.Err, Hint: known.Hint}
+}
+
+func declareTimeout(cmd *cobra.Command, o *phases.Options) {
+	const usage = "how long to wait for the cloud-controller-manager (default 5m)"
+	cmd.Flags().DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0, usage)
 }
 
 func bindApply(cmd *cobra.Command, s phases.Streams, o *phases.Options, made func(*phases.Data)) {

@@ -64,9 +64,8 @@ When something is wrong:     ccmadm doctor`,
 		Version:       version,
 	}
 	root.AddCommand(
-		newInit(s), newJoin(s), newApply(s), newDiff(s), newReset(s), newWait(s), newStatus(s), newDoctor(s), newWhy(s),
-		newRehearse(s), newConfig(s), newCerts(s), newUpgrade(s),
-		newLint(s),
+		newInit(s), newJoin(s), newApply(s), newDiff(s), newJournal(s), newRollback(s), newReset(s), newWait(s), newStatus(s),
+		newDoctor(s), newWhy(s), newRehearse(s), newCerts(s), newUpgrade(s), newConfig(s), newLint(s),
 		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
 	)
 	root.SetVersionTemplate(versionLine() + "\n")

@@ -37,7 +37,11 @@ func newManager(cfg *rest.Config, force bool) (*ssa.ResourceManager, error) {
 
 // kinds maps what this package renders. Anything else is a mistake that the mapper reports.
 func kinds() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion})
+	crd := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{ // a kind is found without its version in these only
+		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, admissionv1.SchemeGroupVersion,
+		crd.GroupVersion(),
+	})
 	for _, kind := range []string{"ConfigMap", "Secret", "ServiceAccount"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
@@ -53,7 +57,7 @@ func kinds() meta.RESTMapper {
 	for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
 		m.Add(admissionv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
-	m.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
+	m.Add(crd, meta.RESTScopeRoot)
 	return m
 }
 

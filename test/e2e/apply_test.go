@@ -80,9 +80,5 @@ func (l *lab) expectApplyOfStaticPods(t *testing.T, nodes ...string) {
 		if pods := l.kubectl(t, "-n kube-system get pods -l component=cloud-controller-manager -o yaml"); strings.Count(pods, "- --v=3") != len(nodes) {
 			t.Errorf("not every static pod has the argument:\n%s", pods)
 		}
-		r := l.sh(t, nodes[0], cloudDocument+"'mode: DaemonSet' > /root/cloud.yaml; ccmadm apply -f /root/cloud.yaml")
-		if r.code != 5 {
-			t.Errorf("another mode: exit status %d, want 5\n%s", r.code, r.out)
-		}
 	})
 }

@@ -81,8 +81,14 @@ func TestLeastPrivilege(t *testing.T) {
 
 func (l *lab) auditEvents(t *testing.T) []auditv1.Event {
 	t.Helper()
+	return l.auditEventsOf(t, "cp1")
+}
+
+// auditEventsOf are those of a machine's API server.
+func (l *lab) auditEventsOf(t *testing.T, node string) []auditv1.Event {
+	t.Helper()
 	var events []auditv1.Event
-	for line := range strings.SplitSeq(l.must(t, "cp1", "cat /var/log/audit/audit.log"), "\n") {
+	for line := range strings.SplitSeq(l.must(t, node, "cat /var/log/audit/audit.log"), "\n") {
 		var e auditv1.Event
 		if err := json.Unmarshal([]byte(line), &e); err == nil {
 			events = append(events, e)

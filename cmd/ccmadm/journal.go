@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/journal"
+)
+
+func newJournal(s phases.Streams) *cobra.Command {
+	var o observer
+	cmd := &cobra.Command{
+		Use:   "journal [RUN]",
+		Short: "Show what runs of ccmadm have changed in the cluster, and how to undo it",
+		Long: `Shows the runs that have changed the cluster, oldest first; with RUN the steps of that run: what each has
+changed, and how to undo it. A step is written into the ConfigMap kube-system/` + v1alpha1.JournalName + ` before it is
+begun. A run that is Begun and has no end is under way, or was cut short. The oldest runs are let go when there is no
+more room.
+
+It holds no secrets. With -o json there is a run in each line.`,
+		Example: `  ccmadm journal
+  ccmadm journal 7`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.checkFormat(); err != nil {
+				return err
+			}
+			runs, err := o.runs(cmd.Context(), s)
+			if err != nil || len(args) == 0 {
+				return firstError(err, func() error { return printRuns(s.Out, runs, o.output, time.Now()) })
+			}
+			id, err := runID(args[0])
+			if err != nil {
+				return err
+			}
+			run, err := phases.FindRun(runs, id)
+			if err != nil {
+				return err
+			}
+			if o.output == "json" {
+				return json.NewEncoder(s.Out).Encode(run)
+			}
+			printSteps(s.Out, run)
+			return nil
+		},
+	}
+	o.declareFormats(cmd, "text", "json")
+	return cmd
+}
+
+// runs reads the journal.
+func (o *observer) runs(ctx context.Context, s phases.Streams) ([]journal.Run, error) {
+	client, err := o.client(s)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	runs, err := journal.Read(ctx, client)
+	return runs, observed(err)
+}
+
+func firstError(err error, next func() error) error {
+	if err != nil {
+		return err
+	}
+	return next()
+}
+
+// runID reads the number of a run. That of a step, RUN.STEP, is not undone by itself.
+func runID(arg string) (int, error) {
+	run, step, _ := strings.Cut(arg, ".")
+	id, err := strconv.Atoi(run)
+	if err != nil || id <= 0 {
+		return 0, finding.Usagef("%q is not the number of a run", arg).WithHint("ccmadm journal lists them")
+	}
+	if step != "" {
+		return 0, finding.Usagef("step %s: the steps of a run are undone together", arg).WithHint("ccmadm rollback %s", run)
+	}
+	return id, nil
+}
+
+func printRuns(out io.Writer, runs []journal.Run, format string, now time.Time) error {
+	if format == "json" {
+		return printLines(out, runs)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tCOMMAND\tMACHINE\tSTATE\tSTEPS\tAGE\tTOOK")
+	for i := range runs {
+		r := &runs[i]
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Command, r.Machine, r.State, len(r.Steps),
+			duration.HumanDuration(now.Sub(r.Began.Time)), took(r.Began, r.Ended))
+	}
+	return w.Flush()
+}
+
+func took(began metav1.Time, ended *metav1.Time) string {
+	if ended == nil {
+		return "-"
+	}
+	return ended.Sub(began.Time).String()
+}
+
+func printSteps(out io.Writer, r *journal.Run) {
+	fmt.Fprintf(out, "Run %d: ccmadm %s on %s, version %s, %s\n", r.ID, r.Command, r.Machine, r.Version, r.State)
+	fmt.Fprintf(out, "Began %s, took %s\n", r.Began.UTC().Format(time.RFC3339), took(r.Began, r.Ended))
+	for i, step := range r.Steps {
+		fmt.Fprintf(out, "\n%d.%d %s: %s\n", r.ID, i+1, step.Name, step.What)
+		for _, line := range []struct{ name, text string }{
+			{"node", step.Node},
+			{"state", string(step.State)},
+			{"took", took(step.Began, step.Ended)},
+			{"error", step.Error},
+			{"before", step.Before},
+			{"after", step.After},
+			{"change", step.Change},
+			{"undo", step.Undo},
+		} {
+			text := strings.TrimRight(line.text, "\n")
+			if strings.Contains(text, "\n") {
+				text = "\n    " + strings.ReplaceAll(text, "\n", "\n    ")
+			}
+			if text != "" {
+				fmt.Fprintf(out, "  %-7s %s\n", line.name+":", text)
+			}
+		}
+	}
+	if r.State == journal.Begun {
+		fmt.Fprintln(out, "\nIt has no end: it is under way, or was cut short.")
+	}
+}

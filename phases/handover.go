@@ -1,0 +1,222 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// applyControlPlane is controlPlane in a cluster whose mode may have changed. A static pod and a pod that the cluster
+// schedules have the same port, and a kubelet that has refused a static pod for it does not try again.
+func applyControlPlane() Phase {
+	p := controlPlane()
+	p.Short = "Write the cloud-controller-manager's static pod, or in another mode take it away"
+	p.Long += `
+Where the cluster schedules the manager, a static pod that ccmadm has written on this machine is taken away. Either way
+it waits until the pod that had the port before is gone.`
+	p.Only = managedModes()
+	write := p.Run
+	p.Run = func(ctx context.Context, d *Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		if s.Mode == v1alpha1.ModeStaticPod {
+			if err := awaitGone(ctx, d, s, workloadHere, func() error { return nil }); err != nil {
+				return err
+			}
+			return write(ctx, d)
+		}
+		if err := refuseEditedManifest(d); err != nil {
+			return err
+		}
+		there, err := d.Machine.Exists(machine.CCMManifest)
+		if err != nil || !there {
+			return err
+		}
+		return awaitGone(ctx, d, s, staticPodHere, func() error { return remove(d, machine.CCMManifest) })
+	}
+	return p
+}
+
+// formerManagers ends a change of mode.
+func formerManagers() Phase {
+	return Phase{
+		Name:  "former-manager",
+		Short: "Take away what the cloud-controller-manager of the former mode has used",
+		Long: `Reads the pods and workloads of the cloud-controller-manager. Where the cluster schedules it, removes
+` + machine.CCMKubeconfig + ` of this machine, and the provider's files below ` + machine.CloudConfigDir + `;
+and the permissions of the former manager, once that runs nowhere.`,
+		Only: managedModes(),
+		Run: func(ctx context.Context, d *Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			if s.Mode != v1alpha1.ModeStaticPod {
+				if err := removeStaticFiles(d, s); err != nil {
+					return err
+				}
+			}
+			client, err := connect(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			name := v1alpha1.Prefix + s.Profile.Name
+			binding, err := client.RbacV1().ClusterRoleBindings().Get(ctx, name, metav1.GetOptions{})
+			switch {
+			case err != nil && !apierrors.IsNotFound(err):
+				return fmt.Errorf("look at ClusterRoleBinding/%s: %w", name, err)
+			case len(binding.Subjects) < 2: // or there is none
+				return nil
+			}
+			former, err := formerElsewhere(ctx, d, s)
+			if err != nil || former {
+				return err
+			}
+			return applyRBAC(ctx, d, false)
+		},
+	}
+}
+
+// removeStaticFiles takes away what the static pod has read on this machine. With an external CA its identity is the
+// administrator's.
+func removeStaticFiles(d *Data, s *Settings) error {
+	if err := writeCloudFiles(d, nil); err != nil {
+		return err
+	}
+	external, err := externalCA(d.Machine, s.CertificatesDir)
+	if err != nil || external {
+		return err
+	}
+	return remove(d, machine.CCMKubeconfig)
+}
+
+// formerManager tells whether a manager runs that is of another kind than the settings want: static pods, or what the
+// cluster schedules.
+func formerManager(ctx context.Context, d *Data, s *Settings) (bool, error) {
+	if s.Mode != v1alpha1.ModeStaticPod {
+		here, err := d.Machine.Exists(machine.CCMManifest)
+		if err != nil || here {
+			return here, err
+		}
+		return formerElsewhere(ctx, d, s)
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return false, err
+	}
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment} {
+		_, err := getWorkload(ctx, client, mode, manifests.WorkloadName(s.Profile))
+		if err == nil {
+			return true, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("look for the %s of the cloud-controller-manager: %w", mode, err)
+		}
+	}
+	return false, nil
+}
+
+// formerElsewhere leaves out this machine, and the workload, which have been changed by then, or in a dry run would be.
+func formerElsewhere(ctx context.Context, d *Data, s *Settings) (bool, error) {
+	if s.Mode == v1alpha1.ModeStaticPod {
+		return false, nil
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return false, err
+	}
+	node, err := nodeName(d)
+	if err != nil {
+		return false, err
+	}
+	pods, err := staticPods(ctx, client)
+	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != node }), err
+}
+
+// stillThere returns the pod of the former manager on this machine; nil: there is none.
+type stillThere func(ctx context.Context, client kubernetes.Interface, s *Settings, node string) (*corev1.Pod, error)
+
+func staticPodHere(ctx context.Context, client kubernetes.Interface, _ *Settings, node string) (*corev1.Pod, error) {
+	pods, err := staticPods(ctx, client)
+	return onNode(pods, node), err
+}
+
+func workloadHere(ctx context.Context, client kubernetes.Interface, s *Settings, node string) (*corev1.Pod, error) {
+	pods, err := workloadPods(ctx, client, manifests.WorkloadName(s.Profile))
+	return onNode(pods, node), err
+}
+
+func onNode(pods []corev1.Pod, node string) *corev1.Pod {
+	for i := range pods {
+		if pods[i].Spec.NodeName == node {
+			return &pods[i]
+		}
+	}
+	return nil
+}
+
+// workloadPods are those of the DaemonSet or Deployment.
+func workloadPods(ctx context.Context, client kubernetes.Interface, name string) ([]corev1.Pod, error) {
+	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.NameLabel: name}})
+	list, err := client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of the cloud-controller-manager: %w", err)
+	}
+	return list.Items, nil
+}
+
+// lookForPort is how often it is asked whether the port is free: until then nobody leads.
+const lookForPort = 200 * time.Millisecond
+
+// awaitGone makes this machine's pod of the former manager leave, and waits until it is gone, and its port free. Where
+// that cannot be asked it does not begin.
+func awaitGone(ctx context.Context, d *Data, s *Settings, still stillThere, leave func() error) error {
+	node, err := nodeName(d)
+	if err != nil {
+		return err
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	if _, err := still(ctx, client, s, node); err != nil {
+		return err
+	}
+	if err := leave(); err != nil || d.DryRun {
+		return err
+	}
+	last, timeout := errors.New("it was not asked for yet"), s.Wait.Timeout.Duration
+	err = wait.PollUntilContextTimeout(ctx, lookForPort, timeout, true, func(ctx context.Context) (bool, error) {
+		pod, err := still(ctx, client, s, node)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			last = err
+		case err == nil && pod != nil:
+			last = fmt.Errorf("still there: Pod/%s/%s", pod.Namespace, pod.Name)
+		}
+		return err == nil && pod == nil, nil
+	})
+	if err == nil {
+		return nil
+	}
+	return &finding.Error{
+		Code: finding.ExitNotInTime,
+		Err:  fmt.Errorf("wait for the former cloud-controller-manager to leave Node/%s: %w", node, last),
+		Hint: "the same command again goes on; ccmadm apply without -f leads back",
+	}
+}

@@ -1,0 +1,191 @@
+package phases
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// who lists the kinds of those who have the manager's permissions.
+func who(t *testing.T, client kubernetes.Interface) string {
+	t.Helper()
+	binding, err := client.RbacV1().ClusterRoleBindings().Get(t.Context(), "ccmadm:onprem", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, s := range binding.Subjects {
+		kinds = append(kinds, s.Kind)
+	}
+	return strings.Join(kinds, " ")
+}
+
+// managers lists the kinds of managers that there are.
+func managers(t *testing.T, client kubernetes.Interface, m *machine.Machine) string {
+	t.Helper()
+	var kinds []string
+	if content(m, machine.CCMManifest) != "" {
+		kinds = append(kinds, "StaticPod")
+	}
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment} {
+		_, err := getWorkload(t.Context(), client, mode, "onprem-cloud-controller-manager")
+		if err == nil {
+			kinds = append(kinds, string(mode))
+		} else if !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	return strings.Join(kinds, " ")
+}
+
+func TestCluster_Apply_EveryChangeOfMode(t *testing.T) {
+	m := livingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	for _, mode := range []v1alpha1.Mode{"StaticPod", "Deployment", "StaticPod", "DaemonSet", "Deployment", "DaemonSet"} {
+		file := cloudDocument + "mode: " + string(mode) + "\n"
+		if shown, differs, err := applyRun(t, m, file, Options{DryRun: true}); err != nil || !differs {
+			t.Fatalf("diff of mode %s: differs %v, %v\n%s", mode, differs, err, shown)
+		}
+		out, _, err := applyRun(t, m, file, Options{Command: "apply"})
+		if err != nil {
+			t.Fatalf("mode %s: %v\n%s", mode, err, out)
+		}
+		want := "ServiceAccount"
+		if mode == v1alpha1.ModeStaticPod {
+			want = "User"
+		}
+		if got := who(t, client); got != want || managers(t, client, m) != string(mode) {
+			t.Errorf("mode %s: managers %s, permissions of %s\n%s", mode, managers(t, client, m), got, out)
+		}
+		if identity := content(m, machine.CCMKubeconfig) != ""; identity != (mode == v1alpha1.ModeStaticPod) {
+			t.Errorf("mode %s: there is an identity of a static pod: %v", mode, identity)
+		}
+		rec, err := readRecord(t.Context(), client)
+		if err != nil || rec.Configuration.Mode != mode {
+			t.Errorf("record of mode %s: %v", rec.Configuration.Mode, err)
+		}
+		if out, changed, err := applyRun(t, m, "", Options{Command: "apply"}); err != nil || changed {
+			t.Errorf("mode %s, once more: changed %v, %v\n%s", mode, changed, err, out)
+		}
+	}
+	if runs, text := journalOf(t); len(runs) != 6 || !strings.Contains(text, "would remove "+machine.CCMManifest) {
+		t.Errorf("%d runs in the journal\n%s", len(runs), text)
+	}
+}
+
+// With an external CA the static pod's identity is the administrator's, and stays.
+func TestCluster_Apply_ModeWithAnExternalCA(t *testing.T) {
+	m := livingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	if out, _, err := applyRun(t, m, cloudDocument+"mode: StaticPod\n", Options{}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	identity := content(m, machine.CCMKubeconfig)
+	for _, mode := range []string{"DaemonSet", "StaticPod"} {
+		out, _, err := applyRun(t, m, cloudDocument+"mode: "+mode+"\n", Options{})
+		if err != nil || content(m, machine.CCMKubeconfig) != identity {
+			t.Fatalf("mode %s: %v\n%s", mode, err, out)
+		}
+	}
+	if _, _, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(m.Path(machine.CCMKubeconfig)); err != nil {
+		t.Fatal(err)
+	}
+	_, changed, err := applyRun(t, m, cloudDocument+"mode: StaticPod\n", Options{})
+	wantError(t, err, "has no ca.key", finding.ExitPreflight)
+	if changed {
+		t.Error("something was changed")
+	}
+}
+
+// While another control plane has its static pod, that keeps its permissions.
+func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
+	m := livingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	file := cloudDocument + "mode: StaticPod\n"
+	if out, _, err := applyRun(t, m, file, Options{}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pod, err := readStaticPod(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("there", func(t *testing.T) {
+		mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
+		out, _, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if got := who(t, client); got != "User ServiceAccount" {
+			t.Errorf("permissions of %s", got)
+		}
+		if out, changed, err := applyRun(t, m, "", Options{}); err != nil || changed {
+			t.Errorf("once more: changed %v, %v\n%s", changed, err, out)
+		}
+	})
+	out, changed, err := applyRun(t, m, "", Options{})
+	if err != nil || !changed || who(t, client) != "ServiceAccount" {
+		t.Errorf("once it is gone: changed %v, %v, permissions of %s\n%s", changed, err, who(t, client), out)
+	}
+}
+
+// What cannot be asked is not gone: neither permissions nor files are taken away.
+func TestCluster_Apply_PodsCannotBeAsked(t *testing.T) {
+	m := livingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	if out, _, err := applyRun(t, m, cloudDocument+"mode: StaticPod\n", Options{}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	put(t, m, machine.AdminConf, kubeconfigText(t, withoutPods(t)))
+	before := snapshot(t, m)
+	_, changed, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{})
+	if err == nil || changed || !strings.Contains(err.Error(), "list the static pods of the cloud-controller-manager") {
+		t.Errorf("changed %v, %v", changed, err)
+	}
+	got := managers(t, client, m) + " " + who(t, client)
+	if got != "StaticPod User" || len(snapshot(t, m)) != len(before) {
+		t.Errorf("managers, and whose permissions: %s", got)
+	}
+}
+
+// withoutPods is the API server behind a proxy that answers 503 to every question for pods.
+func withoutPods(t *testing.T) *rest.Config {
+	t.Helper()
+	target, err := url.Parse(cluster.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = transport
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/pods") {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}
+}

@@ -1,0 +1,170 @@
+package journal
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// RunKind is the kind of the document that each key of the journal's ConfigMap holds.
+const RunKind = "JournalRun"
+
+// State is how far a run or a step has come.
+type State string
+
+// The states. What is Begun and has no end is under way, or was cut short.
+const (
+	Begun  State = "Begun"
+	Done   State = "Done"
+	Failed State = "Failed"
+)
+
+// Run is one command that changes a cluster, with its steps. Command, Machine, Version, Before and After are the
+// caller's; the rest is the journal's.
+type Run struct {
+	metav1.TypeMeta `json:",inline"`
+	// ID counts up.
+	ID int `json:"id"`
+	// Command is what was called, such as apply.
+	Command string `json:"command"`
+	// Machine is where.
+	Machine string `json:"machine"`
+	// Version is that of ccmadm.
+	Version string `json:"version,omitempty"`
+	// Holder is how the run's Lease names it.
+	Holder string `json:"holder"`
+	// Before and After are what the run changes as a whole, such as the cluster's record. Never a secret.
+	Before string       `json:"before,omitempty"`
+	After  string       `json:"after,omitempty"`
+	State  State        `json:"state"`
+	Began  metav1.Time  `json:"began"`
+	Ended  *metav1.Time `json:"ended,omitempty"`
+	Steps  []Step       `json:"steps,omitempty"`
+
+	// Waiting is told of a Lease that another run has left or holds, while it is watched for a renewal; may be nil.
+	Waiting func(holder string) `json:"-"`
+}
+
+// Step is one thing that a run does. The first seven are the caller's; the rest is the journal's.
+type Step struct {
+	// Name is the phase's, or the like.
+	Name string `json:"name"`
+	// Node is the machine that it is done to; empty: the cluster.
+	Node string `json:"node,omitempty"`
+	// What is a sentence.
+	What string `json:"what,omitempty"`
+	// Before and After are what is changed, as text. Never a secret.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	// Change is the difference that the step makes, where that says more than before and after: as a dry run shows it,
+	// with secrets masked.
+	Change string `json:"change,omitempty"`
+	// Undo is how to go back, as a command or a sentence.
+	Undo  string       `json:"undo,omitempty"`
+	State State        `json:"state"`
+	Began metav1.Time  `json:"began"`
+	Ended *metav1.Time `json:"ended,omitempty"`
+	// Error is why it failed.
+	Error string `json:"error,omitempty"`
+}
+
+// Bounds of texts in bytes, which are for people, who have seen them whole when it happened.
+const (
+	maxError  = 2_000
+	maxChange = 10_000
+)
+
+// end notes how a step came out.
+func (s *Step) end(now metav1.Time, err error) {
+	s.State, s.Ended = Done, &now
+	if err != nil {
+		s.State, s.Error = Failed, cut(err.Error(), maxError)
+	}
+}
+
+func cut(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	return strings.ToValidUTF8(text[:size], "") + " (cut)"
+}
+
+// copied returns a run that shares no step with r.
+func (r *Run) copied() Run {
+	c := *r
+	c.Steps = slices.Clone(r.Steps)
+	return c
+}
+
+func (r *Run) key() string { return fmt.Sprintf("run-%06d.yaml", r.ID) }
+
+const (
+	// keepSize is how many bytes of text the journal has before former runs are let go, the oldest first.
+	keepSize = 200_000
+	// maxSize is how many it may have at all: an object of Kubernetes has a little more than a million at most.
+	maxSize = 500_000
+)
+
+// encode returns the ConfigMap's data: the runs, oldest first, as far back as there is room for them.
+func encode(runs []Run) (map[string]string, error) {
+	data, size := map[string]string{}, 0
+	for i, run := range slices.Backward(runs) {
+		run.APIVersion, run.Kind = v1alpha1.APIVersion, RunKind
+		text, err := yaml.Marshal(run)
+		if err != nil {
+			return nil, fmt.Errorf("encode run %d of the journal: %w", run.ID, err)
+		}
+		size += len(text)
+		newest := i == len(runs)-1
+		if newest && size > maxSize {
+			return nil, finding.Errorf("encode run %d of the journal: it has %d bytes, and there is room for %d",
+				run.ID, size, maxSize)
+		}
+		if !newest && size > keepSize {
+			break
+		}
+		data[run.key()] = string(text)
+	}
+	return data, nil
+}
+
+// decode is strict: what is not as this version wrote it is not to be acted upon.
+func decode(data map[string]string) ([]Run, error) {
+	var runs []Run
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		var run Run
+		text := v1alpha1.Text{Name: object + ", " + key, Data: []byte(data[key])}
+		err := text.Decode(RunKind, &run, func() field.ErrorList {
+			if run.ID > 0 && run.key() == key {
+				return nil
+			}
+			return field.ErrorList{field.Invalid(field.NewPath("id"), run.ID, "it is not that of the key")}
+		})
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	slices.SortFunc(runs, func(a, b Run) int { return a.ID - b.ID })
+	return runs, nil
+}
+
+// digest tells a journal that was edited by hand.
+func digest(data map[string]string) string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		fmt.Fprintf(&b, "%s %d\n%s", key, len(data[key]), data[key])
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,163 @@
+package phases
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// foretold is what a dry run of a phase has found.
+type foretold struct {
+	change string // the difference that it would make; empty: none
+	said   string // what it says of what is as it should be
+}
+
+// try runs phases as a dry run that nobody sees, and keeps what they would change.
+func (d *Data) try(ctx context.Context, list []Phase) (trial *Data, err error) {
+	var out, said bytes.Buffer
+	o := d.Options
+	o.DryRun = true
+	if trial, err = New(ctx, d.Machine, o, Streams{In: d.In, Out: &out, Err: &said, Env: d.Env}, d.Version); err != nil {
+		return nil, err
+	}
+	d.known.foretold = map[string]foretold{}
+	for _, p := range list {
+		out.Reset()
+		said.Reset()
+		trial.known.changed = false
+		if err := p.run(ctx, trial); err != nil {
+			return nil, err
+		}
+		found := foretold{said: said.String()}
+		if trial.Changed() {
+			found.change = cmp.Or(out.String(), "not shown")
+		}
+		d.known.foretold[p.Name] = found
+	}
+	return trial, nil
+}
+
+// journaled runs a phase. In a cluster that lives, it is written into the journal before, if it changes something. A
+// run that is to change something begins there with its first phase, and holds the Lease from then on; any other writes
+// nothing, waits for nobody, and only says what its dry run has found.
+func (d *Data) journaled(ctx context.Context, p Phase) error {
+	if !d.Living || d.DryRun || p.Name == applyPreflight().Name { // which writes nothing, and tries the others
+		return p.Run(ctx, d)
+	}
+	if d.known.foretold == nil {
+		if _, err := d.try(ctx, []Phase{p}); err != nil {
+			return err
+		}
+	}
+	found := d.known.foretold[p.Name]
+	changes := func(f foretold) bool { return f.change != "" }
+	if d.known.journal == nil && slices.ContainsFunc(slices.Collect(maps.Values(d.known.foretold)), changes) {
+		if err := d.openJournal(ctx); err != nil {
+			return err
+		}
+	}
+	waits := p.Foretell != nil
+	if d.known.journal == nil && !waits {
+		fmt.Fprint(d.progress(), found.said)
+		return nil
+	}
+	if d.known.journal == nil || found.change == "" && !waits {
+		return p.Run(ctx, d)
+	}
+	return d.step(ctx, p, found.change)
+}
+
+// step runs a phase as a step of the journal.
+func (d *Data) step(ctx context.Context, p Phase, change string) error {
+	node, err := nodeName(d)
+	if err != nil {
+		return err
+	}
+	step := journal.Step{
+		Name: p.Name, Node: node, What: p.Short, Change: change,
+		Undo: fmt.Sprintf("ccmadm rollback %d", d.known.journal.ID()),
+	}
+	err = d.known.journal.Do(ctx, step, func(ctx context.Context) error { return p.Run(ctx, d) })
+	if d.Single {
+		err = errors.Join(err, d.Close(ctx))
+	}
+	return err
+}
+
+// openJournal begins a run whose way back is the cluster's record. The record must be the one that this run goes by.
+func (d *Data) openJournal(ctx context.Context) error {
+	rec, err := livingRecord(ctx, d)
+	if err != nil {
+		return err
+	}
+	before, err := rec.Encode()
+	if err != nil {
+		return err
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	run := journal.Run{Command: d.Command, Version: d.Version, Before: string(before), Waiting: func(holder string) {
+		d.Sayf("%s has not ended: watched for up to %s, until it is known to live or not", holder, journal.LeaseLasts)
+	}}
+	if run.Machine, err = nodeName(d); err != nil {
+		return err
+	}
+	if d.known.journal, err = journal.Open(ctx, client, run); err != nil {
+		return err
+	}
+	living, err := askRecord(ctx, client)
+	if err != nil {
+		return errors.Join(fmt.Errorf("compare with the cluster's record: %w", err), d.Close(ctx))
+	}
+	after, err := living.Encode()
+	if err == nil && !bytes.Equal(before, after) {
+		err = finding.Refusedf("begin: the cluster's record has become another one since this run has read it").
+			WithHint("the same command again goes by the new one; nothing was changed")
+	}
+	if err != nil {
+		return errors.Join(err, d.Close(ctx))
+	}
+	return nil
+}
+
+// Close ends the run in the journal, if it has begun there.
+func (d *Data) Close(ctx context.Context) error {
+	j := d.known.journal
+	d.known.journal = nil
+	if j == nil {
+		return nil
+	}
+	return j.Close(ctx)
+}
+
+// Run runs all phases of a list, one after the other.
+func Run(ctx context.Context, d *Data, list []Phase) (err error) {
+	defer func() { err = asError(errors.Join(err, d.Close(ctx))) }()
+	for _, p := range list {
+		if err := p.run(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ControlPlaneClient is how this control plane reaches its cluster, as ccmadm apply does.
+func ControlPlaneClient(m *machine.Machine, version string) (kubernetes.Interface, error) {
+	d := &Data{Machine: m, Version: version}
+	if err := refuseWithoutCluster(d); err != nil {
+		return nil, err
+	}
+	return connect(d, machine.AdminConf)
+}
