@@ -56,15 +56,14 @@ to mode Manual.`,
 // change.
 func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	return d.known.record.get(func() (*v1alpha1.Record, error) {
-		if err := refuseWithoutCluster(d); err != nil {
-			return nil, err
-		}
-		client, err := connect(d, machine.AdminConf)
+		client, err := livingClient(d)
 		if err != nil {
 			return nil, err
 		}
 		rec, err := askRecord(ctx, client)
 		switch {
+		case apierrors.IsNotFound(err) && d.adopting():
+			return nil, nil // its first run has not come to the end yet
 		case apierrors.IsNotFound(err):
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
 				WithHint("was this cluster made by `ccmadm init`? There, `ccmadm init phase record` publishes its settings. Nothing was changed")
@@ -82,7 +81,7 @@ func refuseWithoutCluster(d *Data) error {
 		return nil
 	}
 	return finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
-		WithHint("ccmadm apply runs on a control plane")
+		WithHint("the command runs on a control plane")
 }
 
 // checkChange is the first to ask for the settings, which are refused where they cannot become what is said.

@@ -29,7 +29,10 @@ type NodeOptions struct {
 
 // NewNode returns the data of a step on one machine, which knows nothing of its cluster.
 func NewNode(m *machine.Machine, o NodeOptions, s Streams, version string) *Data {
-	d := &Data{Options: Options{DryRun: o.DryRun}, Streams: s, Version: version, Machine: m, known: &known{}, phase: "node"}
+	d := &Data{
+		Options: Options{DryRun: o.DryRun}, Streams: s, Version: version, Machine: m, known: &known{},
+		phase: "node",
+	}
 	if o.DryRun {
 		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
 	}
@@ -133,7 +136,7 @@ func checkNode(ctx context.Context, d *Data) error {
 		return err
 	}
 	if running == nil {
-		return finding.Refusedf("change the kubelet's flags: it does not run, so that nobody could tell whether it runs afterwards").
+		return finding.Refusedf("change the kubelet's flags: it does not run, and nobody could tell whether it does later").
 			WithHint("journalctl -u kubelet; nothing was changed")
 	}
 	uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
@@ -157,7 +160,8 @@ func addressOfNode(ctx context.Context, d *Data, given string) (string, error) {
 				WithHint("--node-ip gives it; nothing was changed")
 		}
 		if given = internalIPs(node); given == "" {
-			return "", finding.Refusedf("Node/%s has no InternalIP to be kept", name).WithHint("--node-ip gives it; nothing was changed")
+			return "", finding.Refusedf("Node/%s has no InternalIP to be kept", name).
+				WithHint("--node-ip gives it; nothing was changed")
 		}
 	}
 	addrs, err := v1alpha1.ParseAddresses(given)

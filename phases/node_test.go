@@ -71,7 +71,10 @@ func nodeStep(t *testing.T, m *machine.Machine, plain bool, ip string) (string, 
 func kubeletFilesOf(t *testing.T, m *machine.Machine) string {
 	t.Helper()
 	var b strings.Builder
-	for _, path := range []string{machine.KubeletEnvFile, machine.KubeletDropIn, machine.KubeletUnit, machine.KubeadmFlags} {
+	for _, path := range []string{
+		machine.KubeletEnvFile, machine.KubeletDropIn, machine.KubeletUnit,
+		machine.KubeadmFlags,
+	} {
 		fmt.Fprintf(&b, "%s: %q\n", path, content(m, path))
 	}
 	return b.String()
@@ -101,7 +104,8 @@ func TestNode_ThereAndBack(t *testing.T) {
 	if err := runsWith(running, map[string]string{"cloud-provider": "external", "node-ip": testAddress}); err != nil {
 		t.Error(err)
 	}
-	if out, err := nodeStep(t, m, false, testAddress); err != nil || !strings.Contains(out, "unchanged") || restarts(runner) != 1 {
+	if out, err := nodeStep(t, m, false, testAddress); err != nil || !strings.Contains(out, "unchanged") ||
+		restarts(runner) != 1 {
 		t.Errorf("the second time: %v, %d restarts\n%s", err, restarts(runner), out)
 	}
 	// Killed after it had written, and before the restart.
@@ -171,7 +175,8 @@ func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 			}
 			out, err := nodeStep(t, m, tt.plain, testAddress)
 			var known *finding.Error
-			if !errors.As(err, &known) || known.Code != finding.ExitError || !strings.Contains(err.Error(), "it has its former flags again") {
+			if !errors.As(err, &known) || known.Code != finding.ExitError ||
+				!strings.Contains(err.Error(), "it has its former flags again") {
 				t.Errorf("%v\n%s", err, out)
 			}
 			if after := kubeletFilesOf(t, m); after != before {
@@ -187,12 +192,15 @@ func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 func TestNode_Refused(t *testing.T) {
 	for _, tt := range []struct{ name, file, content, ip, want string }{
 		{
-			name: "a flag in two places", file: "/etc/default/kubelet", content: "KUBELET_EXTRA_ARGS=--node-ip=198.18.0.11 --node-ip=192.0.2.1\n",
-			ip: testAddress, want: "--node-ip is set in two places: ROOT/etc/default/kubelet:1: --node-ip=198.18.0.11 and ROOT/etc/default/kubelet:1: --node-ip=192.0.2.1",
+			name: "a flag in two places", file: "/etc/default/kubelet",
+			content: "KUBELET_EXTRA_ARGS=--node-ip=198.18.0.11 --node-ip=192.0.2.1\n", ip: testAddress,
+			want: "--node-ip is set in two places: ROOT/etc/default/kubelet:1: --node-ip=198.18.0.11 and " +
+				"ROOT/etc/default/kubelet:1: --node-ip=192.0.2.1",
 		},
 		{
 			name: "a flag that would win", file: "/etc/default/kubelet", content: "KUBELET_EXTRA_ARGS=--node-ip=0.0.0.0\n",
-			ip: testAddress, want: "set the kubelet's --node-ip=198.18.0.11: ROOT/etc/default/kubelet:1: --node-ip=0.0.0.0 would win",
+			ip:   testAddress,
+			want: "set the kubelet's --node-ip=198.18.0.11: ROOT/etc/default/kubelet:1: --node-ip=0.0.0.0 would win",
 		},
 		{
 			name: "another provider", file: machine.KubeadmFlags, content: "A=\"--cloud-provider=aws\"\n",
@@ -222,7 +230,8 @@ func TestNode_Refused(t *testing.T) {
 	}
 	m, _ := kubeletOf(t)
 	put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-provider=external\n")
-	if _, err := nodeStep(t, m, true, ""); err == nil || !strings.Contains(err.Error(), "/etc/default/kubelet:1: --cloud-provider=external is an administrator's") {
+	if _, err := nodeStep(t, m, true, ""); err == nil ||
+		!strings.Contains(err.Error(), "/etc/default/kubelet:1: --cloud-provider=external is an administrator's") {
 		t.Errorf("plain with an administrator's flag: %v", err)
 	}
 }

@@ -19,7 +19,10 @@ type kubeletFiles map[string][]byte
 
 func keepKubeletFiles(m *machine.Machine) (kubeletFiles, error) {
 	files := kubeletFiles{}
-	for _, path := range []string{machine.KubeletEnvFile, machine.KubeletDropIn, machine.KubeletUnit, machine.KubeadmFlags} {
+	for _, path := range []string{
+		machine.KubeletEnvFile, machine.KubeletDropIn, machine.KubeletUnit,
+		machine.KubeadmFlags,
+	} {
 		data, err := m.Read(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("keep what the kubelet was started with: %w", err)
@@ -31,7 +34,9 @@ func keepKubeletFiles(m *machine.Machine) (kubeletFiles, error) {
 
 // settle restarts the kubelet where files have changed, or where it does not run with them yet, and gives it its former
 // files where it does not come back.
-func (f kubeletFiles) settle(ctx context.Context, d *Data, timeout time.Duration, wanted func(*kubeletProcess) error) error {
+func (f kubeletFiles) settle(ctx context.Context, d *Data, timeout time.Duration,
+	wanted func(*kubeletProcess) error,
+) error {
 	running, err := runningKubelet(ctx, d.Machine)
 	if err != nil {
 		return err

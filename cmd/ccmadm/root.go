@@ -63,7 +63,7 @@ At any time:                 ccmadm status`,
 		Version:       version,
 	}
 	root.AddCommand(
-		newInit(s), newJoin(s), newApply(s), newDiff(s), newNode(s), newJournal(s), newRollback(s),
+		newInit(s), newJoin(s), newApply(s), newDiff(s), newAdopt(s), newLeave(s), newNode(s), newJournal(s), newRollback(s),
 		newReset(s), newWait(s), newStatus(s), newRehearse(s), newConfig(s), newLint(s),
 		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
 	)

@@ -129,21 +129,28 @@ func checkFlags(ctx context.Context, c kubernetes.Interface, statuses []Status) 
 	wg.Wait()
 }
 
-// cloudProviderFlag asks a kubelet for its flags, through the API server
-// (https://kubernetes.io/docs/reference/instrumentation/zpages/#flagz).
 func cloudProviderFlag(ctx context.Context, c kubernetes.Interface, node string) (value string, ok bool) {
+	flags, _ := KubeletFlags(ctx, c, node)
+	value, ok = flags["cloud-provider"]
+	return finding.Clean(value), ok
+}
+
+// KubeletFlags asks a kubelet for its flags, through the API server
+// (https://kubernetes.io/docs/reference/instrumentation/zpages/#flagz). False: it does not tell, or cannot be asked.
+func KubeletFlags(ctx context.Context, c kubernetes.Interface, node string) (flags map[string]string, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
+	defer cancel()
 	data, err := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("flagz").
 		SetHeader("Accept", "application/json;v=v1beta1;g=config.k8s.io;as=Flagz").DoRaw(ctx)
 	if err != nil {
-		return "", false
+		return nil, false
 	}
 	var page struct {
 		Kind  string            `json:"kind"`
 		Flags map[string]string `json:"flags"`
 	}
 	if err := json.Unmarshal(data, &page); err != nil || page.Kind != "Flagz" {
-		return "", false
+		return nil, false
 	}
-	value, ok = page.Flags["cloud-provider"]
-	return finding.Clean(value), ok
+	return page.Flags, true
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Host is the machine whose root is mounted at a directory, as in a pod with hostPID and hostNetwork: its files are below
-// it, and its commands run in it.
+// Host is the machine whose root is mounted at a directory, as in a pod with hostPID and hostNetwork: its files are
+// below it, and its commands run in it.
 func Host(root string) *Machine {
 	m := At(root)
 	if filepath.Clean(root) != "/" {
