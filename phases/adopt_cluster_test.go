@@ -249,6 +249,10 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 		rec.Configuration.ClusterName != "ber1" {
 		t.Errorf("with all nodes known: delete %v, pods %q, %+v", may(), rec.PodSubnet, rec.Configuration)
 	}
+	other := Options{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}}
+	second, _ := adoption(t, m, other, Adoption{Yes: true})
+	wantError(t, adoptPreflight().run(t.Context(), second), "the cluster's record says DaemonSet", finding.ExitRefused)
+
 	// The way back takes the permission away first, and leaves nothing in the end but what adopt did not bring.
 	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Yes: true})
 	for _, p := range []Phase{leavePreflight(), off(rbac()), off(addon()), forgetMachine()} {

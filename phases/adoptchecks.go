@@ -25,9 +25,9 @@ func checkAdoptable(ctx context.Context, d *Data) error {
 		return err
 	}
 	switch {
-	case s.Mode == v1alpha1.ModeStaticPod && s.Recorded != nil:
-		return finding.Refusedf("this cluster runs its cloud-controller-manager as a static pod already").
-			WithHint("`ccmadm apply` changes it, and repairs it")
+	case s.Recorded != nil && (s.Recorded.Configuration.Mode != s.Mode || s.Mode == v1alpha1.ModeStaticPod):
+		return finding.Refusedf("adopt in mode %s: the cluster's record says %s", s.Mode, s.Recorded.Configuration.Mode).
+			WithHint("`ccmadm apply` changes the manager of a cluster that has one, and repairs it")
 	case s.Mode != v1alpha1.ModeDaemonSet && s.Mode != v1alpha1.ModeDeployment:
 		return finding.Refusedf("adopt in mode %s: it is a DaemonSet or a Deployment", s.Mode).
 			WithHint("leave the mode out; `ccmadm apply` with mode StaticPod comes after")
