@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -81,7 +82,7 @@ func refuseWithoutCluster(d *Data) error {
 		return nil
 	}
 	return finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
-		WithHint("the command runs on a control plane")
+		WithHint("ccmadm %s runs on a control plane", cmp.Or(d.Command, "apply"))
 }
 
 // checkChange is the first to ask for the settings, which are refused where they cannot become what is said.
