@@ -23,6 +23,7 @@ LDFLAGS := -s -w -buildid= -X main.version=$(VERSION) -X k8s.io/component-base/v
 GOBUILD := go build -ldflags '$(LDFLAGS)'
 CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
 AGENT   := ghcr.io/ccmadm/node-agent:$(VERSION)
+STEPS   := ghcr.io/ccmadm/ccmadm:$(VERSION)
 # The lab needs root: namespaces, mounts, cgroups. The PATH goes along, because it builds Kubernetes with go.
 ROOT    := $(shell [ "$$(id -u)" = 0 ] || echo 'sudo env "PATH=$$PATH" "HOME=$$HOME" "CGO_ENABLED=0" "GOFLAGS=$$GOFLAGS"')
 LAB     := $(ROOT) bin/lab
@@ -49,6 +50,7 @@ images: build bin/lab ## Build container images as archives under bin/images, wi
 	mkdir -p bin/images
 	bin/lab image --name $(CCM) --binary bin/cloud-controller-manager --user 65532 --output bin/images/cloud-controller-manager.tar
 	bin/lab image --name $(AGENT) --binary bin/node-agent --user 0 --output bin/images/node-agent.tar
+	bin/lab image --name $(STEPS) --binary bin/ccmadm --user 0 --output bin/images/ccmadm.tar
 
 demo: lab images ## Boot three machines and turn them into a cluster with ccmadm init and ccmadm join
 	LAB='$(LAB)' test/lab/demo.sh

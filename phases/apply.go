@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -56,15 +57,14 @@ to mode Manual.`,
 // change.
 func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	return d.known.record.get(func() (*v1alpha1.Record, error) {
-		if err := refuseWithoutCluster(d); err != nil {
-			return nil, err
-		}
-		client, err := connect(d, machine.AdminConf)
+		client, err := livingClient(d)
 		if err != nil {
 			return nil, err
 		}
 		rec, err := askRecord(ctx, client)
 		switch {
+		case apierrors.IsNotFound(err) && d.adopting():
+			return nil, nil // its first run has not come to the end yet
 		case apierrors.IsNotFound(err):
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
 				WithHint("was this cluster made by `ccmadm init`? There, `ccmadm init phase record` publishes its settings. Nothing was changed")
@@ -82,7 +82,7 @@ func refuseWithoutCluster(d *Data) error {
 		return nil
 	}
 	return finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
-		WithHint("ccmadm apply runs on a control plane")
+		WithHint("ccmadm %s runs on a control plane", cmp.Or(d.Command, "apply"))
 }
 
 // checkChange is the first to ask for the settings, which are refused where they cannot become what is said.

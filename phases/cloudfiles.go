@@ -25,7 +25,7 @@ func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, e
 // cluster, and that names none, goes by those that the first one stored.
 func readCloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
 	stored := storedFiles
-	if d.Living {
+	if d.Living && s.Recorded != nil {
 		stored = livingFiles
 	}
 	files, err := stored(ctx, d, s)

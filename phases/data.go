@@ -2,7 +2,6 @@ package phases
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -51,6 +50,8 @@ type Options struct {
 	CheckFiles func(provider string, files map[string][]byte) error
 	// Output is "text" or "json", for the progress of waiting.
 	Output string
+	// Adoption is set where a cluster that lives goes into external cloud mode, or leaves it.
+	Adoption *Adoption
 }
 
 // Streams connect a run to its caller.
@@ -84,7 +85,9 @@ type Data struct {
 
 	known *known
 	phase string
-	ctx   context.Context // the workflow runner hands phases nothing but data
+	// holdLifecycle keeps the manager from deleting Nodes, whatever the settings say.
+	holdLifecycle bool
+	ctx           context.Context // the workflow runner hands phases nothing but data
 }
 
 // known is what a run finds out, each thing when it is first asked for, and never again.
@@ -100,6 +103,7 @@ type known struct {
 	conflict *apply.ConflictError    // that a dry run has found
 	foretold map[string]foretold     // by a dry run of the phases of this run, by their names; nil: there was none
 	journal  *journal.Journal        // of a run that has changed something, or is about to
+	plan     once[[]*plannedNode]
 }
 
 // New reads the configuration that the options name. It changes nothing.
@@ -120,6 +124,13 @@ func New(ctx context.Context, m *machine.Machine, o Options, s Streams, version 
 	}
 	if d.DryRun {
 		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
+	}
+	if d.adopting() {
+		live, err := adoptable(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		d.KubeadmFile = live
 	}
 	return d, nil
 }
@@ -206,35 +217,6 @@ func (d *Data) KubeadmVersion(ctx context.Context) (*version.Version, error) {
 // Metadata asks the cloud's metadata service: where there is none, every question takes its time.
 func (d *Data) Metadata(ctx context.Context, m *templates.Metadata) (map[string]string, error) {
 	return d.known.metadata.get(func() (map[string]string, error) { return machine.AskMetadata(ctx, m) })
-}
-
-// Sayf prints a line of progress, as kubeadm does.
-func (d *Data) Sayf(format string, args ...any) {
-	fmt.Fprintf(d.progress(), "[%s] %s\n", d.phase, fmt.Sprintf(format, args...))
-}
-
-// progress is where lines for people go: not into the way of a program that reads JSON.
-func (d *Data) progress() io.Writer {
-	if d.Output == "json" || d.Living && d.DryRun { // of a diff, Out is what differs
-		return d.Err
-	}
-	return d.Out
-}
-
-// write writes a file and says what became of it.
-func (d *Data) write(f machine.File) error {
-	changed, err := d.Machine.Files.Write(f)
-	if err != nil {
-		return err
-	}
-	switch {
-	case !changed:
-		d.Sayf("%s unchanged", f.Path)
-	case !d.DryRun:
-		d.Sayf("%s written", f.Path)
-	}
-	d.known.changed = d.known.changed || changed
-	return nil
 }
 
 // in returns the data for a phase by name.

@@ -54,6 +54,9 @@ func (d *Data) journaled(ctx context.Context, p Phase) error {
 	if !d.Living || d.DryRun || p.Name == applyPreflight().Name { // which writes nothing, and tries the others
 		return p.Run(ctx, d)
 	}
+	if d.Adoption != nil {
+		return d.adoptionStep(ctx, p)
+	}
 	if d.known.foretold == nil {
 		if _, err := d.try(ctx, []Phase{p}); err != nil {
 			return err
@@ -155,9 +158,5 @@ func Run(ctx context.Context, d *Data, list []Phase) (err error) {
 
 // ControlPlaneClient is how this control plane reaches its cluster, as ccmadm apply does.
 func ControlPlaneClient(m *machine.Machine, version string) (kubernetes.Interface, error) {
-	d := &Data{Machine: m, Version: version}
-	if err := refuseWithoutCluster(d); err != nil {
-		return nil, err
-	}
-	return connect(d, machine.AdminConf)
+	return livingClient(&Data{Machine: m, Version: version})
 }

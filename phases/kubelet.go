@@ -49,8 +49,7 @@ func writeDropIn(ctx context.Context, d *Data, s *Settings) error {
 	if err != nil {
 		return err
 	}
-	env := fmt.Sprintf("# Written by ccmadm: external cloud mode. Flags that come later on the kubelet's command line win.\n%s=%q\n", configArgs, args)
-	if err := d.write(machine.File{Path: machine.KubeletEnvFile, Data: []byte(env), Mode: 0o644}); err != nil {
+	if err := d.write(machine.File{Path: machine.KubeletEnvFile, Data: kubeletEnv(args), Mode: 0o644}); err != nil {
 		return err
 	}
 	dropIn, err := d.Machine.Read(machine.KubeletDropIn)
@@ -65,6 +64,12 @@ func writeDropIn(ctx context.Context, d *Data, s *Settings) error {
 		return nil
 	}
 	return d.Machine.DaemonReload(ctx)
+}
+
+// kubeletEnv is the environment file of the drop-in.
+func kubeletEnv(args string) []byte {
+	const head = "# Written by ccmadm: external cloud mode. Flags that come later on the kubelet's command line win.\n"
+	return fmt.Appendf(nil, "%s%s=%q\n", head, configArgs, args)
 }
 
 func dropInArgs(ctx context.Context, d *Data, s *Settings) (string, error) {

@@ -169,13 +169,19 @@ func liveVersion(ctx context.Context, d *Data) (string, error) {
 	return file.KubernetesVersion(), nil
 }
 
+// kubeadmConfigName is the ConfigMap in which kubeadm keeps its live configuration, and clusterConfigKey the key.
+const (
+	kubeadmConfigName = "kubeadm-config"
+	clusterConfigKey  = "ClusterConfiguration"
+)
+
 // liveKubeadm is the configuration that kubeadm keeps in the cluster.
 func liveKubeadm(ctx context.Context, client kubernetes.Interface) (*kubeadm.File, error) {
 	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, kubeadmConfigName, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read kubeadm's live configuration: %w", err)
 	}
-	return kubeadm.Parse("ConfigMap/"+v1alpha1.Namespace+"/"+kubeadmConfigName, []byte(cm.Data["ClusterConfiguration"]))
+	return kubeadm.Parse("ConfigMap/"+v1alpha1.Namespace+"/"+kubeadmConfigName, []byte(cm.Data[clusterConfigKey]))
 }
 
 // nodeOfKubelet is the Node of this machine by its kubelet's certificate, empty where it cannot be read.

@@ -1,6 +1,6 @@
 // Package phases runs ccmadm's own phases around kubeadm's.
 //
-// Start at [Init], [Join] and [Reset]: the lists are the architecture. A [Phase] is a value; [Bind] puts a list of
+// Start at [Init], [Join], [Apply], [Adopt] and [Leave]: the lists are the architecture. A [Phase] is a value; [Bind] puts a list of
 // them on kubeadm's workflow runner, which gives each its sub-command, --skip-phases and help text.
 //
 // Reads: kubeadm configuration and flags, /etc/ccmadm, the kubelet's flag sources, the cluster's CA, the cluster.
@@ -12,7 +12,7 @@
 // settings.go lays that over the record once ([Data.Settings]), values.go makes of it what the templates vary in, and
 // manifests.StaticPod renders it; controlplane.go writes the file, or, in a dry run, its machine shows it.
 //
-// It never edits a file that belongs to kubeadm or to the user, and never runs kubeadm code in its own process:
+// It never edits a file that belongs to kubeadm or to the user, but for one flag that [Plain] takes away, and never runs kubeadm code in its own process:
 // the kubeadm that is installed on the machine does kubeadm's work, and once it has finished, none does it again.
 package phases
 

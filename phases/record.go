@@ -74,7 +74,9 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 		KubernetesVersion: s.KubernetesVersion,
 		WrittenBy:         d.Version,
 	}
-	rec.Configuration.Profile = "" // a file of this machine; its text goes along
+	if rec.Configuration.Profile = ""; d.holdLifecycle { // the profile is a file of this machine; its text goes along
+		rec.Configuration.Lifecycle = v1alpha1.LifecycleOff
+	}
 	if s.Recorded != nil && (!d.Single || d.Living) {
 		rec.Configuration.Wait = s.Recorded.Configuration.Wait // how long this run waits is no setting of the cluster
 		if !d.Living || clusterNodeIP(d.Said.NodeIP) != d.Said.NodeIP {

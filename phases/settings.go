@@ -60,6 +60,9 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
 		said.Provider = ""
 	}
+	if d.adopting() && said.Lifecycle == "" {
+		said.Lifecycle = v1alpha1.LifecycleGuarded // the record of a run that left nodes out says Off
+	}
 	s.Override(&said)
 	s.Default()
 	if rec == nil || d.Single && d.Role == kubeadm.RoleInit && d.KubeadmFile.HasConfiguration(kubeadm.RoleInit) {
@@ -68,10 +71,10 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if s.CertificatesDir == "" {
 		s.CertificatesDir = machine.PKIDir
 	}
-	if err := s.findProfile(d.Machine); err != nil {
+	if err := s.findProfile(d); err != nil {
 		return nil, err
 	}
-	if s.Proxies = proxySettings(d.Env); d.Living {
+	if s.Proxies = proxySettings(d.Env); d.Living && rec != nil {
 		if err := refuseOtherLease(s); err != nil {
 			return nil, err
 		}
@@ -88,7 +91,7 @@ func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	switch {
 	case d.Living:
 		rec, err := livingRecord(ctx, d)
-		if err == nil {
+		if err == nil && rec != nil {
 			err = refuseChange(ctx, d, rec)
 		}
 		return rec, err
@@ -118,9 +121,9 @@ func refuseOtherManager(d *Data, rec *v1alpha1.Record) error {
 }
 
 // findProfile replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.
-func (s *Settings) findProfile(m *machine.Machine) error {
+func (s *Settings) findProfile(d *Data) error {
 	if s.Provider == v1alpha1.ProviderAuto {
-		found, err := Detect(m)
+		found, err := Detect(d.Machine)
 		if err != nil {
 			return err
 		}
@@ -144,7 +147,9 @@ func (s *Settings) findProfile(m *machine.Machine) error {
 	}
 	s.Provider, s.OwnProfile = s.Profile.Name, text
 	if s.Mode == v1alpha1.ModeAuto {
-		s.Mode = autoMode(s.Profile)
+		if s.Mode = autoMode(s.Profile); d.adopting() {
+			s.Mode = adoptMode(s.Profile)
+		}
 	}
 	return nil
 }

@@ -17,11 +17,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
-const (
-	// kubeadmConfigName is the ConfigMap with kubeadm's live configuration, kubeletConfigName that with the kubelets'.
-	kubeadmConfigName = "kubeadm-config"
-	kubeletConfigName = "kubelet-config"
-)
+// kubeletConfigName is the ConfigMap with the kubelets' configuration.
+const kubeletConfigName = "kubelet-config"
 
 // UpgradeFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the
 // version that the user named, empty for the installed kubeadm's; image is the cloud-controller-manager's that is named

@@ -49,7 +49,7 @@ func namelessValues(d *Data, s *Settings, cloudFiles map[string][]byte) (templat
 		KubernetesVersion: s.KubernetesVersion,
 		ImageRepository:   s.ImageRepository,
 		Routes:            s.WantsRoutes(),
-		NodeLifecycle:     s.Lifecycle != v1alpha1.LifecycleOff,
+		NodeLifecycle:     s.Lifecycle != v1alpha1.LifecycleOff && !d.holdLifecycle,
 		PodSubnet:         s.PodSubnet,
 		Files:             slices.Sorted(maps.Keys(cloudFiles)),
 		ConfigHash:        manifests.ConfigHash(cloudFiles),

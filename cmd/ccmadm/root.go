@@ -64,8 +64,9 @@ When something is wrong:     ccmadm doctor`,
 		Version:       version,
 	}
 	root.AddCommand(
-		newInit(s), newJoin(s), newApply(s), newDiff(s), newJournal(s), newRollback(s), newReset(s), newWait(s), newStatus(s),
-		newDoctor(s), newWhy(s), newRehearse(s), newCerts(s), newUpgrade(s), newConfig(s), newLint(s),
+		newInit(s), newJoin(s), newApply(s), newDiff(s), newAdopt(s), newLeave(s), newNode(s), newJournal(s), newRollback(s),
+		newReset(s), newWait(s), newStatus(s), newDoctor(s), newWhy(s), newRehearse(s), newCerts(s), newUpgrade(s),
+		newConfig(s), newLint(s),
 		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
 	)
 	root.SetVersionTemplate(versionLine() + "\n")

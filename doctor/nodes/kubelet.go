@@ -156,6 +156,8 @@ func cloudProviderFlag(ctx context.Context, c kubernetes.Interface, node string)
 // KubeletFlags asks a kubelet for its flags, defaults among them, through the API server
 // (https://kubernetes.io/docs/reference/instrumentation/zpages/#flagz). Nil: it did not tell.
 func KubeletFlags(ctx context.Context, c kubernetes.Interface, node string) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
+	defer cancel()
 	data, err := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("flagz").
 		SetHeader("Accept", "application/json;v=v1beta1;g=config.k8s.io;as=Flagz").DoRaw(ctx)
 	if err != nil {
@@ -173,6 +175,8 @@ func KubeletFlags(ctx context.Context, c kubernetes.Interface, node string) map[
 
 // KubeletGates asks a kubelet for the feature gates of its configuration, files and flags together. Nil: it did not tell.
 func KubeletGates(ctx context.Context, c kubernetes.Interface, node string) map[string]bool {
+	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
+	defer cancel()
 	data, err := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("configz").DoRaw(ctx)
 	if err != nil {
 		return nil

@@ -125,7 +125,7 @@ func StatusOf(name string, node *corev1.Node, led bool, now time.Time) Status {
 		s.State = Registered
 	case len(s.InternalIPs) == 0:
 		s.State = Initialized
-	case !ready(node):
+	case !IsReady(node):
 		s.State = Addressed
 	default:
 		s.State = Ready
@@ -144,7 +144,8 @@ func hasTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint })
 }
 
-func ready(node *corev1.Node) bool {
+// IsReady says what the Node's condition says.
+func IsReady(node *corev1.Node) bool {
 	c := readyCondition(node)
 	return c != nil && c.Status == corev1.ConditionTrue
 }

@@ -74,10 +74,8 @@ func (f *File) SetExternal(role Role, flags KubeletFlags, kubernetesMinor int) (
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range slices.Backward(stale) { // from the bottom up: line numbers stay what they were
-		if err := f.drop(s); err != nil {
-			return nil, err
-		}
+	if err := f.dropAll(stale); err != nil {
+		return nil, err
 	}
 	changes = append(changes, joined...)
 	for _, s := range stale {
@@ -212,6 +210,25 @@ func (f *File) staleFlags(role Role, minor int) []staleFlag {
 	}
 	slices.SortStableFunc(found, func(a, b staleFlag) int { return cmp.Compare(a.line, b.line) })
 	return found
+}
+
+// DropStale takes away what components of version 1.kubernetesMinor refuse or ignore. A second call changes nothing.
+// After an error the file is half edited and of no use.
+func (f *File) DropStale(kubernetesMinor int) ([]Change, error) {
+	stale, changes := f.staleFlags(RoleInit, kubernetesMinor), []Change(nil)
+	for _, s := range stale {
+		changes = append(changes, Change{Line: s.line, Text: s.text})
+	}
+	return changes, f.dropAll(stale)
+}
+
+func (f *File) dropAll(stale []staleFlag) error {
+	for _, s := range slices.Backward(stale) { // line numbers stay what they were
+		if err := f.drop(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // drop removes the last argument of the name.

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// ownImage is what pods of ours run, with this version as its tag.
+const ownImage = "ghcr.io/ccmadm/ccmadm:"
+
+// adopter is the flags of adopt and leave.
+type adopter struct {
+	options     phases.Options
+	credentials []string
+	mode        string
+	via         string
+	plan        bool
+	binary      string
+}
+
+func newAdopt(s phases.Streams) *cobra.Command {
+	a := adopter{options: phases.Options{
+		Role: kubeadm.RoleInit, Living: true, Command: "adopt", Adoption: &phases.Adoption{},
+		Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
+	}}
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "Take a cluster that lives into external cloud mode, node by node",
+		Long: `Takes a cluster that kubeadm has made, and that has no cloud provider, into external cloud mode, while its
+pods run on. It runs on a control plane: it shows a plan and asks; brings the cloud-controller-manager up, which may
+delete no Node yet; and then, one node at a time, sets the kubelet to external mode with the address that its Node
+has, and has the Node initialized. When every node is known to the provider, Nodes whose machine is gone may be
+deleted, and the cluster's record is written.
+
+Steps on other machines are "ccmadm node external": run by hand where they are named (--via hand), in a privileged pod
+that is there for the time of the step (--via pods), or with the OpenSSH client (--via ssh). It stops at the first
+node that does not come through, and the same command goes on from there. "ccmadm leave" goes all the way back.
+
+Exit status 4: a node did not come through in time. 5: refused, nothing was changed.`,
+		Example: `  ccmadm adopt --provider onprem --plan
+  ccmadm adopt --provider onprem --via pods
+  ccmadm adopt --provider aws -f cloud.yaml --binary ./aws-cloud-controller-manager   # rehearsed before`,
+		Args: noArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&a.options.Flags.Provider, "provider", "", "built-in provider; \"auto\" asks the machine")
+	flags.StringVar(&a.options.Flags.Profile, "profile", "", "file with a provider profile of your own")
+	flags.StringVar(&a.mode, "mode", "", "DaemonSet or Deployment (default: DaemonSet where the provider can)")
+	flags.StringVar(&a.options.Flags.CloudConfig.File, "cloud-config", "", "the provider's configuration file")
+	flags.StringArrayVar(&a.credentials, "credential", nil,
+		"KEY=FILE or KEY=env:NAME, one of the provider's credentials; may be repeated")
+	flags.StringVar(&a.options.Flags.ControllerManager.Image, "image", "",
+		"cloud-controller-manager image instead of the profile's")
+	flags.StringVar(&a.options.Flags.Inventory, "inventory", "",
+		"list of the site's machines, for a provider that serves those")
+	flags.StringVar(&a.options.Flags.ClusterName, "cluster-name", "",
+		"name given to the provider (default: derived from the cluster's CA)")
+	flags.StringVar(&a.binary, "binary", "",
+		"the cloud-controller-manager's program: it is rehearsed before anything is changed")
+	a.bind(cmd, s, phases.Adopt())
+	return cmd
+}
+
+func newLeave(s phases.Streams) *cobra.Command {
+	a := adopter{options: phases.Options{
+		Role: kubeadm.RoleInit, Living: true, Command: "leave", Adoption: &phases.Adoption{Leave: true},
+		Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
+	}}
+	cmd := &cobra.Command{
+		Use:   "leave",
+		Short: "Take a cluster that was adopted out of external cloud mode",
+		Long: `Goes the way of "ccmadm adopt" back, while pods run on: shows what would go, and what nobody would serve any
+more, and asks; takes the permission to delete Nodes from the cloud-controller-manager; takes one kubelet after the
+other out of external mode; and removes the cloud-controller-manager and all that was applied for it.
+
+Load balancers of Services are refused, and pod routes too: they would stay behind, or the pods' network would go.
+Provider IDs stay, since they cannot be changed: a provider that gives others takes only nodes that are made anew.`,
+		Example: "  ccmadm leave --plan\n  ccmadm leave --via pods",
+		Args:    noArgs,
+	}
+	cmd.Flags().BoolVar(&a.options.Adoption.KeepLoadBalancers, "keep-load-balancers", false,
+		"leave Services with load balancers as they are")
+	a.bind(cmd, s, phases.Leave())
+	return cmd
+}
+
+// bind declares what both have, and gives the command its phases.
+func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase) {
+	o, adoption := &a.options, a.options.Adoption
+	o.CheckFiles, o.Output = checkFiles, "text"
+	flags := cmd.Flags()
+	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration")
+	flags.StringVar(&a.via, "via", string(phases.ViaHand), "how steps on other machines are done: hand, pods or ssh")
+	flags.StringVar(&adoption.Image, "node-image", ownImage+version,
+		"image of the pods of --via pods, whose entrypoint is ccmadm")
+	flags.StringVar(&adoption.SSHUser, "ssh-user", "",
+		"user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
+	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")
+	flags.StringSliceVar(&adoption.Skip, "skip", nil, "nodes that are left as they are, with commas")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
+	flags.BoolVar(&a.plan, "plan", false, "another word for --dry-run")
+	flags.BoolVar(&o.Force, "force", false, "take fields back that another manager of objects owns")
+	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", time.Minute, "how long a kubelet may take to come back")
+	flags.DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0,
+		"how long to wait for the manager, and for each node (default 5m)")
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	phases.Bind(cmd, list, names, func(sub *cobra.Command, _ []string, _ bool) (*phases.Data, error) {
+		return a.data(sub, s)
+	})
+	for _, phase := range cmd.Commands() {
+		cmd.RemoveCommand(phase) // they are one way, which goes on where it stopped
+	}
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if a.binary != "" {
+			if err := a.rehearse(cmd, s); err != nil {
+				return err
+			}
+		}
+		return run(cmd, args)
+	}
+}
+
+func (a *adopter) data(cmd *cobra.Command, s phases.Streams) (*phases.Data, error) {
+	o := a.options
+	o.Adoption.Via = phases.Via(a.via)
+	o.DryRun = o.DryRun || a.plan
+	o.Flags.Mode = v1alpha1.Mode(a.mode)
+	var err error
+	if o.Flags.Credentials, err = parseCredentials(a.credentials); err != nil {
+		return nil, err
+	}
+	return phases.New(cmd.Context(), machine.New(), o, s, version)
+}
+
+// rehearse runs the provider's program against the cluster beforehand, and lets it write nothing. A node that it does
+// not know, or would delete, ends it.
+func (a *adopter) rehearse(cmd *cobra.Command, s phases.Streams) error {
+	flags := a.options.Flags
+	rehearsal := newRehearse(s)
+	args := []string{"--binary", a.binary}
+	for name, value := range map[string]string{
+		"provider": flags.Provider, "profile": flags.Profile, "cloud-config": flags.CloudConfig.File,
+		"cluster-name": flags.ClusterName,
+	} {
+		if value != "" {
+			args = append(args, "--"+name, value)
+		}
+	}
+	for _, credential := range a.credentials {
+		args = append(args, "--credential", credential)
+	}
+	rehearsal.SilenceErrors, rehearsal.SilenceUsage = true, true
+	rehearsal.SetArgs(args)
+	return rehearsal.ExecuteContext(cmd.Context())
+}

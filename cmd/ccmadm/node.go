@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func newNode(s phases.Streams) *cobra.Command {
+	var root string
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Change or show the kubelet of this machine, which is a node already",
+		Long: `Steps on one machine, for clusters that go into external cloud mode or leave it: "ccmadm adopt" and "ccmadm
+leave" run them on each machine, or name them to be run there by hand.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVar(&root, "root", "/",
+		"where the machine's root is mounted: in a pod with hostPID and hostNetwork, /host say")
+	cmd.AddCommand(newNodeExternal(s, &root), newNodePlain(s, &root), newNodeShow(s, &root))
+	return cmd
+}
+
+func newNodeExternal(s phases.Streams, root *string) *cobra.Command {
+	var o phases.NodeOptions
+	cmd := nodeStep(s, root, &o, phases.External)
+	cmd.Use = "external"
+	cmd.Short = "Set the kubelet to external cloud mode, and keep the Node's address"
+	cmd.Long = `Writes the kubelet's drop-in with --cloud-provider=external and --node-ip, restarts the kubelet, and waits
+until it runs with these flags and answers. Where it does not, its former flags are given back to it, and the exit
+status is 1. Pods are not touched. The Node gets no taint, so that nothing initializes it yet: "ccmadm adopt" does
+that.
+
+A flag that stands in two places is refused, and so is one that would win over ours; exit status 5, nothing was
+changed. The second time nothing is written, and the kubelet is not restarted.`
+	cmd.Example = "  ccmadm node external\n  ccmadm node external --node-ip 192.0.2.11"
+	cmd.Flags().StringVar(&o.NodeIP, "node-ip", "",
+		"the kubelet's address, or one of each family with a comma (default: what its Node has)")
+	return cmd
+}
+
+func newNodePlain(s phases.Streams, root *string) *cobra.Command {
+	var o phases.NodeOptions
+	cmd := nodeStep(s, root, &o, phases.Plain)
+	cmd.Use = "plain"
+	cmd.Short = "Take the kubelet out of external cloud mode"
+	cmd.Long = `Removes the kubelet's drop-in and its file of flags, and --cloud-provider from the flags that kubeadm
+wrote when the machine joined; restarts the kubelet, and waits until it runs without and answers. Where it does not,
+it gets them again, and the exit status is 1. A flag in an administrator's file is refused: exit status 5, nothing was
+changed.`
+	cmd.Example = "  ccmadm node plain"
+	return cmd
+}
+
+// nodeStep is a command that changes this machine's kubelet.
+func nodeStep(
+	s phases.Streams, root *string, o *phases.NodeOptions,
+	step func(context.Context, *phases.Data, phases.NodeOptions) error,
+) *cobra.Command {
+	cmd := &cobra.Command{
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d := phases.NewNode(machine.Host(*root), *o, s, version)
+			return observed(step(cmd.Context(), d, *o))
+		},
+	}
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", time.Minute, "how long the kubelet may take to come back")
+	return cmd
+}
+
+func newNodeShow(s phases.Streams, root *string) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the kubelet's version, its flags of cloud mode, and where each comes from",
+		Long: `Reads the running kubelet's command line, and the files that feed it. Writes nothing. Of several places the
+last one wins. "Runs" is no where the kubelet was not restarted since the file was written.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			report, err := phases.ShowNode(cmd.Context(), machine.Host(*root))
+			if err != nil {
+				return observed(err)
+			}
+			if output == "json" {
+				encoder := json.NewEncoder(s.Out)
+				encoder.SetIndent("", "  ")
+				return observed(encoder.Encode(report))
+			}
+			return observed(tabulateNode(s, report))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func tabulateNode(s phases.Streams, report *phases.NodeReport) error {
+	state := "does not run"
+	if report.Kubelet != nil {
+		state = fmt.Sprintf("runs, process %d", report.Kubelet.PID)
+	}
+	fmt.Fprintf(s.Out, "kubelet %s %s\n", report.Version, state)
+	if len(report.Flags) == 0 {
+		fmt.Fprintln(s.Out, "no flag of cloud mode is set")
+		return nil
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "FLAG\tVALUE\tRUNS\tFROM")
+	for _, f := range report.Flags {
+		runs := "no"
+		if f.Runs {
+			runs = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.Value, runs, strings.Join(f.From, ", "))
+	}
+	return w.Flush()
+}

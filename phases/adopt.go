@@ -1,0 +1,176 @@
+package phases
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Adoption is what `ccmadm adopt` and `ccmadm leave` are told beside the settings.
+type Adoption struct {
+	// Leave is the way back.
+	Leave bool
+	// Via is how steps on other machines are done.
+	Via Via
+	// Image is that of the pods that do them, whose entrypoint is ccmadm.
+	Image string
+	// SSHUser is who does them.
+	SSHUser string
+	// Yes answers the question whether to begin.
+	Yes bool
+	// Skip names nodes that are left as they are.
+	Skip []string
+	// KeepLoadBalancers leaves those that nobody will serve any more.
+	KeepLoadBalancers bool
+	// NodeTimeout is how long a kubelet may take to come back.
+	NodeTimeout time.Duration
+}
+
+// adopting tells whether a cluster is being brought under ccmadm, which so far may know nothing of it.
+func (d *Data) adopting() bool { return d.Adoption != nil && !d.Adoption.Leave }
+
+// Adopt lists the phases of `ccmadm adopt` in their order. Those that init has are the same ones.
+func Adopt() []Phase {
+	return []Phase{
+		adoptPreflight(),
+		held(cloudConfig()),
+		held(rbac()),
+		held(addon()),
+		held(nodeAgent()),
+		held(rollout()), // before any kubelet is touched: what does not run here would keep every node waiting
+		adoptNodes(),
+		cleanKubeadm(),
+		lifecycle(), // only now may a Node be deleted whose machine is gone
+		resolved(record()),
+		adopted(),
+	}
+}
+
+// held runs a phase as if the lifecycle were off, unless the cluster's record says that it is on already.
+func held(p Phase) Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		d.holdLifecycle = s.Recorded == nil || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff
+		return run(ctx, d)
+	}
+	return p
+}
+
+// resolved runs a phase with the lifecycle that is wanted, and with it off as long as the provider does not know each
+// node.
+func resolved(p Phase) Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *Data) error {
+		unknown, err := unresolved(ctx, d)
+		if err != nil {
+			return err
+		}
+		d.holdLifecycle = len(unknown) > 0
+		return run(ctx, d)
+	}
+	return p
+}
+
+func lifecycle() Phase {
+	return Phase{
+		Name:  "lifecycle",
+		Short: "Let the cloud-controller-manager delete Nodes whose machine is gone, once it knows every node",
+		Long:  "Reads the Nodes. Writes the permissions and the workload as the settings have them, and waits for it.",
+		Only:  managedModes(),
+		Foretell: func(context.Context, *Data) (string, error) {
+			return "would switch the lifecycle on, once every node is initialized", nil
+		},
+		Run: func(ctx context.Context, d *Data) error {
+			unknown, err := unresolved(ctx, d)
+			if err != nil {
+				return err
+			}
+			if len(unknown) > 0 {
+				d.Sayf("stays off: the provider does not know %s; the same command again, once it does",
+					strings.Join(unknown, ", "))
+				return nil
+			}
+			for _, p := range []Phase{rbac(), addon(), rollout()} {
+				if err := p.Run(ctx, d); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// unresolved names the nodes that are not initialized.
+func unresolved(ctx context.Context, d *Data) ([]string, error) {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		if !isInitialized(&list.Items[i]) {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return names, nil
+}
+
+// adopted notes on this machine that kubeadm has finished here, whoever ran it: `ccmadm init` runs no half of it again.
+func adopted() Phase {
+	return Phase{
+		Name:     "machine",
+		Short:    "Note on this machine that it has a cluster",
+		Long:     "Writes " + machine.StateFile + ".",
+		Foretell: func(context.Context, *Data) (string, error) { return "would write " + machine.StateFile, nil },
+		Run: func(_ context.Context, d *Data) error {
+			if err := reach(d, v1alpha1.StageFinished); err != nil {
+				return err
+			}
+			if err := noteInitialized(d); err != nil {
+				return err
+			}
+			d.Sayf("adopted: `ccmadm status` shows the nodes, `ccmadm init phase show-join-command` how further machines join")
+			return nil
+		},
+	}
+}
+
+// adoptMode is a workload: it takes no files on control planes that this run is not on.
+func adoptMode(p *templates.Profile) v1alpha1.Mode {
+	for _, mode := range []templates.Mode{templates.DaemonSet, templates.Deployment} {
+		if p.Supports(mode) {
+			return v1alpha1.Mode(mode)
+		}
+	}
+	return v1alpha1.Mode(p.Modes[0])
+}
+
+// confirm asks before anything is changed.
+func confirm(d *Data, question string) error {
+	if d.Adoption.Yes || d.DryRun {
+		return nil
+	}
+	fmt.Fprintf(d.Out, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(d.In).ReadString('\n') // an end without an answer is a no
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	return finding.Refusedf("it was not confirmed").WithHint("--yes answers beforehand; nothing was changed")
+}

@@ -1,0 +1,381 @@
+package phases
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// plainKubeadm is kubeadm's own configuration of a cluster, with what was right when cloud providers were built in.
+const plainKubeadm = `apiServer:
+  extraArgs:
+  - name: cloud-provider
+    value: aws
+apiVersion: kubeadm.k8s.io/v1beta4
+clusterName: ber1
+controllerManager: {}
+kind: ClusterConfiguration
+kubernetesVersion: v1.36.3
+networking:
+  podSubnet: 10.244.0.0/16
+`
+
+// plain is a cluster that kubeadm has made, with a control plane, which is the machine, and a worker.
+func plain(t *testing.T) (*machine.Machine, kubernetes.Interface) {
+	t.Helper()
+	m, runner := kubeletOf(t)
+	runner.answers["kubelet --version"] = "Kubernetes v1.36.3\n"
+	copyCA(t, newCA(t), m.Path(machine.PKIDir))
+	put(t, m, machine.AdminConf, kubeconfigText(t, cluster.Config))
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	config := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: kubeadmConfigName, Namespace: metav1.NamespaceSystem},
+		Data:       map[string]string{clusterConfigKey: plainKubeadm},
+	}
+	made(t, client.CoreV1().ConfigMaps(metav1.NamespaceSystem), config)
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addNode(t, client, strings.ToLower(here), testAddress, map[string]string{v1alpha1.ControlPlaneLabel: ""})
+	addNode(t, client, "w1", "198.18.0.101", nil)
+	t.Cleanup(func() {
+		applier, err := apply.NewCluster(cluster.Config, true)
+		if err == nil {
+			_, err = applier.Remove(context.WithoutCancel(t.Context()))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return m, client
+}
+
+// maker is a client of one kind.
+type maker[T any] interface {
+	Create(context.Context, T, metav1.CreateOptions) (T, error)
+	Delete(context.Context, string, metav1.DeleteOptions) error
+}
+
+// made creates an object for the time of the test.
+func made[T metav1.Object](t *testing.T, c maker[T], object T) T {
+	t.Helper()
+	created, err := c.Create(t.Context(), object, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		if err := c.Delete(context.WithoutCancel(t.Context()), object.GetName(), now); err != nil &&
+			!apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	return created
+}
+
+func addNode(t *testing.T, client kubernetes.Interface, name, ip string, labels map[string]string) {
+	t.Helper()
+	node := made(t, client.CoreV1().Nodes(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// adoption builds the data of a run.
+func adoption(t *testing.T, m *machine.Machine, o Options, a Adoption) (*Data, *bytes.Buffer) {
+	t.Helper()
+	o.Living, o.Adoption = true, &a
+	if !a.Leave && o.Flags.Provider == "" {
+		o.Flags.Provider = "onprem"
+	}
+	d, out := run{options: o}.must(t, m)
+	t.Cleanup(func() {
+		if err := d.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return d, out
+}
+
+// obstacle is what stands against adoption.
+type obstacle struct {
+	name, want string
+	options    Options
+	happens    func(*testing.T)
+}
+
+// obstacles are what somebody else has in the cluster, or has not.
+func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
+	nodes := client.CoreV1().Nodes()
+	pods := client.CoreV1().Pods("default")
+	leases := client.CoordinationV1().Leases(metav1.NamespaceSystem)
+	return []obstacle{
+		{
+			name: "another manager's pod", want: "another cloud-controller-manager is at work: Pod/default/vendor",
+			happens: func(t *testing.T) {
+				made(t, pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "vendor"}, Spec: corev1.PodSpec{
+					AutomountServiceAccountToken: new(false),
+					Containers: []corev1.Container{{
+						Name: "c", Image: "vendor/ccm:1",
+						Args: []string{"--cloud-provider=aws"},
+					}},
+				}})
+			},
+		},
+		{
+			name: "a manager that leads", want: "else_1 holds Lease/kube-system/cloud-controller-manager",
+			happens: func(t *testing.T) {
+				renewed := metav1.NewMicroTime(now.Add(-5 * time.Second))
+				made(t, leases, &coordinationv1.Lease{
+					ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName},
+					Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("else_1"), RenewTime: &renewed},
+				})
+			},
+		},
+		{
+			name: "a provider ID of another provider", want: "foreign: its provider ID aws:///i-1 is another provider's",
+			happens: func(t *testing.T) {
+				addNode(t, client, "foreign", "198.18.0.102", nil)
+				node, err := nodes.Get(t.Context(), "foreign", metav1.GetOptions{})
+				if err == nil {
+					node.Spec.ProviderID = "aws:///i-1"
+					_, err = nodes.Update(t.Context(), node, metav1.UpdateOptions{})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		{
+			name: "a node that is not Ready, and has no address", want: "dead: it is not Ready; it has no InternalIP to be kept",
+			happens: func(t *testing.T) {
+				made(t, nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "dead"}})
+			},
+		},
+		{
+			name: "this machine's flags in two places", want: "--node-ip is set in two places",
+			happens: func(t *testing.T) {
+				put(t, m, "/etc/default/kubelet", "A=--node-ip=198.18.0.11\nB=--node-ip=198.18.0.11\n")
+				t.Cleanup(func() { put(t, m, "/etc/default/kubelet", "") })
+			},
+		},
+		{
+			name: "a static pod", want: "adopt in mode StaticPod", happens: func(*testing.T) {},
+			options: Options{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeStaticPod}},
+		},
+	}
+}
+
+func TestCluster_Adopt_Refused(t *testing.T) {
+	m, client := plain(t)
+	for _, tt := range obstacles(m, client) {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.happens(t)
+			d, out := adoption(t, m, tt.options, Adoption{Yes: true})
+			err := adoptPreflight().run(t.Context(), d)
+			wantError(t, err, tt.want, finding.ExitRefused)
+			if t.Failed() {
+				t.Log(out)
+			}
+		})
+	}
+	t.Run("nobody says yes", func(t *testing.T) {
+		d, out := adoption(t, m, Options{}, Adoption{})
+		wantError(t, adoptPreflight().run(t.Context(), d), "it was not confirmed", finding.ExitRefused)
+		if !strings.Contains(out.String(), "[y/N]") || !strings.Contains(out.String(), "kubelet, initialize") {
+			t.Errorf("the plan, and the question:\n%s", out)
+		}
+	})
+}
+
+// Nobody may delete a Node before every node is known to the provider; the record says so, too.
+func TestCluster_Adopt_Lifecycle(t *testing.T) {
+	m, client := plain(t)
+	may := func() bool { // the provider's permission comes with an inventory, and here is none
+		args := argsOf(t, client.AppsV1().DaemonSets("kube-system").Get, "onprem-cloud-controller-manager")
+		return !strings.Contains(strings.Join(args, " "), "-cloud-node-lifecycle-controller")
+	}
+	steps := []Phase{held(rbac()), held(addon()), resolved(rbac()), resolved(addon()), resolved(record())}
+	pass := func() *v1alpha1.Record {
+		d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+		for i, p := range steps {
+			if err := p.run(t.Context(), d); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if i == 1 && may() {
+				t.Fatal("a Node may be deleted before any is initialized")
+			}
+		}
+		rec, err := readRecord(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec
+	}
+	if rec := pass(); may() || rec.Configuration.Lifecycle != v1alpha1.LifecycleOff ||
+		rec.Configuration.Mode != v1alpha1.ModeDaemonSet {
+		t.Errorf("with nodes that are not known: delete %v, record %+v", may(), rec.Configuration)
+	}
+	list, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		list.Items[i].Spec.ProviderID = "onprem://ber1/" + list.Items[i].Name
+		if _, err := client.CoreV1().Nodes().Update(t.Context(), &list.Items[i], metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec := pass()
+	if !may() || rec.Configuration.Lifecycle != v1alpha1.LifecycleGuarded || rec.PodSubnet != "10.244.0.0/16" ||
+		rec.Configuration.ClusterName != "ber1" {
+		t.Errorf("with all nodes known: delete %v, pods %q, %+v", may(), rec.PodSubnet, rec.Configuration)
+	}
+	other := Options{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}}
+	second, _ := adoption(t, m, other, Adoption{Yes: true})
+	wantError(t, adoptPreflight().run(t.Context(), second), "the cluster's record says DaemonSet", finding.ExitRefused)
+
+	// The way back takes the permission away first, and leaves nothing in the end but what adopt did not bring.
+	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Yes: true})
+	for _, p := range []Phase{leavePreflight(), off(rbac()), off(addon()), forgetMachine()} {
+		if err := p.run(t.Context(), d); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	if may() {
+		t.Error("a Node may be deleted while the cluster leaves")
+	}
+	if err := removeObjects().run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for what, get := range map[string]func() error{
+		"record": func() error { _, err := readRecord(t.Context(), client); return err },
+		"manager": func() error {
+			_, err := client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "onprem-cloud-controller-manager",
+				metav1.GetOptions{})
+			return err
+		},
+	} {
+		if err := get(); !apierrors.IsNotFound(err) {
+			t.Errorf("%s is left: %v", what, err)
+		}
+	}
+	if content(m, machine.RecordFile) != "" {
+		t.Error("the machine's copy of the record is left")
+	}
+}
+
+func TestCluster_Leave_LoadBalancers(t *testing.T) {
+	m, client := plain(t)
+	d, _ := adoption(t, m, Options{}, Adoption{Yes: true})
+	if err := resolved(record()).run(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	made(t, client.CoreV1().Services("default"), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "lb", Finalizers: []string{balancerFinalizer}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	})
+	t.Cleanup(func() {
+		patch := []byte(`{"metadata": {"finalizers": null}}`)
+		_, err := client.CoreV1().Services("default").Patch(context.WithoutCancel(t.Context()), "lb",
+			"application/merge-patch+json", patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	d, _ = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true})
+	wantError(t, leavePreflight().run(t.Context(), d), "nobody would serve or remove any more: Service/default/lb",
+		finding.ExitRefused)
+	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
+	if err := leavePreflight().run(t.Context(), d); err != nil ||
+		!strings.Contains(out.String(), "served by nobody from then on: Service/default/lb") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestCluster_Adopt_KubeadmConfig(t *testing.T) {
+	m, client := plain(t)
+	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+	if err := cleanKubeadm().run(t.Context(), d); err != nil ||
+		!strings.Contains(out.String(), "removed apiServer.extraArgs cloud-provider") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	live, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), kubeadmConfigName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := live.Data[clusterConfigKey]; strings.Contains(got, "cloud-provider") ||
+		!strings.Contains(got, "clusterName: ber1") {
+		t.Errorf("it is now\n%s", got)
+	}
+	if _, err := kubeadm.Parse("", []byte(live.Data[clusterConfigKey])); err != nil {
+		t.Error(err)
+	}
+	out.Reset()
+	if err := cleanKubeadm().run(t.Context(), d); err != nil || !strings.Contains(out.String(), "unchanged") {
+		t.Errorf("the second time: %v\n%s", err, out)
+	}
+}
+
+// What admission forbids is said, and nothing is left behind.
+func TestCluster_Adopt_PodsThatAdmissionForbids(t *testing.T) {
+	m, client := plain(t)
+	label := func(value string) {
+		t.Helper()
+		patch := []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": ` + value + `}}}`)
+		_, err := client.CoreV1().Namespaces().Patch(context.WithoutCancel(t.Context()), "kube-system",
+			"application/merge-patch+json", patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	label(`"baseline"`)
+	t.Cleanup(func() { label("null") })
+	d, _ := adoption(t, m, Options{}, Adoption{Via: ViaPods, Image: "x", NodeTimeout: time.Second})
+	step, err := newStepper(d, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
+	wantError(t, step.run(t.Context(), n, "plain"), "run a privileged pod on w1: the cluster's admission forbids it",
+		finding.ExitRefused)
+}
+
+func TestCluster_Taint(t *testing.T) {
+	_, client := plain(t)
+	for _, set := range []bool{true, true, false, false} {
+		if err := taint(t.Context(), client, "w1", set); err != nil {
+			t.Fatal(err)
+		}
+		node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isTainted(node) != set {
+			t.Errorf("taints are %v", node.Spec.Taints)
+		}
+		for _, x := range node.Spec.Taints {
+			if x.Key == v1alpha1.UninitializedTaint && x.Effect != corev1.TaintEffectNoSchedule {
+				t.Errorf("effect %s would touch pods that run", x.Effect)
+			}
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package phases
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// checkAdoptable refuses what adoption does not do.
+func checkAdoptable(ctx context.Context, d *Data) error {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Recorded != nil && (s.Recorded.Configuration.Mode != s.Mode || s.Mode == v1alpha1.ModeStaticPod):
+		return finding.Refusedf("adopt in mode %s: the cluster's record says %s", s.Mode, s.Recorded.Configuration.Mode).
+			WithHint("`ccmadm apply` changes the manager of a cluster that has one, and repairs it")
+	case s.Mode != v1alpha1.ModeDaemonSet && s.Mode != v1alpha1.ModeDeployment:
+		return finding.Refusedf("adopt in mode %s: it is a DaemonSet or a Deployment", s.Mode).
+			WithHint("leave the mode out; `ccmadm apply` with mode StaticPod comes after")
+	case s.Profile.Node.KubeletProviderID:
+		return finding.Refusedf("provider %s finds a machine only by the kubelet's --provider-id, which no step sets",
+			s.Provider).
+			WithHint("machines that join anew get it")
+	case s.ControlPlaneVIP.Address != "":
+		return finding.Refusedf("adopt with a control plane's address: a cluster gets it on its first day").
+			WithHint("leave it out")
+	}
+	return nil
+}
+
+// examine finds what stands against each node. What a kubelet does not tell is not held against it: its own machine
+// does that, when its turn comes.
+func examine(ctx context.Context, d *Data, s *Settings, plan []*plannedNode) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	for _, n := range plan {
+		problem := func(format string, args ...any) { n.problems = append(n.problems, fmt.Sprintf(format, args...)) }
+		if n.ip == "" {
+			problem("it has no InternalIP to be kept")
+		}
+		if ok, err := regexp.MatchString(s.Profile.Node.NamePattern, n.name); err != nil || !ok {
+			problem("provider %s wants its name to be %s", s.Provider, s.Profile.Node.Name)
+		}
+		if known := schemes(s.Profile); n.providerID != "" && len(known) > 0 && !slices.ContainsFunc(known, n.hasScheme) {
+			problem("its provider ID %s is another provider's, and cannot change", finding.Clean(n.providerID))
+		}
+		if err := examineFlags(ctx, d, client, n); err != nil {
+			var known *finding.Error
+			if !errors.As(err, &known) {
+				return err
+			}
+			problem("%v", err)
+		}
+	}
+	return nil
+}
+
+func (n *plannedNode) hasScheme(scheme string) bool { return strings.HasPrefix(n.providerID, scheme) }
+
+// schemes are what provider IDs of a profile begin with; none where it says no more than in words.
+func schemes(p *templates.Profile) []string {
+	return regexp.MustCompile(`[a-z0-9]+://`).FindAllString(p.Node.ProviderID, -1)
+}
+
+// examineFlags reads this machine's files, and asks the kubelets of others, which from 1.36 on tell their flags.
+func examineFlags(ctx context.Context, d *Data, client kubernetes.Interface, n *plannedNode) error {
+	if n.here {
+		report, err := ShowNode(ctx, d.Machine)
+		if err != nil {
+			return err
+		}
+		var flags []string
+		for _, f := range report.Flags {
+			flags = append(flags, fmt.Sprintf("--%s=%s (%s)", f.Name, f.Value, strings.Join(f.From, ", ")))
+		}
+		n.flags = cmp.Or(strings.Join(flags, " "), "none")
+		uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
+		if err != nil {
+			return err
+		}
+		if err := refuseTwice(uses); err != nil {
+			return err
+		}
+		_, err = flagsToAdd(d.Machine, n.ip)
+		return err
+	}
+	flags := nodes.KubeletFlags(ctx, client, n.name)
+	if flags == nil {
+		n.flags = "not told"
+		return nil
+	}
+	n.flags = "none"
+	var set []string
+	for _, name := range []string{"cloud-provider", "node-ip"} {
+		if value := flags[name]; value != "" {
+			set = append(set, "--"+name+"="+finding.Clean(value))
+		}
+	}
+	n.flags = cmp.Or(strings.Join(set, " "), "none")
+	if mode := flags["cloud-provider"]; mode != "" && mode != "external" {
+		return finding.Refusedf("its kubelet runs with --cloud-provider=%s", finding.Clean(mode))
+	}
+	if ip := flags["node-ip"]; ip != "" && ip != n.ip {
+		return finding.Refusedf("its kubelet runs with --node-ip=%s, and its Node has %s", finding.Clean(ip), n.ip)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package phases
+
+import (
+	"context"
+	"slices"
+
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// begin opens the journal where something is to be done, and holds its Lease from then on. What the phases would
+// change is found by a dry run beforehand, and so is what they would be refused.
+func (d *Data) begin(ctx context.Context, rest []Phase, plan []*plannedNode) error {
+	if d.DryRun {
+		return nil
+	}
+	trial, err := d.try(ctx, rest)
+	if err != nil {
+		return err
+	}
+	if err := trial.Refusal(); err != nil {
+		return err
+	}
+	pending := d.Adoption.Leave || slices.ContainsFunc(plan, func(n *plannedNode) bool {
+		return !n.skipped && !d.settled(n)
+	})
+	for _, found := range d.known.foretold {
+		pending = pending || found.change != ""
+	}
+	if !pending {
+		return nil
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	run := journal.Run{Command: d.Command, Version: d.Version, Waiting: func(holder string) {
+		d.Sayf("a Lease is held by %s: watched for up to %s, until it is renewed or known to be left", holder,
+			journal.LeaseLasts)
+	}}
+	if run.Machine, err = nodeName(d); err != nil {
+		return err
+	}
+	d.known.journal, err = journal.Open(ctx, client, run)
+	return err
+}
+
+// settled tells whether a node is as the run would have it.
+func (d *Data) settled(n *plannedNode) bool {
+	if d.Adoption.Leave {
+		return !n.external
+	}
+	return n.external && n.initialized
+}
+
+// undo is the way back of a step that is the cluster's.
+func (d *Data) undo() string {
+	if d.Adoption.Leave {
+		return "ccmadm adopt"
+	}
+	return "ccmadm leave"
+}
+
+// adoptionStep runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
+func (d *Data) adoptionStep(ctx context.Context, p Phase) error {
+	change := d.known.foretold[p.Name].change
+	if d.known.journal == nil || p.Name == adoptNodes().Name || change == "" && p.Foretell == nil {
+		return p.Run(ctx, d)
+	}
+	here, err := nodeName(d)
+	if err != nil {
+		return err
+	}
+	step := journal.Step{Name: p.Name, Node: here, What: p.Short, Change: change, Undo: d.undo()}
+	return d.known.journal.Do(ctx, step, func(ctx context.Context) error { return p.Run(ctx, d) })
+}
+
+// nodeStep runs what changes one node, as a step of the journal.
+func (d *Data) nodeStep(ctx context.Context, step journal.Step, run func(context.Context) error) error {
+	if d.known.journal == nil {
+		return run(ctx)
+	}
+	return d.known.journal.Do(ctx, step, run)
+}

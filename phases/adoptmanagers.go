@@ -1,0 +1,107 @@
+package phases
+
+import (
+	"context"
+	"path"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// refuseOtherManagers finds cloud-controller-managers that somebody else has brought, by their pods or by a Lease that
+// is renewed: the first of two to write a provider ID would decide for ever.
+func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	ours, err := workloadIsOurs(ctx, client, s)
+	if err != nil {
+		return err
+	}
+	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return finding.Refusedf("look for other cloud-controller-managers: %w", err).WithHint("nothing was changed")
+	}
+	var found []string
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if isManager(&p.Spec) && (!ours || !strings.HasPrefix(p.Name, manifests.WorkloadName(s.Profile)+"-")) {
+			found = append(found, p.Namespace+"/"+p.Name)
+		}
+	}
+	if len(found) > 0 {
+		return finding.Refusedf("another cloud-controller-manager is at work: Pod/%s", strings.Join(found, ", Pod/")).
+			WithHint("remove it first, with what installed it; nothing was changed")
+	}
+	if ours {
+		return nil
+	}
+	return refuseLed(ctx, d, client, s.Profile.LeaseName())
+}
+
+// workloadIsOurs tells whether an earlier run has applied it already. One of the same name may be a vendor's.
+func workloadIsOurs(ctx context.Context, client kubernetes.Interface, s *Settings) (bool, error) {
+	live, err := getWorkload(ctx, client, s.Mode, manifests.WorkloadName(s.Profile))
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, finding.Refusedf("look for a cloud-controller-manager: %w", err).WithHint("nothing was changed")
+	}
+	object, err := meta.Accessor(live)
+	if err != nil {
+		return false, err
+	}
+	return object.GetLabels()[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager, nil
+}
+
+// isManager goes by the program's name, or by the flag that says which cloud it serves.
+func isManager(spec *corev1.PodSpec) bool {
+	for _, c := range spec.Containers {
+		line := append(append([]string{}, c.Command...), c.Args...)
+		if len(line) > 0 && strings.HasPrefix(path.Base(line[0]), "kube-") {
+			continue // kube-controller-manager and kube-apiserver had the flag, too
+		}
+		image := path.Base(c.Image)
+		if strings.Contains(image, v1alpha1.Component) || len(line) > 0 &&
+			strings.Contains(path.Base(line[0]), v1alpha1.Component) {
+			return true
+		}
+		for _, arg := range line {
+			if value, is := strings.CutPrefix(arg, "--cloud-provider="); is && value != "" && value != "external" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refuseLed finds a manager that runs outside of the cluster: its Lease is renewed.
+func refuseLed(ctx context.Context, d *Data, client kubernetes.Interface, name string) error {
+	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return finding.Refusedf("look for a leader: %w", err).WithHint("nothing was changed")
+	}
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	if holder == "" || lease.Spec.RenewTime == nil || d.Machine.Now().Sub(lease.Spec.RenewTime.Time) > time.Minute {
+		return nil
+	}
+	return finding.Refusedf("another cloud-controller-manager is at work: %s holds Lease/kube-system/%s, renewed at %s",
+		finding.Clean(holder), name, lease.Spec.RenewTime.UTC().Format(time.RFC3339)).
+		WithHint("stop it first, and a minute later it is over; nothing was changed")
+}

@@ -1,0 +1,240 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func adoptNodes() Phase {
+	return Phase{
+		Name:  "nodes",
+		Short: "Set one kubelet after the other to external cloud mode, and have each node initialized",
+		Long: `Reads and writes Nodes. On each machine, workers first and this one last: "ccmadm node external" with the
+address that the Node has; then the taint ` + v1alpha1.UninitializedTaint + `, which makes the
+cloud-controller-manager initialize the Node and keeps no pod from running; then it waits until the Node is
+initialized and Ready, with the addresses that it had. It stops at the first node that does not come through.`,
+		Foretell: foretellNodes,
+		Run: func(ctx context.Context, d *Data) error {
+			a, err := newAdopter(ctx, d)
+			if err != nil {
+				return err
+			}
+			plan, err := plannedNodes(ctx, d)
+			if err != nil {
+				return err
+			}
+			return a.each(ctx, plan, a.adopt)
+		},
+	}
+}
+
+func foretellNodes(ctx context.Context, d *Data) (string, error) {
+	plan, err := plannedNodes(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, n := range plan {
+		switch {
+		case n.skipped:
+		case d.Adoption.Leave:
+			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node plain", n.name))
+		case !n.external:
+			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node external --node-ip=%s", n.name, n.ip))
+		}
+		if !n.skipped && !d.Adoption.Leave && !n.initialized {
+			lines = append(lines, fmt.Sprintf("would have %s initialized", n.name))
+		}
+	}
+	return strings.Join(append(lines, fmt.Sprintf("%d nodes looked at", len(plan))), "\n"), nil
+}
+
+// adopter changes nodes.
+type adopter struct {
+	d      *Data
+	s      *Settings
+	client kubernetes.Interface
+	step   stepper
+}
+
+func newAdopter(ctx context.Context, d *Data) (*adopter, error) {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	step, err := newStepper(d, client)
+	return &adopter{d: d, s: s, client: client, step: step}, err
+}
+
+// each changes one node at a time, and stops at the first that does not come through.
+func (a *adopter) each(ctx context.Context, plan []*plannedNode,
+	change func(context.Context, *plannedNode) error,
+) error {
+	for i, n := range plan {
+		if n.skipped {
+			a.d.Sayf("%s: skipped", n.name)
+			continue
+		}
+		start := a.d.Machine.Now()
+		if err := change(ctx, n); err != nil {
+			return a.stopped(err, n)
+		}
+		a.d.Sayf("%s: done in %.1f s (%d of %d)", n.name, a.d.Machine.Now().Sub(start).Seconds(), i+1, len(plan))
+	}
+	return nil
+}
+
+// stopped says how to go on and how to go back.
+func (a *adopter) stopped(err error, n *plannedNode) error {
+	code, hint := finding.ExitError, ""
+	var known *finding.Error
+	if errors.As(err, &known) {
+		code, hint = known.Code, known.Hint+"\n"
+	}
+	hint += "the nodes before it are done, and those after it were not touched; the same command goes on from here"
+	if !a.d.Adoption.Leave {
+		hint += "; `ccmadm node plain` on " + n.name + " takes its kubelet back"
+	}
+	return &finding.Error{Code: code, Err: fmt.Errorf("node %s: %w", n.name, err), Hint: hint}
+}
+
+// adopt brings one node through. Each part is left out where it is done already.
+func (a *adopter) adopt(ctx context.Context, n *plannedNode) error {
+	if n.external && n.initialized && !n.here {
+		a.d.Sayf("%s: in external mode and initialized already", n.name)
+		return nil
+	}
+	if err := a.refuseMoved(ctx, n); err != nil {
+		return err
+	}
+	if n.here || !n.external {
+		step := journal.Step{
+			Name: "kubelet", Node: n.name, What: "Set the kubelet to external cloud mode",
+			Before: n.flags, After: "--cloud-provider=external --node-ip=" + n.ip, Undo: "ccmadm node plain on " + n.name,
+		}
+		if err := a.d.nodeStep(ctx, step, func(ctx context.Context) error { return a.external(ctx, n) }); err != nil {
+			return err
+		}
+	}
+	if n.initialized {
+		return nil
+	}
+	step := journal.Step{
+		Name: "initialize", Node: n.name, What: "Have the cloud-controller-manager initialize the Node",
+		After: "taint " + v1alpha1.UninitializedTaint + ", for as long as it takes",
+		Undo:  "the provider ID stays; kubectl taint node " + n.name + " " + v1alpha1.UninitializedTaint + "-",
+	}
+	return a.d.nodeStep(ctx, step, func(ctx context.Context) error { return a.initialize(ctx, n) })
+}
+
+// external sets the kubelet's flags, and waits until the Node repeats its address.
+func (a *adopter) external(ctx context.Context, n *plannedNode) error {
+	if err := a.step.run(ctx, n, "external", "--node-ip="+n.ip); err != nil {
+		return err
+	}
+	return a.await(ctx, n, "its kubelet to be in external mode", func(node *corev1.Node) bool {
+		return node.Annotations[v1alpha1.ProvidedNodeIPAnnotation] == n.ip && nodes.IsReady(node)
+	})
+}
+
+// initialize taints the Node and waits. Where nobody takes the taint away in time, it is taken back: the node takes
+// pods as before, and the next run sets it again.
+func (a *adopter) initialize(ctx context.Context, n *plannedNode) error {
+	if err := taint(ctx, a.client, n.name, true); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.s.Wait.Timeout.Duration)
+	defer cancel()
+	wanted := nodes.WaitOptions{Nodes: []string{n.name}, Until: nodes.Ready, Lease: a.s.Profile.LeaseName()}
+	if err := Wait(ctx, a.client, wanted, nodes.NewDisplay(a.d.Output, a.d.Out)); err != nil {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		if undone := taint(last, a.client, n.name, false); undone != nil {
+			return errors.Join(err, undone)
+		}
+		return err
+	}
+	return a.refuseMoved(ctx, n)
+}
+
+// refuseMoved finds a Node that has other addresses than when the run began: the cloud-controller-manager knows others.
+func (a *adopter) refuseMoved(ctx context.Context, n *plannedNode) error {
+	node, err := a.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("ask for Node/%s: %w", n.name, err)
+	}
+	if now := internalIPs(node); now != n.ip {
+		return finding.Errorf("its addresses are %q now, and were %q: the provider knows others", now, n.ip).
+			WithHint("look at what the provider says of the machine, and at its cloud configuration")
+	}
+	return nil
+}
+
+// await watches one Node. An API server that does not answer is asked again.
+func (a *adopter) await(ctx context.Context, n *plannedNode, what string, holds func(*corev1.Node) bool) error {
+	patience := a.step.patience()
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			node, err := a.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return false, err
+			}
+			return err == nil && holds(node), nil
+		})
+	if err != nil {
+		return &finding.Error{
+			Code: finding.ExitNotInTime, Err: fmt.Errorf("wait %s for %s: %w", patience, what, err),
+			Hint: fmt.Sprintf("on %s: ccmadm node show; journalctl -u kubelet", n.name),
+		}
+	}
+	return nil
+}
+
+// taint sets or removes the taint by which a cloud-controller-manager knows what to initialize. NoSchedule leaves pods
+// that run alone. One that has been initialized in the meantime is left alone, too.
+func taint(ctx context.Context, client kubernetes.Interface, name string, set bool) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil || isTainted(node) == set {
+			return err
+		}
+		if set {
+			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{
+				Key: v1alpha1.UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule,
+			})
+		} else {
+			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+				return t.Key == v1alpha1.UninitializedTaint
+			})
+		}
+		_, err = client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{FieldManager: v1alpha1.FieldManager})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("change the taints of Node/%s: %w", name, err)
+	}
+	return nil
+}

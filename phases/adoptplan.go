@@ -1,0 +1,180 @@
+package phases
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// plannedNode is a node as it was before anything was done, and what stands against changing it.
+type plannedNode struct {
+	name         string
+	ip           string // the value of --node-ip that keeps its addresses
+	controlPlane bool
+	here         bool // it is this machine
+	skipped      bool
+	external     bool // its kubelet repeats its --node-ip
+	initialized  bool
+	version      string
+	providerID   string
+	flags        string
+	problems     []string
+}
+
+// plannedNodes are all nodes, in the order in which they are changed: workers first, control planes after, this machine
+// last. A worker that goes wrong costs least, and this machine drives the rest.
+func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
+	return d.known.plan.get(func() ([]*plannedNode, error) {
+		client, err := connect(d, machine.AdminConf)
+		if err != nil {
+			return nil, err
+		}
+		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, finding.Refusedf("list nodes: %w", err).WithHint("nothing was changed")
+		}
+		here, err := nodeName(d)
+		if err != nil {
+			return nil, err
+		}
+		var plan []*plannedNode
+		for i := range list.Items {
+			n := &list.Items[i]
+			_, controlPlane := n.Labels[v1alpha1.ControlPlaneLabel]
+			plan = append(plan, &plannedNode{
+				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
+				skipped: slices.Contains(d.Adoption.Skip, n.Name), external: isExternal(n), initialized: isInitialized(n),
+				version: n.Status.NodeInfo.KubeletVersion, providerID: n.Spec.ProviderID,
+			})
+			if !nodes.IsReady(n) {
+				plan[i].problems = append(plan[i].problems, "it is not Ready")
+			}
+		}
+		slices.SortFunc(plan, func(a, b *plannedNode) int {
+			rank := func(n *plannedNode) int {
+				switch {
+				case n.here:
+					return 2
+				case n.controlPlane:
+					return 1
+				}
+				return 0
+			}
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name, b.name))
+		})
+		return plan, nil
+	})
+}
+
+// isExternal goes by the address that a kubelet in external mode repeats on its Node, and takes away when it leaves it.
+func isExternal(n *corev1.Node) bool { return n.Annotations[v1alpha1.ProvidedNodeIPAnnotation] != "" }
+
+func isInitialized(n *corev1.Node) bool { return n.Spec.ProviderID != "" && !isTainted(n) }
+
+func isTainted(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint })
+}
+
+func adoptPreflight() Phase {
+	return Phase{
+		Name:  "preflight",
+		Short: "Check every node and show what would be done, and ask",
+		Long: `Reads the cluster's record or, where there is none, kubeadm's configuration; the profile, credentials, Nodes,
+the pods and the Lease of other cloud-controller-managers, and the kubelets' flags. Writes nothing.`,
+		Run: func(ctx context.Context, d *Data) error {
+			err := runChecks(ctx, d, []Check{
+				{finding.CheckPrivileged, checkRoot},
+				{finding.CheckClusterRecord, checkAdoptable}, // which the settings need
+				{finding.CheckProvider, checkProvider},
+				{finding.CheckWritable, checkWritable},
+				{finding.CheckCloudConfig, checkCloudConfig},
+				{finding.CheckManifests, checkManifests},
+			})
+			if err != nil {
+				return err
+			}
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			if err := refuseOtherManagers(ctx, d, s); err != nil {
+				return err
+			}
+			plan, err := plannedNodes(ctx, d)
+			if err != nil {
+				return err
+			}
+			if err := examine(ctx, d, s, plan); err != nil {
+				return err
+			}
+			if err := showPlan(d.progress(), plan); err != nil {
+				return err
+			}
+			if err := refusePlan(plan); err != nil {
+				return err
+			}
+			err = confirm(d, fmt.Sprintf("Set these nodes to external cloud mode, with provider %s as a %s?", s.Provider,
+				s.Mode))
+			if err != nil {
+				return err
+			}
+			return d.begin(ctx, Adopt()[1:], plan)
+		},
+	}
+}
+
+func showPlan(out io.Writer, plan []*plannedNode) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tROLE\tKUBELET\tADDRESS\tPROVIDER ID\tFLAGS\tTO DO")
+	for _, n := range plan {
+		role, do := "worker", "kubelet, initialize"
+		if n.controlPlane {
+			role = "control plane"
+		}
+		switch {
+		case n.skipped:
+			do = "skipped"
+		case len(n.problems) > 0:
+			do = "cannot: " + strings.Join(n.problems, "; ")
+		case n.external && n.initialized:
+			do = "nothing"
+		case n.initialized:
+			do = "kubelet"
+		case n.external:
+			do = "initialize"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.name, role, n.version, n.ip,
+			cmp.Or(finding.Clean(n.providerID), "none"), n.flags, do)
+	}
+	return w.Flush()
+}
+
+func refusePlan(plan []*plannedNode) error {
+	var wrong []error
+	var names []string
+	for _, n := range plan {
+		if len(n.problems) > 0 && !n.skipped {
+			wrong = append(wrong, fmt.Errorf("%s: %s", n.name, strings.Join(n.problems, "; ")))
+			names = append(names, n.name)
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return finding.Refusedf("%w", errors.Join(wrong...)).
+		WithHint("--skip %s leaves them as they are, and the lifecycle off until they have followed; nothing was changed",
+			strings.Join(names, ","))
+}

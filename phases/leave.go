@@ -1,0 +1,177 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// Leave lists the phases of `ccmadm leave` in their order: the way of adopt back.
+func Leave() []Phase {
+	return []Phase{
+		leavePreflight(),
+		off(rbac()), // nobody may delete a Node from here on
+		off(addon()),
+		off(rollout()),
+		leaveNodes(),
+		forgetMachine(), // before the record goes: until then the same command goes on
+		removeObjects(),
+	}
+}
+
+// off runs a phase as if the lifecycle were off.
+func off(p Phase) Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *Data) error {
+		d.holdLifecycle = true
+		return run(ctx, d)
+	}
+	return p
+}
+
+func leavePreflight() Phase {
+	return Phase{
+		Name:  "preflight",
+		Short: "Show what would go, and what nobody would serve any more, and ask",
+		Long:  "Reads the cluster's record, Nodes, Services, and what was applied. Writes nothing.",
+		Run: func(ctx context.Context, d *Data) error {
+			err := runChecks(ctx, d, []Check{
+				{finding.CheckPrivileged, checkRoot},
+				{finding.CheckClusterRecord, checkLeavable},
+				{finding.CheckWritable, checkWritable},
+			})
+			if err != nil {
+				return err
+			}
+			plan, err := plannedNodes(ctx, d)
+			if err != nil {
+				return err
+			}
+			if err := showWhatGoes(ctx, d, plan); err != nil {
+				return err
+			}
+			var late []error
+			for _, n := range plan {
+				if len(n.problems) > 0 && !n.skipped {
+					late = append(late, fmt.Errorf("%s: %s", n.name, strings.Join(n.problems, "; ")))
+				}
+			}
+			if len(late) > 0 {
+				return finding.Refusedf("%w", errors.Join(late...)).
+					WithHint("--skip leaves a node's kubelet as it is; nothing was changed")
+			}
+			if err := confirm(d, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
+				return err
+			}
+			return d.begin(ctx, Leave()[1:], plan)
+		},
+	}
+}
+
+func leaveNodes() Phase {
+	return Phase{
+		Name:     "nodes",
+		Short:    "Take one kubelet after the other out of external cloud mode",
+		Long:     `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
+		Foretell: foretellNodes,
+		Run: func(ctx context.Context, d *Data) error {
+			a, err := newAdopter(ctx, d)
+			if err != nil {
+				return err
+			}
+			plan, err := plannedNodes(ctx, d)
+			if err != nil {
+				return err
+			}
+			return a.each(ctx, plan, a.leave)
+		},
+	}
+}
+
+// leave is adopt's way back, for one node.
+func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
+	if !n.here && !n.external {
+		a.d.Sayf("%s: its kubelet repeats no node IP, so it has left already", n.name)
+		return nil
+	}
+	step := journal.Step{
+		Name: "kubelet", Node: n.name, What: "Take the kubelet out of external cloud mode",
+		Before: "--cloud-provider=external --node-ip=" + n.ip, After: "no such flags of ours",
+		Undo: "ccmadm node external --node-ip=" + n.ip + " on " + n.name,
+	}
+	return a.d.nodeStep(ctx, step, func(ctx context.Context) error {
+		if err := a.step.run(ctx, n, "plain"); err != nil {
+			return err
+		}
+		return a.await(ctx, n, "its kubelet to be out of external mode", func(node *corev1.Node) bool {
+			return !isExternal(node) && nodes.IsReady(node)
+		})
+	})
+}
+
+// forgetMachine removes what adopt noted on this machine.
+func forgetMachine() Phase {
+	return Phase{
+		Name:  "machine",
+		Short: "Remove ccmadm's notes on this machine",
+		Long:  "Removes " + machine.RecordFile + " and " + machine.StateFile + ".",
+		Run: func(_ context.Context, d *Data) error {
+			for _, path := range []string{machine.RecordFile, machine.StateFile} {
+				if err := remove(d, path); err != nil {
+					return err
+				}
+			}
+			return removeEmptyDir(d, filepath.Dir(machine.RecordFile))
+		},
+	}
+}
+
+func removeObjects() Phase {
+	return Phase{
+		Name:  "objects",
+		Short: "Remove the cloud-controller-manager, and all that was applied for it",
+		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
+			"the record last.",
+		Run: func(ctx context.Context, d *Data) error {
+			if d.DryRun {
+				return nil // preflight has listed them
+			}
+			applier, err := newApplier(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+			defer cancel()
+			for _, set := range []apply.Set{apply.Addon, apply.NodeAgent, apply.RBAC, apply.CloudConfig, apply.Inventory} {
+				changes, err := applier.Apply(ctx, set, nil)
+				sayDeleted(d, changes)
+				if err != nil {
+					return err
+				}
+			}
+			changes, err := applier.Remove(ctx)
+			sayDeleted(d, changes)
+			return err
+		},
+	}
+}
+
+func sayDeleted(d *Data, changes []apply.Change) {
+	for _, c := range changes {
+		if c.Differs() && !strings.HasSuffix(c.Subject, "/"+v1alpha1.AppliedName) {
+			d.Sayf("%s", c)
+			d.known.changed = true
+		}
+	}
+}

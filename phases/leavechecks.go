@@ -1,0 +1,97 @@
+package phases
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// checkLeavable refuses what this command does not take back.
+func checkLeavable(ctx context.Context, d *Data) error {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Mode != v1alpha1.ModeDaemonSet && s.Mode != v1alpha1.ModeDeployment:
+		return finding.Refusedf("leave in mode %s: it takes back a DaemonSet or a Deployment", s.Mode).
+			WithHint("`ccmadm apply` makes another mode one of these first")
+	case s.ControlPlaneVIP.Address != "":
+		return finding.Refusedf("leave: the control plane's address %s is held by ccmadm's pods, and every kubelet uses it",
+			s.ControlPlaneVIP.Address)
+	case s.WantsRoutes():
+		return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
+			WithHint("install a CNI plugin, then `ccmadm apply` with routes: false")
+	}
+	return refuseBalancers(ctx, d)
+}
+
+// balancerFinalizer keeps a Service until its load balancer is gone.
+const balancerFinalizer = "service.kubernetes.io/load-balancer-cleanup"
+
+// refuseBalancers finds the load balancers that nobody would serve any more, nor take away with their Service.
+func refuseBalancers(ctx context.Context, d *Data) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return finding.Refusedf("look for load balancers: %w", err).WithHint("nothing was changed")
+	}
+	var found []string
+	for i := range list.Items {
+		s := &list.Items[i]
+		if slices.Contains(s.Finalizers, balancerFinalizer) ||
+			s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
+			found = append(found, s.Namespace+"/"+s.Name)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	if d.Adoption.KeepLoadBalancers {
+		d.Sayf("kept, and served by nobody from then on: Service/%s; while finalizer %s is on one, it cannot be deleted",
+			strings.Join(found, ", Service/"), balancerFinalizer)
+		return nil
+	}
+	return finding.Refusedf("leave: these have load balancers, which nobody would serve or remove any more: Service/%s",
+		strings.Join(found, ", Service/")).
+		WithHint("delete them, or make them of another type, first; --keep-load-balancers leaves them as they are")
+}
+
+// showWhatGoes lists nodes, objects and files, and says what stays.
+func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
+	for _, n := range plan {
+		if !n.skipped {
+			d.Sayf("would take Node/%s out of external mode; its provider ID %s stays", n.name, finding.Clean(n.providerID))
+		}
+	}
+	config, err := restConfig(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	printer, err := apply.NewPrinter(config, io.Discard)
+	if err != nil {
+		return err
+	}
+	changes, err := printer.Remove(ctx)
+	if err != nil {
+		return finding.Refusedf("list what was applied: %w", err).WithHint("nothing was changed")
+	}
+	for _, c := range changes {
+		d.Sayf("would remove %s", c.Subject)
+	}
+	d.Sayf("stays: provider IDs, which cannot be changed, so that another provider takes only nodes made anew; " +
+		"labels of zone, region and type; the manager's Lease; what kubeadm's configuration lost")
+	return nil
+}

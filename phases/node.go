@@ -1,0 +1,237 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// NodeOptions are those of a step on one machine that is a node already.
+type NodeOptions struct {
+	// NodeIP is the kubelet's address, one of each family; empty: those that its Node has.
+	NodeIP string
+	// Timeout is how long the kubelet may take to come back.
+	Timeout time.Duration
+	// DryRun shows what would change, and changes nothing.
+	DryRun bool
+}
+
+// NewNode returns the data of a step on one machine, which knows nothing of its cluster.
+func NewNode(m *machine.Machine, o NodeOptions, s Streams, version string) *Data {
+	d := &Data{
+		Options: Options{DryRun: o.DryRun}, Streams: s, Version: version, Machine: m, known: &known{},
+		phase: "node",
+	}
+	if o.DryRun {
+		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
+	}
+	return d
+}
+
+// External sets the kubelet of a machine that is a node already to external cloud mode, with the address that its Node
+// has: then no cloud-controller-manager gives it another one. It writes the drop-in of the kubelet phase, restarts the
+// kubelet, and looks at its command line. Where it does not come back, its former flags are given back to it. The Node
+// itself is not touched: without a taint nobody initializes it.
+func External(ctx context.Context, d *Data, o NodeOptions) error {
+	if err := checkNode(ctx, d); err != nil {
+		return err
+	}
+	ip, err := addressOfNode(ctx, d, o.NodeIP)
+	if err != nil {
+		return err
+	}
+	ours, err := flagsToAdd(d.Machine, ip)
+	if err != nil {
+		return err
+	}
+	former, err := keepKubeletFiles(d.Machine)
+	if err != nil {
+		return err
+	}
+	if len(ours) > 0 {
+		args, err := kubeletConfigArgs(ctx, d.Machine)
+		if err != nil {
+			return err
+		}
+		if err := writeFlags(d, args+" "+strings.Join(ours, " ")); err != nil {
+			return err
+		}
+	}
+	return former.settle(ctx, d, o.Timeout, func(k *kubeletProcess) error {
+		return runsWith(k, map[string]string{"cloud-provider": "external", "node-ip": ip})
+	})
+}
+
+// Plain is the way back: the drop-in goes, and so does the flag that kubeadm has written down for a machine that joined
+// in external mode. The kubelet is restarted, and given its flags again where it does not come back.
+func Plain(ctx context.Context, d *Data, o NodeOptions) error {
+	if err := checkNode(ctx, d); err != nil {
+		return err
+	}
+	uses, err := d.Machine.KubeletFlags("cloud-provider")
+	if err != nil {
+		return err
+	}
+	kubeadms := d.Machine.Path(machine.KubeadmFlags)
+	for _, u := range uses {
+		if u.File != kubeadms {
+			return finding.Refusedf("take the kubelet out of external mode: %s is an administrator's", u).
+				WithHint("remove it there; nothing was changed")
+		}
+	}
+	former, err := keepKubeletFiles(d.Machine)
+	if err != nil {
+		return err
+	}
+	if len(uses) > 0 {
+		if err := dropKubeadmFlag(d); err != nil {
+			return err
+		}
+	}
+	if err := removeUnit(ctx, d); err != nil {
+		return err
+	}
+	if err := remove(d, machine.KubeletEnvFile); err != nil {
+		return err
+	}
+	if left, err := filesIn(d.Machine, machine.ConfigDir); err == nil && len(left) == 0 {
+		if err := removeEmptyDir(d, machine.ConfigDir); err != nil {
+			return err
+		}
+	}
+	return former.settle(ctx, d, o.Timeout, func(k *kubeletProcess) error {
+		if mode, is := k.flag("cloud-provider"); is && mode != "" {
+			return fmt.Errorf("it runs with --cloud-provider=%s", mode)
+		}
+		return nil
+	})
+}
+
+// checkNode finds what no step on this machine could be done without.
+func checkNode(ctx context.Context, d *Data) error {
+	if !d.Machine.Superuser {
+		return errNotRoot("change the kubelet's flags")
+	}
+	there, err := d.Machine.Exists(machine.KubeletConf)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return finding.Refusedf("change the kubelet's flags: there is no %s", machine.KubeletConf).
+			WithHint("this machine is no node: `ccmadm join` makes it one")
+	}
+	running, err := runningKubelet(ctx, d.Machine)
+	if err != nil {
+		return err
+	}
+	if running == nil {
+		return finding.Refusedf("change the kubelet's flags: it does not run, and nobody could tell whether it does later").
+			WithHint("journalctl -u kubelet; nothing was changed")
+	}
+	uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
+	if err != nil {
+		return err
+	}
+	return refuseTwice(uses)
+}
+
+// addressOfNode is what was given, or what the Node has now.
+func addressOfNode(ctx context.Context, d *Data, given string) (string, error) {
+	if given == "" {
+		client, err := connect(d, machine.KubeletConf)
+		if err != nil {
+			return "", err
+		}
+		name := nodeOfKubelet(d.Machine)
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return "", finding.Refusedf("ask for the address of Node/%s: %w", name, err).
+				WithHint("--node-ip gives it; nothing was changed")
+		}
+		if given = internalIPs(node); given == "" {
+			return "", finding.Refusedf("Node/%s has no InternalIP to be kept", name).
+				WithHint("--node-ip gives it; nothing was changed")
+		}
+	}
+	addrs, err := v1alpha1.ParseAddresses(given)
+	if err != nil {
+		return "", finding.Usagef("read --node-ip: %w", err)
+	}
+	if err := d.Machine.CheckLocal(addrs); err != nil {
+		return "", finding.Preflightf("%w", err)
+	}
+	return given, nil
+}
+
+// internalIPs is the value of --node-ip that keeps a Node's addresses: the first of each family.
+func internalIPs(node *corev1.Node) string {
+	var list []string
+	var seen [2]bool
+	for _, a := range node.Status.Addresses {
+		addr, err := netip.ParseAddr(a.Address)
+		if a.Type != corev1.NodeInternalIP || err != nil {
+			continue
+		}
+		family := 0
+		if addr.Is6() {
+			family = 1
+		}
+		if !seen[family] {
+			list, seen[family] = append(list, a.Address), true
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// flagsToAdd are those that stand nowhere yet. What stands elsewhere has to say the same.
+func flagsToAdd(m *machine.Machine, ip string) ([]string, error) {
+	var ours []string
+	for _, flag := range []struct{ name, value string }{{"cloud-provider", "external"}, {"node-ip", ip}} {
+		uses, err := m.KubeletFlags(flag.name)
+		if err != nil {
+			return nil, err
+		}
+		if len(uses) == 0 {
+			ours = append(ours, "--"+flag.name+"="+flag.value)
+			continue
+		}
+		if uses[0].Value != flag.value {
+			return nil, finding.Refusedf("set the kubelet's --%s=%s: %s would win", flag.name, flag.value, uses[0]).
+				WithHint("remove it there; nothing was changed")
+		}
+	}
+	uses, err := m.KubeletFlags("cloud-config")
+	if err != nil || len(uses) == 0 {
+		return ours, err
+	}
+	return nil, finding.Refusedf("%s: the kubelet refuses --cloud-config since 1.34", uses[0]).
+		WithHint("remove it there; nothing was changed")
+}
+
+func writeFlags(d *Data, args string) error {
+	if err := d.write(machine.File{Path: machine.KubeletEnvFile, Data: kubeletEnv(args), Mode: 0o644}); err != nil {
+		return err
+	}
+	return d.write(machine.File{Path: machine.KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644})
+}
+
+// runsWith tells which flag a kubelet has not as wanted.
+func runsWith(k *kubeletProcess, flags map[string]string) error {
+	for name, want := range flags {
+		if got, _ := k.flag(name); got != want {
+			return fmt.Errorf("it runs with --%s=%q, not %q", name, got, want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+package phases
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// kubeletOf plays systemd and the kubelet of a node: a restart reads the files behind the flags as systemd does, and
+// makes a new process.
+func kubeletOf(t *testing.T) (*machine.Machine, *commands) {
+	t.Helper()
+	m, runner := newMachine(t)
+	healthz := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
+	t.Cleanup(healthz.Close)
+	_, port, err := net.SplitHostPort(healthz.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, machine.KubeletConfig, "healthzPort: "+port+"\n")
+	put(t, m, machine.KubeletConf, "x")
+	put(t, m, "/run/systemd/system/x", "")
+	put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3.10\"\n")
+	pid := 100
+	start := func() {
+		pid++
+		line := "/usr/bin/kubelet --config=/var/lib/kubelet/config.yaml"
+		if content(m, machine.KubeletDropIn) != "" {
+			_, env, _ := strings.Cut(content(m, machine.KubeletEnvFile), configArgs+"=")
+			line = "/usr/bin/kubelet " + strings.Trim(env, "\"\n")
+		}
+		_, env, _ := strings.Cut(content(m, machine.KubeadmFlags), "=")
+		line += " " + strings.Trim(env, "\"\n")
+		put(t, m, fmt.Sprintf("/proc/%d/cmdline", pid), strings.ReplaceAll(line, " ", "\x00")+"\x00")
+		runner.answers["systemctl show -p MainPID"] = fmt.Sprintf("%d\n", pid)
+	}
+	runner.during = func(line string) {
+		if line == "systemctl restart kubelet" {
+			start()
+		}
+	}
+	start()
+	return m, runner
+}
+
+// nodeStep runs a step, and returns what it printed.
+func nodeStep(t *testing.T, m *machine.Machine, plain bool, ip string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	o := NodeOptions{NodeIP: ip, Timeout: time.Second}
+	d := NewNode(m, o, Streams{Out: &out, Err: &out, Env: func(string) string { return "" }}, "test")
+	step := External
+	if plain {
+		step = Plain
+	}
+	err := step(t.Context(), d, o)
+	return out.String(), err
+}
+
+// kubeletFilesOf are the files that a step may change.
+func kubeletFilesOf(t *testing.T, m *machine.Machine) string {
+	t.Helper()
+	var b strings.Builder
+	for _, path := range []string{
+		machine.KubeletEnvFile, machine.KubeletDropIn, machine.KubeletUnit,
+		machine.KubeadmFlags,
+	} {
+		fmt.Fprintf(&b, "%s: %q\n", path, content(m, path))
+	}
+	return b.String()
+}
+
+func restarts(c *commands) int {
+	n := 0
+	for _, line := range c.ran {
+		if line == "systemctl restart kubelet" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestNode_ThereAndBack(t *testing.T) {
+	m, runner := kubeletOf(t)
+	before := kubeletFilesOf(t, m)
+	out, err := nodeStep(t, m, false, testAddress)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	running, err := runningKubelet(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runsWith(running, map[string]string{"cloud-provider": "external", "node-ip": testAddress}); err != nil {
+		t.Error(err)
+	}
+	if out, err := nodeStep(t, m, false, testAddress); err != nil || !strings.Contains(out, "unchanged") ||
+		restarts(runner) != 1 {
+		t.Errorf("the second time: %v, %d restarts\n%s", err, restarts(runner), out)
+	}
+	// Killed after it had written, and before the restart.
+	put(t, m, fmt.Sprintf("/proc/%d/cmdline", running.PID), "/usr/bin/kubelet\x00")
+	if out, err := nodeStep(t, m, false, testAddress); err != nil || restarts(runner) != 2 {
+		t.Errorf("a kubelet that does not run with its files: %v, %d restarts\n%s", err, restarts(runner), out)
+	}
+	if out, err = nodeStep(t, m, true, ""); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if after := kubeletFilesOf(t, m); after != before {
+		t.Errorf("left:\n%s", after)
+	}
+	if _, err := os.Stat(m.Path(machine.ConfigDir)); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", machine.ConfigDir, err)
+	}
+	if out, err := nodeStep(t, m, true, ""); err != nil || !strings.Contains(out, "unchanged") || restarts(runner) != 3 {
+		t.Errorf("the second time: %v, %d restarts\n%s", err, restarts(runner), out)
+	}
+}
+
+// A machine that joined in external mode has the flag in kubeadm's file.
+func TestNode_PlainOfAMachineThatJoined(t *testing.T) {
+	m, _ := kubeletOf(t)
+	put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=198.18.0.11 --v=2"`+"\n")
+	if out, err := nodeStep(t, m, false, testAddress); err != nil || content(m, machine.KubeletDropIn) != "" {
+		t.Fatalf("%v, drop-in %q\n%s", err, content(m, machine.KubeletDropIn), out)
+	}
+	if out, err := nodeStep(t, m, true, ""); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := content(m, machine.KubeadmFlags); got != "KUBELET_KUBEADM_ARGS=\"--node-ip=198.18.0.11 --v=2\"\n" {
+		t.Errorf("left %q", got)
+	}
+}
+
+func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
+	for _, tt := range []struct {
+		name, refuses string
+		plain         bool
+	}{
+		{name: "in external mode", refuses: "--cloud-provider=external"},
+		{name: "without", refuses: "--config=/var/lib/kubelet/config.yaml --pod-infra", plain: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, runner := kubeletOf(t)
+			if tt.plain {
+				if out, err := nodeStep(t, m, false, testAddress); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			}
+			before := kubeletFilesOf(t, m)
+			was, during := restarts(runner), runner.during
+			runner.during = func(line string) {
+				if line != "systemctl restart kubelet" {
+					return
+				}
+				during(line)
+				running, err := runningKubelet(t.Context(), m)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if strings.Contains(strings.Join(running.Args, " "), tt.refuses) {
+					runner.answers["systemctl show -p MainPID"] = "0\n"
+				}
+			}
+			out, err := nodeStep(t, m, tt.plain, testAddress)
+			var known *finding.Error
+			if !errors.As(err, &known) || known.Code != finding.ExitError ||
+				!strings.Contains(err.Error(), "it has its former flags again") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if after := kubeletFilesOf(t, m); after != before {
+				t.Errorf("files are not as before:\n%s", after)
+			}
+			if n := restarts(runner) - was; n != 2 {
+				t.Errorf("%d restarts, want one there and one back", n)
+			}
+		})
+	}
+}
+
+func TestNode_Refused(t *testing.T) {
+	for _, tt := range []struct{ name, file, content, ip, want string }{
+		{
+			name: "a flag in two places", file: "/etc/default/kubelet",
+			content: "KUBELET_EXTRA_ARGS=--node-ip=198.18.0.11 --node-ip=192.0.2.1\n", ip: testAddress,
+			want: "--node-ip is set in two places: ROOT/etc/default/kubelet:1: --node-ip=198.18.0.11 and " +
+				"ROOT/etc/default/kubelet:1: --node-ip=192.0.2.1",
+		},
+		{
+			name: "a flag that would win", file: "/etc/default/kubelet", content: "KUBELET_EXTRA_ARGS=--node-ip=0.0.0.0\n",
+			ip:   testAddress,
+			want: "set the kubelet's --node-ip=198.18.0.11: ROOT/etc/default/kubelet:1: --node-ip=0.0.0.0 would win",
+		},
+		{
+			name: "another provider", file: machine.KubeadmFlags, content: "A=\"--cloud-provider=aws\"\n",
+			ip: testAddress, want: "ROOT/var/lib/kubelet/kubeadm-flags.env:1: --cloud-provider=aws would win",
+		},
+		{
+			name: "a flag that kubelets refuse", file: machine.KubeadmFlags, content: "A=\"--cloud-config=/etc/x\"\n",
+			ip: testAddress, want: "the kubelet refuses --cloud-config",
+		},
+		{name: "an address of another machine", ip: "192.0.2.1", want: "node IP 192.0.2.1 is not an address of this machine"},
+		{name: "no address at all", ip: "here", want: "read --node-ip"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, runner := kubeletOf(t)
+			if tt.file != "" {
+				put(t, m, tt.file, tt.content)
+			}
+			before := kubeletFilesOf(t, m)
+			_, err := nodeStep(t, m, false, tt.ip)
+			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), m.Root, "ROOT"), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if kubeletFilesOf(t, m) != before || restarts(runner) != 0 {
+				t.Error("something was changed")
+			}
+		})
+	}
+	m, _ := kubeletOf(t)
+	put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-provider=external\n")
+	if _, err := nodeStep(t, m, true, ""); err == nil ||
+		!strings.Contains(err.Error(), "/etc/default/kubelet:1: --cloud-provider=external is an administrator's") {
+		t.Errorf("plain with an administrator's flag: %v", err)
+	}
+}
+
+func TestShowNode(t *testing.T) {
+	m, runner := kubeletOf(t)
+	runner.answers["kubelet --version"] = "Kubernetes v1.36.3\n"
+	if out, err := nodeStep(t, m, false, testAddress); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	put(t, m, "/etc/default/kubelet", "# a comment\nKUBELET_EXTRA_ARGS=--hostname-override=w1\n")
+	report, err := ShowNode(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%s %+v", report.Version, report.Flags)
+	want := "v1.36.3 [{Name:cloud-provider Value:external From:[ROOT/etc/ccmadm/kubelet.env] Runs:true} " +
+		"{Name:node-ip Value:198.18.0.11 From:[ROOT/etc/ccmadm/kubelet.env] Runs:true} " +
+		"{Name:hostname-override Value:w1 From:[ROOT/etc/default/kubelet:2] Runs:false}]"
+	if got = strings.ReplaceAll(got, m.Root, "ROOT"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,167 @@
+package phases
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// kubeletProcess is the kubelet as it runs.
+type kubeletProcess struct {
+	PID  int      `json:"pid"`
+	Args []string `json:"-"`
+}
+
+// runningKubelet asks systemd and the kernel. A kubelet that does not run is nil.
+func runningKubelet(ctx context.Context, m *machine.Machine) (*kubeletProcess, error) {
+	out, err := m.Output(ctx, "systemctl", "show", "-p", "MainPID", "--value", "kubelet")
+	if err != nil {
+		return nil, fmt.Errorf("ask for the kubelet's process: %w", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		return nil, fmt.Errorf("ask for the kubelet's process: systemctl says %q", out)
+	}
+	if pid == 0 {
+		return nil, nil // it does not run, which is an answer
+	}
+	line, err := m.Read(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // it has just ended
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the kubelet's command line: %w", err)
+	}
+	return &kubeletProcess{PID: pid, Args: strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")}, nil
+}
+
+// flag is the value in effect: the last one counts. False: it is not set.
+func (k *kubeletProcess) flag(name string) (string, bool) {
+	for i, arg := range slices.Backward(k.Args) {
+		if value, is := strings.CutPrefix(arg, "--"+name+"="); is {
+			return value, true
+		}
+		if arg == "--"+name && i+1 < len(k.Args) {
+			return k.Args[i+1], true
+		}
+	}
+	return "", false
+}
+
+// kubeletHealth is where the kubelet of this machine tells that it is well, host:port; empty where it does not.
+func kubeletHealth(m *machine.Machine) (string, error) {
+	data, err := m.Read(machine.KubeletConfig)
+	if err != nil {
+		return "", fmt.Errorf("read the kubelet's configuration: %w", err)
+	}
+	var config struct {
+		Address string `json:"healthzBindAddress"`
+		Port    *int   `json:"healthzPort"`
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return "", fmt.Errorf("read %s: %w", machine.KubeletConfig, err)
+	}
+	port := ptr.Deref(config.Port, 10248)
+	if port == 0 {
+		return "", nil
+	}
+	if config.Address == "" {
+		config.Address = "127.0.0.1"
+	}
+	return net.JoinHostPort(config.Address, strconv.Itoa(port)), nil
+}
+
+// restartKubelet starts it again and waits until it runs as wanted, by another process than before, and is well.
+func restartKubelet(ctx context.Context, d *Data, timeout time.Duration, wanted func(*kubeletProcess) error) error {
+	before, err := runningKubelet(ctx, d.Machine)
+	if err != nil {
+		return err
+	}
+	health, err := kubeletHealth(d.Machine)
+	if err != nil {
+		return err
+	}
+	if err := d.Machine.DaemonReload(ctx); err != nil {
+		return err
+	}
+	if err := d.Machine.Systemctl(ctx, "restart", "kubelet"); err != nil {
+		return err
+	}
+	if d.DryRun {
+		return nil
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		last = isBack(ctx, d.Machine, before, health, wanted)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait %s for the kubelet: %w", timeout, errors.Join(last, ctx.Err()))
+	}
+	return nil
+}
+
+func isBack(
+	ctx context.Context, m *machine.Machine, before *kubeletProcess, health string, wanted func(*kubeletProcess) error,
+) error {
+	now, err := runningKubelet(ctx, m)
+	switch {
+	case err != nil:
+		return err
+	case now == nil:
+		return errors.New("it does not run")
+	case before != nil && now.PID == before.PID:
+		return errors.New("it has not been started again")
+	}
+	if err := wanted(now); err != nil || health == "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultTransport.RoundTrip(request) // no proxy of an environment stands between
+	if err != nil {
+		return err
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("its /healthz says %s", answer.Status)
+	}
+	return nil
+}
+
+// refuseTwice finds a flag that stands in more than one place, and one that means another cloud mode: whoever set it in
+// two places has to say which one holds.
+func refuseTwice(uses []machine.FlagUse) error {
+	var wrong []error
+	for i, u := range uses {
+		for _, other := range uses[i+1:] {
+			if other.Flag == u.Flag {
+				wrong = append(wrong, fmt.Errorf("--%s is set in two places: %s and %s", u.Flag, u, other))
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return finding.Refusedf("change the kubelet's flags: %w", errors.Join(wrong...)).
+		WithHint("remove one of the two; nothing was changed")
+}

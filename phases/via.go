@@ -1,0 +1,116 @@
+package phases
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// Via is how a step on another machine is done.
+type Via string
+
+// The ways.
+const (
+	// ViaHand prints the command, and waits until somebody has run it.
+	ViaHand Via = "hand"
+	// ViaPods runs it in a pod of its own on that node.
+	ViaPods Via = "pods"
+	// ViaSSH runs it with the OpenSSH client.
+	ViaSSH Via = "ssh"
+)
+
+// stepper does `ccmadm node ...` on the machine of a node.
+type stepper interface {
+	run(ctx context.Context, n *plannedNode, args ...string) error
+	// patience is how long its effect may take to be seen.
+	patience() time.Duration
+}
+
+// byHandPatience is for whoever has to go to the machine.
+const byHandPatience = 30 * time.Minute
+
+func newStepper(d *Data, client kubernetes.Interface) (stepper, error) {
+	var others stepper
+	switch d.Adoption.Via {
+	case ViaHand, "":
+		others = byHand{d}
+	case ViaPods:
+		others = &byPods{d: d, client: client}
+	case ViaSSH:
+		others = bySSH{d}
+	default:
+		return nil, finding.Usagef("read --via: %q is none of %s, %s, %s", d.Adoption.Via, ViaHand, ViaPods, ViaSSH)
+	}
+	return here{d, others}, nil
+}
+
+// here does the steps of this machine in this process, and leaves those of others to another way.
+type here struct {
+	d      *Data
+	others stepper
+}
+
+func (h here) run(ctx context.Context, n *plannedNode, args ...string) error {
+	if !n.here {
+		return h.others.run(ctx, n, args...)
+	}
+	d := NewNode(h.d.Machine, NodeOptions{}, h.d.Streams, h.d.Version).in(n.name)
+	o := NodeOptions{Timeout: h.d.Adoption.NodeTimeout}
+	for _, arg := range args {
+		if ip, is := strings.CutPrefix(arg, "--node-ip="); is {
+			o.NodeIP = ip
+		}
+	}
+	if args[0] == "plain" {
+		return Plain(ctx, d, o)
+	}
+	return External(ctx, d, o)
+}
+
+func (h here) patience() time.Duration { return h.others.patience() }
+
+type byHand struct{ d *Data }
+
+func (b byHand) run(_ context.Context, n *plannedNode, args ...string) error {
+	b.d.Sayf("on %s, as root, run: ccmadm node %s", n.name, strings.Join(args, " "))
+	b.d.Sayf("waiting for it; Ctrl-C stops here, and the same command goes on")
+	return nil
+}
+
+func (b byHand) patience() time.Duration { return byHandPatience }
+
+// bySSH asks for no password: what cannot be done without one is done by hand.
+type bySSH struct{ d *Data }
+
+func (b bySSH) run(ctx context.Context, n *plannedNode, args ...string) error {
+	address, _, _ := strings.Cut(n.ip, ",")
+	if user := b.d.Adoption.SSHUser; user != "" {
+		address = user + "@" + address
+	}
+	line := append([]string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", address, "--", "ccmadm", "node"}, args...)
+	var out bytes.Buffer
+	err := b.d.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: &out, Err: &out, Changes: true})
+	b.d.tell(n, out.String())
+	if err != nil {
+		return fmt.Errorf("run ssh %s: %w", strings.Join(line, " "), err)
+	}
+	return nil
+}
+
+func (b bySSH) patience() time.Duration { return b.d.Adoption.NodeTimeout + time.Minute }
+
+// tell repeats what was said on another machine.
+func (d *Data) tell(n *plannedNode, text string) {
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		if line != "" {
+			d.Sayf("%s: %s", n.name, finding.Clean(line))
+		}
+	}
+}

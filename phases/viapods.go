@@ -1,0 +1,179 @@
+package phases
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// byPods does steps in a privileged pod on the node itself, with the machine's root below /host. It is there for the
+// time of one step, and has no token of the API server.
+type byPods struct {
+	d      *Data
+	client kubernetes.Interface
+}
+
+func (b *byPods) patience() time.Duration { return b.d.Adoption.NodeTimeout + time.Minute }
+
+func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err error) {
+	if err := b.remove(ctx, podOfStep(n)); err != nil { // of a run that was cut short
+		return err
+	}
+	pod := stepPod(n, b.d.Adoption.Image, append([]string{"node"}, append(args, "--root=/host")...))
+	_, err = b.client.CoreV1().Pods(v1alpha1.Namespace).Create(ctx, pod,
+		metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		return finding.Refusedf("run a privileged pod on %s: the cluster's admission forbids it: %w", n.name, err).
+			WithHint("--via hand names the commands to be run on each machine")
+	case err != nil:
+		return fmt.Errorf("run a pod on %s: %w", n.name, err)
+	}
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, b.remove(last, pod.Name))
+	}()
+	ended, err := b.await(ctx, pod.Name)
+	if err != nil {
+		return err
+	}
+	log, err := b.log(ctx, pod.Name)
+	b.d.tell(n, log)
+	if err != nil {
+		return err
+	}
+	if ended.Status.Phase != corev1.PodSucceeded {
+		return fmt.Errorf("run ccmadm node %s in a pod on %s: it ended as %s, see its lines above", args[0], n.name,
+			ended.Status.Phase)
+	}
+	return nil
+}
+
+// await waits until the pod has ended. The kubelet is started again meanwhile, so that its reports may be late, and an
+// API server that does not answer is asked again.
+func (b *byPods) await(ctx context.Context, name string) (*corev1.Pod, error) {
+	var pod *corev1.Pod
+	var why error
+	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.patience(), true,
+		func(ctx context.Context) (bool, error) {
+			found, err := b.client.CoreV1().Pods(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return false, err
+			}
+			if why = err; err == nil {
+				pod, why = found, notStarting(found)
+			}
+			ended := pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
+			return ended, fatal(why)
+		})
+	if err != nil {
+		return nil, fmt.Errorf("wait for Pod/%s/%s: %w", v1alpha1.Namespace, name, errors.Join(why, err))
+	}
+	return pod, nil
+}
+
+// errImage says that an image cannot be had.
+var errImage = errors.New("its image cannot be had")
+
+// notStarting tells what keeps a container from starting.
+func notStarting(pod *corev1.Pod) error {
+	for _, c := range pod.Status.ContainerStatuses {
+		w := c.State.Waiting
+		switch {
+		case w == nil:
+		case w.Reason == "ImagePullBackOff" || w.Reason == "ErrImageNeverPull" || w.Reason == "InvalidImageName":
+			return fmt.Errorf("%w: %s: %s", errImage, w.Reason, finding.Clean(w.Message))
+		default:
+			return fmt.Errorf("%s %s", w.Reason, finding.Clean(w.Message))
+		}
+	}
+	return nil
+}
+
+func fatal(err error) error {
+	if errors.Is(err, errImage) {
+		return finding.Errorf("%w", err).WithHint("--node-image names one whose entrypoint is ccmadm")
+	}
+	return nil
+}
+
+func (b *byPods) log(ctx context.Context, name string) (string, error) {
+	var data []byte
+	var last error
+	// The kubelet has just been started again, and may not serve logs yet.
+	_ = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 10*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			data, last = b.client.CoreV1().Pods(v1alpha1.Namespace).GetLogs(name, &corev1.PodLogOptions{}).DoRaw(ctx)
+			return last == nil, nil
+		})
+	if last != nil {
+		return "", fmt.Errorf("read the log of Pod/%s/%s: %w", v1alpha1.Namespace, name, last)
+	}
+	return string(data), nil
+}
+
+// remove deletes the pod, if there is one, once it has ended: what it does is not cut short.
+func (b *byPods) remove(ctx context.Context, name string) error {
+	pods := b.client.CoreV1().Pods(v1alpha1.Namespace)
+	_, err := pods.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
+	}
+	if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			_, err := pods.Get(ctx, name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err), nil
+		})
+	if err != nil {
+		return fmt.Errorf("wait for the end of Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
+	}
+	return nil
+}
+
+// podOfStep is a name that every node's name gives, however long.
+func podOfStep(n *plannedNode) string {
+	sum := sha256.Sum256([]byte(n.name))
+	return "ccmadm-node-" + hex.EncodeToString(sum[:5])
+}
+
+func stepPod(n *plannedNode, image string, args []string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podOfStep(n), Namespace: v1alpha1.Namespace,
+			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: n.name, HostPID: true, HostNetwork: true, RestartPolicy: corev1.RestartPolicyNever,
+			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+			PriorityClassName: "system-node-critical",
+			Tolerations:       []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name: "ccmadm", Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
+				SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))},
+				VolumeMounts:    []corev1.VolumeMount{{Name: "host", MountPath: "/host"}},
+			}},
+			Volumes: []corev1.Volume{{
+				Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
+			}},
+		},
+	}
+}
