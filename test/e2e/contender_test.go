@@ -84,7 +84,8 @@ func (l *lab) announcing(t *testing.T) bool {
 // explainBalancers shows what a person would look at.
 func (l *lab) explainBalancers(t *testing.T) {
 	for _, script := range []string{
-		admin + "get services,ipaddresses,addresspools,bgppeers -A -o wide; " + admin + "get nodeagents -o yaml; " + admin + "get events -A | tail -20",
+		admin + "get services,ipaddresses,addresspools,bgppeers -A -o wide; " + admin + "get nodeagents -o yaml; " +
+			admin + "get events -A | tail -20",
 		admin + "logs --tail 40 --prefix " + l.ours().agents,
 	} {
 		t.Logf("$ %s\n%s", script, l.sh(t, "cp1", script).out)

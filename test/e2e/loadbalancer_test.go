@@ -35,8 +35,9 @@ type fault struct {
 	bgpUnlimited bool          // what BGP cannot help
 }
 
-// TestMeasureLoadBalancer measures what a client sees of everything that can happen to a Node: the same machines, the same time,
-// an address of level L2 and one of level BGP. The only endpoint is on the control plane, so that it stays whatever goes.
+// TestMeasureLoadBalancer measures what a client sees of everything that can happen to a Node: the same machines, the
+// same time, an address of level L2 and one of level BGP. The only endpoint is on the control plane, so that it stays
+// whatever goes. With -metallb the same happens to MetalLB, whose figures are written beside.
 func TestMeasureLoadBalancer(t *testing.T) {
 	l := up(t, "lb", 1, 3, "--image", agentImage, "--image", answererArchive(t, buildProgram(t, "answerer")),
 		"--binary", buildProgram(t, "prober"))
@@ -127,7 +128,8 @@ func (l *lab) measureDeletion(t *testing.T, figures *table, clients []*onlooker)
 		deleted := l.api(t, "DELETE", services+"/"+strings.ToLower(c.level), "")
 		time.Sleep(3 * time.Second)
 		last := figuresOf(c.lastAfter(deleted))
-		figures.add(t, "deleted to last answer", c.level, last, 100*time.Millisecond, 2500*time.Millisecond) // kube-proxy takes up to 1 s
+		// kube-proxy takes up to 1 s.
+		figures.add(t, "deleted to last answer", c.level, last, 100*time.Millisecond, 2500*time.Millisecond)
 	}
 }
 

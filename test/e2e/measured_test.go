@@ -33,7 +33,7 @@ type table struct {
 
 func newTable(t *testing.T, name string) *table {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../../bin", "measured", name+"-"+time.Now().UTC().Format("20060102T150405")+".csv"))
+	path, err := filepath.Abs("../../bin/measured/" + name + "-" + time.Now().UTC().Format("20060102T150405") + ".csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +45,8 @@ func newTable(t *testing.T, name string) *table {
 		t.Fatal(err)
 	}
 	tab := &table{path: path, file: file, out: csv.NewWriter(file), who: ownName}
-	tab.write(t, "who", "proxy", "event", "level", "seconds", "lost", "refused", "tried", "arp_silent_seconds", "two_owners_seconds",
-		"wanted_seconds")
+	tab.write(t, "who", "proxy", "event", "level", "seconds", "lost", "refused", "tried", "arp_silent_seconds",
+		"two_owners_seconds", "wanted_seconds")
 	t.Cleanup(func() {
 		tab.out.Flush()
 		if err := file.Close(); err != nil {

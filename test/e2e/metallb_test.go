@@ -50,7 +50,8 @@ func (l *lab) metallb() contender {
 		leave:   "node.kubernetes.io/exclude-from-external-load-balancers",
 		install: l.installMetalLB,
 		ready: func(t *testing.T) bool {
-			r := l.sh(t, "cp1", namespace+"get daemonset/speaker deployment/controller -o jsonpath='{.items[*].status.numberReady} {.items[*].status.readyReplicas}'")
+			r := l.sh(t, "cp1", namespace+"get daemonset/speaker deployment/controller -o "+
+				"jsonpath='{.items[*].status.numberReady} {.items[*].status.readyReplicas}'")
 			return strings.TrimSpace(r.out) == "3 1"
 		},
 		explain: func(t *testing.T) {

@@ -18,7 +18,10 @@ func TestMetalLB_Module(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := []string{"\t" + metallbModule + "/controller", "\t" + metallbModule + "/speaker", "replace github.com/metallb/frr-k8s => ./frr-k8s"}
+	lines := []string{
+		"\t" + metallbModule + "/controller", "\t" + metallbModule + "/speaker",
+		"replace github.com/metallb/frr-k8s => ./frr-k8s",
+	}
 	for _, line := range lines {
 		if !strings.Contains(string(gomod), line+"\n") {
 			t.Errorf("go.mod has no line %q", line)
