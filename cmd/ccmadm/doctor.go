@@ -20,7 +20,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases"
 )
 
-// exitNotLooked is the doctor's alone (docs/adr/0024-doctor.md): it could not look, which is no sign of health.
+// exitNotLooked is the doctor's alone (docs/adr/0027-doctor.md): it could not look, which is no sign of health.
 const exitNotLooked finding.ExitCode = 3
 
 // errFound is an answer, not a failure: it has an exit status, and no words.

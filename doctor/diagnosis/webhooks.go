@@ -35,6 +35,9 @@ func guarded() []string {
 func validating(c *admissionv1.ValidatingWebhookConfiguration) []Webhook {
 	var list []Webhook
 	for _, w := range c.Webhooks {
+		if narrow(w.ObjectSelector, w.MatchConditions) {
+			continue
+		}
 		list = appendWebhook(list, "ValidatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector)
 	}
 	return list
@@ -43,6 +46,9 @@ func validating(c *admissionv1.ValidatingWebhookConfiguration) []Webhook {
 func mutating(c *admissionv1.MutatingWebhookConfiguration) []Webhook {
 	var list []Webhook
 	for _, w := range c.Webhooks {
+		if narrow(w.ObjectSelector, w.MatchConditions) {
+			continue
+		}
 		list = appendWebhook(list, "MutatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector)
 	}
 	return list
@@ -67,6 +73,11 @@ func appendWebhook(
 		return list
 	}
 	return append(list, w)
+}
+
+// narrow says that a webhook is about some objects only: whether a manager's are among them is not decided here.
+func narrow(objects *metav1.LabelSelector, conditions []admissionv1.MatchCondition) bool {
+	return len(conditions) > 0 || objects != nil && len(objects.MatchLabels)+len(objects.MatchExpressions) > 0
 }
 
 func selects(s *metav1.LabelSelector) bool {

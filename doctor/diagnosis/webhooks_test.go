@@ -1,0 +1,59 @@
+package diagnosis
+
+import (
+	"slices"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Only a webhook that is asked before a manager's objects are written, and whose silence refuses them, is looked at.
+func TestValidating(t *testing.T) {
+	ignore := admissionv1.Ignore
+	outside := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"},
+	}}}
+	rule := func(w *admissionv1.ValidatingWebhook) *admissionv1.RuleWithOperations { return &w.Rules[0] }
+	tests := []struct {
+		name   string
+		change func(*admissionv1.ValidatingWebhook)
+		want   []string
+	}{
+		{"pods", func(*admissionv1.ValidatingWebhook) {}, []string{"pods"}},
+		{"nodes and their status", func(w *admissionv1.ValidatingWebhook) { rule(w).Resources = []string{"nodes", "nodes/status"} }, []string{"nodes", "nodes/status"}},
+		{"everything", func(w *admissionv1.ValidatingWebhook) { rule(w).Resources = []string{"*/*"} }, []string{"nodes", "nodes/status", "pods", "services", "services/status"}},
+		{"not subresources", func(w *admissionv1.ValidatingWebhook) { rule(w).Resources = []string{"*"} }, []string{"nodes", "pods", "services"}},
+		{"Leases", func(w *admissionv1.ValidatingWebhook) {
+			rule(w).Resources, rule(w).APIGroups = []string{"leases"}, []string{"coordination.k8s.io"}
+		}, []string{"leases"}},
+		{"pods of another group", func(w *admissionv1.ValidatingWebhook) { rule(w).APIGroups = []string{"metrics.k8s.io"} }, nil},
+		{"deletions", func(w *admissionv1.ValidatingWebhook) {
+			rule(w).Operations = []admissionv1.OperationType{admissionv1.Delete}
+		}, nil},
+		{"it fails open", func(w *admissionv1.ValidatingWebhook) { w.FailurePolicy = &ignore }, nil},
+		{"not kube-system", func(w *admissionv1.ValidatingWebhook) { w.NamespaceSelector = outside }, nil},
+		{"not kube-system, but Nodes have no namespace", func(w *admissionv1.ValidatingWebhook) {
+			w.NamespaceSelector, rule(w).Resources = outside, []string{"nodes", "pods"}
+		}, []string{"nodes"}},
+		{"objects with a label only", func(w *admissionv1.ValidatingWebhook) {
+			w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		}, nil},
+		{"under a condition", func(w *admissionv1.ValidatingWebhook) { w.MatchConditions = []admissionv1.MatchCondition{{Name: "x"}} }, nil},
+		{"outside of the cluster", func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service = nil }, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := admissionv1.ValidatingWebhook{Name: "p.example.org", Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"pods"}},
+			}}}
+			w.ClientConfig.Service = &admissionv1.ServiceReference{Namespace: "policy", Name: "policy"}
+			tt.change(&w)
+			got := validating(&admissionv1.ValidatingWebhookConfiguration{Webhooks: []admissionv1.ValidatingWebhook{w}})
+			if len(got) > 1 || (len(got) == 1) != (tt.want != nil) || len(got) == 1 && !slices.Equal(got[0].Guards, tt.want) {
+				t.Errorf("got %+v, want %v", got, tt.want)
+			}
+		})
+	}
+}
