@@ -36,7 +36,7 @@ type Adoption struct {
 }
 
 // adopting tells whether a cluster is being brought under ccmadm, which so far may know nothing of it.
-func (d *Data) adopting() bool { return d.Adoption != nil && !d.Adoption.Leave }
+func adopting(d *Data) bool { return d.Adoption != nil && !d.Adoption.Leave }
 
 // Adopt lists the phases of `ccmadm adopt` in their order. Those that init has are the same ones.
 func Adopt() []Phase {

@@ -10,11 +10,11 @@ import (
 
 // begin opens the journal where something is to be done, and holds its Lease from then on. What the phases would
 // change is found by a dry run beforehand, and so is what they would be refused.
-func (d *Data) begin(ctx context.Context, rest []Phase, plan []*plannedNode) error {
+func beginAdoption(ctx context.Context, d *Data, rest []Phase, plan []*plannedNode) error {
 	if d.DryRun {
 		return nil
 	}
-	trial, err := d.try(ctx, rest)
+	trial, err := tryPhases(ctx, d, rest)
 	if err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func (d *Data) begin(ctx context.Context, rest []Phase, plan []*plannedNode) err
 		return err
 	}
 	pending := d.Adoption.Leave || slices.ContainsFunc(plan, func(n *plannedNode) bool {
-		return !n.skipped && !d.settled(n)
+		return !n.skipped && !settled(d, n)
 	})
 	for _, found := range d.known.foretold {
 		pending = pending || found.change != ""
@@ -46,7 +46,7 @@ func (d *Data) begin(ctx context.Context, rest []Phase, plan []*plannedNode) err
 }
 
 // settled tells whether a node is as the run would have it.
-func (d *Data) settled(n *plannedNode) bool {
+func settled(d *Data, n *plannedNode) bool {
 	if d.Adoption.Leave {
 		return !n.external
 	}
@@ -54,7 +54,7 @@ func (d *Data) settled(n *plannedNode) bool {
 }
 
 // undo is the way back of a step that is the cluster's.
-func (d *Data) undo() string {
+func undoOfAdoption(d *Data) string {
 	if d.Adoption.Leave {
 		return "ccmadm adopt"
 	}
@@ -62,7 +62,7 @@ func (d *Data) undo() string {
 }
 
 // adoptionStep runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
-func (d *Data) adoptionStep(ctx context.Context, p Phase) error {
+func adoptionStep(ctx context.Context, d *Data, p Phase) error {
 	change := d.known.foretold[p.Name].change
 	if d.known.journal == nil || p.Name == adoptNodes().Name || change == "" && p.Foretell == nil {
 		return p.Run(ctx, d)
@@ -71,12 +71,12 @@ func (d *Data) adoptionStep(ctx context.Context, p Phase) error {
 	if err != nil {
 		return err
 	}
-	step := journal.Step{Name: p.Name, Node: here, What: p.Short, Change: change, Undo: d.undo()}
+	step := journal.Step{Name: p.Name, Node: here, What: p.Short, Change: change, Undo: undoOfAdoption(d)}
 	return d.known.journal.Do(ctx, step, func(ctx context.Context) error { return p.Run(ctx, d) })
 }
 
 // nodeStep runs what changes one node, as a step of the journal.
-func (d *Data) nodeStep(ctx context.Context, step journal.Step, run func(context.Context) error) error {
+func nodeStep(ctx context.Context, d *Data, step journal.Step, run func(context.Context) error) error {
 	if d.known.journal == nil {
 		return run(ctx)
 	}

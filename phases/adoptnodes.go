@@ -133,7 +133,7 @@ func (a *adopter) adopt(ctx context.Context, n *plannedNode) error {
 			Name: "kubelet", Node: n.name, What: "Set the kubelet to external cloud mode",
 			Before: n.flags, After: "--cloud-provider=external --node-ip=" + n.ip, Undo: "ccmadm node plain on " + n.name,
 		}
-		if err := a.d.nodeStep(ctx, step, func(ctx context.Context) error { return a.external(ctx, n) }); err != nil {
+		if err := nodeStep(ctx, a.d, step, func(ctx context.Context) error { return a.external(ctx, n) }); err != nil {
 			return err
 		}
 	}
@@ -145,7 +145,7 @@ func (a *adopter) adopt(ctx context.Context, n *plannedNode) error {
 		After: "taint " + v1alpha1.UninitializedTaint + ", for as long as it takes",
 		Undo:  "the provider ID stays; kubectl taint node " + n.name + " " + v1alpha1.UninitializedTaint + "-",
 	}
-	return a.d.nodeStep(ctx, step, func(ctx context.Context) error { return a.initialize(ctx, n) })
+	return nodeStep(ctx, a.d, step, func(ctx context.Context) error { return a.initialize(ctx, n) })
 }
 
 // external sets the kubelet's flags, and waits until the Node repeats its address.

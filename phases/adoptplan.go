@@ -131,7 +131,7 @@ the pods and the Lease of other cloud-controller-managers, and the kubelets' fla
 			if err != nil {
 				return err
 			}
-			return d.begin(ctx, Adopt()[1:], plan)
+			return beginAdoption(ctx, d, Adopt()[1:], plan)
 		},
 	}
 }

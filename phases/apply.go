@@ -1,7 +1,6 @@
 package phases
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -63,7 +62,7 @@ func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 		}
 		rec, err := askRecord(ctx, client)
 		switch {
-		case apierrors.IsNotFound(err) && d.adopting():
+		case apierrors.IsNotFound(err) && adopting(d):
 			return nil, nil // its first run has not come to the end yet
 		case apierrors.IsNotFound(err):
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
@@ -82,7 +81,7 @@ func refuseWithoutCluster(d *Data) error {
 		return nil
 	}
 	return finding.Refusedf("find the cluster of this machine: there is no %s", machine.AdminConf).
-		WithHint("ccmadm %s runs on a control plane", cmp.Or(d.Command, "apply"))
+		WithHint("this command runs on a control plane, as root")
 }
 
 // checkChange is the first to ask for the settings, which are refused where they cannot become what is said.
@@ -163,7 +162,7 @@ func tryOut(ctx context.Context, d *Data) error {
 	if d.DryRun || d.Single {
 		return nil
 	}
-	trial, err := d.try(ctx, Apply()[1:])
+	trial, err := tryPhases(ctx, d, Apply()[1:])
 	if err != nil {
 		return err
 	}
@@ -183,7 +182,7 @@ func (d *Data) Changed() bool { return d.known.changed }
 
 // refuseWithout finds a file that says nothing of the cluster that lives. Kubeadm's documents are for a machine's first
 // day: the file of that day may be the one that is applied later.
-func (d *Data) refuseWithout(found bool, kinds []string) error {
+func refuseWithout(d *Data, found bool, kinds []string) error {
 	switch {
 	case d.ConfigFile == "":
 		return nil

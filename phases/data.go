@@ -125,7 +125,7 @@ func New(ctx context.Context, m *machine.Machine, o Options, s Streams, version 
 	if d.DryRun {
 		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
 	}
-	if d.adopting() {
+	if adopting(d) {
 		live, err := adoptable(ctx, d)
 		if err != nil {
 			return nil, err
@@ -156,7 +156,7 @@ func (d *Data) load() error {
 		d.Said = *said
 	}
 	if d.Living {
-		if err := d.refuseWithout(found, file.Kinds()); err != nil {
+		if err := refuseWithout(d, found, file.Kinds()); err != nil {
 			return err
 		}
 		if file, err = kubeadm.Parse("", nil); err != nil {

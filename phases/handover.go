@@ -67,7 +67,7 @@ and the permissions of the former manager, once that runs nowhere.`,
 				return err
 			}
 			if s.Mode != v1alpha1.ModeStaticPod {
-				if err := removeStaticFiles(d, s); err != nil {
+				if err := removeStaticFiles(ctx, d, s); err != nil {
 					return err
 				}
 			}
@@ -94,7 +94,10 @@ and the permissions of the former manager, once that runs nowhere.`,
 
 // removeStaticFiles takes away what the static pod has read on this machine. With an external CA its identity is the
 // administrator's.
-func removeStaticFiles(d *Data, s *Settings) error {
+func removeStaticFiles(ctx context.Context, d *Data, s *Settings) error {
+	if err := removeCertsTimer(ctx, d); err != nil {
+		return err
+	}
 	if err := writeCloudFiles(d, nil); err != nil {
 		return err
 	}

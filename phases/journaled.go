@@ -23,7 +23,7 @@ type foretold struct {
 }
 
 // try runs phases as a dry run that nobody sees, and keeps what they would change.
-func (d *Data) try(ctx context.Context, list []Phase) (trial *Data, err error) {
+func tryPhases(ctx context.Context, d *Data, list []Phase) (trial *Data, err error) {
 	var out, said bytes.Buffer
 	o := d.Options
 	o.DryRun = true
@@ -50,22 +50,22 @@ func (d *Data) try(ctx context.Context, list []Phase) (trial *Data, err error) {
 // journaled runs a phase. In a cluster that lives, it is written into the journal before, if it changes something. A
 // run that is to change something begins there with its first phase, and holds the Lease from then on; any other writes
 // nothing, waits for nobody, and only says what its dry run has found.
-func (d *Data) journaled(ctx context.Context, p Phase) error {
+func journaled(ctx context.Context, d *Data, p Phase) error {
 	if !d.Living || d.DryRun || p.Name == applyPreflight().Name { // which writes nothing, and tries the others
 		return p.Run(ctx, d)
 	}
 	if d.Adoption != nil {
-		return d.adoptionStep(ctx, p)
+		return adoptionStep(ctx, d, p)
 	}
 	if d.known.foretold == nil {
-		if _, err := d.try(ctx, []Phase{p}); err != nil {
+		if _, err := tryPhases(ctx, d, []Phase{p}); err != nil {
 			return err
 		}
 	}
 	found := d.known.foretold[p.Name]
 	changes := func(f foretold) bool { return f.change != "" }
 	if d.known.journal == nil && slices.ContainsFunc(slices.Collect(maps.Values(d.known.foretold)), changes) {
-		if err := d.openJournal(ctx); err != nil {
+		if err := openJournal(ctx, d); err != nil {
 			return err
 		}
 	}
@@ -77,11 +77,11 @@ func (d *Data) journaled(ctx context.Context, p Phase) error {
 	if d.known.journal == nil || found.change == "" && !waits {
 		return p.Run(ctx, d)
 	}
-	return d.step(ctx, p, found.change)
+	return journalStep(ctx, d, p, found.change)
 }
 
 // step runs a phase as a step of the journal.
-func (d *Data) step(ctx context.Context, p Phase, change string) error {
+func journalStep(ctx context.Context, d *Data, p Phase, change string) error {
 	node, err := nodeName(d)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (d *Data) step(ctx context.Context, p Phase, change string) error {
 }
 
 // openJournal begins a run whose way back is the cluster's record. The record must be the one that this run goes by.
-func (d *Data) openJournal(ctx context.Context) error {
+func openJournal(ctx context.Context, d *Data) error {
 	rec, err := livingRecord(ctx, d)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func leavePreflight() Phase {
 			if err := confirm(d, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
 				return err
 			}
-			return d.begin(ctx, Leave()[1:], plan)
+			return beginAdoption(ctx, d, Leave()[1:], plan)
 		},
 	}
 }
@@ -110,7 +110,7 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 		Before: "--cloud-provider=external --node-ip=" + n.ip, After: "no such flags of ours",
 		Undo: "ccmadm node external --node-ip=" + n.ip + " on " + n.name,
 	}
-	return a.d.nodeStep(ctx, step, func(ctx context.Context) error {
+	return nodeStep(ctx, a.d, step, func(ctx context.Context) error {
 		if err := a.step.run(ctx, n, "plain"); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func kubeletOf(t *testing.T) (*machine.Machine, *commands) {
 }
 
 // nodeStep runs a step, and returns what it printed.
-func nodeStep(t *testing.T, m *machine.Machine, plain bool, ip string) (string, error) {
+func runNode(t *testing.T, m *machine.Machine, plain bool, ip string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	o := NodeOptions{NodeIP: ip, Timeout: time.Second}
@@ -93,7 +93,7 @@ func restarts(c *commands) int {
 func TestNode_ThereAndBack(t *testing.T) {
 	m, runner := kubeletOf(t)
 	before := kubeletFilesOf(t, m)
-	out, err := nodeStep(t, m, false, testAddress)
+	out, err := runNode(t, m, false, testAddress)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -104,16 +104,16 @@ func TestNode_ThereAndBack(t *testing.T) {
 	if err := runsWith(running, map[string]string{"cloud-provider": "external", "node-ip": testAddress}); err != nil {
 		t.Error(err)
 	}
-	if out, err := nodeStep(t, m, false, testAddress); err != nil || !strings.Contains(out, "unchanged") ||
+	if out, err := runNode(t, m, false, testAddress); err != nil || !strings.Contains(out, "unchanged") ||
 		restarts(runner) != 1 {
 		t.Errorf("the second time: %v, %d restarts\n%s", err, restarts(runner), out)
 	}
 	// Killed after it had written, and before the restart.
 	put(t, m, fmt.Sprintf("/proc/%d/cmdline", running.PID), "/usr/bin/kubelet\x00")
-	if out, err := nodeStep(t, m, false, testAddress); err != nil || restarts(runner) != 2 {
+	if out, err := runNode(t, m, false, testAddress); err != nil || restarts(runner) != 2 {
 		t.Errorf("a kubelet that does not run with its files: %v, %d restarts\n%s", err, restarts(runner), out)
 	}
-	if out, err = nodeStep(t, m, true, ""); err != nil {
+	if out, err = runNode(t, m, true, ""); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if after := kubeletFilesOf(t, m); after != before {
@@ -122,7 +122,7 @@ func TestNode_ThereAndBack(t *testing.T) {
 	if _, err := os.Stat(m.Path(machine.ConfigDir)); !os.IsNotExist(err) {
 		t.Errorf("%s is left: %v", machine.ConfigDir, err)
 	}
-	if out, err := nodeStep(t, m, true, ""); err != nil || !strings.Contains(out, "unchanged") || restarts(runner) != 3 {
+	if out, err := runNode(t, m, true, ""); err != nil || !strings.Contains(out, "unchanged") || restarts(runner) != 3 {
 		t.Errorf("the second time: %v, %d restarts\n%s", err, restarts(runner), out)
 	}
 }
@@ -131,10 +131,10 @@ func TestNode_ThereAndBack(t *testing.T) {
 func TestNode_PlainOfAMachineThatJoined(t *testing.T) {
 	m, _ := kubeletOf(t)
 	put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=198.18.0.11 --v=2"`+"\n")
-	if out, err := nodeStep(t, m, false, testAddress); err != nil || content(m, machine.KubeletDropIn) != "" {
+	if out, err := runNode(t, m, false, testAddress); err != nil || content(m, machine.KubeletDropIn) != "" {
 		t.Fatalf("%v, drop-in %q\n%s", err, content(m, machine.KubeletDropIn), out)
 	}
-	if out, err := nodeStep(t, m, true, ""); err != nil {
+	if out, err := runNode(t, m, true, ""); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if got := content(m, machine.KubeadmFlags); got != "KUBELET_KUBEADM_ARGS=\"--node-ip=198.18.0.11 --v=2\"\n" {
@@ -153,7 +153,7 @@ func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m, runner := kubeletOf(t)
 			if tt.plain {
-				if out, err := nodeStep(t, m, false, testAddress); err != nil {
+				if out, err := runNode(t, m, false, testAddress); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
 			}
@@ -173,7 +173,7 @@ func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 					runner.answers["systemctl show -p MainPID"] = "0\n"
 				}
 			}
-			out, err := nodeStep(t, m, tt.plain, testAddress)
+			out, err := runNode(t, m, tt.plain, testAddress)
 			var known *finding.Error
 			if !errors.As(err, &known) || known.Code != finding.ExitError ||
 				!strings.Contains(err.Error(), "it has its former flags again") {
@@ -219,7 +219,7 @@ func TestNode_Refused(t *testing.T) {
 				put(t, m, tt.file, tt.content)
 			}
 			before := kubeletFilesOf(t, m)
-			_, err := nodeStep(t, m, false, tt.ip)
+			_, err := runNode(t, m, false, tt.ip)
 			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), m.Root, "ROOT"), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -230,7 +230,7 @@ func TestNode_Refused(t *testing.T) {
 	}
 	m, _ := kubeletOf(t)
 	put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-provider=external\n")
-	if _, err := nodeStep(t, m, true, ""); err == nil ||
+	if _, err := runNode(t, m, true, ""); err == nil ||
 		!strings.Contains(err.Error(), "/etc/default/kubelet:1: --cloud-provider=external is an administrator's") {
 		t.Errorf("plain with an administrator's flag: %v", err)
 	}
@@ -239,7 +239,7 @@ func TestNode_Refused(t *testing.T) {
 func TestShowNode(t *testing.T) {
 	m, runner := kubeletOf(t)
 	runner.answers["kubelet --version"] = "Kubernetes v1.36.3\n"
-	if out, err := nodeStep(t, m, false, testAddress); err != nil {
+	if out, err := runNode(t, m, false, testAddress); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	put(t, m, "/etc/default/kubelet", "# a comment\nKUBELET_EXTRA_ARGS=--hostname-override=w1\n")

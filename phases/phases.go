@@ -121,7 +121,7 @@ func (p Phase) run(ctx context.Context, d *Data) error {
 	}
 	d = d.in(p.Name)
 	if p.Foretell == nil || !d.DryRun {
-		return asError(d.journaled(ctx, p))
+		return asError(journaled(ctx, d, p))
 	}
 	text, err := p.Foretell(ctx, d)
 	if err != nil {

@@ -60,7 +60,7 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
 		said.Provider = ""
 	}
-	if d.adopting() && said.Lifecycle == "" {
+	if adopting(d) && said.Lifecycle == "" {
 		said.Lifecycle = v1alpha1.LifecycleGuarded // the record of a run that left nodes out says Off
 	}
 	s.Override(&said)
@@ -147,7 +147,7 @@ func (s *Settings) findProfile(d *Data) error {
 	}
 	s.Provider, s.OwnProfile = s.Profile.Name, text
 	if s.Mode == v1alpha1.ModeAuto {
-		if s.Mode = autoMode(s.Profile); d.adopting() {
+		if s.Mode = autoMode(s.Profile); adopting(d) {
 			s.Mode = adoptMode(s.Profile)
 		}
 	}

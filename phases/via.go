@@ -97,7 +97,7 @@ func (b bySSH) run(ctx context.Context, n *plannedNode, args ...string) error {
 	line := append([]string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", address, "--", "ccmadm", "node"}, args...)
 	var out bytes.Buffer
 	err := b.d.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: &out, Err: &out, Changes: true})
-	b.d.tell(n, out.String())
+	tellOfNode(b.d, n, out.String())
 	if err != nil {
 		return fmt.Errorf("run ssh %s: %w", strings.Join(line, " "), err)
 	}
@@ -107,7 +107,7 @@ func (b bySSH) run(ctx context.Context, n *plannedNode, args ...string) error {
 func (b bySSH) patience() time.Duration { return b.d.Adoption.NodeTimeout + time.Minute }
 
 // tell repeats what was said on another machine.
-func (d *Data) tell(n *plannedNode, text string) {
+func tellOfNode(d *Data, n *plannedNode, text string) {
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		if line != "" {
 			d.Sayf("%s: %s", n.name, finding.Clean(line))

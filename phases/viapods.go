@@ -51,7 +51,7 @@ func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err e
 		return err
 	}
 	log, err := b.log(ctx, pod.Name)
-	b.d.tell(n, log)
+	tellOfNode(b.d, n, log)
 	if err != nil {
 		return err
 	}
