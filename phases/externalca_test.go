@@ -12,6 +12,69 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
+// With an external CA, the kubelet's kubeconfig is there before kubeadm has done anything: no evidence that it is done.
+func TestFinished_ExternalCA(t *testing.T) {
+	m, _ := newMachine(t)
+	put(t, m, "/etc/kubernetes/pki/ca.crt", "x")
+	put(t, m, machine.KubeletConf, "x")
+	put(t, m, machine.RecordFile, "x")
+	put(t, m, machine.KubeadmConfig, initConfig)
+	d, _ := run{config: initConfig}.must(t, m)
+	if done, err := finished(d); done || err != nil {
+		t.Errorf("before kubeadm ran: got %t, %v, want false", done, err)
+	}
+	put(t, m, machine.KubeletConfig, "x")
+	if done, err := finished(d); !done || err != nil {
+		t.Errorf("with what kubeadm gave the kubelet: got %t, %v, want true", done, err)
+	}
+}
+
+// With an external CA, kubeadm demands that the kubelet's kubeconfig is there before init.
+func TestKubeletInUse_ExternalCA(t *testing.T) {
+	const ca, key = "/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/pki/ca.key"
+	tests := []struct {
+		name    string
+		files   []string
+		wantErr bool
+	}{
+		{
+			name:  "a bare machine",
+			files: nil,
+		},
+		{
+			name:  "what an external CA has signed",
+			files: []string{ca, machine.KubeletConf},
+		},
+		{
+			name:    "the CA's key is there: a node, or a control plane",
+			files:   []string{ca, key, machine.KubeletConf},
+			wantErr: true,
+		},
+		{
+			name:    "a worker of another cluster has the CA, and a kubelet with a configuration",
+			files:   []string{ca, machine.KubeletConf, machine.KubeletConfig},
+			wantErr: true,
+		},
+		{
+			name:    "a control plane with an external CA",
+			files:   []string{ca, machine.KubeletConf, machine.APIServerPod},
+			wantErr: true,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := newMachine(t)
+			for _, file := range tt.files {
+				put(t, m, file, "x")
+			}
+			d, _ := run{config: initConfig}.must(t, m)
+			if err := checkKubeletInUse(t.Context(), d); (err != nil) != tt.wantErr {
+				t.Errorf("got %v, want an error: %t", err, tt.wantErr)
+			}
+		})
+	}
+}
+
 func TestExternalCA(t *testing.T) {
 	ca := newCA(t)
 	m, _ := newMachine(t)
