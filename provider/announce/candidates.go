@@ -31,7 +31,7 @@ func (v *View) SetCandidates(e Endpoints) {
 		var excluded []string
 		c.Candidates = nil
 		for name, node := range v.Nodes {
-			if !v.agent(name, c.Level) || leaving(node) || !v.fits(node, *c) || !localEverywhere(local, *c, name) {
+			if !v.agent(name, c.Level) || leaving(node) || !v.fits(node, *c) || local.at(*c, name) == endpointNone {
 				continue
 			}
 			if _, labelled := node.Labels[v1alpha1.ExcludeLabel]; labelled && v.policy(*c) != v1alpha1.ExcludeIgnore {
@@ -44,6 +44,12 @@ func (v *View) SetCandidates(e Endpoints) {
 			c.Candidates = excluded // kubeadm labels all control planes: a cluster of nothing else has no other Node
 		}
 		slices.Sort(c.Candidates)
+		c.Ending = nil
+		for _, name := range c.Candidates {
+			if local.at(*c, name) == endpointEnding {
+				c.Ending = append(c.Ending, name)
+			}
+		}
 	}
 }
 
@@ -128,15 +134,27 @@ func leaving(node *corev1.Node) bool {
 	return false
 }
 
-// localNodes are, for each Service with externalTrafficPolicy Local, the Nodes with an endpoint: ready, or, where a
-// Node has none of these, terminating and still serving.
-func (e Endpoints) localNodes(claims []Claim) map[types.NamespacedName]map[string]bool {
-	local := map[types.NamespacedName]map[string]bool{}
+// endpointState is that of the best endpoint which a Service has on a Node.
+type endpointState int
+
+const (
+	endpointNone endpointState = iota
+	// endpointEnding is told to end and still serves: kube-proxy uses it where its Node has none that is ready.
+	endpointEnding
+	endpointReady
+)
+
+// localEndpoints are, for each Service with externalTrafficPolicy Local, the Nodes with an endpoint.
+type localEndpoints map[types.NamespacedName]map[string]endpointState
+
+// localNodes finds them for the Services of claims.
+func (e Endpoints) localNodes(claims []Claim) localEndpoints {
+	local := localEndpoints{}
 	for _, c := range claims {
 		for _, name := range c.Services {
 			s := e.Services[name.String()]
 			if s != nil && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-				local[name] = map[string]bool{}
+				local[name] = map[string]endpointState{}
 			}
 		}
 	}
@@ -146,31 +164,38 @@ func (e Endpoints) localNodes(claims []Claim) map[types.NamespacedName]map[strin
 			continue
 		}
 		for _, endpoint := range slice.Endpoints {
-			if endpoint.NodeName != nil && serves(endpoint.Conditions) {
-				nodes[*endpoint.NodeName] = true
+			if endpoint.NodeName != nil {
+				nodes[*endpoint.NodeName] = max(nodes[*endpoint.NodeName], stateOf(endpoint.Conditions))
 			}
 		}
 	}
 	return local
 }
 
-// serves is true for what kube-proxy sends packets to on its own Node. Absent means ready.
-func serves(c discoveryv1.EndpointConditions) bool {
+// stateOf reads what is absent as ready.
+func stateOf(c discoveryv1.EndpointConditions) endpointState {
 	is := func(condition *bool, absent bool) bool {
 		if condition == nil {
 			return absent
 		}
 		return *condition
 	}
-	return is(c.Ready, true) || is(c.Serving, true) && is(c.Terminating, false)
+	switch {
+	case is(c.Ready, true):
+		return endpointReady
+	case is(c.Serving, true) && is(c.Terminating, false):
+		return endpointEnding
+	}
+	return endpointNone
 }
 
-// localEverywhere says whether every Service of the claim that wants an endpoint on the Node has one there.
-func localEverywhere(local map[types.NamespacedName]map[string]bool, c Claim, node string) bool {
+// at is the worst state on the Node of the claim's Services, of those that want an endpoint there.
+func (l localEndpoints) at(c Claim, node string) endpointState {
+	worst := endpointReady
 	for _, service := range c.Services {
-		if nodes, wants := local[service]; wants && !nodes[node] {
-			return false
+		if nodes, wants := l[service]; wants {
+			worst = min(worst, nodes[node])
 		}
 	}
-	return true
+	return worst
 }

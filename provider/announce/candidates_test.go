@@ -75,15 +75,87 @@ func twoClaims() *View {
 	return view
 }
 
+// Two Services share an address, whose endpoints come and end: who may announce it, and where an endpoint ends.
+func TestView_SetCandidates_Ending(t *testing.T) {
+	yes, no := true, false
+	states := map[string]discoveryv1.EndpointConditions{
+		"ready":      {Ready: &yes},
+		"unsaid":     {},
+		"not ready":  {Ready: &no, Serving: &no},
+		"ending":     {Ready: &no, Serving: &yes, Terminating: &yes},
+		"has ended":  {Ready: &no, Serving: &no, Terminating: &yes},
+		"not ending": {Ready: &no, Serving: &yes, Terminating: &no},
+	}
+	type nodes = map[string][]string
+	for _, tt := range []struct {
+		name         string
+		web, api     nodes
+		want, ending []string
+	}{
+		{
+			name: "one ends", web: nodes{"w1": {"ending"}, "w2": {"ready"}},
+			want: []string{"w1", "w2"}, ending: []string{"w1"},
+		},
+		{
+			name: "one ends beside another on its Node", web: nodes{"w1": {"unsaid", "ending"}, "w2": {"ready"}},
+			want: []string{"w1", "w2"},
+		},
+		{
+			name: "one of two Services has one that ends",
+			web:  nodes{"w1": {"ready"}, "w2": {"ready"}}, api: nodes{"w1": {"ready"}, "w2": {"ending", "has ended"}},
+			want: []string{"w1", "w2"}, ending: []string{"w2"},
+		},
+		{
+			name: "one of two Services has none that serves",
+			web:  nodes{"w1": {"ending"}, "w2": {"ready"}}, api: nodes{"w1": {"ready"}, "w2": {"not ready", "not ending"}},
+			want: []string{"w1"}, ending: []string{"w1"},
+		},
+		{name: "has ended", web: nodes{"w1": {"has ended"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			view, e := twoClaims(), Endpoints{Services: map[string]*corev1.Service{}}
+			c := &view.Claims[0]
+			c.Services = nil
+			for name, nodes := range map[string]nodes{"web": tt.web, "api": tt.api} {
+				for node, list := range nodes {
+					e.Services["shop/"+name] = localService()
+					for _, state := range list {
+						e.Slices = append(e.Slices, sliceOf(name, node, states[state]))
+					}
+				}
+				c.Services = append(c.Services, types.NamespacedName{Namespace: "shop", Name: name})
+			}
+			view.SetCandidates(e)
+			if diff := cmp.Diff(tt.want, c.Candidates); diff != "" {
+				t.Errorf("candidates: %s", diff)
+			}
+			if diff := cmp.Diff(tt.ending, c.Ending); diff != "" {
+				t.Errorf("ending: %s", diff)
+			}
+		})
+	}
+}
+
+func localService() *corev1.Service {
+	const local = corev1.ServiceExternalTrafficPolicyLocal
+	return &corev1.Service{Spec: corev1.ServiceSpec{ExternalTrafficPolicy: local}}
+}
+
+// sliceOf is an EndpointSlice of Service shop/NAME with one endpoint.
+func sliceOf(name, node string, c discoveryv1.EndpointConditions) *discoveryv1.EndpointSlice {
+	labels := map[string]string{discoveryv1.LabelServiceName: name}
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: labels},
+		Endpoints:  []discoveryv1.Endpoint{{NodeName: &node, Conditions: c}},
+	}
+}
+
 // What an operator or somebody else does to a Service, a pool or a Node: who may announce then. Another claim, of which
 // nothing was changed, has the same candidates throughout.
 func TestView_SetCandidates(t *testing.T) {
 	const local = corev1.ServiceExternalTrafficPolicyLocal
 	slice := func(node string, ready bool) *discoveryv1.EndpointSlice {
-		return &discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
-			Endpoints:  []discoveryv1.Endpoint{{NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
-		}
+		return sliceOf("web", node, discoveryv1.EndpointConditions{Ready: &ready})
 	}
 	for _, tt := range []struct {
 		name   string

@@ -69,22 +69,36 @@ func score(address netip.Addr, node string) uint64 {
 	return x ^ x>>33
 }
 
+// able are the Nodes to choose from, of those that can now. One whose endpoint ends is no choice where another's is
+// ready: when it has ended, its clients get no answer until the kubelet has noticed, and said so.
+func (c Claim) able(can map[string]bool) []string {
+	var all, lasting []string
+	for _, name := range c.Candidates {
+		if !can[name] {
+			continue
+		}
+		all = append(all, name)
+		if !slices.Contains(c.Ending, name) {
+			lasting = append(lasting, name)
+		}
+	}
+	if len(lasting) == 0 {
+		return all
+	}
+	return lasting
+}
+
 // Pursue asks for what this member is elected for, and gives up what it is not. What it owns it keeps until the one that
 // is elected waits for it, so that nobody goes without an answer meanwhile.
 func (q *Quorum) Pursue(now Moment, claims []Claim) {
 	contests := make([]contest, len(claims))
-	able := map[string]bool{}
+	can := map[string]bool{}
 	for name := range q.peers {
-		able[name] = q.Alive(now, name) && !q.Draining(name)
+		can[name] = q.Alive(now, name) && !q.Draining(name)
 	}
-	able[q.self] = !q.draining
+	can[q.self] = !q.draining
 	for i, c := range claims {
-		contests[i] = contest{address: c.Address, owner: q.Owner(now, c.Address)}
-		for _, name := range c.Candidates {
-			if able[name] {
-				contests[i].candidates = append(contests[i].candidates, name)
-			}
-		}
+		contests[i] = contest{address: c.Address, owner: q.Owner(now, c.Address), candidates: c.able(can)}
 	}
 	elected := elect(contests)
 	claimed := map[netip.Addr]bool{}

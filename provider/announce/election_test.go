@@ -83,3 +83,25 @@ func TestElect_OnlyCandidates(t *testing.T) {
 		t.Errorf("got %v", elected)
 	}
 }
+
+func TestClaim_Able(t *testing.T) {
+	c := Claim{Candidates: []string{"a", "b", "c"}, Ending: []string{"a", "b"}}
+	for _, tt := range []struct {
+		name      string
+		can, want []string
+	}{
+		{"one has an endpoint that stays", []string{"a", "b", "c"}, []string{"c"}},
+		{"that one is away", []string{"a", "b"}, []string{"a", "b"}},
+		{"no candidate is there", []string{"d"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			can := map[string]bool{}
+			for _, name := range tt.can {
+				can[name] = true
+			}
+			if got := c.able(can); !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

@@ -5,11 +5,20 @@ import (
 	"time"
 )
 
+// seen are the claims as a member knows them: some know earlier than others where endpoints end.
+func (w *world) seen(m *simulated) []Claim {
+	claims := slices.Clone(w.claims)
+	for i := range claims {
+		claims[i].Ending = m.ending
+	}
+	return claims
+}
+
 func (w *world) calm() {
 	clear(w.cut)
 	w.loss, w.delay = 0, 5*time.Millisecond
 	for _, m := range w.members {
-		m.frozen = 0
+		m.frozen, m.ending = 0, w.members[0].ending
 		if m.off {
 			w.restart(m)
 		}
@@ -21,7 +30,7 @@ func (w *world) fault() {
 	n := len(w.members)
 	i, j := w.random.IntN(n), w.random.IntN(n)
 	m := w.members[i]
-	switch w.random.IntN(10) {
+	switch w.random.IntN(11) {
 	case 0:
 		w.say("restart %s", m.name)
 		w.restart(m)
@@ -61,5 +70,8 @@ func (w *world) fault() {
 	case 9:
 		m.quorum.SetDraining(w.random.IntN(2) == 0)
 		w.say("drain %s", m.name)
+	case 10:
+		m.ending = w.names(j)
+		w.say("%s knows that endpoints end on %s", m.name, m.ending)
 	}
 }

@@ -34,7 +34,8 @@ type simulated struct {
 	next   time.Duration // true time of its next turn
 	frozen time.Duration // until then it does nothing
 	off    bool
-	before bool // it knows only versionBefore
+	before bool     // it knows only versionBefore
+	ending []string // Nodes of which it knows that endpoints end there
 }
 
 type flight struct {
@@ -121,7 +122,7 @@ func (w *world) soonest(end time.Duration) time.Duration {
 
 func (w *world) turn(i int, m *simulated) {
 	now := w.clock(m)
-	m.quorum.Pursue(now, w.claims)
+	m.quorum.Pursue(now, w.seen(m))
 	m.next = w.now + m.quorum.Tick(now)
 	w.send(i, m)
 }
@@ -163,7 +164,7 @@ func (w *world) deliver() {
 			continue
 		}
 		m.quorum.Receive(w.clock(m), d)
-		m.quorum.Pursue(w.clock(m), w.claims)
+		m.quorum.Pursue(w.clock(m), w.seen(m))
 		w.send(f.to, m)
 	}
 }

@@ -54,6 +54,8 @@ type Claim struct {
 	Probed bool
 	// Candidates are the Nodes that may announce the address, as far as the cluster knows, in their order.
 	Candidates []string
+	// Ending are those of Candidates whose endpoints of a Service with externalTrafficPolicy Local are told to end.
+	Ending []string
 }
 
 // Here says whether the Node may announce the address.

@@ -1,0 +1,142 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// What an endpoint says of itself: it is ready, or it was told to end and still serves.
+var (
+	ready  = conditions(true, true, false)
+	ending = conditions(false, true, true)
+)
+
+// ends are endpoints by Node.
+type ends = map[string]discoveryv1.EndpointConditions
+
+func conditions(ready, serving, terminating bool) discoveryv1.EndpointConditions {
+	return discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving, Terminating: &terminating}
+}
+
+// localAgents are agents of a Service with externalTrafficPolicy Local.
+type localAgents struct {
+	*agents
+	address netip.Addr
+}
+
+func newLocalAgents(t *testing.T) *localAgents {
+	t.Helper()
+	address := netip.MustParseAddr("10.8.0.100")
+	claim := Claim{Address: address, Probed: true, Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}}}
+	a := &localAgents{newAgents(t, claim), address}
+	for name := range a.view.Agents {
+		a.at(a.hosts[name], func() error {
+			link, err := netlink.LinkByName("lan-" + name)
+			if err != nil {
+				return err
+			}
+			a.view.Agents[name].Status.Interfaces = []v1alpha1.AgentInterface{{
+				Name: link.Attrs().Name, MAC: link.Attrs().HardwareAddr.String(),
+				Addresses: []string{a.view.Addresses[name].String() + "/24"},
+			}}
+			return nil
+		})
+	}
+	return a
+}
+
+// endpoints are what the agents of some Nodes learn; of none: those of all.
+func (a *localAgents) endpoints(of ends, nodes ...string) {
+	e := Endpoints{Services: map[string]*corev1.Service{"shop/web": localService()}}
+	for name, c := range of {
+		e.Slices = append(e.Slices, sliceOf("web", name, c))
+	}
+	a.view.Claims = slices.Clone(a.view.Claims) // agents have the former ones
+	a.view.SetCandidates(e)
+	for name, l2 := range a.list {
+		if len(nodes) == 0 || slices.Contains(nodes, name) {
+			view := a.view
+			view.Node = name
+			l2.Set(&view)
+		}
+	}
+}
+
+// The owner's endpoint is told to end while another Node has one that is ready: that Node takes the address before the
+// endpoint has ended, and the former owner answers until then, whoever of them learns of it first.
+func TestL2_LocalEndpointMoves(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		first []string // who learns of it before the others, which do after late
+		late  time.Duration
+	}{
+		{name: "all learn of it at once"},
+		{name: "the owner learns of it last", first: []string{"b", "c"}, late: 300 * time.Millisecond},
+		{name: "the owner learns of it first", first: []string{"a"}, late: 300 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newLocalAgents(t)
+			a.endpoints(ends{"a": ready})
+			a.startAll()
+			a.owner(a.address, "", 10*time.Second)
+			o := a.observe(a.address)
+			a.endpoints(ends{"a": ready, "b": ready})
+			time.Sleep(500 * time.Millisecond)
+			if !a.list["a"].Owns(a.address) {
+				t.Fatal("an endpoint on another Node has moved the address")
+			}
+
+			began := time.Now()
+			a.endpoints(ends{"a": ending, "b": ready}, tt.first...)
+			if tt.late > 0 {
+				time.Sleep(tt.late)
+				if !a.list["a"].Owns(a.address) {
+					t.Error("the former owner has not waited for the next")
+				}
+				a.endpoints(ends{"a": ending, "b": ready})
+			}
+			owner, took := a.owner(a.address, "a", time.Second)
+			time.Sleep(200 * time.Millisecond)
+			gap, back := o.gaps(began)
+			t.Logf("%s has it %s after the last has learned of it; no answer for %s", owner, took, gap)
+			if limit := 250 * time.Millisecond; owner != "b" || took > limit || gap > limit || back {
+				t.Errorf("%s has it after %s; no answer for %s, two owners: %t", owner, took, gap, back)
+			}
+		})
+	}
+}
+
+// As long as no other Node can take the address, the one whose endpoint ends answers.
+func TestL2_LocalEndpointEnds(t *testing.T) {
+	a := newLocalAgents(t)
+	a.endpoints(ends{"a": ready})
+	a.start("a")
+	a.start("c")
+	a.owner(a.address, "", 10*time.Second)
+	o := a.observe(a.address)
+	began := time.Now()
+	a.endpoints(ends{"a": ending})
+	time.Sleep(500 * time.Millisecond)
+	a.endpoints(ends{"a": ending, "b": ready}) // which has no agent
+	time.Sleep(time.Second)
+	if !a.list["a"].Owns(a.address) {
+		t.Fatal("the address was given up for nobody")
+	}
+	a.start("b")
+	if owner, _ := a.owner(a.address, "a", 5*time.Second); owner != "b" {
+		t.Errorf("%s has it, want b", owner)
+	}
+	time.Sleep(200 * time.Millisecond)
+	if gap, back := o.gaps(began); gap > 250*time.Millisecond || back {
+		t.Errorf("no answer for %s, two owners: %t", gap, back)
+	}
+}
