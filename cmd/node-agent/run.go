@@ -85,7 +85,7 @@ func announceUntil(ctx, working context.Context, group *errgroup.Group, node str
 	changed <-chan struct{}, poke func(),
 ) {
 	klog.InfoS("Seen the cluster")
-	kubeProxy := &proxy{}
+	kubeProxy, carried := &proxy{}, newCarriage(poke)
 	group.Go(func() error { return c.passwords.run(working, poke) })
 	group.Go(func() error { return kubeProxy.run(working, proxyHealth, poke) })
 	for _, a := range announcers {
@@ -95,6 +95,7 @@ func announceUntil(ctx, working context.Context, group *errgroup.Group, node str
 	follow(ctx, working, changed, func() {
 		view := c.view(node)
 		view.Draining = kubeProxy.sick.Load()
+		carried.mark(working, view, c.services.GetStore())
 		for _, a := range announcers {
 			a.Set(view)
 		}

@@ -102,10 +102,11 @@ func (q *Quorum) Pursue(now Moment, claims []Claim) {
 	}
 	elected := elect(contests)
 	claimed := map[netip.Addr]bool{}
-	for _, c := range claims {
+	for i, c := range claims {
 		claimed[c.Address] = true
 		w := q.wants[c.Address]
 		switch {
+		case c.Early && w == nil && c.Here(contests[i].owner):
 		case elected[c.Address] == q.self:
 			q.Want(now, c.Address)
 		case w == nil:

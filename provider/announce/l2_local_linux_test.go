@@ -71,6 +71,12 @@ func (a *localAgents) endpoints(of ends, nodes ...string) {
 	}
 }
 
+// early is for the next endpoints, of Nodes that do not own the address.
+func (a *localAgents) early(early bool) {
+	a.view.Claims = slices.Clone(a.view.Claims)
+	a.view.Claims[0].Early = early
+}
+
 // The owner's endpoint is told to end while another Node has one that is ready: that Node takes the address before the
 // endpoint has ended, and the former owner answers until then, whoever of them learns of it first.
 func TestL2_LocalEndpointMoves(t *testing.T) {
@@ -138,5 +144,44 @@ func TestL2_LocalEndpointEnds(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	if gap, back := o.gaps(began); gap > 250*time.Millisecond || back {
 		t.Errorf("no answer for %s, two owners: %t", gap, back)
+	}
+}
+
+// A Node that does not carry packets yet leaves an address to its owner, but not to nobody.
+func TestL2_LocalEndpointIsEarly(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(a *localAgents)
+		limit  time.Duration // until the next owner answers
+	}{
+		{
+			name:   "then it does",
+			change: func(a *localAgents) { a.early(false); a.endpoints(ends{"a": ending, "b": ready}) },
+			limit:  250 * time.Millisecond,
+		},
+		{name: "the owner dies", change: func(a *localAgents) { a.kill("a") }, limit: 1500 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newLocalAgents(t)
+			a.endpoints(ends{"a": ready})
+			a.startAll()
+			a.owner(a.address, "", 10*time.Second)
+			o := a.observe(a.address)
+			a.early(true)
+			a.endpoints(ends{"a": ending, "b": ready})
+			time.Sleep(500 * time.Millisecond)
+			if !a.list["a"].Owns(a.address) {
+				t.Error("it was taken too early")
+			}
+			began := time.Now()
+			tt.change(a)
+			owner, took := a.owner(a.address, "a", 3*time.Second)
+			time.Sleep(200 * time.Millisecond)
+			gap, back := o.gaps(began)
+			t.Logf("%s has it after %s; no answer for %s", owner, took, gap)
+			if owner != "b" || gap > tt.limit || back {
+				t.Errorf("%s has it after %s; no answer for %s, two owners: %t", owner, took, gap, back)
+			}
+		})
 	}
 }

@@ -56,6 +56,8 @@ type Claim struct {
 	Candidates []string
 	// Ending are those of Candidates whose endpoints of a Service with externalTrafficPolicy Local are told to end.
 	Ending []string
+	// Early says that this Node does not carry packets for the address yet: it is not taken from an owner.
+	Early bool
 }
 
 // Here says whether the Node may announce the address.
