@@ -39,7 +39,7 @@ type question struct {
 func newCarriage(poke func()) *carriage {
 	client := &http.Client{
 		Timeout:       time.Second,
-		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy of the environment: it is this machine
+		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy of the environment: it is this machine
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &carriage{poke: poke, client: client, asked: map[string]*question{}}
@@ -81,7 +81,8 @@ func healthURLs(node netip.Addr, names []types.NamespacedName, services cache.St
 	for _, name := range names {
 		object, _, _ := services.GetByKey(name.String()) // a store of client-go has no error here
 		s, is := object.(*corev1.Service)
-		if is && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && s.Spec.HealthCheckNodePort > 0 {
+		const local = corev1.ServiceExternalTrafficPolicyLocal
+		if is && s.Spec.ExternalTrafficPolicy == local && s.Spec.HealthCheckNodePort > 0 {
 			at := netip.AddrPortFrom(node, uint16(s.Spec.HealthCheckNodePort))
 			urls = append(urls, fmt.Sprintf("http://%s/", at))
 		}

@@ -56,6 +56,22 @@ func newAgents(t *testing.T, claims ...Claim) *agents {
 	return a
 }
 
+// reportInterface puts the interface of an agent's host into the view.
+func (a *agents) reportInterface(name string) {
+	a.t.Helper()
+	a.at(a.hosts[name], func() error {
+		link, err := netlink.LinkByName("lan-" + name)
+		if err != nil {
+			return err
+		}
+		a.view.Agents[name].Status.Interfaces = []v1alpha1.AgentInterface{{
+			Name: link.Attrs().Name, MAC: link.Attrs().HardwareAddr.String(),
+			Addresses: []string{a.view.Addresses[name].String() + "/24"},
+		}}
+		return nil
+	})
+}
+
 func (a *agents) start(name string) {
 	log := logr.Discard()
 	if testing.Verbose() {

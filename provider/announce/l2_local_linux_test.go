@@ -6,12 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // What an endpoint says of itself: it is ready, or it was told to end and still serves.
@@ -33,25 +30,25 @@ type localAgents struct {
 	address netip.Addr
 }
 
+// newLocalAgents makes agents of which "a" may have the address.
 func newLocalAgents(t *testing.T) *localAgents {
 	t.Helper()
 	address := netip.MustParseAddr("10.8.0.100")
 	claim := Claim{Address: address, Probed: true, Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}}}
 	a := &localAgents{newAgents(t, claim), address}
 	for name := range a.view.Agents {
-		a.at(a.hosts[name], func() error {
-			link, err := netlink.LinkByName("lan-" + name)
-			if err != nil {
-				return err
-			}
-			a.view.Agents[name].Status.Interfaces = []v1alpha1.AgentInterface{{
-				Name: link.Attrs().Name, MAC: link.Attrs().HardwareAddr.String(),
-				Addresses: []string{a.view.Addresses[name].String() + "/24"},
-			}}
-			return nil
-		})
+		a.reportInterface(name)
 	}
+	a.endpoints(ends{"a": ready})
 	return a
+}
+
+// observeFirst starts all agents, and an observer once "a" has the address.
+func (a *localAgents) observeFirst() *observer {
+	a.t.Helper()
+	a.startAll()
+	a.owner(a.address, "", 10*time.Second)
+	return a.observe(a.address)
 }
 
 // endpoints are what the agents of some Nodes learn; of none: those of all.
@@ -91,10 +88,7 @@ func TestL2_LocalEndpointMoves(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newLocalAgents(t)
-			a.endpoints(ends{"a": ready})
-			a.startAll()
-			a.owner(a.address, "", 10*time.Second)
-			o := a.observe(a.address)
+			o := a.observeFirst()
 			a.endpoints(ends{"a": ready, "b": ready})
 			time.Sleep(500 * time.Millisecond)
 			if !a.list["a"].Owns(a.address) {
@@ -124,7 +118,6 @@ func TestL2_LocalEndpointMoves(t *testing.T) {
 // As long as no other Node can take the address, the one whose endpoint ends answers.
 func TestL2_LocalEndpointEnds(t *testing.T) {
 	a := newLocalAgents(t)
-	a.endpoints(ends{"a": ready})
 	a.start("a")
 	a.start("c")
 	a.owner(a.address, "", 10*time.Second)
@@ -163,10 +156,7 @@ func TestL2_LocalEndpointIsEarly(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newLocalAgents(t)
-			a.endpoints(ends{"a": ready})
-			a.startAll()
-			a.owner(a.address, "", 10*time.Second)
-			o := a.observe(a.address)
+			o := a.observeFirst()
 			a.early(true)
 			a.endpoints(ends{"a": ending, "b": ready})
 			time.Sleep(500 * time.Millisecond)

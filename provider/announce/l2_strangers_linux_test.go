@@ -15,14 +15,12 @@ import (
 // hold gives a host an address of its own, for which its kernel answers, as for programs that put it on interfaces.
 func (a *agents) hold(name string, address netip.Addr, hold bool) {
 	a.t.Helper()
+	a.reportInterface(name)
 	a.at(a.hosts[name], func() error {
 		link, err := netlink.LinkByName("lan-" + name)
 		if err != nil {
 			return err
 		}
-		a.view.Agents[name].Status.Interfaces = []v1alpha1.AgentInterface{{
-			Name: link.Attrs().Name, MAC: link.Attrs().HardwareAddr.String(),
-		}}
 		mask := net.CIDRMask(address.BitLen(), address.BitLen())
 		own := &netlink.Addr{IPNet: &net.IPNet{IP: address.AsSlice(), Mask: mask}, Flags: 0x02} // IFA_F_NODAD
 		if hold {
