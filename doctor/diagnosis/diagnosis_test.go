@@ -132,6 +132,12 @@ func TestDiagnose(t *testing.T) {
 		{"serving certificates", []func(*Snapshot){requests(3)}, "I2(3)"},
 		{"two faults", []func(*Snapshot){stale, webhook(0)}, "B7(1) W7(1)"},
 		{"pods not seen: no word that there are none", []func(*Snapshot){tainted, leaderless, without(partPods, partDeployments)}, "W13(1) W6(11)"},
+		{"pods of the manager's namespace not seen: no word that there are none", []func(*Snapshot){
+			tainted, leaderless, elsewhere, without(podsIn("ccm")),
+		}, "W13(1) W6(11)"},
+		{"workloads not seen: no word that there is no manager", []func(*Snapshot){
+			tainted, leaderless, func(s *Snapshot) { s.Pods = nil }, without(partDeployments),
+		}, "W13(1) W6(11)"},
 		{"Leases not seen: no word that nobody leads", []func(*Snapshot){without(partLeases)}, "W15(1)"},
 		{"Nodes not seen", []func(*Snapshot){without(partNodes)}, ""},
 	}
@@ -158,6 +164,12 @@ func notReady(s *Snapshot) {
 	for i := range s.Nodes {
 		s.Nodes[i].Spec.Taints = append(s.Nodes[i].Spec.Taints, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})
 	}
+}
+
+// elsewhere has the manager in a namespace of its own.
+func elsewhere(s *Snapshot) {
+	s.Deployments[0].Namespace = "ccm"
+	s.Pods = nil
 }
 
 func selecting(label string) func(*Snapshot) {

@@ -39,6 +39,9 @@ const (
 	partReviews     = "subject access reviews"
 )
 
+// podsIn is the part with the pods of a namespace.
+func podsIn(namespace string) string { return "pods in " + namespace }
+
 // mostNodes bounds the lists of what there is one of for each Node, most all others.
 const mostNodes, most = 20_000, 2_000
 

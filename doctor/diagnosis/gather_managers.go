@@ -79,7 +79,7 @@ func (l *looking) pods(ctx context.Context, c kubernetes.Interface, profiles tem
 func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles) {
 	s := l.snapshot
 	for _, namespace := range s.managerNamespaces() {
-		l.ask("pods in "+namespace, func() (func(), error) { return l.pods(ctx, c, profiles, namespace) })
+		l.ask(podsIn(namespace), func() (func(), error) { return l.pods(ctx, c, profiles, namespace) })
 	}
 	for i := range s.Webhooks[:min(len(s.Webhooks), mostWebhooks)] {
 		w := s.Webhooks[i]
