@@ -108,6 +108,7 @@ func TestDiagnose(t *testing.T) {
 		{"a kubelet is silent", []func(*Snapshot){func(s *Snapshot) { s.Heartbeats[3].Spec.RenewTime.Time = taken.Add(-2 * time.Minute) }}, "W14(1)"},
 		{"a Node was deleted under its kubelet", []func(*Snapshot){func(s *Snapshot) { s.Nodes = s.Nodes[:10] }}, "N1(1)"},
 		{"a name changed", []func(*Snapshot){renamed}, "N4(1)>W14(1)"},
+		{"two machines of one image, one of which is started again", []func(*Snapshot){cloned}, "W14(1)"},
 		{"a route failed", []func(*Snapshot){func(s *Snapshot) {
 			s.Nodes[2].Status.Conditions = append(s.Nodes[2].Status.Conditions, corev1.NodeCondition{
 				Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue, Reason: "NoRouteCreated", LastTransitionTime: ago(time.Hour),
@@ -222,6 +223,14 @@ func renamed(s *Snapshot) {
 	old := &s.Nodes[2]
 	old.Status.NodeInfo = s.Nodes[1].Status.NodeInfo
 	old.Status.Conditions[0].Status = corev1.ConditionUnknown
+	old.Status.Conditions[0].LastHeartbeatTime = ago(65 * time.Minute)
+	s.Heartbeats[2].Spec.RenewTime.Time = taken.Add(-65 * time.Minute)
+}
+
+// cloned is of two machines of one image, of which one is silent for as long as it takes to start it again.
+func cloned(s *Snapshot) {
+	renamed(s)
+	s.Heartbeats[2].Spec.RenewTime.Time = taken.Add(-2 * time.Minute)
 }
 
 func args(list ...string) func(*Snapshot) {
