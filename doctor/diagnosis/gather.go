@@ -81,7 +81,7 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 			return func() { keep(cm.Data[key]) }, err
 		})
 	}
-	config(partKubeadm, "kubeadm-config", "ClusterConfiguration", func(text string) { s.Kubeadm = redact(text) })
+	config(partKubeadm, "kubeadm-config", "ClusterConfiguration", func(text string) { s.Kubeadm = redactKubeadm(text) })
 	config(partRecord, v1alpha1.RecordName, v1alpha1.RecordKey, s.readRecord)
 }
 
