@@ -106,6 +106,17 @@ func TestDiagnose(t *testing.T) {
 		{"a kubelet that has the flag now", []func(*Snapshot){untainted(1), flag("w1", "external")}, "W2(1)"},
 		{"an initialized one that has lost the flag", []func(*Snapshot){flag("w2", "")}, "W18(1)"},
 		{"a kubelet is silent", []func(*Snapshot){func(s *Snapshot) { s.Heartbeats[3].Spec.RenewTime.Time = taken.Add(-2 * time.Minute) }}, "W14(1)"},
+		{"one machine's clock is ahead: the others are not silent", []func(*Snapshot){func(s *Snapshot) {
+			s.Heartbeats[3].Spec.RenewTime.Time = taken.Add(2 * time.Minute)
+		}}, ""},
+		{"one of two machines' clock is ahead", []func(*Snapshot){func(s *Snapshot) {
+			s.Nodes, s.Heartbeats = s.Nodes[:2], s.Heartbeats[:2]
+			s.Heartbeats[1].Spec.RenewTime.Time = taken.Add(2 * time.Minute)
+		}}, ""},
+		{"one of two kubelets is silent", []func(*Snapshot){func(s *Snapshot) {
+			s.Nodes, s.Heartbeats = s.Nodes[:2], s.Heartbeats[:2]
+			s.Heartbeats[1].Spec.RenewTime.Time = taken.Add(-time.Minute)
+		}}, "W14(1)"},
 		{"a Node was deleted under its kubelet", []func(*Snapshot){func(s *Snapshot) { s.Nodes = s.Nodes[:10] }}, "N1(1)"},
 		{"a name changed", []func(*Snapshot){renamed}, "N4(1)>W14(1)"},
 		{"two machines of one image, one of which is started again", []func(*Snapshot){cloned}, "W14(1)"},
