@@ -23,9 +23,9 @@ func FindRun(runs []journal.Run, id int) (*journal.Run, error) {
 	return nil, finding.Usagef("find run %d: it is not in the journal", id).WithHint("ccmadm journal lists those that are")
 }
 
-// NewestChange returns the newest run that has changed the cluster's settings, or was cut short before it could. One that
-// has only brought another machine to them, or repaired what had drifted, is none: to before it is where the cluster is.
-// It reads the cluster's record.
+// NewestChange returns the newest run that has changed the cluster's settings, or was cut short before it could. One
+// that has only brought another machine to them, or repaired what had drifted, is none: to before it is where the
+// cluster is. It reads the cluster's record.
 func NewestChange(ctx context.Context, client kubernetes.Interface, runs []journal.Run) (*journal.Run, error) {
 	rec, err := askRecord(ctx, client)
 	if err != nil {
@@ -39,9 +39,9 @@ func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, err
 	ended := false
 	for _, run := range slices.Backward(runs) {
 		if run.Before == "" {
-			return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has changed more than settings", run.ID, run.Command).
-				WithHint("ccmadm journal %d shows how to undo its steps; ccmadm rollback RUN goes to before an earlier one. "+
-					"Nothing was changed", run.ID)
+			return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has changed more than settings", run.ID,
+				run.Command).WithHint("ccmadm journal %d shows how to undo its steps; ccmadm rollback RUN goes to before "+
+				"an earlier one. Nothing was changed", run.ID)
 		}
 		before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
 		if err != nil {

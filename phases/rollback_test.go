@@ -8,12 +8,13 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
-// Without a number, rollback goes to before the newest run that has changed settings: after it `ccmadm apply` ran on the
-// other control planes, too, and each of these runs has found the settings as they are now.
+// Without a number, rollback goes to before the newest run that has changed settings: after it `ccmadm apply` ran on
+// the other control planes, too, and each of these runs has found the settings as they are now.
 func TestNewestChange(t *testing.T) {
 	record := func(image string) *v1alpha1.Record {
 		rec := &v1alpha1.Record{Configuration: v1alpha1.CloudConfiguration{
-			Provider: "hetzner", Mode: v1alpha1.ModeStaticPod, ControllerManager: v1alpha1.ControllerManager{Image: image},
+			Provider: "hetzner", Mode: v1alpha1.ModeStaticPod,
+			ControllerManager: v1alpha1.ControllerManager{Image: image},
 		}}
 		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
 		return rec
@@ -39,7 +40,7 @@ func TestNewestChange(t *testing.T) {
 		want int // 0: refused
 	}{
 		{"the newest", []journal.Run{run("a:1", done), run("a:2", done)}, "a:3", 2},
-		{"brought to two other control planes", []journal.Run{run("a:1", done), run("a:2", done), run("a:2", done)}, "a:2", 1},
+		{"brought to two others", []journal.Run{run("a:1", done), run("a:2", done), run("a:2", done)}, "a:2", 1},
 		{"a rollback, and again", []journal.Run{run("a:1", done), run("a:2", done), run("a:1", done)}, "a:1", 2},
 		{"cut short before the record", []journal.Run{run("a:1", done), run("a:2", cut)}, "a:2", 2},
 		{"cut short, then completed", []journal.Run{run("a:1", cut), run("a:1", done)}, "a:2", 2},

@@ -92,7 +92,7 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 		Name: "forged", Namespace: v1alpha1.Namespace, Annotations: map[string]string{},
 		Labels: map[string]string{v1alpha1.ComponentLabel: string(upgrade.APIServer), "tier": "control-plane"},
 	}}
-	forged.Spec.Containers = []corev1.Container{{Name: "a", Image: "kube-apiserver:v1.99.0", Args: []string{"--cloud-provider=x"}}}
+	forged.Spec.Containers = []corev1.Container{{Name: "a", Image: "kube-apiserver:v1.99.0", Args: []string{"--cloud-config=x"}}}
 	mirrored(t, client, forged, "w1", func(*corev1.Pod) {}) // as a worker's kubelet may
 	put(t, m, machine.APIServerPod, "spec: {containers: [{name: a, command: [kube-apiserver, --cloud-provider=external]}]}\n")
 	put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n")

@@ -83,8 +83,8 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 	return r.apply(ctx, s, o, run, profile)
 }
 
-// findRun reads the journal, and without an ID the record, of this control plane's cluster, whatever KUBECONFIG says: what is applied is applied
-// there.
+// findRun reads the journal, and without an ID the record, of this control plane's cluster, whatever KUBECONFIG says: what
+// is applied is applied there.
 func findRun(ctx context.Context, id int) (*journal.Run, error) {
 	client, err := phases.ControlPlaneClient(machine.New(), version)
 	if err != nil {

@@ -80,7 +80,8 @@ apiServer:
 controllerManager:
   extraEnvs: [{name: PLAIN, value: "` + secret + `, and more"}]
 `)
-	s := &Snapshot{Kubeadm: kubeadm, Pods: []corev1.Pod{p}, Nodes: []corev1.Node{n}, Events: []corev1.Event{e}, Services: []corev1.Service{svc}}
+	s := &Snapshot{Kubeadm: kubeadm, Pods: []corev1.Pod{p}, Nodes: []corev1.Node{n}}
+	s.Events, s.Services = []corev1.Event{e}, []corev1.Service{svc}
 	for _, line := range []string{
 		"password: " + secret, `"apiKey":"` + secret + `"`, "https://admin:" + secret + "@cloud.example.org/", "secret_access_key=" + secret,
 		"AKIAABCDEFGHIJKLMNOP", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJr.c2lnbmF0dXJl", "-----BEGIN RSA PRIVATE KEY-----MIIE", "access-token='" + secret + "'",

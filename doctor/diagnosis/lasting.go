@@ -129,7 +129,8 @@ func machineTwice(v *view) []finding.Finding {
 		if !found || other.Name == n.Name || c == nil || c.Status != corev1.ConditionUnknown || v.spokeAfter(n, c, other) {
 			continue
 		}
-		f := finding.MachineTwice.New("Node/"+n.Name, "it is silent, and Node "+other.Name+" has the same machine ID and system UUID, and is Ready")
+		f := finding.MachineTwice.New("Node/"+n.Name,
+			"it is silent, and Node "+other.Name+" has the same machine ID and system UUID, and is Ready")
 		f.Next = "unless it is another machine, of the same image: kubectl delete node " + n.Name
 		list = append(list, f)
 	}

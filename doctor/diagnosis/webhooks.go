@@ -113,10 +113,13 @@ func (l *looking) webhooks(ctx context.Context, c kubernetes.Interface) {
 	}
 	if left := len(services) - mostWebhooks; left > 0 {
 		s.NotSeen = append(s.NotSeen, NotSeen{
-			What: fmt.Sprintf("endpoints of %d Services of webhooks", left), Message: fmt.Sprintf("no more than %d are asked for", mostWebhooks),
+			What:    fmt.Sprintf("endpoints of %d Services of webhooks", left),
+			Message: fmt.Sprintf("no more than %d are asked for", mostWebhooks),
 		})
 	}
-	names := slices.SortedFunc(maps.Keys(services), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	names := slices.SortedFunc(maps.Keys(services), func(a, b types.NamespacedName) int {
+		return strings.Compare(a.String(), b.String())
+	})
 	for _, service := range names[:min(len(names), mostWebhooks)] {
 		l.ask("endpoints of Service/"+service.String(), func() (func(), error) {
 			ready, err := countEndpoints(ctx, c, service)

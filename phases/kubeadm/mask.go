@@ -5,8 +5,8 @@ import (
 	"regexp"
 )
 
-// MaskSecrets hides the secret half of bootstrap tokens, and certificate keys, in kubeadm configuration; and passwords in
-// addresses, as of a proxy.
+// MaskSecrets hides the secret half of bootstrap tokens, and certificate keys, in kubeadm configuration; and passwords
+// in addresses, as of a proxy.
 func MaskSecrets(data []byte) []byte {
 	token := regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b`)
 	key := regexp.MustCompile(`\b[0-9a-fA-F]{64}\b`)

@@ -116,8 +116,8 @@ func (p *Plan) Blocked() []finding.Finding {
 // the version's minor and not older.
 func (p *Plan) ForKubeadm() bool { return p.forKubeadm }
 
-// kubeadmFits tells whether the installed kubeadm upgrades to the version: it must not be older, and goes to its own minor
-// only.
+// kubeadmFits tells whether the installed kubeadm upgrades to the version: it must not be older, and goes to its own
+// minor only.
 func (p *Plan) kubeadmFits() bool {
 	installed, then := parsed(p.Kubeadm), parsed(p.Then)
 	return installed != nil && !installed.LessThan(then) && installed.Minor() == then.Minor()

@@ -174,7 +174,7 @@ func TestNew_KubeadmOfAnotherVersion(t *testing.T) {
 	} {
 		p := planned(t, func(f *Facts) { f.Kubeadm = installed })
 		if p.ForKubeadm() != fits || strings.HasPrefix(p.Steps[0].What, "install kubeadm v1.36.3, and ") == fits {
-			t.Errorf("with kubeadm %s: its own plan is asked for: %v, and first: %s", installed, p.ForKubeadm(), p.Steps[0].What)
+			t.Errorf("kubeadm %s: its own plan asked for: %v, first: %s", installed, p.ForKubeadm(), p.Steps[0].What)
 		}
 	}
 }
