@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -40,7 +41,7 @@ func tryPhases(ctx context.Context, d *Data, list []Phase) (trial *Data, err err
 		}
 		found := foretold{said: said.String()}
 		if trial.Changed() {
-			found.change = cmp.Or(out.String(), "not shown")
+			found.change = cmp.Or(string(kubeadm.MaskSecrets(out.Bytes())), "not shown")
 		}
 		d.known.foretold[p.Name] = found
 	}

@@ -129,6 +129,29 @@ func TestCluster_Apply_TwoAtATime(t *testing.T) {
 	}
 }
 
+// A proxy's password is in the manager's pods, which not everybody may read who reads ConfigMaps.
+func TestCluster_Apply_NoPasswordInTheJournal(t *testing.T) {
+	m := living(t)
+	sets := kubernetes.NewForConfigOrDie(cluster.Config).AppsV1().DaemonSets("kube-system")
+	if err := sets.Delete(t.Context(), "hetzner-cloud-controller-manager", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d, out := run{options: Options{Living: true, Command: "apply"}}.must(t, m)
+	d.Env = func(name string) string {
+		return map[string]string{"HTTPS_PROXY": "http://us:hunter2@proxy.example.org:3128"}[name]
+	}
+	if err := Run(t.Context(), d, []Phase{addon()}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	made, err := sets.Get(t.Context(), "hetzner-cloud-controller-manager", metav1.GetOptions{})
+	if err != nil || !strings.Contains(made.String(), "hunter2") {
+		t.Fatalf("the manager has another proxy: %v", err)
+	}
+	if _, text := journalOf(t); strings.Contains(text, "hunter2") || !strings.Contains(text, "@proxy.example.org:3128") {
+		t.Errorf("the journal says\n%s", text)
+	}
+}
+
 // One phase by itself is a run of one step.
 func TestCluster_Apply_APhaseByItself(t *testing.T) {
 	m := living(t)

@@ -1,8 +1,11 @@
 package phases
 
 import (
+	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -10,18 +13,51 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
-// FindRun returns the run of the journal that has the ID, or with 0 the newest one that has a way back.
+// FindRun returns the run of the journal that has the ID.
 func FindRun(runs []journal.Run, id int) (*journal.Run, error) {
-	for _, run := range slices.Backward(runs) {
-		if run.ID == id || id == 0 && run.Before != "" {
+	for _, run := range runs {
+		if run.ID == id {
 			return &run, nil
 		}
 	}
-	if id == 0 {
-		return nil, finding.Refusedf("find the way back: the journal has no run that changed the cluster's settings").
-			WithHint("ccmadm journal lists the runs that are known. Nothing was changed")
-	}
 	return nil, finding.Usagef("find run %d: it is not in the journal", id).WithHint("ccmadm journal lists those that are")
+}
+
+// NewestChange returns the newest run that has changed the cluster's settings, or was cut short before it could. One
+// that has only brought another machine to them, or repaired what had drifted, is none: to before it is where the
+// cluster is. It reads the cluster's record.
+func NewestChange(ctx context.Context, client kubernetes.Interface, runs []journal.Run) (*journal.Run, error) {
+	rec, err := askRecord(ctx, client)
+	if err != nil {
+		return nil, finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
+	}
+	return newestChange(runs, rec)
+}
+
+// newestChange goes back from what the record says now: each run has left what the next one has found.
+func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, error) {
+	ended := false
+	for _, run := range slices.Backward(runs) {
+		if run.Before == "" {
+			return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has changed more than settings", run.ID,
+				run.Command).WithHint("ccmadm journal %d shows how to undo its steps; ccmadm rollback RUN goes to before "+
+				"an earlier one. Nothing was changed", run.ID)
+		}
+		before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+		if err != nil {
+			return nil, err
+		}
+		if !sameSettings(before, after) || run.State != journal.Done && !ended {
+			return &run, nil
+		}
+		ended, after = ended || run.State == journal.Done, before
+	}
+	return nil, finding.Refusedf("find the way back: the journal has no run that changed the cluster's settings").
+		WithHint("ccmadm journal lists the runs that are known. Nothing was changed")
+}
+
+func sameSettings(a, b *v1alpha1.Record) bool {
+	return a.Profile == b.Profile && equality.Semantic.DeepEqual(a.Configuration, b.Configuration)
 }
 
 // FormerSettings are those of the cluster before a run, complete: what was not set then is set to nothing. Credentials,

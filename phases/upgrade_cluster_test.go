@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -87,6 +88,12 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	member(t, client, "cp1", "v1.35.4", true)
 	member(t, client, "cp2", "v1.35.4", true)
 	member(t, client, "w1", "v1.34.4", false)
+	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "forged", Namespace: v1alpha1.Namespace, Annotations: map[string]string{},
+		Labels: map[string]string{v1alpha1.ComponentLabel: string(upgrade.APIServer), "tier": "control-plane"},
+	}}
+	forged.Spec.Containers = []corev1.Container{{Name: "a", Image: "kube-apiserver:v1.99.0", Args: []string{"--cloud-config=x"}}}
+	mirrored(t, client, forged, "w1", func(*corev1.Pod) {}) // as a worker's kubelet may
 	put(t, m, machine.APIServerPod, "spec: {containers: [{name: a, command: [kube-apiserver, --cloud-provider=external]}]}\n")
 	put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n")
 	put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3\"\n")
@@ -99,6 +106,9 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	plan, err := upgrade.New(*facts)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if slices.ContainsFunc(plan.Findings, func(f finding.Finding) bool { return f.ID == finding.UpgradeTarget }) {
+		t.Errorf("a worker says which versions the API servers have: %v", plan.Findings)
 	}
 	if plan.Now != "v1.35.4" || plan.Then != "v1.36.3" || !plan.ForKubeadm() {
 		t.Errorf("from %s to %s, for kubeadm %v", plan.Now, plan.Then, plan.ForKubeadm())

@@ -64,7 +64,7 @@ func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.F
 	if err := kubeletUses(ctx, d, client, f); err != nil {
 		return nil, err
 	}
-	if v != nil && v.Minor() >= target.Minor() {
+	if v != nil && v.Minor() >= target.Minor() && v.Minor() <= target.Minor()+1 { // what it lists images for
 		f.Images, err = kubeadmImages(ctx, d, "v"+target.String(), rec.ImageRepository)
 	}
 	if err != nil {
@@ -171,6 +171,9 @@ func podUses(pod *corev1.Pod, n *upgrade.Node, here string) []upgrade.Use {
 		return nil
 	}
 	c, component := pod.Spec.Containers[0], upgrade.Component(pod.Labels[v1alpha1.ComponentLabel])
+	if component != upgrade.Manager && !n.ControlPlane {
+		return nil // a worker's kubelet may show any pod as its own; who is a control plane it may not say
+	}
 	switch component {
 	case upgrade.APIServer:
 		n.APIServer = tagOf(c.Image)

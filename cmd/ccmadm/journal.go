@@ -129,11 +129,7 @@ func printSteps(out io.Writer, r *journal.Run) {
 			{"change", step.Change},
 			{"undo", step.Undo},
 		} {
-			text := strings.TrimRight(line.text, "\n")
-			if strings.Contains(text, "\n") {
-				text = "\n    " + strings.ReplaceAll(text, "\n", "\n    ")
-			}
-			if text != "" {
+			if text := shownLines(line.text); text != "" {
 				fmt.Fprintf(out, "  %-7s %s\n", line.name+":", text)
 			}
 		}
@@ -141,4 +137,16 @@ func printSteps(out io.Writer, r *journal.Run) {
 	if r.State == journal.Begun {
 		fmt.Fprintln(out, "\nIt has no end: it is under way, or was cut short.")
 	}
+}
+
+// shownLines sets several lines in. What a Node or a cloud has said does nothing to the terminal.
+func shownLines(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = finding.Clean(lines[i])
+	}
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return "\n    " + strings.Join(lines, "\n    ")
 }

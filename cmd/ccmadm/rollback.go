@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -79,11 +80,11 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 	}
 	o := r.options
 	o.Flags, o.Command, o.CheckFiles, o.Output = *settings, fmt.Sprintf("rollback %d", run.ID), checkFiles, "text"
-	return r.apply(ctx, s, o, profile)
+	return r.apply(ctx, s, o, run, profile)
 }
 
-// findRun reads the journal of this control plane's cluster, whatever KUBECONFIG says: what is applied is applied
-// there.
+// findRun reads the journal, and without an ID the record, of this control plane's cluster, whatever KUBECONFIG says: what
+// is applied is applied there.
 func findRun(ctx context.Context, id int) (*journal.Run, error) {
 	client, err := phases.ControlPlaneClient(machine.New(), version)
 	if err != nil {
@@ -95,11 +96,19 @@ func findRun(ctx context.Context, id int) (*journal.Run, error) {
 	if err != nil {
 		return nil, observed(err)
 	}
+	if id == 0 {
+		run, err := phases.NewestChange(ctx, client, runs)
+		return run, observed(err)
+	}
 	return phases.FindRun(runs, id)
 }
 
 // apply shows the difference, asks, and applies it.
-func (r *rollbacker) apply(ctx context.Context, s phases.Streams, o phases.Options, profile string) error {
+func (r *rollbacker) apply(
+	ctx context.Context, s phases.Streams, o phases.Options, run *journal.Run, profile string,
+) error {
+	fmt.Fprintf(s.Err, "[rollback] to before run %d, ccmadm %s on %s, %s\n", run.ID, run.Command, run.Machine,
+		run.Began.UTC().Format(time.RFC3339))
 	shown := o
 	shown.DryRun = true
 	trial, err := phases.New(ctx, machine.New(), shown, s, version)

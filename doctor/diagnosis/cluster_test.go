@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -175,6 +176,23 @@ func TestCluster_Gather(t *testing.T) {
 	l.must(err)
 	if got := words(Diagnose(l.look(l))); got != "B7(1)" {
 		t.Errorf("a webhook that nobody serves: got %s", got)
+	}
+	webhooks := l.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	policy, err := webhooks.Get(t.Context(), "policy", metav1.GetOptions{})
+	l.must(err)
+	for i := range mostWebhooks { // with Services of their own, one more than are looked at
+		w := *policy.Webhooks[0].DeepCopy()
+		w.Name = fmt.Sprintf("p%d.example.org", i)
+		w.ClientConfig.Service.Name = fmt.Sprintf("policy-%d", i)
+		policy.Webhooks = append(policy.Webhooks, w, w)
+		policy.Webhooks[len(policy.Webhooks)-1].Name = "other-" + w.Name
+	}
+	_, err = webhooks.Update(t.Context(), policy, metav1.UpdateOptions{})
+	l.must(err)
+	s = l.look(l)
+	looked := slices.DeleteFunc(slices.Clone(s.Webhooks), func(w Webhook) bool { return w.Ready < 0 })
+	if len(s.Webhooks)-len(looked) != 2 || s.notSeen("endpoints of 1 Services of webhooks") == nil {
+		t.Errorf("%d of %d webhooks looked at, not seen %v", len(looked), len(s.Webhooks), s.NotSeen)
 	}
 }
 

@@ -210,6 +210,8 @@ func renamed(s *Snapshot) {
 	old := &s.Nodes[2]
 	old.Status.NodeInfo = s.Nodes[1].Status.NodeInfo
 	old.Status.Conditions[0].Status = corev1.ConditionUnknown
+	old.Status.Conditions[0].LastHeartbeatTime = ago(65 * time.Minute)
+	s.Heartbeats[2].Spec.RenewTime.Time = taken.Add(-65 * time.Minute)
 }
 
 func args(list ...string) func(*Snapshot) {

@@ -39,6 +39,9 @@ const (
 	partReviews     = "subject access reviews"
 )
 
+// podsIn is the part with the pods of a namespace.
+func podsIn(namespace string) string { return "pods in " + namespace }
+
 // mostNodes bounds the lists of what there is one of for each Node, most all others.
 const mostNodes, most = 20_000, 2_000
 
@@ -78,7 +81,7 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 			return func() { keep(cm.Data[key]) }, err
 		})
 	}
-	config(partKubeadm, "kubeadm-config", "ClusterConfiguration", func(text string) { s.Kubeadm = redact(text) })
+	config(partKubeadm, "kubeadm-config", "ClusterConfiguration", func(text string) { s.Kubeadm = redactKubeadm(text) })
 	config(partRecord, v1alpha1.RecordName, v1alpha1.RecordKey, s.readRecord)
 }
 

@@ -79,15 +79,9 @@ func (l *looking) pods(ctx context.Context, c kubernetes.Interface, profiles tem
 func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles) {
 	s := l.snapshot
 	for _, namespace := range s.managerNamespaces() {
-		l.ask("pods in "+namespace, func() (func(), error) { return l.pods(ctx, c, profiles, namespace) })
+		l.ask(podsIn(namespace), func() (func(), error) { return l.pods(ctx, c, profiles, namespace) })
 	}
-	for i := range s.Webhooks[:min(len(s.Webhooks), mostWebhooks)] {
-		w := s.Webhooks[i]
-		l.ask("endpoints of "+w.Object, func() (func(), error) {
-			err := countEndpoints(ctx, c, &w)
-			return func() { s.Webhooks[i] = w }, err
-		})
-	}
+	l.webhooks(ctx, c)
 	l.wg.Wait()
 	v := newView(s)
 	f := v.facts()

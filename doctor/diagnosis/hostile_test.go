@@ -66,10 +66,26 @@ func TestSnapshot_NoCredentials(t *testing.T) {
 	svc := corev1.Service{}
 	svc.Annotations = map[string]string{"example.org/lb-password": secret}
 	trimService(&svc)
-	s := &Snapshot{Pods: []corev1.Pod{p}, Nodes: []corev1.Node{n}, Events: []corev1.Event{e}, Services: []corev1.Service{svc}}
+	kubeadm := redactKubeadm(`apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.36.3
+apiServer:
+  extraArgs:
+  - {name: cloud-provider, value: external}
+  - name: oidc-client-secret
+    value: ` + secret + `
+  extraEnvs:
+  - name: HTTPS_PROXY
+    value: http://` + secret + `.example.org
+controllerManager:
+  extraEnvs: [{name: PLAIN, value: "` + secret + `, and more"}]
+`)
+	s := &Snapshot{Kubeadm: kubeadm, Pods: []corev1.Pod{p}, Nodes: []corev1.Node{n}}
+	s.Events, s.Services = []corev1.Event{e}, []corev1.Service{svc}
 	for _, line := range []string{
 		"password: " + secret, `"apiKey":"` + secret + `"`, "https://admin:" + secret + "@cloud.example.org/", "secret_access_key=" + secret,
 		"AKIAABCDEFGHIJKLMNOP", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJr.c2lnbmF0dXJl", "-----BEGIN RSA PRIVATE KEY-----MIIE", "access-token='" + secret + "'",
+		`password="one, two ` + secret + `"`, `{\"token\": \"one ` + secret + `\"}`, `Authorization: "Basic ` + secret + `"`,
 	} {
 		s.Logs = map[string][]string{"ccm": append(s.Logs["ccm"], redact(line))}
 	}
@@ -82,7 +98,7 @@ func TestSnapshot_NoCredentials(t *testing.T) {
 			t.Errorf("%s is in the snapshot: %s", word, data)
 		}
 	}
-	for _, word := range []string{"192.0.2.1", "credentials=true", "/etc/cloud.conf", "admin:"} {
+	for _, word := range []string{"192.0.2.1", "credentials=true", "/etc/cloud.conf", "admin:", "value: external", "v1.36.3"} {
 		if !bytes.Contains(data, []byte(word)) {
 			t.Errorf("%s is gone from the snapshot: %s", word, data)
 		}

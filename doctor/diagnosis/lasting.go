@@ -111,26 +111,45 @@ func zones(v *view) []finding.Finding {
 	return list
 }
 
-// machineTwice finds two Nodes of one machine, one of which is silent.
+// machineTwice finds two Nodes of one machine, one of which is silent. Clones of one image have the same IDs, too: two
+// that were alive at the same time are two machines.
 func machineTwice(v *view) []finding.Finding {
 	var list []finding.Finding
-	alive := map[string]string{}
+	alive := map[string]*corev1.Node{}
 	key := func(n *corev1.Node) string { return n.Status.NodeInfo.MachineID + "/" + n.Status.NodeInfo.SystemUUID }
 	for i := range v.Nodes {
 		if n := &v.Nodes[i]; len(key(n)) > 10 && v.readySince(n) >= 0 {
-			alive[key(n)] = n.Name
+			alive[key(n)] = n
 		}
 	}
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		c := condition(n, corev1.NodeReady)
-		if other, found := alive[key(n)]; found && other != n.Name && c != nil && c.Status == corev1.ConditionUnknown {
-			f := finding.MachineTwice.New("Node/"+n.Name, "it is silent, and Node "+other+" has the same machine ID and system UUID, and is Ready")
-			f.Next = "kubectl delete node " + n.Name
-			list = append(list, f)
+		other, found := alive[key(n)]
+		if !found || other.Name == n.Name || c == nil || c.Status != corev1.ConditionUnknown || v.spokeAfter(n, c, other) {
+			continue
 		}
+		f := finding.MachineTwice.New("Node/"+n.Name,
+			"it is silent, and Node "+other.Name+" has the same machine ID and system UUID, and is Ready")
+		f.Next = "unless it is another machine, of the same image: kubectl delete node " + n.Name
+		list = append(list, f)
 	}
 	return list
+}
+
+// clocksApart is by how much a kubelet's clock may differ from the API server's.
+const clocksApart = 5 * time.Minute
+
+// spokeAfter says whether a kubelet that is silent now was heard after another one had come, by what it said last: a
+// condition has the time of its last word also when others have set it to Unknown.
+func (v *view) spokeAfter(silent *corev1.Node, ready *corev1.NodeCondition, other *corev1.Node) bool {
+	last := ready.LastHeartbeatTime.Time
+	for i := range v.Heartbeats {
+		if l := &v.Heartbeats[i]; l.Name == silent.Name && l.Spec.RenewTime != nil && l.Spec.RenewTime.After(last) {
+			last = l.Spec.RenewTime.Time
+		}
+	}
+	return last.After(other.CreationTimestamp.Add(clocksApart))
 }
 
 // skew compares kubelets with the API server.

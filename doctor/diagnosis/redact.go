@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -16,7 +17,7 @@ import (
 // Taken out is what looks like a credential: by its name, by its form.
 var (
 	named = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|api[-_]?key|access[-_]?key(?:[-_]?id)?|credentials?|authorization)` +
-		`\\?["']?\s*[=:]\s*\\?["']?)((?:bearer|basic)\s+)?([^\s"',]+)`)
+		`\\?["']?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(\\?"[^"]*"?|\\?'[^']*'?|[^\s"',]+)`)
 	formed = regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]+\.[\w-]*|AKIA[0-9A-Z]{16}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*|(?i:bearer) [\w.~+/-]{8,}=*`)
 	inURL  = regexp.MustCompile(`(://[^/\s:@]+:)[^/\s@]+@`)
 )
@@ -27,7 +28,7 @@ const redacted = "(redacted)"
 func redact(text string) string {
 	text = named.ReplaceAllStringFunc(text, func(match string) string {
 		parts := named.FindStringSubmatch(match)
-		if parts[3] == "true" || parts[3] == "false" || parts[3] == redacted {
+		if slices.Contains([]string{"", "true", "false", redacted}, strings.Trim(parts[2], `\"'`)) {
 			return match
 		}
 		return parts[1] + redacted
@@ -90,6 +91,39 @@ func trimPodSpec(s *corev1.PodSpec) {
 					list[j] = redacted
 				}
 			}
+		}
+	}
+}
+
+// redactKubeadm takes credentials out of kubeadm's configuration, which has arguments and variables as pairs of name and
+// value. What cannot be read as such is left out.
+func redactKubeadm(text string) string {
+	var config map[string]any
+	if yaml.Unmarshal([]byte(text), &config) != nil || len(config) == 0 {
+		return ""
+	}
+	redactPairs(config, "")
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		return ""
+	}
+	return redact(string(data))
+}
+
+// redactPairs goes through a document; under is the field that a list is in.
+func redactPairs(value any, under string) {
+	switch value := value.(type) {
+	case []any:
+		for _, item := range value {
+			redactPairs(item, under)
+		}
+	case map[string]any:
+		if name, pair := value["name"].(string); pair && value["value"] != nil &&
+			(under == "extraEnvs" || secretFlag.MatchString("--"+name)) {
+			value["value"] = redacted
+		}
+		for field, item := range value {
+			redactPairs(item, field)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (v *view) facts() *nodes.Facts {
 	if v.Renewed != nil {
 		f.Renewed = *v.Renewed
 	}
-	if n := v.notSeen(partPods); n != nil {
+	if n := v.podsNotSeen(); n != nil {
 		f.PodsErr = n
 		return f
 	}
@@ -159,6 +159,18 @@ func (v *view) facts() *nodes.Facts {
 		}
 	}
 	return f
+}
+
+// podsNotSeen returns why it is not known which pods the main manager has; nil where it is.
+func (v *view) podsNotSeen() *NotSeen {
+	if n := v.notSeen(partPods); n != nil {
+		return n
+	}
+	m := v.main()
+	if m == nil { // it may be in a namespace that a workload would have named
+		return cmp.Or(v.notSeen(partDeployments), v.notSeen(partDaemonSets))
+	}
+	return v.notSeen(podsIn(m.namespace))
 }
 
 // leads says whether the main manager's Lease was being renewed.

@@ -2,12 +2,16 @@ package diagnosis
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -100,23 +104,53 @@ func matches(r admissionv1.RuleWithOperations, resource string) bool {
 // mostWebhooks is how many Services of webhooks are looked at.
 const mostWebhooks = 20
 
-// countEndpoints fills in Ready. What cannot be asked stays unknown.
-func countEndpoints(ctx context.Context, c kubernetes.Interface, w *Webhook) error {
-	list, err := c.DiscoveryV1().EndpointSlices(w.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: discoveryv1.LabelServiceName + "=" + w.Service, Limit: pageSize,
+// webhooks fills in Ready, by one question for each Service. What is not asked, or has no answer, stays unknown.
+func (l *looking) webhooks(ctx context.Context, c kubernetes.Interface) {
+	s, services := l.snapshot, map[types.NamespacedName][]int{}
+	for i, w := range s.Webhooks {
+		service := types.NamespacedName{Namespace: w.Namespace, Name: w.Service}
+		services[service] = append(services[service], i)
+	}
+	if left := len(services) - mostWebhooks; left > 0 {
+		s.NotSeen = append(s.NotSeen, NotSeen{
+			What:    fmt.Sprintf("endpoints of %d Services of webhooks", left),
+			Message: fmt.Sprintf("no more than %d are asked for", mostWebhooks),
+		})
+	}
+	names := slices.SortedFunc(maps.Keys(services), func(a, b types.NamespacedName) int {
+		return strings.Compare(a.String(), b.String())
+	})
+	for _, service := range names[:min(len(names), mostWebhooks)] {
+		l.ask("endpoints of Service/"+service.String(), func() (func(), error) {
+			ready, err := countEndpoints(ctx, c, service)
+			if err != nil {
+				return nil, err
+			}
+			return func() {
+				for _, i := range services[service] {
+					s.Webhooks[i].Ready = ready
+				}
+			}, nil
+		})
+	}
+}
+
+// countEndpoints is how many of a Service are ready.
+func countEndpoints(ctx context.Context, c kubernetes.Interface, service types.NamespacedName) (ready int, err error) {
+	list, err := c.DiscoveryV1().EndpointSlices(service.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name, Limit: pageSize,
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	w.Ready = 0
 	for _, s := range list.Items {
 		for _, e := range s.Endpoints {
 			if e.Conditions.Ready == nil || *e.Conditions.Ready {
-				w.Ready++
+				ready++
 			}
 		}
 	}
-	return nil
+	return ready, nil
 }
 
 // byGuards leaves what a webhook can explain: pods that are not there, what a manager cannot write.

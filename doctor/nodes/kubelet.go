@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,20 +66,16 @@ func listHeartbeats(ctx context.Context, c kubernetes.Interface) []coordinationv
 // for up to 50 seconds it is, and for ever where no kube-controller-manager runs.
 func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, now time.Time) {
 	byNode := map[string]*coordinationv1.Lease{}
-	var newest time.Time
 	for i := range leases {
-		l := &leases[i]
-		byNode[l.Name] = l
-		if renewed := renewTime(l); renewed.After(newest) {
-			newest = renewed
-		}
+		byNode[leases[i].Name] = &leases[i]
 	}
+	recent := recently(leases, now)
 	for i, s := range statuses {
 		l := byNode[s.Node]
 		if s.Cause != nil || s.State != Ready || l == nil || renewTime(l).IsZero() {
 			continue
 		}
-		behind := newest.Sub(renewTime(l))
+		behind := recent.Sub(renewTime(l))
 		if age := now.Sub(renewTime(l)); age > heartbeat+clockApart {
 			behind = age
 		}
@@ -93,6 +90,23 @@ func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, now time.
 			statuses[i].Cause = &cause
 		}
 	}
+}
+
+// recently is when kubelets have renewed their Leases: a machine writes its own time, which may be wrong, so it is what
+// most of them say. Where there are two, our clock decides between them.
+func recently(leases []coordinationv1.Lease, now time.Time) time.Time {
+	var said []time.Time
+	for i := range leases {
+		if renewed := renewTime(&leases[i]); !renewed.IsZero() {
+			said = append(said, renewed)
+		}
+	}
+	if len(said) < 2 {
+		return time.Time{}
+	}
+	said = append(said, now)
+	slices.SortFunc(said, time.Time.Compare)
+	return said[len(said)/2]
 }
 
 const (

@@ -96,8 +96,7 @@ func New(f Facts) (*Plan, error) {
 	p.listComponents()
 	p.listImages()
 	if !p.unreachable() {
-		kubeadm := parsed(f.Kubeadm)
-		p.plan.forKubeadm = p.moves() && kubeadm != nil && !kubeadm.LessThan(target)
+		p.plan.forKubeadm = p.moves() && p.plan.kubeadmFits()
 		p.order()
 	}
 	slices.SortStableFunc(p.plan.Findings, func(a, b finding.Finding) int { return cmp.Compare(a.Severity, b.Severity) })
@@ -113,9 +112,16 @@ func (p *Plan) Blocked() []finding.Finding {
 	})
 }
 
-// ForKubeadm tells whether the installed kubeadm has a plan of its own: there is something for it to do, and it is not
-// older than the version.
+// ForKubeadm tells whether the installed kubeadm has a plan of its own: there is something for it to do, and it is of
+// the version's minor and not older.
 func (p *Plan) ForKubeadm() bool { return p.forKubeadm }
+
+// kubeadmFits tells whether the installed kubeadm upgrades to the version: it must not be older, and goes to its own
+// minor only.
+func (p *Plan) kubeadmFits() bool {
+	installed, then := parsed(p.Kubeadm), parsed(p.Then)
+	return installed != nil && !installed.LessThan(then) && installed.Minor() == then.Minor()
+}
 
 // unreachable tells whether there is no way to the target, so that no order of steps leads there.
 func (p *planner) unreachable() bool {

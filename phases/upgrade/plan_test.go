@@ -123,6 +123,14 @@ func TestNew_Order(t *testing.T) {
 			want: []string{"cp2: ccmadm apply", ": ccmadm status"},
 		},
 		{
+			name: "an API server whose version is not seen is not taken for upgraded",
+			do: func(f *Facts) {
+				allAt(f, "v1.36.3", "v1.36.1")
+				f.Nodes[0].APIServer = ""
+			},
+			want: []string{"cp1: " + node, ": ccmadm status"},
+		},
+		{
 			name: "a DaemonSet is one step",
 			do: func(f *Facts) {
 				allAt(f, "v1.36.3", "v1.35.2")
@@ -156,6 +164,18 @@ func TestNew_Order(t *testing.T) {
 				t.Errorf("blocked: %v", found(p))
 			}
 		})
+	}
+}
+
+// Kubeadm upgrades to its own minor alone (EnforceVersionPolicies), so that one that is newer has to be replaced, too.
+func TestNew_KubeadmOfAnotherVersion(t *testing.T) {
+	for installed, fits := range map[string]bool{
+		"v1.36.3": true, "v1.36.4": true, "v1.36.2": false, "v1.35.4": false, "v1.37.0": false, "": false,
+	} {
+		p := planned(t, func(f *Facts) { f.Kubeadm = installed })
+		if p.ForKubeadm() != fits || strings.HasPrefix(p.Steps[0].What, "install kubeadm v1.36.3, and ") == fits {
+			t.Errorf("kubeadm %s: its own plan asked for: %v, first: %s", installed, p.ForKubeadm(), p.Steps[0].What)
+		}
 	}
 }
 

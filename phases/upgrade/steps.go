@@ -59,14 +59,18 @@ func (p *planner) removals() {
 func (p *planner) apiServers(controlPlanes []Node) {
 	applied := !p.cluster.LessThan(p.target)
 	for _, n := range controlPlanes {
-		if applied && !p.older(n.APIServer) {
+		known := parsed(n.APIServer) != nil
+		if applied && known && !p.older(n.APIServer) {
 			continue
 		}
 		what, command := "upgrade the control plane", "kubeadm upgrade node"
+		if !known { // the command says so where nothing is to be done
+			what += ", whose API server's version is not seen"
+		}
 		if !applied {
 			command, applied = "kubeadm upgrade apply "+p.plan.Then, true
 		}
-		if kubeadm := parsed(p.Kubeadm); n.Name != p.Here || kubeadm == nil || kubeadm.LessThan(p.target) {
+		if n.Name != p.Here || !p.plan.kubeadmFits() {
 			what = "install kubeadm " + p.plan.Then + ", and " + what
 		}
 		p.step(n.Name, what, command)

@@ -35,7 +35,7 @@ func (p *Plan) WriteText(out io.Writer) error {
 	for _, image := range p.Images {
 		fmt.Fprintf(out, "  %s\n", image)
 	}
-	if installed, then := parsed(p.Kubeadm), parsed(p.Then); installed == nil || installed.LessThan(then) {
+	if !p.kubeadmFits() {
 		fmt.Fprintf(out, "\nkubeadm's own plan comes with kubeadm %s; here is %s.\n", p.Then, cmp.Or(p.Kubeadm, "none"))
 	}
 	if len(p.Findings) > 0 {

@@ -1,0 +1,69 @@
+package phases
+
+import (
+	"testing"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
+)
+
+// Without a number, rollback goes to before the newest run that has changed settings: after it `ccmadm apply` ran on
+// the other control planes, too, and each of these runs has found the settings as they are now.
+func TestNewestChange(t *testing.T) {
+	record := func(image string) *v1alpha1.Record {
+		rec := &v1alpha1.Record{Configuration: v1alpha1.CloudConfiguration{
+			Provider: "hetzner", Mode: v1alpha1.ModeStaticPod,
+			ControllerManager: v1alpha1.ControllerManager{Image: image},
+		}}
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		return rec
+	}
+	run := func(before string, state journal.State) journal.Run {
+		r := journal.Run{Command: "apply", State: state}
+		if before == "" {
+			r.Command = "adopt"
+			return r
+		}
+		data, err := record(before).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Before = string(data)
+		return r
+	}
+	done, cut := journal.Done, journal.Begun
+	tests := []struct {
+		name string
+		runs []journal.Run
+		now  string
+		want int // 0: refused
+	}{
+		{"the newest", []journal.Run{run("a:1", done), run("a:2", done)}, "a:3", 2},
+		{"brought to two others", []journal.Run{run("a:1", done), run("a:2", done), run("a:2", done)}, "a:2", 1},
+		{"a rollback, and again", []journal.Run{run("a:1", done), run("a:2", done), run("a:1", done)}, "a:1", 2},
+		{"cut short before the record", []journal.Run{run("a:1", done), run("a:2", cut)}, "a:2", 2},
+		{"cut short, then completed", []journal.Run{run("a:1", cut), run("a:1", done)}, "a:2", 2},
+		{"cut short, then led back", []journal.Run{run("a:1", done), run("a:2", cut), run("a:2", done)}, "a:2", 1},
+		{"adopted since", []journal.Run{run("a:1", done), run("", done)}, "a:2", 0},
+		{"repaired since it was adopted", []journal.Run{run("a:1", done), run("", done), run("a:2", done)}, "a:2", 0},
+		{"changed since it was adopted", []journal.Run{run("", done), run("a:1", done)}, "a:2", 2},
+		{"nothing but repairs", []journal.Run{run("a:1", done)}, "a:1", 0},
+		{"nothing", nil, "a:1", 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for i := range test.runs {
+				test.runs[i].ID = i + 1
+			}
+			got, err := newestChange(test.runs, record(test.now))
+			if test.want == 0 {
+				wantError(t, err, "find the way back", finding.ExitRefused)
+				return
+			}
+			if err != nil || got.ID != test.want {
+				t.Errorf("got %+v, %v, want run %d", got, err, test.want)
+			}
+		})
+	}
+}
