@@ -74,6 +74,7 @@ func identityFlaw(path, caFile, server string, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	at = beforeTheirEnd(at, bundle)
 	if end := certs[0].NotAfter; end.Before(at) {
 		return fmt.Errorf("its certificate ends on %s", end.Format(time.DateOnly))
 	}
@@ -83,6 +84,25 @@ func identityFlaw(path, caFile, server string, at time.Time) error {
 		Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	return err
+}
+
+// beforeTheirEnd is no time at which none of the CAs is good any more: a new identity would not outlast them, either, and
+// would be written anew each day.
+func beforeTheirEnd(at time.Time, bundle []byte) time.Time {
+	cas, err := certutil.ParseCertsPEM(bundle)
+	if err != nil {
+		return at
+	}
+	var last time.Time
+	for _, ca := range cas {
+		if ca.NotAfter.After(last) {
+			last = ca.NotAfter
+		}
+	}
+	if at.After(last) {
+		return last
+	}
+	return at
 }
 
 // clientCertificate is the one that a kubeconfig has in itself; nil where it has a token, or names files.

@@ -198,3 +198,25 @@ func readCA(t *testing.T, dir string) string {
 	}
 	return string(data)
 }
+
+// Near the end of its CA no identity can be better than the one that is there: nothing is written each day.
+func TestSignKubeconfig_CANearItsEnd(t *testing.T) {
+	const server = "https://198.18.0.2:6443"
+	dir := newCA(t)
+	cas, err := certutil.CertsFromFile(filepath.Join(dir, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := cas[0].NotAfter.Add(-10 * 24 * time.Hour)
+	data, err := signKubeconfig(dir, server, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "ccm.conf")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !kubeconfigLasts(path, filepath.Join(dir, "ca.crt"), server, now) {
+		t.Error("an identity that was just signed is to be signed again")
+	}
+}

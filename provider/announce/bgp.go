@@ -45,6 +45,8 @@ type Speaker struct {
 	wanted   map[netip.Prefix]Path
 	sent     map[netip.Prefix]sentPath
 	draining bool
+	// established has the addresses of routers with a session that is up.
+	established map[string]bool
 }
 
 // sentPath is a path as it was given to the server.
@@ -67,6 +69,8 @@ func NewSpeaker(ctx context.Context, log logr.Logger, addresses []netip.Addr, ch
 		routers:   map[string]Router{},
 		sessions:  map[string]*api.Peer{},
 		sent:      map[netip.Prefix]sentPath{},
+
+		established: map[string]bool{},
 	}
 	logger, level := newLogger(log, s.causes)
 	s.bgp = server.NewBgpServer(server.LoggerOption(logger, level))
@@ -90,6 +94,7 @@ func (s *Speaker) start(ctx context.Context) error {
 	callbacks := server.WatchEventMessageCallbacks{
 		OnPeerUpdate: func(event *apiutil.WatchEventMessage_PeerEvent, _ time.Time) {
 			s.causes.event(event.Peer.State)
+			s.noteState(ctx, event.Peer.State)
 			s.changed()
 		},
 	}
@@ -163,6 +168,7 @@ func (s *Speaker) end(ctx context.Context, session *api.Peer) {
 	// The only error is that there is no such session.
 	_ = s.bgp.DeletePeer(ctx, &api.DeletePeerRequest{Address: address})
 	s.causes.forget(address)
+	delete(s.established, address)
 }
 
 // SetPaths makes these the paths that routers get, at once and without notice for what is no longer among them. An

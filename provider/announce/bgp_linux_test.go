@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"go.uber.org/goleak"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -208,15 +207,7 @@ func TestSpeaker_BFD(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	r := newRouter(t, "protocol bfd { interface \"br0\" { interval 100 ms; multiplier 3; }; }\n"+
-		strings.Replace(node1, "hold time", "bfd on; hold time", 1))
-	router := routerAt("tor1", "10.9.0.1")
-	on := true
-	router.BFD = v1alpha1.PeerBFD{Enabled: &on, Interval: metav1.Duration{Duration: 100 * time.Millisecond}, Multiplier: 3}
-	speaker, _ := speakerProcess(t, order{Addresses: nodeAddresses("1"), Routers: []Router{router}, Paths: paths(vip4)}, 0)
-	eventually(t, 10*time.Second, "BFD is up, and the path there", func() bool {
-		return len(r.nextHops(t, vip4)) == 1 && strings.Contains(r.birdc("show bfd sessions"), "Up")
-	})
+	r, speaker := bfdLab(t, 100*time.Millisecond)
 	// A stopped process is as silent as a dead machine, with its connections open.
 	noError(t, speaker.Process.Signal(syscall.SIGSTOP))
 	took := eventually(t, 3*time.Second, "the path is gone", func() bool { return len(r.nextHops(t, vip4)) == 0 })

@@ -34,7 +34,8 @@ const (
 // birdRouter is a namespace with BIRD in it.
 type birdRouter struct {
 	dir string
-	pid int // of a process in its namespace
+	pid int       // of a process in its namespace
+	cmd *exec.Cmd // BIRD
 	net *netlink.Handle
 }
 
@@ -100,18 +101,25 @@ func newRouter(t *testing.T, config string) *birdRouter {
 		"protocol kernel { ipv4 { export where source = RTS_BGP; }; merge paths on; }\n" +
 		"protocol kernel { ipv6 { export where source = RTS_BGP; }; merge paths on; }\n"
 	noError(t, os.WriteFile(filepath.Join(r.dir, "bird.conf"), []byte(preamble+config), 0o600))
-	bird, err := birdCommand("bird")
-	noError(t, err)
-	args := append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", r.pid)}, bird...)
-	start(t, exec.Command("nsenter", append(args, "-f",
-		"-c", filepath.Join(r.dir, "bird.conf"), "-s", filepath.Join(r.dir, "ctl"), "-P", filepath.Join(r.dir, "pid"))...))
-	eventually(t, 5*time.Second, "BIRD answers", func() bool { return strings.Contains(r.birdc("show status"), "Daemon is up") })
+	r.begin(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(r.birdc("show protocols all"), r.birdc("show route all"))
 		}
 	})
 	return r
+}
+
+// begin starts BIRD.
+func (r *birdRouter) begin(t *testing.T) {
+	t.Helper()
+	bird, err := birdCommand("bird")
+	noError(t, err)
+	args := append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", r.pid)}, bird...)
+	r.cmd = exec.Command("nsenter", append(args, "-f",
+		"-c", filepath.Join(r.dir, "bird.conf"), "-s", filepath.Join(r.dir, "ctl"), "-P", filepath.Join(r.dir, "pid"))...)
+	start(t, r.cmd)
+	eventually(t, 5*time.Second, "BIRD answers", func() bool { return strings.Contains(r.birdc("show status"), "Daemon is up") })
 }
 
 // wire connects Node n, the namespace of a process, to the router.

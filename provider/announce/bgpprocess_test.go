@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -37,7 +38,8 @@ func TestSpeakerProcess(t *testing.T) {
 		serveAt(t, o.Serve)
 		return
 	}
-	s, err := NewSpeaker(t.Context(), logr.Discard(), o.Addresses, func() {})
+	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)) // shown when the test fails
+	s, err := NewSpeaker(t.Context(), log, o.Addresses, func() {})
 	noError(t, err)
 	noError(t, s.SetPaths(o.Paths))
 	s.SetRouters(t.Context(), o.Routers)
