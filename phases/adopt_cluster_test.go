@@ -184,6 +184,35 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 	}
 }
 
+// A kubelet writes its Node's addresses and version as it likes. They go on command lines and terminals of others.
+func TestCluster_Adopt_HostileKubelet(t *testing.T) {
+	m, client := plain(t)
+	node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Addresses = append(node.Status.Addresses,
+		corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fe80::1%$(reboot)\n;reboot"})
+	node.Status.NodeInfo.KubeletVersion = "v1.36.3\x1b[2J\nw2"
+	if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err) // the API server takes it
+	}
+	d, out := adoption(t, m, Options{DryRun: true}, Adoption{})
+	if err := adoptPreflight().run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	plan, err := plannedNodes(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ip := plan[0].ip; plan[0].name != "w1" || ip != "198.18.0.101" {
+		t.Errorf("address of %s is %q", plan[0].name, ip)
+	}
+	if strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\nw2") {
+		t.Errorf("the plan is forged: %q", out)
+	}
+}
+
 func TestCluster_Adopt_Refused(t *testing.T) {
 	m, client := plain(t)
 	for _, tt := range obstacles(m, client) {

@@ -57,7 +57,7 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 			plan = append(plan, &plannedNode{
 				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
 				skipped: slices.Contains(d.Adoption.Skip, n.Name), external: isExternal(n), initialized: isInitialized(n),
-				version: n.Status.NodeInfo.KubeletVersion, providerID: n.Spec.ProviderID,
+				version: finding.Clean(n.Status.NodeInfo.KubeletVersion), providerID: n.Spec.ProviderID,
 			})
 			if !nodes.IsReady(n) {
 				plan[i].problems = append(plan[i].problems, "it is not Ready")
