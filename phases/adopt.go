@@ -35,6 +35,9 @@ type Adoption struct {
 	NodeTimeout time.Duration
 }
 
+// NodeTimeout is how long a kubelet may take where nothing is said.
+const NodeTimeout = time.Minute
+
 // adopting tells whether a cluster is being brought under ccmadm, which so far may know nothing of it.
 func adopting(d *Data) bool { return d.Adoption != nil && !d.Adoption.Leave }
 

@@ -117,6 +117,9 @@ the pods and the Lease of other cloud-controller-managers, and the kubelets' fla
 			if err != nil {
 				return err
 			}
+			if err := checkAsked(d, plan); err != nil {
+				return err
+			}
 			if err := examine(ctx, d, s, plan); err != nil {
 				return err
 			}

@@ -58,6 +58,9 @@ func leavePreflight() Phase {
 			if err != nil {
 				return err
 			}
+			if err := checkAsked(d, plan); err != nil {
+				return err
+			}
 			if err := showWhatGoes(ctx, d, plan); err != nil {
 				return err
 			}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -107,7 +105,7 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
 	flags.BoolVar(&a.plan, "plan", false, "another word for --dry-run")
 	flags.BoolVar(&o.Force, "force", false, "take fields back that another manager of objects owns")
-	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", time.Minute, "how long a kubelet may take to come back")
+	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", phases.NodeTimeout, "how long a kubelet may take to come back")
 	flags.DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0,
 		"how long to wait for the manager, and for each node (default 5m)")
 	var names []string
