@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -269,6 +270,7 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 	}
 	for i := range list.Items {
 		list.Items[i].Spec.ProviderID = "onprem://ber1/" + list.Items[i].Name
+		list.Items[i].Annotations = map[string]string{v1alpha1.ProvidedNodeIPAnnotation: internalIPs(&list.Items[i])}
 		if _, err := client.CoreV1().Nodes().Update(t.Context(), &list.Items[i], metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -309,6 +311,137 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 	}
 	if content(m, machine.RecordFile) != "" {
 		t.Error("the machine's copy of the record is left")
+	}
+}
+
+// A provider ID of former days is no proof that the cloud knows the machine: the Node is initialized anew, and one that
+// is skipped keeps the lifecycle off.
+func TestCluster_Adopt_ProviderIDOfFormerDays(t *testing.T) {
+	m, client := plain(t)
+	list, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		list.Items[i].Spec.ProviderID = "onprem://ber1/" + list.Items[i].Name
+		if _, err := client.CoreV1().Nodes().Update(t.Context(), &list.Items[i], metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, _ := adoption(t, m, Options{}, Adoption{Yes: true, Skip: []string{"w1"}})
+	plan, err := plannedNodes(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range plan {
+		if n.initialized {
+			t.Errorf("%s is taken for known", n.name)
+		}
+	}
+	for _, external := range []bool{false, true} { // as it is, and from a run that did not come to its end
+		if external {
+			node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+			if err == nil {
+				node.Annotations = map[string]string{v1alpha1.ProvidedNodeIPAnnotation: internalIPs(node)}
+				_, err = client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		unknown, err := unresolved(t.Context(), d)
+		if err != nil || !slices.Contains(unknown, "w1") {
+			t.Errorf("external %v: not known are %v, %v", external, unknown, err)
+		}
+	}
+}
+
+// The way back is open from anywhere on the way there, and goes on where it was cut short itself.
+func TestCluster_Leave_FromHalfWay(t *testing.T) {
+	m, client := plain(t)
+	manager := func() bool {
+		_, err := client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "onprem-cloud-controller-manager",
+			metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	pass := func(d *Data, out *bytes.Buffer, list ...Phase) {
+		t.Helper()
+		for _, p := range list {
+			if err := p.run(t.Context(), d); err != nil {
+				t.Fatalf("%s: %v\n%s", p.Name, err, out)
+			}
+		}
+	}
+	for done := 2; done <= 5; done++ { // begin, cloud-config, rbac, addon
+		d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+		pass(d, out, Adopt()[1:done]...)
+		wait := Options{Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+			Timeout: metav1.Duration{Duration: time.Second},
+		}}}
+		d, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
+		pass(d, out, leavePreflight(), off(rbac()), off(addon()), triedRollout())
+		if got := manager(); got != (done == 5) {
+			t.Errorf("behind %d phases: there is a manager: %v\n%s", done, got, out)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		applier, err := apply.NewCluster(cluster.Config, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, set := range []apply.Set{apply.Addon, apply.NodeAgent, apply.RBAC} { // killed in the middle of the last phase
+			if _, err := applier.Apply(t.Context(), set, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
+		pass(d, out, leavePreflight(), off(rbac()), off(addon()), triedRollout())
+		if manager() {
+			t.Errorf("behind %d phases: the manager is back\n%s", done, out)
+		}
+		pass(d, out, forgetMachine(), removeObjects())
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A kubelet in external mode without --node-ip repeats no address. It is not passed over.
+func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
+	m, client := plain(t)
+	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+	if err := held(begin()).run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
+	a, err := newAdopter(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
+	ran := playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
+	if err := a.leave(t.Context(), n); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	select {
+	case args := <-ran:
+		if args != "node plain --root=/host" {
+			t.Errorf("it ran %q", args)
+		}
+	case <-time.After(time.Second):
+		t.Errorf("nothing was done there\n%s", out)
+	}
+	n.ip = "198.18.0.102" // what ccmadm gave the kubelet
+	playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
+	wantError(t, asError(a.leave(t.Context(), n)), `has chosen the addresses "198.18.0.101"`, finding.ExitError)
+	d.Adoption.Via = ViaHand
+	out.Reset()
+	if err := a.leave(t.Context(), n); err != nil || !strings.Contains(out.String(), "whether its kubelet has left is not known") {
+		t.Errorf("by hand: %v\n%s", err, out)
 	}
 }
 
@@ -396,6 +529,27 @@ func TestCluster_Adopt_Misspelled(t *testing.T) {
 	}
 }
 
+// playPod ends the pod of a step as its kubelet would, and tells what it was to run.
+func playPod(t *testing.T, client kubernetes.Interface, n *plannedNode, status corev1.PodStatus) <-chan string {
+	ran := make(chan string, 1)
+	go func() {
+		defer close(ran)
+		pods := client.CoreV1().Pods(v1alpha1.Namespace)
+		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
+			pod, err := pods.Get(t.Context(), podOfStep(n), metav1.GetOptions{})
+			if err != nil {
+				continue
+			}
+			pod.Status = status
+			if _, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err == nil {
+				ran <- strings.Join(pod.Spec.Containers[0].Args, " ")
+				return
+			}
+		}
+	}()
+	return ran
+}
+
 // A pod that has done its step has done it, whether or not its kubelet shows what it said. One that the kubelet does not
 // run at all is named with the kubelet's reason.
 func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
@@ -413,21 +567,7 @@ func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 		t.Run(string(tt.status.Phase), func(t *testing.T) {
 			d, out := adoption(t, m, Options{}, Adoption{Via: ViaPods, Image: "x", NodeTimeout: 5 * time.Minute})
 			n := &plannedNode{name: "w1", ip: "198.18.0.101"}
-			pods := client.CoreV1().Pods(v1alpha1.Namespace)
-			ran := make(chan string, 1)
-			go func() { // what the kubelet would do
-				for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
-					pod, err := pods.Get(t.Context(), podOfStep(n), metav1.GetOptions{})
-					if err != nil {
-						continue
-					}
-					pod.Status = tt.status
-					if _, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err == nil {
-						ran <- strings.Join(pod.Spec.Containers[0].Args, " ")
-						return
-					}
-				}
-			}()
+			ran := playPod(t, client, n, tt.status)
 			err := newStepper(d, client).run(t.Context(), n, "plain")
 			if args := <-ran; args != "node plain --timeout=5m0s --root=/host" {
 				t.Errorf("it ran %q", args)

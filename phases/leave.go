@@ -8,10 +8,13 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -23,21 +26,54 @@ func Leave() []Phase {
 		leavePreflight(),
 		off(rbac()), // nobody may delete a Node from here on
 		off(addon()),
-		off(rollout()),
+		triedRollout(),
 		leaveNodes(),
 		forgetMachine(), // before the record goes: until then the same command goes on
 		removeObjects(),
 	}
 }
 
-// off runs a phase as if the lifecycle were off.
+// off runs a phase as if the lifecycle were off. A manager that is gone, by a run that was cut short or as it never
+// came, deletes nothing and is not brought back.
 func off(p Phase) Phase {
 	run := p.Run
 	p.Run = func(ctx context.Context, d *Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		client, err := connect(d, machine.AdminConf)
+		if err != nil {
+			return err
+		}
+		_, err = getWorkload(ctx, client, s.Mode, manifests.WorkloadName(s.Profile))
+		switch {
+		case apierrors.IsNotFound(err):
+			d.Sayf("there is no cloud-controller-manager any more")
+			return nil
+		case err != nil:
+			return fmt.Errorf("look for the cloud-controller-manager: %w", err)
+		}
 		d.holdLifecycle = true
 		return run(ctx, d)
 	}
 	return p
+}
+
+// triedRollout waits for a manager without the lifecycle. One that does not come up, which may be why the cluster leaves,
+// has lost its permission to delete Nodes all the same.
+func triedRollout() Phase {
+	p := rollout()
+	p.Run = func(ctx context.Context, d *Data) error {
+		err := runRollout(ctx, d)
+		var known *finding.Error
+		if ctx.Err() != nil || !errors.As(err, &known) || known.Code != finding.ExitNotInTime {
+			return err
+		}
+		d.Sayf("warning, it goes on without: %v", err)
+		return nil
+	}
+	return off(p)
 }
 
 func leavePreflight() Phase {
@@ -105,8 +141,10 @@ func leaveNodes() Phase {
 // leave is adopt's way back, for one node.
 func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 	if !n.here && !n.external {
-		a.d.Sayf("%s: its kubelet repeats no node IP, so it has left already", n.name)
-		return nil
+		left, err := a.hasLeft(ctx, n)
+		if err != nil || left {
+			return err
+		}
 	}
 	step := journal.Step{
 		Name: "kubelet", Node: n.name, What: "Take the kubelet out of external cloud mode",
@@ -117,10 +155,47 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 		if err := a.step.run(ctx, n, "plain"); err != nil {
 			return err
 		}
-		return a.await(ctx, n, "its kubelet to be out of external mode", func(node *corev1.Node) bool {
+		err := a.await(ctx, n, "its kubelet to be out of external mode", func(node *corev1.Node) bool {
 			return !isExternal(node) && nodes.IsReady(node)
 		})
+		if err != nil {
+			return err
+		}
+		return a.refuseChosen(ctx, n)
 	})
+}
+
+// refuseChosen finds a kubelet that has another address without our --node-ip than with it.
+func (a *adopter) refuseChosen(ctx context.Context, n *plannedNode) error {
+	node, err := a.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("ask for Node/%s: %w", n.name, err)
+	}
+	if now := internalIPs(node); now != n.ip {
+		return finding.Errorf("its kubelet has chosen the addresses %q, and had %q by ccmadm's --node-ip", now, n.ip).
+			WithHint("`ccmadm node external --node-ip=%s` there brings them back, and --node-ip in /etc/default/kubelet keeps them",
+				n.ip)
+	}
+	return nil
+}
+
+// hasLeft asks a kubelet that repeats no address of its own: one that has left repeats none, and one in external mode
+// without --node-ip neither. Where it does not tell, the step is done, which changes nothing on a machine that has left;
+// whoever does steps by hand cannot be seen to have done this one.
+func (a *adopter) hasLeft(ctx context.Context, n *plannedNode) (bool, error) {
+	switch flags := nodes.KubeletFlags(ctx, a.client, n.name); {
+	case flags != nil && flags["cloud-provider"] != "external":
+		a.d.Sayf("%s: its kubelet is not in external mode: it has left already", n.name)
+		return true, nil
+	case a.d.Adoption.Via != ViaHand && a.d.Adoption.Via != "":
+		return false, nil
+	case flags != nil:
+		return false, finding.Errorf("its kubelet runs with --cloud-provider=external, and without --node-ip").
+			WithHint("on %s, as root: ccmadm node plain", n.name)
+	}
+	a.d.Sayf("warning, %s: whether its kubelet has left is not known, since it repeats no node IP and does not tell its flags; "+
+		"on %s, as root: ccmadm node plain (which changes nothing where it has)", n.name, n.name)
+	return true, nil
 }
 
 // forgetMachine removes what adopt noted on this machine.
