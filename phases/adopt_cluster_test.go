@@ -582,6 +582,56 @@ func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 	}
 }
 
+// A taint that the run has set goes where nobody initializes the Node; one that was there before stays.
+func TestCluster_Adopt_NobodyInitializes(t *testing.T) {
+	m, client := plain(t)
+	for _, before := range []bool{false, true} {
+		if err := taint(t.Context(), client, "w1", before); err != nil {
+			t.Fatal(err)
+		}
+		short := Options{Output: "text", Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+			Timeout: metav1.Duration{Duration: time.Second},
+		}}}
+		d, out := adoption(t, m, short, Adoption{Yes: true})
+		a, err := newAdopter(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := plannedNodes(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, asError(a.initialize(t.Context(), plan[0])), "w1", finding.ExitNotInTime)
+		node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isTainted(node) != before {
+			t.Errorf("tainted before: %v, and after: %v\n%s", before, isTainted(node), out)
+		}
+	}
+}
+
+func TestIsManager(t *testing.T) {
+	for want, list := range map[bool][]corev1.Container{
+		true: {
+			{Image: "vendor/ccm:1", Args: []string{"--cloud-provider=aws"}},
+			{Image: "vendor/x:1", Command: []string{"/bin/aws-cloud-controller-manager"}},
+		},
+		false: {
+			{Image: "autoscaling/cluster-autoscaler:v1.36.0", Command: []string{"./cluster-autoscaler", "--cloud-provider=aws"}},
+			{Image: "x", Command: []string{"kube-controller-manager", "--cloud-provider=aws"}},
+			{Image: "x", Args: []string{"--cloud-provider=external"}},
+		},
+	} {
+		for _, c := range list {
+			if got := isManager(&corev1.PodSpec{Containers: []corev1.Container{c}}); got != want {
+				t.Errorf("%s %v %v: %v", c.Image, c.Command, c.Args, got)
+			}
+		}
+	}
+}
+
 func TestCluster_Taint(t *testing.T) {
 	_, client := plain(t)
 	for _, set := range []bool{true, true, false, false} {

@@ -170,15 +170,19 @@ func (a *adopter) initialize(ctx context.Context, n *plannedNode) error {
 	ctx, cancel := context.WithTimeout(ctx, a.s.Wait.Timeout.Duration)
 	defer cancel()
 	wanted := nodes.WaitOptions{Nodes: []string{n.name}, Until: nodes.Ready, Lease: a.s.Profile.LeaseName()}
-	if err := Wait(ctx, a.client, wanted, nodes.NewDisplay(a.d.Output, a.d.Out)); err != nil {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		if undone := taint(last, a.client, n.name, false); undone != nil {
-			return errors.Join(err, undone)
-		}
-		return err
+	err := Wait(ctx, a.client, wanted, nodes.NewDisplay(a.d.Output, a.d.Out))
+	if err == nil {
+		return a.refuseMoved(ctx, n)
 	}
-	return a.refuseMoved(ctx, n)
+	if n.tainted {
+		return err // no pod came here before, and none does now
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if undone := taint(last, a.client, n.name, false); undone != nil {
+		return errors.Join(err, undone)
+	}
+	return err
 }
 
 // refuseMoved finds a Node that has other addresses than when the run began: the cloud-controller-manager knows others.

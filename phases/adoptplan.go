@@ -28,6 +28,7 @@ type plannedNode struct {
 	skipped      bool
 	external     bool // its kubelet repeats its --node-ip
 	initialized  bool // by the manager that runs: a provider ID of former days says nothing of its cloud
+	tainted      bool
 	version      string
 	providerID   string
 	flags        string
@@ -62,7 +63,7 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
 				skipped: slices.Contains(d.Adoption.Skip, n.Name), external: isExternal(n),
 				initialized: isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave),
-				version:     finding.Clean(n.Status.NodeInfo.KubeletVersion), providerID: n.Spec.ProviderID,
+				tainted:     isTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion), providerID: n.Spec.ProviderID,
 			})
 			if !nodes.IsReady(n) {
 				plan[i].problems = append(plan[i].problems, "it is not Ready")
