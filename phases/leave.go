@@ -59,8 +59,8 @@ func off(p Phase) Phase {
 	return p
 }
 
-// triedRollout waits for a manager without the lifecycle. One that does not come up, which may be why the cluster leaves,
-// has lost its permission to delete Nodes all the same.
+// triedRollout waits for a manager without the lifecycle. One that does not come up, which may be why the cluster
+// leaves, has lost its permission to delete Nodes all the same.
 func triedRollout() Phase {
 	p := rollout()
 	p.Run = func(ctx context.Context, d *Data) error {

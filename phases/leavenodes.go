@@ -18,15 +18,15 @@ func (a *adopter) refuseChosen(ctx context.Context, n *plannedNode) error {
 	}
 	if now := internalIPs(node); now != n.ip {
 		return finding.Errorf("its kubelet has chosen the addresses %q, and had %q by ccmadm's --node-ip", now, n.ip).
-			WithHint("`ccmadm node external --node-ip=%s` there brings them back, and --node-ip in /etc/default/kubelet keeps them",
-				n.ip)
+			WithHint("`ccmadm node external --node-ip=%s` there brings them back, and --node-ip in /etc/default/kubelet "+
+				"keeps them", n.ip)
 	}
 	return nil
 }
 
 // hasLeft asks a kubelet that repeats no address of its own: one that has left repeats none, and one in external mode
-// without --node-ip neither. Where it does not tell, the step is done, which changes nothing on a machine that has left;
-// whoever does steps by hand cannot be seen to have done this one.
+// without --node-ip neither. Where it does not tell, the step is done, which changes nothing on a machine that has
+// left; whoever does steps by hand cannot be seen to have done this one.
 func (a *adopter) hasLeft(ctx context.Context, n *plannedNode) (bool, error) {
 	switch flags := nodes.KubeletFlags(ctx, a.client, n.name); {
 	case flags != nil && flags["cloud-provider"] != "external":
@@ -38,7 +38,7 @@ func (a *adopter) hasLeft(ctx context.Context, n *plannedNode) (bool, error) {
 		return false, finding.Errorf("its kubelet runs with --cloud-provider=external, and without --node-ip").
 			WithHint("on %s, as root: ccmadm node plain", n.name)
 	}
-	a.d.Sayf("warning, %s: whether its kubelet has left is not known, since it repeats no node IP and does not tell its flags; "+
+	a.d.Sayf("warning, %s: whether its kubelet has left is not known, since it repeats no node IP and tells no flags; "+
 		"on %s, as root: ccmadm node plain (which changes nothing where it has)", n.name, n.name)
 	return true, nil
 }
