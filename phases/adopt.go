@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ type Adoption struct {
 	NodeTimeout time.Duration
 }
 
+// NodeTimeout is how long a kubelet may take where nothing is said.
+const NodeTimeout = time.Minute
+
 // adopting tells whether a cluster is being brought under ccmadm, which so far may know nothing of it.
 func adopting(d *Data) bool { return d.Adoption != nil && !d.Adoption.Leave }
 
@@ -42,6 +46,7 @@ func adopting(d *Data) bool { return d.Adoption != nil && !d.Adoption.Leave }
 func Adopt() []Phase {
 	return []Phase{
 		adoptPreflight(),
+		held(begin()), // from here on leave knows what to take back
 		held(cloudConfig()),
 		held(rbac()),
 		held(addon()),
@@ -84,6 +89,13 @@ func resolved(p Phase) Phase {
 	return p
 }
 
+// begin is the record before there is anything that it speaks of. It says that no Node may be deleted.
+func begin() Phase {
+	p := record()
+	p.Name, p.Short = "begin", "Publish the cluster's settings, with the lifecycle off as long as nodes are to follow"
+	return p
+}
+
 func lifecycle() Phase {
 	return Phase{
 		Name:  "lifecycle",
@@ -113,8 +125,13 @@ func lifecycle() Phase {
 	}
 }
 
-// unresolved names the nodes that are not initialized.
+// unresolved names the nodes that are not initialized, and, before the lifecycle has ever been on, those that have not
+// followed: a provider ID of former days may be of a machine that the cloud no longer knows.
 func unresolved(ctx context.Context, d *Data) ([]string, error) {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return nil, err
@@ -125,8 +142,10 @@ func unresolved(ctx context.Context, d *Data) ([]string, error) {
 	}
 	var names []string
 	for i := range list.Items {
-		if !isInitialized(&list.Items[i]) {
-			names = append(names, list.Items[i].Name)
+		n := &list.Items[i]
+		left := !isExternal(n) || slices.Contains(d.Adoption.Skip, n.Name)
+		if !isInitialized(n) || left && awaitsLifecycle(s) {
+			names = append(names, n.Name)
 		}
 	}
 	return names, nil

@@ -99,6 +99,21 @@ func addNode(t *testing.T, client kubernetes.Interface, name, ip string, labels 
 	}
 }
 
+// knowAll gives every Node a provider ID.
+func knowAll(t *testing.T, client kubernetes.Interface, annotations map[string]string) {
+	t.Helper()
+	list, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		list.Items[i].Spec.ProviderID, list.Items[i].Annotations = "onprem://ber1/"+list.Items[i].Name, annotations
+		if _, err := client.CoreV1().Nodes().Update(t.Context(), &list.Items[i], metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // adoption builds the data of a run.
 func adoption(t *testing.T, m *machine.Machine, o Options, a Adoption) (*Data, *bytes.Buffer) {
 	t.Helper()
@@ -184,6 +199,35 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 	}
 }
 
+// A kubelet writes its Node's addresses and version as it likes. They go on command lines and terminals of others.
+func TestCluster_Adopt_HostileKubelet(t *testing.T) {
+	m, client := plain(t)
+	node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Addresses = append(node.Status.Addresses,
+		corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fe80::1%$(reboot)\n;reboot"})
+	node.Status.NodeInfo.KubeletVersion = "v1.36.3\x1b[2J\nw2"
+	if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err) // the API server takes it
+	}
+	d, out := adoption(t, m, Options{DryRun: true}, Adoption{})
+	if err := adoptPreflight().run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	plan, err := plannedNodes(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ip := plan[0].ip; plan[0].name != "w1" || ip != "198.18.0.101" {
+		t.Errorf("address of %s is %q", plan[0].name, ip)
+	}
+	if strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\nw2") {
+		t.Errorf("the plan is forged: %q", out)
+	}
+}
+
 func TestCluster_Adopt_Refused(t *testing.T) {
 	m, client := plain(t)
 	for _, tt := range obstacles(m, client) {
@@ -209,6 +253,7 @@ func TestCluster_Adopt_Refused(t *testing.T) {
 // Nobody may delete a Node before every node is known to the provider; the record says so, too.
 func TestCluster_Adopt_Lifecycle(t *testing.T) {
 	m, client := plain(t)
+	external := map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"}
 	may := func() bool { // the provider's permission comes with an inventory, and here is none
 		args := argsOf(t, client.AppsV1().DaemonSets("kube-system").Get, "onprem-cloud-controller-manager")
 		return !strings.Contains(strings.Join(args, " "), "-cloud-node-lifecycle-controller")
@@ -234,16 +279,7 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 		rec.Configuration.Mode != v1alpha1.ModeDaemonSet {
 		t.Errorf("with nodes that are not known: delete %v, record %+v", may(), rec.Configuration)
 	}
-	list, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range list.Items {
-		list.Items[i].Spec.ProviderID = "onprem://ber1/" + list.Items[i].Name
-		if _, err := client.CoreV1().Nodes().Update(t.Context(), &list.Items[i], metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	knowAll(t, client, external)
 	rec := pass()
 	if !may() || rec.Configuration.Lifecycle != v1alpha1.LifecycleGuarded || rec.PodSubnet != "10.244.0.0/16" ||
 		rec.Configuration.ClusterName != "ber1" {
@@ -283,34 +319,6 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 	}
 }
 
-func TestCluster_Leave_LoadBalancers(t *testing.T) {
-	m, client := plain(t)
-	d, _ := adoption(t, m, Options{}, Adoption{Yes: true})
-	if err := resolved(record()).run(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	made(t, client.CoreV1().Services("default"), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "lb", Finalizers: []string{balancerFinalizer}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
-	})
-	t.Cleanup(func() {
-		patch := []byte(`{"metadata": {"finalizers": null}}`)
-		_, err := client.CoreV1().Services("default").Patch(context.WithoutCancel(t.Context()), "lb",
-			"application/merge-patch+json", patch, metav1.PatchOptions{})
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	d, _ = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true})
-	wantError(t, leavePreflight().run(t.Context(), d), "nobody would serve or remove any more: Service/default/lb",
-		finding.ExitRefused)
-	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
-	if err := leavePreflight().run(t.Context(), d); err != nil ||
-		!strings.Contains(out.String(), "served by nobody from then on: Service/default/lb") {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
 func TestCluster_Adopt_KubeadmConfig(t *testing.T) {
 	m, client := plain(t)
 	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
@@ -332,50 +340,5 @@ func TestCluster_Adopt_KubeadmConfig(t *testing.T) {
 	out.Reset()
 	if err := cleanKubeadm().run(t.Context(), d); err != nil || !strings.Contains(out.String(), "unchanged") {
 		t.Errorf("the second time: %v\n%s", err, out)
-	}
-}
-
-// What admission forbids is said, and nothing is left behind.
-func TestCluster_Adopt_PodsThatAdmissionForbids(t *testing.T) {
-	m, client := plain(t)
-	label := func(value string) {
-		t.Helper()
-		patch := []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": ` + value + `}}}`)
-		_, err := client.CoreV1().Namespaces().Patch(context.WithoutCancel(t.Context()), "kube-system",
-			"application/merge-patch+json", patch, metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	label(`"baseline"`)
-	t.Cleanup(func() { label("null") })
-	d, _ := adoption(t, m, Options{}, Adoption{Via: ViaPods, Image: "x", NodeTimeout: time.Second})
-	step, err := newStepper(d, client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
-	wantError(t, step.run(t.Context(), n, "plain"), "run a privileged pod on w1: the cluster's admission forbids it",
-		finding.ExitRefused)
-}
-
-func TestCluster_Taint(t *testing.T) {
-	_, client := plain(t)
-	for _, set := range []bool{true, true, false, false} {
-		if err := taint(t.Context(), client, "w1", set); err != nil {
-			t.Fatal(err)
-		}
-		node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if isTainted(node) != set {
-			t.Errorf("taints are %v", node.Spec.Taints)
-		}
-		for _, x := range node.Spec.Taints {
-			if x.Key == v1alpha1.UninitializedTaint && x.Effect != corev1.TaintEffectNoSchedule {
-				t.Errorf("effect %s would touch pods that run", x.Effect)
-			}
-		}
 	}
 }

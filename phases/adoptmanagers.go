@@ -67,6 +67,9 @@ func workloadIsOurs(ctx context.Context, client kubernetes.Interface, s *Setting
 	return object.GetLabels()[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager, nil
 }
 
+// autoscaler is the program that adds and removes machines.
+const autoscaler = "cluster-autoscaler"
+
 // isManager goes by the program's name, or by the flag that says which cloud it serves.
 func isManager(spec *corev1.PodSpec) bool {
 	for _, c := range spec.Containers {
@@ -75,6 +78,9 @@ func isManager(spec *corev1.PodSpec) bool {
 			continue // kube-controller-manager and kube-apiserver had the flag, too
 		}
 		image := path.Base(c.Image)
+		if strings.Contains(image, autoscaler) || len(line) > 0 && strings.Contains(path.Base(line[0]), autoscaler) {
+			continue // its --cloud-provider says where it makes machines; it writes to no Node what a manager does
+		}
 		if strings.Contains(image, v1alpha1.Component) || len(line) > 0 &&
 			strings.Contains(path.Base(line[0]), v1alpha1.Component) {
 			return true

@@ -83,8 +83,7 @@ func newAdopter(ctx context.Context, d *Data) (*adopter, error) {
 	if err != nil {
 		return nil, err
 	}
-	step, err := newStepper(d, client)
-	return &adopter{d: d, s: s, client: client, step: step}, err
+	return &adopter{d: d, s: s, client: client, step: newStepper(d, client)}, nil
 }
 
 // each changes one node at a time, and stops at the first that does not come through.
@@ -105,12 +104,16 @@ func (a *adopter) each(ctx context.Context, plan []*plannedNode,
 	return nil
 }
 
-// stopped says how to go on and how to go back.
+// stopped says how to go on and how to go back. What a machine refuses was refused with nothing changed there; here the
+// manager runs by then, and nodes may be done.
 func (a *adopter) stopped(err error, n *plannedNode) error {
 	code, hint := finding.ExitError, ""
 	var known *finding.Error
 	if errors.As(err, &known) {
-		code, hint = known.Code, known.Hint+"\n"
+		hint = strings.TrimSuffix(known.Hint, "; nothing was changed") + "\n"
+		if known.Code == finding.ExitNotInTime {
+			code = known.Code
+		}
 	}
 	hint += "the nodes before it are done, and those after it were not touched; the same command goes on from here"
 	if !a.d.Adoption.Leave {
@@ -167,15 +170,19 @@ func (a *adopter) initialize(ctx context.Context, n *plannedNode) error {
 	ctx, cancel := context.WithTimeout(ctx, a.s.Wait.Timeout.Duration)
 	defer cancel()
 	wanted := nodes.WaitOptions{Nodes: []string{n.name}, Until: nodes.Ready, Lease: a.s.Profile.LeaseName()}
-	if err := Wait(ctx, a.client, wanted, nodes.NewDisplay(a.d.Output, a.d.Out)); err != nil {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		if undone := taint(last, a.client, n.name, false); undone != nil {
-			return errors.Join(err, undone)
-		}
-		return err
+	err := Wait(ctx, a.client, wanted, nodes.NewDisplay(a.d.Output, a.d.Out))
+	if err == nil {
+		return a.refuseMoved(ctx, n)
 	}
-	return a.refuseMoved(ctx, n)
+	if n.tainted {
+		return err // no pod came here before, and none does now
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if undone := taint(last, a.client, n.name, false); undone != nil {
+		return errors.Join(err, undone)
+	}
+	return err
 }
 
 // refuseMoved finds a Node that has other addresses than when the run began: the cloud-controller-manager knows others.

@@ -27,7 +27,8 @@ type plannedNode struct {
 	here         bool // it is this machine
 	skipped      bool
 	external     bool // its kubelet repeats its --node-ip
-	initialized  bool
+	initialized  bool // by the manager that runs: a provider ID of former days says nothing of its cloud
+	tainted      bool
 	version      string
 	providerID   string
 	flags        string
@@ -50,14 +51,19 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 		if err != nil {
 			return nil, err
 		}
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return nil, err
+		}
 		var plan []*plannedNode
 		for i := range list.Items {
 			n := &list.Items[i]
 			_, controlPlane := n.Labels[v1alpha1.ControlPlaneLabel]
 			plan = append(plan, &plannedNode{
 				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
-				skipped: slices.Contains(d.Adoption.Skip, n.Name), external: isExternal(n), initialized: isInitialized(n),
-				version: n.Status.NodeInfo.KubeletVersion, providerID: n.Spec.ProviderID,
+				skipped: slices.Contains(d.Adoption.Skip, n.Name), external: isExternal(n),
+				initialized: isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave),
+				tainted:     isTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion), providerID: n.Spec.ProviderID,
 			})
 			if !nodes.IsReady(n) {
 				plan[i].problems = append(plan[i].problems, "it is not Ready")
@@ -81,6 +87,13 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 
 // isExternal goes by the address that a kubelet in external mode repeats on its Node, and takes away when it leaves it.
 func isExternal(n *corev1.Node) bool { return n.Annotations[v1alpha1.ProvidedNodeIPAnnotation] != "" }
+
+// awaitsLifecycle tells whether a run is to give the permission to delete Nodes: then each is initialized in this very
+// run, though it has a provider ID. What a cloud does not know is not initialized, and would be deleted.
+func awaitsLifecycle(s *Settings) bool {
+	return s.Lifecycle != v1alpha1.LifecycleOff &&
+		(s.Recorded == nil || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff)
+}
 
 func isInitialized(n *corev1.Node) bool { return n.Spec.ProviderID != "" && !isTainted(n) }
 
@@ -115,6 +128,9 @@ the pods and the Lease of other cloud-controller-managers, and the kubelets' fla
 			}
 			plan, err := plannedNodes(ctx, d)
 			if err != nil {
+				return err
+			}
+			if err := checkAsked(d, plan); err != nil {
 				return err
 			}
 			if err := examine(ctx, d, s, plan); err != nil {

@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -23,21 +25,54 @@ func Leave() []Phase {
 		leavePreflight(),
 		off(rbac()), // nobody may delete a Node from here on
 		off(addon()),
-		off(rollout()),
+		triedRollout(),
 		leaveNodes(),
 		forgetMachine(), // before the record goes: until then the same command goes on
 		removeObjects(),
 	}
 }
 
-// off runs a phase as if the lifecycle were off.
+// off runs a phase as if the lifecycle were off. A manager that is gone, by a run that was cut short or as it never
+// came, deletes nothing and is not brought back.
 func off(p Phase) Phase {
 	run := p.Run
 	p.Run = func(ctx context.Context, d *Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		client, err := connect(d, machine.AdminConf)
+		if err != nil {
+			return err
+		}
+		_, err = getWorkload(ctx, client, s.Mode, manifests.WorkloadName(s.Profile))
+		switch {
+		case apierrors.IsNotFound(err):
+			d.Sayf("there is no cloud-controller-manager any more")
+			return nil
+		case err != nil:
+			return fmt.Errorf("look for the cloud-controller-manager: %w", err)
+		}
 		d.holdLifecycle = true
 		return run(ctx, d)
 	}
 	return p
+}
+
+// triedRollout waits for a manager without the lifecycle. One that does not come up, which may be why the cluster
+// leaves, has lost its permission to delete Nodes all the same.
+func triedRollout() Phase {
+	p := rollout()
+	p.Run = func(ctx context.Context, d *Data) error {
+		err := runRollout(ctx, d)
+		var known *finding.Error
+		if ctx.Err() != nil || !errors.As(err, &known) || known.Code != finding.ExitNotInTime {
+			return err
+		}
+		d.Sayf("warning, it goes on without: %v", err)
+		return nil
+	}
+	return off(p)
 }
 
 func leavePreflight() Phase {
@@ -56,6 +91,9 @@ func leavePreflight() Phase {
 			}
 			plan, err := plannedNodes(ctx, d)
 			if err != nil {
+				return err
+			}
+			if err := checkAsked(d, plan); err != nil {
 				return err
 			}
 			if err := showWhatGoes(ctx, d, plan); err != nil {
@@ -102,8 +140,10 @@ func leaveNodes() Phase {
 // leave is adopt's way back, for one node.
 func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 	if !n.here && !n.external {
-		a.d.Sayf("%s: its kubelet repeats no node IP, so it has left already", n.name)
-		return nil
+		left, err := a.hasLeft(ctx, n)
+		if err != nil || left {
+			return err
+		}
 	}
 	step := journal.Step{
 		Name: "kubelet", Node: n.name, What: "Take the kubelet out of external cloud mode",
@@ -114,9 +154,13 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 		if err := a.step.run(ctx, n, "plain"); err != nil {
 			return err
 		}
-		return a.await(ctx, n, "its kubelet to be out of external mode", func(node *corev1.Node) bool {
+		err := a.await(ctx, n, "its kubelet to be out of external mode", func(node *corev1.Node) bool {
 			return !isExternal(node) && nodes.IsReady(node)
 		})
+		if err != nil {
+			return err
+		}
+		return a.refuseChosen(ctx, n)
 	})
 }
 

@@ -174,13 +174,14 @@ func addressOfNode(ctx context.Context, d *Data, given string) (string, error) {
 	return given, nil
 }
 
-// internalIPs is the value of --node-ip that keeps a Node's addresses: the first of each family.
+// internalIPs is the value of --node-ip that keeps a Node's addresses: the first of each family. A kubelet writes them,
+// and may write what it likes: behind a zone any text would do, and would stand on a command line of another machine.
 func internalIPs(node *corev1.Node) string {
 	var list []string
 	var seen [2]bool
 	for _, a := range node.Status.Addresses {
 		addr, err := netip.ParseAddr(a.Address)
-		if a.Type != corev1.NodeInternalIP || err != nil {
+		if a.Type != corev1.NodeInternalIP || err != nil || addr.Zone() != "" {
 			continue
 		}
 		family := 0

@@ -36,19 +36,16 @@ type stepper interface {
 // byHandPatience is for whoever has to go to the machine.
 const byHandPatience = 30 * time.Minute
 
-func newStepper(d *Data, client kubernetes.Interface) (stepper, error) {
-	var others stepper
+// newStepper goes by what checkAsked lets through.
+func newStepper(d *Data, client kubernetes.Interface) stepper {
 	switch d.Adoption.Via {
-	case ViaHand, "":
-		others = byHand{d}
 	case ViaPods:
-		others = &byPods{d: d, client: client}
+		return here{d, &byPods{d: d, client: client}}
 	case ViaSSH:
-		others = bySSH{d}
+		return here{d, bySSH{d}}
 	default:
-		return nil, finding.Usagef("read --via: %q is none of %s, %s, %s", d.Adoption.Via, ViaHand, ViaPods, ViaSSH)
+		return here{d, byHand{d}}
 	}
-	return here{d, others}, nil
 }
 
 // here does the steps of this machine in this process, and leaves those of others to another way.
@@ -59,6 +56,9 @@ type here struct {
 
 func (h here) run(ctx context.Context, n *plannedNode, args ...string) error {
 	if !n.here {
+		if given := h.d.Adoption.NodeTimeout; given != NodeTimeout {
+			args = append(args, "--timeout="+given.String())
+		}
 		return h.others.run(ctx, n, args...)
 	}
 	d := NewNode(h.d.Machine, NodeOptions{}, h.d.Streams, h.d.Version).in(n.name)
@@ -104,7 +104,7 @@ func (b bySSH) run(ctx context.Context, n *plannedNode, args ...string) error {
 	return nil
 }
 
-func (b bySSH) patience() time.Duration { return b.d.Adoption.NodeTimeout + time.Minute }
+func (b bySSH) patience() time.Duration { return b.d.Adoption.NodeTimeout + time.Minute } // once it has come back
 
 // tell repeats what was said on another machine.
 func tellOfNode(d *Data, n *plannedNode, text string) {

@@ -25,13 +25,15 @@ type byPods struct {
 	client kubernetes.Interface
 }
 
-func (b *byPods) patience() time.Duration { return b.d.Adoption.NodeTimeout + time.Minute }
+// patience has room for a kubelet that does not come back, and is given its former flags.
+func (b *byPods) patience() time.Duration { return 2*b.d.Adoption.NodeTimeout + time.Minute }
 
 func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err error) {
 	if err := b.remove(ctx, podOfStep(n)); err != nil { // of a run that was cut short
 		return err
 	}
 	pod := stepPod(n, b.d.Adoption.Image, append([]string{"node"}, append(args, "--root=/host")...))
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(b.patience().Seconds())) // giving flags back takes as long again
 	_, err = b.client.CoreV1().Pods(v1alpha1.Namespace).Create(ctx, pod,
 		metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
 	switch {
@@ -50,16 +52,28 @@ func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err e
 	if err != nil {
 		return err
 	}
-	log, err := b.log(ctx, pod.Name)
+	return b.judge(ctx, n, args[0], ended)
+}
+
+// judge goes by how the pod has ended. Its lines are for people: kubelets whose serving certificate nobody has signed
+// show none.
+func (b *byPods) judge(ctx context.Context, n *plannedNode, step string, ended *corev1.Pod) error {
+	log, err := b.log(ctx, ended.Name)
 	tellOfNode(b.d, n, log)
+	if ended.Status.Phase == corev1.PodSucceeded {
+		if err != nil {
+			b.d.Sayf("%s: done, and what was said there cannot be shown: %s", n.name, finding.Clean(err.Error()))
+		}
+		return nil
+	}
+	why := fmt.Sprintf("run ccmadm node %s in a pod on %s: it ended as %s", step, n.name, ended.Status.Phase)
+	if s := ended.Status; s.Reason != "" || s.Message != "" { // the kubelet would not run it at all
+		why += finding.Clean(", " + s.Reason + " " + s.Message)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", why, err)
 	}
-	if ended.Status.Phase != corev1.PodSucceeded {
-		return fmt.Errorf("run ccmadm node %s in a pod on %s: it ended as %s, see its lines above", args[0], n.name,
-			ended.Status.Phase)
-	}
-	return nil
+	return fmt.Errorf("%s, see its lines above", why)
 }
 
 // await waits until the pod has ended. The kubelet is started again meanwhile, so that its reports may be late, and an
@@ -125,7 +139,7 @@ func (b *byPods) log(ctx context.Context, name string) (string, error) {
 	return string(data), nil
 }
 
-// remove deletes the pod, if there is one, once it has ended: what it does is not cut short.
+// remove deletes the pod, if there is one. One that is at work gives the kubelet its former flags, and has the time.
 func (b *byPods) remove(ctx context.Context, name string) error {
 	pods := b.client.CoreV1().Pods(v1alpha1.Namespace)
 	_, err := pods.Get(ctx, name, metav1.GetOptions{})
@@ -138,7 +152,7 @@ func (b *byPods) remove(ctx context.Context, name string) error {
 	if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, time.Minute, true,
+	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.patience(), true,
 		func(ctx context.Context) (bool, error) {
 			_, err := pods.Get(ctx, name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err), nil

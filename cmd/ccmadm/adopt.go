@@ -1,12 +1,11 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -107,7 +106,7 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
 	flags.BoolVar(&a.plan, "plan", false, "another word for --dry-run")
 	flags.BoolVar(&o.Force, "force", false, "take fields back that another manager of objects owns")
-	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", time.Minute, "how long a kubelet may take to come back")
+	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", phases.NodeTimeout, "how long a kubelet may take to come back")
 	flags.DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0,
 		"how long to wait for the manager, and for each node (default 5m)")
 	var names []string
@@ -144,21 +143,38 @@ func (a *adopter) data(cmd *cobra.Command, s phases.Streams) (*phases.Data, erro
 // rehearse runs the provider's program against the cluster beforehand, and lets it write nothing. A node that it does
 // not know, or would delete, ends it.
 func (a *adopter) rehearse(cmd *cobra.Command, s phases.Streams) error {
-	flags := a.options.Flags
-	rehearsal := newRehearse(s)
-	args := []string{"--binary", a.binary}
-	for name, value := range map[string]string{
-		"provider": flags.Provider, "profile": flags.Profile, "cloud-config": flags.CloudConfig.File,
-		"cluster-name": flags.ClusterName,
+	d, err := a.data(cmd, s)
+	if err != nil {
+		return err
+	}
+	command := newRehearse(s)
+	command.SilenceErrors, command.SilenceUsage = true, true
+	command.SetArgs(rehearsalArgs(a.binary, &d.Said))
+	return command.ExecuteContext(cmd.Context())
+}
+
+// rehearsalArgs are the flags of a rehearsal with what was said, be it in the file or as flags.
+func rehearsalArgs(binary string, said *v1alpha1.CloudConfiguration) []string {
+	args := []string{"--binary=" + binary}
+	for _, f := range []struct{ name, value string }{
+		{"provider", said.Provider}, {"profile", said.Profile}, {"cloud-config", said.CloudConfig.File},
+		{"cluster-name", said.ClusterName},
 	} {
-		if value != "" {
-			args = append(args, "--"+name, value)
+		if f.value != "" && (f.name != "provider" || said.Profile == "") { // which names it, too
+			args = append(args, "--"+f.name+"="+f.value)
 		}
 	}
-	for _, credential := range a.credentials {
-		args = append(args, "--credential", credential)
+	for _, c := range said.Credentials {
+		from := c.File
+		if c.Env != "" {
+			from = "env:" + c.Env
+		}
+		args = append(args, "--credential="+c.Key+"="+from)
 	}
-	rehearsal.SilenceErrors, rehearsal.SilenceUsage = true, true
-	rehearsal.SetArgs(args)
-	return rehearsal.ExecuteContext(cmd.Context())
+	for _, arg := range said.ControllerManager.ExtraArgs {
+		if rehearsal.CheckArgs([]string{arg}) == nil { // others a rehearsal sets itself
+			args = append(args, "--arg="+arg)
+		}
+	}
+	return args
 }

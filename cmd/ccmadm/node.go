@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +72,7 @@ func nodeStep(
 		},
 	}
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
-	cmd.Flags().DurationVar(&o.Timeout, "timeout", time.Minute, "how long the kubelet may take to come back")
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", phases.NodeTimeout, "how long the kubelet may take to come back")
 	return cmd
 }
 

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// What the file of -f says is rehearsed, as what flags say.
+func TestRehearsalArgs(t *testing.T) {
+	said := &v1alpha1.CloudConfiguration{
+		Provider: "aws", CloudConfig: v1alpha1.CloudConfigFile{File: "/etc/cloud.conf"},
+		Credentials: []v1alpha1.Credential{{Key: "a", File: "/etc/a"}, {Key: "b", Env: "B"}},
+	}
+	said.ControllerManager.ExtraArgs = []string{"--v=4", "--master=x"}
+	want := []string{
+		"--binary=./ccm", "--provider=aws", "--cloud-config=/etc/cloud.conf", "--credential=a=/etc/a", "--credential=b=env:B",
+		"--arg=--v=4",
+	}
+	if got := rehearsalArgs("./ccm", said); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

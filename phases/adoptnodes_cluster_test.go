@@ -1,0 +1,117 @@
+package phases
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// A provider ID of former days is no proof that the cloud knows the machine: the Node is initialized anew, and one that
+// is skipped keeps the lifecycle off.
+func TestCluster_Adopt_ProviderIDOfFormerDays(t *testing.T) {
+	m, client := plain(t)
+	knowAll(t, client, nil)
+	d, _ := adoption(t, m, Options{}, Adoption{Yes: true, Skip: []string{"w1"}})
+	plan, err := plannedNodes(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range plan {
+		if n.initialized {
+			t.Errorf("%s is taken for known", n.name)
+		}
+	}
+	for _, external := range []bool{false, true} { // as it is, and from a run that did not come to its end
+		if external {
+			node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+			if err == nil {
+				node.Annotations = map[string]string{v1alpha1.ProvidedNodeIPAnnotation: internalIPs(node)}
+				_, err = client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		unknown, err := unresolved(t.Context(), d)
+		if err != nil || !slices.Contains(unknown, "w1") {
+			t.Errorf("external %v: not known are %v, %v", external, unknown, err)
+		}
+	}
+}
+
+// A taint that the run has set goes where nobody initializes the Node; one that was there before stays.
+func TestCluster_Adopt_NobodyInitializes(t *testing.T) {
+	m, client := plain(t)
+	for _, before := range []bool{false, true} {
+		if err := taint(t.Context(), client, "w1", before); err != nil {
+			t.Fatal(err)
+		}
+		short := Options{Output: "text", Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+			Timeout: metav1.Duration{Duration: time.Second},
+		}}}
+		d, out := adoption(t, m, short, Adoption{Yes: true})
+		a, err := newAdopter(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := plannedNodes(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, asError(a.initialize(t.Context(), plan[0])), "w1", finding.ExitNotInTime)
+		node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isTainted(node) != before {
+			t.Errorf("tainted before: %v, and after: %v\n%s", before, isTainted(node), out)
+		}
+	}
+}
+
+func TestIsManager(t *testing.T) {
+	for want, list := range map[bool][]corev1.Container{
+		true: {
+			{Image: "vendor/ccm:1", Args: []string{"--cloud-provider=aws"}},
+			{Image: "vendor/x:1", Command: []string{"/bin/aws-cloud-controller-manager"}},
+		},
+		false: {
+			{Image: "autoscaling/cluster-autoscaler:v1.36.0", Command: []string{"./cluster-autoscaler", "--cloud-provider=aws"}},
+			{Image: "x", Command: []string{"kube-controller-manager", "--cloud-provider=aws"}},
+			{Image: "x", Args: []string{"--cloud-provider=external"}},
+		},
+	} {
+		for _, c := range list {
+			if got := isManager(&corev1.PodSpec{Containers: []corev1.Container{c}}); got != want {
+				t.Errorf("%s %v %v: %v", c.Image, c.Command, c.Args, got)
+			}
+		}
+	}
+}
+
+func TestCluster_Taint(t *testing.T) {
+	_, client := plain(t)
+	for _, set := range []bool{true, true, false, false} {
+		if err := taint(t.Context(), client, "w1", set); err != nil {
+			t.Fatal(err)
+		}
+		node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isTainted(node) != set {
+			t.Errorf("taints are %v", node.Spec.Taints)
+		}
+		for _, x := range node.Spec.Taints {
+			if x.Key == v1alpha1.UninitializedTaint && x.Effect != corev1.TaintEffectNoSchedule {
+				t.Errorf("effect %s would touch pods that run", x.Effect)
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package phases
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+)
+
+// The way back is open from anywhere on the way there, and goes on where it was cut short itself.
+func TestCluster_Leave_FromHalfWay(t *testing.T) {
+	m, client := plain(t)
+	manager := func() bool {
+		_, err := client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "onprem-cloud-controller-manager",
+			metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	pass := func(d *Data, out *bytes.Buffer, list ...Phase) {
+		t.Helper()
+		for _, p := range list {
+			if err := p.run(t.Context(), d); err != nil {
+				t.Fatalf("%s: %v\n%s", p.Name, err, out)
+			}
+		}
+	}
+	for done := 2; done <= 5; done++ { // begin, cloud-config, rbac, addon
+		d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+		pass(d, out, Adopt()[1:done]...)
+		wait := Options{Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+			Timeout: metav1.Duration{Duration: time.Second},
+		}}}
+		d, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
+		pass(d, out, leavePreflight(), off(rbac()), off(addon()), triedRollout())
+		if got := manager(); got != (done == 5) {
+			t.Errorf("behind %d phases: there is a manager: %v\n%s", done, got, out)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		applier, err := apply.NewCluster(cluster.Config, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, set := range []apply.Set{apply.Addon, apply.NodeAgent, apply.RBAC} { // killed in the middle of the last phase
+			if _, err := applier.Apply(t.Context(), set, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
+		pass(d, out, leavePreflight(), off(rbac()), off(addon()), triedRollout())
+		if manager() {
+			t.Errorf("behind %d phases: the manager is back\n%s", done, out)
+		}
+		pass(d, out, forgetMachine(), removeObjects())
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A kubelet in external mode without --node-ip repeats no address. It is not passed over.
+func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
+	m, client := plain(t)
+	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+	if err := held(begin()).run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
+	a, err := newAdopter(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
+	ran := playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
+	if err := a.leave(t.Context(), n); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	select {
+	case args := <-ran:
+		if args != "node plain --root=/host" {
+			t.Errorf("it ran %q", args)
+		}
+	case <-time.After(time.Second):
+		t.Errorf("nothing was done there\n%s", out)
+	}
+	n.ip = "198.18.0.102" // what ccmadm gave the kubelet
+	playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
+	wantError(t, asError(a.leave(t.Context(), n)), `has chosen the addresses "198.18.0.101"`, finding.ExitError)
+	d.Adoption.Via = ViaHand
+	out.Reset()
+	if err := a.leave(t.Context(), n); err != nil || !strings.Contains(out.String(), "has left is not known") {
+		t.Errorf("by hand: %v\n%s", err, out)
+	}
+}
+
+func TestCluster_Leave_LoadBalancers(t *testing.T) {
+	m, client := plain(t)
+	d, _ := adoption(t, m, Options{}, Adoption{Yes: true})
+	if err := resolved(record()).run(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	made(t, client.CoreV1().Services("default"), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "lb", Finalizers: []string{balancerFinalizer}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	})
+	t.Cleanup(func() {
+		patch := []byte(`{"metadata": {"finalizers": null}}`)
+		_, err := client.CoreV1().Services("default").Patch(context.WithoutCancel(t.Context()), "lb",
+			"application/merge-patch+json", patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	d, _ = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true})
+	wantError(t, leavePreflight().run(t.Context(), d), "nobody would serve or remove any more: Service/default/lb",
+		finding.ExitRefused)
+	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
+	if err := leavePreflight().run(t.Context(), d); err != nil ||
+		!strings.Contains(out.String(), "served by nobody from then on: Service/default/lb") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
