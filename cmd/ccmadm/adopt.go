@@ -157,7 +157,9 @@ func (a *adopter) rehearse(cmd *cobra.Command, s phases.Streams) error {
 func rehearsalArgs(binary string, said *v1alpha1.CloudConfiguration) []string {
 	args := []string{"--binary=" + binary}
 	for _, f := range []struct{ name, value string }{
-		{"provider", said.Provider}, {"profile", said.Profile}, {"cloud-config", said.CloudConfig.File},
+		{"provider", said.Provider},
+		{"profile", said.Profile},
+		{"cloud-config", said.CloudConfig.File},
 		{"cluster-name", said.ClusterName},
 	} {
 		if f.value != "" && (f.name != "provider" || said.Profile == "") { // which names it, too

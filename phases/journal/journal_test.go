@@ -142,7 +142,7 @@ func TestCluster_Journal_AfterARunThatWasKilled(t *testing.T) {
 	err := slept.Do(t.Context(), Step{Name: "addon"}, func(ctx context.Context) error {
 		slept.lease.end(errors.New("killed"))
 		<-slept.lease.done
-		<-ctx.Done() // nobody looks at ended any more
+		<-ctx.Done()                                                  // nobody looks at ended any more
 		slept.lease.why, slept.lease.ended = nil, make(chan struct{}) // it knows nothing of it
 		ctx = context.WithoutCancel(ctx)
 		start := time.Now()
