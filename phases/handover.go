@@ -203,9 +203,25 @@ func awaitGone(ctx context.Context, d *Data, s *Settings, still stillThere, leav
 	if err := leave(); err != nil || d.DryRun {
 		return err
 	}
-	last, timeout := errors.New("it was not asked for yet"), s.Wait.Timeout.Duration
-	err = wait.PollUntilContextTimeout(ctx, lookForPort, timeout, true, func(ctx context.Context) (bool, error) {
-		pod, err := still(ctx, client, s, node)
+	timeout := s.Wait.Timeout.Duration
+	err = untilGone(ctx, timeout, func(ctx context.Context) (*corev1.Pod, error) { return still(ctx, client, s, node) })
+	if err == nil {
+		return nil
+	}
+	return &finding.Error{
+		Code: finding.ExitNotInTime,
+		Err:  fmt.Errorf("wait for the former cloud-controller-manager to leave Node/%s: %w", node, err),
+		Hint: "the same command again goes on; ccmadm apply without -f leads back",
+	}
+}
+
+// untilGone asks until there is no such pod any more. Its error is why it cannot tell, or which is left.
+func untilGone(
+	ctx context.Context, timeout time.Duration, still func(context.Context) (*corev1.Pod, error),
+) error {
+	last := errors.New("it was not asked for yet")
+	err := wait.PollUntilContextTimeout(ctx, lookForPort, timeout, true, func(ctx context.Context) (bool, error) {
+		pod, err := still(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			last = err
@@ -217,9 +233,5 @@ func awaitGone(ctx context.Context, d *Data, s *Settings, still stillThere, leav
 	if err == nil {
 		return nil
 	}
-	return &finding.Error{
-		Code: finding.ExitNotInTime,
-		Err:  fmt.Errorf("wait for the former cloud-controller-manager to leave Node/%s: %w", node, last),
-		Hint: "the same command again goes on; ccmadm apply without -f leads back",
-	}
+	return last
 }

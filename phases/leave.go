@@ -11,10 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/manifests"
-	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -178,44 +176,5 @@ func forgetMachine() Phase {
 			}
 			return removeEmptyDir(d, filepath.Dir(machine.RecordFile))
 		},
-	}
-}
-
-func removeObjects() Phase {
-	return Phase{
-		Name:  "objects",
-		Short: "Remove the cloud-controller-manager, and all that was applied for it",
-		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
-			"the record last.",
-		Run: func(ctx context.Context, d *Data) error {
-			if d.DryRun {
-				return nil // preflight has listed them
-			}
-			applier, err := newApplier(d, machine.AdminConf)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(ctx, applyTimeout)
-			defer cancel()
-			for _, set := range []apply.Set{apply.Addon, apply.NodeAgent, apply.RBAC, apply.CloudConfig, apply.Inventory} {
-				changes, err := applier.Apply(ctx, set, nil)
-				sayDeleted(d, changes)
-				if err != nil {
-					return err
-				}
-			}
-			changes, err := applier.Remove(ctx)
-			sayDeleted(d, changes)
-			return err
-		},
-	}
-}
-
-func sayDeleted(d *Data, changes []apply.Change) {
-	for _, c := range changes {
-		if c.Differs() && !strings.HasSuffix(c.Subject, "/"+v1alpha1.AppliedName) {
-			d.Sayf("%s", c)
-			d.known.changed = true
-		}
 	}
 }

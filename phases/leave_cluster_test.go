@@ -70,7 +70,52 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 	}
 }
 
-// A kubelet in external mode without --node-ip repeats no address. It is not passed over.
+// What runs keeps its permissions until it has ended, and leave does not return before.
+func TestCluster_Leave_WaitsForPods(t *testing.T) {
+	m, client := plain(t)
+	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+	for _, p := range Adopt()[1:5] {
+		if err := p.run(t.Context(), d); err != nil {
+			t.Fatalf("%s: %v\n%s", p.Name, err, out)
+		}
+	}
+	if err := resolved(record()).run(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	pods, accounts := client.CoreV1().Pods("kube-system"), client.CoreV1().ServiceAccounts("kube-system")
+	made(t, pods, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "manager", Labels: map[string]string{v1alpha1.NameLabel: "onprem-cloud-controller-manager"},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}, NodeName: "w1"},
+	})
+	left := make(chan error, 1)
+	d, _ = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true})
+	go func() { left <- removeObjects().run(t.Context(), d) }()
+	account := func() bool {
+		_, err := accounts.Get(t.Context(), "onprem-cloud-controller-manager", metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	select {
+	case err := <-left:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(2 * time.Second):
+	}
+	if !account() {
+		t.Error("a manager that runs has lost its identity")
+	}
+	if err := pods.Delete(t.Context(), "manager", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-left; err != nil || account() {
+		t.Errorf("%v; the identity is left: %v", err, account())
+	}
+}
+
+// A kubelet in external mode without --node-ip repeats no address. It is taken out all the same.
 func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	m, client := plain(t)
 	d, out := adoption(t, m, Options{}, Adoption{Yes: true})

@@ -1,0 +1,110 @@
+package phases
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func removeObjects() Phase {
+	return Phase{
+		Name:  "objects",
+		Short: "Remove the cloud-controller-manager, and all that was applied for it",
+		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
+			"the record last. Waits until what runs has ended, before its permissions go.",
+		Run: func(ctx context.Context, d *Data) error {
+			if d.DryRun {
+				return nil // preflight has listed them
+			}
+			applier, err := newApplier(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			if err := removeWorkloads(ctx, d, applier); err != nil {
+				return err
+			}
+			return removeRest(ctx, d, applier)
+		},
+	}
+}
+
+// removeWorkloads takes away what runs, and waits until it has ended: for as long it needs its permissions, and it is
+// not left before.
+func removeWorkloads(ctx context.Context, d *Data, applier apply.Applier) error {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	if err := removeSets(ctx, d, applier, apply.Addon); err != nil {
+		return err
+	}
+	awaitEnd(ctx, d, client, manifests.WorkloadName(s.Profile))
+	if err := removeSets(ctx, d, applier, apply.NodeAgent); err != nil {
+		return err
+	}
+	awaitEnd(ctx, d, client, v1alpha1.AgentName)
+	return ctx.Err()
+}
+
+// endsWithin is what a pod has to end in: its grace, and some time for its kubelet.
+const endsWithin = time.Minute
+
+// awaitEnd waits until no pod of a workload of ours is left. One on a machine that is gone stays for ever; it has no
+// permissions soon.
+func awaitEnd(ctx context.Context, d *Data, client kubernetes.Interface, name string) {
+	err := untilGone(ctx, endsWithin, func(ctx context.Context) (*corev1.Pod, error) {
+		pods, err := workloadPods(ctx, client, name)
+		if len(pods) == 0 {
+			return nil, err
+		}
+		return &pods[0], nil
+	})
+	if err != nil {
+		d.Sayf("warning, it goes on without: wait %s for the pods of %s to end: %v", endsWithin, name, err)
+	}
+}
+
+func removeRest(ctx context.Context, d *Data, applier apply.Applier) error {
+	if err := removeSets(ctx, d, applier, apply.RBAC, apply.CloudConfig, apply.Inventory); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	changes, err := applier.Remove(ctx)
+	sayDeleted(d, changes)
+	return err
+}
+
+func removeSets(ctx context.Context, d *Data, applier apply.Applier, sets ...apply.Set) error {
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	for _, set := range sets {
+		changes, err := applier.Apply(ctx, set, nil)
+		sayDeleted(d, changes)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sayDeleted(d *Data, changes []apply.Change) {
+	for _, c := range changes {
+		if c.Differs() && !strings.HasSuffix(c.Subject, "/"+v1alpha1.AppliedName) {
+			d.Sayf("%s", c)
+			d.known.changed = true
+		}
+	}
+}
