@@ -8,7 +8,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// begin opens the journal where something is to be done, and holds its Lease from then on. What the phases would
+// beginAdoption opens the journal where something is to be done, and holds its Lease from then on. What the phases would
 // change is found by a dry run beforehand, and so is what they would be refused.
 func beginAdoption(ctx context.Context, d *Data, rest []Phase, plan []*plannedNode) error {
 	if d.DryRun {
@@ -34,15 +34,7 @@ func beginAdoption(ctx context.Context, d *Data, rest []Phase, plan []*plannedNo
 	if err != nil {
 		return err
 	}
-	run := journal.Run{Command: d.Command, Version: d.Version, Waiting: func(holder string) {
-		d.Sayf("a Lease is held by %s: watched for up to %s, until it is renewed or known to be left", holder,
-			journal.LeaseLasts)
-	}}
-	if run.Machine, err = nodeName(d); err != nil {
-		return err
-	}
-	d.known.journal, err = journal.Open(ctx, client, run)
-	return err
+	return openRun(ctx, d, client, "")
 }
 
 // settled tells whether a node is as the run would have it.
@@ -53,7 +45,7 @@ func settled(d *Data, n *plannedNode) bool {
 	return n.external && n.initialized
 }
 
-// undo is the way back of a step that is the cluster's.
+// undoOfAdoption is the way back of a step that is the cluster's.
 func undoOfAdoption(d *Data) string {
 	if d.Adoption.Leave {
 		return "ccmadm adopt"
@@ -67,12 +59,7 @@ func adoptionStep(ctx context.Context, d *Data, p Phase) error {
 	if d.known.journal == nil || p.Name == adoptNodes().Name || change == "" && p.Foretell == nil {
 		return p.Run(ctx, d)
 	}
-	here, err := nodeName(d)
-	if err != nil {
-		return err
-	}
-	step := journal.Step{Name: p.Name, Node: here, What: p.Short, Change: change, Undo: undoOfAdoption(d)}
-	return d.known.journal.Do(ctx, step, func(ctx context.Context) error { return p.Run(ctx, d) })
+	return journalStep(ctx, d, p, change, undoOfAdoption(d))
 }
 
 // nodeStep runs what changes one node, as a step of the journal.

@@ -2,11 +2,9 @@ package phases
 
 import (
 	"context"
-	"path"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // refuseOtherManagers finds cloud-controller-managers that somebody else has brought, by their pods or by a Lease that
@@ -35,9 +34,11 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 		return finding.Refusedf("look for other cloud-controller-managers: %w", err).WithHint("nothing was changed")
 	}
 	var found []string
+	known := templates.Known()
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if isManager(&p.Spec) && (!ours || !strings.HasPrefix(p.Name, manifests.WorkloadName(s.Profile)+"-")) {
+		m, is := known.Recognize(p.Name, p.Spec.Containers)
+		if is && !m.Agent && (!ours || !strings.HasPrefix(p.Name, manifests.WorkloadName(s.Profile)+"-")) {
 			found = append(found, p.Namespace+"/"+p.Name)
 		}
 	}
@@ -65,33 +66,6 @@ func workloadIsOurs(ctx context.Context, client kubernetes.Interface, s *Setting
 		return false, err
 	}
 	return object.GetLabels()[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager, nil
-}
-
-// autoscaler is the program that adds and removes machines.
-const autoscaler = "cluster-autoscaler"
-
-// isManager goes by the program's name, or by the flag that says which cloud it serves.
-func isManager(spec *corev1.PodSpec) bool {
-	for _, c := range spec.Containers {
-		line := append(append([]string{}, c.Command...), c.Args...)
-		if len(line) > 0 && strings.HasPrefix(path.Base(line[0]), "kube-") {
-			continue // kube-controller-manager and kube-apiserver had the flag, too
-		}
-		image := path.Base(c.Image)
-		if strings.Contains(image, autoscaler) || len(line) > 0 && strings.Contains(path.Base(line[0]), autoscaler) {
-			continue // its --cloud-provider says where it makes machines; it writes to no Node what a manager does
-		}
-		if strings.Contains(image, v1alpha1.Component) || len(line) > 0 &&
-			strings.Contains(path.Base(line[0]), v1alpha1.Component) {
-			return true
-		}
-		for _, arg := range line {
-			if value, is := strings.CutPrefix(arg, "--cloud-provider="); is && value != "" && value != "external" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // refuseLed finds a manager that runs outside of the cluster: its Lease is renewed.

@@ -31,17 +31,7 @@ address that the Node has; then the taint ` + v1alpha1.UninitializedTaint + `, w
 cloud-controller-manager initialize the Node and keeps no pod from running; then it waits until the Node is
 initialized and Ready, with the addresses that it had. It stops at the first node that does not come through.`,
 		Foretell: foretellNodes,
-		Run: func(ctx context.Context, d *Data) error {
-			a, err := newAdopter(ctx, d)
-			if err != nil {
-				return err
-			}
-			plan, err := plannedNodes(ctx, d)
-			if err != nil {
-				return err
-			}
-			return a.each(ctx, plan, a.adopt)
-		},
+		Run:      func(ctx context.Context, d *Data) error { return eachNode(ctx, d, (*adopter).adopt) },
 	}
 }
 
@@ -72,6 +62,19 @@ type adopter struct {
 	s      *Settings
 	client kubernetes.Interface
 	step   stepper
+}
+
+// eachNode changes all nodes in the order of the plan.
+func eachNode(ctx context.Context, d *Data, change func(*adopter, context.Context, *plannedNode) error) error {
+	a, err := newAdopter(ctx, d)
+	if err != nil {
+		return err
+	}
+	plan, err := plannedNodes(ctx, d)
+	if err != nil {
+		return err
+	}
+	return a.each(ctx, plan, func(ctx context.Context, n *plannedNode) error { return change(a, ctx, n) })
 }
 
 func newAdopter(ctx context.Context, d *Data) (*adopter, error) {
@@ -225,7 +228,7 @@ func (a *adopter) await(ctx context.Context, n *plannedNode, what string, holds 
 func taint(ctx context.Context, client kubernetes.Interface, name string, set bool) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil || isTainted(node) == set {
+		if err != nil || nodes.IsTainted(node) == set {
 			return err
 		}
 		if set {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // A provider ID of former days is no proof that the cloud knows the machine: the Node is initialized anew, and one that
@@ -69,28 +70,8 @@ func TestCluster_Adopt_NobodyInitializes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if isTainted(node) != before {
-			t.Errorf("tainted before: %v, and after: %v\n%s", before, isTainted(node), out)
-		}
-	}
-}
-
-func TestIsManager(t *testing.T) {
-	for want, list := range map[bool][]corev1.Container{
-		true: {
-			{Image: "vendor/ccm:1", Args: []string{"--cloud-provider=aws"}},
-			{Image: "vendor/x:1", Command: []string{"/bin/aws-cloud-controller-manager"}},
-		},
-		false: {
-			{Image: "autoscaling/cluster-autoscaler:v1.36.0", Command: []string{"./cluster-autoscaler", "--cloud-provider=aws"}},
-			{Image: "x", Command: []string{"kube-controller-manager", "--cloud-provider=aws"}},
-			{Image: "x", Args: []string{"--cloud-provider=external"}},
-		},
-	} {
-		for _, c := range list {
-			if got := isManager(&corev1.PodSpec{Containers: []corev1.Container{c}}); got != want {
-				t.Errorf("%s %v %v: %v", c.Image, c.Command, c.Args, got)
-			}
+		if nodes.IsTainted(node) != before {
+			t.Errorf("tainted before: %v, and after: %v\n%s", before, nodes.IsTainted(node), out)
 		}
 	}
 }
@@ -105,7 +86,7 @@ func TestCluster_Taint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if isTainted(node) != set {
+		if nodes.IsTainted(node) != set {
 			t.Errorf("taints are %v", node.Spec.Taints)
 		}
 		for _, x := range node.Spec.Taints {

@@ -63,7 +63,7 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
 				skipped: slices.Contains(d.Adoption.Skip, n.Name), external: isExternal(n),
 				initialized: isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave),
-				tainted:     isTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion), providerID: n.Spec.ProviderID,
+				tainted:     nodes.IsTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion), providerID: n.Spec.ProviderID,
 			})
 			if !nodes.IsReady(n) {
 				plan[i].problems = append(plan[i].problems, "it is not Ready")
@@ -95,11 +95,7 @@ func awaitsLifecycle(s *Settings) bool {
 		(s.Recorded == nil || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff)
 }
 
-func isInitialized(n *corev1.Node) bool { return n.Spec.ProviderID != "" && !isTainted(n) }
-
-func isTainted(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint })
-}
+func isInitialized(n *corev1.Node) bool { return n.Spec.ProviderID != "" && !nodes.IsTainted(n) }
 
 func adoptPreflight() Phase {
 	return Phase{
@@ -139,7 +135,7 @@ the pods and the Lease of other cloud-controller-managers, and the kubelets' fla
 			if err := showPlan(d.progress(), plan); err != nil {
 				return err
 			}
-			if err := refusePlan(plan); err != nil {
+			if err := refusePlan(plan, "them as they are, and the lifecycle off until they have followed"); err != nil {
 				return err
 			}
 			err = confirm(d, fmt.Sprintf("Set these nodes to external cloud mode, with provider %s as a %s?", s.Provider,
@@ -178,7 +174,8 @@ func showPlan(out io.Writer, plan []*plannedNode) error {
 	return w.Flush()
 }
 
-func refusePlan(plan []*plannedNode) error {
+// refusePlan names what stands against nodes. Left is what --skip would leave.
+func refusePlan(plan []*plannedNode, left string) error {
 	var wrong []error
 	var names []string
 	for _, n := range plan {
@@ -191,6 +188,5 @@ func refusePlan(plan []*plannedNode) error {
 		return nil
 	}
 	return finding.Refusedf("%w", errors.Join(wrong...)).
-		WithHint("--skip %s leaves them as they are, and the lifecycle off until they have followed; nothing was changed",
-			strings.Join(names, ","))
+		WithHint("--skip %s leaves %s; nothing was changed", strings.Join(names, ","), left)
 }

@@ -23,7 +23,7 @@ type foretold struct {
 	said   string // what it says of what is as it should be
 }
 
-// try runs phases as a dry run that nobody sees, and keeps what they would change.
+// tryPhases runs phases as a dry run that nobody sees, and keeps what they would change.
 func tryPhases(ctx context.Context, d *Data, list []Phase) (trial *Data, err error) {
 	var out, said bytes.Buffer
 	o := d.Options
@@ -78,23 +78,35 @@ func journaled(ctx context.Context, d *Data, p Phase) error {
 	if d.known.journal == nil || found.change == "" && !waits {
 		return p.Run(ctx, d)
 	}
-	return journalStep(ctx, d, p, found.change)
+	err := journalStep(ctx, d, p, found.change, fmt.Sprintf("ccmadm rollback %d", d.known.journal.ID()))
+	if d.Single {
+		err = errors.Join(err, d.Close(ctx))
+	}
+	return err
 }
 
-// step runs a phase as a step of the journal.
-func journalStep(ctx context.Context, d *Data, p Phase, change string) error {
+// journalStep runs a phase as a step of the journal.
+func journalStep(ctx context.Context, d *Data, p Phase, change, undo string) error {
 	node, err := nodeName(d)
 	if err != nil {
 		return err
 	}
-	step := journal.Step{
-		Name: p.Name, Node: node, What: p.Short, Change: change,
-		Undo: fmt.Sprintf("ccmadm rollback %d", d.known.journal.ID()),
+	step := journal.Step{Name: p.Name, Node: node, What: p.Short, Change: change, Undo: undo}
+	return d.known.journal.Do(ctx, step, func(ctx context.Context) error { return p.Run(ctx, d) })
+}
+
+// openRun begins a run, with the record that it can be led back to, or none. It may have to wait for another one.
+func openRun(ctx context.Context, d *Data, client kubernetes.Interface, before string) error {
+	here, err := nodeName(d)
+	if err != nil {
+		return err
 	}
-	err = d.known.journal.Do(ctx, step, func(ctx context.Context) error { return p.Run(ctx, d) })
-	if d.Single {
-		err = errors.Join(err, d.Close(ctx))
-	}
+	d.known.journal, err = journal.Open(ctx, client, journal.Run{
+		Command: d.Command, Version: d.Version, Machine: here, Before: before,
+		Waiting: func(holder string) {
+			d.Sayf("%s has not ended: watched for up to %s, until it is known to live or not", holder, journal.LeaseLasts)
+		},
+	})
 	return err
 }
 
@@ -112,13 +124,7 @@ func openJournal(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	run := journal.Run{Command: d.Command, Version: d.Version, Before: string(before), Waiting: func(holder string) {
-		d.Sayf("%s has not ended: watched for up to %s, until it is known to live or not", holder, journal.LeaseLasts)
-	}}
-	if run.Machine, err = nodeName(d); err != nil {
-		return err
-	}
-	if d.known.journal, err = journal.Open(ctx, client, run); err != nil {
+	if err := openRun(ctx, d, client, string(before)); err != nil {
 		return err
 	}
 	living, err := askRecord(ctx, client)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,15 +96,8 @@ func leavePreflight() Phase {
 			if err := showWhatGoes(ctx, d, plan); err != nil {
 				return err
 			}
-			var late []error
-			for _, n := range plan {
-				if len(n.problems) > 0 && !n.skipped {
-					late = append(late, fmt.Errorf("%s: %s", n.name, strings.Join(n.problems, "; ")))
-				}
-			}
-			if len(late) > 0 {
-				return finding.Refusedf("%w", errors.Join(late...)).
-					WithHint("--skip leaves a node's kubelet as it is; nothing was changed")
+			if err := refusePlan(plan, "their kubelets as they are"); err != nil {
+				return err
 			}
 			if err := confirm(d, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
 				return err
@@ -121,17 +113,7 @@ func leaveNodes() Phase {
 		Short:    "Take one kubelet after the other out of external cloud mode",
 		Long:     `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
 		Foretell: foretellNodes,
-		Run: func(ctx context.Context, d *Data) error {
-			a, err := newAdopter(ctx, d)
-			if err != nil {
-				return err
-			}
-			plan, err := plannedNodes(ctx, d)
-			if err != nil {
-				return err
-			}
-			return a.each(ctx, plan, a.leave)
-		},
+		Run:      func(ctx context.Context, d *Data) error { return eachNode(ctx, d, (*adopter).leave) },
 	}
 }
 

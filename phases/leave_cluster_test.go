@@ -157,7 +157,7 @@ func TestCluster_Leave_LoadBalancers(t *testing.T) {
 		t.Fatal(err)
 	}
 	made(t, client.CoreV1().Services("default"), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "lb", Finalizers: []string{balancerFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: "lb", Finalizers: []string{v1alpha1.LoadBalancerFinalizer}},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	})
 	t.Cleanup(func() {

@@ -35,9 +35,6 @@ func checkLeavable(ctx context.Context, d *Data) error {
 	return refuseBalancers(ctx, d)
 }
 
-// balancerFinalizer keeps a Service until its load balancer is gone.
-const balancerFinalizer = "service.kubernetes.io/load-balancer-cleanup"
-
 // refuseBalancers finds the load balancers that nobody would serve any more, nor take away with their Service.
 func refuseBalancers(ctx context.Context, d *Data) error {
 	client, err := connect(d, machine.AdminConf)
@@ -51,7 +48,7 @@ func refuseBalancers(ctx context.Context, d *Data) error {
 	var found []string
 	for i := range list.Items {
 		s := &list.Items[i]
-		if slices.Contains(s.Finalizers, balancerFinalizer) ||
+		if slices.Contains(s.Finalizers, v1alpha1.LoadBalancerFinalizer) ||
 			s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
 			found = append(found, s.Namespace+"/"+s.Name)
 		}
@@ -61,7 +58,7 @@ func refuseBalancers(ctx context.Context, d *Data) error {
 	}
 	if d.Adoption.KeepLoadBalancers {
 		d.Sayf("kept, and served by nobody from then on: Service/%s; while finalizer %s is on one, it cannot be deleted",
-			strings.Join(found, ", Service/"), balancerFinalizer)
+			strings.Join(found, ", Service/"), v1alpha1.LoadBalancerFinalizer)
 		return nil
 	}
 	return finding.Refusedf("leave: these have load balancers, which nobody would serve or remove any more: Service/%s",

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -217,8 +216,7 @@ func forgetUntried(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 		return finding.Refusedf("ask for Node/%s: %w", name, err).
 			WithHint("nothing was changed; the same command again, once the API server answers")
 	}
-	waits := func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint }
-	if err == nil && node.Spec.ProviderID != "" && !slices.ContainsFunc(node.Spec.Taints, waits) {
+	if err == nil && isInitialized(node) {
 		return noteInitialized(d)
 	}
 	rec.Configuration.ControllerManager, rec.Configuration.NodeAgent.Image = v1alpha1.ControllerManager{}, ""

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -119,7 +120,7 @@ func (m *manager) runs(client kubernetes.Interface) probe {
 			switch {
 			case !m.same(&pods[i]):
 				return fmt.Errorf("the kubelet of Node/%s still runs the former static pod", m.node)
-			case !ready(&pods[i]):
+			case !nodes.IsPodReady(&pods[i]):
 				return fmt.Errorf("not ready: Pod/%s/%s", pods[i].Namespace, pods[i].Name)
 			}
 			return nil
@@ -167,7 +168,7 @@ func (m *manager) podRuns(ctx context.Context, client kubernetes.Interface) erro
 		return err
 	}
 	for i := range pods {
-		if ready(&pods[i]) && (m.mode != v1alpha1.ModeDaemonSet || pods[i].Spec.NodeName == m.node) {
+		if nodes.IsPodReady(&pods[i]) && (m.mode != v1alpha1.ModeDaemonSet || pods[i].Spec.NodeName == m.node) {
 			return nil
 		}
 	}

@@ -125,9 +125,3 @@ func given(c corev1.Container) corev1.Container {
 		Resources: c.Resources, SecurityContext: c.SecurityContext,
 	}
 }
-
-func ready(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}

@@ -106,7 +106,7 @@ func (b bySSH) run(ctx context.Context, n *plannedNode, args ...string) error {
 
 func (b bySSH) patience() time.Duration { return b.d.Adoption.NodeTimeout + time.Minute } // once it has come back
 
-// tell repeats what was said on another machine.
+// tellOfNode repeats what was said on another machine.
 func tellOfNode(d *Data, n *plannedNode, text string) {
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		if line != "" {

@@ -58,7 +58,7 @@ func (list Profiles) Recognize(object string, containers []corev1.Container) (Ma
 		provider, ok := LookupArg(args, "cloud-provider")
 		named := slices.ContainsFunc([]string{object, program, image, c.Name}, managerName.MatchString)
 		profile := list.find(provider.Value, c.Image)
-		if !ok && !named && profile == nil {
+		if (!ok || provider.Value == "external") && !named && profile == nil { // external is what others are told
 			continue
 		}
 		agent := strings.Contains(program+image+object, "node-manager")

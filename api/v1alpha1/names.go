@@ -48,6 +48,9 @@ const (
 	// Component is its value.
 	Component = "cloud-controller-manager"
 
+	// LoadBalancerFinalizer keeps a Service until its load balancer is gone: upstream's service controller sets it.
+	LoadBalancerFinalizer = "service.kubernetes.io/load-balancer-cleanup"
+
 	// LastGoodMachinesName is the ConfigMap with the last good inventory of the provider onprem, for its next process.
 	LastGoodMachinesName = "ccmadm-machines-last-good"
 	// MachinesKey is the key of an inventory in a ConfigMap.

@@ -163,7 +163,7 @@ func service(name string, age time.Duration, changes ...func(*corev1.Service)) f
 }
 
 func deleted(svc *corev1.Service) {
-	svc.DeletionTimestamp, svc.Finalizers = new(ago(time.Hour)), []string{balancerFinalizer}
+	svc.DeletionTimestamp, svc.Finalizers = new(ago(time.Hour)), []string{v1alpha1.LoadBalancerFinalizer}
 }
 
 // without is what is left of a snapshot where something could not be asked for.

@@ -136,7 +136,7 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	l.ask(partServices, func() (func(), error) {
 		list, err := all(ctx, simple(c.CoreV1().Services("").List), metav1.ListOptions{}, mostNodes, func(svc *corev1.Service) bool {
 			trimService(svc)
-			return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || slices.Contains(svc.Finalizers, balancerFinalizer)
+			return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer)
 		})
 		return func() { s.Services = list }, err
 	})

@@ -52,9 +52,7 @@ func (l *looking) pods(ctx context.Context, c kubernetes.Interface, profiles tem
 	list, err := all(ctx, simple(c.CoreV1().Pods(namespace).List), metav1.ListOptions{}, mostNodes, func(p *corev1.Pod) bool {
 		if p.Labels["k8s-app"] == "kube-dns" {
 			dns.Pods++
-			if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-			}) {
+			if nodes.IsPodReady(p) {
 				dns.Ready++
 			}
 		}

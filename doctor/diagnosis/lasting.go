@@ -8,23 +8,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-func condition(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
-	for i := range n.Status.Conditions {
-		if n.Status.Conditions[i].Type == kind {
-			return &n.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
 // readySince says for how long a Node has been Ready; less than 0 where it is not.
 func (v *view) readySince(n *corev1.Node) time.Duration {
-	c := condition(n, corev1.NodeReady)
+	_, c := nodeutil.GetNodeCondition(&n.Status, corev1.NodeReady)
 	if c == nil || c.Status != corev1.ConditionTrue {
 		return -1
 	}
@@ -36,7 +28,7 @@ func routes(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		c := condition(n, corev1.NodeNetworkUnavailable)
+		_, c := nodeutil.GetNodeCondition(&n.Status, corev1.NodeNetworkUnavailable)
 		if c == nil || c.Status != corev1.ConditionTrue || c.Reason != "NoRouteCreated" || v.since(c.LastTransitionTime.Time) < time.Minute {
 			continue
 		}
@@ -124,7 +116,7 @@ func machineTwice(v *view) []finding.Finding {
 	}
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		c := condition(n, corev1.NodeReady)
+		_, c := nodeutil.GetNodeCondition(&n.Status, corev1.NodeReady)
 		other, found := alive[key(n)]
 		if !found || other.Name == n.Name || c == nil || c.Status != corev1.ConditionUnknown || v.spokeAfter(n, c, other) {
 			continue

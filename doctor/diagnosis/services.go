@@ -66,11 +66,11 @@ func stuckServices(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Services {
 		svc := &v.Services[i]
-		if svc.DeletionTimestamp == nil || !slices.Contains(svc.Finalizers, balancerFinalizer) || v.since(svc.DeletionTimestamp.Time) < time.Minute {
+		if svc.DeletionTimestamp == nil || !slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer) || v.since(svc.DeletionTimestamp.Time) < time.Minute {
 			continue
 		}
 		f := finding.BalancerStuck.New("Service/"+svc.Namespace+"/"+svc.Name,
-			"it is being deleted, and its finalizer "+balancerFinalizer+" stays")
+			"it is being deleted, and its finalizer "+v1alpha1.LoadBalancerFinalizer+" stays")
 		f.Next = "kubectl -n " + svc.Namespace + " describe service " + svc.Name
 		list = append(list, f)
 	}

@@ -14,9 +14,6 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// balancerFinalizer is that of upstream's service controller.
-const balancerFinalizer = "service.kubernetes.io/load-balancer-cleanup"
-
 // view is a snapshot with what follows from it.
 type view struct {
 	*Snapshot

@@ -14,13 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 func notReady(s Status, node *corev1.Node) finding.Finding {
 	next := "kubectl describe node " + s.Node
-	c := readyCondition(node)
+	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
 	switch {
 	case c == nil:
 		cause := finding.NotReady.New("", "the kubelet has not reported yet")

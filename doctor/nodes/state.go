@@ -26,6 +26,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -114,7 +115,7 @@ func StatusOf(name string, node *corev1.Node, led bool, now time.Time) Status {
 			s.InternalIPs = append(s.InternalIPs, finding.Clean(a.Address))
 		}
 	}
-	switch uninitialized := hasTaint(node); {
+	switch uninitialized := IsTainted(node); {
 	case uninitialized && s.ProviderID != "":
 		s.State = Resolved
 	case uninitialized && led:
@@ -139,22 +140,20 @@ func (s Status) same(other Status) bool {
 		s.Version == other.Version && slices.Equal(s.InternalIPs, other.InternalIPs)
 }
 
-// hasTaint looks at the key alone, as the cloud-node controller does: value and effect vary.
-func hasTaint(node *corev1.Node) bool {
+// IsTainted tells whether the Node waits for a cloud-controller-manager. It looks at the key alone, as the cloud-node controller does: value and effect vary.
+func IsTainted(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint })
 }
 
 // IsReady says what the Node's condition says.
 func IsReady(node *corev1.Node) bool {
-	c := readyCondition(node)
+	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-func readyCondition(node *corev1.Node) *corev1.NodeCondition {
-	for i, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
+// IsPodReady says what the pod's condition says.
+func IsPodReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
