@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -181,14 +182,17 @@ func adoptMode(p *templates.Profile) v1alpha1.Mode {
 	return v1alpha1.Mode(p.Modes[0])
 }
 
+// Confirmed asks, and takes an end without an answer for a no.
+func Confirmed(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
 // confirm asks before anything is changed.
 func confirm(d *Data, question string) error {
-	if d.Adoption.Yes || d.DryRun {
-		return nil
-	}
-	fmt.Fprintf(d.Out, "%s [y/N] ", question)
-	line, _ := bufio.NewReader(d.In).ReadString('\n') // an end without an answer is a no
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+	if d.Adoption.Yes || d.DryRun || Confirmed(d.In, d.Out, question) {
 		return nil
 	}
 	return finding.Refusedf("it was not confirmed").WithHint("--yes answers beforehand; nothing was changed")

@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -81,12 +80,4 @@ func adoptable(ctx context.Context, d *Data) (*kubeadm.File, error) {
 			WithHint("nothing was changed; the same command again, once the API server answers")
 	}
 	return live, nil
-}
-
-// livingClient is the administrator's, on a control plane.
-func livingClient(d *Data) (*kubernetes.Clientset, error) {
-	if err := refuseWithoutCluster(d); err != nil {
-		return nil, err
-	}
-	return connect(d, machine.AdminConf)
 }

@@ -1,7 +1,6 @@
 package phases
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -24,19 +23,19 @@ func installCertsTimer(ctx context.Context, d *Data, certsDir string) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	written := false
+	changed := false
 	for _, f := range []machine.File{
 		{Path: machine.CertsService, Data: templates.CertsService(self), Mode: 0o644},
 		{Path: machine.CertsTimer, Data: templates.CertsTimer(), Mode: 0o644},
 	} {
-		there, err := d.Machine.Read(f.Path)
-		written = written || err != nil || !bytes.Equal(there, f.Data)
-		if err := d.write(f); err != nil {
+		differed, err := written(d, f)
+		if err != nil {
 			return err
 		}
+		changed = changed || differed
 	}
 	active, err := certsTimerActive(ctx, d.Machine)
-	if err != nil || active && !written {
+	if err != nil || active && !changed {
 		return err
 	}
 	if err := d.Machine.DaemonReload(ctx); err != nil {

@@ -52,9 +52,8 @@ func writeDropIn(ctx context.Context, d *Data, s *Settings) error {
 	if err := d.write(machine.File{Path: machine.KubeletEnvFile, Data: kubeletEnv(args), Mode: 0o644}); err != nil {
 		return err
 	}
-	dropIn, err := d.Machine.Read(machine.KubeletDropIn)
-	changed := err != nil || string(dropIn) != string(templates.KubeletDropIn())
-	if err := d.write(machine.File{Path: machine.KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644}); err != nil {
+	changed, err := written(d, machine.File{Path: machine.KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644})
+	if err != nil {
 		return err
 	}
 	if d.InstallUnit {

@@ -23,6 +23,14 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
+// livingClient is the administrator's, on a control plane.
+func livingClient(d *Data) (*kubernetes.Clientset, error) {
+	if err := refuseWithoutCluster(d); err != nil {
+		return nil, err
+	}
+	return connect(d, machine.AdminConf)
+}
+
 // livingFiles are the provider's files that are in use, with those over them that this run names. The environment of
 // whoever runs it says nothing: it may be for another cluster.
 func livingFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {

@@ -22,9 +22,14 @@ func (d *Data) progress() io.Writer {
 
 // write writes a file and says what became of it.
 func (d *Data) write(f machine.File) error {
-	changed, err := d.Machine.Files.Write(f)
-	if err != nil {
-		return err
+	_, err := written(d, f)
+	return err
+}
+
+// written writes a file, too, and tells whether it was another one.
+func written(d *Data, f machine.File) (changed bool, err error) {
+	if changed, err = d.Machine.Files.Write(f); err != nil {
+		return false, err
 	}
 	switch {
 	case !changed:
@@ -33,5 +38,5 @@ func (d *Data) write(f machine.File) error {
 		d.Sayf("%s written", f.Path)
 	}
 	d.known.changed = d.known.changed || changed
-	return nil
+	return changed, nil
 }

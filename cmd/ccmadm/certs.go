@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -37,17 +36,15 @@ this machine: that of the cloud-controller-manager's static pod, and that which 
 from kube-scheduler. Exit status 0, whatever it shows; 1 if a file could not be read.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usage("read --output: %q is neither text nor json", output)
+			if err := checkOutput(output); err != nil {
+				return err
 			}
 			list, err := phases.CheckExpiration(cmd.Context(), machine.New())
 			if err != nil {
 				return observed(err)
 			}
 			if output == "json" {
-				encoder := json.NewEncoder(s.Out)
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(list)
+				return printJSON(s.Out, list)
 			}
 			return showExpirations(s.Out, list)
 		},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -173,9 +172,7 @@ func (d *doctor) tell(s phases.Streams, found *diagnosis.Diagnosis) error {
 	var err error
 	switch d.output {
 	case "json":
-		encoder := json.NewEncoder(s.Out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(found)
+		err = printJSON(s.Out, found)
 	case "sarif":
 		list := found.Findings()
 		err = lint.WriteSARIF(s.Out, version, diagnosis.Kinds(list), list)

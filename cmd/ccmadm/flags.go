@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -96,6 +98,13 @@ func checkOutput(format string) error {
 		return nil
 	}
 	return usage("read --output: %q is neither text nor json", format)
+}
+
+// printJSON is what -o json prints.
+func printJSON(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
 }
 
 // bindWorkflow gives a command its flags, those of kubeadm that users expect without a --, and its phases.

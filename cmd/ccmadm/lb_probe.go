@@ -29,8 +29,8 @@ Exit status 0 if one answers, 4 if nobody does, 1 if several do: then packets go
 			if len(args) != 1 {
 				return usage("%s: want one address, got %d arguments", cmd.CommandPath(), len(args))
 			}
-			if output != "text" && output != "json" {
-				return usage("read --output: %q is neither text nor json", output)
+			if err := checkOutput(output); err != nil {
+				return err
 			}
 			addr, err := netip.ParseAddr(args[0])
 			if err != nil || addr.Zone() != "" {

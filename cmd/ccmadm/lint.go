@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,9 +86,7 @@ func explain(out io.Writer, name, format string) error {
 		}
 	}
 	if format == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(kind)
+		return printJSON(out, kind)
 	}
 	return kind.Explain(out)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -93,9 +92,7 @@ last one wins. "Runs" is no where the kubelet was not restarted since the file w
 				return observed(err)
 			}
 			if output == "json" {
-				encoder := json.NewEncoder(s.Out)
-				encoder.SetIndent("", "  ")
-				return observed(encoder.Encode(report))
+				return observed(printJSON(s.Out, report))
 			}
 			return observed(tabulateNode(s, report))
 		},
@@ -117,11 +114,7 @@ func tabulateNode(s phases.Streams, report *phases.NodeReport) error {
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "FLAG\tVALUE\tRUNS\tFROM")
 	for _, f := range report.Flags {
-		runs := "no"
-		if f.Runs {
-			runs = "yes"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.Value, runs, strings.Join(f.From, ", "))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.Value, yesNo(f.Runs), strings.Join(f.From, ", "))
 	}
 	return w.Flush()
 }

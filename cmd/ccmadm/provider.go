@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -100,9 +99,7 @@ func listJSON(out io.Writer, all []*templates.Profile) error {
 			Rehearsal: p.CanRehearse(),
 		})
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(listed)
+	return printJSON(out, listed)
 }
 
 func newProviderShow(s phases.Streams) *cobra.Command {

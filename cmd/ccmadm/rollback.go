@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -129,12 +127,8 @@ func (r *rollbacker) apply(
 		fmt.Fprintln(s.Out, "[rollback] the cluster is as it was before that run: nothing to do")
 		return nil
 	}
-	if !r.yes {
-		fmt.Fprint(s.Err, "Apply this? [y/N] ")
-		answer, _ := bufio.NewReader(s.In).ReadString('\n') // no answer is a no
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			return finding.Refusedf("roll back: it was not confirmed").WithHint("--yes does not ask. Nothing was changed")
-		}
+	if !r.yes && !phases.Confirmed(s.In, s.Err, "Apply this?") {
+		return finding.Refusedf("roll back: it was not confirmed").WithHint("--yes does not ask. Nothing was changed")
 	}
 	d, err := phases.New(ctx, machine.New(), o, s, version)
 	if err != nil {

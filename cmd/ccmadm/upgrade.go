@@ -50,8 +50,8 @@ be found out. 2: VERSION is none. 5: this is no control plane of a cluster with 
 		Example: `  ccmadm upgrade plan v1.36.3
   ccmadm upgrade plan v1.36.3 -o json --without-kubeadm | jq .steps`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if u.output != "text" && u.output != "json" {
-				return usage("read --output: %q is neither text nor json", u.output)
+			if err := checkOutput(u.output); err != nil {
+				return err
 			}
 			before := beforeDash(cmd, args)
 			if len(before) > 1 {
@@ -115,9 +115,7 @@ func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, r
 // show prints the plan; in JSON with kubeadm's own beside it, which in text was streamed.
 func (u *upgradePlan) show(s phases.Streams, plan *upgrade.Plan, own []byte) error {
 	if u.output == "json" {
-		encoder := json.NewEncoder(s.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(struct {
+		return printJSON(s.Out, struct {
 			*upgrade.Plan
 			Own json.RawMessage `json:"kubeadmPlan,omitempty"`
 		}{plan, own})

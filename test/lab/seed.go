@@ -71,6 +71,9 @@ func (t toolbox) imageSpecs(debian string) ([]image.Spec, error) {
 			if err := addWithLibraries(spec.Files, debian, "/usr/sbin/nft"); err != nil {
 				return nil, err
 			}
+			if err := addIPTables(spec.Files, debian); err != nil {
+				return nil, err
+			}
 			fallthrough
 		default:
 			spec.Files["/usr/local/bin/"+base] = filepath.Join(t.binaries, base)
@@ -79,6 +82,27 @@ func (t toolbox) imageSpecs(debian string) ([]image.Spec, error) {
 		specs = append(specs, spec)
 	}
 	return specs, nil
+}
+
+// addIPTables adds the programs that kube-proxy runs in mode iptables: one file of many names, and what it loads.
+func addIPTables(files map[string]string, root string) error {
+	const multi = "/usr/sbin/xtables-nft-multi"
+	if err := addWithLibraries(files, root, multi); err != nil {
+		return err
+	}
+	for _, family := range []string{"iptables", "ip6tables"} {
+		for _, verb := range []string{"", "-save", "-restore"} {
+			files["/usr/sbin/"+family+verb] = filepath.Join(root, multi)
+		}
+	}
+	extensions, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu/xtables/*.so"))
+	if err != nil || len(extensions) == 0 {
+		return errors.Join(err, fmt.Errorf("extensions of iptables: %w", fs.ErrNotExist))
+	}
+	for _, path := range extensions {
+		files[strings.TrimPrefix(path, root)] = path
+	}
+	return nil
 }
 
 // addWithLibraries adds a program of the Debian root and, as the dynamic linker would, every library it names.
