@@ -46,7 +46,7 @@ func (b builder) seed(ctx context.Context, t toolbox, debian string) (string, er
 }
 
 // imageFormat changes when images are put together in another way.
-const imageFormat = "1"
+const imageFormat = "2"
 
 // imageSpecs says how each image that kubeadm wants is made of our binaries, and adds the test workload.
 func (t toolbox) imageSpecs(debian string) ([]image.Spec, error) {
