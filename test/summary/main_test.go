@@ -32,6 +32,14 @@ func TestSummarize(t *testing.T) {
 			wantErr: "2 failures",
 		},
 		{
+			name: "what a test that fails has said, but not what explains it",
+			in: `{"Action":"output","Test":"TestB","Output":"    b_test.go:12: left: pod/x\n"}` + "\n" +
+				`{"Action":"output","Test":"TestB","Output":"    b_test.go:99: $ kubectl get pods\n"}` + "\n" +
+				`{"Action":"output","Test":"TestB","Output":"        a thousand lines\n"}` + "\n" + b,
+			want:    "\nTestB failed:\n    b_test.go:12: left: pod/x\n",
+			wantErr: "1 failures",
+		},
+		{
 			name:    "a package that fails before its tests",
 			in:      slow + p,
 			wantErr: "1 failures",
@@ -58,6 +66,9 @@ func TestSummarize(t *testing.T) {
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 					t.Errorf("got error %v, want %q", err, tt.wantErr)
+				}
+				if !strings.HasSuffix(out.String(), tt.want) {
+					t.Errorf("got %q, want %q at its end", out.String(), tt.want)
 				}
 				return
 			}
