@@ -46,7 +46,7 @@ func (b builder) seed(ctx context.Context, t toolbox, debian string) (string, er
 }
 
 // imageFormat changes when images are put together in another way.
-const imageFormat = "2"
+const imageFormat = "3"
 
 // imageSpecs says how each image that kubeadm wants is made of our binaries, and adds the test workload.
 func (t toolbox) imageSpecs(debian string) ([]image.Spec, error) {
@@ -100,7 +100,9 @@ func addIPTables(files map[string]string, root string) error {
 		return errors.Join(err, fmt.Errorf("extensions of iptables: %w", fs.ErrNotExist))
 	}
 	for _, path := range extensions {
-		files[strings.TrimPrefix(path, root)] = path
+		if err := addWithLibraries(files, root, strings.TrimPrefix(path, root)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
