@@ -26,6 +26,7 @@ type plannedNode struct {
 	controlPlane bool
 	here         bool // it is this machine
 	skipped      bool
+	ready        bool
 	external     bool // its kubelet repeats its --node-ip
 	initialized  bool // by the manager that runs: a provider ID of former days says nothing of its cloud
 	tainted      bool
@@ -61,11 +62,11 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 			_, controlPlane := n.Labels[v1alpha1.ControlPlaneLabel]
 			plan = append(plan, &plannedNode{
 				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
-				skipped: slices.Contains(d.Adoption.Skip, n.Name), external: isExternal(n),
+				skipped: slices.Contains(d.Adoption.Skip, n.Name), ready: nodes.IsReady(n), external: isExternal(n),
 				initialized: isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave),
 				tainted:     nodes.IsTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion), providerID: n.Spec.ProviderID,
 			})
-			if !nodes.IsReady(n) {
+			if !plan[i].ready {
 				plan[i].problems = append(plan[i].problems, "it is not Ready")
 			}
 		}
