@@ -31,6 +31,8 @@ type Adoption struct {
 	Yes bool
 	// Skip names nodes that are left as they are.
 	Skip []string
+	// Parallel is how many workers are changed at a time.
+	Parallel int
 	// KeepLoadBalancers leaves those that nobody will serve any more.
 	KeepLoadBalancers bool
 	// NodeTimeout is how long a kubelet may take to come back.
@@ -192,7 +194,7 @@ func Confirmed(in io.Reader, out io.Writer, question string) bool {
 
 // confirm asks before anything is changed.
 func confirm(d *Data, question string) error {
-	if d.Adoption.Yes || d.DryRun || Confirmed(d.In, d.Out, question) {
+	if d.Adoption.Yes || d.DryRun || Confirmed(d.In, d.progress(), question) {
 		return nil
 	}
 	return finding.Refusedf("it was not confirmed").WithHint("--yes answers beforehand; nothing was changed")

@@ -30,6 +30,7 @@ type plannedNode struct {
 	external     bool // its kubelet repeats its --node-ip
 	initialized  bool // by the manager that runs: a provider ID of former days says nothing of its cloud
 	tainted      bool
+	unsure       bool // a run was cut short while it changed the kubelet
 	version      string
 	providerID   string
 	flags        string

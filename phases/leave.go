@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -119,19 +118,19 @@ func leaveNodes() Phase {
 
 // leave is adopt's way back, for one node.
 func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
-	if !n.here && !n.external {
+	if !n.here && !n.external && !a.again(n) {
 		left, err := a.hasLeft(ctx, n)
 		if err != nil || left {
 			return err
 		}
 	}
 	step := journal.Step{
-		Name: "kubelet", Node: n.name, What: "Take the kubelet out of external cloud mode",
+		Name: kubeletStep, Node: n.name, What: "Take the kubelet out of external cloud mode",
 		Before: "--cloud-provider=external --node-ip=" + n.ip, After: "no such flags of ours",
 		Undo: "ccmadm node external --node-ip=" + n.ip + " on " + n.name,
 	}
 	return nodeStep(ctx, a.d, step, func(ctx context.Context) error {
-		if err := a.step.run(ctx, n, "plain"); err != nil {
+		if err := a.step.run(ctx, n, "plain", "--forget"); err != nil {
 			return err
 		}
 		err := a.await(ctx, n, "its kubelet to be out of external mode", func(node *corev1.Node) bool {
@@ -140,8 +139,18 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 		if err != nil {
 			return err
 		}
+		if err := taint(ctx, a.client, n.name, false); err != nil { // nobody would take it away any more
+			return err
+		}
 		return a.refuseChosen(ctx, n)
 	})
+}
+
+// again tells of a machine on which the step is done though its kubelet is in no external mode: a run was cut short
+// there, or may have been driven from there, and has notes of it.
+func (a *adopter) again(n *plannedNode) bool {
+	byHand := a.d.Adoption.Via == ViaHand || a.d.Adoption.Via == ""
+	return n.unsure || n.controlPlane && !byHand
 }
 
 // forgetMachine removes what adopt noted on this machine.
@@ -150,13 +159,6 @@ func forgetMachine() Phase {
 		Name:  "machine",
 		Short: "Remove ccmadm's notes on this machine",
 		Long:  "Removes " + machine.RecordFile + " and " + machine.StateFile + ".",
-		Run: func(_ context.Context, d *Data) error {
-			for _, path := range []string{machine.RecordFile, machine.StateFile} {
-				if err := remove(d, path); err != nil {
-					return err
-				}
-			}
-			return removeEmptyDir(d, filepath.Dir(machine.RecordFile))
-		},
+		Run:   func(_ context.Context, d *Data) error { return forget(d) },
 	}
 }

@@ -23,6 +23,8 @@ type NodeOptions struct {
 	NodeIP string
 	// Timeout is how long the kubelet may take to come back.
 	Timeout time.Duration
+	// Forget takes away what ccmadm has noted on the machine, once its kubelet is back.
+	Forget bool
 	// DryRun shows what would change, and changes nothing.
 	DryRun bool
 }
@@ -110,12 +112,26 @@ func Plain(ctx context.Context, d *Data, o NodeOptions) error {
 			return err
 		}
 	}
-	return former.settle(ctx, d, o.Timeout, func(k *kubeletProcess) error {
+	err = former.settle(ctx, d, o.Timeout, func(k *kubeletProcess) error {
 		if mode, is := k.flag("cloud-provider"); is && mode != "" {
 			return fmt.Errorf("it runs with --cloud-provider=%s", mode)
 		}
 		return nil
 	})
+	if err != nil || !o.Forget {
+		return err
+	}
+	return forget(d)
+}
+
+// forget removes what ccmadm has noted on this machine of its cluster.
+func forget(d *Data) error {
+	for _, path := range []string{machine.RecordFile, machine.StateFile} {
+		if err := remove(d, path); err != nil {
+			return err
+		}
+	}
+	return removeEmptyDir(d, machine.ConfigDir)
 }
 
 // checkNode finds what no step on this machine could be done without.
