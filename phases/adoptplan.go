@@ -104,7 +104,8 @@ func adoptPreflight() Phase {
 		Name:  "preflight",
 		Short: "Check every node and show what would be done, and ask",
 		Long: `Reads the cluster's record or, where there is none, kubeadm's configuration; the profile, credentials, Nodes,
-the pods and the Lease of other cloud-controller-managers, and the kubelets' flags. Writes nothing.`,
+the pods and the Lease of other cloud-controller-managers, webhooks, requests for certificates, and the kubelets' flags.
+Writes nothing.`,
 		Run: func(ctx context.Context, d *Data) error {
 			err := runChecks(ctx, d, []Check{
 				{finding.CheckPrivileged, checkRoot},
@@ -122,6 +123,9 @@ the pods and the Lease of other cloud-controller-managers, and the kubelets' fla
 				return err
 			}
 			if err := refuseOtherManagers(ctx, d, s); err != nil {
+				return err
+			}
+			if err := refuseAdmission(ctx, d); err != nil {
 				return err
 			}
 			plan, err := plannedNodes(ctx, d)
