@@ -268,6 +268,20 @@ func TestCluster_Adopt_Refused(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a pod of ours that has not ended yet", func(t *testing.T) {
+		made(t, client.CoreV1().Pods("kube-system"), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "onprem-cloud-controller-manager-x", Labels: map[string]string{
+				v1alpha1.ManagedByLabel: v1alpha1.FieldManager, v1alpha1.NameLabel: "onprem-cloud-controller-manager",
+			}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "c", Image: "onprem/cloud-controller-manager:1", Args: []string{"--cloud-provider=onprem"},
+			}}},
+		})
+		d, out := adoption(t, m, Options{DryRun: true}, Adoption{})
+		if err := adoptPreflight().run(t.Context(), d); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	t.Run("nobody says yes", func(t *testing.T) {
 		d, out := adoption(t, m, Options{}, Adoption{})
 		wantError(t, adoptPreflight().run(t.Context(), d), "it was not confirmed", finding.ExitRefused)
