@@ -35,6 +35,10 @@ type Adoption struct {
 	Parallel int
 	// KeepLoadBalancers leaves those that nobody will serve any more.
 	KeepLoadBalancers bool
+	// WaitLoadBalancers is for how long those that are there may take to go.
+	WaitLoadBalancers time.Duration
+	// Purge removes what leave leaves, the journal too.
+	Purge bool
 	// NodeTimeout is how long a kubelet may take to come back.
 	NodeTimeout time.Duration
 }

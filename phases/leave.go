@@ -25,6 +25,7 @@ func Leave() []Phase {
 		leaveNodes(),
 		forgetMachine(), // before the record goes: until then the same command goes on
 		removeObjects(),
+		purge(),
 	}
 }
 
@@ -130,7 +131,11 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 		Undo: "ccmadm node external --node-ip=" + n.ip + " on " + n.name,
 	}
 	return nodeStep(ctx, a.d, step, func(ctx context.Context) error {
-		if err := a.step.run(ctx, n, "plain", "--forget"); err != nil {
+		forget := "--forget"
+		if a.d.Adoption.Purge {
+			forget = "--purge"
+		}
+		if err := a.step.run(ctx, n, "plain", forget); err != nil {
 			return err
 		}
 		err := a.await(ctx, n, "its kubelet to be out of external mode", func(node *corev1.Node) bool {
@@ -147,10 +152,10 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 }
 
 // again tells of a machine on which the step is done though its kubelet is in no external mode: a run was cut short
-// there, or may have been driven from there, and has notes of it.
+// there, or may have been driven from there, and has notes of it, or all of ours is to go.
 func (a *adopter) again(n *plannedNode) bool {
 	byHand := a.d.Adoption.Via == ViaHand || a.d.Adoption.Via == ""
-	return n.unsure || n.controlPlane && !byHand
+	return n.unsure || a.d.Adoption.Purge || n.controlPlane && !byHand
 }
 
 // forgetMachine removes what adopt noted on this machine.
@@ -159,6 +164,11 @@ func forgetMachine() Phase {
 		Name:  "machine",
 		Short: "Remove ccmadm's notes on this machine",
 		Long:  "Removes " + machine.RecordFile + " and " + machine.StateFile + ".",
-		Run:   func(_ context.Context, d *Data) error { return forget(d) },
+		Run: func(_ context.Context, d *Data) error {
+			if d.Adoption.Purge {
+				return purgeFiles(d)
+			}
+			return forget(d)
+		},
 	}
 }

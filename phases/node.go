@@ -25,6 +25,8 @@ type NodeOptions struct {
 	Timeout time.Duration
 	// Forget takes away what ccmadm has noted on the machine, once its kubelet is back.
 	Forget bool
+	// Purge takes away whatever is ccmadm's there.
+	Purge bool
 	// DryRun shows what would change, and changes nothing.
 	DryRun bool
 }
@@ -118,10 +120,13 @@ func Plain(ctx context.Context, d *Data, o NodeOptions) error {
 		}
 		return nil
 	})
-	if err != nil || !o.Forget {
-		return err
+	switch {
+	case err == nil && o.Purge:
+		return purgeFiles(d)
+	case err == nil && o.Forget:
+		return forget(d)
 	}
-	return forget(d)
+	return err
 }
 
 // forget removes what ccmadm has noted on this machine of its cluster.

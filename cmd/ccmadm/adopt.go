@@ -86,6 +86,10 @@ Provider IDs stay, since they cannot be changed: a provider that gives others ta
 	}
 	cmd.Flags().BoolVar(&a.options.Adoption.KeepLoadBalancers, "keep-load-balancers", false,
 		"leave Services with load balancers as they are")
+	cmd.Flags().DurationVar(&a.options.Adoption.WaitLoadBalancers, "wait-load-balancers", 0,
+		"how long to wait until load balancers are gone, whose Services somebody deletes (default: refuse at once)")
+	cmd.Flags().BoolVar(&a.options.Adoption.Purge, "purge", false,
+		"also remove the journal, the manager's Lease, and whatever else is ccmadm's, on machines too")
 	a.bind(cmd, s, phases.Leave())
 	return cmd
 }

@@ -56,6 +56,7 @@ it gets them again, and the exit status is 1. A flag in an administrator's file 
 changed.`
 	cmd.Example = "  ccmadm node plain"
 	cmd.Flags().BoolVar(&o.Forget, "forget", false, "also remove what ccmadm noted on this machine of its cluster")
+	cmd.Flags().BoolVar(&o.Purge, "purge", false, "also remove whatever is ccmadm's on this machine")
 	return cmd
 }
 
