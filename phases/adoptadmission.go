@@ -25,12 +25,15 @@ func refuseAdmission(ctx context.Context, d *Data) error {
 	}
 	var blocked []error
 	for _, w := range s.Webhooks {
-		guards := slices.DeleteFunc(slices.Clone(w.Guards), func(what string) bool { return strings.HasPrefix(what, "services") })
+		guards := slices.DeleteFunc(slices.Clone(w.Guards), func(what string) bool {
+			return strings.HasPrefix(what, "services")
+		})
 		switch {
 		case len(guards) == 0:
 		case w.Ready == 0:
 			blocked = append(blocked, fmt.Errorf("webhook %s of %s is asked before %s are written, fails closed, and its "+
-				"Service %s/%s has no endpoint", w.Name, w.Object, strings.Join(guards, ", "), w.Namespace, w.Service))
+				"Service %s/%s has no endpoint",
+				w.Name, w.Object, strings.Join(guards, ", "), w.Namespace, w.Service))
 		default:
 			d.Sayf("note: webhook %s of %s is asked before %s are written, and fails closed", w.Name, w.Object,
 				strings.Join(guards, ", "))
@@ -38,8 +41,8 @@ func refuseAdmission(ctx context.Context, d *Data) error {
 	}
 	for i := range s.Requests {
 		r := &s.Requests[i]
-		d.Sayf("note: the kubelet of Node/%s waits for its serving certificate, and shows neither flags nor logs until then: "+
-			"kubectl certificate approve %s, once you know who asks",
+		d.Sayf("note: the kubelet of Node/%s waits for its serving certificate, and shows neither flags nor logs "+
+			"until then: kubectl certificate approve %s, once you know who asks",
 			finding.Clean(strings.TrimPrefix(r.Spec.Username, "system:node:")), finding.Clean(r.Name))
 	}
 	if len(blocked) == 0 {

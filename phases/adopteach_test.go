@@ -60,7 +60,8 @@ func TestAdopt_Parallel(t *testing.T) {
 			for i := range 7 {
 				plan = append(plan, &plannedNode{name: fmt.Sprintf("w%d", i+1)})
 			}
-			plan = append(plan, &plannedNode{name: "cp1", controlPlane: true}, &plannedNode{name: "cp2", controlPlane: true, here: true})
+			plan = append(plan, &plannedNode{name: "cp1", controlPlane: true},
+				&plannedNode{name: "cp2", controlPlane: true, here: true})
 			w := &watched{alone: map[string]bool{}}
 			a := &adopter{d: d}
 			err := a.each(t.Context(), plan, w.change(tt.fails))

@@ -65,7 +65,8 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
 				skipped: slices.Contains(d.Adoption.Skip, n.Name), ready: nodes.IsReady(n), external: isExternal(n),
 				initialized: isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave),
-				tainted:     nodes.IsTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion), providerID: n.Spec.ProviderID,
+				tainted:     nodes.IsTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion),
+				providerID: n.Spec.ProviderID,
 			})
 			if !plan[i].ready {
 				plan[i].problems = append(plan[i].problems, "it is not Ready")

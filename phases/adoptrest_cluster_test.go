@@ -38,17 +38,18 @@ func cutShortAtKubelet(t *testing.T, client kubernetes.Interface) {
 		t.Fatal(err)
 	}
 	pod := stepPod(&plannedNode{name: "w1"}, "x", []string{"node", "external"})
-	if _, err := client.CoreV1().Pods(v1alpha1.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	pods := client.CoreV1().Pods(v1alpha1.Namespace)
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pod.Status.Phase = corev1.PodSucceeded // or it would wait for its kubelet to let it go
-	if _, err := client.CoreV1().Pods(v1alpha1.Namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+	if _, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A kubelet that a run was changing when it was cut short is changed again, whatever its Node says, and the pod of that
-// run is ended before anything is done.
+// A kubelet that a run was changing when it was cut short is changed again, whatever its Node says, and the pod of
+// that run is ended before anything is done.
 func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 	m, client := plain(t)
 	d, out := adoption(t, m, Options{}, Adoption{Yes: true})

@@ -21,8 +21,8 @@ func purge() Phase {
 	return Phase{
 		Name:  "purge",
 		Short: "With --purge, remove what is still there of ccmadm: its journal, and the manager's Leases",
-		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ", and removes them and the\n" +
-			"Leases of the cloud-controller-manager. Without --purge it does nothing.",
+		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ".\n" +
+			"Removes them, and the Lease of the cloud-controller-manager. Without --purge it does nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			if !d.Adoption.Purge || d.DryRun { // preflight has listed it
 				return nil

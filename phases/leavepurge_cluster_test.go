@@ -40,7 +40,8 @@ func TestCluster_Leave_Purge(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"would remove ConfigMap/default/forgotten\n", "ConfigMap/default/forgotten removed", "Lease/kube-system/" + v1alpha1.LeaseName + " removed",
+		"would remove ConfigMap/default/forgotten\n", "ConfigMap/default/forgotten removed",
+		"Lease/kube-system/" + v1alpha1.LeaseName + " removed",
 		"ConfigMap/kube-system/" + v1alpha1.JournalName + " removed", machine.KubeadmConfig + " removed",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -76,7 +77,8 @@ func TestCluster_Leave_WaitsForLoadBalancers(t *testing.T) {
 	go func() { // as the manager does, once the Service is deleted
 		time.Sleep(3 * time.Second)
 		patch := []byte(`{"metadata": {"finalizers": null}, "spec": {"type": "ClusterIP"}}`)
-		_, _ = services.Patch(context.WithoutCancel(t.Context()), "lb", "application/merge-patch+json", patch, metav1.PatchOptions{})
+		ctx := context.WithoutCancel(t.Context())
+		_, _ = services.Patch(ctx, "lb", "application/merge-patch+json", patch, metav1.PatchOptions{})
 	}()
 	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, WaitLoadBalancers: time.Minute})
 	if err := leavePreflight().run(t.Context(), d); err != nil {

@@ -105,7 +105,8 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 		"image of the pods of --via pods, whose entrypoint is ccmadm")
 	flags.StringVar(&adoption.SSHUser, "ssh-user", "",
 		"user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
-	flags.IntVar(&adoption.Parallel, "parallel", 1, "how many workers are changed at a time; control planes always alone")
+	flags.IntVar(&adoption.Parallel, "parallel", 1,
+		"how many workers are changed at a time; control planes always alone")
 	flags.StringVarP(&o.Output, "output", "o", "text",
 		"text, or json for one object per change of a node's state and per step; what is said goes to standard error")
 	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")

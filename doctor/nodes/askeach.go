@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// kubeletsAtOnce is how many kubelets are asked at a time. Each question goes through the API server, and one that hangs
-// has its slot for as long as flagsTimeout.
+// kubeletsAtOnce is how many kubelets are asked at a time. Each question goes through the API server, and one that
+// hangs has its slot for as long as flagsTimeout.
 const kubeletsAtOnce = 50
 
 // AskEach asks for each node, many at a time, and returns the answers in the order of the nodes. Behind the end of ctx

@@ -13,7 +13,10 @@ func TestAdopt_AWS(t *testing.T) {
 	const wName = "i-0aaaaaaaaaaaaaaa2"
 	cp, w := l.address(t, "cp1"), l.address(t, "w1")
 	state := cloudState{Region: "eu-central-1", Key: cloudKey, Machines: []cloudMachine{
-		{ID: "i-0aaaaaaaaaaaaaaa1", Name: privateDNS(cp), Address: cp, Zone: "eu-central-1a", Type: "t3.large", State: "running", Cluster: "lab"},
+		{
+			ID: "i-0aaaaaaaaaaaaaaa1", Name: privateDNS(cp), Address: cp, Zone: "eu-central-1a", Type: "t3.large",
+			State: "running", Cluster: "lab",
+		},
 	}}
 	endpoint := "http://" + l.startCloud(t, state)
 	l.must(t, "cp1", "kubeadm init --config "+kubeadmYAML+" --node-name "+privateDNS(cp)+" "+ignore)
@@ -22,7 +25,9 @@ func TestAdopt_AWS(t *testing.T) {
 	l.run(t, "network", "--name", l.name)
 	nodes := privateDNS(cp) + " " + wName
 	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node "+nodes)
-	l.configure(t, awsDocument+awsKeys, map[string]string{cloudConf: awsConfig(endpoint), "/tmp/credentials": awsCredentials})
+	l.configure(t, awsDocument+awsKeys, map[string]string{
+		cloudConf: awsConfig(endpoint), "/tmp/credentials": awsCredentials,
+	})
 	l.must(t, "cp1", "sed -n '/ccmadm.dev/,$p' "+realConfig+" > /tmp/cloud.yaml")
 	restarts := l.kubectl(t, podRestarts)
 	adopt := "ccmadm adopt -f /tmp/cloud.yaml --via pods --yes --timeout 60s --binary /usr/local/bin/ccm"
@@ -39,7 +44,9 @@ func TestAdopt_AWS(t *testing.T) {
 	})
 	l.setCloud(t, state)
 	t.Logf("%s", l.must(t, "cp1", adopt))
-	l.expectNode(t, privateDNS(cp), wantNode{"aws:///eu-central-1a/i-0aaaaaaaaaaaaaaa1", "eu-central-1a", "eu-central-1", "t3.large", cp})
+	l.expectNode(t, privateDNS(cp), wantNode{
+		"aws:///eu-central-1a/i-0aaaaaaaaaaaaaaa1", "eu-central-1a", "eu-central-1", "t3.large", cp,
+	})
 	l.expectNode(t, wName, wantNode{"aws:///eu-central-1b/" + wName, "eu-central-1b", "eu-central-1", "t3.small", w})
 	l.expectNotRestarted(t, restarts)
 	l.expectNothingForbiddenInLog(t)

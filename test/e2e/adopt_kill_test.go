@@ -104,7 +104,8 @@ func (s *shaken) shake(t *testing.T, command string, hits *int) {
 		default:
 			code, last = s.kill(t, from, command, after)
 		}
-		t.Logf("%s %s after %s: %s: exit status %d at: %s", from, strings.Fields(command)[1], after.Round(time.Millisecond), what, code, last)
+		t.Logf("%s %s after %s: %s: exit status %d at: %s", from, strings.Fields(command)[1],
+			after.Round(time.Millisecond), what, code, last)
 		if code == 0 {
 			return // it was through: nothing is left to disturb
 		}
@@ -176,7 +177,8 @@ func (s *shaken) completes(t *testing.T, command string) time.Duration {
 		}
 	}
 	if t.Failed() {
-		t.Fatalf("behind %s on %s:\n%s\n%s", command, from, r.out, s.kubectl(t, "-n kube-system get configmap ccmadm-journal -o yaml"))
+		t.Fatalf("behind %s on %s:\n%s\n%s", command, from, r.out,
+			s.kubectl(t, "-n kube-system get configmap ccmadm-journal -o yaml"))
 	}
 	return took
 }

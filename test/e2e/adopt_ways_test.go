@@ -31,8 +31,8 @@ func TestAdopt_Ways(t *testing.T) {
 		l.expectInitialized(t, nodes...)
 		l.must(t, "cp1", "ccmadm leave --via ssh --purge --yes")
 		l.expectAsBefore(t, before, l.seen(t, nodes))
-		if left := l.kubectl(t, "get configmaps,leases,secrets -A -l app.kubernetes.io/managed-by=ccmadm -o name"); left != "" &&
-			!strings.Contains(left, "No resources found") {
+		left := l.kubectl(t, "get configmaps,leases,secrets -A -l app.kubernetes.io/managed-by=ccmadm -o name")
+		if left != "" && !strings.Contains(left, "No resources found") {
 			t.Errorf("purge has left %s", left)
 		}
 	})
@@ -90,12 +90,12 @@ func (l *lab) serveSSH(t *testing.T) {
 		l.run(t, "cp", "--name", l.name, filepath.Join(dir, "ssh.tar"), node+":/tmp/ssh.tar")
 		l.run(t, "cp", "--name", l.name, filepath.Join(dir, "key"), node+":/tmp/key")
 		l.run(t, "cp", "--name", l.name, filepath.Join(dir, "key.pub"), node+":/tmp/key.pub")
-		l.must(t, node, "tar -C / -xf /tmp/ssh.tar --no-same-owner; install -d -m 700 /root/.ssh; install -d -m 755 /run/sshd; "+
-			"install -m 600 /tmp/key /root/.ssh/id_ed25519; install -m 600 /tmp/key.pub /root/.ssh/authorized_keys; "+
+		l.must(t, node, "tar -C / -xf /tmp/ssh.tar --no-same-owner --keep-directory-symlink; "+
+			"install -d -m 700 /root/.ssh; install -d -m 755 /run/sshd; install -m 600 /tmp/key /root/.ssh/id_ed25519; install -m 600 /tmp/key.pub /root/.ssh/authorized_keys; "+
 			"echo 'StrictHostKeyChecking accept-new' > /root/.ssh/config")
 	}
 	for _, node := range []string{"w1", "w2"} {
-		l.must(t, node, "id sshd 2>/dev/null || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd; ssh-keygen -A; "+
-			"systemd-run --quiet --unit sshd /usr/sbin/sshd -D -o UsePAM=no -o PermitRootLogin=yes")
+		l.must(t, node, "id sshd 2>/dev/null || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd; "+
+			"ssh-keygen -A; systemd-run --quiet --unit sshd /usr/sbin/sshd -D -o UsePAM=no -o PermitRootLogin=yes")
 	}
 }
