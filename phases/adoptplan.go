@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,7 +137,7 @@ Writes nothing.`,
 			if err := examine(ctx, d, s, plan); err != nil {
 				return err
 			}
-			if err := showPlan(d.progress(), plan); err != nil {
+			if err := showPlan(d, plan); err != nil {
 				return err
 			}
 			if err := refusePlan(plan, "them as they are, and the lifecycle off until they have followed"); err != nil {
@@ -153,32 +151,6 @@ Writes nothing.`,
 			return beginAdoption(ctx, d, Adopt()[1:], plan)
 		},
 	}
-}
-
-func showPlan(out io.Writer, plan []*plannedNode) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tROLE\tKUBELET\tADDRESS\tPROVIDER ID\tFLAGS\tTO DO")
-	for _, n := range plan {
-		role, do := "worker", "kubelet, initialize"
-		if n.controlPlane {
-			role = "control plane"
-		}
-		switch {
-		case n.skipped:
-			do = "skipped"
-		case len(n.problems) > 0:
-			do = "cannot: " + strings.Join(n.problems, "; ")
-		case n.external && n.initialized:
-			do = "nothing"
-		case n.initialized:
-			do = "kubelet"
-		case n.external:
-			do = "initialize"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.name, role, n.version, n.ip,
-			cmp.Or(finding.Clean(n.providerID), "none"), n.flags, do)
-	}
-	return w.Flush()
 }
 
 // refusePlan names what stands against nodes. Left is what --skip would leave.
