@@ -71,7 +71,7 @@ func examine(ctx context.Context, d *Data, s *Settings, plan []*plannedNode) err
 		return fmt.Errorf("read the name pattern of provider %s: %w", s.Provider, err)
 	}
 	known := schemes(s.Profile)
-	told := tellFlags(ctx, client, plan)
+	told, reports := tellFlags(ctx, client, plan), reachBySSH(ctx, d, plan)
 	for i, n := range plan {
 		problem := func(format string, args ...any) { n.problems = append(n.problems, fmt.Sprintf(format, args...)) }
 		if n.ip == "" {
@@ -83,7 +83,7 @@ func examine(ctx context.Context, d *Data, s *Settings, plan []*plannedNode) err
 		if n.providerID != "" && len(known) > 0 && !slices.ContainsFunc(known, n.hasScheme) {
 			problem("its provider ID %s is another provider's, and cannot change", finding.Clean(n.providerID))
 		}
-		if err := examineFlags(ctx, d, n, told[i]); err != nil {
+		if err := examineFlags(ctx, d, n, told[i], reports[i]); err != nil {
 			var known *finding.Error
 			if !errors.As(err, &known) {
 				return err
@@ -118,22 +118,31 @@ func schemes(p *templates.Profile) []string {
 	return regexp.MustCompile(`[a-z0-9]+://`).FindAllString(p.Node.ProviderID, -1)
 }
 
-// examineFlags reads this machine's files, and what the kubelet of another told.
-func examineFlags(ctx context.Context, d *Data, n *plannedNode, flags map[string]string) error {
-	if n.here {
+// examineFlags reads this machine's files, and what the kubelet of another told, or over SSH its files.
+func examineFlags(ctx context.Context, d *Data, n *plannedNode, flags map[string]string, report *NodeReport) error {
+	switch {
+	case n.here:
 		return examineHere(ctx, d, n)
-	}
-	if flags == nil {
+	case report != nil:
+		n.flags, flags = finding.Clean(report.flagsText()), map[string]string{}
+		for _, f := range report.Flags {
+			if len(f.From) > 1 && (f.Name == "cloud-provider" || f.Name == "node-ip") {
+				return finding.Refusedf("--%s is set in two places: %s", f.Name, finding.Clean(strings.Join(f.From, " and ")))
+			}
+			flags[f.Name] = f.Value
+		}
+	case flags == nil:
 		n.flags = "not told"
 		return nil
-	}
-	var set []string
-	for _, name := range []string{"cloud-provider", "node-ip"} {
-		if value := flags[name]; value != "" {
-			set = append(set, "--"+name+"="+finding.Clean(value))
+	default:
+		var set []string
+		for _, name := range []string{"cloud-provider", "node-ip"} {
+			if value := flags[name]; value != "" {
+				set = append(set, "--"+name+"="+finding.Clean(value))
+			}
 		}
+		n.flags = cmp.Or(strings.Join(set, " "), "none")
 	}
-	n.flags = cmp.Or(strings.Join(set, " "), "none")
 	if mode := flags["cloud-provider"]; mode != "" && mode != "external" {
 		return finding.Refusedf("its kubelet runs with --cloud-provider=%s", finding.Clean(mode))
 	}
@@ -148,11 +157,7 @@ func examineHere(ctx context.Context, d *Data, n *plannedNode) error {
 	if err != nil {
 		return err
 	}
-	var flags []string
-	for _, f := range report.Flags {
-		flags = append(flags, fmt.Sprintf("--%s=%s (%s)", f.Name, f.Value, strings.Join(f.From, ", ")))
-	}
-	n.flags = cmp.Or(strings.Join(flags, " "), "none")
+	n.flags = report.flagsText()
 	uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
 	if err != nil {
 		return err

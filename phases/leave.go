@@ -93,6 +93,7 @@ func leavePreflight() Phase {
 			if err := checkAsked(d, plan); err != nil {
 				return err
 			}
+			reachBySSH(ctx, d, plan)
 			if err := showWhatGoes(ctx, d, plan); err != nil {
 				return err
 			}

@@ -25,8 +25,10 @@ func TestAdopt_Crash_AtRandom(t *testing.T) {
 	s := &shaken{lab: l, nodes: nodes, before: l.seen(t, nodes), random: rand.New(rand.NewPCG(*killSeed, 7))}
 	s.took = map[string]time.Duration{adoptByPods: s.completes(t, adoptByPods), leaveByPods: s.completes(t, leaveByPods)}
 	for s.hits[0] < *kills || s.hits[1] < *kills {
-		s.shake(t, adoptByPods, &s.hits[0])
-		if s.random.IntN(3) > 0 {
+		if s.hits[0] < *kills {
+			s.shake(t, adoptByPods, &s.hits[0])
+		}
+		if s.hits[0] >= *kills || s.random.IntN(3) > 0 {
 			s.completes(t, adoptByPods)
 			s.shake(t, leaveByPods, &s.hits[1])
 			if s.random.IntN(3) == 0 {

@@ -23,9 +23,9 @@ func TestAdopt_Ways(t *testing.T) {
 	t.Run("over SSH", func(t *testing.T) {
 		l.serveSSH(t)
 		before := l.seen(t, nodes)
-		if r := l.sh(t, "cp1", "ccmadm adopt --provider onprem --via ssh --ssh-user nobody --yes"); r.code != 1 ||
-			!strings.Contains(r.out, "node w1: run ssh") || !strings.Contains(r.out, "Permission denied") {
-			t.Errorf("as nobody: exit status %d, want 1 and the reason\n%s", r.code, r.out)
+		if r := l.sh(t, "cp1", "ccmadm adopt --provider onprem --via ssh --ssh-user nobody --yes"); r.code != 5 ||
+			!strings.Contains(r.out, "w1: run ssh") || !strings.Contains(r.out, "Permission denied") {
+			t.Errorf("as nobody: exit status %d, want 5 and the reason\n%s", r.code, r.out)
 		}
 		t.Logf("%s", l.must(t, "cp1", "ccmadm adopt --provider onprem --via ssh --yes"))
 		l.expectInitialized(t, nodes...)
@@ -96,6 +96,9 @@ func (l *lab) serveSSH(t *testing.T) {
 	}
 	for _, node := range []string{"w1", "w2"} {
 		l.must(t, node, "id sshd 2>/dev/null || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd; "+
-			"ssh-keygen -A; systemd-run --quiet --unit sshd /usr/sbin/sshd -D -o UsePAM=no -o PermitRootLogin=yes")
+			"ssh-keygen -A; systemd-run --quiet --unit sshd /usr/sbin/sshd -D -f /dev/null -o UsePAM=no -o PermitRootLogin=yes")
+		eventually(t, 10*time.Second, "sshd of "+node+" answers", func() bool {
+			return l.sh(t, "cp1", "ssh -o BatchMode=yes "+l.address(t, node)+" true").code == 0
+		})
 	}
 }
