@@ -31,8 +31,14 @@ type Adoption struct {
 	Yes bool
 	// Skip names nodes that are left as they are.
 	Skip []string
+	// Parallel is how many workers are changed at a time.
+	Parallel int
 	// KeepLoadBalancers leaves those that nobody will serve any more.
 	KeepLoadBalancers bool
+	// WaitLoadBalancers is for how long those that are there may take to go.
+	WaitLoadBalancers time.Duration
+	// Purge removes what leave leaves, the journal too.
+	Purge bool
 	// NodeTimeout is how long a kubelet may take to come back.
 	NodeTimeout time.Duration
 }
@@ -192,7 +198,7 @@ func Confirmed(in io.Reader, out io.Writer, question string) bool {
 
 // confirm asks before anything is changed.
 func confirm(d *Data, question string) error {
-	if d.Adoption.Yes || d.DryRun || Confirmed(d.In, d.Out, question) {
+	if d.Adoption.Yes || d.DryRun || Confirmed(d.In, d.progress(), question) {
 		return nil
 	}
 	return finding.Refusedf("it was not confirmed").WithHint("--yes answers beforehand; nothing was changed")

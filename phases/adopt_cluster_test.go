@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -193,9 +194,35 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 			},
 		},
 		{
+			name: "a webhook that nobody answers for", want: "webhook w.example.com of ValidatingWebhookConfiguration/w is asked " +
+				"before nodes/status are written, fails closed, and its Service default/gone has no endpoint",
+			happens: func(t *testing.T) {
+				made(t, client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), webhookOnNodes())
+			},
+		},
+		{
 			name: "a static pod", want: "adopt in mode StaticPod", happens: func(*testing.T) {},
 			options: Options{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeStaticPod}},
 		},
+	}
+}
+
+// webhookOnNodes is asked before a Node's status is created, which nobody ever does.
+func webhookOnNodes() *admissionv1.ValidatingWebhookConfiguration {
+	return &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "w"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "w.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionv1.SideEffectClassNone),
+			ClientConfig: admissionv1.WebhookClientConfig{
+				Service: &admissionv1.ServiceReference{Namespace: "default", Name: "gone"},
+			},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes/status"},
+				},
+			}},
+		}},
 	}
 }
 
@@ -241,6 +268,20 @@ func TestCluster_Adopt_Refused(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a pod of ours that has not ended yet", func(t *testing.T) {
+		made(t, client.CoreV1().Pods("kube-system"), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "onprem-cloud-controller-manager-x", Labels: map[string]string{
+				v1alpha1.ManagedByLabel: v1alpha1.FieldManager, v1alpha1.NameLabel: "onprem-cloud-controller-manager",
+			}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "c", Image: "onprem/cloud-controller-manager:1", Args: []string{"--cloud-provider=onprem"},
+			}}},
+		})
+		d, out := adoption(t, m, Options{DryRun: true}, Adoption{})
+		if err := adoptPreflight().run(t.Context(), d); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	t.Run("nobody says yes", func(t *testing.T) {
 		d, out := adoption(t, m, Options{}, Adoption{})
 		wantError(t, adoptPreflight().run(t.Context(), d), "it was not confirmed", finding.ExitRefused)

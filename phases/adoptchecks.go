@@ -66,18 +66,24 @@ func examine(ctx context.Context, d *Data, s *Settings, plan []*plannedNode) err
 	if err != nil {
 		return err
 	}
-	for _, n := range plan {
+	pattern, err := regexp.Compile(s.Profile.Node.NamePattern)
+	if err != nil {
+		return fmt.Errorf("read the name pattern of provider %s: %w", s.Provider, err)
+	}
+	known := schemes(s.Profile)
+	told, reports := tellFlags(ctx, client, plan), reachBySSH(ctx, d, plan)
+	for i, n := range plan {
 		problem := func(format string, args ...any) { n.problems = append(n.problems, fmt.Sprintf(format, args...)) }
 		if n.ip == "" {
 			problem("it has no InternalIP to be kept")
 		}
-		if ok, err := regexp.MatchString(s.Profile.Node.NamePattern, n.name); err != nil || !ok {
+		if !pattern.MatchString(n.name) {
 			problem("provider %s wants its name to be %s", s.Provider, s.Profile.Node.Name)
 		}
-		if known := schemes(s.Profile); n.providerID != "" && len(known) > 0 && !slices.ContainsFunc(known, n.hasScheme) {
+		if n.providerID != "" && len(known) > 0 && !slices.ContainsFunc(known, n.hasScheme) {
 			problem("its provider ID %s is another provider's, and cannot change", finding.Clean(n.providerID))
 		}
-		if err := examineFlags(ctx, d, client, n); err != nil {
+		if err := examineFlags(ctx, d, n, told[i], reports[i]); err != nil {
 			var known *finding.Error
 			if !errors.As(err, &known) {
 				return err
@@ -88,6 +94,23 @@ func examine(ctx context.Context, d *Data, s *Settings, plan []*plannedNode) err
 	return nil
 }
 
+// tellFlags asks the kubelets of other machines, which from 1.36 on tell their flags; nil: it does not. One that is
+// skipped, or not Ready, is not asked.
+func tellFlags(ctx context.Context, client kubernetes.Interface, plan []*plannedNode) []map[string]string {
+	names := make([]string, len(plan))
+	for i, n := range plan {
+		if !n.here && !n.skipped && n.ready {
+			names[i] = n.name
+		}
+	}
+	return nodes.AskEach(ctx, names, func(ctx context.Context, name string) map[string]string {
+		if name == "" {
+			return nil
+		}
+		return nodes.KubeletFlags(ctx, client, name)
+	})
+}
+
 func (n *plannedNode) hasScheme(scheme string) bool { return strings.HasPrefix(n.providerID, scheme) }
 
 // schemes are what provider IDs of a profile begin with; none where it says no more than in words.
@@ -95,41 +118,31 @@ func schemes(p *templates.Profile) []string {
 	return regexp.MustCompile(`[a-z0-9]+://`).FindAllString(p.Node.ProviderID, -1)
 }
 
-// examineFlags reads this machine's files, and asks the kubelets of others, which from 1.36 on tell their flags.
-func examineFlags(ctx context.Context, d *Data, client kubernetes.Interface, n *plannedNode) error {
-	if n.here {
-		report, err := ShowNode(ctx, d.Machine)
-		if err != nil {
-			return err
-		}
-		var flags []string
+// examineFlags reads this machine's files, and what the kubelet of another told, or over SSH its files.
+func examineFlags(ctx context.Context, d *Data, n *plannedNode, flags map[string]string, report *NodeReport) error {
+	switch {
+	case n.here:
+		return examineHere(ctx, d, n)
+	case report != nil:
+		n.flags, flags = finding.Clean(report.flagsText()), map[string]string{}
 		for _, f := range report.Flags {
-			flags = append(flags, fmt.Sprintf("--%s=%s (%s)", f.Name, f.Value, strings.Join(f.From, ", ")))
+			if len(f.From) > 1 && (f.Name == "cloud-provider" || f.Name == "node-ip") {
+				return finding.Refusedf("--%s is set in two places: %s", f.Name, finding.Clean(strings.Join(f.From, " and ")))
+			}
+			flags[f.Name] = f.Value
 		}
-		n.flags = cmp.Or(strings.Join(flags, " "), "none")
-		uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
-		if err != nil {
-			return err
-		}
-		if err := refuseTwice(uses); err != nil {
-			return err
-		}
-		_, err = flagsToAdd(d.Machine, n.ip)
-		return err
-	}
-	flags := nodes.KubeletFlags(ctx, client, n.name)
-	if flags == nil {
+	case flags == nil:
 		n.flags = "not told"
 		return nil
-	}
-	n.flags = "none"
-	var set []string
-	for _, name := range []string{"cloud-provider", "node-ip"} {
-		if value := flags[name]; value != "" {
-			set = append(set, "--"+name+"="+finding.Clean(value))
+	default:
+		var set []string
+		for _, name := range []string{"cloud-provider", "node-ip"} {
+			if value := flags[name]; value != "" {
+				set = append(set, "--"+name+"="+finding.Clean(value))
+			}
 		}
+		n.flags = cmp.Or(strings.Join(set, " "), "none")
 	}
-	n.flags = cmp.Or(strings.Join(set, " "), "none")
 	if mode := flags["cloud-provider"]; mode != "" && mode != "external" {
 		return finding.Refusedf("its kubelet runs with --cloud-provider=%s", finding.Clean(mode))
 	}
@@ -137,4 +150,21 @@ func examineFlags(ctx context.Context, d *Data, client kubernetes.Interface, n *
 		return finding.Refusedf("its kubelet runs with --node-ip=%s, and its Node has %s", finding.Clean(ip), n.ip)
 	}
 	return nil
+}
+
+func examineHere(ctx context.Context, d *Data, n *plannedNode) error {
+	report, err := ShowNode(ctx, d.Machine)
+	if err != nil {
+		return err
+	}
+	n.flags = report.flagsText()
+	uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
+	if err != nil {
+		return err
+	}
+	if err := refuseTwice(uses); err != nil {
+		return err
+	}
+	_, err = flagsToAdd(d.Machine, n.ip)
+	return err
 }

@@ -27,14 +27,21 @@ func beginAdoption(ctx context.Context, d *Data, rest []Phase, plan []*plannedNo
 	for _, found := range d.known.foretold {
 		pending = pending || found.change != ""
 	}
-	if !pending {
-		return nil
-	}
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return err
 	}
-	return openRun(ctx, d, client, "")
+	cutShort, err := noteCutShort(ctx, client, plan)
+	if err != nil || !pending && !cutShort {
+		return err
+	}
+	if err := openRun(ctx, d, client, ""); err != nil {
+		return err
+	}
+	if _, err := noteCutShort(ctx, client, plan); err != nil { // the run before may have ended while its Lease was watched
+		return err
+	}
+	return endRest(ctx, d, client, plan)
 }
 
 // settled tells whether a node is as the run would have it.

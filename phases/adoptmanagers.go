@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,7 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		m, is := known.Recognize(p.Name, p.Spec.Containers)
-		if is && !m.Agent && (!ours || !strings.HasPrefix(p.Name, manifests.WorkloadName(s.Profile)+"-")) {
+		if is && !m.Agent && !podIsOurs(p, s) {
 			found = append(found, p.Namespace+"/"+p.Name)
 		}
 	}
@@ -46,10 +47,16 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 		return finding.Refusedf("another cloud-controller-manager is at work: Pod/%s", strings.Join(found, ", Pod/")).
 			WithHint("remove it first, with what installed it; nothing was changed")
 	}
-	if ours {
+	if ours || s.Recorded != nil { // a leave that was cut short has taken the workload, and its Lease outlives it
 		return nil
 	}
 	return refuseLed(ctx, d, client, s.Profile.LeaseName())
+}
+
+// podIsOurs goes by labels: while a pod ends, its workload may be gone.
+func podIsOurs(p *corev1.Pod, s *Settings) bool {
+	return p.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager &&
+		p.Labels[v1alpha1.NameLabel] == manifests.WorkloadName(s.Profile)
 }
 
 // workloadIsOurs tells whether an earlier run has applied it already. One of the same name may be a vendor's.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -86,57 +84,26 @@ func newAdopter(ctx context.Context, d *Data) (*adopter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.Adoption.Parallel > 1 { // no table is redrawn in place then, either
+		c := *d
+		c.Out, c.Err = &atOnce{out: d.Out}, &atOnce{out: d.Err}
+		d = &c
+	}
 	return &adopter{d: d, s: s, client: client, step: newStepper(d, client)}, nil
-}
-
-// each changes one node at a time, and stops at the first that does not come through.
-func (a *adopter) each(ctx context.Context, plan []*plannedNode,
-	change func(context.Context, *plannedNode) error,
-) error {
-	for i, n := range plan {
-		if n.skipped {
-			a.d.Sayf("%s: skipped", n.name)
-			continue
-		}
-		start := a.d.Machine.Now()
-		if err := change(ctx, n); err != nil {
-			return a.stopped(err, n)
-		}
-		a.d.Sayf("%s: done in %.1f s (%d of %d)", n.name, a.d.Machine.Now().Sub(start).Seconds(), i+1, len(plan))
-	}
-	return nil
-}
-
-// stopped says how to go on and how to go back. What a machine refuses was refused with nothing changed there; here the
-// manager runs by then, and nodes may be done.
-func (a *adopter) stopped(err error, n *plannedNode) error {
-	code, hint := finding.ExitError, ""
-	var known *finding.Error
-	if errors.As(err, &known) {
-		hint = strings.TrimSuffix(known.Hint, "; nothing was changed") + "\n"
-		if known.Code == finding.ExitNotInTime {
-			code = known.Code
-		}
-	}
-	hint += "the nodes before it are done, and those after it were not touched; the same command goes on from here"
-	if !a.d.Adoption.Leave {
-		hint += "; `ccmadm node plain` on " + n.name + " takes its kubelet back"
-	}
-	return &finding.Error{Code: code, Err: fmt.Errorf("node %s: %w", n.name, err), Hint: hint}
 }
 
 // adopt brings one node through. Each part is left out where it is done already.
 func (a *adopter) adopt(ctx context.Context, n *plannedNode) error {
-	if n.external && n.initialized && !n.here {
+	if err := a.look(ctx, n); err != nil {
+		return err
+	}
+	if n.external && n.initialized && !n.here && !n.unsure {
 		a.d.Sayf("%s: in external mode and initialized already", n.name)
 		return nil
 	}
-	if err := a.refuseMoved(ctx, n); err != nil {
-		return err
-	}
-	if n.here || !n.external {
+	if n.here || !n.external || n.unsure {
 		step := journal.Step{
-			Name: "kubelet", Node: n.name, What: "Set the kubelet to external cloud mode",
+			Name: kubeletStep, Node: n.name, What: "Set the kubelet to external cloud mode",
 			Before: n.flags, After: "--cloud-provider=external --node-ip=" + n.ip, Undo: "ccmadm node plain on " + n.name,
 		}
 		if err := nodeStep(ctx, a.d, step, func(ctx context.Context) error { return a.external(ctx, n) }); err != nil {
@@ -175,7 +142,8 @@ func (a *adopter) initialize(ctx context.Context, n *plannedNode) error {
 	wanted := nodes.WaitOptions{Nodes: []string{n.name}, Until: nodes.Ready, Lease: a.s.Profile.LeaseName()}
 	err := Wait(ctx, a.client, wanted, nodes.NewDisplay(a.d.Output, a.d.Out))
 	if err == nil {
-		return a.refuseMoved(ctx, n)
+		_, err := a.unmoved(ctx, n)
+		return err
 	}
 	if n.tainted {
 		return err // no pod came here before, and none does now
@@ -188,17 +156,28 @@ func (a *adopter) initialize(ctx context.Context, n *plannedNode) error {
 	return err
 }
 
-// refuseMoved finds a Node that has other addresses than when the run began: the cloud-controller-manager knows others.
-func (a *adopter) refuseMoved(ctx context.Context, n *plannedNode) error {
+// look sees whether a Node has come further than when the plan was made: another run may have ended since.
+func (a *adopter) look(ctx context.Context, n *plannedNode) error {
+	node, err := a.unmoved(ctx, n)
+	if err != nil {
+		return err
+	}
+	n.external, n.initialized = isExternal(node), n.initialized && isInitialized(node)
+	return nil
+}
+
+// unmoved returns the Node, and refuses one that has other addresses than when the run began: the
+// cloud-controller-manager knows others.
+func (a *adopter) unmoved(ctx context.Context, n *plannedNode) (*corev1.Node, error) {
 	node, err := a.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("ask for Node/%s: %w", n.name, err)
+		return nil, fmt.Errorf("ask for Node/%s: %w", n.name, err)
 	}
 	if now := internalIPs(node); now != n.ip {
-		return finding.Errorf("its addresses are %q now, and were %q: the provider knows others", now, n.ip).
+		return nil, finding.Errorf("its addresses are %q now, and were %q: the provider knows others", now, n.ip).
 			WithHint("look at what the provider says of the machine, and at its cloud configuration")
 	}
-	return nil
+	return node, nil
 }
 
 // await watches one Node. An API server that does not answer is asked again.
@@ -219,32 +198,6 @@ func (a *adopter) await(ctx context.Context, n *plannedNode, what string, holds 
 			Code: finding.ExitNotInTime, Err: fmt.Errorf("wait %s for %s: %w", patience, what, err),
 			Hint: fmt.Sprintf("on %s: ccmadm node show; journalctl -u kubelet", n.name),
 		}
-	}
-	return nil
-}
-
-// taint sets or removes the taint by which a cloud-controller-manager knows what to initialize. NoSchedule leaves pods
-// that run alone. One that has been initialized in the meantime is left alone, too.
-func taint(ctx context.Context, client kubernetes.Interface, name string, set bool) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil || nodes.IsTainted(node) == set {
-			return err
-		}
-		if set {
-			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{
-				Key: v1alpha1.UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule,
-			})
-		} else {
-			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-				return t.Key == v1alpha1.UninitializedTaint
-			})
-		}
-		_, err = client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{FieldManager: v1alpha1.FieldManager})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("change the taints of Node/%s: %w", name, err)
 	}
 	return nil
 }

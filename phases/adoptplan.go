@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,9 +24,11 @@ type plannedNode struct {
 	controlPlane bool
 	here         bool // it is this machine
 	skipped      bool
+	ready        bool
 	external     bool // its kubelet repeats its --node-ip
 	initialized  bool // by the manager that runs: a provider ID of former days says nothing of its cloud
 	tainted      bool
+	unsure       bool // a run was cut short while it changed the kubelet
 	version      string
 	providerID   string
 	flags        string
@@ -61,11 +61,12 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 			_, controlPlane := n.Labels[v1alpha1.ControlPlaneLabel]
 			plan = append(plan, &plannedNode{
 				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
-				skipped: slices.Contains(d.Adoption.Skip, n.Name), external: isExternal(n),
+				skipped: slices.Contains(d.Adoption.Skip, n.Name), ready: nodes.IsReady(n), external: isExternal(n),
 				initialized: isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave),
-				tainted:     nodes.IsTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion), providerID: n.Spec.ProviderID,
+				tainted:     nodes.IsTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion),
+				providerID: n.Spec.ProviderID,
 			})
-			if !nodes.IsReady(n) {
+			if !plan[i].ready {
 				plan[i].problems = append(plan[i].problems, "it is not Ready")
 			}
 		}
@@ -102,7 +103,8 @@ func adoptPreflight() Phase {
 		Name:  "preflight",
 		Short: "Check every node and show what would be done, and ask",
 		Long: `Reads the cluster's record or, where there is none, kubeadm's configuration; the profile, credentials, Nodes,
-the pods and the Lease of other cloud-controller-managers, and the kubelets' flags. Writes nothing.`,
+the pods and the Lease of other cloud-controller-managers, webhooks, requests for certificates, and the kubelets' flags.
+Writes nothing.`,
 		Run: func(ctx context.Context, d *Data) error {
 			err := runChecks(ctx, d, []Check{
 				{finding.CheckPrivileged, checkRoot},
@@ -122,6 +124,9 @@ the pods and the Lease of other cloud-controller-managers, and the kubelets' fla
 			if err := refuseOtherManagers(ctx, d, s); err != nil {
 				return err
 			}
+			if err := refuseAdmission(ctx, d); err != nil {
+				return err
+			}
 			plan, err := plannedNodes(ctx, d)
 			if err != nil {
 				return err
@@ -132,7 +137,7 @@ the pods and the Lease of other cloud-controller-managers, and the kubelets' fla
 			if err := examine(ctx, d, s, plan); err != nil {
 				return err
 			}
-			if err := showPlan(d.progress(), plan); err != nil {
+			if err := showPlan(d, plan); err != nil {
 				return err
 			}
 			if err := refusePlan(plan, "them as they are, and the lifecycle off until they have followed"); err != nil {
@@ -146,32 +151,6 @@ the pods and the Lease of other cloud-controller-managers, and the kubelets' fla
 			return beginAdoption(ctx, d, Adopt()[1:], plan)
 		},
 	}
-}
-
-func showPlan(out io.Writer, plan []*plannedNode) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tROLE\tKUBELET\tADDRESS\tPROVIDER ID\tFLAGS\tTO DO")
-	for _, n := range plan {
-		role, do := "worker", "kubelet, initialize"
-		if n.controlPlane {
-			role = "control plane"
-		}
-		switch {
-		case n.skipped:
-			do = "skipped"
-		case len(n.problems) > 0:
-			do = "cannot: " + strings.Join(n.problems, "; ")
-		case n.external && n.initialized:
-			do = "nothing"
-		case n.initialized:
-			do = "kubelet"
-		case n.external:
-			do = "initialize"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.name, role, n.version, n.ip,
-			cmp.Or(finding.Clean(n.providerID), "none"), n.flags, do)
-	}
-	return w.Flush()
 }
 
 // refusePlan names what stands against nodes. Left is what --skip would leave.

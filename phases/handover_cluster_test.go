@@ -168,23 +168,30 @@ func TestCluster_Apply_PodsCannotBeAsked(t *testing.T) {
 
 // withoutPods is the API server behind a proxy that answers 503 to every question for pods.
 func withoutPods(t *testing.T) *rest.Config {
+	return proxied(t, func(w http.ResponseWriter, r *http.Request) bool {
+		answered := strings.HasSuffix(r.URL.Path, "/pods")
+		if answered {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+		}
+		return answered
+	})
+}
+
+// proxied is the API server behind a proxy that answers some requests itself, and passes others on.
+func proxied(t *testing.T, answer func(http.ResponseWriter, *http.Request) bool) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(cluster.Config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := rest.TransportFor(cluster.Config)
-	if err != nil {
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	if proxy.Transport, err = rest.TransportFor(cluster.Config); err != nil {
 		t.Fatal(err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.Transport = transport
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/pods") {
-			http.Error(w, "no", http.StatusServiceUnavailable)
-			return
+		if !answer(w, r) {
+			proxy.ServeHTTP(w, r)
 		}
-		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	return &rest.Config{Host: server.URL}

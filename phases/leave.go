@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +25,7 @@ func Leave() []Phase {
 		leaveNodes(),
 		forgetMachine(), // before the record goes: until then the same command goes on
 		removeObjects(),
+		purge(),
 	}
 }
 
@@ -93,6 +93,7 @@ func leavePreflight() Phase {
 			if err := checkAsked(d, plan); err != nil {
 				return err
 			}
+			reachBySSH(ctx, d, plan)
 			if err := showWhatGoes(ctx, d, plan); err != nil {
 				return err
 			}
@@ -119,19 +120,23 @@ func leaveNodes() Phase {
 
 // leave is adopt's way back, for one node.
 func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
-	if !n.here && !n.external {
+	if !n.here && !n.external && !a.again(n) {
 		left, err := a.hasLeft(ctx, n)
 		if err != nil || left {
 			return err
 		}
 	}
 	step := journal.Step{
-		Name: "kubelet", Node: n.name, What: "Take the kubelet out of external cloud mode",
+		Name: kubeletStep, Node: n.name, What: "Take the kubelet out of external cloud mode",
 		Before: "--cloud-provider=external --node-ip=" + n.ip, After: "no such flags of ours",
 		Undo: "ccmadm node external --node-ip=" + n.ip + " on " + n.name,
 	}
 	return nodeStep(ctx, a.d, step, func(ctx context.Context) error {
-		if err := a.step.run(ctx, n, "plain"); err != nil {
+		forget := "--forget"
+		if a.d.Adoption.Purge {
+			forget = "--purge"
+		}
+		if err := a.step.run(ctx, n, "plain", forget); err != nil {
 			return err
 		}
 		err := a.await(ctx, n, "its kubelet to be out of external mode", func(node *corev1.Node) bool {
@@ -140,8 +145,18 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 		if err != nil {
 			return err
 		}
+		if err := taint(ctx, a.client, n.name, false); err != nil { // nobody would take it away any more
+			return err
+		}
 		return a.refuseChosen(ctx, n)
 	})
+}
+
+// again tells of a machine on which the step is done though its kubelet is in no external mode: a run was cut short
+// there, or may have been driven from there, and has notes of it, or all of ours is to go.
+func (a *adopter) again(n *plannedNode) bool {
+	byHand := a.d.Adoption.Via == ViaHand || a.d.Adoption.Via == ""
+	return n.unsure || a.d.Adoption.Purge || n.controlPlane && !byHand
 }
 
 // forgetMachine removes what adopt noted on this machine.
@@ -151,12 +166,10 @@ func forgetMachine() Phase {
 		Short: "Remove ccmadm's notes on this machine",
 		Long:  "Removes " + machine.RecordFile + " and " + machine.StateFile + ".",
 		Run: func(_ context.Context, d *Data) error {
-			for _, path := range []string{machine.RecordFile, machine.StateFile} {
-				if err := remove(d, path); err != nil {
-					return err
-				}
+			if d.Adoption.Purge {
+				return purgeFiles(d)
 			}
-			return removeEmptyDir(d, filepath.Dir(machine.RecordFile))
+			return forget(d)
 		},
 	}
 }

@@ -134,7 +134,7 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	}
 	select {
 	case args := <-ran:
-		if args != "node plain --root=/host" {
+		if args != "node plain --forget --root=/host" {
 			t.Errorf("it ran %q", args)
 		}
 	case <-time.After(time.Second):

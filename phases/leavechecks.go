@@ -2,12 +2,16 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -41,17 +45,12 @@ func refuseBalancers(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	found, err := balancers(ctx, client)
+	if err == nil && len(found) > 0 && d.Adoption.WaitLoadBalancers > 0 && !d.DryRun {
+		found, err = awaitBalancers(ctx, d, client, found)
+	}
 	if err != nil {
 		return finding.Refusedf("look for load balancers: %w", err).WithHint("nothing was changed")
-	}
-	var found []string
-	for i := range list.Items {
-		s := &list.Items[i]
-		if slices.Contains(s.Finalizers, v1alpha1.LoadBalancerFinalizer) ||
-			s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
-			found = append(found, s.Namespace+"/"+s.Name)
-		}
 	}
 	if len(found) == 0 {
 		return nil
@@ -63,7 +62,45 @@ func refuseBalancers(ctx context.Context, d *Data) error {
 	}
 	return finding.Refusedf("leave: these have load balancers, which nobody would serve or remove any more: Service/%s",
 		strings.Join(found, ", Service/")).
-		WithHint("delete them, or make them of another type, first; --keep-load-balancers leaves them as they are")
+		WithHint("delete them, or make them of another type, first; --wait-load-balancers waits for it, " +
+			"--keep-load-balancers leaves them as they are")
+}
+
+// balancers are the Services that have one, or cannot go without its end.
+func balancers(ctx context.Context, client kubernetes.Interface) ([]string, error) {
+	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for i := range list.Items {
+		s := &list.Items[i]
+		if slices.Contains(s.Finalizers, v1alpha1.LoadBalancerFinalizer) ||
+			s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
+			found = append(found, s.Namespace+"/"+s.Name)
+		}
+	}
+	return found, nil
+}
+
+// awaitBalancers waits while the manager still runs, which takes away the load balancers of Services that are deleted.
+// It returns those that are left in the end.
+func awaitBalancers(ctx context.Context, d *Data, client kubernetes.Interface, found []string) ([]string, error) {
+	d.Sayf("waiting up to %s for these to be gone: Service/%s", d.Adoption.WaitLoadBalancers,
+		strings.Join(found, ", Service/"))
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, d.Adoption.WaitLoadBalancers, false,
+		func(ctx context.Context) (bool, error) {
+			now, err := balancers(ctx, client)
+			if last = err; err == nil {
+				found = now
+			}
+			return err == nil && len(now) == 0, nil
+		})
+	if wait.Interrupted(err) && ctx.Err() == nil && last == nil {
+		return found, nil
+	}
+	return found, errors.Join(err, last)
 }
 
 // showWhatGoes lists nodes, objects and files, and says what stays.
@@ -85,10 +122,27 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 	if err != nil {
 		return finding.Refusedf("list what was applied: %w", err).WithHint("nothing was changed")
 	}
+	var subjects []string
 	for _, c := range changes {
-		d.Sayf("would remove %s", c.Subject)
+		subjects = append(subjects, c.Subject)
 	}
-	d.Sayf("stays: provider IDs, which cannot be changed, so that another provider takes only nodes made anew; " +
-		"labels of zone, region and type; the manager's Lease; what kubeadm's configuration lost")
+	stays := "; the manager's Lease and the journal"
+	if d.Adoption.Purge {
+		ours, err := leftOfOurs(ctx, d)
+		if err != nil {
+			return err
+		}
+		for _, o := range ours {
+			if !slices.Contains(subjects, o.subject) {
+				subjects = append(subjects, o.subject)
+			}
+		}
+		stays = ""
+	}
+	for _, subject := range subjects {
+		d.Sayf("would remove %s", subject)
+	}
+	d.Sayf("stays: provider IDs, which cannot be changed, so that another provider takes only nodes made anew; "+
+		"labels of zone, region and type; what kubeadm's configuration lost%s", stays)
 	return nil
 }

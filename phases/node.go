@@ -23,6 +23,10 @@ type NodeOptions struct {
 	NodeIP string
 	// Timeout is how long the kubelet may take to come back.
 	Timeout time.Duration
+	// Forget takes away what ccmadm has noted on the machine, once its kubelet is back.
+	Forget bool
+	// Purge takes away whatever is ccmadm's there.
+	Purge bool
 	// DryRun shows what would change, and changes nothing.
 	DryRun bool
 }
@@ -70,51 +74,6 @@ func External(ctx context.Context, d *Data, o NodeOptions) error {
 	}
 	return former.settle(ctx, d, o.Timeout, func(k *kubeletProcess) error {
 		return runsWith(k, map[string]string{"cloud-provider": "external", "node-ip": ip})
-	})
-}
-
-// Plain is the way back: the drop-in goes, and so does the flag that kubeadm has written down for a machine that joined
-// in external mode. The kubelet is restarted, and given its flags again where it does not come back.
-func Plain(ctx context.Context, d *Data, o NodeOptions) error {
-	if err := checkNode(ctx, d); err != nil {
-		return err
-	}
-	uses, err := d.Machine.KubeletFlags("cloud-provider")
-	if err != nil {
-		return err
-	}
-	kubeadms := d.Machine.Path(machine.KubeadmFlags)
-	for _, u := range uses {
-		if u.File != kubeadms {
-			return finding.Refusedf("take the kubelet out of external mode: %s is an administrator's", u).
-				WithHint("remove it there; nothing was changed")
-		}
-	}
-	former, err := keepKubeletFiles(d.Machine)
-	if err != nil {
-		return err
-	}
-	if len(uses) > 0 {
-		if err := dropKubeadmFlag(d); err != nil {
-			return err
-		}
-	}
-	if err := removeUnit(ctx, d); err != nil {
-		return err
-	}
-	if err := remove(d, machine.KubeletEnvFile); err != nil {
-		return err
-	}
-	if left, err := filesIn(d.Machine, machine.ConfigDir); err == nil && len(left) == 0 {
-		if err := removeEmptyDir(d, machine.ConfigDir); err != nil {
-			return err
-		}
-	}
-	return former.settle(ctx, d, o.Timeout, func(k *kubeletProcess) error {
-		if mode, is := k.flag("cloud-provider"); is && mode != "" {
-			return fmt.Errorf("it runs with --cloud-provider=%s", mode)
-		}
-		return nil
 	})
 }
 

@@ -29,6 +29,15 @@ type NodeReport struct {
 	Flags []NodeFlag `json:"flags"`
 }
 
+// flagsText is the flags in a line, each with where it is from.
+func (r *NodeReport) flagsText() string {
+	var list []string
+	for _, f := range r.Flags {
+		list = append(list, fmt.Sprintf("--%s=%s (%s)", f.Name, f.Value, strings.Join(f.From, ", ")))
+	}
+	return cmp.Or(strings.Join(list, " "), "none")
+}
+
 // ShowNode looks at the kubelet of this machine. It writes nothing.
 func ShowNode(ctx context.Context, m *machine.Machine) (*NodeReport, error) {
 	out, err := m.Output(ctx, "kubelet", "--version")

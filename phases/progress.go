@@ -1,8 +1,11 @@
 package phases
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
+	"time"
 
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -10,6 +13,35 @@ import (
 // Sayf prints a line of progress, as kubeadm does.
 func (d *Data) Sayf(format string, args ...any) {
 	fmt.Fprintf(d.progress(), "[%s] %s\n", d.phase, fmt.Sprintf(format, args...))
+}
+
+// Event is a line of -o json beside those of Nodes: how far a change of a node has come.
+type Event struct {
+	Time time.Time `json:"time"`
+	// Node is the one that is changed.
+	Node string `json:"node"`
+	// Step is Begun, Done or Failed.
+	Step string `json:"step"`
+	// Seconds is how long it took.
+	Seconds float64 `json:"seconds,omitempty"`
+	// Done is how many nodes are, Of how many there are to be, and SecondsLeft an estimate of when.
+	Done        int     `json:"done,omitempty"`
+	Of          int     `json:"of,omitempty"`
+	SecondsLeft float64 `json:"secondsLeft,omitempty"`
+	Error       string  `json:"error,omitempty"`
+}
+
+// event writes a line for programs that follow a run.
+func (d *Data) event(e Event) {
+	if d.Output != "json" {
+		return
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		d.Sayf("%v", err)
+		return
+	}
+	fmt.Fprintf(d.Out, "%s\n", data)
 }
 
 // progress is where lines for people go: not into the way of a program that reads JSON.
@@ -39,4 +71,16 @@ func written(d *Data, f machine.File) (changed bool, err error) {
 	}
 	d.known.changed = d.known.changed || changed
 	return changed, nil
+}
+
+// atOnce lets steps that are done at the same time write to one writer, a line after the other.
+type atOnce struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (a *atOnce) Write(data []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.out.Write(data)
 }

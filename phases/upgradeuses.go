@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,10 +26,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
-const (
-	// kubeletsAtOnce is how many kubelets are asked at a time, kubeletsTimeout how long all of them may take.
-	kubeletsAtOnce, kubeletsTimeout = 20, 30 * time.Second
-)
+// kubeletsTimeout is how long all kubelets together may take to answer.
+const kubeletsTimeout = 30 * time.Second
 
 // manifestUses is what this machine's static pods are told. They may differ from those that run.
 func manifestUses(d *Data, here string) ([]upgrade.Use, error) {
@@ -94,29 +91,31 @@ func kubeletUses(ctx context.Context, d *Data, client kubernetes.Interface, f *u
 	}
 	ctx, cancel := context.WithTimeout(ctx, kubeletsTimeout)
 	defer cancel()
-	told := make([][]upgrade.Use, len(f.Nodes))
-	unseen := make([]bool, len(f.Nodes))
-	slots := make(chan struct{}, kubeletsAtOnce)
-	var wg sync.WaitGroup
+	names := make([]string, len(f.Nodes))
 	for i, n := range f.Nodes {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			told[i], unseen[i] = askKubelet(ctx, client, n.Name)
-		})
+		names[i] = n.Name
 	}
-	wg.Wait()
-	for i, n := range f.Nodes {
-		f.Uses = append(f.Uses, told[i]...)
-		if unseen[i] && n.Name != f.Here {
-			f.Unseen = append(f.Unseen, n.Name)
+	told := nodes.AskEach(ctx, names, func(ctx context.Context, node string) toldByKubelet {
+		return askKubelet(ctx, client, node)
+	})
+	for i, name := range names {
+		f.Uses = append(f.Uses, told[i].uses...)
+		if told[i].unseen && name != f.Here {
+			f.Unseen = append(f.Unseen, name)
 		}
 	}
 	return nil
 }
 
+// toldByKubelet is what a kubelet says that it is told; unseen: nothing of its arguments.
+type toldByKubelet struct {
+	uses   []upgrade.Use
+	unseen bool
+}
+
 // askKubelet asks for what else would be known of no other machine's kubelet.
-func askKubelet(ctx context.Context, client kubernetes.Interface, node string) (told []upgrade.Use, unseen bool) {
+func askKubelet(ctx context.Context, client kubernetes.Interface, node string) toldByKubelet {
+	var told []upgrade.Use
 	flags := nodes.KubeletFlags(ctx, client, node)
 	for _, name := range upgrade.KubeletFlags() {
 		if value, there := flags[name]; there && value != "" {
@@ -133,7 +132,7 @@ func askKubelet(ctx context.Context, client kubernetes.Interface, node string) (
 			told = append(told, u)
 		}
 	}
-	return told, flags == nil
+	return toldByKubelet{uses: told, unseen: flags == nil}
 }
 
 // kubeadmImages are those of the control plane.

@@ -1,16 +1,13 @@
 package phases
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // Via is how a step on another machine is done.
@@ -85,26 +82,6 @@ func (b byHand) run(_ context.Context, n *plannedNode, args ...string) error {
 }
 
 func (b byHand) patience() time.Duration { return byHandPatience }
-
-// bySSH asks for no password: what cannot be done without one is done by hand.
-type bySSH struct{ d *Data }
-
-func (b bySSH) run(ctx context.Context, n *plannedNode, args ...string) error {
-	address, _, _ := strings.Cut(n.ip, ",")
-	if user := b.d.Adoption.SSHUser; user != "" {
-		address = user + "@" + address
-	}
-	line := append([]string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", address, "--", "ccmadm", "node"}, args...)
-	var out bytes.Buffer
-	err := b.d.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: &out, Err: &out, Changes: true})
-	tellOfNode(b.d, n, out.String())
-	if err != nil {
-		return fmt.Errorf("run ssh %s: %w", strings.Join(line, " "), err)
-	}
-	return nil
-}
-
-func (b bySSH) patience() time.Duration { return b.d.Adoption.NodeTimeout + time.Minute } // once it has come back
 
 // tellOfNode repeats what was said on another machine.
 func tellOfNode(d *Data, n *plannedNode, text string) {

@@ -86,6 +86,10 @@ Provider IDs stay, since they cannot be changed: a provider that gives others ta
 	}
 	cmd.Flags().BoolVar(&a.options.Adoption.KeepLoadBalancers, "keep-load-balancers", false,
 		"leave Services with load balancers as they are")
+	cmd.Flags().DurationVar(&a.options.Adoption.WaitLoadBalancers, "wait-load-balancers", 0,
+		"how long to wait until load balancers are gone, whose Services somebody deletes (default: refuse at once)")
+	cmd.Flags().BoolVar(&a.options.Adoption.Purge, "purge", false,
+		"also remove the journal, the manager's Lease, and whatever else is ccmadm's, on machines too")
 	a.bind(cmd, s, phases.Leave())
 	return cmd
 }
@@ -93,7 +97,7 @@ Provider IDs stay, since they cannot be changed: a provider that gives others ta
 // bind declares what both have, and gives the command its phases.
 func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase) {
 	o, adoption := &a.options, a.options.Adoption
-	o.CheckFiles, o.Output = checkFiles, "text"
+	o.CheckFiles = checkFiles
 	flags := cmd.Flags()
 	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration")
 	flags.StringVar(&a.via, "via", string(phases.ViaHand), "how steps on other machines are done: hand, pods or ssh")
@@ -101,6 +105,10 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 		"image of the pods of --via pods, whose entrypoint is ccmadm")
 	flags.StringVar(&adoption.SSHUser, "ssh-user", "",
 		"user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
+	flags.IntVar(&adoption.Parallel, "parallel", 1,
+		"how many workers are changed at a time; control planes always alone")
+	flags.StringVarP(&o.Output, "output", "o", "text",
+		"text, or json for one object per change of a node's state and per step; what is said goes to standard error")
 	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")
 	flags.StringSliceVar(&adoption.Skip, "skip", nil, "nodes that are left as they are, with commas")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
@@ -133,6 +141,12 @@ func (a *adopter) data(cmd *cobra.Command, s phases.Streams) (*phases.Data, erro
 	o.Adoption.Via = phases.Via(a.via)
 	o.DryRun = o.DryRun || a.plan
 	o.Flags.Mode = v1alpha1.Mode(a.mode)
+	if err := checkOutput(o.Output); err != nil {
+		return nil, err
+	}
+	if o.Adoption.Parallel < 1 {
+		return nil, usage("read --parallel: %d is less than 1", o.Adoption.Parallel)
+	}
 	var err error
 	if o.Flags.Credentials, err = parseCredentials(a.credentials); err != nil {
 		return nil, err

@@ -55,6 +55,8 @@ wrote when the machine joined; restarts the kubelet, and waits until it runs wit
 it gets them again, and the exit status is 1. A flag in an administrator's file is refused: exit status 5, nothing was
 changed.`
 	cmd.Example = "  ccmadm node plain"
+	cmd.Flags().BoolVar(&o.Forget, "forget", false, "also remove what ccmadm noted on this machine of its cluster")
+	cmd.Flags().BoolVar(&o.Purge, "purge", false, "also remove whatever is ccmadm's on this machine")
 	return cmd
 }
 

@@ -55,6 +55,7 @@ func Gather(ctx context.Context, c kubernetes.Interface) (*Snapshot, error) {
 	l.perNode(ctx, c)
 	l.managers(ctx, c, profiles)
 	l.besides(ctx, c)
+	l.admission(ctx, c)
 	l.wg.Wait()
 	if l.answered == 0 {
 		return nil, fmt.Errorf("look at the cluster: %w", &s.NotSeen[0])
@@ -140,6 +141,11 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 		})
 		return func() { s.Services = list }, err
 	})
+}
+
+// admission asks for what is between the cluster and whoever writes to it.
+func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
+	s := l.snapshot
 	l.ask(partValidating, func() (func(), error) {
 		list, err := all(ctx, simple(c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List), metav1.ListOptions{}, most,
 			func(w *admissionv1.ValidatingWebhookConfiguration) bool { return len(validating(w)) > 0 })

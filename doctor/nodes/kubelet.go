@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -113,8 +112,8 @@ func recently(leases []coordinationv1.Lease, now time.Time) time.Time {
 const (
 	// flagsSince is the minor version from which on a kubelet tells its flags, without a feature gate.
 	flagsSince = 36
-	// flagsMost bounds how many kubelets are asked, flagsAtOnce how many at a time.
-	flagsMost, flagsAtOnce = 200, 20
+	// flagsMost bounds how many kubelets are asked.
+	flagsMost = 200
 	// flagsTimeout is for all of them together.
 	flagsTimeout = 3 * time.Second
 )
@@ -124,27 +123,21 @@ const (
 func AskFlags(ctx context.Context, c kubernetes.Interface, statuses []Status) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
-	slots := make(chan struct{}, flagsAtOnce)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	flags, asked := map[string]string{}, 0
+	var asked []string
 	for _, s := range statuses {
 		v, err := version.ParseGeneric(s.Version)
-		if s.State != Ready && s.State != Registered || err != nil || v.Minor() < flagsSince || asked == flagsMost {
+		if s.State != Ready && s.State != Registered || err != nil || v.Minor() < flagsSince || len(asked) == flagsMost {
 			continue
 		}
-		asked++
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if mode, ok := cloudProviderFlag(ctx, c, s.Node); ok {
-				mu.Lock()
-				defer mu.Unlock()
-				flags[s.Node] = mode
-			}
-		})
+		asked = append(asked, s.Node)
 	}
-	wg.Wait()
+	flags := map[string]string{}
+	told := AskEach(ctx, asked, func(ctx context.Context, node string) *string { return cloudProviderFlag(ctx, c, node) })
+	for i, mode := range told {
+		if mode != nil {
+			flags[asked[i]] = *mode
+		}
+	}
 	return flags
 }
 
@@ -163,9 +156,13 @@ func judgeFlags(statuses []Status, flags map[string]string) {
 	}
 }
 
-func cloudProviderFlag(ctx context.Context, c kubernetes.Interface, node string) (value string, ok bool) {
-	value, ok = KubeletFlags(ctx, c, node)["cloud-provider"]
-	return finding.Clean(value), ok
+// cloudProviderFlag is nil where the kubelet does not tell.
+func cloudProviderFlag(ctx context.Context, c kubernetes.Interface, node string) *string {
+	value, ok := KubeletFlags(ctx, c, node)["cloud-provider"]
+	if !ok {
+		return nil
+	}
+	return new(finding.Clean(value))
 }
 
 // KubeletFlags asks a kubelet for its flags, defaults among them, through the API server

@@ -61,7 +61,7 @@ func (d diskFiles) Write(f File) (bool, error) {
 		return false, nil
 	}
 	if !bytes.Equal(old, f.Data) {
-		if err := d.replace(previousName(path), File{Path: previousName(f.Path), Data: old}, mode, info); err != nil {
+		if err := d.replace(PreviousName(path), File{Path: PreviousName(f.Path), Data: old}, mode, info); err != nil {
 			return false, fmt.Errorf("keep the previous version: %w", err)
 		}
 	}
@@ -97,7 +97,7 @@ func (diskFiles) replace(path string, f File, mode fs.FileMode, owner fs.FileInf
 // Remove deletes the file and its kept predecessor.
 func (d diskFiles) Remove(name string) (bool, error) {
 	path := filepath.Join(d.root, name)
-	if err := os.Remove(previousName(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(PreviousName(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("remove the previous version: %w", err)
 	}
 	err := os.Remove(path)
@@ -110,7 +110,8 @@ func (d diskFiles) Remove(name string) (bool, error) {
 	return true, nil
 }
 
-func previousName(path string) string {
+// PreviousName is where the former content of a file is kept.
+func PreviousName(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".previous")
 }
 

@@ -37,7 +37,7 @@ func TestDiskFiles_Write(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("mode after a rewrite is %#o, want the one the administrator chose, 0600", info.Mode().Perm())
 	}
-	previous, err := os.ReadFile(previousName(path))
+	previous, err := os.ReadFile(PreviousName(path))
 	if err != nil || string(previous) != "one\n" {
 		t.Errorf("previous content is %q (%v), want %q", previous, err, "one\n")
 	}
@@ -108,7 +108,7 @@ func TestDiskFiles_Write_CredentialsAreForNobodyElse(t *testing.T) {
 	if changed, err := m.Files.Write(secret); err != nil || !changed {
 		t.Fatalf("changed = %t, %v", changed, err)
 	}
-	if got, previous := mode(path), mode(previousName(path)); got != 0o600 || previous != 0o600 {
+	if got, previous := mode(path), mode(PreviousName(path)); got != 0o600 || previous != 0o600 {
 		t.Errorf("modes are %o and %o of what was there before, want 600", got, previous)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,7 @@ func (l lab) connectPods(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ranges, err := podRanges(ctx, machines)
+	ranges, err := podRanges(ctx, machines, func(n *corev1.Node) string { return l.machineOf(s, machines, n) })
 	if err != nil {
 		return err
 	}
@@ -61,8 +62,22 @@ func (l lab) connectPods(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// podRanges asks the first control plane that answers for the podCIDR of each node.
-func podRanges(ctx context.Context, machines []machine) (map[string][]string, error) {
+// machineOf is the machine of a Node, which may have another name: that of its address.
+func (l lab) machineOf(s settings, machines []machine, n *corev1.Node) string {
+	for _, m := range machines {
+		for _, own := range l.addresses(s, m.index) {
+			if slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == own.Addr().String() }) {
+				return m.name
+			}
+		}
+	}
+	return n.Name
+}
+
+// podRanges asks the first control plane that answers for the podCIDR of each machine's Node.
+func podRanges(
+	ctx context.Context, machines []machine, machineOf func(*corev1.Node) string,
+) (map[string][]string, error) {
 	err := errors.New("no control plane runs")
 	for _, m := range machines {
 		if !strings.HasPrefix(m.name, "cp") {
@@ -81,9 +96,10 @@ func podRanges(ctx context.Context, machines []machine) (map[string][]string, er
 			return nil, fmt.Errorf("decode nodes: %w", err)
 		}
 		ranges := map[string][]string{}
-		for _, n := range nodes.Items {
+		for i := range nodes.Items {
+			n := &nodes.Items[i]
 			if len(n.Spec.PodCIDRs) > 0 {
-				ranges[n.Name] = n.Spec.PodCIDRs
+				ranges[machineOf(n)] = n.Spec.PodCIDRs
 			}
 		}
 		return ranges, nil

@@ -1,0 +1,27 @@
+package nodes
+
+import (
+	"context"
+	"sync"
+)
+
+// kubeletsAtOnce is how many kubelets are asked at a time. Each question goes through the API server, and one that
+// hangs has its slot for as long as flagsTimeout.
+const kubeletsAtOnce = 50
+
+// AskEach asks for each node, many at a time, and returns the answers in the order of the nodes. Behind the end of ctx
+// none waits.
+func AskEach[T any](ctx context.Context, nodes []string, ask func(ctx context.Context, node string) T) []T {
+	answers := make([]T, len(nodes))
+	slots := make(chan struct{}, kubeletsAtOnce)
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			answers[i] = ask(ctx, node)
+		})
+	}
+	all.Wait()
+	return answers
+}

@@ -1,0 +1,109 @@
+package phases
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+// watched is what was under way at the same time, and in which order it began.
+type watched struct {
+	mu        sync.Mutex
+	now, most int
+	began     []string
+	alone     map[string]bool
+}
+
+func (w *watched) change(fails string) func(context.Context, *plannedNode) error {
+	return func(_ context.Context, n *plannedNode) error {
+		w.mu.Lock()
+		w.now++
+		w.most = max(w.most, w.now)
+		w.began = append(w.began, n.name)
+		w.alone[n.name] = w.now == 1
+		w.mu.Unlock()
+		time.Sleep(20 * time.Millisecond)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.alone[n.name] = w.alone[n.name] && w.now == 1
+		w.now--
+		if n.name == fails {
+			return &finding.Error{Code: finding.ExitNotInTime, Err: errors.New("it is late"), Hint: "look there"}
+		}
+		return nil
+	}
+}
+
+// Workers are changed as many at a time as was asked for, control planes alone; behind a failure nothing begins, and
+// what is under way comes to its end.
+func TestAdopt_Parallel(t *testing.T) {
+	for _, tt := range []struct {
+		parallel, most, began int
+		fails                 string
+	}{
+		{parallel: 1, most: 1, began: 9},
+		{parallel: 3, most: 3, began: 9},
+		{parallel: 3, most: 3, began: 6, fails: "w3"}, // w4 to w6 begin in its time, or before it is seen
+		{parallel: 3, most: 3, began: 8, fails: "cp1"},
+	} {
+		t.Run(fmt.Sprintf("%d, %s fails", tt.parallel, tt.fails), func(t *testing.T) {
+			m, _ := newMachine(t)
+			d, out := run{options: Options{Output: "json", Adoption: &Adoption{Leave: true, Parallel: tt.parallel}}}.must(t, m)
+			var plan []*plannedNode
+			for i := range 7 {
+				plan = append(plan, &plannedNode{name: fmt.Sprintf("w%d", i+1)})
+			}
+			plan = append(plan, &plannedNode{name: "cp1", controlPlane: true},
+				&plannedNode{name: "cp2", controlPlane: true, here: true})
+			w := &watched{alone: map[string]bool{}}
+			a := &adopter{d: d}
+			err := a.each(t.Context(), plan, w.change(tt.fails))
+			if w.most > tt.most || len(w.began) > tt.began || tt.fails == "" && len(w.began) != 9 {
+				t.Errorf("%d at a time, %v", w.most, w.began)
+			}
+			if began := strings.Join(w.began, " "); strings.Contains(began, "cp1") && !w.alone["cp1"] {
+				t.Errorf("a control plane was not alone: %s", began)
+			}
+			if tt.fails == "" && err != nil {
+				t.Error(err)
+			}
+			if tt.fails != "" {
+				wantError(t, err, "node "+tt.fails+": it is late", finding.ExitNotInTime)
+			}
+			wantEvents(t, out.String(), len(w.began), tt.fails)
+		})
+	}
+}
+
+// wantEvents reads the lines for programs: each node begins and ends.
+func wantEvents(t *testing.T, out string, nodes int, fails string) {
+	t.Helper()
+	count := map[string]int{}
+	for line := range strings.SplitSeq(out, "\n") {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		var e Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		count[e.Step]++
+		if e.Step == "Failed" && (e.Node != fails || e.Error != "it is late") {
+			t.Errorf("%s failed: %s", e.Node, e.Error)
+		}
+	}
+	failed := 0
+	if fails != "" {
+		failed = 1
+	}
+	if count["Begun"] != nodes || count["Done"] != nodes-failed || count["Failed"] != failed {
+		t.Errorf("%v of %d nodes\n%s", count, nodes, out)
+	}
+}

@@ -1,0 +1,78 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
+)
+
+// kubeletStep is the journal's name for a change of a kubelet.
+const kubeletStep = "kubelet"
+
+// noteCutShort marks nodes whose kubelet a run was changing when it was cut short: its files may be changed, and the
+// process not, or a pod may be at it still. What such a kubelet says of itself now is not believed. It tells whether
+// there are any.
+func noteCutShort(ctx context.Context, client kubernetes.Interface, plan []*plannedNode) (bool, error) {
+	runs, err := journal.Read(ctx, client)
+	if err != nil {
+		return false, err
+	}
+	last := map[string]journal.State{}
+	for _, run := range runs {
+		for _, step := range run.Steps {
+			if step.Name == kubeletStep {
+				last[step.Node] = step.State
+			}
+		}
+	}
+	pods, err := podsOfSteps(ctx, client)
+	if err != nil {
+		return false, err
+	}
+	found := false
+	for _, n := range plan {
+		state, known := last[n.name]
+		n.unsure = !n.skipped && (known && state != journal.Done || slices.Contains(pods, podOfStep(n)))
+		found = found || n.unsure
+	}
+	return found, nil
+}
+
+// podsOfSteps are those that runs have left.
+func podsOfSteps(ctx context.Context, client kubernetes.Interface) ([]string, error) {
+	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{
+		MatchLabels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
+	})
+	list, err := client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, finding.Refusedf("look for pods of a run that was cut short: %w", err).WithHint("nothing was changed")
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
+// endRest ends what a run that was cut short has left at work, before anything else is done: whoever comes after it
+// would find its kubelet changed behind them.
+func endRest(ctx context.Context, d *Data, client kubernetes.Interface, plan []*plannedNode) error {
+	b := byPods{d: d, client: client}
+	for _, n := range plan {
+		if !n.unsure {
+			continue
+		}
+		d.Sayf("%s: a run was cut short while it changed the kubelet: it is done again", n.name)
+		if err := b.remove(ctx, podOfStep(n)); err != nil {
+			return fmt.Errorf("end what a run has left on %s: %w", n.name, err)
+		}
+	}
+	return nil
+}

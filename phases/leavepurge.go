@@ -1,0 +1,160 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	metadataclient "k8s.io/client-go/metadata"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// purge goes behind everything else, the journal too: it is closed before it is removed.
+func purge() Phase {
+	return Phase{
+		Name:  "purge",
+		Short: "With --purge, remove what is still there of ccmadm: its journal, and the manager's Leases",
+		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ".\n" +
+			"Removes them, and the Lease of the cloud-controller-manager. Without --purge it does nothing.",
+		Run: func(ctx context.Context, d *Data) error {
+			if !d.Adoption.Purge || d.DryRun { // preflight has listed it
+				return nil
+			}
+			if err := d.Close(ctx); err != nil {
+				return err
+			}
+			ours, err := leftOfOurs(ctx, d)
+			if err != nil {
+				return err
+			}
+			for _, o := range ours {
+				if o.subject == leaseKind().Kind+"/"+v1alpha1.Namespace+"/"+v1alpha1.RunLeaseName {
+					return finding.Refusedf("purge: another run has begun meanwhile, and its journal is ours, too").
+						WithHint("`ccmadm journal` shows what it does; all else is done")
+				}
+			}
+			for _, o := range ours {
+				if err := o.remove(ctx); err != nil {
+					return err
+				}
+				d.Sayf("%s removed", o.subject)
+			}
+			return nil
+		},
+	}
+}
+
+// leftover is an object of ours.
+type leftover struct {
+	subject string
+	client  metadataclient.ResourceInterface
+	name    string
+	only    metav1.DeleteOptions // the one that was found
+}
+
+func (o *leftover) remove(ctx context.Context) error {
+	if err := o.client.Delete(ctx, o.name, o.only); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove %s: %w", o.subject, err)
+	}
+	return nil
+}
+
+// kindsOfOurs are what ccmadm makes, workloads first, which need the rest.
+func kindsOfOurs() (list []schema.GroupVersionKind) {
+	for _, group := range []struct {
+		name  string
+		kinds []string
+	}{
+		{"apps", []string{"DaemonSet", "Deployment"}},
+		{"", []string{"Pod", "ConfigMap", "Secret", "ServiceAccount"}},
+		{"rbac.authorization.k8s.io", []string{"RoleBinding", "Role", "ClusterRoleBinding", "ClusterRole"}},
+		{"admissionregistration.k8s.io", []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"}},
+		{"apiextensions.k8s.io", []string{"CustomResourceDefinition"}},
+		{leaseKind().Group, []string{leaseKind().Kind}},
+	} {
+		for _, kind := range group.kinds {
+			list = append(list, schema.GroupVersionKind{Group: group.name, Version: "v1", Kind: kind})
+		}
+	}
+	return list
+}
+
+func leaseKind() schema.GroupVersionKind { return coordinationv1.SchemeGroupVersion.WithKind("Lease") }
+
+// leftOfOurs lists what carries our label, and the Leases of the manager, which have none.
+func leftOfOurs(ctx context.Context, d *Data) ([]leftover, error) {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config, err := restConfig(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadataclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("look for what is left: %w", err)
+	}
+	selector := v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager
+	var found []leftover
+	for _, kind := range kindsOfOurs() {
+		list, err := resourceOf(client, kind).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if apierrors.IsNotFound(err) {
+			continue // the API server does not know such objects
+		}
+		if err != nil {
+			return nil, finding.Errorf("look for what is left as %s: %w", kind.Kind, err).WithHint("the same command goes on")
+		}
+		for i := range list.Items {
+			found = append(found, ofOurs(client, kind, &list.Items[i]))
+		}
+	}
+	lease, err := resourceOf(client, leaseKind()).Namespace(v1alpha1.Namespace).Get(ctx, s.Profile.LeaseName(),
+		metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return found, nil
+	case err != nil:
+		return nil, fmt.Errorf("look for the manager's Lease: %w", err)
+	}
+	return append(found, ofOurs(client, leaseKind(), lease)), nil
+}
+
+func resourceOf(client metadataclient.Interface, kind schema.GroupVersionKind) metadataclient.Getter {
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	return client.Resource(resource)
+}
+
+func ofOurs(client metadataclient.Interface, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata) leftover {
+	l := leftover{
+		subject: kind.Kind + "/" + o.Name, name: o.Name, client: resourceOf(client, kind),
+		only: metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &o.UID}},
+	}
+	if o.Namespace != "" {
+		l.subject = kind.Kind + "/" + o.Namespace + "/" + o.Name
+		l.client = resourceOf(client, kind).Namespace(o.Namespace)
+	}
+	return l
+}
+
+// purgeFiles removes all that is ccmadm's on this machine, with what it has kept of former versions.
+func purgeFiles(d *Data) error {
+	files, err := filesIn(d.Machine, machine.ConfigDir)
+	if err != nil {
+		return err
+	}
+	files = append(files, machine.CCMKubeconfig, machine.PreviousName(machine.KubeadmFlags))
+	for _, path := range files {
+		if err := remove(d, path); err != nil {
+			return err
+		}
+	}
+	return removeEmptyDir(d, machine.ConfigDir)
+}

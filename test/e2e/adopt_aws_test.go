@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAdopt_AWS: a cluster that plain kubeadm has made on machines of EC2, which the test plays, is adopted with the
+// controller manager of k8s.io/cloud-provider-aws, rehearsed before. An instance that EC2 does not know stops it.
+func TestAdopt_AWS(t *testing.T) {
+	l := up(t, "adoptaws", 1, 2, "--image", adoptImage) // w2 plays EC2
+	l.installCCM(t, "aws")
+	const wName = "i-0aaaaaaaaaaaaaaa2"
+	cp, w := l.address(t, "cp1"), l.address(t, "w1")
+	state := cloudState{Region: "eu-central-1", Key: cloudKey, Machines: []cloudMachine{
+		{
+			ID: "i-0aaaaaaaaaaaaaaa1", Name: privateDNS(cp), Address: cp, Zone: "eu-central-1a", Type: "t3.large",
+			State: "running", Cluster: "lab",
+		},
+	}}
+	endpoint := "http://" + l.startCloud(t, state)
+	l.must(t, "cp1", "kubeadm init --config "+kubeadmYAML+" --node-name "+privateDNS(cp)+" "+ignore)
+	join := strings.TrimSpace(l.must(t, "cp1", "kubeadm token create --print-join-command 2>/dev/null"))
+	l.must(t, "w1", join+" --node-name "+wName+" "+ignore)
+	l.run(t, "network", "--name", l.name)
+	nodes := privateDNS(cp) + " " + wName
+	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node "+nodes)
+	l.configure(t, awsDocument+awsKeys, map[string]string{
+		cloudConf: awsConfig(endpoint), "/tmp/credentials": awsCredentials,
+	})
+	l.must(t, "cp1", "sed -n '/ccmadm.dev/,$p' "+realConfig+" > /tmp/cloud.yaml")
+	restarts := l.kubectl(t, podRestarts)
+	adopt := "ccmadm adopt -f /tmp/cloud.yaml --via pods --yes --timeout 60s --binary /usr/local/bin/ccm"
+
+	t.Run("an instance that EC2 does not know stops it before anything is changed", func(t *testing.T) {
+		revision := l.quietRevision(t)
+		if r := l.sh(t, "cp1", adopt); r.code == 0 || !strings.Contains(r.out, wName) {
+			t.Errorf("exit status %d\n%s", r.code, r.out)
+		}
+		l.expectNoWritesSince(t, revision)
+	})
+	state.Machines = append(state.Machines, cloudMachine{
+		ID: wName, Name: wName, Address: w, Zone: "eu-central-1b", Type: "t3.small", State: "running", Cluster: "lab",
+	})
+	l.setCloud(t, state)
+	t.Logf("%s", l.must(t, "cp1", adopt))
+	l.expectNode(t, privateDNS(cp), wantNode{
+		"aws:///eu-central-1a/i-0aaaaaaaaaaaaaaa1", "eu-central-1a", "eu-central-1", "t3.large", cp,
+	})
+	l.expectNode(t, wName, wantNode{"aws:///eu-central-1b/" + wName, "eu-central-1b", "eu-central-1", "t3.small", w})
+	l.expectNotRestarted(t, restarts)
+	l.expectNothingForbiddenInLog(t)
+	t.Logf("%s", l.must(t, "cp1", leaveByPods))
+	l.expectNotRestarted(t, restarts)
+	if flags := l.must(t, "w1", kubeletFlags); strings.Contains(flags, "--cloud-provider") {
+		t.Errorf("behind leave the kubelet of w1 runs with %s", flags)
+	}
+}
