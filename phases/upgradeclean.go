@@ -78,8 +78,8 @@ func cleanConfigMap(
 	live.Data[key] = after
 	step := journal.Step{
 		Name: d.phase, What: cleanConfiguration().Short, Change: object + ": removed " + strings.Join(removed, ", "),
-		Before: string(kubeadm.MaskSecrets([]byte(before))), After: string(kubeadm.MaskSecrets([]byte(after))),
-		Undo: "kubectl -n " + v1alpha1.Namespace + " edit configmap " + name + ": the text of before is in the journal",
+		Before: string(kubeadm.MaskSecrets([]byte(before))),
+		Undo:   "kubectl -n " + v1alpha1.Namespace + " edit configmap " + name + ": the text of before is in the journal",
 	}
 	return nodeStep(ctx, d, step, func(ctx context.Context) error { return updateConfigMap(ctx, d, live) })
 }

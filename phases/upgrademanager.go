@@ -28,7 +28,7 @@ func renewIdentity() Phase {
 ` + machine.ControllerManagerConf + `, which kubeadm upgrade writes anew, and ` + machine.CertsTimer + `.`,
 		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
 		Foretell: func(context.Context, *Data) (string, error) {
-			return "would renew " + machine.CCMKubeconfig, nil
+			return "would renew " + machine.CCMKubeconfig + ", where kubeadm has renewed its own", nil
 		},
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)

@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -26,6 +27,9 @@ func upgradePreflight() Phase {
 on this Node has it pulled, and is deleted.`,
 		Run: func(ctx context.Context, d *Data) error {
 			if err := checkRoot(ctx, d); err != nil {
+				return err
+			}
+			if err := awaitCutShort(ctx, d); err != nil {
 				return err
 			}
 			facts, plan, err := planned(ctx, d)
@@ -112,12 +116,12 @@ func refuseBlocked(d *Data, plan *upgrade.Plan, facts *upgrade.Facts, resumed bo
 	if len(blocked) == 0 {
 		return nil
 	}
-	var names []string
+	var wrong []error
 	for _, f := range blocked {
-		names = append(names, string(f.ID))
+		wrong = append(wrong, fmt.Errorf("%s: %s", f.ID, finding.Clean(f.Message)))
 	}
-	return finding.Preflightf("upgrade to %s: %d findings are in the way: %s", plan.Then, len(blocked), strings.Join(names, ", ")).
-		WithHint("each says above what to do; ccmadm lint --explain ID says more. Nothing was changed")
+	return finding.Preflightf("upgrade to %s: %w", plan.Then, errors.Join(wrong...)).
+		WithHint("what to do is said above; ccmadm lint --explain ID says more. Nothing was changed")
 }
 
 // refuseByHand finds an upgrade that somebody has begun in another way, and one that is not the first any more.
