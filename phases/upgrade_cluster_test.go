@@ -33,7 +33,8 @@ controllerManager:
   - {name: feature-gates, value: "TopologyAwareHints=true,NoSuchThing=false"}
 `},
 		kubeletConfigName: {
-			"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates: {MemoryManager: true}\n",
+			"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
+				"featureGates: {MemoryManager: true}\n",
 		},
 	} {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.Namespace}, Data: data}

@@ -17,8 +17,8 @@ func kubeletFlags() Phase {
 		Name:  "kubelet-flags",
 		Short: "Look whether the kubelet keeps its flags of external cloud mode",
 		Long: `kubeadm writes ` + machine.KubeadmFlags + ` anew where an argument in it is gone, and takes a flag without a
-value for the name of the next. Reads the file as it was before, from ` + machine.StateFile + `; writes it where a flag of external
-mode is lost.`,
+value for the name of the next. Reads the file as it was before, from ` + machine.StateFile + `;
+writes it where a flag of external mode is lost.`,
 		Foretell: func(context.Context, *Data) (string, error) {
 			return "would look at " + machine.KubeadmFlags + " after that", nil
 		},

@@ -25,9 +25,9 @@ func kubeadmUpgrade() Phase {
 	return Phase{
 		Name:  "kubeadm",
 		Short: "Run kubeadm upgrade",
-		Long: `Runs "kubeadm upgrade apply VERSION --yes" or "kubeadm upgrade node", streams what it prints, and looks at what has become of
-this machine. Where ` + machine.StateFile + ` says that it has come to its end, it is not run again; where it was cut short, it is:
-it goes on by itself.`,
+		Long: `Runs "kubeadm upgrade apply VERSION --yes" or "kubeadm upgrade node", streams what it prints, and looks at what
+has become of this machine. Where ` + machine.StateFile + ` says that it has come to its end, it is not run again;
+where it was cut short, it is: it goes on by itself.`,
 		Foretell: func(_ context.Context, d *Data) (string, error) {
 			if !d.Upgrade.kubeadm {
 				return "unchanged: kubeadm has upgraded this machine", nil
@@ -109,7 +109,8 @@ func lookUpgraded(ctx context.Context, d *Data) error {
 		return err
 	}
 	wrong := func(what string, is any) error {
-		return finding.Errorf("upgrade this control plane: kubeadm has ended well, and %s is of v%s, not v%s", what, is, d.Upgrade.target).
+		return finding.Errorf("upgrade this control plane: kubeadm has ended well, and %s is of v%s, not v%s", what, is,
+			d.Upgrade.target).
 			WithHint("look for dryRun and skipPhases in kubeadm's configuration and flags; the same command goes on")
 	}
 	if !own.EqualTo(d.Upgrade.target) {

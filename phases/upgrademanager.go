@@ -118,7 +118,8 @@ func checkManagerImage(ctx context.Context, d *Data) (err error) {
 		return err
 	}
 	d.Sayf("having %s pulled by the kubelet", d.Upgrade.manager)
-	created, err := pods.Create(ctx, podOfImage(d.Upgrade.manager, node), metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
+	options := metav1.CreateOptions{FieldManager: v1alpha1.FieldManager}
+	created, err := pods.Create(ctx, podOfImage(d.Upgrade.manager, node), options)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // an admission that nothing is to be blamed for
 		d.Sayf("warning, whether %s can be pulled is not known: %v", d.Upgrade.manager, err)
 		return nil
@@ -132,10 +133,11 @@ func checkManagerImage(ctx context.Context, d *Data) (err error) {
 		err = errors.Join(err, remove(last))
 	}()
 	last := errors.New("the kubelet has not begun")
-	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, pullPatience, true, func(ctx context.Context) (bool, error) {
-		pod, err := pods.Get(ctx, created.Name, metav1.GetOptions{})
-		if err != nil {
-			last = err
+	const often = 500 * time.Millisecond
+	err = wait.PollUntilContextTimeout(ctx, often, pullPatience, true, func(ctx context.Context) (bool, error) {
+		pod, failed := pods.Get(ctx, created.Name, metav1.GetOptions{})
+		if failed != nil { // it is asked again
+			last = failed
 			return false, nil
 		}
 		there, why := pulled(pod)

@@ -54,7 +54,7 @@ func UpgradeControlPlane() []Phase {
 	}
 }
 
-// UpgradeWorker lists the phases of `ccmadm upgrade node` on a worker. With a kubelet's permissions there is no journal.
+// UpgradeWorker lists the phases of `ccmadm upgrade node` on a worker. A kubelet's permissions give it no journal.
 func UpgradeWorker() []Phase {
 	return []Phase{
 		workerPreflight(),
@@ -91,7 +91,8 @@ func inTurn(p Phase) Phase {
 // upgradeStep runs a phase, as a step of the journal where it changes something.
 func upgradeStep(ctx context.Context, d *Data, p Phase) error {
 	change := d.known.foretold[p.Name].change
-	if d.known.journal == nil || p.Name == cleanConfiguration().Name || change == "" && !slices.Contains(unforeseen(), p.Name) {
+	same := change == "" && !slices.Contains(unforeseen(), p.Name)
+	if d.known.journal == nil || same || p.Name == cleanConfiguration().Name { // which has steps of its own
 		return p.Run(ctx, d)
 	}
 	return journalStep(ctx, d, p, change, undoOfUpgrade(d, p.Name))

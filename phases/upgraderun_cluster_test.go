@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +126,8 @@ func (u *upgradable) kubelet(t *testing.T, waiting *corev1.ContainerStateWaiting
 			if err != nil || len(pod.Status.ContainerStatuses) > 0 {
 				continue
 			}
-			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "image", State: corev1.ContainerState{Waiting: waiting}}}
+			state := corev1.ContainerState{Waiting: waiting}
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "image", State: state}}
 			_, _ = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 		}
 	}()
@@ -151,7 +153,8 @@ func (u *upgradable) do(t *testing.T, up Upgrade) (string, error) {
 
 func (u *upgradable) managerImage(t *testing.T) string {
 	t.Helper()
-	set, err := u.client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "aws-cloud-controller-manager", metav1.GetOptions{})
+	sets := u.client.AppsV1().DaemonSets("kube-system")
+	set, err := sets.Get(t.Context(), "aws-cloud-controller-manager", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,9 +195,8 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	if err != nil || strings.Contains(kubelets.Data["kubelet"], "MemoryManager") {
 		t.Errorf("kubelets are given %v, %v", kubelets.Data, err)
 	}
-	last := u.runner.ran[len(u.runner.ran)-1]
-	if want := "kubeadm upgrade apply v1.36.3 --yes --etcd-upgrade=false"; !strings.Contains(strings.Join(u.runner.ran, "\n"), want) {
-		t.Errorf("it ran %q last, not %q", last, want)
+	if want := "kubeadm upgrade apply v1.36.3 --yes --etcd-upgrade=false"; !slices.Contains(u.runner.ran, want) {
+		t.Errorf("it ran %q, not %q", u.runner.ran, want)
 	}
 	if got := content(u.m, machine.KubeadmFlags); !strings.Contains(got, "--cloud-provider=external --v=2") &&
 		!strings.Contains(got, "--v=2 --cloud-provider=external") {
@@ -227,7 +229,8 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, _, err := applyRun(t, u.m, "", Options{Command: "rollback 1", Flags: *back}); err != nil || u.managerImage(t) != u.images["1.35"] {
+	out, _, err = applyRun(t, u.m, "", Options{Command: "rollback 1", Flags: *back})
+	if err != nil || u.managerImage(t) != u.images["1.35"] {
 		t.Errorf("rolled back to %s: %v\n%s", u.managerImage(t), err, out)
 	}
 }
@@ -306,7 +309,8 @@ func TestCluster_Upgrade_Refused(t *testing.T) {
 			before := u.configuration(t)
 			out, err := u.do(t, Upgrade{Version: tt.version})
 			var known *finding.Error
-			if !errors.As(err, &known) || known.Code != finding.ExitPreflight || !strings.Contains(known.Error()+known.Hint, tt.want) {
+			if !errors.As(err, &known) || known.Code != finding.ExitPreflight ||
+				!strings.Contains(known.Error()+known.Hint, tt.want) {
 				t.Errorf("got %v, %+v, want %q\n%s", err, known, tt.want, out)
 			}
 			for _, path := range []string{"/etc/default/kubelet", "/var/lib/etcd/member/snap/db"} {
@@ -345,15 +349,16 @@ func TestCluster_Upgrade_GoesOn(t *testing.T) {
 		}
 	}
 	u.runner.fails["kubeadm upgrade apply"] = errors.New("signal: terminated")
-	if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err == nil || u.ran() != 1 || u.managerImage(t) != u.images["1.35"] {
+	apply := Upgrade{Version: "v1.36.3"}
+	if out, err := u.do(t, apply); err == nil || u.ran() != 1 || u.managerImage(t) != u.images["1.35"] {
 		t.Fatalf("kubeadm was terminated: %v\n%s", err, out)
 	}
 	delete(u.runner.fails, "kubeadm upgrade apply")
-	if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err == nil || !strings.Contains(err.Error(), "kubeadm has ended well, and") {
+	if out, err := u.do(t, apply); err == nil || !strings.Contains(err.Error(), "kubeadm has ended well, and") {
 		t.Fatalf("kubeadm has changed nothing: %v\n%s", err, out)
 	}
 	u.runner.during = whole
-	if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err != nil || u.managerImage(t) != u.images["1.36"] || u.ran() != 3 {
+	if out, err := u.do(t, apply); err != nil || u.managerImage(t) != u.images["1.36"] || u.ran() != 3 {
 		t.Errorf("%v, kubeadm ran %d times\n%s", err, u.ran(), out)
 	}
 	runs, text := journalOf(t)

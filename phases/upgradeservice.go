@@ -31,8 +31,8 @@ func probeService() Phase {
 	return Phase{
 		Name:  "service",
 		Short: "Look whether a Service answers on this machine",
-		Long: `Reads the Service kubernetes in the namespace default, and asks the API server at its addresses from this machine. Writes
-nothing.`,
+		Long: `Reads the Service kubernetes in the namespace default, and asks the API server at its addresses from this
+machine. Writes nothing.`,
 		Foretell: func(context.Context, *Data) (string, error) { return "would ask Service/default/kubernetes", nil },
 		Run: func(ctx context.Context, d *Data) error {
 			config, err := restConfig(d, clusterConf(d))

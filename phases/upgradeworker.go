@@ -15,8 +15,8 @@ func workerPreflight() Phase {
 	return Phase{
 		Name:  "preflight",
 		Short: "Check that this worker can be upgraded",
-		Long: `Reads the cluster's configuration with the kubelet's permissions, the version of kubeadm, and the files behind the kubelet's
-arguments. Writes nothing.`,
+		Long: `Reads the cluster's configuration with the kubelet's permissions, the version of kubeadm, and the files behind
+the kubelet's arguments. Writes nothing.`,
 		Run: func(ctx context.Context, d *Data) error {
 			if err := checkRoot(ctx, d); err != nil {
 				return err

@@ -25,15 +25,15 @@ func newUpgradeApply(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply VERSION [flags] [-- kubeadm upgrade apply flags]",
 		Short: "Upgrade the first control plane, and the cloud-controller-manager with it",
-		Long: `Upgrades the cluster's configuration and this control plane, the first one, with the kubeadm that is installed, which has to
-be of VERSION: checks what "ccmadm upgrade plan" checks, and that the cloud-controller-manager's image for the version can be
-pulled; takes out of the live configuration what components of the version refuse; runs "kubeadm upgrade apply VERSION
---yes"; gives the kubelet its flags of external mode again where they were lost; renews the certificate of the
-cloud-controller-manager; brings that to its release; writes the version into the cluster's record; and asks a Service.
+		Long: `Upgrades the cluster's configuration and this control plane, the first one, with the kubeadm that is installed, which
+has to be of VERSION: checks what "ccmadm upgrade plan" checks, and that the cloud-controller-manager's image for the
+version can be pulled; takes out of the live configuration what components of the version refuse; runs "kubeadm upgrade
+apply VERSION --yes"; gives the kubelet its flags of external mode again where they were lost; renews the certificate of
+the cloud-controller-manager; brings that to its release; writes the version into the cluster's record; and asks a Service.
 
 A static pod that asks this machine's API server goes with it. In the modes DaemonSet and Deployment the
-cloud-controller-manager stays as it is until every API server is new enough: the last "ccmadm upgrade node" of a control
-plane brings it along. Packages are yours to install.
+cloud-controller-manager stays as it is until every API server is new enough: the last "ccmadm upgrade node" of a
+control plane brings it along. Packages are yours to install.
 
 Each step is in the journal. Interrupted anywhere, the same command goes on. ` + "`ccmadm rollback`" + ` leads the
 cloud-controller-manager back to its former release; Kubernetes does not go back.
@@ -65,13 +65,13 @@ func newUpgradeNode(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node [flags] [-- kubeadm upgrade node flags]",
 		Short: "Upgrade this machine to the version of the cluster's configuration",
-		Long: `Upgrades another control plane, or a worker, after "ccmadm upgrade apply" on the first control plane, with the kubeadm that
-is installed, which has to be of the version of the cluster's configuration: runs "kubeadm upgrade node", and gives the
-kubelet its flags of external mode again where they were lost.
+		Long: `Upgrades another control plane, or a worker, after "ccmadm upgrade apply" on the first control plane, with the
+kubeadm that is installed, which has to be of the version of the cluster's configuration: runs "kubeadm upgrade node",
+and gives the kubelet its flags of external mode again where they were lost.
 
 On a control plane it then renews the certificate of the cloud-controller-manager's static pod and brings that to its
-release; in the modes DaemonSet and Deployment the last control plane brings the cloud-controller-manager along. Each step
-is in the journal, and the run holds the Lease, as with "ccmadm upgrade apply". A worker has no permission for either.
+release; in the modes DaemonSet and Deployment the last control plane brings the cloud-controller-manager along. Each
+step is in the journal, and the run holds the Lease, as with "ccmadm upgrade apply". A worker may do neither.
 
 Interrupted anywhere, the same command goes on. The exit statuses are those of "ccmadm upgrade apply".`,
 		Example: `  ccmadm upgrade node

@@ -103,7 +103,8 @@ func (p *planner) checkUses() {
 			f.Next = "remove it there, before anything is upgraded"
 		}
 		if u.Cleaned && Refuses(p.target, u) {
-			f.Severity, f.Next = finding.SeverityWarning, "ccmadm upgrade apply removes it there; a plain kubeadm upgrade does not"
+			f.Severity = finding.SeverityWarning
+			f.Next = "ccmadm upgrade apply removes it there; a plain kubeadm upgrade does not"
 		}
 		p.add(f)
 	}

@@ -2,14 +2,9 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
 const (
@@ -30,8 +25,8 @@ node: {etcdUpgrade: false, ignorePreflightErrors: [SystemVerification]}
 	leaseLimit = 20 * time.Second
 )
 
-// TestUpgrade: a cluster of 1.35 whose configuration is poisoned comes to 1.36, by plain kubeadm not, and by ccmadm, which
-// is killed twice on the way. A client asks a pod all the time.
+// TestUpgrade: a cluster of 1.35 whose configuration is poisoned comes to 1.36, by plain kubeadm not, and by ccmadm,
+// which is killed twice on the way. A client asks a pod all the time.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	l := up(t, "upgrade", 1, 3, "--kubernetes", "1.35", "--binary", buildProgram(t, "requester"))
@@ -40,10 +35,12 @@ func TestUpgrade(t *testing.T) {
 	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/etc/lab/audited.yaml", 1)+" --profile /root/profile.yaml")
 	join := l.joinCommand(t)
 	l.must(t, "w1", join)
-	l.must(t, "w2", "ccmadm join phase kubelet && "+strings.Replace(join, "ccmadm join", "kubeadm join", 1)) // with the drop-in
+	plain := strings.Replace(join, "ccmadm join", "kubeadm join", 1)
+	l.must(t, "w2", "ccmadm join phase kubelet && "+plain) // with the drop-in
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node cp1 w1 w2")
-	l.kubectl(t, `run page --image=`+echoImage+` --image-pull-policy=Never --overrides='{"spec":{"nodeName":"w1","hostNetwork":true}}'`)
+	l.kubectl(t, "run page --image="+echoImage+" --image-pull-policy=Never "+
+		`--overrides='{"spec":{"nodeName":"w1","hostNetwork":true}}'`)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/page")
 	l.must(t, "cp1", poisoned)
 	l.bring(t, "1.36")
@@ -80,49 +77,20 @@ func TestUpgrade(t *testing.T) {
 
 const ccmManifest = "/etc/kubernetes/manifests/cloud-controller-manager.yaml"
 
-// managers gives cp1 a profile whose releases are one for each minor, and the machines that of 1.35. It returns the archive
-// of the next.
-func (l *lab) managers(t *testing.T) (next string) {
-	t.Helper()
-	source, err := os.ReadFile("../../templates/profiles/onprem.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, _ := strings.Cut(string(source), "\nmodes:")
-	head, _, _ = strings.Cut(head, "\nimage:")
-	l.writeFiles(t, map[string]string{"/root/profile.yaml": head + `
-image:
-  repository: lab.local/ccm
-  tags: {"1.35": v1.35.0, "1.36": v1.36.0}
-  rule: one release for each minor version
-modes:` + rest})
-	archives := map[string]string{}
-	for _, tag := range []string{"v1.35.0", "v1.36.0"} {
-		archives[tag] = filepath.Join(t.TempDir(), tag+".tar")
-		l.run(t, "image", "--name", "lab.local/ccm:"+tag, "--binary", "../../bin/cloud-controller-manager", "--user", "65532",
-			"--output", archives[tag])
-	}
-	l.load(t, archives["v1.35.0"])
-	return archives["v1.36.0"]
-}
-
-func (l *lab) load(t *testing.T, archives ...string) {
-	t.Helper()
-	l.run(t, append([]string{"load", "--name", l.name}, archives...)...)
-}
-
 // expectRefusedUpgrades asks for what is refused, with the kubeadm of 1.35. Nothing changes.
 func (l *lab) expectRefusedUpgrades(t *testing.T, command string) {
 	for _, tc := range []again{
 		{name: "kubeadm of the former version", run: command, want: "the installed kubeadm is of v1.35."},
 		{name: "two minors up", run: "ccmadm upgrade apply v1.37.0", want: "more than one minor version newer"},
 		{
-			name: "an image that does not exist", given: "cp /usr/bin/kubeadm /root/kubeadm.old; cp /usr/bin/kubeadm.new /usr/bin/kubeadm",
-			run: command, want: "its image cannot be had", restore: "mv /root/kubeadm.old /usr/bin/kubeadm",
+			name:  "an image that does not exist",
+			given: "cp /usr/bin/kubeadm /root/kubeadm.old; cp /usr/bin/kubeadm.new /usr/bin/kubeadm",
+			run:   command, want: "its image cannot be had", restore: "mv /root/kubeadm.old /usr/bin/kubeadm",
 		},
 		{
-			name: "/etc/kubernetes is read-only", given: "mount --bind /etc/kubernetes /etc/kubernetes && mount -o remount,ro,bind /etc/kubernetes",
-			run: command, want: "/etc/kubernetes is on a read-only file system", restore: "umount /etc/kubernetes",
+			name:  "/etc/kubernetes is read-only",
+			given: "mount --bind /etc/kubernetes /etc/kubernetes && mount -o remount,ro,bind /etc/kubernetes",
+			run:   command, want: "/etc/kubernetes is on a read-only file system", restore: "umount /etc/kubernetes",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -130,11 +98,13 @@ func (l *lab) expectRefusedUpgrades(t *testing.T, command string) {
 				l.must(t, "cp1", tc.given)
 				defer l.must(t, "cp1", tc.restore)
 			}
-			before := l.must(t, "cp1", keptFiles+"; "+admin+"-n kube-system get configmap kubeadm-config -o jsonpath='{.metadata.resourceVersion}'")
+			const seen = keptFiles + "; " + admin +
+				"-n kube-system get configmap kubeadm-config -o jsonpath='{.metadata.resourceVersion}'"
+			before := l.must(t, "cp1", seen)
 			if r := l.sh(t, "cp1", tc.run); r.code != 3 || !strings.Contains(r.out, tc.want) {
 				t.Errorf("exit status %d, want 3 and %q\n%s", r.code, tc.want, r.out)
 			}
-			if after := l.must(t, "cp1", keptFiles+"; "+admin+"-n kube-system get configmap kubeadm-config -o jsonpath='{.metadata.resourceVersion}'"); after != before {
+			if after := l.must(t, "cp1", seen); after != before {
 				t.Errorf("before\n%s\nafter\n%s", before, after)
 			}
 		})
@@ -144,7 +114,8 @@ func (l *lab) expectRefusedUpgrades(t *testing.T, command string) {
 // killWhen runs the command, and kills it once a script on the machine succeeds.
 func (l *lab) killWhen(t *testing.T, command, script string) {
 	t.Helper()
-	r := l.sh(t, "cp1", fmt.Sprintf("(until %s; do sleep 0.1; done; pkill -KILL -x ccmadm) & %s; code=$?; kill %%1; exit $code", script, command))
+	r := l.sh(t, "cp1", fmt.Sprintf("(until %s; do sleep 0.1; done; pkill -KILL -x ccmadm) & ", script)+
+		command+"; code=$?; kill %1; exit $code")
 	t.Logf("killed:\n%s", r.out)
 	if r.code != 137 {
 		t.Fatalf("exit status %d, it was not killed\n%s", r.code, r.out)
@@ -156,7 +127,8 @@ func (l *lab) killWhen(t *testing.T, command, script string) {
 func (l *lab) upgradeDespiteProxy(t *testing.T, node, command string) string {
 	t.Helper()
 	r := l.sh(t, node, command)
-	if r.code == 4 && strings.Contains(r.out, "kube-proxy may have lost its rules: kubectl -n kube-system delete pod/kube-proxy-") {
+	const says = "kube-proxy may have lost its rules: kubectl -n kube-system delete pod/kube-proxy-"
+	if r.code == 4 && strings.Contains(r.out, says) {
 		t.Logf("%s: kube-proxy has lost its rules", node)
 		l.kubectl(t, "-n kube-system delete pod -l k8s-app=kube-proxy")
 		r = l.sh(t, node, command)
@@ -184,7 +156,7 @@ func (l *lab) expectAfterUpgrade(t *testing.T, command string) {
 		{"what was removed is in the journal", "ccmadm journal -o json | grep -q 'name: cloud-provider'"},
 		{"the record has the version", "grep 'kubernetesVersion: v1.36.3' /etc/ccmadm/record.yaml"},
 		{"nothing has drifted", "ccmadm diff"},
-		{"a second run changes nothing", "n=$(ccmadm journal | wc -l); " + command + " && [ $(ccmadm journal | wc -l) = $n ]"},
+		{"a second run changes nothing", "n=$(ccmadm journal | wc -l); " + command + "; [ $(ccmadm journal | wc -l) = $n ]"},
 		{"back", "ccmadm rollback --yes 2>&1 | grep 'Kubernetes stays' && grep lab.local/ccm:v1.35.0 " + ccmManifest},
 		{"forward", command + " && grep lab.local/ccm:v1.36.0 " + ccmManifest},
 	} {
@@ -195,7 +167,8 @@ func (l *lab) expectAfterUpgrade(t *testing.T, command string) {
 // expectUpgradedWorkers upgrades a worker whose flags kubeadm mangles, and one with the drop-in.
 func (l *lab) expectUpgradedWorkers(t *testing.T) {
 	t.Helper()
-	const bare = "rm -f /var/lib/kubelet/instance-config.yaml; sed -i 's/ARGS=\"/&--container-runtime-endpoint=unix:\\/\\/\\/run\\/containerd\\/containerd.sock --register-node /' /var/lib/kubelet/kubeadm-flags.env; "
+	const bare = "rm -f /var/lib/kubelet/instance-config.yaml; sed -i 's,ARGS=\",&--container-runtime-endpoint=" +
+		"unix:///run/containerd/containerd.sock --register-node ,' /var/lib/kubelet/kubeadm-flags.env; "
 	for node, given := range map[string]string{"w1": bare, "w2": ""} {
 		t.Run(node, func(t *testing.T) {
 			if r := l.sh(t, node, "ccmadm upgrade node"); r.code != 3 {
@@ -208,56 +181,11 @@ func (l *lab) expectUpgradedWorkers(t *testing.T) {
 			eventually(t, time.Minute, "the kubelet is of 1.36", func() bool {
 				return strings.Contains(l.kubectl(t, "get node "+node+" -o jsonpath='{.status.nodeInfo.kubeletVersion}'"), "v1.36.")
 			})
-			if flags := l.must(t, node, kubeletFlags); !strings.Contains(flags, "--cloud-provider=external") ||
-				!strings.Contains(flags, "--node-ip="+l.address(t, node)) || given != "" && !strings.Contains(flags, "--register-node ") {
+			flags := l.must(t, node, kubeletFlags)
+			has := func(flag string) bool { return strings.Contains(flags, flag) }
+			if !has("--cloud-provider=external") || !has("--node-ip="+l.address(t, node)) || has("--register-node ") != (given != "") {
 				t.Errorf("the kubelet runs with %s", flags)
 			}
 		})
-	}
-}
-
-// expectLedThroughout reads from audit logs how long the manager's Lease was not renewed while an API server answered
-// somebody: one that is alone and restarts renews nobody's.
-func (l *lab) expectLedThroughout(t *testing.T, start time.Time, nodes ...string) {
-	t.Helper()
-	time.Sleep(3 * time.Second)
-	var answers, renewals []time.Time
-	for _, node := range nodes {
-		for _, e := range l.auditEventsOf(t, node) {
-			at := e.StageTimestamp.Time
-			if at.Before(start) || e.Stage != auditv1.StageResponseComplete || e.ResponseStatus == nil || e.ResponseStatus.Code > 299 {
-				continue
-			}
-			answers = append(answers, at)
-			if w, is := managerWrite(node, &e); is && w.lease {
-				renewals = append(renewals, at)
-			}
-		}
-	}
-	longest, down := longestUnled(answers, renewals)
-	t.Logf("%d renewals, longest time without one while an API server answered %.1f s, none answered for %.1f s at most",
-		len(renewals), longest.Seconds(), down.Seconds())
-	if longest > leaseLimit || len(renewals) < 10 {
-		t.Errorf("without a renewal for %s, %d renewals", longest, len(renewals))
-	}
-}
-
-// bring has machines load the images of another minor, and lays its programs beside theirs, as NAME.new.
-func (l *lab) bring(t *testing.T, minor string) {
-	t.Helper()
-	printed, err := exec.CommandContext(t.Context(), labBinary, "release", minor).Output()
-	if err != nil {
-		t.Fatalf("lab release %s: %v", minor, err)
-	}
-	release := strings.TrimSpace(string(printed))
-	archives, err := filepath.Glob(release + "/*.tar")
-	if err != nil || len(archives) == 0 {
-		t.Fatalf("archives of %s: %v, %v", release, archives, err)
-	}
-	l.load(t, archives...)
-	for _, node := range l.nodes {
-		for _, program := range []string{"kubeadm", "kubelet", "kubectl"} {
-			l.run(t, "cp", "--name", l.name, release+"/"+program, node+":/usr/bin/"+program+".new")
-		}
 	}
 }
