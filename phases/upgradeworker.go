@@ -87,18 +87,23 @@ func showRest() Phase {
 		Run: func(ctx context.Context, d *Data) error {
 			fresh := *d
 			fresh.known = &known{}
-			facts, err := UpgradeFacts(ctx, &fresh, "v"+d.Upgrade.target.String(), d.Upgrade.Image)
-			if err != nil {
-				return fmt.Errorf("look what is left to be done: %w", err)
-			}
-			plan, err := upgrade.New(*facts)
-			if err != nil {
-				return err
-			}
 			d.Sayf("this control plane is of v%s", d.Upgrade.target)
+			plan, err := planAgain(ctx, &fresh)
+			if err != nil { // all is done here
+				d.Sayf("what is left elsewhere cannot be seen now: %v; ccmadm upgrade plan shows it", err)
+				return ctx.Err()
+			}
 			return plan.WriteSteps(d.progress())
 		},
 	}
+}
+
+func planAgain(ctx context.Context, d *Data) (*upgrade.Plan, error) {
+	facts, err := UpgradeFacts(ctx, d, "v"+d.Upgrade.target.String(), d.Upgrade.Image)
+	if err != nil {
+		return nil, err
+	}
+	return upgrade.New(*facts)
 }
 
 func showWorkersRest() Phase {
