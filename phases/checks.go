@@ -66,7 +66,7 @@ func runChecks(ctx context.Context, d *Data, checks []Check) error {
 		}
 	}
 	last := "nothing was changed"
-	if !d.Living {
+	if !d.Living && d.Upgrade == nil {
 		last += "; --ignore-preflight-errors=NAME makes a check a warning"
 	}
 	hints = append(hints, last)

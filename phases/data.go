@@ -52,6 +52,8 @@ type Options struct {
 	Output string
 	// Adoption is set where a cluster that lives goes into external cloud mode, or leaves it.
 	Adoption *Adoption
+	// Upgrade is set where Kubernetes is upgraded.
+	Upgrade *Upgrade
 }
 
 // Streams connect a run to its caller.

@@ -58,6 +58,9 @@ func journaled(ctx context.Context, d *Data, p Phase) error {
 	if d.Adoption != nil {
 		return adoptionStep(ctx, d, p)
 	}
+	if d.Upgrade != nil {
+		return upgradeStep(ctx, d, p)
+	}
 	if d.known.foretold == nil {
 		if _, err := tryPhases(ctx, d, []Phase{p}); err != nil {
 			return err
@@ -78,7 +81,7 @@ func journaled(ctx context.Context, d *Data, p Phase) error {
 	if d.known.journal == nil || found.change == "" && !waits {
 		return p.Run(ctx, d)
 	}
-	err := journalStep(ctx, d, p, found.change, fmt.Sprintf("ccmadm rollback %d", d.known.journal.ID()))
+	err := journalStep(ctx, d, p, found.change, rollbackTo(d))
 	if d.Single {
 		err = errors.Join(err, d.Close(ctx))
 	}
@@ -109,6 +112,9 @@ func openRun(ctx context.Context, d *Data, client kubernetes.Interface, before s
 	})
 	return err
 }
+
+// rollbackTo is the way back of this run.
+func rollbackTo(d *Data) string { return fmt.Sprintf("ccmadm rollback %d", d.known.journal.ID()) }
 
 // openJournal begins a run whose way back is the cluster's record. The record must be the one that this run goes by.
 func openJournal(ctx context.Context, d *Data) error {

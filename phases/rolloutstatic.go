@@ -62,7 +62,11 @@ func (m *manager) nameOthers(ctx context.Context, d *Data, client kubernetes.Int
 	}
 	others = slices.DeleteFunc(others, func(node string) bool { return node == m.node })
 	if slices.Sort(others); len(others) > 0 {
-		d.Sayf("not yet on %s: run `ccmadm apply` there, too", strings.Join(others, ", "))
+		command := "ccmadm apply"
+		if d.Upgrade != nil {
+			command = "ccmadm upgrade node"
+		}
+		d.Sayf("not yet on %s: run `%s` there, too", strings.Join(others, ", "), command)
 	}
 	return nil
 }

@@ -51,6 +51,9 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 		s.PodSubnet, s.CertificatesDir, s.ImageRepository = rec.PodSubnet, rec.CertificatesDir, rec.ImageRepository
 	}
 	said := d.Said
+	if d.Upgrade != nil && d.Upgrade.manager != "" {
+		said.ControllerManager.Image = d.Upgrade.manager
+	}
 	if rec != nil && said.ControllerManager.Version == tagOf(rec.Configuration.ControllerManager.Image) {
 		said.ControllerManager.Version = "" // the image that is there, wherever it comes from
 	}
@@ -184,6 +187,10 @@ func parseProfile(where, text string) (*templates.Profile, error) {
 
 // findVersion takes the cluster's version over that of the installed kubeadm, which may be newer.
 func (s *Settings) findVersion(ctx context.Context, d *Data) error {
+	if d.Upgrade != nil && d.Upgrade.target != nil {
+		s.KubernetesVersion = "v" + d.Upgrade.target.String() // kubeadm's half makes it so, or ends the run
+		return nil
+	}
 	said := d.KubeadmFile.KubernetesVersion()
 	if s.Recorded != nil && s.Recorded.KubernetesVersion != "" {
 		said = s.Recorded.KubernetesVersion

@@ -32,7 +32,10 @@ controllerManager:
   extraArgs:
   - {name: feature-gates, value: "TopologyAwareHints=true,NoSuchThing=false"}
 `},
-		kubeletConfigName: {"kubelet": "featureGates: {MemoryManager: true}\n"},
+		kubeletConfigName: {
+			"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
+				"featureGates: {MemoryManager: true}\n",
+		},
 	} {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.Namespace}, Data: data}
 		if _, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
@@ -118,10 +121,10 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 		found = append(found, string(f.Severity)+" "+string(f.ID)+" "+f.Object)
 	}
 	for _, want := range []string{
-		"error A6 ConfigMap/kube-system/kubeadm-config",
-		"error U5 ConfigMap/kube-system/kubeadm-config",   // of kube-controller-manager
+		"warning A6 ConfigMap/kube-system/kubeadm-config",
+		"warning U5 ConfigMap/kube-system/kubeadm-config", // of kube-controller-manager
 		"warning U5 ConfigMap/kube-system/kubeadm-config", // of kubeadm's own
-		"error U5 ConfigMap/kube-system/kubelet-config",
+		"warning U5 ConfigMap/kube-system/kubelet-config",
 		"error A5 cp1:/etc/default/kubelet:1",
 		"warning U4 cp1:/var/lib/kubelet/kubeadm-flags.env:1",
 		"warning A6 cp1:/etc/kubernetes/manifests/kube-apiserver.yaml",

@@ -86,11 +86,13 @@ func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *upgr
 	}
 	for _, a := range file.ToldComponents() {
 		f.Uses = append(f.Uses, usesOf(upgrade.Use{
-			Component: components[a.Component], Name: a.Name, Value: a.Value, Where: where,
+			Component: components[a.Component], Name: a.Name, Value: a.Value, Where: where, Cleaned: true,
 		})...)
 	}
 	for _, gate := range file.FeatureGates() {
-		f.Uses = append(f.Uses, upgrade.Use{Component: upgrade.Kubeadm, Name: upgrade.GatePrefix + gate, Where: where})
+		f.Uses = append(f.Uses, upgrade.Use{
+			Component: upgrade.Kubeadm, Name: upgrade.GatePrefix + gate, Where: where, Cleaned: true,
+		})
 	}
 	for _, arg := range f.Record.Configuration.ControllerManager.ExtraArgs {
 		f.Uses = append(f.Uses, argument(arg, upgrade.Use{

@@ -69,7 +69,9 @@ func kubeletGates(ctx context.Context, client kubernetes.Interface, f *upgrade.F
 		return fmt.Errorf("read %s: %w", where, err)
 	}
 	for gate := range config.FeatureGates {
-		f.Uses = append(f.Uses, upgrade.Use{Component: upgrade.Kubelet, Name: upgrade.GatePrefix + gate, Where: where})
+		f.Uses = append(f.Uses, upgrade.Use{
+			Component: upgrade.Kubelet, Name: upgrade.GatePrefix + gate, Where: where, Cleaned: true,
+		})
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ const (
 	OwnImage      ID = "U9"
 	KubeletSkew   ID = "U10"
 	KubeadmPlan   ID = "U11"
+	ManagerImage  ID = "U12"
 )
 
 // upgrades is about the version that a cluster is to have.
@@ -84,6 +85,12 @@ func upgradesHalfDone() []Kind {
 			ID: KubeadmPlan, Reason: "KubeadmPlan", Title: "kubeadm's own plan fails", Severity: SeverityError,
 			Why: "kubeadm upgrade apply begins with the same checks.",
 			Do:  "do what kubeadm says",
+		},
+		{
+			ID: ManagerImage, Reason: "ManagerImage", Title: "The manager's image for the version cannot be had",
+			Severity: SeverityError,
+			Why:      "The kubelet would end the present manager, and could not start the next one.",
+			Do:       "bring the image to the registry, or name another one with --image",
 		},
 	}
 }

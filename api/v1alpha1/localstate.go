@@ -40,6 +40,10 @@ type LocalState struct {
 	Initialized bool `json:"initialized,omitempty"`
 	// Files are those in the provider's directory that ccmadm has written; others are the administrator's.
 	Files []string `json:"files,omitempty"`
+	// Upgraded is the version to which kubeadm has upgraded this machine, under ccmadm.
+	Upgraded string `json:"upgraded,omitempty"`
+	// KubeletFlags is kubeadm's file of kubelet flags as it was before an upgrade that is under way.
+	KubeletFlags string `json:"kubeletFlags,omitempty"`
 }
 
 // AddFile notes a file that is ours, and tells whether it was not noted before.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,6 +108,9 @@ func (r *rollbacker) apply(
 ) error {
 	fmt.Fprintf(s.Err, "[rollback] to before run %d, ccmadm %s on %s, %s\n", run.ID, run.Command, run.Machine,
 		run.Began.UTC().Format(time.RFC3339))
+	if strings.HasPrefix(run.Command, "upgrade ") {
+		fmt.Fprintln(s.Err, "[rollback] the cloud-controller-manager goes back; Kubernetes stays at the version that it has")
+	}
 	shown := o
 	shown.DryRun = true
 	trial, err := phases.New(ctx, machine.New(), shown, s, version)

@@ -18,11 +18,11 @@ import (
 func newUpgrade(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upgrade",
-		Short: "Plan the upgrade of a cluster, the cloud-controller-manager with it",
+		Short: "Upgrade Kubernetes, the cloud-controller-manager with it",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newUpgradePlan(s))
+	cmd.AddCommand(newUpgradePlan(s), newUpgradeApply(s), newUpgradeNode(s))
 	return cmd
 }
 

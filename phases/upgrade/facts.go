@@ -84,4 +84,6 @@ type Use struct {
 	Where, Node string
 	// Rewritten says that kubeadm writes the place anew in an upgrade, from what it has elsewhere.
 	Rewritten bool
+	// Cleaned says that `ccmadm upgrade apply` takes it away before kubeadm reads the place.
+	Cleaned bool
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
@@ -100,6 +102,10 @@ func (p *planner) checkUses() {
 		if f.Severity == finding.SeverityError {
 			f.Next = "remove it there, before anything is upgraded"
 		}
+		if u.Cleaned && Refuses(p.target, u) {
+			f.Severity = finding.SeverityWarning
+			f.Next = "ccmadm upgrade apply removes it there; a plain kubeadm upgrade does not"
+		}
 		p.add(f)
 	}
 	if len(p.Unseen) > 0 && p.kubeletsMove() && p.target.Minor() > p.oldest.Minor() {
@@ -119,6 +125,14 @@ func (p *planner) judgeKubeadmGate(gate string) (finding.Finding, bool) {
 		"and a file that has it, too, is refused", p.target, gate))
 	f.Severity = finding.SeverityWarning
 	return f, true
+}
+
+// Refuses tells whether a component of the version ends with what it is told, or passes over it. Controllers whose
+// names are still known are not meant.
+func Refuses(v *version.Version, u Use) bool {
+	p := planner{target: v}
+	f, found := p.judge(u)
+	return found && f.ID != "A9"
 }
 
 // judge says what is wrong with one argument or feature gate.

@@ -71,16 +71,16 @@ func found(p *Plan) []string {
 }
 
 func TestNew_Order(t *testing.T) {
-	const node, uncordon = "kubeadm upgrade node", "kubectl uncordon "
+	const node, uncordon = "ccmadm upgrade node", "kubectl uncordon "
 	for _, tt := range []struct {
 		name string
 		do   func(*Facts)
 		want []string
 	}{
 		{
-			name: "this machine first, then API servers before the manager, and kubelets last",
+			name: "this machine first, the manager with them, and kubelets last",
 			want: []string{
-				"cp2: kubeadm upgrade apply v1.36.3", "cp1: " + node, "cp2: ccmadm apply -f upgrade.yaml", "cp1: ccmadm apply",
+				"cp2: ccmadm upgrade apply v1.36.3", "cp1: " + node,
 				"cp2: " + uncordon + "cp2", "cp1: " + uncordon + "cp1", "w1: " + uncordon + "w1", ": ccmadm status",
 			},
 		},
@@ -94,7 +94,7 @@ func TestNew_Order(t *testing.T) {
 				f.Cluster, f.Nodes[1].APIServer = "v1.36.3", "v1.36.3"
 			},
 			want: []string{
-				"cp1: " + node, "cp2: ccmadm apply -f upgrade.yaml", "cp1: ccmadm apply",
+				"cp1: " + node,
 				"cp2: " + uncordon + "cp2", "cp1: " + uncordon + "cp1", "w1: " + uncordon + "w1", ": ccmadm status",
 			},
 		},
@@ -102,7 +102,7 @@ func TestNew_Order(t *testing.T) {
 			name: "cut short before the configuration was uploaded: apply again",
 			do:   func(f *Facts) { f.Nodes[1].APIServer = "v1.36.3" },
 			want: []string{
-				"cp2: kubeadm upgrade apply v1.36.3", "cp1: " + node, "cp2: ccmadm apply -f upgrade.yaml", "cp1: ccmadm apply",
+				"cp2: ccmadm upgrade apply v1.36.3", "cp1: " + node,
 				"cp2: " + uncordon + "cp2", "cp1: " + uncordon + "cp1", "w1: " + uncordon + "w1", ": ccmadm status",
 			},
 		},

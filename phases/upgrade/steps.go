@@ -13,8 +13,9 @@ import (
 func (p *planner) order() {
 	controlPlanes, workers := p.byRole()
 	p.removals()
-	p.apiServers(controlPlanes)
-	p.manager(controlPlanes)
+	if !p.apiServers(controlPlanes) { // the last of its steps brings the manager along
+		p.manager(controlPlanes)
+	}
 	for _, n := range controlPlanes {
 		p.kubelet(n)
 	}
@@ -55,26 +56,29 @@ func (p *planner) removals() {
 	}
 }
 
-// apiServers: the first upgrade is `apply`, unless the configuration is of the target already: then each is `node`.
-func (p *planner) apiServers(controlPlanes []Node) {
+// apiServers: the first upgrade is `apply`, unless the configuration is of the target already: then each is `node`. It
+// tells whether there is any.
+func (p *planner) apiServers(controlPlanes []Node) bool {
+	before := len(p.plan.Steps)
 	applied := !p.cluster.LessThan(p.target)
 	for _, n := range controlPlanes {
 		known := parsed(n.APIServer) != nil
 		if applied && known && !p.older(n.APIServer) {
 			continue
 		}
-		what, command := "upgrade the control plane", "kubeadm upgrade node"
+		what, command := "upgrade the control plane", "ccmadm upgrade node"
 		if !known { // the command says so where nothing is to be done
 			what += ", whose API server's version is not seen"
 		}
 		if !applied {
-			command, applied = "kubeadm upgrade apply "+p.plan.Then, true
+			command, applied = "ccmadm upgrade apply "+p.plan.Then, true
 		}
 		if n.Name != p.Here || !p.plan.kubeadmFits() {
 			what = "install kubeadm " + p.plan.Then + ", and " + what
 		}
 		p.step(n.Name, what, command)
 	}
+	return len(p.plan.Steps) > before
 }
 
 // manager brings the cloud-controller-manager to its release, and the record with it.
@@ -117,7 +121,7 @@ func (p *planner) kubelet(n Node) {
 	}
 	what := "install kubelet and kubectl " + p.plan.Then + " between the drain and the restart"
 	if !n.ControlPlane {
-		commands = slices.Insert(commands, 0, "kubeadm upgrade node")
+		commands = slices.Insert(commands, 0, "ccmadm upgrade node")
 		what = "install kubeadm " + p.plan.Then + "; " + what
 	}
 	p.step(n.Name, what, commands...)

@@ -44,10 +44,11 @@ func (p *Plan) WriteText(out io.Writer) error {
 	if err := finding.WriteText(out, p.Findings); err != nil {
 		return err
 	}
-	return p.writeSteps(out)
+	return p.WriteSteps(out)
 }
 
-func (p *Plan) writeSteps(out io.Writer) error {
+// WriteSteps writes what is to be done, in its order.
+func (p *Plan) WriteSteps(out io.Writer) error {
 	if len(p.Steps) == 0 && len(p.Blocked()) == 0 {
 		_, err := fmt.Fprintln(out, "\nNothing is to be done.")
 		return err

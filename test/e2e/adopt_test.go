@@ -184,10 +184,15 @@ type load struct {
 // underLoad does something while a client asks. Where a request failed, it asks as long without: that is the control.
 func (l *lab) underLoad(t *testing.T, what string, do func() string) string {
 	t.Helper()
+	return l.underLoadOf(t, fmt.Sprintf("http://%s:30080/", l.address(t, "w1")), what, do)
+}
+
+func (l *lab) underLoadOf(t *testing.T, url, what string, do func() string) string {
+	t.Helper()
 	ask := func(length time.Duration) (wait func() load) {
 		var out strings.Builder
 		cmd := exec.Command(labBinary, "exec", "--name", l.name, clientMachine, "--", "requester",
-			fmt.Sprintf("http://%s:30080/", l.address(t, "w1")), length.String())
+			url, length.String())
 		cmd.Stdout = &out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

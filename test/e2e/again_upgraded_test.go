@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -47,22 +45,8 @@ sed 's/^    failSwapOn: false/&\n    maxPods: 99/' | `+admin+"apply -f -")
 func (l *lab) upgrade(t *testing.T, minor string) {
 	t.Helper()
 	start := time.Now()
-	printed, err := exec.CommandContext(t.Context(), labBinary, "release", minor).Output()
-	if err != nil {
-		t.Fatalf("lab release %s: %v", minor, err)
-	}
-	release := strings.TrimSpace(string(printed))
-	archives, err := filepath.Glob(release + "/*.tar")
-	if err != nil || len(archives) == 0 {
-		t.Fatalf("archives of %s: %v, %v", release, archives, err)
-	}
-	l.run(t, append([]string{"load", "--name", l.name}, archives...)...)
-	for _, node := range l.nodes {
-		for _, program := range []string{"kubeadm", "kubelet", "kubectl"} {
-			l.run(t, "cp", "--name", l.name, release+"/"+program, node+":/usr/bin/"+program+".new")
-		}
-		l.must(t, node, "mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
-	}
+	l.bring(t, minor)
+	l.onEach(t, l.nodes, "mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
 	l.expectBothPlans(t)
 	l.must(t, "cp1", "kubeadm upgrade apply --yes --etcd-upgrade=false $(kubeadm version -o short) "+ignore)
 	l.onEach(t, l.nodes[1:], "kubeadm upgrade node --etcd-upgrade=false "+ignore)

@@ -25,7 +25,7 @@ func (l *lab) expectPlan(t *testing.T) {
 		{name: "no version", run: "ccmadm upgrade plan latest", code: 2, want: "name a complete version"},
 		{
 			name: "poisoned", given: poison, run: plan, code: 3, restore: antidote,
-			want: "error A6: ConfigMap/kube-system/kubeadm-config",
+			want: "warning A6: ConfigMap/kube-system/kubeadm-config",
 		},
 		{
 			name: "poisoned files", given: poison, run: plan, code: 3, restore: antidote,

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
+)
+
+// upgradeRun is what the flags of `upgrade apply` and `upgrade node` say.
+type upgradeRun struct {
+	options phases.Options
+	upgrade phases.Upgrade
+}
+
+func newUpgradeApply(s phases.Streams) *cobra.Command {
+	var u upgradeRun
+	cmd := &cobra.Command{
+		Use:   "apply VERSION [flags] [-- kubeadm upgrade apply flags]",
+		Short: "Upgrade the first control plane, and the cloud-controller-manager with it",
+		Long: `Upgrades the cluster's configuration and this control plane, the first one, with the kubeadm that is installed, which
+has to be of VERSION: checks what "ccmadm upgrade plan" checks, and that the cloud-controller-manager's image for the
+version can be pulled; takes out of the live configuration what components of the version refuse; runs "kubeadm upgrade
+apply VERSION --yes"; gives the kubelet its flags of external mode again where they were lost; renews the certificate of
+the cloud-controller-manager; brings that to its release; writes the version into the cluster's record; and asks a Service.
+
+A static pod that asks this machine's API server goes with it. In the modes DaemonSet and Deployment the
+cloud-controller-manager stays as it is until every API server is new enough: the last "ccmadm upgrade node" of a
+control plane brings it along. Packages are yours to install.
+
+Each step is in the journal. Interrupted anywhere, the same command goes on. ` + "`ccmadm rollback`" + ` leads the
+cloud-controller-manager back to its former release; Kubernetes does not go back.
+
+Exit status 3: something is in the way, and nothing was changed. 4: all was done, and the cloud-controller-manager or a
+Service does not answer in time. 5: refused, nothing was changed.`,
+		Example: `  ccmadm upgrade apply v1.36.3
+  ccmadm upgrade apply v1.36.3 -- --etcd-upgrade=false
+  ccmadm upgrade apply v1.36.3 --config upgrade.yaml   # kubeadm's UpgradeConfiguration`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			before := beforeDash(cmd, args)
+			if len(before) != 1 {
+				return usage("upgrade apply takes one version, not %q", before)
+			}
+			v, err := upgrade.ParseTarget(before[0])
+			if err != nil {
+				return err
+			}
+			u.upgrade.Version = "v" + v.String()
+			return u.run(cmd.Context(), s, "upgrade apply "+u.upgrade.Version, args[1:])
+		},
+	}
+	u.bind(cmd)
+	return cmd
+}
+
+func newUpgradeNode(s phases.Streams) *cobra.Command {
+	var u upgradeRun
+	cmd := &cobra.Command{
+		Use:   "node [flags] [-- kubeadm upgrade node flags]",
+		Short: "Upgrade this machine to the version of the cluster's configuration",
+		Long: `Upgrades another control plane, or a worker, after "ccmadm upgrade apply" on the first control plane, with the
+kubeadm that is installed, which has to be of the version of the cluster's configuration: runs "kubeadm upgrade node",
+and gives the kubelet its flags of external mode again where they were lost.
+
+On a control plane it then renews the certificate of the cloud-controller-manager's static pod and brings that to its
+release; in the modes DaemonSet and Deployment the last control plane brings the cloud-controller-manager along. Each
+step is in the journal, and the run holds the Lease, as with "ccmadm upgrade apply". A worker may do neither.
+
+Interrupted anywhere, the same command goes on. The exit statuses are those of "ccmadm upgrade apply".`,
+		Example: `  ccmadm upgrade node
+  ccmadm upgrade node -- --etcd-upgrade=false`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if before := beforeDash(cmd, args); len(before) > 0 {
+				return usage("upgrade node takes no argument, not %q: it goes by the cluster's configuration", before)
+			}
+			return u.run(cmd.Context(), s, "upgrade node", args)
+		},
+	}
+	u.bind(cmd)
+	return cmd
+}
+
+func (u *upgradeRun) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&u.upgrade.Image, "image", "",
+		"the cloud-controller-manager's image for the version, instead of the profile's")
+	flags.StringVar(&u.upgrade.Config, "config", "", "file with kubeadm's UpgradeConfiguration, for kubeadm")
+	flags.BoolVar(&u.options.DryRun, "dry-run", false, "show what would be done, and change nothing")
+	flags.BoolVar(&u.options.Force, "force", false, "as with ccmadm apply")
+	declareTimeout(cmd, &u.options)
+}
+
+func (u *upgradeRun) run(ctx context.Context, s phases.Streams, command string, rest []string) error {
+	for _, arg := range rest {
+		if name, _, _ := strings.Cut(arg, "="); name == "--dry-run" || name == "--config" {
+			return finding.Usagef("pass %s to kubeadm: it is for both", name).WithHint("put it in front of the --")
+		}
+	}
+	if u.upgrade.Config != "" {
+		if _, err := os.Stat(u.upgrade.Config); err != nil {
+			return finding.Usagef("read kubeadm's configuration: %w", err)
+		}
+	}
+	m := machine.New()
+	controlPlane, err := phases.ControlPlaneHere(m)
+	if err != nil {
+		return observed(err)
+	}
+	controlPlane = controlPlane || u.upgrade.Version != ""
+	o, list := u.options, phases.UpgradeWorker()
+	u.upgrade.Rest = rest
+	o.Role, o.Upgrade, o.Command, o.Output, o.CheckFiles = kubeadm.RoleJoin, &u.upgrade, command, "text", checkFiles
+	if controlPlane {
+		o.Role, o.Living, list = kubeadm.RoleInit, true, phases.UpgradeControlPlane()
+	}
+	o.Kubeadm = kubeadm.Flags(o.Role)
+	d, err := phases.New(ctx, m, o, s, version)
+	if err != nil {
+		return err
+	}
+	return phases.Run(ctx, d, list)
+}

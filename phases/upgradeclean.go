@@ -1,0 +1,202 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests/edit"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
+)
+
+// cleanConfiguration takes out of the live configuration what would end a component of the target.
+func cleanConfiguration() Phase {
+	return Phase{
+		Name:  "configuration",
+		Short: "Take out of kubeadm's live configuration what components of the version refuse",
+		Long: `Reads and writes the ConfigMaps kubeadm-config and kubelet-config in kube-system: arguments and feature gates
+that the plan names go. What they said before is in the journal.`,
+		Run: func(ctx context.Context, d *Data) error {
+			for _, c := range []struct {
+				name, key string
+				clean     func(*Data, string, string) (string, []string, error)
+			}{
+				{kubeadmConfigName, clusterConfigKey, cleanClusterConfiguration},
+				{kubeletConfigName, "kubelet", cleanKubeletConfiguration},
+			} {
+				if err := cleanConfigMap(ctx, d, c.name, c.key, c.clean); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func cleanConfigMap(
+	ctx context.Context, d *Data, name, key string, clean func(*Data, string, string) (string, []string, error),
+) error {
+	object := "ConfigMap/" + v1alpha1.Namespace + "/" + name
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	live, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && name == kubeletConfigName {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", object, err)
+	}
+	before := live.Data[key]
+	after, removed, err := clean(d, object, before)
+	if err != nil {
+		return err
+	}
+	if len(removed) == 0 {
+		d.Sayf("%s unchanged", object)
+		return nil
+	}
+	d.known.changed = true
+	for _, what := range removed {
+		d.Sayf("%s: %s removed", object, what)
+	}
+	if d.DryRun {
+		fmt.Fprintf(d.Out, "[dryrun] would remove from %s: %s\n", object, strings.Join(removed, ", "))
+		return nil
+	}
+	live.Data[key] = after
+	step := journal.Step{
+		Name: d.phase, What: cleanConfiguration().Short, Change: object + ": removed " + strings.Join(removed, ", "),
+		Before: string(kubeadm.MaskSecrets([]byte(before))),
+		Undo:   "kubectl -n " + v1alpha1.Namespace + " edit configmap " + name + ": the text of before is in the journal",
+	}
+	return nodeStep(ctx, d, step, func(ctx context.Context) error { return updateConfigMap(ctx, d, live) })
+}
+
+func updateConfigMap(ctx context.Context, d *Data, cm *corev1.ConfigMap) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	options := metav1.UpdateOptions{FieldManager: v1alpha1.FieldManager}
+	if _, err := client.CoreV1().ConfigMaps(cm.Namespace).Update(ctx, cm, options); err != nil {
+		return fmt.Errorf("write ConfigMap/%s/%s: %w", cm.Namespace, cm.Name, err)
+	}
+	return nil
+}
+
+// cleanClusterConfiguration returns the text without what components of the target refuse, and what that was.
+func cleanClusterConfiguration(d *Data, object, text string) (string, []string, error) {
+	file, err := kubeadm.Parse(object, []byte(text))
+	if err != nil {
+		return "", nil, err
+	}
+	var removed []string
+	err = file.EditTold(func(t kubeadm.Told) (string, bool) {
+		kept, gone := withoutRefused(d, upgrade.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
+		for _, what := range gone {
+			removed = append(removed, t.Path+" "+what)
+		}
+		return kept, kept != "" || len(gone) == 0
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	var gates []string
+	for _, gate := range file.FeatureGates() {
+		if upgrade.Refuses(d.Upgrade.target, upgrade.Use{Component: upgrade.Kubeadm, Name: upgrade.GatePrefix + gate}) {
+			gates = append(gates, gate)
+			removed = append(removed, "featureGates."+gate)
+		}
+	}
+	if err := file.DropFeatureGates(gates...); err != nil {
+		return "", nil, err
+	}
+	return string(file.Bytes()), removed, nil
+}
+
+// withoutRefused is the value of an argument without what the target refuses, and what that was. Of --feature-gates
+// some may stay.
+func withoutRefused(d *Data, u upgrade.Use) (kept string, gone []string) {
+	uses := usesOf(u)
+	var left []string
+	for _, one := range uses {
+		name := strings.TrimPrefix(one.Name, upgrade.GatePrefix)
+		switch {
+		case upgrade.Refuses(d.Upgrade.target, one):
+			gone = append(gone, name+"="+one.Value)
+		case name != one.Name:
+			left = append(left, name+"="+one.Value)
+		}
+	}
+	switch {
+	case len(gone) == 0:
+		return u.Value, nil
+	case len(left) == 0:
+		return "", gone
+	}
+	return strings.Join(left, ","), gone
+}
+
+func componentOf(field string) upgrade.Component {
+	return map[string]upgrade.Component{
+		"apiServer": upgrade.APIServer, "controllerManager": upgrade.ControllerManager, "scheduler": upgrade.Scheduler,
+	}[field]
+}
+
+// cleanKubeletConfiguration takes feature gates away that kubelets of the target do not know.
+func cleanKubeletConfiguration(d *Data, object, text string) (string, []string, error) {
+	docs, err := edit.Split(object, text)
+	if err != nil {
+		return "", nil, err
+	}
+	var removed []string
+	var all strings.Builder
+	for _, doc := range docs {
+		if err := doc.Parse(); err != nil {
+			return "", nil, err
+		}
+		names, err := dropKubeletGates(d, doc)
+		if err != nil {
+			return "", nil, fmt.Errorf("remove feature gates from %s: %w", object, err)
+		}
+		removed = append(removed, names...)
+		all.WriteString(doc.Separator + doc.Text)
+	}
+	return all.String(), removed, nil
+}
+
+func dropKubeletGates(d *Data, doc *edit.Document) ([]string, error) {
+	gates := edit.Resolve(edit.Lookup(doc.Root, "featureGates"))
+	if gates == nil || gates.Kind != yaml.MappingNode {
+		return nil, nil
+	}
+	var names []string
+	for i := 0; i+1 < len(gates.Content); i += 2 {
+		name := edit.Scalar(gates.Content[i])
+		if upgrade.Refuses(d.Upgrade.target, upgrade.Use{Component: upgrade.Kubelet, Name: upgrade.GatePrefix + name}) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Backward(names) {
+		at := edit.IndexOf(edit.Lookup(doc.Root, "featureGates"), name) / 2
+		if err := doc.Remove(at, "featureGates"); err != nil {
+			return nil, err
+		}
+	}
+	for i, name := range names {
+		names[i] = "featureGates." + name
+	}
+	return names, nil
+}

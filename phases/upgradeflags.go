@@ -1,0 +1,142 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// kubeletFlags gives this machine's kubelet the flags of external mode again, where kubeadm has lost them.
+func kubeletFlags() Phase {
+	return Phase{
+		Name:  "kubelet-flags",
+		Short: "Look whether the kubelet keeps its flags of external cloud mode",
+		Long: `kubeadm writes ` + machine.KubeadmFlags + ` anew where an argument in it is gone, and takes a flag without a
+value for the name of the next. Reads the file as it was before, from ` + machine.StateFile + `;
+writes it where a flag of external mode is lost.`,
+		Foretell: func(context.Context, *Data) (string, error) {
+			return "would look at " + machine.KubeadmFlags + " after that", nil
+		},
+		Run: func(_ context.Context, d *Data) error {
+			s, err := machineState(d)
+			if err != nil {
+				return err
+			}
+			if s.KubeletFlags != "" {
+				now, err := d.Machine.Read(machine.KubeadmFlags)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return fmt.Errorf("read kubeadm's flags of the kubelet: %w", err)
+				}
+				merged := mergeFlags(s.KubeletFlags, string(now))
+				if err := d.write(machine.File{Path: machine.KubeadmFlags, Data: []byte(merged), Mode: 0o644}); err != nil {
+					return err
+				}
+				s.KubeletFlags = ""
+				if err := s.keep(d.Machine); err != nil {
+					return err
+				}
+			}
+			return tellExternal(d)
+		},
+	}
+}
+
+// keepKubeletFlags notes kubeadm's file before kubeadm may write it. What an earlier run has noted is older, and stays.
+func keepKubeletFlags(d *Data) error {
+	s, err := machineState(d)
+	if err != nil || s.KubeletFlags != "" {
+		return err
+	}
+	data, err := d.Machine.Read(machine.KubeadmFlags)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep kubeadm's flags of the kubelet: %w", err)
+	}
+	s.KubeletFlags = string(data)
+	return s.keep(d.Machine)
+}
+
+// tellExternal says where the kubelet has its mode from, or that it has none.
+func tellExternal(d *Data) error {
+	uses, err := d.Machine.KubeletFlags("cloud-provider")
+	if err != nil {
+		return err
+	}
+	for _, u := range uses {
+		d.Sayf("the kubelet has %s", u)
+	}
+	if len(uses) > 0 {
+		return nil
+	}
+	ours, err := d.Machine.Read(machine.KubeletEnvFile)
+	switch {
+	case err == nil && strings.Contains(string(ours), "--cloud-provider=external"):
+		d.Sayf("the kubelet has --cloud-provider=external by %s", machine.KubeletDropIn)
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		d.Sayf("warning, this machine's kubelet is not in external cloud mode: `ccmadm node external` sets it")
+	default:
+		return fmt.Errorf("look for the kubelet's flags: %w", err)
+	}
+	return nil
+}
+
+// flag is one of the kubelet's as it stands in a file: --name=value, --name value, or --name.
+type flag struct{ name, text string }
+
+func flagsOf(args string) []flag {
+	var list []flag
+	for word := range strings.FieldsSeq(args) {
+		if !strings.HasPrefix(word, "-") && len(list) > 0 {
+			list[len(list)-1].text += " " + word
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		list = append(list, flag{name, word})
+	}
+	return list
+}
+
+// mergeFlags is kubeadm's file as it has written it, with the flags of external mode as they were before, and without
+// flags that have become the value of another.
+func mergeFlags(before, after string) string {
+	head, old := envOf(before)
+	newHead, now := envOf(after)
+	if newHead != "" {
+		head = newHead
+	}
+	mangled := func(f flag) bool { return strings.Contains(f.text, "=--") }
+	var merged []string
+	for _, f := range old {
+		i := slices.IndexFunc(now, func(n flag) bool { return n.name == f.name })
+		switch {
+		case slices.Contains([]string{"cloud-provider", "node-ip", "provider-id"}, f.name), i >= 0 && mangled(now[i]):
+			merged = append(merged, f.text)
+		case i >= 0:
+			merged = append(merged, now[i].text)
+		}
+	}
+	for _, f := range now {
+		known := slices.ContainsFunc(old, func(o flag) bool { return o.name == f.name })
+		if !known && !mangled(f) {
+			merged = append(merged, f.text)
+		}
+	}
+	text := fmt.Sprintf("%s=\"%s\"\n", head, strings.Join(merged, " "))
+	if strings.TrimSpace(text) == strings.TrimSpace(after) {
+		return after
+	}
+	return text
+}
+
+// envOf reads NAME="flags".
+func envOf(text string) (name string, flags []flag) {
+	name, value, _ := strings.Cut(strings.TrimSpace(text), "=")
+	return name, flagsOf(strings.Trim(value, `"`))
+}

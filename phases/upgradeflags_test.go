@@ -1,0 +1,83 @@
+package phases
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func TestMergeFlags(t *testing.T) {
+	for _, tt := range []struct{ name, before, after, want string }{
+		{
+			name:   "what kubeadm has left alone stays, byte for byte",
+			before: "A=\"--cloud-provider=external --node-ip=10.0.0.1\"\n",
+			after:  "A=\"--cloud-provider=external --node-ip=10.0.0.1\"\n",
+			want:   "A=\"--cloud-provider=external --node-ip=10.0.0.1\"\n",
+		},
+		{
+			name:   "what kubeadm takes away on purpose is gone",
+			before: `A="--container-runtime-endpoint=unix:///x --cloud-provider=external --pod-infra-container-image=p:1"`,
+			after:  `A="--cloud-provider=external"`,
+			want:   `A="--cloud-provider=external"`,
+		},
+		{
+			name:   "a flag without a value has become the name of the next one's",
+			before: `A="--register-node --cloud-provider=external --pod-infra-container-image=p:1"`,
+			after:  `A="--register-node=--cloud-provider=external"`,
+			want:   "A=\"--register-node --cloud-provider=external\"\n",
+		},
+		{
+			name:   "a flag of external mode without a value after it is lost",
+			before: `A="--node-ip 10.0.0.1 --cloud-provider=external --v=2"`,
+			after:  `A="--v=2"`,
+			want:   "A=\"--node-ip 10.0.0.1 --cloud-provider=external --v=2\"\n",
+		},
+		{
+			name:   "another value and another flag of kubeadm's",
+			before: `A="--cloud-provider=external --v=2"`,
+			after:  `A="--v=3 --new=1"`,
+			want:   "A=\"--cloud-provider=external --v=3 --new=1\"\n",
+		},
+		{
+			name:   "the file is gone",
+			before: `A="--cloud-provider=external --v=2"`,
+			want:   "A=\"--cloud-provider=external\"\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := mergeFlags(tt.before, tt.after)
+			if got != tt.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
+			}
+			if again := mergeFlags(tt.before, got); again != got {
+				t.Errorf("once more:\n%s", again)
+			}
+		})
+	}
+}
+
+// What was noted before kubeadm began is what counts, however often the phase before was cut short.
+func TestKubeletFlags_GivenBack(t *testing.T) {
+	m, _ := newMachine(t)
+	const before = "KUBELET_KUBEADM_ARGS=\"--register-node --cloud-provider=external\"\n"
+	put(t, m, machine.KubeadmFlags, before)
+	d, _ := run{options: Options{Upgrade: &Upgrade{}}}.must(t, m)
+	if err := keepKubeletFlags(d); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--register-node=--cloud-provider=external\"\n")
+	later, _ := run{options: Options{Upgrade: &Upgrade{}}}.must(t, m) // another process
+	if err := keepKubeletFlags(later); err != nil {
+		t.Fatal(err)
+	}
+	if err := kubeletFlags().Run(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(m, machine.KubeadmFlags); got != before {
+		t.Errorf("got %s", got)
+	}
+	if strings.Contains(content(m, machine.StateFile), "kubeletFlags") {
+		t.Error("they are still noted, and would be given back after the next upgrade")
+	}
+}

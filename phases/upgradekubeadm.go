@@ -1,0 +1,195 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+func kubeadmUpgrade() Phase {
+	return Phase{
+		Name:  "kubeadm",
+		Short: "Run kubeadm upgrade",
+		Long: `Runs "kubeadm upgrade apply VERSION --yes" or "kubeadm upgrade node", streams what it prints, and looks at what
+has become of this machine. Where ` + machine.StateFile + ` says that it has come to its end, it is not run again;
+where it was cut short, it is: it goes on by itself.`,
+		Foretell: func(_ context.Context, d *Data) (string, error) {
+			if !d.Upgrade.kubeadm {
+				return "unchanged: kubeadm has upgraded this machine", nil
+			}
+			return "would run kubeadm " + strings.Join(kubeadm.MaskArgs(upgradeArgs(d)), " "), nil
+		},
+		Run: func(ctx context.Context, d *Data) error {
+			if !d.Upgrade.kubeadm {
+				d.Sayf("unchanged: kubeadm has upgraded this machine to v%s", d.Upgrade.target)
+				return nil
+			}
+			if err := keepKubeletFlags(d); err != nil {
+				return err
+			}
+			args := upgradeArgs(d)
+			if err := stream(ctx, d, args, machine.Command{Args: args, Changes: true}); err != nil {
+				return err
+			}
+			if err := lookUpgraded(ctx, d); err != nil {
+				return err
+			}
+			s, err := machineState(d)
+			if err != nil {
+				return err
+			}
+			s.Upgraded = "v" + d.Upgrade.target.String()
+			return s.keep(d.Machine)
+		},
+	}
+}
+
+func upgradeArgs(d *Data) []string {
+	args := []string{"upgrade", "node"}
+	if d.Upgrade.first() {
+		args = []string{"upgrade", "apply", "v" + d.Upgrade.target.String(), "--yes"}
+	}
+	if d.Upgrade.Config != "" {
+		args = append(args, "--config="+d.Upgrade.Config)
+	}
+	return append(args, d.Upgrade.Rest...)
+}
+
+// upgradedHere tells, by what an earlier run has written down here, whether kubeadm has upgraded this machine; on a
+// control plane its static pod has to say so, too.
+func upgradedHere(d *Data) (bool, error) {
+	s, err := machineState(d)
+	if err != nil || s.Upgraded != "v"+d.Upgrade.target.String() {
+		return false, err
+	}
+	v, err := ownAPIServer(d.Machine)
+	return v == nil || v.EqualTo(d.Upgrade.target), err
+}
+
+// ownAPIServer is the version of this machine's API server by its manifest; nil: it has none.
+func ownAPIServer(m *machine.Machine) (*version.Version, error) {
+	data, err := m.Read(machine.APIServerPod)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at this machine's API server: %w", err)
+	}
+	var pod corev1.Pod
+	if err := yaml.Unmarshal(data, &pod); err != nil || len(pod.Spec.Containers) == 0 {
+		return nil, fmt.Errorf("read %s: no static pod is in it: %w", machine.APIServerPod, err)
+	}
+	v, err := version.ParseSemantic(tagOf(pod.Spec.Containers[0].Image))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", machine.APIServerPod, err)
+	}
+	return v, nil
+}
+
+// lookUpgraded does not take kubeadm's word for it: its configuration may have said to leave half of it out, or to
+// change nothing.
+func lookUpgraded(ctx context.Context, d *Data) error {
+	own, err := ownAPIServer(d.Machine)
+	if err != nil || own == nil {
+		return err
+	}
+	wrong := func(what string, is any) error {
+		return finding.Errorf("upgrade this control plane: kubeadm has ended well, and %s is of v%s, not v%s", what, is,
+			d.Upgrade.target).
+			WithHint("look for dryRun and skipPhases in kubeadm's configuration and flags; the same command goes on")
+	}
+	if !own.EqualTo(d.Upgrade.target) {
+		return wrong(machine.APIServerPod, own)
+	}
+	if !d.Upgrade.first() {
+		return nil
+	}
+	live, err := liveVersion(ctx, d)
+	if err != nil {
+		return err
+	}
+	if v, err := version.ParseSemantic(live); err != nil || !v.EqualTo(d.Upgrade.target) {
+		return wrong("the cluster's configuration", strings.TrimPrefix(live, "v"))
+	}
+	return nil
+}
+
+// cutShortPatience is how long an API server may take that kubeadm has given another etcd, and then another version.
+const cutShortPatience = 5 * time.Minute
+
+// awaitCutShort waits for the API server where this machine says that kubeadm was at work here and did not come to its
+// end: it may have been cut short between two static pods, which the kubelet starts meanwhile.
+func awaitCutShort(ctx context.Context, d *Data) error {
+	s, err := machineState(d)
+	if err != nil || s.KubeletFlags == "" {
+		return err
+	}
+	client, err := livingClient(d)
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, time.Second, cutShortPatience, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
+		defer cancel()
+		_, why := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		if why != nil && last == nil {
+			d.Sayf("an upgrade was cut short here, and the API server does not answer: waiting up to %s", cutShortPatience)
+		}
+		last = why
+		return why == nil, nil
+	})
+	if err == nil {
+		return nil
+	}
+	return finding.Refusedf("go on with the upgrade that was cut short: %w", last).
+		WithHint("crictl ps -a; journalctl -u kubelet; is a manifest missing in %s? kubeadm keeps the former ones in "+
+			"/etc/kubernetes/tmp/kubeadm-backup-manifests-*", machine.ManifestDir)
+}
+
+// checkRoom wants room for what kubeadm copies: before it upgrades etcd, all of its data.
+func checkRoom(_ context.Context, d *Data) error {
+	const spare = 64 << 20 // bytes, for manifests, certificates, and what other programs write meanwhile
+	var size uint64
+	err := filepath.WalkDir(d.Machine.Path("/var/lib/etcd"), func(_ string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // etcd is elsewhere, or compacts its files meanwhile
+			return nil
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += uint64(info.Size())
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("measure etcd's data: %w", err)
+	}
+	dir := d.Machine.Path(filepath.Dir(machine.AdminConf))
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(dir, &stat); err != nil {
+		return fmt.Errorf("look at the file system of %s: %w", dir, os.NewSyscallError("statfs", err))
+	}
+	if free := stat.Bavail * uint64(stat.Bsize); free < size+spare {
+		return finding.Preflightf("%s has room for %d MB: kubeadm keeps a copy of etcd's data there, %d MB",
+			filepath.Dir(machine.AdminConf), free>>20, size>>20).WithHint("free %d MB", (size+spare-free)>>20+1)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// renewIdentity renews the static pod's certificate where kubeadm has renewed its own since: an upgrade does. The phase
+// that writes the static pod stamps it, so that the pod is started once.
+func renewIdentity() Phase {
+	return Phase{
+		Name:  "certificate",
+		Short: "Renew the certificate of the cloud-controller-manager, as kubeadm has renewed its own",
+		Long: `Reads the cluster's CA. Writes ` + machine.CCMKubeconfig + ` where it is older than
+` + machine.ControllerManagerConf + `, which kubeadm upgrade writes anew, and ` + machine.CertsTimer + `.`,
+		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
+		Foretell: func(context.Context, *Data) (string, error) {
+			return "would renew " + machine.CCMKubeconfig + ", where kubeadm has renewed its own", nil
+		},
+		Run: func(ctx context.Context, d *Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			lags, err := identityLags(ctx, d)
+			if err != nil {
+				return err
+			}
+			if !lags {
+				return runKubeconfig(ctx, d)
+			}
+			data, err := signKubeconfig(d.Machine.Path(s.CertificatesDir), localServer(d), d.Machine.Now())
+			if err != nil {
+				return err
+			}
+			if err := d.write(machine.File{Path: machine.CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true}); err != nil {
+				return err
+			}
+			if d.Upgrade.manager == "" { // then no phase of this run writes the static pod
+				if err := restampStaticPod(d); err != nil {
+					return err
+				}
+			}
+			return installCertsTimer(ctx, d, s.CertificatesDir)
+		},
+	}
+}
+
+// identityLags tells whether the static pod's certificate is older than kubeadm's. One that somebody else has signed is
+// not ours to renew.
+func identityLags(ctx context.Context, d *Data) (bool, error) {
+	s, err := d.Settings(ctx)
+	if err != nil || s.Mode != v1alpha1.ModeStaticPod {
+		return false, err
+	}
+	external, err := externalCA(d.Machine, s.CertificatesDir)
+	if err != nil || external {
+		return false, err
+	}
+	ours, err := os.Stat(d.Machine.Path(machine.CCMKubeconfig))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at the static pod's identity: %w", err)
+	}
+	if cert, err := clientCertificate(d.Machine, machine.CCMKubeconfig); err == nil && cert == nil {
+		return false, nil // a token, or files of the administrator's
+	}
+	kubeadms, err := os.Stat(d.Machine.Path(machine.ControllerManagerConf))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at kubeadm's certificates: %w", err)
+	}
+	return ours.ModTime().Before(kubeadms.ModTime()), nil
+}
+
+const (
+	imagePod     = "ccmadm-upgrade-image"
+	pullPatience = 5 * time.Minute
+)
+
+// checkManagerImage has this Node's kubelet pull the manager's image for the version: with its credentials and mirrors,
+// and before the present manager is touched. The pod runs nothing that matters, and has no token.
+func checkManagerImage(ctx context.Context, d *Data) (err error) {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	node, err := nodeName(d)
+	if err != nil {
+		return err
+	}
+	pods := client.CoreV1().Pods(v1alpha1.Namespace)
+	remove := func(ctx context.Context) error {
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		if err := pods.Delete(ctx, imagePod, now); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, imagePod, err)
+		}
+		return nil
+	}
+	if err := remove(ctx); err != nil { // of a run that was cut short
+		return err
+	}
+	d.Sayf("having %s pulled by the kubelet", d.Upgrade.manager)
+	options := metav1.CreateOptions{FieldManager: v1alpha1.FieldManager}
+	created, err := pods.Create(ctx, podOfImage(d.Upgrade.manager, node), options)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // an admission that nothing is to be blamed for
+		d.Sayf("warning, whether %s can be pulled is not known: %v", d.Upgrade.manager, err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("have %s pulled: %w", d.Upgrade.manager, err)
+	}
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, remove(last))
+	}()
+	last := errors.New("the kubelet has not begun")
+	const often = 500 * time.Millisecond
+	err = wait.PollUntilContextTimeout(ctx, often, pullPatience, true, func(ctx context.Context) (bool, error) {
+		pod, failed := pods.Get(ctx, created.Name, metav1.GetOptions{})
+		if failed != nil { // it is asked again
+			last = failed
+			return false, nil
+		}
+		there, why := pulled(pod)
+		last = why
+		return there, refusal(why)
+	})
+	if err != nil {
+		return finding.Preflightf("have %s pulled on Node/%s: %w", d.Upgrade.manager, node, last).
+			WithHint("--image names another one; docs/guide-upgrade.md says where the image of a version comes from")
+	}
+	return nil
+}
+
+// refusal ends the wait where the kubelet has said that the image cannot be had.
+func refusal(why error) error {
+	if errors.Is(why, errImage) {
+		return why
+	}
+	return nil
+}
+
+// pulled tells whether the image is there, and if not, why.
+func pulled(pod *corev1.Pod) (bool, error) {
+	for _, c := range pod.Status.ContainerStatuses {
+		w := c.State.Waiting
+		switch {
+		case w == nil: // it runs, or has ended
+			return true, nil
+		case w.Reason == "ContainerCreating", w.Reason == "PodInitializing", w.Reason == "ErrImagePull":
+			return false, fmt.Errorf("%s %s", w.Reason, finding.Clean(w.Message))
+		case w.Reason == "ImagePullBackOff", w.Reason == "ErrImageNeverPull", w.Reason == "InvalidImageName":
+			return false, notStarting(pod)
+		default: // CreateContainerError, RunContainerError: the image is there
+			return true, nil
+		}
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		return false, fmt.Errorf("%w: %s %s", errImage, pod.Status.Reason, finding.Clean(pod.Status.Message))
+	}
+	return false, errors.New("the kubelet has not begun")
+}
+
+func podOfImage(image, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: imagePod, Namespace: v1alpha1.Namespace,
+			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: node, HostNetwork: true, RestartPolicy: corev1.RestartPolicyNever,
+			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+			PriorityClassName: "system-node-critical",
+			Tolerations:       []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name: "image", Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--help"},
+			}},
+		},
+	}
+}

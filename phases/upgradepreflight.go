@@ -1,0 +1,184 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
+)
+
+func upgradePreflight() Phase {
+	return Phase{
+		Name:  "preflight",
+		Short: "Check that this control plane can be upgraded, and that the manager's image for the version is there",
+		Long: `Reads what ` + "`ccmadm upgrade plan`" + ` reads, the journal, and the file systems. Where the manager's image
+changes, a pod on this Node has it pulled, and is deleted.`,
+		Run: func(ctx context.Context, d *Data) error {
+			if err := checkRoot(ctx, d); err != nil {
+				return err
+			}
+			if err := awaitCutShort(ctx, d); err != nil {
+				return err
+			}
+			facts, plan, err := planned(ctx, d)
+			if err != nil {
+				return err
+			}
+			resumed, err := upgradeCutShort(ctx, d)
+			if err != nil {
+				return err
+			}
+			if err := refuseBlocked(d, plan, facts, resumed); err != nil {
+				return err
+			}
+			if err := refuseByHand(d, facts, resumed); err != nil {
+				return err
+			}
+			if err := decide(ctx, d, facts, plan, resumed); err != nil {
+				return err
+			}
+			if err := runChecks(ctx, d, upgradeChecks()); err != nil {
+				return err
+			}
+			if d.Upgrade.moves && d.Upgrade.manager != "" && !d.DryRun {
+				if err := runChecks(ctx, d, []Check{{finding.ManagerImage, checkManagerImage}}); err != nil {
+					return err
+				}
+			}
+			return beginUpgrade(ctx, d)
+		},
+	}
+}
+
+func upgradeChecks() []Check {
+	return []Check{
+		{finding.CheckKubeadmVersion, checkKubeadmIs},
+		{finding.CheckWritable, checkWritable},
+		{finding.CheckWritable, checkRoom},
+		{finding.CheckProvider, checkProvider},
+		{finding.CheckExternalCA, checkExternalCA},
+		{finding.CheckCloudConfig, checkCloudConfig},
+		{finding.CheckStaticPod, checkManifestUntouched},
+		{finding.CheckManifests, tryUpgrade},
+	}
+}
+
+// planned is the plan for the version that is asked for, or for that of the cluster's configuration.
+func planned(ctx context.Context, d *Data) (*upgrade.Facts, *upgrade.Plan, error) {
+	asked := d.Upgrade.Version
+	if !d.Upgrade.first() {
+		client, err := livingClient(d)
+		if err != nil {
+			return nil, nil, err
+		}
+		file, err := liveKubeadm(ctx, client)
+		if err != nil {
+			return nil, nil, finding.Refusedf("ask for the version of the cluster: %w", err).WithHint("nothing was changed")
+		}
+		asked = file.KubernetesVersion()
+	}
+	facts, err := UpgradeFacts(ctx, d, asked, d.Upgrade.Image)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.Upgrade.target, err = upgrade.ParseTarget(asked); err != nil {
+		return nil, nil, err
+	}
+	plan, err := upgrade.New(*facts)
+	return facts, plan, err
+}
+
+// refuseBlocked goes by the plan's findings. What is wrong with the cluster in the middle of this very upgrade does not
+// keep it from going on, and kubeadm makes its Job in the first half only.
+func refuseBlocked(d *Data, plan *upgrade.Plan, facts *upgrade.Facts, resumed bool) error {
+	blocked := slices.DeleteFunc(plan.Blocked(), func(f finding.Finding) bool {
+		trouble := slices.ContainsFunc(facts.Troubles, func(t finding.Finding) bool {
+			return t.ID == f.ID && t.Object == f.Object && t.Message == f.Message
+		})
+		return resumed && trouble || f.ID == finding.NoNodeForJob && (resumed || !d.Upgrade.first())
+	})
+	d.Sayf("Kubernetes %s -> %s", plan.Now, plan.Then)
+	if err := finding.WriteText(d.progress(), plan.Findings); err != nil {
+		return err
+	}
+	if len(blocked) == 0 {
+		return nil
+	}
+	var wrong []error
+	for _, f := range blocked {
+		wrong = append(wrong, fmt.Errorf("%s: %s", f.ID, finding.Clean(f.Message)))
+	}
+	return finding.Preflightf("upgrade to %s: %w", plan.Then, errors.Join(wrong...)).
+		WithHint("what to do is said above; ccmadm lint --explain ID says more. Nothing was changed")
+}
+
+// refuseByHand finds an upgrade that somebody has begun in another way, and one that is not the first any more.
+func refuseByHand(d *Data, facts *upgrade.Facts, resumed bool) error {
+	if !d.Upgrade.first() {
+		return nil
+	}
+	cluster, err := version.ParseSemantic(facts.Cluster)
+	if err != nil {
+		return err
+	}
+	for _, n := range facts.Nodes {
+		v, err := version.ParseSemantic(n.APIServer)
+		if err != nil {
+			continue
+		}
+		if cluster.LessThan(v) && !resumed {
+			return finding.Preflightf("upgrade to v%s: the API server of Node/%s is of v%s, and the cluster's configuration "+
+				"of v%s: an upgrade was begun by hand there", d.Upgrade.target, n.Name, v, cluster).
+				WithHint("finish it there: kubeadm upgrade apply v%s. Nothing was changed", v)
+		}
+		if n.Name == facts.Here && v.LessThan(d.Upgrade.target) && !cluster.LessThan(d.Upgrade.target) {
+			return finding.Preflightf("upgrade to v%s: the cluster's configuration is of v%s already, so this control plane "+
+				"follows it", d.Upgrade.target, cluster).WithHint("ccmadm upgrade node. Nothing was changed")
+		}
+	}
+	return nil
+}
+
+// checkKubeadmIs wants the installed kubeadm to be of the very version.
+func checkKubeadmIs(ctx context.Context, d *Data) error {
+	v, err := d.KubeadmVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if err := kubeadm.CheckVersion(v); err != nil {
+		return err
+	}
+	if v.EqualTo(d.Upgrade.target) {
+		return nil
+	}
+	hint := fmt.Sprintf("install kubeadm v%s first", d.Upgrade.target)
+	if !d.Upgrade.first() && d.Upgrade.target.LessThan(v) {
+		hint = fmt.Sprintf("`ccmadm upgrade apply v%s` on one control plane comes first", v)
+	}
+	return finding.Preflightf("the installed kubeadm is of v%s, not v%s", v, d.Upgrade.target).WithHint("%s", hint)
+}
+
+// tryUpgrade runs the phases that write as a dry run that nobody sees, and keeps what each would change.
+func tryUpgrade(ctx context.Context, d *Data) error {
+	if d.DryRun {
+		return nil
+	}
+	list := slices.DeleteFunc(UpgradeControlPlane(), func(p Phase) bool {
+		writes := []string{
+			cleanConfiguration().Name, cloudConfig().Name, rbac().Name, addon().Name, applyControlPlane().Name,
+			nodeAgent().Name, record().Name,
+		}
+		return !slices.Contains(writes, p.Name)
+	})
+	trial, err := tryPhases(ctx, d, list)
+	if err != nil {
+		return err
+	}
+	return trial.Refusal()
+}

@@ -1,0 +1,155 @@
+package phases
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// Upgrade is what `ccmadm upgrade apply` and `ccmadm upgrade node` are told beside the settings.
+type Upgrade struct {
+	// Version is the one that the first control plane and the cluster's configuration come to; empty: this machine follows
+	// the cluster's configuration.
+	Version string
+	// Image is the cloud-controller-manager's for the version; empty: the profile's.
+	Image string
+	// Config is a file with kubeadm's UpgradeConfiguration, for its --config.
+	Config string
+	// Rest are further arguments of kubeadm's.
+	Rest []string
+
+	target  *version.Version
+	manager string   // the image that the manager comes to in this run; empty: its turn has not come
+	waits   []string // control planes whose API server is older than that image's Kubernetes
+	moves   bool     // the image is another one than the present
+	kubeadm bool     // kubeadm's half is to be run
+}
+
+// first tells whether this is the upgrade of the cluster's configuration.
+func (u *Upgrade) first() bool { return u.Version != "" }
+
+// UpgradeControlPlane lists the phases of `ccmadm upgrade apply`, and of `ccmadm upgrade node` on a control plane, in
+// their order. Those that apply has are the same ones.
+func UpgradeControlPlane() []Phase {
+	return []Phase{
+		upgradePreflight(),
+		cleanConfiguration(), // before kubeadm writes static pods from it
+		kubeadmUpgrade(),
+		kubeletFlags(), // which kubeadm has written anew
+		renewIdentity(),
+		inTurn(cloudConfig()),
+		inTurn(rbac()),
+		inTurn(addon()),
+		inTurn(applyControlPlane()),
+		inTurn(nodeAgent()),
+		inTurn(rollout()),
+		record(), // until then, the record leads back
+		probeService(),
+		showRest(),
+	}
+}
+
+// UpgradeWorker lists the phases of `ccmadm upgrade node` on a worker. A kubelet's permissions give it no journal.
+func UpgradeWorker() []Phase {
+	return []Phase{
+		workerPreflight(),
+		kubeadmUpgrade(),
+		kubeletFlags(),
+		probeService(),
+		showWorkersRest(),
+	}
+}
+
+// ControlPlaneHere tells whether this machine is a control plane that kubeadm has made.
+func ControlPlaneHere(m *machine.Machine) (bool, error) { return m.Exists(machine.AdminConf) }
+
+// inTurn leaves a phase out until the manager's turn has come.
+func inTurn(p Phase) Phase {
+	run, foretell := p.Run, p.Foretell
+	p.Run = func(ctx context.Context, d *Data) error {
+		if d.Upgrade.manager == "" {
+			return nil
+		}
+		return run(ctx, d)
+	}
+	if foretell != nil {
+		p.Foretell = func(ctx context.Context, d *Data) (string, error) {
+			if d.Upgrade.manager == "" {
+				return "nothing yet", nil
+			}
+			return foretell(ctx, d)
+		}
+	}
+	return p
+}
+
+// upgradeStep runs a phase, as a step of the journal where it changes something.
+func upgradeStep(ctx context.Context, d *Data, p Phase) error {
+	change := d.known.foretold[p.Name].change
+	same := change == "" && !slices.Contains(unforeseen(), p.Name)
+	if d.known.journal == nil || same || p.Name == cleanConfiguration().Name { // which has steps of its own
+		return p.Run(ctx, d)
+	}
+	return journalStep(ctx, d, p, change, undoOfUpgrade(d, p.Name))
+}
+
+// unforeseen are the phases whose change no dry run of ours can show.
+func unforeseen() []string {
+	return []string{kubeadmUpgrade().Name, kubeletFlags().Name, renewIdentity().Name, rollout().Name}
+}
+
+func undoOfUpgrade(d *Data, phase string) string {
+	switch phase {
+	case kubeadmUpgrade().Name:
+		return "Kubernetes does not go back; kubeadm's copies of before are below /etc/kubernetes/tmp"
+	case kubeletFlags().Name, renewIdentity().Name, rollout().Name:
+		return "none is needed"
+	}
+	return rollbackTo(d)
+}
+
+// beginUpgrade opens the journal where something is to be done, and holds its Lease from then on.
+func beginUpgrade(ctx context.Context, d *Data) error {
+	if d.DryRun {
+		return nil
+	}
+	identity, err := identityLags(ctx, d)
+	if err != nil {
+		return err
+	}
+	pending := d.Upgrade.kubeadm || identity
+	for _, found := range d.known.foretold {
+		pending = pending || found.change != ""
+	}
+	if !pending {
+		return nil
+	}
+	return openJournal(ctx, d)
+}
+
+// upgradeCutShort tells whether the last upgrade on this machine was this one, and did not come to its end.
+func upgradeCutShort(ctx context.Context, d *Data) (bool, error) {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return false, err
+	}
+	runs, err := journal.Read(ctx, client)
+	if err != nil {
+		return false, err
+	}
+	node, err := nodeName(d)
+	if err != nil {
+		return false, err
+	}
+	for _, run := range slices.Backward(runs) {
+		if run.Machine == node && strings.HasPrefix(run.Command, "upgrade ") {
+			return run.Command == d.Command && run.State != journal.Done, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,112 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// servicePatience is how long kube-proxy may take to come back, and serviceTimeout how long one answer.
+const servicePatience, serviceTimeout = time.Minute, 3 * time.Second
+
+// probeService asks the API server by the addresses of its Service: after a roll-out of kube-proxy in nftables mode,
+// its map of Services was found empty.
+func probeService() Phase {
+	return Phase{
+		Name:  "service",
+		Short: "Look whether a Service answers on this machine",
+		Long: `Reads the Service kubernetes in the namespace default, and asks the API server at its addresses from this
+machine. Writes nothing.`,
+		Foretell: func(context.Context, *Data) (string, error) { return "would ask Service/default/kubernetes", nil },
+		Run: func(ctx context.Context, d *Data) error {
+			config, err := restConfig(d, clusterConf(d))
+			if err != nil {
+				return err
+			}
+			client, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				return fmt.Errorf("connect with %s: %w", clusterConf(d), err)
+			}
+			last := errors.New("it was not asked yet")
+			err = wait.PollUntilContextTimeout(ctx, time.Second, servicePatience, true, func(ctx context.Context) (bool, error) {
+				if why := askService(ctx, d, client, config); ctx.Err() == nil {
+					last = why
+				}
+				return last == nil, nil
+			})
+			if err == nil {
+				return nil
+			}
+			return &finding.Error{
+				Code: finding.ExitNotInTime, Err: fmt.Errorf("ask the API server by its Service, from this machine: %w", last),
+				Hint: "kube-proxy may have lost its rules: " + restartProxy(ctx, client, d) +
+					"; the same command again looks once more",
+			}
+		},
+	}
+}
+
+// clusterConf is what this machine may ask the cluster with.
+func clusterConf(d *Data) string {
+	if d.Living {
+		return machine.AdminConf
+	}
+	return machine.KubeletConf
+}
+
+func askService(ctx context.Context, d *Data, client kubernetes.Interface, config *rest.Config) error {
+	service, err := client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("look for Service/default/kubernetes: %w", err)
+	}
+	for _, ip := range service.Spec.ClusterIPs {
+		at := rest.CopyConfig(config)
+		at.Host, at.Timeout = "https://"+net.JoinHostPort(ip, "443"), serviceTimeout
+		asker, err := discovery.NewDiscoveryClientForConfig(at)
+		if err != nil {
+			return err
+		}
+		v, err := asker.ServerVersion()
+		if err != nil {
+			return err
+		}
+		d.Sayf("Service/default/kubernetes answers at %s: %s", ip, v.GitVersion)
+	}
+	return nil
+}
+
+// restartProxy is the command that makes kube-proxy of this machine write its rules anew.
+func restartProxy(ctx context.Context, client kubernetes.Interface, d *Data) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), serviceTimeout)
+	defer cancel()
+	pods, err := client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", nodeOfKubelet(d.Machine)).String(),
+	})
+	name := "$(kubectl -n kube-system get pods -l k8s-app=kube-proxy -o name)"
+	if err == nil || apierrors.IsForbidden(err) {
+		for i := range pods.Items {
+			if strings.HasPrefix(pods.Items[i].Name, "kube-proxy-") {
+				name = podName(&pods.Items[i])
+			}
+		}
+	}
+	return "kubectl -n kube-system delete " + name
+}
+
+func podName(pod *corev1.Pod) string { return "pod/" + pod.Name }

@@ -1,0 +1,103 @@
+package phases
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
+)
+
+// decide says what this run does: whether kubeadm's half is left, and whether the manager's turn has come.
+func decide(ctx context.Context, d *Data, facts *upgrade.Facts, plan *upgrade.Plan, resumed bool) error {
+	u := d.Upgrade
+	marked, err := upgradedHere(d)
+	if err != nil {
+		return err
+	}
+	cluster, err := version.ParseSemantic(facts.Cluster)
+	if err != nil {
+		return err
+	}
+	own, ok := apiServerOf(facts, facts.Here)
+	there := ok && !own.LessThan(u.target) && !cluster.LessThan(u.target)
+	u.kubeadm = !marked && (resumed || !there)
+	mode := facts.Record.Configuration.Mode
+	if mode == v1alpha1.ModeManual {
+		return nil
+	}
+	asksItself := false
+	if mode == v1alpha1.ModeStaticPod {
+		asksItself = asksOwnServer(d)
+	}
+	if !asksItself {
+		u.waits = olderThan(facts, u.target)
+	}
+	if len(u.waits) > 0 {
+		d.Sayf("the cloud-controller-manager stays at %s: the API servers of %s come first", plan.Manager.Now,
+			strings.Join(u.waits, ", "))
+		return ctx.Err()
+	}
+	u.manager, u.moves = plan.Manager.Then, plan.Manager.Then != plan.Manager.Now || managerLags(facts, plan)
+	return ctx.Err()
+}
+
+// managerLags tells whether this machine's static pod is of another image.
+func managerLags(facts *upgrade.Facts, plan *upgrade.Plan) bool {
+	for _, n := range facts.Nodes {
+		if n.Name == facts.Here {
+			return n.Manager != "" && n.Manager != plan.Manager.Then
+		}
+	}
+	return false
+}
+
+func apiServerOf(facts *upgrade.Facts, node string) (*version.Version, bool) {
+	for _, n := range facts.Nodes {
+		if n.Name == node {
+			v, err := version.ParseSemantic(n.APIServer)
+			return v, err == nil
+		}
+	}
+	return nil, false
+}
+
+// olderThan are the other control planes whose API server is of an older minor version, or of one that is not seen.
+func olderThan(facts *upgrade.Facts, target *version.Version) []string {
+	var names []string
+	for _, n := range facts.Nodes {
+		if !n.ControlPlane || n.Name == facts.Here {
+			continue
+		}
+		v, err := version.ParseSemantic(n.APIServer)
+		if err != nil || v.Major() == target.Major() && v.Minor() < target.Minor() {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// asksOwnServer tells whether the static pod asks this machine's API server and no other, as kube-controller-manager
+// does: then it goes with it.
+func asksOwnServer(d *Data) bool {
+	config, err := clientcmd.LoadFromFile(d.Machine.Path(machine.CCMKubeconfig))
+	if err != nil {
+		return false
+	}
+	server, err := serverOf(config, machine.CCMKubeconfig)
+	if err != nil {
+		return false
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return err == nil && (addr.IsLoopback() || d.Machine.CheckLocal([]netip.Addr{addr}) == nil)
+}

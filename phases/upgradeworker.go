@@ -1,0 +1,128 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
+)
+
+func workerPreflight() Phase {
+	return Phase{
+		Name:  "preflight",
+		Short: "Check that this worker can be upgraded",
+		Long: `Reads the cluster's configuration with the kubelet's permissions, the version of kubeadm, and the files behind
+the kubelet's arguments. Writes nothing.`,
+		Run: func(ctx context.Context, d *Data) error {
+			if err := checkRoot(ctx, d); err != nil {
+				return err
+			}
+			there, err := d.Machine.Exists(machine.KubeletConf)
+			if err != nil {
+				return err
+			}
+			if !there {
+				return finding.Refusedf("find the cluster of this machine: there is no %s", machine.KubeletConf).
+					WithHint("this machine is no node: `ccmadm join` makes it one")
+			}
+			client, err := connect(d, machine.KubeletConf)
+			if err != nil {
+				return err
+			}
+			file, err := liveKubeadm(ctx, client)
+			if err != nil {
+				return finding.Refusedf("ask for the version of the cluster: %w", err).
+					WithHint("nothing was changed; the same command again, once the API server answers")
+			}
+			if d.Upgrade.target, err = upgrade.ParseTarget(file.KubernetesVersion()); err != nil {
+				return err
+			}
+			marked, err := upgradedHere(d)
+			if err != nil {
+				return err
+			}
+			d.Upgrade.kubeadm = !marked
+			return runChecks(ctx, d, []Check{
+				{finding.CheckKubeadmVersion, checkKubeadmIs},
+				{finding.CheckWritable, checkWritable},
+				{finding.FlagGone, checkKubeletRefuses},
+			})
+		},
+	}
+}
+
+// checkKubeletRefuses finds arguments of this machine's kubelet that end the next one.
+func checkKubeletRefuses(_ context.Context, d *Data) error {
+	found, err := d.Machine.KubeletFlags(upgrade.KubeletFlags()...)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, u := range found {
+		if strings.HasSuffix(u.File, machine.KubeadmFlags) && u.Flag == "pod-infra-container-image" {
+			continue // kubeadm takes it away
+		}
+		for _, one := range usesOf(upgrade.Use{Component: upgrade.Kubelet, Name: u.Flag, Value: u.Value}) {
+			if upgrade.Refuses(d.Upgrade.target, one) {
+				wrong = append(wrong, fmt.Errorf("%s: kubelet v%s refuses it; remove it there", u, d.Upgrade.target))
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// showRest says what is left to be done on which machine: the plan, made anew.
+func showRest() Phase {
+	return Phase{
+		Name:  "next",
+		Short: "Show what is left to be done",
+		Long:  "Reads what `ccmadm upgrade plan` reads. Writes nothing.",
+		Foretell: func(context.Context, *Data) (string, error) {
+			return "ccmadm upgrade plan shows what is left to be done", nil
+		},
+		Run: func(ctx context.Context, d *Data) error {
+			fresh := *d
+			fresh.known = &known{}
+			d.Sayf("this control plane is of v%s", d.Upgrade.target)
+			plan, err := planAgain(ctx, &fresh)
+			if err != nil { // all is done here
+				d.Sayf("what is left elsewhere cannot be seen now: %v; ccmadm upgrade plan shows it", err)
+				return ctx.Err()
+			}
+			return plan.WriteSteps(d.progress())
+		},
+	}
+}
+
+func planAgain(ctx context.Context, d *Data) (*upgrade.Plan, error) {
+	facts, err := UpgradeFacts(ctx, d, "v"+d.Upgrade.target.String(), d.Upgrade.Image)
+	if err != nil {
+		return nil, err
+	}
+	return upgrade.New(*facts)
+}
+
+func showWorkersRest() Phase {
+	return Phase{
+		Name:  "next",
+		Short: "Show what is left to be done",
+		Foretell: func(context.Context, *Data) (string, error) {
+			return "the kubelet would be left to be upgraded", nil
+		},
+		Run: func(_ context.Context, d *Data) error {
+			node := nodeOfKubelet(d.Machine)
+			d.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", d.Upgrade.target)
+			for _, line := range []string{
+				"kubectl drain " + node + " --ignore-daemonsets", "install kubelet and kubectl v" + d.Upgrade.target.String(),
+				"systemctl daemon-reload && systemctl restart kubelet", "kubectl uncordon " + node,
+			} {
+				fmt.Fprintln(d.progress(), "  "+line)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	upgradeTo = "ccmadm upgrade apply v1.36.3"
+	// upgradeConfiguration is kubeadm's: etcd's restarts would take half of the time, and nothing here looks at it.
+	upgradeConfiguration = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: UpgradeConfiguration
+apply: {etcdUpgrade: false, ignorePreflightErrors: [SystemVerification]}
+node: {etcdUpgrade: false, ignorePreflightErrors: [SystemVerification]}
+`
+	// poisoned are arguments and a feature gate that end components of 1.36.
+	poisoned = admin + "-n kube-system get configmap kubeadm-config -o yaml | " +
+		`sed -E 's/^(    controllerManager:) *\{\}/\1 {extraArgs: [{name: cloud-provider, value: aws}]}/; ` +
+		`s/^      extraArgs:$/&\n      - {name: cloud-provider, value: external}/' | ` + admin + "replace -f - && " +
+		admin + "-n kube-system get configmap kubelet-config -o yaml | " +
+		`sed 's/^    failSwapOn: false/&\n    featureGates: {MemoryManager: true}/' | ` + admin + "replace -f -"
+	// leaseLimit is how long nobody may lead while an API server answers.
+	leaseLimit = 20 * time.Second
+)
+
+// TestUpgrade: a cluster of 1.35 whose configuration is poisoned comes to 1.36, by plain kubeadm not, and by ccmadm,
+// which is killed twice on the way. A client asks a pod all the time.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	l := up(t, "upgrade", 1, 3, "--kubernetes", "1.35", "--binary", buildProgram(t, "requester"))
+	next := l.managers(t)
+	l.must(t, "cp1", withAudit)
+	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/etc/lab/audited.yaml", 1)+" --profile /root/profile.yaml")
+	join := l.joinCommand(t)
+	l.must(t, "w1", join)
+	plain := strings.Replace(join, "ccmadm join", "kubeadm join", 1)
+	l.must(t, "w2", "ccmadm join phase kubelet && "+plain) // with the drop-in
+	l.run(t, "network", "--name", l.name)
+	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node cp1 w1 w2")
+	l.kubectl(t, "run page --image="+echoImage+" --image-pull-policy=Never "+
+		`--overrides='{"spec":{"nodeName":"w1","hostNetwork":true}}'`)
+	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/page")
+	l.must(t, "cp1", poisoned)
+	l.bring(t, "1.36")
+	l.writeFiles(t, map[string]string{"/root/upgrade.yaml": upgradeConfiguration})
+	command := upgradeTo + " --config /root/upgrade.yaml"
+
+	l.expectRefusedUpgrades(t, command)
+	l.must(t, "cp1", "mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
+	t.Run("plain kubeadm stumbles", func(t *testing.T) {
+		r := l.sh(t, "cp1", `(cat /root/upgrade.yaml; echo 'timeouts: {upgradeManifests: 15s}') > /tmp/plain.yaml; `+
+			"kubeadm upgrade apply v1.36.3 --yes --config /tmp/plain.yaml")
+		if r.code == 0 || !strings.Contains(r.out, "kube-apiserver") {
+			t.Errorf("exit status %d\n%s", r.code, r.out)
+		}
+		l.must(t, "cp1", "until "+admin+"get --raw /readyz; do sleep 1; done")
+	})
+	l.load(t, next)
+	identity := l.must(t, "cp1", "sha256sum < /etc/kubernetes/cloud-controller-manager.conf")
+	start := time.Now()
+	l.underLoadOf(t, "http://"+l.address(t, "w1")+":8080/", "upgrade apply", func() string {
+		l.killWhen(t, command, "grep -q kube-apiserver:v1.36 /etc/kubernetes/manifests/kube-apiserver.yaml && sleep 2")
+		l.killWhen(t, command, "grep -q upgraded: /etc/ccmadm/machine.yaml")
+		return l.upgradeDespiteProxy(t, "cp1", command)
+	})
+	l.expectLedThroughout(t, start, "cp1")
+	l.expectManagers(t, map[string]string{"cp1": "v1.36.0"})
+	if l.must(t, "cp1", "sha256sum < /etc/kubernetes/cloud-controller-manager.conf") == identity {
+		t.Error("the manager's certificate was not renewed")
+	}
+	l.expectAfterUpgrade(t, command)
+	l.expectUpgradedWorkers(t)
+	l.expectInitialized(t, "cp1", "w1", "w2")
+}
+
+const ccmManifest = "/etc/kubernetes/manifests/cloud-controller-manager.yaml"
+
+// expectRefusedUpgrades asks for what is refused, with the kubeadm of 1.35. Nothing changes.
+func (l *lab) expectRefusedUpgrades(t *testing.T, command string) {
+	for _, tc := range []again{
+		{name: "kubeadm of the former version", run: command, want: "the installed kubeadm is of v1.35."},
+		{name: "two minors up", run: "ccmadm upgrade apply v1.37.0", want: "more than one minor version newer"},
+		{
+			name:  "an image that does not exist",
+			given: "cp /usr/bin/kubeadm /root/kubeadm.old; cp /usr/bin/kubeadm.new /usr/bin/kubeadm",
+			run:   command, want: "its image cannot be had", restore: "mv /root/kubeadm.old /usr/bin/kubeadm",
+		},
+		{
+			name:  "/etc/kubernetes is read-only",
+			given: "mount --bind /etc/kubernetes /etc/kubernetes && mount -o remount,ro,bind /etc/kubernetes",
+			run:   command, want: "/etc/kubernetes is on a read-only file system", restore: "umount /etc/kubernetes",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.given != "" {
+				l.must(t, "cp1", tc.given)
+				defer l.must(t, "cp1", tc.restore)
+			}
+			const seen = keptFiles + "; " + admin +
+				"-n kube-system get configmap kubeadm-config -o jsonpath='{.metadata.resourceVersion}'"
+			before := l.must(t, "cp1", seen)
+			if r := l.sh(t, "cp1", tc.run); r.code != 3 || !strings.Contains(r.out, tc.want) {
+				t.Errorf("exit status %d, want 3 and %q\n%s", r.code, tc.want, r.out)
+			}
+			if after := l.must(t, "cp1", seen); after != before {
+				t.Errorf("before\n%s\nafter\n%s", before, after)
+			}
+		})
+	}
+}
+
+// killWhen runs the command, and kills it once a script on the machine succeeds.
+func (l *lab) killWhen(t *testing.T, command, script string) {
+	t.Helper()
+	r := l.sh(t, "cp1", fmt.Sprintf("(until %s; do sleep 0.1; done; pkill -KILL -x ccmadm) & ", script)+
+		command+"; code=$?; kill %1; exit $code")
+	t.Logf("killed:\n%s", r.out)
+	if r.code != 137 {
+		t.Fatalf("exit status %d, it was not killed\n%s", r.code, r.out)
+	}
+}
+
+// upgradeDespiteProxy upgrades a machine. kube-proxy in nftables mode may have lost its Services after its roll-out,
+// which the run finds: then it is done as it says.
+func (l *lab) upgradeDespiteProxy(t *testing.T, node, command string) string {
+	t.Helper()
+	r := l.sh(t, node, command)
+	const says = "kube-proxy may have lost its rules: kubectl -n kube-system delete pod/kube-proxy-"
+	if r.code == 4 && strings.Contains(r.out, says) {
+		t.Logf("%s: kube-proxy has lost its rules", node)
+		l.kubectl(t, "-n kube-system delete pod -l k8s-app=kube-proxy")
+		r = l.sh(t, node, command)
+	}
+	if r.code != 0 || !strings.Contains(r.out, "[service] Service/default/kubernetes answers at ") {
+		t.Fatalf("%s: %s: exit status %d\n%s", node, command, r.code, r.out)
+	}
+	return r.out
+}
+
+// expectManagers compares the releases of static pods, which ask the API server of their machine.
+func (l *lab) expectManagers(t *testing.T, want map[string]string) {
+	t.Helper()
+	for node, tag := range want {
+		if got := l.must(t, node, "grep image: "+ccmManifest); !strings.Contains(got, "lab.local/ccm:"+tag) {
+			t.Errorf("%s: the manager is %s, want %s", node, strings.TrimSpace(got), tag)
+		}
+	}
+}
+
+// expectAfterUpgrade: a second run changes nothing, and the manager goes back and forward.
+func (l *lab) expectAfterUpgrade(t *testing.T, command string) {
+	t.Helper()
+	for _, tc := range []struct{ name, run string }{
+		{"what was removed is in the journal", "ccmadm journal -o json | grep -q 'name: cloud-provider'"},
+		{"the record has the version", "grep 'kubernetesVersion: v1.36.3' /etc/ccmadm/record.yaml"},
+		{"nothing has drifted", "ccmadm diff"},
+		{"a second run changes nothing", "n=$(ccmadm journal | wc -l); " + command + "; [ $(ccmadm journal | wc -l) = $n ]"},
+		{"back", "ccmadm rollback --yes 2>&1 | grep 'Kubernetes stays' && grep lab.local/ccm:v1.35.0 " + ccmManifest},
+		{"forward", command + " && grep lab.local/ccm:v1.36.0 " + ccmManifest},
+	} {
+		t.Run(tc.name, func(t *testing.T) { l.must(t, "cp1", tc.run) })
+	}
+}
+
+// expectUpgradedWorkers upgrades a worker whose flags kubeadm mangles, and one with the drop-in.
+func (l *lab) expectUpgradedWorkers(t *testing.T) {
+	t.Helper()
+	const bare = "rm -f /var/lib/kubelet/instance-config.yaml; sed -i 's,ARGS=\",&--container-runtime-endpoint=" +
+		"unix:///run/containerd/containerd.sock --register-node ,' /var/lib/kubelet/kubeadm-flags.env; "
+	for node, given := range map[string]string{"w1": bare, "w2": ""} {
+		t.Run(node, func(t *testing.T) {
+			if r := l.sh(t, node, "ccmadm upgrade node"); r.code != 3 {
+				t.Errorf("with the former kubeadm: exit status %d\n%s", r.code, r.out)
+			}
+			l.must(t, node, given+"mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
+			out := l.upgradeDespiteProxy(t, node, "ccmadm upgrade node --config /root/upgrade.yaml")
+			t.Logf("%s", out)
+			l.must(t, node, "systemctl stop kubelet; mv /usr/bin/kubelet.new /usr/bin/kubelet; systemctl start kubelet")
+			eventually(t, time.Minute, "the kubelet is of 1.36", func() bool {
+				return strings.Contains(l.kubectl(t, "get node "+node+" -o jsonpath='{.status.nodeInfo.kubeletVersion}'"), "v1.36.")
+			})
+			flags := l.must(t, node, kubeletFlags)
+			has := func(flag string) bool { return strings.Contains(flags, flag) }
+			if !has("--cloud-provider=external") || !has("--node-ip="+l.address(t, node)) || has("--register-node ") != (given != "") {
+				t.Errorf("the kubelet runs with %s", flags)
+			}
+		})
+	}
+}
