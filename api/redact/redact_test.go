@@ -18,7 +18,7 @@ func TestText(t *testing.T) {
 		"-----BEGIN RSA PRIVATE KEY-----\nMII" + secret + "\n-----END RSA PRIVATE KEY-----",
 		"-----BEGIN EC PRIVATE KEY-----\nMII" + secret + "\ncut",
 		`{"key":"-----BEGIN PRIVATE KEY-----\nMII` + secret + `\n-----END PRIVATE KEY-----\n"}`,
-		strings.Repeat("A", 40) + secret, "x eyJhbGciOiJSUzI1NiJ9.eyJ" + secret + ".c2ln" + secret, "x dop_v1_" + strings.Repeat("a", 32) + " " + Mark,
+		strings.Repeat("A", 40) + secret, "2026-11-22T10:00:00Z " + strings.Repeat("A", 60) + secret, "x.y\n" + secret + "\n-----END PRIVATE KEY-----", "x eyJhbGciOiJSUzI1NiJ9.eyJ" + secret + ".c2ln" + secret, "x dop_v1_" + strings.Repeat("a", 32) + " " + Mark,
 		"ghp_" + secret + secret, "abcdef.hunter2hunter200 is a bootstrap token",
 	} {
 		got := Text(line)
@@ -119,5 +119,15 @@ func TestKeys(t *testing.T) {
 		if strings.Contains(got, secret) || strings.Contains(got, "8675309") || !strings.Contains(got, "kept") && name != "no format" {
 			t.Errorf("%s: got %q", name, got)
 		}
+	}
+}
+
+// A bundle has some 20 MiB of logs.
+func BenchmarkText(b *testing.B) {
+	log := strings.Repeat("I1122 09:00:00.000000       1 node_controller.go:433] Initializing node w1 with cloud provider\n"+
+		"E1122 09:00:00.000000       1 reflector.go:205] failed to list *v1.Node: Get \"https://10.96.0.1:443/api\": i/o timeout\n", 5000)
+	b.SetBytes(int64(len(log)))
+	for b.Loop() {
+		Text(log)
 	}
 }
