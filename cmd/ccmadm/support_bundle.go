@@ -18,7 +18,7 @@ import (
 // support is `ccmadm support-bundle`.
 type support struct {
 	doctor
-	file, root string
+	file string
 }
 
 func newSupportBundle(s phases.Streams) *cobra.Command {
@@ -44,6 +44,7 @@ Exit status: 0 written, 2 usage, or the file is there already, 3 written, and th
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.write(cmd.Context(), s) },
 	}
 	b.declareKubeconfig(cmd)
+	b.host = true
 	cmd.Flags().StringVarP(&b.file, "output", "o", "", "the file (default: ccmadm-support-TIME.tar.gz in this directory)")
 	cmd.Flags().StringVar(&b.root, "root", "/", "where the machine's root is mounted: in a pod with hostPID and hostNetwork, /host say")
 	cmd.Flags().DurationVar(&b.timeout, "timeout", time.Minute, "how long to look at the cluster; what was not seen by then is said")
@@ -84,7 +85,11 @@ func (b *support) cluster(ctx context.Context, s phases.Streams, files *bundle.B
 		files.Missed("the cluster", err)
 		return err
 	}
-	files.Judged(snapshot, diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm))
+	diagnosed := diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm)
+	files.Judged(snapshot, diagnosed)
+	if err := snapshot.Unreached(); err != nil {
+		return err
+	}
 	client, err := b.client(s)
 	if err != nil {
 		files.Missed("the cluster", err)

@@ -45,9 +45,11 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 		d.Nodes = v.report.Nodes
 	}
 	var found []Cause
-	for _, look := range detectors() {
+	for _, look := range slices.Concat(hostDetectors(), detectors()) {
 		if lacks := slices.IndexFunc(look.needs, func(part string) bool { return s.notSeen(part) != nil }); lacks >= 0 {
-			d.NotLooked[look.name] = look.needs[lacks]
+			if s.notSeen(partCluster) == nil || strings.HasPrefix(look.needs[lacks], hostPart) { // else that says it all
+				d.NotLooked[look.name] = look.needs[lacks]
+			}
 			continue
 		}
 		for _, c := range group(look.find(v)) {
