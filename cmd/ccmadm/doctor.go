@@ -68,7 +68,7 @@ Exit status: 0 nothing was found, 1 something was, 2 usage, 3 it could not look.
 			return d.tell(s, diagnosis.Of(names))
 		},
 	}
-	d.declareFormats(cmd, "text", "json", "sarif")
+	d.declareFormats(cmd, "text", "json", "sarif", "html")
 	d.declareSource(cmd)
 	d.declareHost(cmd)
 	cmd.Flags().StringVar(&d.save, "save", "", "write what was seen to this file, as JSON")
@@ -202,6 +202,8 @@ func (d *doctor) tell(s phases.Streams, found *diagnosis.Diagnosis) error {
 	case "sarif":
 		list := found.Findings()
 		err = lint.WriteSARIF(s.Out, version, diagnosis.Kinds(list), list)
+	case "html":
+		err = found.WriteHTML(s.Out)
 	default:
 		err = found.WriteText(s.Out, colours(s))
 	}

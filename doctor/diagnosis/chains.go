@@ -31,6 +31,8 @@ type Diagnosis struct {
 	NotLooked map[string]string `json:"notLooked,omitempty"`
 	// Summary is a line about the cluster.
 	Summary string `json:"summary"`
+
+	picture picture
 }
 
 // Extra is a look at a snapshot from elsewhere. Its findings explain nothing.
@@ -40,7 +42,7 @@ type Extra func(*Snapshot) []finding.Finding
 func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 	v := newView(s)
 	v.report = nodes.Judge(v.facts(), nil)
-	d := &Diagnosis{NotSeen: s.NotSeen, NotLooked: map[string]string{}, Summary: v.summary()}
+	d := &Diagnosis{NotSeen: s.NotSeen, NotLooked: map[string]string{}, Summary: v.summary(), picture: v.picture()}
 	if s.notSeen(partNodes) == nil {
 		d.Nodes = v.report.Nodes
 	}
