@@ -17,6 +17,9 @@ type NodeFlag struct {
 	From []string `json:"from,omitempty"`
 	// Runs says whether the running kubelet has it so.
 	Runs bool `json:"runs"`
+
+	// uses are the places of From.
+	uses []machine.FlagUse
 }
 
 // NodeReport is what `ccmadm node show` says of a machine.
@@ -71,8 +74,10 @@ func showFlag(m *machine.Machine, k *kubeletProcess, name string) (*NodeFlag, er
 		ours := kubeletProcess{Args: strings.FieldsFunc(string(own), func(r rune) bool { return r <= ' ' || r == '"' })}
 		if value, is := ours.flag(name); is {
 			flag.Value, flag.From = value, append(flag.From, m.Path(machine.KubeletEnvFile))
+			flag.uses = append(flag.uses, machine.FlagUse{File: m.Path(machine.KubeletEnvFile), Flag: name, Value: value})
 		}
 	}
+	flag.uses = append(flag.uses, uses...)
 	for _, u := range uses {
 		flag.Value, flag.From = u.Value, append(flag.From, fmt.Sprintf("%s:%d", u.File, u.Line))
 	}

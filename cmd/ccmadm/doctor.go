@@ -30,6 +30,9 @@ type doctor struct {
 	observer
 	from, save string
 	timeout    time.Duration
+	// host adds the machine whose root is mounted at root.
+	host bool
+	root string
 }
 
 func newDoctor(s phases.Streams) *cobra.Command {
@@ -41,11 +44,16 @@ func newDoctor(s phases.Streams) *cobra.Command {
 routes and versions, once each, and says what is wrong: a cause with all objects that have it, what follows from it, and
 last what to do. With names of Nodes, what concerns these. It changes nothing, and reads no Secret.
 
+With --host it looks at the machine on which it runs as well: the kubelet's process against the files that it should have its
+flags from, its unit, ports that others have taken, static pods' files, certificates, the clock beside the API server's, the
+resolver, the container runtime and disks. That needs no cluster, and sees most as root.
+
 What it may not see it says ("not seen"), and takes for nothing. --save writes all that was seen to a file, without
 credentials, which --from diagnoses anywhere, without a cluster.
 
 Exit status: 0 nothing was found, 1 something was, 2 usage, 3 it could not look.`,
 		Example: `  ccmadm doctor
+  ccmadm doctor --host
   ccmadm doctor --save snapshot.json
   ccmadm doctor --from snapshot.json`,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -59,8 +67,9 @@ Exit status: 0 nothing was found, 1 something was, 2 usage, 3 it could not look.
 			return d.tell(s, diagnosis.Of(names))
 		},
 	}
-	d.declareFormats(cmd, "text", "json", "sarif")
+	d.declareFormats(cmd, "text", "json", "sarif", "html")
 	d.declareSource(cmd)
+	d.declareHost(cmd)
 	cmd.Flags().StringVar(&d.save, "save", "", "write what was seen to this file, as JSON")
 	cmd.MarkFlagsMutuallyExclusive("save", "from")
 	return cmd
@@ -97,6 +106,12 @@ Exit status: 0 nothing is wrong with it, 1 something is, 2 usage, 3 it could not
 	return cmd
 }
 
+func (d *doctor) declareHost(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&d.host, "host", false, "look at this machine, too: its kubelet, files, ports, certificates, clock, resolver and disks")
+	cmd.Flags().StringVar(&d.root, "root", "/", "where the machine's root is mounted: in a pod with hostPID and hostNetwork, /host say")
+	cmd.MarkFlagsMutuallyExclusive("host", "from")
+}
+
 func (d *doctor) declareSource(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&d.from, "from", "", "diagnose this file of --save, or - for standard input, instead of a cluster")
 	cmd.Flags().DurationVar(&d.timeout, "timeout", 30*time.Second, "how long to look; what was not seen by then is said")
@@ -120,6 +135,14 @@ func (d *doctor) snapshot(ctx context.Context, s phases.Streams) (*diagnosis.Sna
 	if d.from != "" {
 		return readSnapshot(d.from, s.In)
 	}
+	if d.host {
+		return d.withHost(ctx, s)
+	}
+	return d.cluster(ctx, s)
+}
+
+// cluster looks at the cluster alone.
+func (d *doctor) cluster(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {
 	config, err := d.config(s)
 	if err != nil {
 		return nil, err
@@ -176,6 +199,8 @@ func (d *doctor) tell(s phases.Streams, found *diagnosis.Diagnosis) error {
 	case "sarif":
 		list := found.Findings()
 		err = lint.WriteSARIF(s.Out, version, diagnosis.Kinds(list), list)
+	case "html":
+		err = found.WriteHTML(s.Out)
 	default:
 		err = found.WriteText(s.Out, colours(s))
 	}

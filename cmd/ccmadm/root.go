@@ -65,7 +65,7 @@ When something is wrong:     ccmadm doctor`,
 	}
 	root.AddCommand(
 		newInit(s), newJoin(s), newApply(s), newDiff(s), newAdopt(s), newLeave(s), newNode(s), newJournal(s), newRollback(s),
-		newReset(s), newWait(s), newStatus(s), newDoctor(s), newWhy(s), newRehearse(s), newCerts(s), newUpgrade(s),
+		newReset(s), newWait(s), newStatus(s), newDoctor(s), newWhy(s), newSupportBundle(s), newRehearse(s), newCerts(s), newUpgrade(s),
 		newConfig(s), newLint(s),
 		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
 	)

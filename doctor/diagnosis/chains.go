@@ -31,6 +31,8 @@ type Diagnosis struct {
 	NotLooked map[string]string `json:"notLooked,omitempty"`
 	// Summary is a line about the cluster.
 	Summary string `json:"summary"`
+
+	picture picture
 }
 
 // Extra is a look at a snapshot from elsewhere. Its findings explain nothing.
@@ -40,14 +42,16 @@ type Extra func(*Snapshot) []finding.Finding
 func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 	v := newView(s)
 	v.report = nodes.Judge(v.facts(), nil)
-	d := &Diagnosis{NotSeen: s.NotSeen, NotLooked: map[string]string{}, Summary: v.summary()}
+	d := &Diagnosis{NotSeen: s.NotSeen, NotLooked: map[string]string{}, Summary: v.summary(), picture: v.picture()}
 	if s.notSeen(partNodes) == nil {
 		d.Nodes = v.report.Nodes
 	}
 	var found []Cause
-	for _, look := range detectors() {
+	for _, look := range slices.Concat(hostDetectors(), detectors()) {
 		if lacks := slices.IndexFunc(look.needs, func(part string) bool { return s.notSeen(part) != nil }); lacks >= 0 {
-			d.NotLooked[look.name] = look.needs[lacks]
+			if s.notSeen(partCluster) == nil || strings.HasPrefix(look.needs[lacks], hostPart) { // else that says it all
+				d.NotLooked[look.name] = look.needs[lacks]
+			}
 			continue
 		}
 		for _, c := range group(look.find(v)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
@@ -100,8 +102,8 @@ func (s *Snapshot) keepFacts(f *nodes.Facts) {
 	s.LeaseName, s.Reviews = f.LeaseName, f.Reviews
 	s.Logs = map[string][]string{}
 	for pod, lines := range f.Logs {
-		for _, line := range lines {
-			s.Logs[pod] = append(s.Logs[pod], redact(line))
+		if len(lines) > 0 { // a key may stand on several lines
+			s.Logs[pod] = strings.Split(redact.Text(strings.Join(lines, "\n")), "\n")
 		}
 	}
 	if len(s.Reviews) > 0 && !slices.ContainsFunc(s.Reviews, func(r nodes.Review) bool { return r.Answer != "unknown" }) {

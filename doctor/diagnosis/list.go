@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 )
 
 const (
@@ -56,7 +57,7 @@ func (l *looking) ask(what string, question func() (keep func(), err error)) {
 
 func unseen(what string, err error) NotSeen {
 	reason := apierrors.ReasonForError(err)
-	message := finding.Clean(redact(err.Error()))
+	message := finding.Clean(redact.Text(err.Error()))
 	if errors.Is(err, context.DeadlineExceeded) {
 		reason = metav1.StatusReasonTimeout
 	}

@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,38 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// Taken out is what looks like a credential: by its name, by its form.
-var (
-	named = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|api[-_]?key|access[-_]?key(?:[-_]?id)?|credentials?|authorization)` +
-		`\\?["']?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(\\?"[^"]*"?|\\?'[^']*'?|[^\s"',]+)`)
-	formed = regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]+\.[\w-]*|AKIA[0-9A-Z]{16}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*|(?i:bearer) [\w.~+/-]{8,}=*`)
-	inURL  = regexp.MustCompile(`(://[^/\s:@]+:)[^/\s@]+@`)
-)
-
-const redacted = "(redacted)"
-
-// redact takes credentials out of a text. A value that is a word of a flag stays.
-func redact(text string) string {
-	text = named.ReplaceAllStringFunc(text, func(match string) string {
-		parts := named.FindStringSubmatch(match)
-		if slices.Contains([]string{"", "true", "false", redacted}, strings.Trim(parts[2], `\"'`)) {
-			return match
-		}
-		return parts[1] + redacted
-	})
-	text = formed.ReplaceAllString(text, redacted)
-	return inURL.ReplaceAllString(text, "${1}"+redacted+"@")
-}
+const redacted = redact.Mark
 
 // trimMeta keeps of an object's metadata what a detector may ask for.
 func trimMeta(m *metav1.ObjectMeta, annotations ...string) {
 	kept := map[string]string{}
 	for name, value := range m.Annotations {
 		if slices.Contains(annotations, name) || strings.HasPrefix(name, v1alpha1.GroupName+"/") {
-			kept[name] = redact(value)
+			kept[name] = redact.Text(value)
 		}
 	}
 	m.Annotations, m.ManagedFields, m.UID, m.ResourceVersion = kept, nil, "", ""
@@ -65,10 +44,10 @@ func trimPod(p *corev1.Pod) {
 		s := &p.Status.ContainerStatuses[i]
 		for _, state := range []*corev1.ContainerState{&s.State, &s.LastTerminationState} {
 			if state.Waiting != nil {
-				state.Waiting.Message = redact(state.Waiting.Message)
+				state.Waiting.Message = redact.Text(state.Waiting.Message)
 			}
 			if state.Terminated != nil {
-				state.Terminated.Message = redact(state.Terminated.Message)
+				state.Terminated.Message = redact.Text(state.Terminated.Message)
 			}
 		}
 	}
@@ -84,52 +63,23 @@ func trimPodSpec(s *corev1.PodSpec) {
 				e.Value = redacted
 			}
 		}
-		for _, list := range [][]string{c.Command, c.Args} {
-			for j := range list {
-				list[j] = redact(list[j])
-				if j > 0 && secretFlag.MatchString(list[j-1]) {
-					list[j] = redacted
-				}
-			}
-		}
+		redact.Args(c.Command)
+		redact.Args(c.Args)
 	}
 }
 
-// redactKubeadm takes credentials out of kubeadm's configuration, which has arguments and variables as pairs of name and
-// value. What cannot be read as such is left out.
+// redactKubeadm takes credentials out of kubeadm's configuration. What cannot be read as such is left out.
 func redactKubeadm(text string) string {
 	var config map[string]any
 	if yaml.Unmarshal([]byte(text), &config) != nil || len(config) == 0 {
 		return ""
 	}
-	redactPairs(config, "")
-	data, err := yaml.Marshal(config)
+	data, err := yaml.Marshal(redact.Value(config))
 	if err != nil {
 		return ""
 	}
-	return redact(string(data))
+	return string(data)
 }
-
-// redactPairs goes through a document; under is the field that a list is in.
-func redactPairs(value any, under string) {
-	switch value := value.(type) {
-	case []any:
-		for _, item := range value {
-			redactPairs(item, under)
-		}
-	case map[string]any:
-		if name, pair := value["name"].(string); pair && value["value"] != nil &&
-			(under == "extraEnvs" || secretFlag.MatchString("--"+name)) {
-			value["value"] = redacted
-		}
-		for field, item := range value {
-			redactPairs(item, field)
-		}
-	}
-}
-
-// secretFlag is one whose value is the next item.
-var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(password|token|secret|key)$`)
 
 func trimTemplate(meta *metav1.ObjectMeta, t *corev1.PodTemplateSpec) {
 	trimMeta(meta)
@@ -143,7 +93,7 @@ func trimDaemonSet(d *appsv1.DaemonSet) { trimTemplate(&d.ObjectMeta, &d.Spec.Te
 
 func trimEvent(e *corev1.Event) {
 	trimMeta(&e.ObjectMeta)
-	e.Message = redact(e.Message)
+	e.Message = redact.Text(e.Message)
 }
 
 func trimService(s *corev1.Service) {

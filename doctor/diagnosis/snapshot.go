@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -76,6 +77,9 @@ type Snapshot struct {
 	// Requests are for kubelets' serving certificates, and have no answer.
 	Requests []certificatesv1.CertificateSigningRequest `json:"requests,omitempty"`
 
+	// Host is the machine on which the doctor ran; nil where it was not asked to look at it.
+	Host *Host `json:"host,omitempty"`
+
 	// NotSeen is what could not be asked for.
 	NotSeen []NotSeen `json:"notSeen,omitempty"`
 }
@@ -128,7 +132,9 @@ func Read(name string, in io.Reader) (*Snapshot, error) {
 
 // notSeen returns what is known of why something was not seen; nil where it was.
 func (s *Snapshot) notSeen(what string) *NotSeen {
-	i := slices.IndexFunc(s.NotSeen, func(n NotSeen) bool { return n.What == what })
+	i := slices.IndexFunc(s.NotSeen, func(n NotSeen) bool {
+		return n.What == what || n.What == partCluster && !strings.HasPrefix(what, hostPart)
+	})
 	if i < 0 {
 		return nil
 	}

@@ -16,6 +16,12 @@ import (
 // summary is a line about the cluster.
 func (v *view) summary() string {
 	parts := []string{v.countNodes()}
+	if v.Host != nil {
+		parts = append(parts, "on machine "+v.Host.Name)
+	}
+	if v.notSeen(partCluster) != nil {
+		return finding.Clean(strings.Join(parts, ", "))
+	}
 	if v.Version != "" {
 		parts = append(parts, "Kubernetes "+v.Version)
 	}
@@ -121,9 +127,12 @@ func (d *Diagnosis) Findings() []finding.Finding {
 	return list
 }
 
-// Blind says that nothing was seen of Nodes: that nothing was found then is no sign of health.
+// Blind says that nothing was seen of Nodes: that nothing was found then is no sign of health. Of a machine that does not
+// know where its cluster is, nobody has asked more than what it tells itself.
 func (d *Diagnosis) Blind() bool {
-	return slices.ContainsFunc(d.NotSeen, func(n NotSeen) bool { return n.What == partNodes })
+	return slices.ContainsFunc(d.NotSeen, func(n NotSeen) bool {
+		return n.What == partNodes || n.What == partCluster && n.Reason != reasonNotAsked
+	})
 }
 
 // Kinds are the entries of the catalogue that findings have, each once.

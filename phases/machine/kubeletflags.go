@@ -23,10 +23,10 @@ func (u FlagUse) String() string {
 	return fmt.Sprintf("%s:%d: --%s=%s", u.File, u.Line, u.Flag, u.Value)
 }
 
-// kubeletFlagSources are the files behind the kubelet's command line, weakest first: the unit's own drop-ins, then
+// KubeletFlagFiles are the files behind the kubelet's command line, weakest first: the unit's own drop-ins, then
 // kubeadm's file, then the administrator's, whose flags come last and so win. Debian's package reads
 // /etc/default/kubelet and the RPM /etc/sysconfig/kubelet.
-func (m *Machine) kubeletFlagSources() []string {
+func (m *Machine) KubeletFlagFiles() []string {
 	var files []string
 	for _, dir := range []string{"usr/lib", "lib", "usr/local/lib", "run", "etc"} {
 		unit := m.Path(filepath.Join(dir, "systemd/system/kubelet.service"))
@@ -47,7 +47,7 @@ func (m *Machine) KubeletFlags(names ...string) ([]FlagUse, error) {
 	}
 	var uses []FlagUse
 	seen := map[string]bool{} // /lib is a link to /usr/lib on merged systems
-	for _, file := range m.kubeletFlagSources() {
+	for _, file := range m.KubeletFlagFiles() {
 		real, err := filepath.EvalSymlinks(file)
 		if errors.Is(err, fs.ErrNotExist) || seen[real] || filepath.Base(file) == filepath.Base(KubeletDropIn) {
 			continue

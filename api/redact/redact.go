@@ -1,0 +1,177 @@
+// Package redact takes credentials out of what leaves a cluster: snapshots of the doctor, and support bundles.
+//
+// Start at [Text], which goes by patterns; [Document] goes by the types of Kubernetes objects and of kubeadm's and
+// kubeconfig files first, [Keys] keeps no value at all. None of them knows a credential that stands bare in a sentence:
+// what is to be sent is to be looked at.
+//
+// Reads and writes nothing but what it is given. A second time changes nothing.
+package redact
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Mark stands where a credential was.
+const Mark = "(redacted)"
+
+const secretWord = `(?:password|passwd|passphrase|\bpwd|\bpass|\bauth|token|secret|authorization|credentials?|cookie|` +
+	`(?:api|access|private|client|secret|certificate|encryption|signing|shared|account)[-_]?key(?:[-_]?(?:id|data))?)`
+
+var (
+	// wholeLine is a line of a configuration file: its value has blanks in it. named stands anywhere, and flagged is an
+	// argument whose value comes after a blank.
+	wholeLine = regexp.MustCompile(`(?im)^([ \t]*["']?[\w.-]*` + secretWord + `["']?[ \t]*=[ \t]*)(\S.*)$`)
+	named     = regexp.MustCompile(`(?i)(` + secretWord + `\\?["']?[ \t]*[=:][ \t]*)(?:(?:bearer|basic)[ \t]+)?` +
+		`(\\?"[^"]*"?|\\?'[^']*'?|[^\s"',]+)`)
+	// below is a value on the lines after its name.
+	below   = regexp.MustCompile(`(?i)(` + secretWord + `["']?:[ \t]*[|>][-+]?[ \t]*\n[ \t]+)\S.*`)
+	flagged = regexp.MustCompile(`(?i)(--?[\w-]*(?:password|passwd|token|secret|credentials?|key)[ \t]+)("[^"]*"?|'[^']*'?|[^\s"'-]\S*)`)
+	account = regexp.MustCompile(`((?:^|[ \t])(?:-u|--user)[ =])[^\s:]+:\S+`)
+	// block is PEM, also of which the end is cut off; headless is the end of one whose beginning is elsewhere.
+	block    = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]+-----(?:[\sA-Za-z0-9+/=:,\\-]*?-----END [A-Z0-9 ]+-----|[\sA-Za-z0-9+/=:,\\-]*)`)
+	headless = regexp.MustCompile(`(?m)(?:^[ \t]*[A-Za-z0-9+/=]+[ \t]*\n)*^[ \t]*-----END [A-Z0-9 ]+-----`)
+	// formed is what is a credential by its form: JSON web tokens, and those with a prefix of their issuer's (prefixes).
+	formed = regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)*|\b(?:AKIA|ASIA)[0-9A-Z]{16}|\bAIza[\w-]{35}|\bgh[pousr]_\w{20,}|` +
+		`\bgithub_pat_\w{20,}|\bglpat-[\w-]{20,}|\bdop_v1_[0-9a-f]{32,}|\bxox[abpr]-[\w-]{10,}|\bhvs\.[\w-]{20,}|\bya29\.[\w-]{20,}|` +
+		`(?i:bearer) [\w.~+/-]{8,}=*`)
+	// base64 is long, or a line of a PEM block, which may have a time before it.
+	base64    = regexp.MustCompile(`[A-Za-z0-9+/]{100,}={0,2}|(^[ \t]*)[A-Za-z0-9+/]{40,}={0,2}[ \t]*$|([ \t])[A-Za-z0-9+/]{60,}={0,2}[ \t]*$`)
+	userinfo  = regexp.MustCompile(`(://)([^/\s@:"'<>]*)(:?)[^/\s"'<>]*@`)
+	bootstrap = regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b`)
+
+	secretKey  = regexp.MustCompile(`(?i)` + secretWord + `$`)
+	secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(?:password|passwd|token|secret|credentials?|key)$`)
+)
+
+// Text takes credentials out of a text: what a name says to be one, what has the form of one, and what a URL has before
+// its host. A value that is a word of a flag stays.
+func Text(text string) string {
+	if strings.Contains(text, "-----BEGIN ") {
+		text = block.ReplaceAllString(text, Mark)
+	}
+	if strings.Contains(text, "-----END ") {
+		text = headless.ReplaceAllString(text, Mark)
+	}
+	if strings.Contains(text, "\n") && hasAny(text, "|", ">") && hasAny(strings.ToLower(text), hints()...) {
+		text = below.ReplaceAllString(text, "${1}"+Mark)
+	}
+	if !strings.Contains(text, "\n") {
+		return line(text)
+	}
+	var out strings.Builder
+	out.Grow(len(text))
+	for whole := range strings.Lines(text) {
+		content := strings.TrimRight(whole, "\r\n")
+		out.WriteString(line(content) + whole[len(content):])
+	}
+	return out.String()
+}
+
+// line runs only the patterns that may be in a line: each of them takes a microsecond for ten bytes.
+func line(text string) string {
+	if longRun(text) >= 40 {
+		text = base64.ReplaceAllString(text, "$1$2"+Mark)
+	}
+	if hasAny(text, prefixes()...) {
+		text = formed.ReplaceAllString(text, Mark)
+	}
+	if hasAny(strings.ToLower(text), hints()...) {
+		for _, pattern := range []*regexp.Regexp{wholeLine, named, flagged} {
+			text = pattern.ReplaceAllStringFunc(text, func(match string) string {
+				parts := pattern.FindStringSubmatch(match)
+				if harmless(parts[2]) {
+					return match
+				}
+				return parts[1] + Mark
+			})
+		}
+	}
+	if hasAny(text, "-u", "--user") {
+		text = account.ReplaceAllString(text, "${1}"+Mark)
+	}
+	if strings.Contains(text, "://") && strings.Contains(text, "@") {
+		text = userinfo.ReplaceAllStringFunc(text, func(match string) string {
+			parts := userinfo.FindStringSubmatch(match)
+			if parts[3] == "" {
+				return parts[1] + Mark + "@"
+			}
+			return parts[1] + parts[2] + ":" + Mark + "@"
+		})
+	}
+	if mayBeBootstrap(text) {
+		text = bootstrap.ReplaceAllString(text, "$1."+Mark)
+	}
+	return text
+}
+
+// hints has one word of each alternative of secretWord, and prefixes one of formed.
+func hints() []string {
+	return []string{"pass", "pwd", "token", "secret", "auth", "credential", "cookie", "key"}
+}
+
+func prefixes() []string {
+	return []string{
+		"eyJ", "AKIA", "ASIA", "AIza", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "dop_v1_", "xox", "hvs.", "ya29.",
+		"earer ", "EARER ",
+	}
+}
+
+func hasAny(text string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+}
+
+// longRun is the length of the longest row of characters of base64.
+func longRun(text string) int {
+	longest, run := 0, 0
+	for i := range len(text) {
+		if c := text[i]; isLower(c) || c >= 'A' && c <= 'Z' || c == '+' || c == '/' {
+			run++
+			longest = max(longest, run)
+			continue
+		}
+		run = 0
+	}
+	return longest
+}
+
+// mayBeBootstrap looks for a dot with six characters before and sixteen after it.
+func mayBeBootstrap(text string) bool {
+	for i := 6; i+16 < len(text); i++ {
+		if text[i] == '.' && allLower(text[i-6:i]) && allLower(text[i+1:i+17]) {
+			return true
+		}
+	}
+	return false
+}
+
+func allLower(text string) bool {
+	for i := range len(text) {
+		if !isLower(text[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isLower says whether it may be in a bootstrap token.
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+
+func harmless(value string) bool {
+	value = strings.Trim(value, `\"'`)
+	return slices.Contains([]string{"", "true", "false"}, value) || strings.HasPrefix(value, Mark)
+}
+
+// Args takes credentials out of a command line in place, those too that are an argument of their own.
+func Args(args []string) {
+	for i := range args {
+		args[i] = Text(args[i])
+		if i > 0 && secretFlag.MatchString(args[i-1]) {
+			args[i] = Mark
+		}
+	}
+}
+
+// Secret tells whether a field or a flag of this name holds a credential.
+func Secret(name string) bool { return secretKey.MatchString(name) }

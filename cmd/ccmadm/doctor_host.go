@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/diagnosis"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// withHost looks at the cluster and at this machine. A cluster that does not answer, or that nobody has named, as on a
+// worker, keeps nobody from looking at the machine.
+func (d *doctor) withHost(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {
+	named := *d.flags.KubeConfig != "" || *d.flags.APIServer != "" || s.Env(clientcmd.RecommendedConfigPathEnvVar) != ""
+	snapshot, err := d.cluster(ctx, s)
+	if err != nil {
+		var known *finding.Error
+		tried := errors.As(err, &known) && known.Code == exitNotLooked
+		if named && !tried {
+			return nil, err
+		}
+		snapshot = diagnosis.Unreached(err, tried)
+	}
+	host, notSeen := phases.LookAtHost(ctx, machine.Host(d.root))
+	snapshot.Host, snapshot.NotSeen = host, append(snapshot.NotSeen, notSeen...)
+	slices.SortFunc(snapshot.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
+	return snapshot, nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/bundle"
+	"github.com/ccmadm/ccmadm/doctor/diagnosis"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// support is `ccmadm support-bundle`.
+type support struct {
+	doctor
+	file string
+}
+
+func newSupportBundle(s phases.Streams) *cobra.Command {
+	var b support
+	cmd := &cobra.Command{
+		Use:   "support-bundle",
+		Short: "Write one archive of what somebody needs who looks for a fault elsewhere",
+		Long: `Writes a tar.gz with all that the doctor saw and found, logs of cloud-controller-managers and node agents, Events of
+kube-system, kubeadm's and ccmadm's configuration, and what this machine's kubelet and static pods run with. It changes
+nothing else.
+
+No Secret, key or kubeconfig is read. Values of variables and of a cloud's configuration, and what looks like a credential
+anywhere, are taken out. Names and addresses are in it, and a program may have logged what nobody recognizes: look at it
+before you send it.
+
+What could not be seen is said, and stands in not-seen.txt; without a cluster that answers there is this machine's part.
+The file has mode 0600, is there when it is complete, and replaces none.
+
+Exit status: 0 written, 2 usage, or the file is there already, 3 written, and the cluster was not seen.`,
+		Example: `  ccmadm support-bundle
+  ccmadm support-bundle --output /root/cp1.tar.gz`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return b.write(cmd.Context(), s) },
+	}
+	b.declareKubeconfig(cmd)
+	b.host = true
+	cmd.Flags().StringVarP(&b.file, "output", "o", "", "the file (default: ccmadm-support-TIME.tar.gz in this directory)")
+	cmd.Flags().StringVar(&b.root, "root", "/", "where the machine's root is mounted: in a pod with hostPID and hostNetwork, /host say")
+	cmd.Flags().DurationVar(&b.timeout, "timeout", time.Minute, "how long to look at the cluster; what was not seen by then is said")
+	return cmd
+}
+
+func (b *support) write(ctx context.Context, s phases.Streams) error {
+	now := time.Now().UTC()
+	if b.file == "" {
+		b.file = "ccmadm-support-" + now.Format("20060102-150405") + ".tar.gz"
+	}
+	if err := bundle.Vacant(b.file); err != nil {
+		return observed(err)
+	}
+	files := bundle.New(now)
+	unseen := b.cluster(ctx, s, files)
+	addMachine(files, phases.SupportFiles(ctx, machine.Host(b.root)))
+	if err := ctx.Err(); err != nil {
+		return observed(fmt.Errorf("gather the bundle: %w", err))
+	}
+	if err := files.WriteFile(b.file); err != nil {
+		return observed(err)
+	}
+	for _, line := range files.NotSeen() {
+		fmt.Fprintf(s.Err, "not seen: %s\n", line)
+	}
+	fmt.Fprintf(s.Out, "%s written; look at it before you send it: names and addresses are in it\n", b.file)
+	if unseen != nil {
+		return &finding.Error{Code: exitNotLooked, Err: unseen, Hint: "the bundle has this machine's part; --kubeconfig names the cluster"}
+	}
+	return nil
+}
+
+// cluster adds what the cluster tells. The error says that it tells nothing.
+func (b *support) cluster(ctx context.Context, s phases.Streams, files *bundle.Bundle) error {
+	snapshot, err := b.snapshot(ctx, s)
+	if err != nil {
+		files.Missed("the cluster", err)
+		return err
+	}
+	diagnosed := diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm)
+	files.Judged(snapshot, diagnosed)
+	if err := snapshot.Unreached(); err != nil {
+		return err
+	}
+	client, err := b.client(s)
+	if err != nil {
+		files.Missed("the cluster", err)
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	files.Cluster(ctx, client, snapshot)
+	return nil
+}
+
+// addMachine puts a machine's files below one folder.
+func addMachine(files *bundle.Bundle, list []phases.SupportFile) {
+	for _, f := range list {
+		name := "machine/" + strings.TrimPrefix(f.Name, "/")
+		switch {
+		case f.Err != nil:
+			files.Missed("this machine's "+f.Name, f.Err)
+		case f.Form == phases.YAML:
+			files.Document(name, f.Data)
+		case f.Form == phases.Secretive:
+			files.Keys(name, f.Data)
+		default:
+			files.Text(name, string(f.Data))
+		}
+	}
+}

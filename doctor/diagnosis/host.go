@@ -1,0 +1,171 @@
+package diagnosis
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The parts of a machine, as NotSeen names them.
+const (
+	HostKubeletPart   = "this machine's kubelet"
+	HostFlagsPart     = "this machine's kubelet flags"
+	HostPortsPart     = "this machine's ports"
+	HostManifestsPart = "this machine's static pods"
+	HostCertsPart     = "this machine's certificates"
+	HostClockPart     = "this machine's clock, beside the API server's"
+	HostResolverPart  = "this machine's resolver"
+	HostRuntimePart   = "this machine's container runtime"
+	HostDisksPart     = "this machine's disks"
+)
+
+const (
+	// hostPart is how all of them begin.
+	hostPart = "this machine's "
+	// partCluster stands for every part that is no machine's.
+	partCluster = "the cluster"
+)
+
+// Unreached is a snapshot of a cluster that could not be asked at all, for what a machine tells without it. Where nobody
+// has tried, because nobody said where the cluster is, tried is false.
+func Unreached(err error, tried bool) *Snapshot {
+	s := &Snapshot{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Taken: time.Now().UTC()}
+	n := unseen(partCluster, err)
+	if !tried {
+		n.Reason = reasonNotAsked
+	}
+	s.NotSeen = []NotSeen{n}
+	return s
+}
+
+// Unreached says why the cluster could not be asked at all; nil where it was.
+func (s *Snapshot) Unreached() error {
+	if n := s.notSeen(partCluster); n != nil {
+		return n
+	}
+	return nil
+}
+
+// reasonNotAsked is that of NotSeen where it was not tried.
+const reasonNotAsked metav1.StatusReason = "NotAsked"
+
+// Host is what was seen of the machine on which the doctor runs. A part that was not seen is empty, and in NotSeen.
+type Host struct {
+	// Name is the machine's, Node that of its Node as the kubelet chooses it.
+	Name string `json:"name"`
+	Node string `json:"node"`
+	// Ours says that ccmadm has set this machine up for external cloud mode.
+	Ours bool `json:"ours,omitempty"`
+	// Addresses are those of its interfaces.
+	Addresses []string `json:"addresses,omitempty"`
+	// Version is the kubelet's, as v1.36.3.
+	Version      string            `json:"version,omitempty"`
+	Unit         *HostUnit         `json:"unit,omitempty"`
+	Flags        []HostFlag        `json:"flags,omitempty"`
+	Ports        []HostPort        `json:"ports,omitempty"`
+	Manifests    []HostManifest    `json:"manifests,omitempty"`
+	Certificates []HostCertificate `json:"certificates,omitempty"`
+	Clock        *HostClock        `json:"clock,omitempty"`
+	Resolver     *HostResolver     `json:"resolver,omitempty"`
+	Runtime      *HostRuntime      `json:"runtime,omitempty"`
+	Disks        []HostDisk        `json:"disks,omitempty"`
+}
+
+// HostUnit is the kubelet's unit, by systemd.
+type HostUnit struct {
+	Load   string `json:"load"`
+	Active string `json:"active"`
+	Sub    string `json:"sub"`
+	// File says whether it is enabled.
+	File string `json:"file,omitempty"`
+	// PID is 0 where it does not run.
+	PID      int `json:"pid,omitempty"`
+	Restarts int `json:"restarts,omitempty"`
+	// Stale says that systemd has not read the unit's files since they changed.
+	Stale bool `json:"stale,omitempty"`
+	// Complaint is the last error in the kubelet's log, where it does not run.
+	Complaint string `json:"complaint,omitempty"`
+}
+
+// HostFlag is one flag of the kubelet.
+type HostFlag struct {
+	Name string `json:"name"`
+	// Places are where files set it, the one that wins last.
+	Places []HostPlace `json:"places,omitempty"`
+	// Runs says that the process has the flag, Value with what.
+	Runs  bool   `json:"runs"`
+	Value string `json:"value,omitempty"`
+}
+
+// HostPlace is a line of a file.
+type HostPlace struct {
+	File  string `json:"file"`
+	Line  int    `json:"line,omitempty"`
+	Value string `json:"value"`
+}
+
+// HostPort is one on which somebody listens. PID is 0 where it is not known who.
+type HostPort struct {
+	Port    int    `json:"port"`
+	Program string `json:"program,omitempty"`
+	PID     int    `json:"pid,omitempty"`
+	// InPod says that it is a pod's.
+	InPod bool `json:"inPod,omitempty"`
+}
+
+// HostManifest is a file in the kubelet's directory of static pods.
+type HostManifest struct {
+	File string `json:"file"`
+	// Pod is namespace/name; empty where the file cannot be read, and Error says why.
+	Pod   string `json:"pod,omitempty"`
+	Error string `json:"error,omitempty"`
+	// Refers are the objects of the API that it refers to.
+	Refers []string `json:"refers,omitempty"`
+	// Ports are those of the machine that it wants, by its arguments and probes.
+	Ports []int `json:"ports,omitempty"`
+}
+
+// HostCertificate is the end of a client's or a server's.
+type HostCertificate struct {
+	File  string    `json:"file"`
+	Begin time.Time `json:"begin"`
+	End   time.Time `json:"end"`
+	// Renew is the command that renews it.
+	Renew string `json:"renew,omitempty"`
+	// Rotated says that the kubelet renews it by itself.
+	Rotated bool `json:"rotated,omitempty"`
+}
+
+// HostClock compares clocks: Ahead is by how much this machine's is before the server's, in seconds.
+type HostClock struct {
+	Server string  `json:"server"`
+	Ahead  float64 `json:"ahead"`
+}
+
+// HostResolver is the file that pods get their name servers from.
+type HostResolver struct {
+	File    string   `json:"file"`
+	Missing bool     `json:"missing,omitempty"`
+	Servers []string `json:"servers,omitempty"`
+}
+
+// HostRuntime is what the kubelet starts containers with.
+type HostRuntime struct {
+	Socket string `json:"socket"`
+	// Error says why it does not answer.
+	Error   string `json:"error,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Driver and KubeletDriver are the cgroup drivers, systemd or cgroupfs; empty where it is not known.
+	Driver        string `json:"driver,omitempty"`
+	KubeletDriver string `json:"kubeletDriver,omitempty"`
+}
+
+// HostDisk is the file system below a directory.
+type HostDisk struct {
+	Path        string `json:"path"`
+	Bytes       uint64 `json:"bytes"`
+	FreeBytes   uint64 `json:"freeBytes"`
+	Inodes      uint64 `json:"inodes"`
+	FreeInodes  uint64 `json:"freeInodes"`
+	EvictsBelow int    `json:"evictsBelow,omitempty"` // percent of FreeBytes, by the kubelet's configuration
+}

@@ -1,0 +1,201 @@
+package diagnosis
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+const (
+	// clockWarns and clockFails are by how much clocks may differ; an HTTP date counts whole seconds.
+	clockWarns, clockFails = 30 * time.Second, 5 * time.Minute
+	// endsSoon is when a certificate that nothing renews is worth a word, and rotationLate one that the kubelet renews
+	// itself, in the last third of its time.
+	endsSoon, rotationLate = 30 * 24 * time.Hour, 3 * 24 * time.Hour
+	// fullBytes is no room whatever the kubelet is told, fullPercent the kubelet's own limit (nodefs.available).
+	fullBytes, fullPercent, fullInodes = 64 << 20, 10, 5
+	// ccmPort and others are the ports of Kubernetes' parts.
+	ccmPort = 10258
+)
+
+func clockOff(_ *view, h *Host) []finding.Finding {
+	if h.Clock == nil {
+		return nil
+	}
+	off := time.Duration(math.Abs(h.Clock.Ahead) * float64(time.Second)).Round(time.Second)
+	if off < clockWarns {
+		return nil
+	}
+	word := "ahead of"
+	if h.Clock.Ahead < 0 {
+		word = "behind"
+	}
+	f := finding.ClockOff.New(h.machine(), fmt.Sprintf("its clock is %s %s that of %s", off, word, h.Clock.Server))
+	if off >= clockFails {
+		f.Severity = finding.SeverityError
+	}
+	f.Next = "timedatectl timesync-status; chronyc tracking"
+	return []finding.Finding{f}
+}
+
+func fullDisks(_ *view, h *Host) []finding.Finding {
+	var list []finding.Finding
+	seen := map[HostDisk]bool{}
+	for _, d := range h.Disks {
+		alike := d
+		alike.Path = ""
+		limit := d.EvictsBelow
+		room, inodes := percent(d.FreeBytes, d.Bytes), percent(d.FreeInodes, d.Inodes)
+		short := d.FreeBytes < fullBytes || limit > 0 && room < limit || limit > 0 && d.Inodes > 0 && inodes < fullInodes
+		if d.Bytes == 0 || seen[alike] || !short {
+			continue
+		}
+		seen[alike] = true // the same file system, by another directory
+		f := finding.DiskFull.New(h.machine(), fmt.Sprintf("%s has %d MiB free (%d %%), %d %% of its inodes", d.Path, d.FreeBytes>>20, room, inodes))
+		f.Next = "df -h " + d.Path + "; df -i " + d.Path + "; crictl rmi --prune; journalctl --vacuum-size=200M"
+		list = append(list, f)
+	}
+	return list
+}
+
+func percent(part, whole uint64) int {
+	if whole == 0 {
+		return 100
+	}
+	return int(part * 100 / whole)
+}
+
+func certificates(v *view, h *Host) []finding.Finding {
+	var list []finding.Finding
+	for _, c := range h.Certificates {
+		soon := endsSoon
+		if c.Rotated {
+			soon = rotationLate
+		}
+		left := c.End.Sub(v.Taken)
+		var f finding.Finding
+		switch {
+		case left <= 0:
+			f = finding.CertificateEnded.New(h.machine(), c.File+" ended at "+c.End.UTC().Format(time.RFC3339))
+		case c.Begin.After(v.Taken):
+			f = finding.CertificateEnded.New(h.machine(), c.File+" is valid from "+c.Begin.UTC().Format(time.RFC3339)+" on, by this machine's clock not yet")
+			f.Next = "timedatectl"
+		case left < soon:
+			f = finding.CertificateEnds.New(h.machine(), fmt.Sprintf("%s ends at %s, in %d days", c.File, c.End.UTC().Format(time.RFC3339), int(left.Hours()/24)))
+		default:
+			continue
+		}
+		if f.Next == "" {
+			f.Next = c.Renew
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+func runtimeOf(_ *view, h *Host) []finding.Finding {
+	r := h.Runtime
+	switch {
+	case r == nil:
+		return nil
+	case r.Error != "":
+		f := finding.RuntimeSilent.New(h.node(), r.Socket+": "+r.Error)
+		f.Next = "systemctl status containerd; journalctl -u containerd --no-pager -n 50"
+		return []finding.Finding{f}
+	case r.Driver == "" || r.KubeletDriver == "" || r.Driver == r.KubeletDriver || r.tellsDriver():
+		return nil
+	}
+	f := finding.CgroupDrivers.New(h.node(), "the kubelet's cgroupDriver is "+r.KubeletDriver+", containerd's "+r.Driver)
+	f.Next = "grep SystemdCgroup /etc/containerd/config.toml; grep cgroupDriver /var/lib/kubelet/config.yaml"
+	return []finding.Finding{f}
+}
+
+// tellsDriver says that the kubelet asks the runtime for its driver, and goes by that: containerd 2 answers.
+func (r *HostRuntime) tellsDriver() bool {
+	v, err := version.ParseGeneric(r.Version)
+	return err == nil && v.Major() >= 2
+}
+
+func staticPods(_ *view, h *Host) []finding.Finding {
+	var list []finding.Finding
+	owner := map[string]string{}
+	kubelet, err := version.ParseGeneric(h.Version)
+	strict := err == nil && kubelet.AtLeast(version.MajorMinor(1, 34))
+	for _, m := range h.Manifests {
+		switch other, twice := owner[m.Pod]; {
+		case m.Error != "":
+			f := finding.ManifestBroken.New(h.machine(), m.File+": "+m.Error)
+			f.Next = "journalctl -u kubelet --no-pager | grep -i manifest"
+			list = append(list, f)
+		case twice:
+			f := finding.ManifestBroken.New(h.machine(), fmt.Sprintf("%s and %s are both pod %s, and the kubelet takes either", other, m.File, m.Pod))
+			f.Next = "move one of them out of the directory"
+			list = append(list, f)
+		case strict && len(m.Refers) > 0:
+			f := finding.ID("A15").New(h.machine(), m.File+" refers to "+join(m.Refers)+", and the kubelet refuses that in a static pod")
+			f.Next = "use files of the machine (hostPath) and a kubeconfig in place of them"
+			list = append(list, f)
+		}
+		if m.Pod != "" {
+			owner[m.Pod] = m.File
+		}
+	}
+	return list
+}
+
+// takenPorts finds programs outside of pods on the ports of static pods, and on the cloud-controller-manager's.
+func takenPorts(_ *view, h *Host) []finding.Finding {
+	wanted := map[int]string{ccmPort: "the cloud-controller-manager"}
+	for _, m := range h.Manifests {
+		for _, port := range m.Ports {
+			wanted[port] = m.Pod
+		}
+	}
+	var list []finding.Finding
+	for _, p := range h.Ports {
+		who, is := wanted[p.Port]
+		if !is || p.PID == 0 || p.InPod {
+			continue
+		}
+		id := finding.PortTaken
+		if p.Port == ccmPort || strings.Contains(who, "cloud-controller-manager") {
+			id = "B10"
+		}
+		f := id.New(h.machine(), fmt.Sprintf("%s (process %d), which is no pod, listens on port %d of %s", p.Program, p.PID, p.Port, who))
+		f.Next = fmt.Sprintf("systemctl status %d", p.PID)
+		list = append(list, f)
+	}
+	return list
+}
+
+func resolver(_ *view, h *Host) []finding.Finding {
+	r := h.Resolver
+	if r == nil {
+		return nil
+	}
+	seen := ""
+	switch {
+	case r.Missing:
+		seen = "the kubelet's resolvConf " + r.File + " is not there: it starts no pod"
+	case len(r.Servers) == 0:
+		seen = r.File + " names no server"
+	default:
+		for _, s := range r.Servers {
+			if addr, err := netip.ParseAddr(s); err == nil && addr.IsLoopback() {
+				seen = r.File + " names " + s + ", which in a pod is the pod itself"
+			}
+		}
+	}
+	if seen == "" {
+		return nil
+	}
+	f := finding.NoResolver.New(h.machine(), seen)
+	f.Next = "grep resolvConf /var/lib/kubelet/config.yaml; ls -l /etc/resolv.conf /run/systemd/resolve/resolv.conf"
+	return []finding.Finding{f}
+}

@@ -1,0 +1,225 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
+	"github.com/ccmadm/ccmadm/doctor/diagnosis"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// hostTimeout bounds what a machine is asked: a runtime that hangs is a finding.
+const hostTimeout = 10 * time.Second
+
+// host looks at one machine.
+type host struct {
+	*machine.Machine
+	seen    *diagnosis.Host
+	notSeen []diagnosis.NotSeen
+	kubelet hostConfig
+}
+
+// hostConfig is what of the kubelet's configuration the rest of a machine is compared with.
+type hostConfig struct {
+	ResolvConf    *string           `json:"resolvConf"`
+	StaticPodPath string            `json:"staticPodPath"`
+	CgroupDriver  string            `json:"cgroupDriver"`
+	Runtime       string            `json:"containerRuntimeEndpoint"`
+	EvictionHard  map[string]string `json:"evictionHard"`
+}
+
+// LookAtHost is what the doctor goes by on a machine: its kubelet's process, unit and files, ports, static pods,
+// certificates, clock, resolver, container runtime and disks. It needs no cluster, and writes nothing. What could not be
+// looked at is returned beside it.
+func LookAtHost(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis.NotSeen) {
+	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
+	defer cancel()
+	h := &host{Machine: m, seen: &diagnosis.Host{}}
+	h.look(diagnosis.HostResolverPart, h.config) // what follows goes by it
+	h.names()
+	h.look(diagnosis.HostKubeletPart, func() error { return h.unit(ctx) })
+	h.look(diagnosis.HostFlagsPart, func() error { return h.flags(ctx) })
+	h.look(diagnosis.HostResolverPart, h.resolver)
+	h.look(diagnosis.HostPortsPart, h.ports)
+	h.look(diagnosis.HostManifestsPart, h.manifests)
+	h.look(diagnosis.HostCertsPart, h.certificates)
+	h.look(diagnosis.HostClockPart, func() error { return h.clock(ctx) })
+	h.look(diagnosis.HostRuntimePart, func() error { return h.runtime(ctx) })
+	h.look(diagnosis.HostDisksPart, h.disks)
+	return h.seen, h.notSeen
+}
+
+// look does one part, and writes down why it could not.
+func (h *host) look(part string, see func() error) {
+	err := see()
+	known := slices.ContainsFunc(h.notSeen, func(n diagnosis.NotSeen) bool { return n.What == part })
+	if err == nil || known {
+		return
+	}
+	reason := metav1.StatusReason("")
+	if errors.Is(err, fs.ErrPermission) {
+		reason = metav1.StatusReasonForbidden
+	}
+	h.notSeen = append(h.notSeen, diagnosis.NotSeen{What: part, Reason: reason, Message: finding.Clean(redact.Text(err.Error()))})
+}
+
+// config reads the kubelet's. Without one the kubelet has its own defaults.
+func (h *host) config() error {
+	data, err := h.Read(machine.KubeletConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = yaml.Unmarshal(data, &h.kubelet)
+	}
+	if err != nil {
+		return fmt.Errorf("read the kubelet's configuration: %w", err)
+	}
+	return nil
+}
+
+func (h *host) names() {
+	name, err := h.Read("/proc/sys/kernel/hostname")
+	if err == nil {
+		h.seen.Name = strings.TrimSpace(string(name))
+	}
+	h.seen.Node = strings.ToLower(h.seen.Name)
+	if addrs, err := h.Interfaces(); err == nil {
+		for _, addr := range slices.Concat(addrs...) {
+			h.seen.Addresses = append(h.seen.Addresses, addr.String())
+		}
+	}
+	for _, file := range []string{machine.StateFile, machine.RecordFile} {
+		if there, err := h.Exists(file); err == nil && there {
+			h.seen.Ours = true
+		}
+	}
+}
+
+// unit asks systemd about the kubelet.
+func (h *host) unit(ctx context.Context) error {
+	out, err := h.Output(ctx, "systemctl", "show", "kubelet", "-p",
+		"LoadState,ActiveState,SubState,UnitFileState,NRestarts,NeedDaemonReload,MainPID")
+	if err != nil {
+		return err
+	}
+	says := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		says[name] = value
+	}
+	number := func(name string) int {
+		n, _ := strconv.Atoi(says[name]) // what is no number is not told
+		return n
+	}
+	u := &diagnosis.HostUnit{
+		Load: says["LoadState"], Active: says["ActiveState"], Sub: says["SubState"], File: says["UnitFileState"],
+		PID: number("MainPID"), Restarts: number("NRestarts"), Stale: says["NeedDaemonReload"] == "yes",
+	}
+	h.seen.Unit = u
+	if u.PID == 0 && u.Load != "not-found" {
+		u.Complaint = h.complaint(ctx)
+	}
+	return nil
+}
+
+// complaint is the last line of the kubelet's log that says an error.
+func (h *host) complaint(ctx context.Context) string {
+	out, err := h.Output(ctx, "journalctl", "-u", "kubelet", "-n", "50", "-o", "cat", "--no-pager")
+	if err != nil {
+		return "" // no log is no answer
+	}
+	for _, line := range slices.Backward(strings.Split(string(out), "\n")) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "E") || strings.HasPrefix(line, "F") || strings.Contains(line, "err=") {
+			return finding.Clean(redact.Text(line[:min(len(line), 300)]))
+		}
+	}
+	return ""
+}
+
+// flags compares the kubelet's process with the files behind it.
+func (h *host) flags(ctx context.Context) error {
+	running, err := runningKubelet(ctx, h.Machine)
+	if err != nil {
+		return err
+	}
+	if out, err := h.Output(ctx, "kubelet", "--version"); err == nil {
+		h.seen.Version = strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes ")
+	}
+	for _, name := range h.flagNames() {
+		flag, err := showFlag(h.Machine, running, name)
+		if err != nil {
+			return err
+		}
+		if flag == nil {
+			continue
+		}
+		f := diagnosis.HostFlag{Name: name}
+		for _, u := range flag.uses {
+			f.Places = append(f.Places, diagnosis.HostPlace{File: h.inMachine(u.File), Line: u.Line, Value: hidden(name, u.Value)})
+		}
+		if running != nil {
+			value, is := running.flag(name)
+			f.Value, f.Runs = hidden(name, value), is
+		}
+		h.seen.Flags = append(h.seen.Flags, f)
+		if name == "hostname-override" && flag.Value != "" {
+			h.seen.Node = strings.ToLower(flag.Value)
+		}
+	}
+	return nil
+}
+
+func hidden(flag, value string) string {
+	if redact.Secret(flag) {
+		return redact.Mark
+	}
+	return finding.Clean(redact.Text(value))
+}
+
+// flagNames are those of the cloud, and all that kubeadm and the administrator have set.
+func (h *host) flagNames() []string {
+	names := []string{"cloud-provider", "cloud-config", "node-ip", "hostname-override", "provider-id"}
+	for _, file := range []string{machine.KubeadmFlags, "/etc/default/kubelet", "/etc/sysconfig/kubelet"} {
+		data, err := h.Read(file)
+		if err != nil {
+			continue // the flags of the cloud are looked for there in any case, and say so
+		}
+		for line := range strings.Lines(string(data)) {
+			if strings.HasPrefix(strings.TrimSpace(line), "#") {
+				continue
+			}
+			for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return r <= ' ' || r == '"' || r == '\'' }) {
+				at := strings.Index(word, "--")
+				if at < 0 || at > 0 && word[at-1] != '=' {
+					continue
+				}
+				if name, _, _ := strings.Cut(word[at+2:], "="); name != "" && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// inMachine is a path as it is on the machine.
+func (h *host) inMachine(path string) string {
+	rel, err := filepath.Rel(h.Root, path)
+	if err != nil {
+		return path
+	}
+	return "/" + rel
+}
