@@ -15,7 +15,10 @@ func TestAdopt_Ways(t *testing.T) {
 	nodes := l.plainControlPlanes(t, nil, []string{"w1", "w2"})
 	before := l.seen(t, nodes)
 	t.Run("by hand", func(t *testing.T) {
-		l.byHand(t, "ccmadm adopt --provider onprem --yes --parallel 2", 2)
+		out := l.byHand(t, "ccmadm adopt --provider onprem --yes --parallel 2 -o json", 2)
+		if ends := strings.Count(out, `"step":"Done","seconds":`); ends != len(nodes) {
+			t.Errorf("%d lines of nodes that are done, want %d", ends, len(nodes))
+		}
 		l.expectInitialized(t, nodes...)
 		l.byHand(t, "ccmadm leave --yes", 2)
 		l.expectAsBefore(t, before, l.seen(t, nodes))
@@ -39,7 +42,7 @@ func TestAdopt_Ways(t *testing.T) {
 }
 
 // byHand runs a command, and does on other machines what it asks for.
-func (l *lab) byHand(t *testing.T, command string, steps int) {
+func (l *lab) byHand(t *testing.T, command string, steps int) string {
 	t.Helper()
 	done := make(chan result)
 	go func() { done <- l.sh(t, "cp1", "exec "+command+" > /tmp/hand 2>&1") }()
@@ -53,7 +56,7 @@ func (l *lab) byHand(t *testing.T, command string, steps int) {
 			if r.code != 0 || len(asked) != steps {
 				t.Fatalf("%s: exit status %d, asked for %v", command, r.code, asked)
 			}
-			return
+			return out
 		case <-time.After(time.Second):
 		}
 		for _, m := range ask.FindAllStringSubmatch(l.sh(t, "cp1", "cat /tmp/hand").out, -1) {
