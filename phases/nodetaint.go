@@ -8,16 +8,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
 // taint sets or removes the taint by which a cloud-controller-manager knows what to initialize. NoSchedule leaves pods
-// that run alone. One that has been initialized in the meantime is left alone, too.
+// that run alone. One that has been initialized in the meantime is left alone, too. An API server that does not answer
+// is asked again, as is one that says that the Node was changed meanwhile.
 func taint(ctx context.Context, client kubernetes.Interface, name string, set bool) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := journal.Ask(ctx, func(ctx context.Context) error {
 		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil || nodes.IsTainted(node) == set {
 			return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
 // byPods does steps in a privileged pod on the node itself, with the machine's root below /host. It is there for the
@@ -34,8 +35,14 @@ func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err e
 	}
 	pod := stepPod(n, b.d.Adoption.Image, append([]string{"node"}, append(args, "--root=/host")...))
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(b.patience().Seconds())) // giving flags back takes as long again
-	_, err = b.client.CoreV1().Pods(v1alpha1.Namespace).Create(ctx, pod,
-		metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
+	err = journal.Ask(ctx, func(ctx context.Context) error {
+		_, err := b.client.CoreV1().Pods(v1alpha1.Namespace).Create(ctx, pod,
+			metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
+		if apierrors.IsAlreadyExists(err) { // an answer was lost: the one before is gone
+			return nil
+		}
+		return err
+	})
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
 		return finding.Refusedf("run a privileged pod on %s: the cluster's admission forbids it: %w", n.name, err).
@@ -142,14 +149,11 @@ func (b *byPods) log(ctx context.Context, name string) (string, error) {
 // remove deletes the pod, if there is one. One that is at work gives the kubelet its former flags, and has the time.
 func (b *byPods) remove(ctx context.Context, name string) error {
 	pods := b.client.CoreV1().Pods(v1alpha1.Namespace)
-	_, err := pods.Get(ctx, name, metav1.GetOptions{})
+	err := journal.Ask(ctx, func(ctx context.Context) error { return pods.Delete(ctx, name, metav1.DeleteOptions{}) })
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
-	}
-	if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.patience(), true,

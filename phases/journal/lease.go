@@ -61,7 +61,7 @@ func (l *lease) take(ctx context.Context, waiting func(string)) error {
 		if seen != nil && asked.Sub(since) > LeaseLasts {
 			left = seen
 		}
-		err := ask(ctx, func(ctx context.Context) (err error) {
+		err := Ask(ctx, func(ctx context.Context) (err error) {
 			found, err = l.grab(ctx, left)
 			return err
 		})

@@ -99,7 +99,7 @@ func (l *lease) check(ctx context.Context) error {
 
 // confirm asks whether the Lease is ours: somebody else has written what only its holder may.
 func (l *lease) confirm(ctx context.Context) error {
-	return ask(ctx, func(ctx context.Context) error {
+	return Ask(ctx, func(ctx context.Context) error {
 		err := l.renew(ctx)
 		if isLost(err) {
 			l.end(err)
@@ -134,7 +134,7 @@ func (l *lease) giveBack(ctx context.Context) error {
 	if lost {
 		return nil
 	}
-	return ask(ctx, func(ctx context.Context) error {
+	return Ask(ctx, func(ctx context.Context) error {
 		found, err := l.leases.Get(ctx, v1alpha1.RunLeaseName, metav1.GetOptions{})
 		if err == nil {
 			if ptr.Deref(found.Spec.HolderIdentity, "") != l.holder {

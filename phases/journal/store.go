@@ -35,7 +35,7 @@ type store struct {
 // load reads it anew.
 func (s *store) load(ctx context.Context) ([]Run, error) {
 	var cm *corev1.ConfigMap
-	err := ask(ctx, func(ctx context.Context) (err error) {
+	err := Ask(ctx, func(ctx context.Context) (err error) {
 		cm, err = s.client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, v1alpha1.JournalName, metav1.GetOptions{})
 		return err
 	})
@@ -63,7 +63,7 @@ func (s *store) load(ctx context.Context) ([]Run, error) {
 // save writes a run in place of what the journal says of it. Where somebody else has written in between, allowed says
 // whether the journal is still the caller's.
 func (s *store) save(ctx context.Context, run Run, allowed func(context.Context) error) error {
-	return ask(ctx, func(ctx context.Context) error {
+	return Ask(ctx, func(ctx context.Context) error {
 		changed := s.put(ctx, run)
 		if !apierrors.IsConflict(changed) && !apierrors.IsAlreadyExists(changed) && !apierrors.IsNotFound(changed) {
 			return changed
@@ -114,8 +114,8 @@ func fill(cm *corev1.ConfigMap, data map[string]string) {
 	metav1.SetMetaDataAnnotation(&cm.ObjectMeta, v1alpha1.JournalDigestAnnotation, digest(data))
 }
 
-// ask asks again while the answer may become another one. What comes back in the end is the API server's last word.
-func ask(ctx context.Context, request func(context.Context) error) (err error) {
+// Ask asks again while the answer may become another one. What comes back in the end is the API server's last word.
+func Ask(ctx context.Context, request func(context.Context) error) (err error) {
 	waitErr := wait.PollUntilContextTimeout(ctx, askEvery, patience, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
