@@ -136,9 +136,9 @@ func checkManagerImage(ctx context.Context, d *Data) (err error) {
 	const often = 500 * time.Millisecond
 	err = wait.PollUntilContextTimeout(ctx, often, pullPatience, true, func(ctx context.Context) (bool, error) {
 		pod, failed := pods.Get(ctx, created.Name, metav1.GetOptions{})
-		if failed != nil { // it is asked again
+		if failed != nil {
 			last = failed
-			return false, nil
+			return false, nil //nolint:nilerr // it is asked again
 		}
 		there, why := pulled(pod)
 		last = why

@@ -6,33 +6,36 @@ import (
 	"time"
 )
 
-// longestUnled is the longest time between two renewals without the longest in it in which nobody was answered, and
+// longestUnled is the longest time between two renewals without what of it nobody was answered in, and the longest of
 // that.
 func longestUnled(answers, renewals []time.Time) (unled, down time.Duration) {
 	slices.SortFunc(answers, time.Time.Compare)
 	slices.SortFunc(renewals, time.Time.Compare)
 	for i := 1; i < len(renewals); i++ {
-		hole := longestHole(answers, renewals[i-1], renewals[i])
-		unled, down = max(unled, renewals[i].Sub(renewals[i-1])-hole), max(down, hole)
+		silence := unanswered(answers, renewals[i-1], renewals[i])
+		unled, down = max(unled, renewals[i].Sub(renewals[i-1])-silence), max(down, silence)
 	}
 	return unled, down
 }
 
-// longestHole is the longest time without an answer between two moments, if it is longer than a busy cluster is silent.
-func longestHole(answers []time.Time, from, to time.Time) time.Duration {
+// unanswered is for how long between two moments there was no answer, where that is longer than a busy cluster is silent.
+func unanswered(answers []time.Time, from, to time.Time) time.Duration {
 	const silent = 2 * time.Second
-	var longest time.Duration
+	var sum time.Duration
 	last := from
-	for _, at := range answers {
-		if at.Before(from) || at.After(to) {
-			continue
+	count := func(at time.Time) {
+		if pause := at.Sub(last); pause >= silent {
+			sum += pause
 		}
-		longest, last = max(longest, at.Sub(last)), at
+		last = at
 	}
-	if longest = max(longest, to.Sub(last)); longest < silent {
-		return 0
+	for _, at := range answers {
+		if at.After(from) && at.Before(to) {
+			count(at)
+		}
 	}
-	return longest
+	count(to)
+	return sum
 }
 
 func TestLongestUnled(t *testing.T) {

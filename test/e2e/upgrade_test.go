@@ -57,6 +57,10 @@ func TestUpgrade(t *testing.T) {
 		}
 		l.must(t, "cp1", "until "+admin+"get --raw /readyz; do sleep 1; done")
 	})
+	eventually(t, 2*time.Minute, "the manager leads again, without which no upgrade begins", func() bool {
+		r := l.sh(t, "cp1", "ccmadm upgrade plan v1.36.3 --without-kubeadm")
+		return r.code == 1
+	})
 	l.load(t, next)
 	identity := l.must(t, "cp1", "sha256sum < /etc/kubernetes/cloud-controller-manager.conf")
 	start := time.Now()

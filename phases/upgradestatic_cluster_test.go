@@ -1,0 +1,113 @@
+package phases
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// A static pod that asks its own API server goes with it, as kubeadm does with kube-controller-manager, while another
+// control plane is older; and its certificate is renewed where kubeadm has renewed its own.
+func TestCluster_Upgrade_StaticPod(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	said := v1alpha1.CloudConfiguration{
+		Provider: "onprem", Mode: v1alpha1.ModeStaticPod, ClusterName: "ber1",
+		ControllerManager: v1alpha1.ControllerManager{Image: "ghcr.io/ccmadm/cloud-controller-manager:former"},
+	}
+	u := &upgradable{m: livingAs(t, said), client: client}
+	u.runner = u.m.Runner.(*commands)
+	for _, p := range []Phase{kubeconfig(), controlPlane()} {
+		if out, err := (run{config: initConfig, options: Options{Flags: said}}).do(t, u.m, p); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	kubeadmsObjects(t, client)
+	u.node(t, "cp1", true)
+	u.node(t, "cp2", true)
+	u.node(t, "w1", false)
+	u.kubelet(t, nil)
+	u.kubeadm(t, "cp1")
+	put(t, u.m, machine.APIServerPod, apiServerPod("v1.35.4"))
+	identity := content(u.m, machine.CCMKubeconfig)
+	during := u.runner.during
+	u.runner.during = func(line string) {
+		during(line)
+		if strings.HasPrefix(line, "kubeadm upgrade apply") {
+			put(t, u.m, machine.ControllerManagerConf, kubeconfigText(t, cluster.Config))
+			later := time.Now().Add(time.Hour)
+			if err := os.Chtimes(u.m.Path(machine.ControllerManagerConf), later, later); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	const next = "ghcr.io/ccmadm/cloud-controller-manager:next"
+	if out, err := u.do(t, Upgrade{Version: "v1.36.3", Image: next}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !strings.Contains(content(u.m, machine.CCMManifest), next) {
+		t.Errorf("the static pod is\n%s", content(u.m, machine.CCMManifest))
+	}
+	if content(u.m, machine.CCMKubeconfig) == identity {
+		t.Error("its certificate was not renewed")
+	}
+	// Behind an address of all control planes it waits for the oldest.
+	put(t, u.m, machine.CCMKubeconfig, strings.Replace(content(u.m, machine.CCMKubeconfig), "server: https://",
+		"server: https://api.example.org:", 1))
+	d, _ := run{options: Options{Living: true, Upgrade: &Upgrade{}}}.must(t, u.m)
+	facts, plan, err := planned(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := decide(t.Context(), d, facts, plan, false); err != nil || strings.Join(d.Upgrade.waits, " ") != "cp2" {
+		t.Errorf("it waits for %v, %v", d.Upgrade.waits, err)
+	}
+}
+
+func TestCluster_Upgrade_Worker(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	kubeadmsObjects(t, client)
+	maps := client.CoreV1().ConfigMaps("kube-system")
+	cm, err := maps.Get(t.Context(), kubeadmConfigName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm.Data[clusterConfigKey] = strings.Replace(cm.Data[clusterConfigKey], "v1.35.4", "v1.36.3", 1)
+	if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m, runner := newMachine(t)
+	put(t, m, machine.KubeletConf, kubeconfigText(t, cluster.Config))
+	put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external --pod-infra-container-image=p\"\n")
+	upgrade := func() (string, error) {
+		t.Helper()
+		o := Options{Role: kubeadm.RoleJoin, Upgrade: &Upgrade{}}
+		d, out := run{options: o}.must(t, m)
+		err := Run(t.Context(), d, UpgradeWorker()[:3])
+		return out.String(), err
+	}
+	put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--feature-gates=MemoryManager=true,Other=true\n")
+	_, err = upgrade()
+	wantError(t, err, "kubelet v1.36.3 refuses it; remove it there", finding.ExitPreflight)
+	put(t, m, "/etc/default/kubelet", "")
+	for i := range 2 {
+		out, err := upgrade()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if ran := strings.Count(strings.Join(runner.ran, "\n"), "kubeadm upgrade node"); ran != 1 {
+			t.Errorf("run %d: kubeadm ran %d times\n%s", i+1, ran, out)
+		}
+	}
+	runner.answers["kubeadm version"] = "v1.35.4\n"
+	_, err = upgrade()
+	wantError(t, err, "the installed kubeadm is of v1.35.4, not v1.36.3", finding.ExitPreflight)
+}
