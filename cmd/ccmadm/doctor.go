@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -83,6 +82,12 @@ Exit status: 0 nothing was found, 1 something was, 2 usage, 3 it could not look.
 			return err
 		},
 	}
+	d.declareAll(cmd)
+	return cmd
+}
+
+// declareAll is for doctor itself; why has less.
+func (d *doctor) declareAll(cmd *cobra.Command) {
 	d.declareFormats(cmd, "text", "json", "sarif", "html")
 	d.declareSource(cmd)
 	d.declareHost(cmd)
@@ -97,7 +102,6 @@ Exit status: 0 nothing was found, 1 something was, 2 usage, 3 it could not look.
 	}
 	cmd.MarkFlagsMutuallyExclusive("watch", "from")
 	cmd.MarkFlagsMutuallyExclusive("watch", "save")
-	return cmd
 }
 
 // check refuses flags that have no meaning together.
@@ -204,35 +208,6 @@ func (d *doctor) cluster(ctx context.Context, s phases.Streams) (*diagnosis.Snap
 		return nil, &finding.Error{Code: exitNotLooked, Err: err, Hint: "--kubeconfig names the cluster; on a control plane: crictl ps | grep apiserver"}
 	}
 	return snapshot, nil
-}
-
-func readSnapshot(name string, in io.Reader) (*diagnosis.Snapshot, error) {
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, finding.Usagef("read the snapshot: %w", err)
-		}
-		defer file.Close() //nolint:errcheck // it was only read
-		in = file
-	}
-	snapshot, err := diagnosis.Read(name, in)
-	if err != nil {
-		return nil, finding.Usagef("%w", err).WithHint("ccmadm doctor --save FILE writes one")
-	}
-	return snapshot, nil
-}
-
-// saveSnapshot writes a file that only its owner reads: it has no credentials, but names and addresses.
-func saveSnapshot(name string, snapshot *diagnosis.Snapshot) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return finding.Errorf("save the snapshot: %w", err)
-	}
-	err = snapshot.Write(file)
-	if closed := file.Close(); err == nil && closed != nil {
-		err = fmt.Errorf("save the snapshot: %w", closed)
-	}
-	return observed(err)
 }
 
 func (d *doctor) tell(s phases.Streams, found *diagnosis.Diagnosis) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -34,7 +33,7 @@ func (d *doctor) fixAll(ctx context.Context, s phases.Streams, snapshot *diagnos
 	for i, f := range fixes {
 		fmt.Fprintf(s.Out, "%3d. %s %s: %s\n     %s\n", i+1, f.ID, f.Object, f.What, f.Command())
 	}
-	if !d.yes && !confirmed(s, len(fixes)) {
+	if !d.yes && !phases.Confirmed(s.In, s.Err, fmt.Sprintf("Apply %d?", len(fixes))) {
 		fmt.Fprintln(s.Out, "nothing was changed")
 		return errFound
 	}
@@ -64,15 +63,7 @@ func (d *doctor) fixAll(ctx context.Context, s phases.Streams, snapshot *diagnos
 	return nil
 }
 
-// confirmed asks. The end of the input is no.
-func confirmed(s phases.Streams, count int) bool {
-	fmt.Fprintf(s.Out, "apply %d? [y/N] ", count)
-	answer, _ := bufio.NewReader(s.In).ReadString('\n') // an end without a line is an answer
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	fmt.Fprintln(s.Out)
-	return answer == "y" || answer == "yes"
-}
-
+// applyFix does one; commands run as they are, without a shell.
 func applyFix(ctx context.Context, c kubernetes.Interface, m *machine.Machine, f *diagnosis.Fix) error {
 	for _, args := range f.Run {
 		var out bytes.Buffer

@@ -30,7 +30,7 @@ func TestClusterDoctorFix(t *testing.T) {
 		out, status := doctorAsAdmin(t, answer, "--fix")
 		for _, want := range []string{
 			"safe remedies:\n  1. B1 DaemonSet/kube-system/fix-ccm: tolerate taint " + v1alpha1.UninitializedTaint,
-			"kubectl -n kube-system patch daemonset/fix-ccm --type=json -p '[{", "apply 1? [y/N]", "nothing was changed",
+			"kubectl -n kube-system patch daemonset/fix-ccm --type=json -p '[{", "Apply 1? [y/N]", "nothing was changed",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q: %q is not said:\n%s", answer, want, out)
@@ -184,6 +184,19 @@ func TestClusterDoctorWatch(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("it does not end")
+	}
+}
+
+// A machine that does not know its cluster is watched, too: it is not a kubeconfig that was named and is gone.
+func TestDoctorWatch_HostWithoutCluster(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+	defer stop()
+	out := &watched{}
+	streams := phases.Streams{In: strings.NewReader(""), Out: out, Err: out, Env: func(string) string { return "" }}
+	status := run(ctx, streams, []string{"ccmadm", "doctor", "--host", "--root", t.TempDir(), "--watch", "--interval", "1s"})
+	if status != 1 || strings.Count(out.text(), "+ error K9 ") != 1 {
+		t.Errorf("exit status %d, want 1 for the runtime that is not there\n%s", status, out.text())
 	}
 }
 

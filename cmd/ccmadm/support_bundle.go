@@ -30,9 +30,9 @@ func newSupportBundle(s phases.Streams) *cobra.Command {
 kube-system, kubeadm's and ccmadm's configuration, and what this machine's kubelet and static pods run with. It changes
 nothing else.
 
-No Secret, key or kubeconfig is read. Values of variables and of a cloud's configuration, and what looks like a credential
-anywhere, are taken out. Names and addresses are in it, and a program may have logged what nobody recognizes: look at it
-before you send it.
+No Secret is read, and of this machine's certificates and kubeconfigs nothing but their ends. Values of variables and of a
+cloud's configuration, and what looks like a credential anywhere, are taken out. Names and addresses are in it, and a program
+may have logged what nobody recognizes: look at it before you send it.
 
 What could not be seen is said, and stands in not-seen.txt; without a cluster that answers there is this machine's part.
 The file has mode 0600, is there when it is complete, and replaces none.
