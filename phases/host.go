@@ -129,7 +129,7 @@ func (h *host) unit(ctx context.Context) error {
 		PID: number("MainPID"), Restarts: number("NRestarts"), Stale: says["NeedDaemonReload"] == "yes",
 	}
 	h.seen.Unit = u
-	if u.PID == 0 && u.Load != "not-found" {
+	if u.PID == 0 && u.Load != "not-found" && u.Active != "inactive" { // one that was stopped has ended for no error
 		u.Complaint = h.complaint(ctx)
 	}
 	return nil
