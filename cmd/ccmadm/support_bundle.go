@@ -44,7 +44,6 @@ Exit status: 0 written, 2 usage, or the file is there already, 3 written, and th
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.write(cmd.Context(), s) },
 	}
 	b.declareKubeconfig(cmd)
-	b.host = true
 	cmd.Flags().StringVarP(&b.file, "output", "o", "", "the file (default: ccmadm-support-TIME.tar.gz in this directory)")
 	cmd.Flags().StringVar(&b.root, "root", "/", "where the machine's root is mounted: in a pod with hostPID and hostNetwork, /host say")
 	cmd.Flags().DurationVar(&b.timeout, "timeout", time.Minute, "how long to look at the cluster; what was not seen by then is said")
@@ -60,6 +59,7 @@ func (b *support) write(ctx context.Context, s phases.Streams) error {
 		return observed(err)
 	}
 	files := bundle.New(now)
+	b.host = phases.IsNode(machine.Host(b.root)) // of an administrator's own machine there is nothing to be found
 	unseen := b.cluster(ctx, s, files)
 	addMachine(files, phases.SupportFiles(ctx, machine.Host(b.root)))
 	if err := ctx.Err(); err != nil {
