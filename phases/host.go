@@ -61,6 +61,16 @@ func LookAtHost(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []dia
 	return h.seen, h.notSeen
 }
 
+// IsNode tells whether a machine has a kubelet that kubeadm has set up, or that was: else the doctor has nothing to look
+// for on it.
+func IsNode(m *machine.Machine) bool {
+	return slices.ContainsFunc([]string{machine.KubeletConf, machine.BootstrapConf, machine.KubeletConfig, machine.KubeadmFlags},
+		func(path string) bool {
+			there, err := m.Exists(path)
+			return there || err != nil // what cannot be told is looked at
+		})
+}
+
 // look does one part, and writes down why it could not.
 func (h *host) look(part string, see func() error) {
 	err := see()
@@ -129,7 +139,7 @@ func (h *host) unit(ctx context.Context) error {
 		PID: number("MainPID"), Restarts: number("NRestarts"), Stale: says["NeedDaemonReload"] == "yes",
 	}
 	h.seen.Unit = u
-	if u.PID == 0 && u.Load != "not-found" {
+	if u.PID == 0 && u.Load != "not-found" && u.Active != "inactive" { // one that was stopped has ended for no error
 		u.Complaint = h.complaint(ctx)
 	}
 	return nil

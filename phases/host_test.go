@@ -32,7 +32,7 @@ const hostKubelet = 700
 func newHost(t *testing.T, skew time.Duration) (*machine.Machine, *commands) {
 	t.Helper()
 	m, runner := newMachine(t)
-	root, err := os.MkdirTemp("", "host") // the path of a socket has 107 characters at most
+	root, err := os.MkdirTemp("", "host") //nolint:usetesting // the path of a socket has 107 characters at most
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,11 +228,11 @@ func TestLookAtHost(t *testing.T) {
 func hostWords(d *diagnosis.Diagnosis) (ids, text string) {
 	var list []string
 	for _, c := range d.Causes {
-		id := string(c.ID)
+		parts := []string{string(c.ID)}
 		for _, k := range c.Consequences {
-			id += ">" + string(k.ID)
+			parts = append(parts, string(k.ID))
 		}
-		list = append(list, id)
+		list = append(list, strings.Join(parts, ">"))
 		text += c.Message + "\n"
 	}
 	slices.Sort(list)

@@ -39,7 +39,7 @@ const (
 const journalLines = "1000"
 
 // SupportFiles reads the configuration that a machine's kubelet and static pods run with, the kubelet's command line, and
-// the end of its log. Keys and kubeconfigs are not read. It writes nothing.
+// the end of its log. Keys and kubeconfigs are no part of it. It writes nothing.
 func SupportFiles(ctx context.Context, m *machine.Machine) []SupportFile {
 	var list []SupportFile
 	for _, path := range m.KubeletFlagFiles() {

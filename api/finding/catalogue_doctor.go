@@ -86,7 +86,7 @@ func diagnosed() []Kind {
 func lasting() []Kind {
 	return []Kind{
 		{
-			ID: RouteFailed, Reason: "RouteFailed", Title: "The cloud's route to a Node was not made", Severity: SeverityError,
+			ID: RouteFailed, Safe: true, Reason: "RouteFailed", Title: "The cloud's route to a Node was not made", Severity: SeverityError,
 			Why: "The Node has taint network-unavailable, and nothing but a route controller or a CNI plugin takes it away, not even " +
 				"when routes are switched off.",
 			Do: "correct what the message says; where routes are off, set the condition NetworkUnavailable to False",
@@ -126,7 +126,7 @@ func lasting() []Kind {
 			Links: []string{"kubernetes/kubernetes#58334", "oracle/oci-cloud-controller-manager#434"},
 		},
 		{
-			ID: ShutdownStays, Reason: "ShutdownStays", Title: "A Node that runs is said to be switched off", Severity: SeverityError,
+			ID: ShutdownStays, Safe: true, Reason: "ShutdownStays", Title: "A Node that runs is said to be switched off", Severity: SeverityError,
 			Why: "Taint node.cloudprovider.kubernetes.io/shutdown is removed by a manager that leads and sees the Node Ready.",
 			Do:  "let the manager run",
 		},

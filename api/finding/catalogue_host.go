@@ -35,17 +35,17 @@ func hostKubelet() []Kind {
 			Do:  "give --node-ip an address of this machine, then restart the kubelet",
 		},
 		{
-			ID: KubeletNotRun, Reason: "KubeletNotRun", Title: "The kubelet does not run on this machine", Severity: SeverityError,
+			ID: KubeletNotRun, Safe: true, Reason: "KubeletNotRun", Title: "The kubelet does not run on this machine", Severity: SeverityError,
 			Why: "systemd has stopped it, or starts it again and again.",
 			Do:  "correct what its log says",
 		},
 		{
-			ID: KubeletStale, Reason: "KubeletStale", Title: "The kubelet does not run with what its files say", Severity: SeverityWarning,
+			ID: KubeletStale, Safe: true, Reason: "KubeletStale", Title: "The kubelet does not run with what its files say", Severity: SeverityWarning,
 			Why: "A file was changed and the kubelet not restarted, or the unit does not read that file.",
 			Do:  "systemctl daemon-reload && systemctl restart kubelet; pods run on",
 		},
 		{
-			ID: KubeletNotEnabled, Reason: "KubeletNotEnabled", Title: "The kubelet is not started at the next boot", Severity: SeverityWarning,
+			ID: KubeletNotEnabled, Safe: true, Reason: "KubeletNotEnabled", Title: "The kubelet is not started at the next boot", Severity: SeverityWarning,
 			Why: "Its unit is not enabled.",
 			Do:  "systemctl enable kubelet",
 		},

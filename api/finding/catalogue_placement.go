@@ -12,7 +12,7 @@ func placement() []Kind {
 			},
 		},
 		{
-			ID: "B1", Title: "No toleration for uninitialized", Severity: SeverityError,
+			ID: "B1", Safe: true, Title: "No toleration for uninitialized", Severity: SeverityError,
 			Why: "Every node has this taint until the cloud-controller-manager has initialized it: without a " +
 				"toleration it waits for itself.",
 			Do: "tolerate the taint by its key, with operator Exists",
@@ -21,7 +21,7 @@ func placement() []Kind {
 			},
 		},
 		{
-			ID: "B2", Title: "No toleration for not-ready with effect NoSchedule", Severity: SeverityError,
+			ID: "B2", Safe: true, Title: "No toleration for not-ready with effect NoSchedule", Severity: SeverityError,
 			Why: "Nodes are not ready before there is a CNI. A DaemonSet tolerates this taint by itself only with " +
 				"effect NoExecute.",
 			Do: "tolerate the taint by its key, with operator Exists",
@@ -31,7 +31,7 @@ func placement() []Kind {
 			},
 		},
 		{
-			ID: "B3", Title: "No toleration for control-plane", Severity: SeverityError,
+			ID: "B3", Safe: true, Title: "No toleration for control-plane", Severity: SeverityError,
 			Why: "At first there are only control-plane nodes. The old taint of the name master is gone since " +
 				"Kubernetes 1.25.",
 			Do: "tolerate the taint by its key, with operator Exists",

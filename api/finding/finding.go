@@ -42,6 +42,8 @@ type Kind struct {
 	Why string `json:"why,omitempty"`
 	// Do says what to change.
 	Do string `json:"do,omitempty"`
+	// Safe says that `ccmadm doctor --fix` may do it: nothing is lost by it, and a second time it changes nothing.
+	Safe bool `json:"safe,omitempty"`
 	// Links are upstream's issues and sources, as owner/repository#number or a URL.
 	Links []string `json:"links,omitempty"`
 }

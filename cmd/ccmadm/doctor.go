@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -33,6 +32,9 @@ type doctor struct {
 	// host adds the machine whose root is mounted at root.
 	host bool
 	root string
+	// watch looks again after each interval; fix applies what is safe, without a question where yes is set.
+	watch, fix, yes bool
+	interval        time.Duration
 }
 
 func newDoctor(s phases.Streams) *cobra.Command {
@@ -42,11 +44,14 @@ func newDoctor(s phases.Streams) *cobra.Command {
 		Short: "Find what is wrong with the cluster, causes before their consequences",
 		Long: `Looks at Nodes, the cloud-controller-manager of any vendor, its pods, log, permissions and Lease, at webhooks, Services,
 routes and versions, once each, and says what is wrong: a cause with all objects that have it, what follows from it, and
-last what to do. With names of Nodes, what concerns these. It changes nothing, and reads no Secret.
+last what to do. With names of Nodes, what concerns these. It reads no Secret.
 
 With --host it looks at the machine on which it runs as well: the kubelet's process against the files that it should have its
 flags from, its unit, ports that others have taken, static pods' files, certificates, the clock beside the API server's, the
 resolver, the container runtime and disks. That needs no cluster, and sees most as root.
+
+With --fix it applies the remedies that the catalogue calls safe, after it has shown them and asked. Nothing else changes
+anything.
 
 What it may not see it says ("not seen"), and takes for nothing. --save writes all that was seen to a file, without
 credentials, which --from diagnoses anywhere, without a cluster.
@@ -54,25 +59,64 @@ credentials, which --from diagnoses anywhere, without a cluster.
 Exit status: 0 nothing was found, 1 something was, 2 usage, 3 it could not look.`,
 		Example: `  ccmadm doctor
   ccmadm doctor --host
+  ccmadm doctor --watch
+  ccmadm doctor --fix
   ccmadm doctor --save snapshot.json
   ccmadm doctor --from snapshot.json`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := d.checkFormat(); err != nil {
+			if err := d.check(); err != nil {
 				return err
 			}
-			diagnosis, err := d.diagnose(cmd.Context(), s)
+			if d.watch {
+				return d.watchCluster(cmd.Context(), s, names)
+			}
+			snapshot, err := d.look(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
-			return d.tell(s, diagnosis.Of(names))
+			found := diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm).Of(names)
+			err = d.tell(s, found)
+			if d.fix && (err == nil || errors.Is(err, errFound)) {
+				return d.fixAll(cmd.Context(), s, snapshot, found)
+			}
+			return err
 		},
 	}
+	d.declareAll(cmd)
+	return cmd
+}
+
+// declareAll is for doctor itself; why has less.
+func (d *doctor) declareAll(cmd *cobra.Command) {
 	d.declareFormats(cmd, "text", "json", "sarif", "html")
 	d.declareSource(cmd)
 	d.declareHost(cmd)
 	cmd.Flags().StringVar(&d.save, "save", "", "write what was seen to this file, as JSON")
 	cmd.MarkFlagsMutuallyExclusive("save", "from")
-	return cmd
+	cmd.Flags().BoolVar(&d.watch, "watch", false, "look again and again, and show what has changed, until Ctrl-C")
+	cmd.Flags().DurationVar(&d.interval, "interval", 10*time.Second, "how long --watch waits between two looks")
+	cmd.Flags().BoolVar(&d.fix, "fix", false, "apply the remedies that are safe: they are shown, and then it asks")
+	cmd.Flags().BoolVar(&d.yes, "yes", false, "let --fix not ask")
+	for _, other := range []string{"watch", "from"} {
+		cmd.MarkFlagsMutuallyExclusive("fix", other)
+	}
+	cmd.MarkFlagsMutuallyExclusive("watch", "from")
+	cmd.MarkFlagsMutuallyExclusive("watch", "save")
+}
+
+// check refuses flags that have no meaning together.
+func (d *doctor) check() error {
+	switch err := d.checkFormat(); {
+	case err != nil:
+		return err
+	case (d.watch || d.fix) && d.output != "text":
+		return usage("read --output: --watch and --fix show text, not %s", d.output)
+	case d.interval < time.Second:
+		return usage("read --interval: %s is less than a second", d.interval)
+	case d.yes && !d.fix:
+		return usage("read --yes: it is for --fix")
+	}
+	return nil
 }
 
 func newWhy(s phases.Streams) *cobra.Command {
@@ -117,16 +161,20 @@ func (d *doctor) declareSource(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&d.timeout, "timeout", 30*time.Second, "how long to look; what was not seen by then is said")
 }
 
+// look looks, and keeps what it has seen where that was asked for.
+func (d *doctor) look(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {
+	snapshot, err := d.snapshot(ctx, s)
+	if err != nil || d.save == "" {
+		return snapshot, err
+	}
+	return snapshot, saveSnapshot(d.save, snapshot)
+}
+
 // diagnose looks, and judges.
 func (d *doctor) diagnose(ctx context.Context, s phases.Streams) (*diagnosis.Diagnosis, error) {
-	snapshot, err := d.snapshot(ctx, s)
+	snapshot, err := d.look(ctx, s)
 	if err != nil {
 		return nil, err
-	}
-	if d.save != "" {
-		if err := saveSnapshot(d.save, snapshot); err != nil {
-			return nil, err
-		}
 	}
 	return diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm), nil
 }
@@ -162,35 +210,6 @@ func (d *doctor) cluster(ctx context.Context, s phases.Streams) (*diagnosis.Snap
 	return snapshot, nil
 }
 
-func readSnapshot(name string, in io.Reader) (*diagnosis.Snapshot, error) {
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, finding.Usagef("read the snapshot: %w", err)
-		}
-		defer file.Close() //nolint:errcheck // it was only read
-		in = file
-	}
-	snapshot, err := diagnosis.Read(name, in)
-	if err != nil {
-		return nil, finding.Usagef("%w", err).WithHint("ccmadm doctor --save FILE writes one")
-	}
-	return snapshot, nil
-}
-
-// saveSnapshot writes a file that only its owner reads: it has no credentials, but names and addresses.
-func saveSnapshot(name string, snapshot *diagnosis.Snapshot) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return finding.Errorf("save the snapshot: %w", err)
-	}
-	err = snapshot.Write(file)
-	if closed := file.Close(); err == nil && closed != nil {
-		err = fmt.Errorf("save the snapshot: %w", closed)
-	}
-	return observed(err)
-}
-
 func (d *doctor) tell(s phases.Streams, found *diagnosis.Diagnosis) error {
 	var err error
 	switch d.output {
@@ -204,10 +223,15 @@ func (d *doctor) tell(s phases.Streams, found *diagnosis.Diagnosis) error {
 	default:
 		err = found.WriteText(s.Out, colours(s))
 	}
-	errorCount, warnings := found.Count()
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("show the diagnosis: %w", err)
+	}
+	return verdict(found)
+}
+
+// verdict is a diagnosis as exit status.
+func verdict(found *diagnosis.Diagnosis) error {
+	switch errorCount, warnings := found.Count(); {
 	case errorCount+warnings > 0:
 		return errFound
 	case found.Blind():

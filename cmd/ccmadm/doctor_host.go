@@ -18,7 +18,9 @@ import (
 // worker, keeps nobody from looking at the machine.
 func (d *doctor) withHost(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {
 	named := *d.flags.KubeConfig != "" || *d.flags.APIServer != "" || s.Env(clientcmd.RecommendedConfigPathEnvVar) != ""
+	given := *d.flags.KubeConfig
 	snapshot, err := d.cluster(ctx, s)
+	*d.flags.KubeConfig = given // what was found in its place is looked for anew: --watch comes again
 	if err != nil {
 		var known *finding.Error
 		tried := errors.As(err, &known) && known.Code == exitNotLooked

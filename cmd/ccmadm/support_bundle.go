@@ -30,9 +30,9 @@ func newSupportBundle(s phases.Streams) *cobra.Command {
 kube-system, kubeadm's and ccmadm's configuration, and what this machine's kubelet and static pods run with. It changes
 nothing else.
 
-No Secret, key or kubeconfig is read. Values of variables and of a cloud's configuration, and what looks like a credential
-anywhere, are taken out. Names and addresses are in it, and a program may have logged what nobody recognizes: look at it
-before you send it.
+No Secret is read, and of this machine's certificates and kubeconfigs nothing but their ends. Values of variables and of a
+cloud's configuration, and what looks like a credential anywhere, are taken out. Names and addresses are in it, and a program
+may have logged what nobody recognizes: look at it before you send it.
 
 What could not be seen is said, and stands in not-seen.txt; without a cluster that answers there is this machine's part.
 The file has mode 0600, is there when it is complete, and replaces none.
@@ -44,7 +44,6 @@ Exit status: 0 written, 2 usage, or the file is there already, 3 written, and th
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.write(cmd.Context(), s) },
 	}
 	b.declareKubeconfig(cmd)
-	b.host = true
 	cmd.Flags().StringVarP(&b.file, "output", "o", "", "the file (default: ccmadm-support-TIME.tar.gz in this directory)")
 	cmd.Flags().StringVar(&b.root, "root", "/", "where the machine's root is mounted: in a pod with hostPID and hostNetwork, /host say")
 	cmd.Flags().DurationVar(&b.timeout, "timeout", time.Minute, "how long to look at the cluster; what was not seen by then is said")
@@ -60,6 +59,7 @@ func (b *support) write(ctx context.Context, s phases.Streams) error {
 		return observed(err)
 	}
 	files := bundle.New(now)
+	b.host = phases.IsNode(machine.Host(b.root)) // of an administrator's own machine there is nothing to be found
 	unseen := b.cluster(ctx, s, files)
 	addMachine(files, phases.SupportFiles(ctx, machine.Host(b.root)))
 	if err := ctx.Err(); err != nil {

@@ -177,6 +177,9 @@ func staleFlags(_ *view, h *Host) []finding.Finding {
 	}
 	f := finding.KubeletStale.New(h.node(), strings.Join(differ, "; "))
 	f.Next = restartKubelet
+	if !h.restartIsSafe() {
+		f.Next = "ccmadm node show; once the files say what is wanted: " + restartKubelet
+	}
 	return []finding.Finding{f}
 }
 

@@ -1,0 +1,197 @@
+package diagnosis
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Fix is a remedy that `doctor --fix` may apply: it is marked safe in the catalogue, and all that it needs is known.
+type Fix struct {
+	// ID and Object are the finding's.
+	ID     finding.ID
+	Object string
+	// What it does, in a few words.
+	What string
+	// Patch changes an object of the cluster; nil where Run does it.
+	Patch *Patch
+	// Run are commands for this machine, each a program with its arguments. Nothing in them comes from the cluster.
+	Run [][]string
+}
+
+// Patch changes one object. Where it is not any more as it was seen, the API server refuses it.
+type Patch struct {
+	// Kind is deployment, daemonset or node.
+	Kind, Namespace, Name string
+	Type                  types.PatchType
+	Data                  []byte
+	Subresource           string
+}
+
+// Command is what somebody would type; whatever comes from the cluster is quoted for a shell.
+func (f *Fix) Command() string {
+	if p := f.Patch; p != nil {
+		words := []string{"kubectl"}
+		if p.Namespace != "" {
+			words = append(words, "-n", p.Namespace)
+		}
+		words = append(words, "patch", p.Kind+"/"+p.Name)
+		if p.Subresource != "" {
+			words = append(words, "--subresource="+p.Subresource)
+		}
+		kind := map[types.PatchType]string{types.JSONPatchType: "json", types.StrategicMergePatchType: "strategic"}[p.Type]
+		return quoted(append(words, "--type="+kind, "-p", string(p.Data)))
+	}
+	var lines []string
+	for _, args := range f.Run {
+		lines = append(lines, quoted(args))
+	}
+	return strings.Join(lines, " && ")
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./=:-]+$`)
+
+// quoted is a command line for a shell.
+func quoted(args []string) string {
+	var words []string
+	for _, a := range args {
+		a = finding.Clean(a)
+		if !plain.MatchString(a) {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		words = append(words, a)
+	}
+	return strings.Join(words, " ")
+}
+
+// Fixes are the safe remedies of what was found in a snapshot, in the order of the causes.
+func (d *Diagnosis) Fixes(s *Snapshot) []Fix {
+	v := newView(s)
+	var list []Fix
+	for _, c := range d.Causes {
+		if !c.Safe {
+			continue
+		}
+		for _, object := range c.Objects {
+			fix := v.fix(&c, object)
+			if fix == nil {
+				continue
+			}
+			fix.ID, fix.Object = c.ID, object
+			list = append(list, *fix)
+		}
+	}
+	return list
+}
+
+// fix is nil where what was seen does not fit the remedy.
+func (v *view) fix(c *Cause, object string) *Fix {
+	switch c.ID {
+	case "B1", "B2", "B3":
+		if c.Severity == finding.SeverityError { // a rule's warning is no proof
+			return v.tolerate(c.ID, object)
+		}
+	case finding.ShutdownStays:
+		return v.withoutShutdown(strings.TrimPrefix(object, "Node/"))
+	case finding.RouteFailed:
+		return v.routesOff(strings.TrimPrefix(object, "Node/"))
+	case finding.KubeletNotRun:
+		if v.Host != nil && object == v.Host.node() && v.Host.Unit.Active == "inactive" && v.Host.Unit.File != "masked" {
+			return &Fix{What: "start the kubelet of this machine", Run: [][]string{{"systemctl", "start", "kubelet"}}}
+		}
+	case finding.KubeletNotEnabled:
+		if v.Host != nil && object == v.Host.node() && v.Host.Unit.File == "disabled" {
+			return &Fix{What: "start the kubelet at each boot", Run: [][]string{{"systemctl", "enable", "kubelet"}}}
+		}
+	case finding.KubeletStale:
+		if v.Host != nil && object == v.Host.node() && v.Host.restartIsSafe() {
+			return &Fix{What: "restart the kubelet of this machine; pods run on", Run: [][]string{
+				{"systemctl", "daemon-reload"}, {"systemctl", "restart", "kubelet"},
+			}}
+		}
+	}
+	return nil
+}
+
+// tolerate adds a toleration to a workload.
+func (v *view) tolerate(id finding.ID, object string) *Fix {
+	key := ""
+	for taint, rule := range taintRules() {
+		if rule == id {
+			key = taint
+		}
+	}
+	i := slices.IndexFunc(v.managers, func(m manager) bool { return finding.Clean(m.object) == object })
+	if key == "" || i < 0 {
+		return nil
+	}
+	m := &v.managers[i]
+	kind, _, _ := strings.Cut(m.object, "/")
+	if kind != "Deployment" && kind != "DaemonSet" {
+		return nil
+	}
+	toleration := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists}
+	op := map[string]any{"op": "add", "path": "/spec/template/spec/tolerations/-", "value": toleration}
+	if len(m.pod.Tolerations) == 0 {
+		op["path"], op["value"] = "/spec/template/spec/tolerations", []corev1.Toleration{toleration}
+	}
+	return patch("tolerate taint "+key+"; the workload's pods are made anew", strings.ToLower(kind), m.namespace, m.name, op)
+}
+
+func (v *view) withoutShutdown(name string) *Fix {
+	n := v.byName[name]
+	if n == nil {
+		return nil
+	}
+	i := slices.IndexFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.ShutdownTaint })
+	if i < 0 {
+		return nil
+	}
+	path := fmt.Sprintf("/spec/taints/%d", i)
+	return patch("remove taint "+v1alpha1.ShutdownTaint+" from a Node that is Ready", "node", "", name,
+		map[string]any{"op": "test", "path": path + "/key", "value": v1alpha1.ShutdownTaint},
+		map[string]any{"op": "remove", "path": path})
+}
+
+// routesOff takes back a condition whose writer is switched off.
+func (v *view) routesOff(name string) *Fix {
+	if m := v.main(); m == nil || m.arg("configure-cloud-routes") != "false" || v.byName[name] == nil {
+		return nil
+	}
+	return &Fix{What: "set condition NetworkUnavailable to False, which nobody does with routes off", Patch: &Patch{
+		Kind: "node", Name: name, Subresource: "status", Type: types.StrategicMergePatchType,
+		Data: []byte(`{"status":{"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"RoutesOff"}]}}`),
+	}}
+}
+
+func patch(what, kind, namespace, name string, ops ...map[string]any) *Fix {
+	data, err := json.Marshal(ops)
+	if err != nil {
+		return nil // of maps of strings there is no error
+	}
+	return &Fix{What: what, Patch: &Patch{Kind: kind, Namespace: namespace, Name: name, Type: types.JSONPatchType, Data: data}}
+}
+
+// restartIsSafe says that the kubelet would come back: what differs are flags of external cloud mode that are right.
+func (h *Host) restartIsSafe() bool {
+	for i := range h.Flags {
+		f := &h.Flags[i]
+		wanted, is := f.wanted()
+		if !is || f.Runs && f.Value == wanted {
+			continue
+		}
+		known := f.Name == "cloud-provider" && wanted == "external" || f.Name == "node-ip" && slices.Contains(h.Addresses, wanted)
+		if !known {
+			return false
+		}
+	}
+	return h.Unit != nil && h.Unit.PID > 0
+}
