@@ -27,6 +27,7 @@ type renderer struct {
 	mirror     string
 	routes     bool
 	nodeAgent  bool
+	serving    bool
 
 	credentials []string
 }
@@ -70,21 +71,22 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		mode = p.Modes[0]
 	}
 	return templates.Values{
-		Mode:              mode,
-		Version:           version,
-		Image:             r.settings.ControllerManager.Image,
-		ImageTag:          r.settings.ControllerManager.Version,
-		ImageRepository:   r.mirror,
-		ClusterName:       r.settings.ClusterName,
-		KubernetesVersion: r.kubernetes,
-		Endpoint:          r.endpoint,
-		PodSubnet:         r.podSubnet,
-		Routes:            r.routes,
-		NodeLifecycle:     true,
-		NodeAgent:         r.nodeAgent || r.routes && p.NodeAgent != nil,
-		Files:             slices.Sorted(maps.Keys(files)),
-		ConfigHash:        manifests.ConfigHash(files),
-		ExtraArgs:         r.settings.ControllerManager.ExtraArgs,
+		Mode:                mode,
+		Version:             version,
+		Image:               r.settings.ControllerManager.Image,
+		ImageTag:            r.settings.ControllerManager.Version,
+		ImageRepository:     r.mirror,
+		ClusterName:         r.settings.ClusterName,
+		KubernetesVersion:   r.kubernetes,
+		Endpoint:            r.endpoint,
+		PodSubnet:           r.podSubnet,
+		Routes:              r.routes,
+		NodeLifecycle:       true,
+		NodeAgent:           r.nodeAgent || r.routes && p.NodeAgent != nil,
+		ServingCertificates: r.serving,
+		Files:               slices.Sorted(maps.Keys(files)),
+		ConfigHash:          manifests.ConfigHash(files),
+		ExtraArgs:           r.settings.ControllerManager.ExtraArgs,
 	}
 }
 
@@ -122,6 +124,7 @@ With -o kustomize, one file per object and a kustomization.yaml are written to -
 	flags.StringSliceVar(&r.settings.ControllerManager.ExtraArgs, "extra-args", nil, "arguments of the form --flag=value that win over the profile's")
 	flags.BoolVar(&r.routes, "routes", false, "let the provider program routes to pods; needs --pod-network-cidr")
 	flags.BoolVar(&r.nodeAgent, "node-agent", false, "run the provider's agent on each node, too")
+	flags.BoolVar(&r.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")
 	flags.StringVar(&r.podSubnet, "pod-network-cidr", "", "the cluster's pod CIDR")
 	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
 	flags.StringVarP(&output, "output", "o", "yaml", "yaml or kustomize")
