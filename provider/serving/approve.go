@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (a *Approver) next(ctx context.Context) bool {
 	switch {
 	case errors.As(err, &held):
 		a.queue.Forget(name)
-		a.queue.AddAfter(name, lookAgain)
+		a.queue.AddAfter(name, cmp.Or(held.Again, lookAgain))
 	case err != nil:
 		klog.ErrorS(err, "A serving certificate waits", "csr", name)
 		a.queue.AddRateLimited(name)

@@ -90,7 +90,7 @@ func (p *Policy) Identify(ctx context.Context, node *corev1.Node) (Identity, err
 		return Identity{}, err
 	}
 	if left := p.Settle - p.Now().Sub(since); left > 0 {
-		return Identity{}, hold("NotSettled", "the policy %s is new: addresses count from %s on", v1alpha1.KubeletPolicyName,
+		return Identity{}, unsettled(left, "the policy %s is new: addresses count from %s on", v1alpha1.KubeletPolicyName,
 			since.Add(p.Settle).UTC().Format(time.RFC3339))
 	}
 	p.mu.Lock()
@@ -101,10 +101,17 @@ func (p *Policy) Identify(ctx context.Context, node *corev1.Node) (Identity, err
 	}
 	s.rewritten = s.rewritten || !slices.Equal(s.addresses, node.Status.Addresses)
 	if settled := s.since.Add(p.Settle); !s.rewritten && p.Now().Before(settled) {
-		return Identity{}, hold("NotSettled", "the addresses of Node/%s may still be those that its kubelet registered with: "+
+		return Identity{}, unsettled(settled.Sub(p.Now()), "the addresses of Node/%s may still be those that its kubelet registered with: "+
 			"they count from %s on, or when they change", node.Name, settled.UTC().Format(time.RFC3339))
 	}
 	return Identity{Addresses: node.Status.Addresses, Proven: true}, nil
+}
+
+// unsettled is what passes with time.
+func unsettled(left time.Duration, format string, args ...any) *Hold {
+	h := hold("NotSettled", format, args...)
+	h.Again = left
+	return h
 }
 
 // inForce says since when the policy is there, complete and bound.

@@ -53,6 +53,8 @@ type Hold struct {
 	Reason string
 	// Message says what to do about it. Text of the request may be in it.
 	Message string
+	// Again is when it is looked at again, if time alone changes it; else after a minute.
+	Again time.Duration
 }
 
 func (h *Hold) Error() string { return h.Message }
