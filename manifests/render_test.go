@@ -92,26 +92,6 @@ func TestRender(t *testing.T) {
 			render: func() ([]*Object, error) { return RBAC(foreign(t), values(templates.DaemonSet)) },
 		},
 		{
-			name: "static pod that approves serving certificates",
-			render: func() ([]*Object, error) {
-				v := approving(templates.StaticPod)
-				v.ServingRanges = "198.18.0.0/24,2001:db8::/64"
-				return parseOne(StaticPod(onprem(t), v))
-			},
-		},
-		{
-			name:   "rbac of a static pod that approves serving certificates",
-			render: func() ([]*Object, error) { return RBAC(onprem(t), approving(templates.StaticPod)) },
-		},
-		{
-			name:   "approver beside another provider",
-			render: func() ([]*Object, error) { return Addon(foreign(t), approving(templates.StaticPod)) },
-		},
-		{
-			name:   "rbac of an approver beside another provider",
-			render: func() ([]*Object, error) { return RBAC(foreign(t), approving(templates.DaemonSet)) },
-		},
-		{
 			name: "node agent",
 			render: func() ([]*Object, error) {
 				v := values(templates.StaticPod)
@@ -152,12 +132,6 @@ func TestRender(t *testing.T) {
 			golden(t, list)
 		})
 	}
-}
-
-func approving(mode templates.Mode) templates.Values {
-	v := values(mode)
-	v.ServingCertificates = true
-	return v
 }
 
 func isCRD(o *Object) bool { return o.GetKind() == "CustomResourceDefinition" }
