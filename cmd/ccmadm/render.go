@@ -39,6 +39,7 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags.StringVar(&r.kubernetes, "kubernetes-version", kubeadm.Newest, "version of the cluster")
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
+	flags.BoolVar(&r.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")
 	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
 }
 
@@ -124,7 +125,6 @@ With -o kustomize, one file per object and a kustomization.yaml are written to -
 	flags.StringSliceVar(&r.settings.ControllerManager.ExtraArgs, "extra-args", nil, "arguments of the form --flag=value that win over the profile's")
 	flags.BoolVar(&r.routes, "routes", false, "let the provider program routes to pods; needs --pod-network-cidr")
 	flags.BoolVar(&r.nodeAgent, "node-agent", false, "run the provider's agent on each node, too")
-	flags.BoolVar(&r.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")
 	flags.StringVar(&r.podSubnet, "pod-network-cidr", "", "the cluster's pod CIDR")
 	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
 	flags.StringVarP(&output, "output", "o", "yaml", "yaml or kustomize")
