@@ -41,7 +41,7 @@ func TestCluster_ServingCertificatesWithoutAnswers(t *testing.T) {
 		{}, // all is answered
 	} {
 		eventually(t, "an answer is refused", server.refused)
-		if approved(t, csr) == nil {
+		if approved(t.Context(), t, csr) == nil {
 			t.Fatal("it is approved without an answer")
 		}
 		server.refuse(next.method, next.path, next.code)

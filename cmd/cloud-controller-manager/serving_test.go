@@ -97,9 +97,9 @@ func asks(t *testing.T, c *kubernetes.Clientset, node, ip string, change func(*x
 	return csr
 }
 
-func approved(t *testing.T, csr *certificatesv1.CertificateSigningRequest) error {
+func approved(ctx context.Context, t *testing.T, csr *certificatesv1.CertificateSigningRequest) error {
 	t.Helper()
-	now, err := client(t, plane.Config).CertificatesV1().CertificateSigningRequests().Get(t.Context(), csr.Name, metav1.GetOptions{})
+	now, err := client(t, plane.Config).CertificatesV1().CertificateSigningRequests().Get(ctx, csr.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func approved(t *testing.T, csr *certificatesv1.CertificateSigningRequest) error
 
 func becomesApproved(t *testing.T, csr *certificatesv1.CertificateSigningRequest) {
 	t.Helper()
-	eventually(t, csr.Name+" is approved", func(context.Context) error { return approved(t, csr) })
+	eventually(t, csr.Name+" is approved", func(ctx context.Context) error { return approved(ctx, t, csr) })
 }
 
 // staysPending waits for the Event that says why.
@@ -123,7 +123,7 @@ func staysPending(t *testing.T, csr *certificatesv1.CertificateSigningRequest, r
 	if strings.ContainsAny(e.Message, "\x1b\a\n") || len(e.Message) > 1024 {
 		t.Errorf("the Event has %d bytes, and says %q", len(e.Message), e.Message)
 	}
-	if approved(t, csr) == nil {
+	if approved(t.Context(), t, csr) == nil {
 		t.Errorf("%s is approved", csr.Name)
 	}
 }

@@ -99,7 +99,7 @@ func (j *judgement) unique(r *request, other *corev1.Node) error {
 			return taken(name)
 		}
 	}
-	if j.identity.Proven && resolved(other) != nil {
+	if waits := resolved(other) != nil; waits && j.identity.Proven {
 		return nil
 	}
 	if other.Spec.ProviderID == j.node.Spec.ProviderID {

@@ -47,8 +47,10 @@ func honest() *forgery {
 			ObjectMeta: metav1.ObjectMeta{Name: "w1"}, Spec: corev1.NodeSpec{ProviderID: "onprem://ber1/r1"},
 		},
 		identity: &Identity{Proven: true, Addresses: []corev1.NodeAddress{
-			{Type: corev1.NodeInternalIP, Address: "198.18.0.11"}, {Type: corev1.NodeInternalIP, Address: "2001:db8::11"},
-			{Type: corev1.NodeHostName, Address: "w1"}, {Type: corev1.NodeInternalDNS, Address: "W1.ber1.example"},
+			{Type: corev1.NodeInternalIP, Address: "198.18.0.11"},
+			{Type: corev1.NodeInternalIP, Address: "2001:db8::11"},
+			{Type: corev1.NodeHostName, Address: "w1"},
+			{Type: corev1.NodeInternalDNS, Address: "W1.ber1.example"},
 		}},
 	}
 }
@@ -230,9 +232,7 @@ func TestForgeriesAreHeld(t *testing.T) {
 			c.change(f)
 			var held *Hold
 			if err := f.verdict(t); !errors.As(err, &held) || held.Reason != c.want {
-				t.Errorf("got %v, want %s", err, c.want)
-			} else if held.Reason != c.want {
-				t.Errorf("got %s (%s), want %s", held.Reason, held.Message, c.want)
+				t.Errorf("got %+v, want %s", err, c.want)
 			}
 		})
 	}
