@@ -56,7 +56,8 @@ func TestServing(t *testing.T) {
 	l.must(t, "w1", l.joinCommand(t))
 	l.expectNodes(t, "cp1", "w1")
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, `run echo --image=`+echoImage+` --image-pull-policy=Never --overrides='{"spec":{"nodeName":"w1","hostNetwork":true}}'`)
+	l.kubectl(t, `run echo --image=`+echoImage+
+		` --image-pull-policy=Never --overrides='{"spec":{"nodeName":"w1","hostNetwork":true}}'`)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/echo")
 	l.expectServed(t, w1)
 	if out := l.must(t, "cp1", "ccmadm status"); !strings.Contains(out, "serving certificates: approved, none is pending") {
@@ -70,8 +71,8 @@ func TestServing(t *testing.T) {
 		l.replaceInventory(t, servingMachines(2, cp1, w1, next)) // the old one stays what it is reached at
 		l.expectCertificateOf(t, w1, w1, next)
 		l.replaceInventory(t, servingMachines(3, cp1, next, w1))
-		l.must(t, "w1", fmt.Sprintf("sed -i 's/--node-ip=%s/--node-ip=%s/' /var/lib/kubelet/kubeadm-flags.env && systemctl restart kubelet", w1, next))
-		eventually(t, 60*time.Second, "it is reached at the new one", func() bool { return l.addresses(t, "w1") == next })
+		l.restartKubelet(t, next)
+		eventually(t, time.Minute, "it is reached at the new one", func() bool { return l.addresses(t, "w1") == next })
 		l.replaceInventory(t, servingMachines(4, cp1, next))
 		l.expectCertificateOf(t, next, next)
 		failed, all := reads()
@@ -83,12 +84,19 @@ func TestServing(t *testing.T) {
 	})
 	t.Run("the address changes at once", func(t *testing.T) {
 		l.replaceInventory(t, servingMachines(5, cp1, w1))
-		l.must(t, "w1", "sed -i 's/--node-ip=[0-9.]*/--node-ip="+w1+"/' /var/lib/kubelet/kubeadm-flags.env && systemctl restart kubelet")
+		l.restartKubelet(t, w1)
 		changed := time.Now()
 		eventually(t, 60*time.Second, "the Node has it", func() bool { return l.addresses(t, "w1") == w1 })
 		l.expectServed(t, w1)
 		t.Logf("served %s after the kubelet was told", time.Since(changed).Round(time.Second))
 	})
+}
+
+// restartKubelet gives that of w1 another --node-ip.
+func (l *lab) restartKubelet(t *testing.T, ip string) {
+	t.Helper()
+	const change = "sed -i 's/--node-ip=[0-9.]*/--node-ip=%s/' /var/lib/kubelet/kubeadm-flags.env"
+	l.must(t, "w1", fmt.Sprintf(change, ip)+" && systemctl restart kubelet")
 }
 
 // ownAddress is a machine's on eth0.
@@ -147,7 +155,8 @@ func (l *lab) readsLogs(t *testing.T) func() (failed, all int) {
 
 // expectForgeriesHeld asks with the credentials of w1's kubelet, which may create any request under its own name.
 func (l *lab) expectForgeriesHeld(t *testing.T, cp1, w1 string) {
-	const request = `openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout /dev/null -subj '%s' -addext '%s' 2>/dev/null | base64 -w0`
+	const request = `openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout /dev/null ` +
+		`-subj '%s' -addext '%s' 2>/dev/null | base64 -w0`
 	const object = `cat > /tmp/csr.yaml <<END
 apiVersion: certificates.k8s.io/v1
 kind: CertificateSigningRequest
