@@ -33,6 +33,13 @@ func Addon(p *templates.Profile, v templates.Values) ([]*Object, error) {
 		}
 		list = append(list, w)
 	}
+	if p.NeedsApprover(v) {
+		w, err := approver(p, v)
+		if err != nil {
+			return nil, fmt.Errorf("render addon: %w", err)
+		}
+		list = append(list, w)
+	}
 	return toObjects(list...)
 }
 

@@ -22,6 +22,23 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	}
 	name, who := v1alpha1.Prefix+p.Name, subjects(p, v)
 	var list []metav1.Object
+	if v.ServingCertificates {
+		list = append(list, kubeletPolicy()...)
+	}
+	switch {
+	case p.NeedsApprover(v):
+		own, err := approverRBAC()
+		if err != nil {
+			return nil, fmt.Errorf("render RBAC: %w", err)
+		}
+		list = append(list, own...)
+	case v.ServingCertificates:
+		own, err := approverRules("serving-rules.yaml")
+		if err != nil {
+			return nil, fmt.Errorf("render RBAC: %w", err)
+		}
+		core = append(core, own...)
+	}
 	if v.Mode != templates.StaticPod || v.Handover {
 		list = append(list, serviceAccount(WorkloadName(p)))
 	}

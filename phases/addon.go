@@ -21,7 +21,7 @@ func addon() Phase {
 			if err != nil {
 				return err
 			}
-			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 && !d.Living {
+			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 && !s.Profile.NeedsApprover(v) && !d.Living {
 				return nil // where there is none, there is none to delete
 			}
 			if v.Endpoint, err = endpointForPods(d); err != nil {

@@ -75,6 +75,7 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 		listed("controllerManager.extraEnv", said.ControllerManager.ExtraEnv, known.ControllerManager.ExtraEnv),
 		{field: "controlPlaneVIP.address", said: said.ControlPlaneVIP.Address, known: known.ControlPlaneVIP.Address},
 		{field: "nodeAgent.image", said: said.NodeAgent.Image, known: known.NodeAgent.Image},
+		listed("servingCertificates.addressRanges", said.ServingCertificates.AddressRanges, known.ServingCertificates.AddressRanges),
 		{field: "lifecycle", said: string(said.Lifecycle), known: string(known.Lifecycle)},
 	}
 	if said.Routes != nil {
@@ -83,6 +84,12 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 	if said.NodeAgent.Enabled != nil {
 		wants := strconv.FormatBool(ptr.Deref(known.NodeAgent.Enabled, false))
 		list = append(list, contradictable{field: "nodeAgent.enabled", said: strconv.FormatBool(*said.NodeAgent.Enabled), known: wants})
+	}
+	if said.ServingCertificates.Enabled != nil {
+		list = append(list, contradictable{
+			field: "servingCertificates.enabled", said: strconv.FormatBool(*said.ServingCertificates.Enabled),
+			known: strconv.FormatBool(known.WantsServingCertificates()),
+		})
 	}
 	return list
 }

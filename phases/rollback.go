@@ -79,6 +79,9 @@ func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, err
 	c.ControllerManager.ExtraEnv = explicit(c.ControllerManager.ExtraEnv)
 	c.Routes = new(c.WantsRoutes())
 	c.NodeAgent.Enabled = new(ptr.Deref(c.NodeAgent.Enabled, c.WantsRoutes()))
+	c.ServingCertificates = v1alpha1.ServingCertificates{
+		Enabled: new(c.WantsServingCertificates()), AddressRanges: explicit(c.ServingCertificates.AddressRanges),
+	}
 	return &c, rec.Profile, nil
 }
 

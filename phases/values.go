@@ -42,21 +42,23 @@ func namelessValues(d *Data, s *Settings, cloudFiles map[string][]byte) (templat
 		return templates.Values{}, err
 	}
 	v := templates.Values{
-		Mode:              templates.Mode(s.Mode),
-		Version:           d.Version,
-		Image:             s.ControllerManager.Image,
-		ImageTag:          s.ControllerManager.Version,
-		KubernetesVersion: s.KubernetesVersion,
-		ImageRepository:   s.ImageRepository,
-		Routes:            s.WantsRoutes(),
-		NodeLifecycle:     s.Lifecycle != v1alpha1.LifecycleOff && !d.holdLifecycle,
-		PodSubnet:         s.PodSubnet,
-		Files:             slices.Sorted(maps.Keys(cloudFiles)),
-		ConfigHash:        manifests.ConfigHash(cloudFiles),
-		NodeAgent:         s.wantsNodeAgent(),
-		NodeAgentImage:    s.NodeAgent.Image,
-		Env:               append(slices.Clone(s.Proxies), s.ControllerManager.ExtraEnv...),
-		ExtraArgs:         s.ControllerManager.ExtraArgs,
+		Mode:                templates.Mode(s.Mode),
+		Version:             d.Version,
+		Image:               s.ControllerManager.Image,
+		ImageTag:            s.ControllerManager.Version,
+		KubernetesVersion:   s.KubernetesVersion,
+		ImageRepository:     s.ImageRepository,
+		Routes:              s.WantsRoutes(),
+		NodeLifecycle:       s.Lifecycle != v1alpha1.LifecycleOff && !d.holdLifecycle,
+		PodSubnet:           s.PodSubnet,
+		Files:               slices.Sorted(maps.Keys(cloudFiles)),
+		ConfigHash:          manifests.ConfigHash(cloudFiles),
+		NodeAgent:           s.wantsNodeAgent(),
+		NodeAgentImage:      s.NodeAgent.Image,
+		ServingCertificates: s.WantsServingCertificates(),
+		ServingRanges:       strings.Join(s.ServingCertificates.AddressRanges, ","),
+		Env:                 append(slices.Clone(s.Proxies), s.ControllerManager.ExtraEnv...),
+		ExtraArgs:           s.ControllerManager.ExtraArgs,
 	}
 	if v.Routes && v.PodSubnet == "" {
 		return templates.Values{}, finding.Usagef("routes: the cluster has no pod subnet whose routes provider %s could program", s.Profile.Name).
@@ -106,6 +108,9 @@ func compatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profil
 	if err := agentCompatible(settings, profile); err != nil {
 		return err
 	}
+	if err := servingCompatible(settings, profile); err != nil {
+		return err
+	}
 	if settings.WantsRoutes() && !profile.Has(templates.Routes) {
 		return finding.Usagef("routes: provider %s programs no routes", profile.Name).
 			WithHint("set routes to false and install a CNI plugin")
@@ -113,6 +118,19 @@ func compatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profil
 	if mode := settings.Mode; mode != v1alpha1.ModeManual && !profile.Supports(templates.Mode(mode)) {
 		return finding.Usagef("mode: provider %s runs as %s, not as %s", profile.Name, inWords(profile.Modes, "or"), mode).
 			WithHint("--mode %s, or leave the mode out", profile.Modes[0])
+	}
+	return nil
+}
+
+// servingCompatible refuses ranges where no kubelet's word counts, and what ccmadm does not bring.
+func servingCompatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profile) error {
+	switch {
+	case settings.WantsServingCertificates() && settings.Mode == v1alpha1.ModeManual:
+		return finding.Usagef("servingCertificates: in mode %s nothing of the provider is brought by ccmadm", settings.Mode).
+			WithHint("ccmadm render --provider %s --serving-certificates --cluster-name NAME prints what to apply", profile.Name)
+	case len(settings.ServingCertificates.AddressRanges) > 0 && !profile.ApprovesItself():
+		return finding.Usagef("servingCertificates.addressRanges: with provider %s the addresses that count are its own, and a "+
+			"kubelet's word does in no range", profile.Name).WithHint("leave them out")
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +64,9 @@ type Cloud struct {
 	routes  atomic.Pointer[routes.Routes]
 
 	balancer atomic.Pointer[balancer.Balancer]
+
+	approves bool           // ApproveServingCertificates was called
+	ranges   []netip.Prefix // with these
 }
 
 // cluster is how the API server is reached, and until when.
@@ -118,6 +122,11 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 	if c.config.LoadBalancers.On() {
 		if err := c.connectBalancer(factory, recorder); err != nil {
 			klog.ErrorS(err, "No Service will be served", "provider", Name)
+		}
+	}
+	if c.approves {
+		if err := c.connectServing(factory, recorder); err != nil {
+			klog.ErrorS(err, "No serving certificate will be approved", "provider", Name)
 		}
 	}
 	if !c.routed {

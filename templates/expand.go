@@ -64,6 +64,13 @@ func (p *Profile) Images(v Values) ([]string, error) {
 		}
 		list = append(list, ref)
 	}
+	if p.NeedsApprover(v) {
+		ref, err := p.ApproverImage(v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, ref)
+	}
 	return list, nil
 }
 
@@ -71,7 +78,10 @@ func (p *Profile) Images(v Values) ([]string, error) {
 func (p *Profile) ExpandArgs(v Values) ([]string, error) {
 	texts := p.Args
 	if v.Routes {
-		texts = slices.Concat(p.Args, p.RoutesArgs)
+		texts = slices.Concat(texts, p.RoutesArgs)
+	}
+	if v.ServingCertificates {
+		texts = slices.Concat(texts, p.ServingArgs)
 	}
 	return p.expandList(texts, v)
 }
@@ -150,6 +160,7 @@ func (v Values) lookup(p *Profile) func(string) (string, error) {
 		"version": v.Version, "kubernetesVersion": v.KubernetesVersion, "clusterName": v.ClusterName,
 		"endpoint": v.Endpoint, "podSubnet": v.PodSubnet, "mode": string(v.Mode),
 		"routes": strconv.FormatBool(v.Routes), "ipFamily": v.ipFamily(), "kubeconfig": "", "cloudConfig": "",
+		"servingRanges": v.ServingRanges,
 	}
 	if v.Mode == StaticPod {
 		fields["kubeconfig"] = Kubeconfig

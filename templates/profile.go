@@ -83,6 +83,10 @@ type Profile struct {
 	// RoutesArgs are added to Args where routes are wanted.
 	// +pattern=^--[^=]+=
 	RoutesArgs []string `json:"routesArgs,omitempty"`
+	// ServingArgs are added to Args where serving certificates of kubelets are to be approved. None: the program does not do
+	// that, and one of ccmadm's runs beside it.
+	// +pattern=^--[^=]+=
+	ServingArgs []string `json:"servingArgs,omitempty"`
 	// NamesByService says that load balancers and routes are named from the Service or the Node, so that clusters of one
 	// account do not meet under one --cluster-name.
 	NamesByService bool `json:"namesByService,omitempty"`

@@ -31,6 +31,7 @@ func (p *Profile) validate() field.ErrorList {
 	errs = append(errs, listOf(at("modes"), p.Modes, StaticPod, DaemonSet, Deployment)...)
 	errs = append(errs, p.validateContainer(nil, p.Container, p.Supports(StaticPod))...)
 	errs = append(errs, p.validateArgs(at("routesArgs"), p.RoutesArgs)...)
+	errs = append(errs, p.validateArgs(at("servingArgs"), p.ServingArgs)...)
 	if p.Health != (Health{}) {
 		errs = append(errs, p.Health.validate(at("health"))...)
 	}

@@ -51,6 +51,10 @@ type Values struct {
 	NodeAgent bool
 	// NodeAgentImage is a complete reference. Empty: the profile's own.
 	NodeAgentImage string
+	// ServingCertificates has serving certificates of kubelets approved; ServingRanges are CIDRs, with commas, in which an
+	// address is believed that nobody but a kubelet speaks for.
+	ServingCertificates bool
+	ServingRanges       string
 	// Env are environment variables beside the profile's, NAME=value: the machine's proxy settings, the user's own.
 	Env []string
 	// ExtraArgs win over arguments of the same name.

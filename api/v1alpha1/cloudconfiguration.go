@@ -77,6 +77,8 @@ type CloudConfiguration struct {
 	NodeAgent AgentPolicy `json:"nodeAgent,omitzero"`
 	// ControlPlaneVIP is an address of the control plane that moves to a machine whose API server answers.
 	ControlPlaneVIP ControlPlaneVIP `json:"controlPlaneVIP,omitzero"`
+	// ServingCertificates is about those that kubelets ask for.
+	ServingCertificates ServingCertificates `json:"servingCertificates,omitzero"`
 	// Lifecycle is Guarded or Off. Default: Guarded.
 	Lifecycle Lifecycle `json:"lifecycle,omitempty"`
 	// Wait bounds the wait phase.

@@ -67,6 +67,10 @@ func (c *CloudConfiguration) Override(other *CloudConfiguration) {
 	override(&c.NodeAgent.Image, other.NodeAgent.Image)
 	override(&c.ControlPlaneVIP.Address, other.ControlPlaneVIP.Address)
 	override(&c.ControlPlaneVIP.Interface, other.ControlPlaneVIP.Interface)
+	override(&c.ServingCertificates.Enabled, other.ServingCertificates.Enabled)
+	if other.ServingCertificates.AddressRanges != nil {
+		c.ServingCertificates.AddressRanges = other.ServingCertificates.AddressRanges
+	}
 	override(&c.Lifecycle, other.Lifecycle)
 	override(&c.Wait.Timeout, other.Wait.Timeout)
 	if other.ControllerManager.ExtraArgs != nil {

@@ -27,6 +27,7 @@ func (c *CloudConfiguration) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(childOf(path, "nodeIP"), c.NodeIP, err.Error()))
 	}
 	errs = append(errs, c.ControlPlaneVIP.validate(childOf(path, "controlPlaneVIP"))...)
+	errs = append(errs, c.ServingCertificates.validate(childOf(path, "servingCertificates"))...)
 	if c.Wait.Timeout.Duration < 0 {
 		at := childOf(path, "wait").Child("timeout")
 		errs = append(errs, field.Invalid(at, c.Wait.Timeout.Duration.String(), "must not be negative"))

@@ -22,6 +22,7 @@ type workflowFlags struct {
 	mode        string
 	nodeAgent   bool
 	routes      bool
+	serving     bool
 	timeout     metav1.Duration
 }
 
@@ -45,6 +46,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	if o.Role == kubeadm.RoleInit {
 		flags.BoolVar(&w.nodeAgent, "node-agent", false, "run the provider's agent on each node, which announces addresses of load balancers")
 		flags.BoolVar(&w.routes, "routes", false, "let the provider program routes to pods; onprem's node agent also connects them where no CNI plugin does")
+		flags.BoolVar(&w.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")
 		flags.StringVar(&o.Flags.Inventory, "inventory", "", "list of the site's machines, for a provider that serves those")
 	}
 	flags.StringVar(&o.Flags.ControlPlaneVIP.Address, "control-plane-vip", "", "address of the control plane that moves to a machine whose API server answers")
@@ -65,6 +67,9 @@ func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, single bool) 
 	}
 	if cmd.Flags().Changed("routes") {
 		o.Flags.Routes = &w.routes
+	}
+	if cmd.Flags().Changed("serving-certificates") {
+		o.Flags.ServingCertificates.Enabled = &w.serving
 	}
 	var err error
 	if o.Flags.Credentials, err = parseCredentials(w.credentials); err != nil {

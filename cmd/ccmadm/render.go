@@ -27,6 +27,7 @@ type renderer struct {
 	mirror     string
 	routes     bool
 	nodeAgent  bool
+	serving    bool
 
 	credentials []string
 }
@@ -38,6 +39,7 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags.StringVar(&r.kubernetes, "kubernetes-version", kubeadm.Newest, "version of the cluster")
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
+	flags.BoolVar(&r.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")
 	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
 }
 
@@ -70,21 +72,22 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		mode = p.Modes[0]
 	}
 	return templates.Values{
-		Mode:              mode,
-		Version:           version,
-		Image:             r.settings.ControllerManager.Image,
-		ImageTag:          r.settings.ControllerManager.Version,
-		ImageRepository:   r.mirror,
-		ClusterName:       r.settings.ClusterName,
-		KubernetesVersion: r.kubernetes,
-		Endpoint:          r.endpoint,
-		PodSubnet:         r.podSubnet,
-		Routes:            r.routes,
-		NodeLifecycle:     true,
-		NodeAgent:         r.nodeAgent || r.routes && p.NodeAgent != nil,
-		Files:             slices.Sorted(maps.Keys(files)),
-		ConfigHash:        manifests.ConfigHash(files),
-		ExtraArgs:         r.settings.ControllerManager.ExtraArgs,
+		Mode:                mode,
+		Version:             version,
+		Image:               r.settings.ControllerManager.Image,
+		ImageTag:            r.settings.ControllerManager.Version,
+		ImageRepository:     r.mirror,
+		ClusterName:         r.settings.ClusterName,
+		KubernetesVersion:   r.kubernetes,
+		Endpoint:            r.endpoint,
+		PodSubnet:           r.podSubnet,
+		Routes:              r.routes,
+		NodeLifecycle:       true,
+		NodeAgent:           r.nodeAgent || r.routes && p.NodeAgent != nil,
+		ServingCertificates: r.serving,
+		Files:               slices.Sorted(maps.Keys(files)),
+		ConfigHash:          manifests.ConfigHash(files),
+		ExtraArgs:           r.settings.ControllerManager.ExtraArgs,
 	}
 }
 

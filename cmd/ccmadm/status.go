@@ -40,6 +40,7 @@ line each where there are any; "ccmadm lb list" and "ccmadm routes check" tell t
 			err = showStatus(cmd.Context(), client, names, statusDisplay(o.output, s.Out), s.Err)
 			if o.output == "text" || o.output == "wide" {
 				o.showNetwork(cmd.Context(), s)
+				showServing(cmd.Context(), client, s)
 			}
 			return observed(err)
 		},
@@ -67,6 +68,19 @@ func (o *observer) showNetwork(ctx context.Context, s phases.Streams) {
 	}
 	for _, line := range snapshot.Summary() {
 		fmt.Fprintln(s.Out, line)
+	}
+}
+
+// showServing has a line for serving certificates, where kubelets ask for any. Who may not look has asked for nodes.
+func showServing(ctx context.Context, client kubernetes.Interface, s phases.Streams) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	text, err := nodes.ServingCertificates(ctx, client)
+	switch {
+	case err != nil:
+		fmt.Fprintf(s.Err, "ccmadm: warning: serving certificates are not known: %v\n", err)
+	case text != "":
+		fmt.Fprintln(s.Out, text)
 	}
 }
 

@@ -32,18 +32,19 @@ zone and region, and takes the uninitialized taint away.`,
 	if err != nil {
 		return nil, err
 	}
-	logOptions := logs.NewOptions()
+	logOptions, approves := logs.NewOptions(), &approval{}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := logsapi.ValidateAndApply(logOptions, utilfeature.DefaultFeatureGate); err != nil {
 			return err
 		}
 		klog.InfoS("Starting "+cmd.Name(), "version", version)
-		return run(cmd.Context(), o)
+		return run(cmd.Context(), o, approves)
 	}
 
 	sections := o.Flags(controllers(), app.ControllersDisabledByDefault.List(), names.CCMControllerAliases(), nil, nil)
 	global := sections.FlagSet("global")
 	logsapi.AddFlags(logOptions, global)
+	approves.declare(sections.FlagSet("serving certificates"))
 	globalflag.AddGlobalFlags(global, cmd.Name(), logs.SkipLoggingConfigurationFlags())
 	global.Bool("version", false, "print the version and exit")
 	for _, section := range sections.FlagSets {
@@ -54,6 +55,7 @@ zone and region, and takes the uninitialized taint away.`,
 	}
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, sections, columns)
+	cmd.AddCommand(newApprover(version))
 	return cmd, nil
 }
 

@@ -41,12 +41,19 @@ func start(t *testing.T, kubeconfig []byte, args ...string) *process {
 	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, port: freePort(t), log: &syncBuffer{}, ended: make(chan struct{})}
-	p.cmd = exec.Command("cloud-controller-manager", append([]string{
-		"--kubeconfig=" + file,
-		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", p.port),
+	port := freePort(t)
+	p := startWith(t, append([]string{
+		"--kubeconfig=" + file, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 	}, args...)...)
+	p.port = port
+	return p
+}
+
+// startWith runs the command with these arguments only.
+func startWith(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, log: &syncBuffer{}, ended: make(chan struct{})}
+	p.cmd = exec.Command("cloud-controller-manager", args...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,12 @@ const leaseGrace = 20 * time.Second
 //
 // It stands in for app.Run, which gives the API server ten seconds and then ends
 // the process, and which keeps the Lease when it ends (kubernetes/kubernetes#119905).
-func run(ctx context.Context, o *options.CloudControllerManagerOptions) error {
+func run(ctx context.Context, o *options.CloudControllerManagerOptions, approves *approval) error {
+	ranges, err := approves.parse()
+	if err != nil {
+		return err
+	}
+
 	cloud, err := newCloud(o.KubeCloudShared.CloudProvider.Name, o.KubeCloudShared.CloudProvider.CloudConfigFile)
 	if err != nil {
 		return err
@@ -40,11 +45,15 @@ func run(ctx context.Context, o *options.CloudControllerManagerOptions) error {
 	if c, ok := cloud.(*provider.Cloud); ok && o.KubeCloudShared.ConfigureCloudRoutes {
 		c.ServeRoutes()
 	}
+	if c, ok := cloud.(*provider.Cloud); ok && approves.on {
+		c.ApproveServingCertificates(ranges)
+	}
 	cfg, err := o.Config(controllers(), app.ControllersDisabledByDefault.List(), names.CCMControllerAliases(), nil, nil)
 	if err != nil {
 		return err
 	}
 	c := cfg.Complete()
+	registerCertificateEnds(c.Kubeconfig)
 
 	leading := leaderelection.NewLeaderHealthzAdaptor(leaseGrace)
 	if err := serve(ctx, c, leading); err != nil {

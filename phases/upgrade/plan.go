@@ -171,6 +171,8 @@ func (p *planner) listImages() {
 		Image: p.plan.Manager.Then, Version: p.Version, KubernetesVersion: p.plan.Then,
 		ImageRepository: p.Record.ImageRepository,
 		NodeAgentImage:  p.Record.Configuration.NodeAgent.Image,
+
+		ServingCertificates: p.Record.Configuration.WantsServingCertificates(),
 	})
 	if err != nil { // an agent without a release: the manager's is what is known
 		images = []string{p.plan.Manager.Then}

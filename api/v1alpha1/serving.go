@@ -1,0 +1,52 @@
+package v1alpha1
+
+import (
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ServingCertificates says whether the serving certificates are approved that kubelets with serverTLSBootstrap ask for.
+type ServingCertificates struct {
+	// Enabled has them approved, where requester, names and addresses are those of the Node. false says so against what
+	// was recorded before. Default: false.
+	Enabled *bool `json:"enabled,omitempty"`
+	// AddressRanges are CIDRs in which an address is believed that nothing but its Node's kubelet speaks for: of a machine
+	// whose addresses no inventory lists. An empty list says so against what was recorded before.
+	// +pattern=^[0-9a-fA-F:.]+/[0-9]+$
+	AddressRanges []string `json:"addressRanges,omitempty"`
+}
+
+// WantsServingCertificates says whether they are to be approved.
+func (c *CloudConfiguration) WantsServingCertificates() bool {
+	return c.ServingCertificates.Enabled != nil && *c.ServingCertificates.Enabled
+}
+
+func (s *ServingCertificates) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, text := range s.AddressRanges {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil || prefix.Masked() != prefix || prefix.Bits() == 0 || prefix.Addr().Is4In6() {
+			errs = append(errs, field.Invalid(path.Child("addressRanges").Index(i), text, "must be a CIDR, like 192.0.2.0/24"))
+		}
+	}
+	return errs
+}
+
+// The admission policy that keeps kubelets to what a cloud-controller-manager has said of their Nodes, and its
+// expressions, by which who relies on it knows it again.
+const (
+	// KubeletPolicyName is that of the policy and of its binding.
+	KubeletPolicyName = "ccmadm-kubelets"
+	// KubeletPolicyCondition is whom it is about.
+	KubeletPolicyCondition = "'system:nodes' in request.userInfo.groups"
+	// KubeletPolicyCreate: no Node evades its initialization.
+	KubeletPolicyCreate = "request.operation != 'CREATE' || has(object.spec.taints) && " +
+		"object.spec.taints.exists(t, t.key == '" + UninitializedTaint + "')"
+	// KubeletPolicyAddresses: once it is initialized, its addresses are not its kubelet's to change. A kubelet in external
+	// cloud mode does not.
+	KubeletPolicyAddresses = "request.operation != 'UPDATE' || has(oldObject.spec.taints) && " +
+		"oldObject.spec.taints.exists(t, t.key == '" + UninitializedTaint + "') || " +
+		"(has(object.status.addresses) ? object.status.addresses : []) == " +
+		"(has(oldObject.status.addresses) ? oldObject.status.addresses : [])"
+)

@@ -1,0 +1,170 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+const (
+	// workers judge requests at a time: some five small reads each.
+	workers = 4
+	// lookAgain is when a pending request is looked at again, though nothing of its Node has changed: what stood in the
+	// way may be another Node, or the inventory.
+	lookAgain = time.Minute
+)
+
+// Run approves until ctx is done. The informer of Nodes is run by somebody else.
+func (a *Approver) Run(ctx context.Context) {
+	defer a.queue.ShutDown()
+	a.metrics.register()
+	go a.requests.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), a.requests.HasSynced, a.Nodes.HasSynced) {
+		return
+	}
+	klog.InfoS("Approving serving certificates of kubelets")
+	for range workers {
+		go func() {
+			for a.next(ctx) {
+			}
+		}()
+	}
+	<-ctx.Done()
+}
+
+// next takes one request from the queue; false: there will be none any more.
+func (a *Approver) next(ctx context.Context) bool {
+	name, shutdown := a.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer a.queue.Done(name)
+	err := a.look(ctx, name)
+	var held *Hold
+	switch {
+	case errors.As(err, &held):
+		a.queue.Forget(name)
+		a.queue.AddAfter(name, cmp.Or(held.Again, lookAgain))
+	case err != nil:
+		klog.ErrorS(err, "A serving certificate waits", "csr", name)
+		a.queue.AddRateLimited(name)
+	default:
+		a.queue.Forget(name)
+	}
+	return true
+}
+
+// look judges a request if it is pending, and approves it or tells why not.
+func (a *Approver) look(ctx context.Context, name string) error {
+	object, exists, err := a.requests.GetStore().GetByKey(name)
+	if err != nil {
+		return fmt.Errorf("find CertificateSigningRequest/%s: %w", name, err)
+	}
+	csr, ok := object.(*certificatesv1.CertificateSigningRequest)
+	if !exists || !ok || !pending(csr) {
+		a.told.forget(name)
+		return nil
+	}
+	err = a.check(ctx, csr)
+	var held *Hold
+	switch {
+	case errors.As(err, &held):
+		a.tell(csr, held)
+		return err
+	case err != nil:
+		return fmt.Errorf("judge CertificateSigningRequest/%s: %w", name, err)
+	}
+	return a.approve(ctx, csr)
+}
+
+// check is nil if the request may be approved. The Node is read anew: what a cache says of it may be older than the
+// request.
+func (a *Approver) check(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
+	r, err := parse(csr)
+	if err != nil {
+		return err
+	}
+	node, err := a.Client.CoreV1().Nodes().Get(ctx, r.node, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return hold("NoNode", "there is no Node/%s", r.node)
+	case err != nil:
+		return fmt.Errorf("get Node/%s: %w", r.node, err)
+	}
+	if err := resolved(node); err != nil {
+		return err
+	}
+	identity, err := a.Prover.Identify(ctx, node)
+	if err != nil {
+		return err
+	}
+	taken, err := a.reserved(ctx)
+	if err != nil {
+		return err
+	}
+	j := judgement{node: node, identity: identity, others: a.others(node.Name), reserved: taken, ranges: a.Ranges}
+	return j.of(r)
+}
+
+// resolved is an error as long as no cloud-controller-manager has said which machine the Node is.
+func resolved(node *corev1.Node) error {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == v1alpha1.UninitializedTaint {
+			return hold("NotInitialized", "Node/%s has taint %s: no cloud-controller-manager has said yet which machine it is",
+				node.Name, v1alpha1.UninitializedTaint)
+		}
+	}
+	switch {
+	case node.Spec.ProviderID == "":
+		return hold("NoProviderID", "Node/%s has no provider ID: no cloud-controller-manager has said which machine it is", node.Name)
+	case node.DeletionTimestamp != nil:
+		return hold("NodeGoes", "Node/%s is being deleted", node.Name)
+	}
+	return nil
+}
+
+func (a *Approver) others(name string) []*corev1.Node {
+	var list []*corev1.Node
+	for _, object := range a.Nodes.GetStore().List() {
+		if node, ok := object.(*corev1.Node); ok && node.Name != name {
+			list = append(list, node)
+		}
+	}
+	return list
+}
+
+// approve sets the condition on the request as it was judged: one that has changed is judged anew.
+func (a *Approver) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
+	approved := csr.DeepCopy()
+	approved.Status.Conditions = append(approved.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AddressesOfTheNode",
+		Message: "requester, names and addresses are those of the Node",
+	})
+	_, err := a.Client.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, csr.Name, approved, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("approve CertificateSigningRequest/%s: %w", csr.Name, err)
+	}
+	a.told.forget(csr.Name)
+	a.metrics.approved.Inc()
+	klog.InfoS("Approved a serving certificate", "csr", csr.Name, "requester", csr.Spec.Username)
+	return nil
+}
+
+// pending says whether nobody has decided yet.
+func pending(csr *certificatesv1.CertificateSigningRequest) bool {
+	return len(csr.Status.Certificate) == 0 && len(csr.Status.Conditions) == 0
+}

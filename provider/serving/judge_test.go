@@ -1,0 +1,248 @@
+package serving
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// forgery is a request, and what is known of the Node that it is held against, both as a case changes them.
+type forgery struct {
+	asked    *x509.CertificateRequest
+	spec     *certificatesv1.CertificateSigningRequestSpec
+	node     *corev1.Node
+	identity *Identity
+	ranges   []netip.Prefix
+}
+
+// honest is what the kubelet of w1 asks for.
+func honest() *forgery {
+	return &forgery{
+		asked: &x509.CertificateRequest{
+			Subject:  pkix.Name{CommonName: "system:node:w1", Organization: []string{"system:nodes"}},
+			DNSNames: []string{"w1"}, IPAddresses: []net.IP{net.ParseIP("198.18.0.11")},
+		},
+		spec: &certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:w1",
+			Groups: []string{"system:nodes", "system:authenticated"},
+			Usages: []certificatesv1.KeyUsage{"digital signature", "server auth"},
+		},
+		node: &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "w1"}, Spec: corev1.NodeSpec{ProviderID: "onprem://ber1/r1"},
+		},
+		identity: &Identity{Proven: true, Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: "198.18.0.11"},
+			{Type: corev1.NodeInternalIP, Address: "2001:db8::11"},
+			{Type: corev1.NodeHostName, Address: "w1"},
+			{Type: corev1.NodeInternalDNS, Address: "W1.ber1.example"},
+		}},
+	}
+}
+
+// verdict judges as an Approver does, beside a control plane and another worker.
+func (f *forgery) verdict(t *testing.T) error {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, f.asked, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.spec.Request == nil {
+		f.spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	}
+	r, err := parse(&certificatesv1.CertificateSigningRequest{Spec: *f.spec})
+	if err != nil {
+		return err
+	}
+	if err := resolved(f.node); err != nil {
+		return err
+	}
+	other := func(name, id, ip string) *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: id},
+			Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}},
+		}
+	}
+	late := other("late", "", "198.18.0.11")
+	late.Spec.Taints = []corev1.Taint{{Key: v1alpha1.UninitializedTaint}}
+	j := judgement{
+		node: f.node, identity: *f.identity, ranges: f.ranges,
+		others: []*corev1.Node{other("cp1", "onprem://ber1/c1", "198.18.0.1"), other("w2", "onprem://ber1/r2", "198.18.0.12"), late},
+		reserved: reserved{
+			services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, endpoints: sets.New("198.18.0.10", "api.ber1.example"),
+		},
+	}
+	return j.of(r)
+}
+
+func TestHonestRequestsPass(t *testing.T) {
+	for name, change := range map[string]func(*forgery){
+		"an address and the name": func(*forgery) {},
+		"both addresses, and a listed name": func(f *forgery) {
+			f.asked.DNSNames = append(f.asked.DNSNames, "w1.ber1.example")
+			f.asked.IPAddresses = append(f.asked.IPAddresses, net.ParseIP("2001:db8::11"))
+		},
+		"an RSA key's usages": func(f *forgery) {
+			f.spec.Usages = []certificatesv1.KeyUsage{"key encipherment", "digital signature", "server auth"}
+		},
+		"for an hour": func(f *forgery) { f.spec.ExpirationSeconds = new(int32(3600)) },
+		"a control plane with the address of the API server": func(f *forgery) {
+			f.node.Labels = map[string]string{v1alpha1.ControlPlaneLabel: ""}
+			f.asked.IPAddresses = []net.IP{net.ParseIP("198.18.0.10")}
+			f.identity.Addresses = append(f.identity.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.18.0.10"})
+		},
+		"claimed, in a range that is believed": func(f *forgery) {
+			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
+			f.asked.IPAddresses = []net.IP{net.ParseIP("198.18.0.20")}
+			f.identity.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.20"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := honest()
+			change(f)
+			if err := f.verdict(t); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestForgeriesAreHeld(t *testing.T) {
+	ips := func(list ...string) func(*forgery) {
+		return func(f *forgery) {
+			f.asked.IPAddresses = nil
+			for _, ip := range list {
+				f.asked.IPAddresses = append(f.asked.IPAddresses, net.ParseIP(ip))
+			}
+		}
+	}
+	known := func(address string) func(*forgery) {
+		return func(f *forgery) {
+			ips(address)(f)
+			f.identity.Addresses = append(f.identity.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})
+		}
+	}
+	names := func(list ...string) func(*forgery) { return func(f *forgery) { f.asked.DNSNames = list } }
+	for _, c := range []struct {
+		name   string
+		change func(*forgery)
+		want   string
+	}{
+		{"another Node's name as subject", func(f *forgery) { f.asked.Subject.CommonName = "system:node:w2" }, "WrongName"},
+		{"two names in the subject", func(f *forgery) {
+			f.asked.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "admin"}}
+			f.asked.Subject.CommonName = "system:node:w1"
+		}, "WrongName"},
+		{"a unit in the subject", func(f *forgery) { f.asked.Subject.OrganizationalUnit = []string{"x"} }, "WrongName"},
+		{"the organization of administrators", func(f *forgery) {
+			f.asked.Subject.Organization = []string{"system:masters"}
+		}, "WrongOrganization"},
+		{"one more organization", func(f *forgery) {
+			f.asked.Subject.Organization = []string{"system:nodes", "system:masters"}
+		}, "WrongOrganization"},
+		{"a requester who is no kubelet", func(f *forgery) { f.spec.Username = "system:serviceaccount:default:w1" }, "WrongRequester"},
+		{"a requester with a kubelet's name, outside its group", func(f *forgery) {
+			f.spec.Groups = []string{"system:authenticated"}
+		}, "WrongRequester"},
+		{"another signer", func(f *forgery) { f.spec.SignerName = certificatesv1.KubeAPIServerClientSignerName }, "WrongSigner"},
+		{"client auth", func(f *forgery) {
+			f.spec.Usages = []certificatesv1.KeyUsage{"digital signature", "client auth"}
+		}, "WrongUsages"},
+		{"client auth beside server auth", func(f *forgery) {
+			f.spec.Usages = append(f.spec.Usages, "client auth")
+		}, "WrongUsages"},
+		{"cert sign", func(f *forgery) { f.spec.Usages = append(f.spec.Usages, "cert sign") }, "WrongUsages"},
+		{"ten years", func(f *forgery) { f.spec.ExpirationSeconds = new(int32(10 * 365 * 24 * 3600)) }, "TooLong"},
+		{"an e-mail address", func(f *forgery) { f.asked.EmailAddresses = []string{"root@w1"} }, "WrongNames"},
+		{"a URI", func(f *forgery) { f.asked.URIs = []*url.URL{{Scheme: "spiffe", Host: "ber1"}} }, "WrongNames"},
+		{"a name of a kind that Go does not know", func(f *forgery) {
+			f.asked.ExtraExtensions = []pkix.Extension{{
+				Id: asn1.ObjectIdentifier{2, 5, 29, 17},
+				Value: []byte{
+					0x30, 0x0f, 0x82, 0x02, 'w', '1', // DNS name, and then another name: 1.2.3 with nothing
+					0xa0, 0x09, 0x06, 0x02, 0x2a, 0x03, 0xa0, 0x03, 0x0c, 0x01, 'x',
+				},
+			}}
+		}, "WrongNames"},
+		{"to be a CA", func(f *forgery) {
+			f.asked.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}
+		}, "WrongExtension"},
+		{"nothing", func(f *forgery) { f.asked.DNSNames, f.asked.IPAddresses = nil, nil }, "WrongNames"},
+		{"no PEM", func(f *forgery) { f.spec.Request = []byte("\x1b[2J") }, "Malformed"},
+		{"two blocks of PEM", func(f *forgery) {
+			block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST"})
+			f.spec.Request = append(block, block...)
+		}, "Malformed"},
+
+		{"a wildcard", names("w1", "*.ber1.example"), "WrongNames"},
+		{"another Node's name", names("w2"), "NameNotOfNode"},
+		{"a name that nobody has", names("w1", "vault.example"), "NameNotOfNode"},
+		{"the API server's name in the cluster", names("kubernetes.default.svc.cluster.local"), "ReservedName"},
+		{"a Service's name", names("dns.kube-system.svc"), "ReservedName"},
+		{"localhost", names("localhost"), "ReservedName"},
+		{"the API server's name", names("API.ber1.example"), "ReservedName"},
+		{"another Node's address", ips("198.18.0.11", "198.18.0.12"), "AddressNotOfNode"},
+		{"an address that nobody has", ips("198.18.0.99"), "AddressNotOfNode"},
+		{"the API server's address", known("198.18.0.10"), "ReservedAddress"},
+		{"the address of a Service", known("10.96.0.1"), "ReservedAddress"},
+		{"the address of every machine", known("127.0.0.1"), "ReservedAddress"},
+		{"a link's address", known("fe80::1"), "ReservedAddress"},
+		{"an address that two Nodes have", known("198.18.0.12"), "AddressTaken"},
+
+		{"a Node that waits", func(f *forgery) {
+			f.node.Spec.Taints = []corev1.Taint{{Key: v1alpha1.UninitializedTaint}}
+		}, "NotInitialized"},
+		{"a Node without provider ID", func(f *forgery) { f.node.Spec.ProviderID = "" }, "NoProviderID"},
+		{"a Node that goes", func(f *forgery) { f.node.DeletionTimestamp = new(metav1.Now()) }, "NodeGoes"},
+		{"another Node's provider ID", func(f *forgery) { f.node.Spec.ProviderID = "onprem://ber1/r2" }, "ProviderIDTaken"},
+
+		{"claimed, and in no range", func(f *forgery) { f.identity.Proven = false }, "AddressNotProven"},
+		{"claimed, outside of the range", func(f *forgery) {
+			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.1.0/24")}
+		}, "AddressNotProven"},
+		{"claimed, and by one that waits, too", func(f *forgery) {
+			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
+		}, "AddressTaken"},
+		{"a claimed name", func(f *forgery) {
+			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
+			f.asked.DNSNames = []string{"w1.ber1.example"}
+		}, "NameNotOfNode"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := honest()
+			c.change(f)
+			var held *Hold
+			if err := f.verdict(t); !errors.As(err, &held) || held.Reason != c.want {
+				t.Errorf("got %+v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestParseRanges(t *testing.T) {
+	if got, err := ParseRanges([]string{"198.18.0.7/24", " 2001:db8::/32"}); err != nil || got[0].String() != "198.18.0.0/24" || len(got) != 2 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := ParseRanges([]string{"198.18.0.7"}); err == nil {
+		t.Error("an address is taken for a range")
+	}
+}
