@@ -171,6 +171,41 @@ func refusedPods(v *view) []finding.Finding {
 	return list
 }
 
+// noFile is the kubelet's of a hostPath with a type.
+var noFile = regexp.MustCompile(`hostPath type check failed: \S+ is not a `)
+
+// missingFiles are those of the machine that a pod mounts.
+func missingFiles(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.managers {
+		m := &v.managers[i]
+		if slices.ContainsFunc(m.pods, running) {
+			continue
+		}
+		for _, e := range v.eventsOf(m) {
+			if e.Reason == "FailedMount" && noFile.MatchString(e.Message) {
+				list = append(list, finding.FileMissing.New(m.object, "its pod cannot start: "+nodes.Shorten(e.Message)))
+				break
+			}
+		}
+	}
+	return list
+}
+
+// noReplicas are Deployments that want no pod.
+func noReplicas(v *view) []finding.Finding {
+	var list []finding.Finding
+	for _, d := range v.Deployments {
+		object := "Deployment/" + d.Namespace + "/" + d.Name
+		if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && v.main() != nil && v.main().object == object && !v.leads() {
+			f := finding.NoReplicas.New(object, "it is scaled to 0, and nobody leads")
+			f.Next = "kubectl -n " + d.Namespace + " scale deployment/" + d.Name + " --replicas=1"
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 // missingObjects are Secrets and ConfigMaps that a kubelet waits for.
 func missingObjects(v *view) []finding.Finding {
 	var list []finding.Finding

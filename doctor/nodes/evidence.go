@@ -25,6 +25,8 @@ type evidence struct {
 	logs map[string][]string
 	// denied is what the API server says that the manager may not do.
 	denied []permission
+	// besides is what it needs for other things than Nodes.
+	besides []permission
 	// flags are the --cloud-provider of kubelets that told it, by node.
 	flags map[string]string
 	now   time.Time
