@@ -92,7 +92,7 @@ func kubeletsWithoutNode(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Heartbeats {
 		l := &v.Heartbeats[i]
-		if v.byName[l.Name] != nil || !v.renewed(l) || v.since(l.CreationTimestamp.Time) < time.Minute {
+		if v.byName[l.Name] != nil || !v.renewed(l) || v.since(l.CreationTimestamp.Time) < 30*time.Second {
 			continue
 		}
 		message := "its kubelet renews its Lease, and there is no such Node"

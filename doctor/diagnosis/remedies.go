@@ -1,22 +1,43 @@
 package diagnosis
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // remedy says what to run in a cluster that ccmadm has made: where what it rendered was changed or is gone, it renders it
 // again. Elsewhere, and where the record asks for what is wrong, a finding keeps its own words.
 func (v *view) remedy(f finding.Finding) finding.Finding {
+	if m := v.main(); f.ID == "C2" && m != nil && f.Object == m.object {
+		f.Next = v.otherWay(m, f.Next)
+	}
 	machine := v.controlPlane()
 	if v.Provider == "" || machine == "" || !v.rendered(&f) {
 		return f
 	}
 	f.Next = "on " + machine + ": ccmadm apply --force"
 	return f
+}
+
+// otherWay gives a manager that goes by the Service another way to the API server: the address that one of them tells.
+func (v *view) otherWay(m *manager, otherwise string) string {
+	for _, p := range v.Masters {
+		for _, c := range p.Spec.Containers {
+			host, told := templates.LookupArg(templates.ReadArgs(c), "advertise-address")
+			port, _ := templates.LookupArg(templates.ReadArgs(c), "secure-port")
+			if told && c.Name == "kube-apiserver" && !strings.HasPrefix(m.object, "Pod/") {
+				return fmt.Sprintf("kubectl -n %s set env %s KUBERNETES_SERVICE_HOST=%s KUBERNETES_SERVICE_PORT=%s",
+					m.namespace, workloadOf(m), host.Value, cmp.Or(port.Value, "6443"))
+			}
+		}
+	}
+	return otherwise
 }
 
 // rendered says whether a finding is about what ccmadm renders, and its record does not have it that way.
@@ -64,7 +85,7 @@ func (v *view) ours(m *manager) bool {
 
 // ofRendering are findings that go where the workload, its files and its permissions are rendered again.
 func ofRendering() []finding.ID {
-	return append(ofArguments(), "B1", "B2", "B3", "B4", "B5", "D1", "D15", "C2", "C3",
+	return append(ofArguments(), "B1", "B2", "B3", "F2", "D1", "D15", "C3",
 		finding.ImagePull, finding.CrashLoop, finding.NoPod, finding.PodWaiting, finding.FileMissing)
 }
 

@@ -76,7 +76,7 @@ func withArgument(arg string) string {
 func faultsOfArguments() []injected {
 	return []injected{
 		{id: "B13", what: "argument that the manager does not know", inject: withArgument("--port=10253")},
-		{id: "B14", what: "controller that the manager does not know", inject: withArgument("--controllers=cloud-node")},
+		{id: "B14", what: "controller that the manager does not know", inject: withArgument("--controllers=cloud-nodes")},
 		{id: "B15", what: "no cloud provider", inject: withArgument("--cloud-provider=")},
 		{id: "B15", what: "cloud provider that the manager does not know", inject: withArgument("--cloud-provider=nimbus")},
 		{id: "B16", what: "lock that is no Lease", inject: withArgument("--leader-elect-resource-lock=endpointsleases")},
@@ -149,20 +149,28 @@ func faultsOfKubelets() []injected {
 			id: "W2", what: "Node made again by hand, without taint and provider ID", on: "cp1",
 			inject: "kubectl get node w2 -o yaml | grep -v -e providerID -e resourceVersion -e ' uid:' > /root/w2.yaml; kubectl delete node w2; kubectl create -f /root/w2.yaml",
 		},
+		{id: "N1", what: "Node deleted under its kubelet", inject: "kubectl delete node w2", within: 2 * foundWithin},
 	}
 }
 
 // TestFaults_StaticPod: each fault is named, its remedy works, and the doctor is silent again.
 func TestFaults_StaticPod(t *testing.T) {
 	t.Parallel()
-	l := &library{lab: up(t, "faults", 1, 2), cluster: "onprem as a static pod", table: &faultTable{rows: map[string][]string{}}}
-	l.must(t, "cp1", ccmadmInit)
+	l := newLibrary(t, "faults", "onprem as a static pod", "")
+	l.all(t, staticFaults())
+	l.table.write(t, l.cluster)
+}
+
+// newLibrary is a cluster that is well: cp1, w1 and w2.
+func newLibrary(t *testing.T, name, cluster, flags string) *library {
+	t.Helper()
+	l := &library{lab: up(t, name, 1, 2), cluster: cluster, table: &faultTable{rows: map[string][]string{}}}
+	l.must(t, "cp1", ccmadmInit+flags)
 	join := l.joinCommand(t)
 	for _, w := range []string{"w1", "w2"} {
 		l.must(t, w, join)
 	}
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w2")
-	l.all(t, staticFaults())
-	l.table.write(t, l.cluster)
+	return l
 }

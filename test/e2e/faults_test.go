@@ -20,9 +20,11 @@ type injected struct {
 	what string
 	// on is the machine where inject runs, a shell script with KUBECONFIG set. Empty: cp1.
 	on, inject string
+	// first runs before inject, on another machine: where the cloud is, say.
+	first step
 	// choice is what a person decides where the doctor cannot: it runs on that machine in place of the printed remedy,
-	// and is in the table.
-	choice string
+	// and is in the table. choiceOn is where it runs, if not there.
+	choice, choiceOn string
 	// undo takes back, on that machine, what the remedy is not about. It runs after it.
 	undo string
 	// within bounds the doctor's word, and then the way back to health. Zero: foundWithin.
@@ -109,6 +111,9 @@ func (l *library) one(t *testing.T, f injected) {
 	if last, _, ok := l.until(t, "", within); !ok {
 		t.Fatalf("before: the doctor is not silent: %+v", last)
 	}
+	if f.first.command != "" {
+		l.must(t, f.first.on, f.first.command)
+	}
 	l.must(t, on, asAdmin+f.inject)
 	start := time.Now()
 	out := outcome{ID: f.id, What: f.what, Cluster: l.cluster, Chosen: f.choice != ""}
@@ -122,7 +127,7 @@ func (l *library) one(t *testing.T, f injected) {
 	}
 	t.Logf("%.1f s, on the way %v: %s %s: %s\n  next: %s", out.Found, others, f.id, named[0].Object, named[0].Message, named[0].Next)
 	start = time.Now()
-	steps := []step{{on, f.choice}}
+	steps := []step{{cmp.Or(f.choiceOn, on), f.choice}}
 	if f.choice == "" {
 		steps = commands(named[0].Next)
 	}
@@ -151,9 +156,8 @@ func (l *library) one(t *testing.T, f injected) {
 
 // repair gives the next fault a chance after one that went wrong.
 func (l *library) repair(t *testing.T, f injected, on string) {
-	for _, script := range []string{f.choice, f.undo} {
-		l.sh(t, on, asAdmin+cmp.Or(script, "true"))
-	}
+	l.sh(t, cmp.Or(f.choiceOn, on), asAdmin+f.choice)
+	l.sh(t, on, asAdmin+f.undo)
 	l.sh(t, "cp1", asAdmin+"ccmadm apply --force")
 	if _, others, ok := l.until(t, "", 2*foundWithin); !ok {
 		t.Logf("not repaired: %v", others)
