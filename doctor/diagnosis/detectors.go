@@ -50,6 +50,7 @@ func detectors() []detector {
 		{"zones", []string{partNodes}, zones, nil, nil, false},
 		{"versions", []string{partNodes, partVersion}, skew, nil, nil, false},
 		{"deleted Services", []string{partServices}, stuckServices, nil, nil, false},
+		{"refused load balancers", []string{partServices}, refusedBalancers, nil, nil, false},
 		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
 		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
 	}

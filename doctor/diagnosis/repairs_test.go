@@ -36,6 +36,7 @@ func TestDiagnose_BeforeANodeWaits(t *testing.T) {
 			leaderless, waiting("ContainerCreating", ""), event("ccm-x7k2p", "FailedMount",
 				`MountVolume.SetUp failed for volume "k" : hostPath type check failed: /etc/kubernetes/cloud-controller-manager.conf is not a file`),
 		}, "W28(1)>W24(1)"},
+		{"a Service that the provider refuses", []func(*Snapshot){func(s *Snapshot) { s.Provider = onprem }, service("web", time.Hour, refused)}, "L13(1)"},
 		{"a run that has just begun, after one that failed", []func(*Snapshot){leaderless, failedLately, logged(`Error: resourceLock value must be \"leases\"`)}, "B16(1)>W26(1)"},
 	}
 	for _, tt := range tests {
@@ -46,6 +47,10 @@ func TestDiagnose_BeforeANodeWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+func refused(s *corev1.Service) {
+	s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.LoadBalancerReady, Status: metav1.ConditionFalse, Reason: "PoolNotFound", Message: "there is no AddressPool/x"}}
 }
 
 func failedLately(s *Snapshot) {

@@ -13,8 +13,8 @@ const (
 	osConf = "/etc/kubernetes/cloud-config/cloud.conf"
 	// remade has the kubelet make the static pod anew, without the patience that it has with one that fails.
 	remade = "sed -i 's|memory: 48Mi|memory: 48Mi |;s|cpu: 25m|cpu: 26m|;t;s|cpu: 26m|cpu: 25m|' " + managerYAML + "\n"
-	keep  = "cp " + osConf + " /root/cloud.conf\n"
-	back  = "cp /root/cloud.conf " + osConf + "\n" + remade
+	keep   = "cp " + osConf + " /root/cloud.conf\n"
+	back   = "cp /root/cloud.conf " + osConf + "\n" + remade
 )
 
 // cloudFaults are those of a vendor's own manager: openstack's, on cp1, w1 and w3, with its cloud on w2.

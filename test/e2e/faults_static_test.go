@@ -8,7 +8,7 @@ import (
 
 // staticFaults are those of a cluster with the provider onprem as a static pod: cp1, w1 and w2.
 func staticFaults() []injected {
-	return slices.Concat(faultsOfPermissions(), faultsOfWebhooks(), faultsOfArguments(), faultsOfStaticFiles(), faultsOfKubelets())
+	return slices.Concat(faultsOfPermissions(), faultsOfWebhooks(), faultsOfArguments(), faultsOfStaticFiles(), faultsOfKubelets(), faultsOfServices())
 }
 
 // without replaces the verbs of a rule, which has to be about the resource.
