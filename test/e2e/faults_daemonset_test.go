@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -47,8 +46,8 @@ const (
 )
 
 // daemonSetFaults are those of a cluster with the provider onprem as a DaemonSet: cp1 and two workers.
-func daemonSetFaults() []injected {
-	return slices.Concat(faultsOfPlacement(), faultsOfPods(), faultsOfTheWay())
+func daemonSetFaults() [][]injected {
+	return [][]injected{faultsOfPlacement(), faultsOfPods(), faultsOfTheWay()}
 }
 
 func faultsOfPlacement() []injected {
@@ -127,10 +126,10 @@ func deploymentFaults() []injected {
 // TestFaults_DaemonSet is about what becomes of pods that a workload makes.
 func TestFaults_DaemonSet(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t, "faultsds", "onprem as a DaemonSet", " --mode DaemonSet")
-	l.all(t, daemonSetFaults())
+	l := newLibrary(t, "faultsds", "DaemonSet, provider onprem", " --mode DaemonSet")
+	l.all(t, daemonSetFaults()...)
 	l.must(t, "cp1", strings.TrimSpace(cloudDocument+"'mode: Deployment' > /root/cloud.yaml; ccmadm apply -f /root/cloud.yaml"))
-	l.cluster = "onprem as a Deployment"
+	l.cluster = "Deployment, provider onprem"
 	l.all(t, deploymentFaults())
-	l.table.write(t, "onprem as a DaemonSet", l.cluster)
+	l.table.write(t, "DaemonSet, provider onprem", l.cluster)
 }

@@ -2,14 +2,16 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 )
 
-// staticFaults are those of a cluster with the provider onprem as a static pod: cp1, w1 and w2.
-func staticFaults() []injected {
-	return slices.Concat(faultsOfPermissions(), faultsOfWebhooks(), faultsOfArguments(), faultsOfStaticFiles(), faultsOfKubelets(), faultsOfServices())
+// objectFaults are those of a cluster with the provider onprem whose manager runs: cp1, w1 and w2.
+func objectFaults() [][]injected {
+	return [][]injected{faultsOfPermissions(), faultsOfWebhooks(), faultsOfServices(), faultsOfKubelets()}
 }
+
+// staticFaults are those of its manager as a static pod.
+func staticFaults() [][]injected { return [][]injected{faultsOfArguments(), faultsOfStaticFiles()} }
 
 // without replaces the verbs of a rule, which has to be about the resource.
 func without(role string, rule int, resource, left string) string {
@@ -153,11 +155,24 @@ func faultsOfKubelets() []injected {
 	}
 }
 
-// TestFaults_StaticPod: each fault is named, its remedy works, and the doctor is silent again.
+// TestFaults_Objects: each fault is named, its remedy works, and the doctor is silent again. So do pairs of them, and what
+// nobody has thought of gets no wrong name.
+func TestFaults_Objects(t *testing.T) {
+	t.Parallel()
+	l := newLibrary(t, "faults", "Objects and kubelets, provider onprem", "")
+	l.all(t, objectFaults()...)
+	l.table.write(t, l.cluster)
+	if *allFaults {
+		t.Run("Pairs", l.pairs)
+		t.Run("Unknown", l.unknowns)
+	}
+}
+
+// TestFaults_StaticPod is about a manager that does not run.
 func TestFaults_StaticPod(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t, "faults", "onprem as a static pod", "")
-	l.all(t, staticFaults())
+	l := newLibrary(t, "faultspod", "Static pod, provider onprem", "")
+	l.all(t, staticFaults()...)
 	l.table.write(t, l.cluster)
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// faultTable is what a run of the library has seen: bin/measured/faults.md, of which docs/faults.md is a copy.
+// faultTable is what a run of the library has seen: bin/measured/faults-*.md, of which `make faults` makes docs/faults.md.
 type faultTable struct {
 	mu   sync.Mutex
 	rows map[string][]string
@@ -44,7 +44,8 @@ func (ft *faultTable) write(t *testing.T, clusters ...string) {
 		b.WriteString("| ID | Injected | Root cause | On the way | s | Remedy worked | Remedy | s |\n|---|---|---|---|---|---|---|---|\n")
 		b.WriteString(strings.Join(ft.rows[c], "\n") + "\n")
 	}
-	path, err := filepath.Abs("../../bin/measured/faults.md")
+	name := strings.ToLower(strings.Fields(clusters[0])[0])
+	path, err := filepath.Abs("../../bin/measured/faults-" + strings.Trim(name, ",") + ".md")
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}

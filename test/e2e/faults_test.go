@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,12 +75,13 @@ func (l *library) roots(t testing.TB) []cause {
 	return d.Causes
 }
 
-// ids are roots in short.
+// ids are roots in short, in no order that means anything.
 func ids(causes []cause) string {
 	var list []string
 	for _, c := range causes {
 		list = append(list, string(c.ID))
 	}
+	slices.Sort(list)
 	return strings.Join(list, "+")
 }
 
@@ -107,14 +109,8 @@ func (l *library) until(t testing.TB, want string, within time.Duration) (last [
 // one injects a fault, has the doctor name it, does what it says, and has it be silent again.
 func (l *library) one(t *testing.T, f injected) {
 	within := cmp.Or(f.within, foundWithin)
-	on := cmp.Or(f.on, "cp1")
-	if last, _, ok := l.until(t, "", within); !ok {
-		t.Fatalf("before: the doctor is not silent: %+v", last)
-	}
-	if f.first.command != "" {
-		l.must(t, f.first.on, f.first.command)
-	}
-	l.must(t, on, asAdmin+f.inject)
+	l.expectSilent(t, "before", within)
+	l.inject(t, f)
 	start := time.Now()
 	out := outcome{ID: f.id, What: f.what, Cluster: l.cluster, Chosen: f.choice != ""}
 	named, others, ok := l.until(t, string(f.id), within)
@@ -122,40 +118,65 @@ func (l *library) one(t *testing.T, f injected) {
 	if !ok {
 		t.Errorf("want %s, got %+v; before that %v", f.id, named, others)
 		l.table.add(out, false)
-		l.repair(t, f, on)
+		l.repair(t, f)
 		return
 	}
 	t.Logf("%.1f s, on the way %v: %s %s: %s\n  next: %s", out.Found, others, f.id, named[0].Object, named[0].Message, named[0].Next)
 	start = time.Now()
+	out.Remedy = l.heal(t, f, named[0].Next)
+	ok = l.expectSilent(t, "after the remedy", within)
+	out.Restored = time.Since(start).Seconds()
+	l.table.add(out, ok && !t.Failed())
+	if !ok {
+		l.repair(t, f)
+	}
+}
+
+// expectSilent waits until the doctor finds nothing.
+func (l *library) expectSilent(t *testing.T, when string, within time.Duration) bool {
+	t.Helper()
+	last, others, ok := l.until(t, "", within)
+	if !ok {
+		t.Errorf("%s the doctor is not silent: %+v; before that %v", when, last, others)
+	}
+	return ok
+}
+
+func (l *library) inject(t *testing.T, f injected) {
+	t.Helper()
+	if f.first.command != "" {
+		l.must(t, f.first.on, f.first.command)
+	}
+	l.must(t, cmp.Or(f.on, "cp1"), asAdmin+f.inject)
+}
+
+// heal does what the doctor has printed, or what a person chose, and returns it.
+func (l *library) heal(t *testing.T, f injected, next string) string {
+	t.Helper()
+	on := cmp.Or(f.on, "cp1")
 	steps := []step{{cmp.Or(f.choiceOn, on), f.choice}}
 	if f.choice == "" {
-		steps = commands(named[0].Next)
+		steps = commands(next)
 	}
 	if len(steps) == 0 {
-		t.Errorf("the remedy is no command: %s", named[0].Next)
+		t.Errorf("the remedy is no command: %s", next)
 	}
+	var done []string
 	for _, s := range steps {
-		out.Remedy += "; " + s.command
+		done = append(done, s.command)
 		if r := l.sh(t, s.on, asAdmin+s.command); r.code != 0 {
 			t.Errorf("the remedy fails: %s: %s: exit status %d\n%s", s.on, s.command, r.code, r.out)
 		}
 	}
-	out.Remedy = strings.TrimPrefix(out.Remedy, "; ")
 	if f.undo != "" {
 		l.must(t, on, asAdmin+f.undo)
 	}
-	last, others, ok := l.until(t, "", within)
-	if out.Restored = time.Since(start).Seconds(); !ok {
-		t.Errorf("after the remedy: %+v; before that %v", last, others)
-	}
-	l.table.add(out, ok && !t.Failed())
-	if !ok {
-		l.repair(t, f, on)
-	}
+	return strings.TrimSpace(strings.Join(done, "; "))
 }
 
 // repair gives the next fault a chance after one that went wrong.
-func (l *library) repair(t *testing.T, f injected, on string) {
+func (l *library) repair(t *testing.T, f injected) {
+	on := cmp.Or(f.on, "cp1")
 	l.sh(t, cmp.Or(f.choiceOn, on), asAdmin+f.choice)
 	l.sh(t, on, asAdmin+f.undo)
 	l.sh(t, "cp1", asAdmin+"ccmadm apply --force")
@@ -198,9 +219,14 @@ func commands(next string) []step {
 	return list
 }
 
-// all runs the faults as subtests. One that fails leaves the others.
-func (l *library) all(t *testing.T, faults []injected) {
-	for _, f := range faults {
-		t.Run(fmt.Sprintf("%s %s", f.id, f.what), func(t *testing.T) { l.one(t, f) })
+// all runs the faults as subtests; without -faults the first two of each kind. One that fails leaves the others.
+func (l *library) all(t *testing.T, kinds ...[]injected) {
+	for _, faults := range kinds {
+		if !*allFaults {
+			faults = faults[:min(len(faults), 2)]
+		}
+		for _, f := range faults {
+			t.Run(fmt.Sprintf("%s %s", f.id, f.what), func(t *testing.T) { l.one(t, f) })
+		}
 	}
 }
