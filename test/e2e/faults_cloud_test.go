@@ -75,5 +75,5 @@ func TestFaults_Cloud(t *testing.T) {
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w3")
 	l.all(t, cloudFaults())
-	l.table.write(t, l.cluster)
+	l.table.write(t, "openstack", l.cluster)
 }

@@ -131,5 +131,5 @@ func TestFaults_DaemonSet(t *testing.T) {
 	l.must(t, "cp1", strings.TrimSpace(cloudDocument+"'mode: Deployment' > /root/cloud.yaml; ccmadm apply -f /root/cloud.yaml"))
 	l.cluster = "Deployment, provider onprem"
 	l.all(t, deploymentFaults())
-	l.table.write(t, "DaemonSet, provider onprem", l.cluster)
+	l.table.write(t, "daemonset", "DaemonSet, provider onprem", l.cluster)
 }

@@ -161,7 +161,7 @@ func TestFaults_Objects(t *testing.T) {
 	t.Parallel()
 	l := newLibrary(t, "faults", "Objects and kubelets, provider onprem", "")
 	l.all(t, objectFaults()...)
-	l.table.write(t, l.cluster)
+	l.table.write(t, "objects", l.cluster)
 	if *allFaults {
 		t.Run("Pairs", l.pairs)
 		t.Run("Unknown", l.unknowns)
@@ -173,7 +173,7 @@ func TestFaults_StaticPod(t *testing.T) {
 	t.Parallel()
 	l := newLibrary(t, "faultspod", "Static pod, provider onprem", "")
 	l.all(t, staticFaults()...)
-	l.table.write(t, l.cluster)
+	l.table.write(t, "static", l.cluster)
 }
 
 // newLibrary is a cluster that is well: cp1, w1 and w2.

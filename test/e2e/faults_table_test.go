@@ -36,7 +36,7 @@ func cell(text string) string {
 }
 
 // write puts the clusters one below the other, in this order.
-func (ft *faultTable) write(t *testing.T, clusters ...string) {
+func (ft *faultTable) write(t *testing.T, name string, clusters ...string) {
 	t.Helper()
 	var b strings.Builder
 	for _, c := range clusters {
@@ -44,8 +44,7 @@ func (ft *faultTable) write(t *testing.T, clusters ...string) {
 		b.WriteString("| ID | Injected | Root cause | On the way | s | Remedy worked | Remedy | s |\n|---|---|---|---|---|---|---|---|\n")
 		b.WriteString(strings.Join(ft.rows[c], "\n") + "\n")
 	}
-	name := strings.ToLower(strings.Fields(clusters[0])[0])
-	path, err := filepath.Abs("../../bin/measured/faults-" + strings.Trim(name, ",") + ".md")
+	path, err := filepath.Abs("../../bin/measured/faults-" + name + ".md")
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
