@@ -26,7 +26,7 @@ func detectors() []detector {
 	stopped := []finding.ID{ // what becomes of a manager that does not run
 		finding.NoLeader, finding.LeaderSilent, finding.CrashLoop, finding.PodTerminated, finding.PodWaiting, finding.NotServed,
 	}
-	unplaced := append([]finding.ID{finding.PodPending, finding.NoPod}, stopped...)
+	unplaced := append([]finding.ID{finding.PodPending, finding.PodTerminating, finding.NoPod}, stopped...)
 	leaderless := []finding.ID{
 		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
 	}
@@ -36,6 +36,7 @@ func detectors() []detector {
 		{"admission", []string{partEvents}, refusedPods, slices.Concat(unplaced, leaderless), nil, true},
 		{"what pods refer to", []string{partPods}, missingObjects, slices.Concat(unplaced, leaderless), nil, true},
 		{"files that pods mount", []string{partPods, partEvents}, missingFiles, slices.Concat(unplaced, leaderless), nil, true},
+		{"no manager", []string{partPods, partDeployments, partDaemonSets, partLeases}, noManager, slices.Concat(stopped, leaderless), nil, true},
 		{"replicas", []string{partDeployments}, noReplicas, slices.Concat(unplaced, leaderless), nil, true},
 		{"log", []string{partPods}, symptomsInLog, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), nil, true},
 		{"leaders", []string{partLeases, partPods}, foreignLeader, slices.Concat(stopped, leaderless), nil, true},

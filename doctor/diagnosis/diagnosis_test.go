@@ -85,6 +85,9 @@ func TestDiagnose(t *testing.T) {
 		{"the cloud's name, asked of a DNS that waits for it", append(
 			crash(`Post "https://api.example.org/": dial tcp: lookup api.example.org on 10.96.0.10:53: i/o timeout`), clusterDNS(0),
 		), "C3(1)>W26(11)"},
+		{"the cloud's name, asked of a DNS that kube-proxy's rules refuse", append(
+			crash(`Post "https://api.example.org/": dial tcp: lookup api.example.org on 10.96.0.10:53: write udp 192.0.2.1:48752->10.96.0.10:53: write: operation not permitted`), clusterDNS(0),
+		), "C3(1)>W26(11)"},
 		{"the cloud's name, asked of a DNS that runs: not decided", append(
 			crash(`Post "https://api.example.org/": dial tcp: lookup api.example.org on 10.96.0.10:53: i/o timeout`), clusterDNS(2),
 		), "W26(11)"},

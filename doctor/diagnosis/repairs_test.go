@@ -36,6 +36,19 @@ func TestDiagnose_BeforeANodeWaits(t *testing.T) {
 			leaderless, waiting("ContainerCreating", ""), event("ccm-x7k2p", "FailedMount",
 				`MountVolume.SetUp failed for volume "k" : hostPath type check failed: /etc/kubernetes/cloud-controller-manager.conf is not a file`),
 		}, "W28(1)>W24(1)"},
+		{"what was installed is gone", []func(*Snapshot){stale, func(s *Snapshot) { s.Provider, s.Mode, s.Pods, s.Deployments = "aws", "Deployment", nil, nil }}, "W20(1)>W13(1)"},
+		{"nobody leads, and nothing was installed by us", []func(*Snapshot){stale, func(s *Snapshot) { s.Pods, s.Deployments = nil, nil }}, "W13(1)"},
+		{"refused for a reason that is over", []func(*Snapshot){
+			leaderless, func(s *Snapshot) { s.Pods = nil },
+			event("ccm-5d9f", "FailedCreate", `serviceaccount "ccm" not found`), func(s *Snapshot) {
+				event("ccm-5d9f", "FailedCreate", `violates PodSecurity "restricted:latest"`)(s)
+				s.Events[1].LastTimestamp = ago(5 * time.Minute)
+			},
+		}, "D15(1)>W20(1)"},
+		{"a file of the machine that was missing for an older pod", []func(*Snapshot){
+			leaderless, waiting("CrashLoopBackOff", ""), func(s *Snapshot) { s.Pods[0].CreationTimestamp = ago(time.Second) },
+			event("ccm-x7k2p", "FailedMount", `hostPath type check failed: /etc/x is not a file`),
+		}, "W26(1)"},
 		{"a Service that the provider refuses", []func(*Snapshot){func(s *Snapshot) { s.Provider = onprem }, service("web", time.Hour, refused)}, "L13(1)"},
 		{"a run that has just begun, after one that failed", []func(*Snapshot){leaderless, failedLately, logged(`Error: resourceLock value must be \"leases\"`)}, "B16(1)>W26(1)"},
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,7 +25,7 @@ type symptom struct {
 
 var (
 	byAPIServer = regexp.MustCompile(`is forbidden: User|resource lock|failed to (list|watch)|leases|:6443`)
-	lookup      = regexp.MustCompile(`dial tcp: lookup \S+( on \S+)?: .*(timeout|refused|no such host|server misbehaving)`)
+	lookup      = regexp.MustCompile(`dial tcp: lookup \S+( on \S+)?: .*(timeout|refused|no such host|server misbehaving|not permitted|unreachable)`)
 )
 
 // symptoms are lines of logs. The texts are those of k8s.io/cloud-provider, its apiserver and client-go, v0.36.
@@ -120,10 +121,7 @@ const recent = 15 * 60 // seconds
 func (v *view) eventsOf(m *manager) []corev1.Event {
 	var list []corev1.Event
 	for _, e := range v.Events {
-		last := e.LastTimestamp.Time
-		if last.IsZero() {
-			last = e.EventTime.Time
-		}
+		last := lastSeen(&e)
 		about := e.InvolvedObject.Namespace == m.namespace &&
 			(e.InvolvedObject.Name == m.name || strings.HasPrefix(e.InvolvedObject.Name, m.name+"-"))
 		if about && v.since(last).Seconds() < recent {
@@ -131,6 +129,24 @@ func (v *view) eventsOf(m *manager) []corev1.Event {
 		}
 	}
 	return list
+}
+
+func lastSeen(e *corev1.Event) time.Time {
+	if e.LastTimestamp.IsZero() {
+		return e.EventTime.Time
+	}
+	return e.LastTimestamp.Time
+}
+
+// latest is the last Event of a reason about a manager: what was refused before, for another reason, is over.
+func (v *view) latest(m *manager, reason string) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range v.eventsOf(m) {
+		if e.Reason == reason && (last == nil || lastSeen(&e).After(lastSeen(last))) {
+			last = &e
+		}
+	}
+	return last
 }
 
 var (
@@ -147,11 +163,9 @@ func refusedPods(v *view) []finding.Finding {
 		if len(m.pods) > 0 {
 			continue
 		}
-		for _, e := range v.eventsOf(m) {
+		if e := v.latest(m, "FailedCreate"); e != nil {
 			id := finding.ID("")
 			switch {
-			case e.Reason != "FailedCreate":
-				continue
 			case podSecurity.MatchString(e.Message):
 				id = "B6"
 			case noAccount.MatchString(e.Message):
@@ -165,41 +179,6 @@ func refusedPods(v *view) []finding.Finding {
 			if id == "B6" {
 				f.Next = "kubectl label namespace " + m.namespace + " --overwrite pod-security.kubernetes.io/enforce=privileged"
 			}
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
-// noFile is the kubelet's of a hostPath with a type.
-var noFile = regexp.MustCompile(`hostPath type check failed: \S+ is not a `)
-
-// missingFiles are those of the machine that a pod mounts.
-func missingFiles(v *view) []finding.Finding {
-	var list []finding.Finding
-	for i := range v.managers {
-		m := &v.managers[i]
-		if slices.ContainsFunc(m.pods, running) {
-			continue
-		}
-		for _, e := range v.eventsOf(m) {
-			if e.Reason == "FailedMount" && noFile.MatchString(e.Message) {
-				list = append(list, finding.FileMissing.New(m.object, "its pod cannot start: "+nodes.Shorten(e.Message)))
-				break
-			}
-		}
-	}
-	return list
-}
-
-// noReplicas are Deployments that want no pod.
-func noReplicas(v *view) []finding.Finding {
-	var list []finding.Finding
-	for _, d := range v.Deployments {
-		object := "Deployment/" + d.Namespace + "/" + d.Name
-		if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && v.main() != nil && v.main().object == object && !v.leads() {
-			f := finding.NoReplicas.New(object, "it is scaled to 0, and nobody leads")
-			f.Next = "kubectl -n " + d.Namespace + " scale deployment/" + d.Name + " --replicas=1"
 			list = append(list, f)
 		}
 	}

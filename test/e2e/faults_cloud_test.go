@@ -20,11 +20,11 @@ const (
 // cloudFaults are those of a vendor's own manager: openstack's, on cp1, w1 and w3, with its cloud on w2.
 func cloudFaults() []injected {
 	deny, allow := inCloud(`s/"denied":false/"denied":true/`), inCloud(`s/"denied":true/"denied":false/`)
-	rename, renamed := inCloud(`s/"name":"w1"/"name":"x1"/`), inCloud(`s/"name":"x1"/"name":"w1"/`)
+	unknown, known := inCloud(`s/"id":"6d5f3c4e-0000-4000-8000-000000000002"/"id":"gone"/`), inCloud(`s/"id":"gone"/"id":"6d5f3c4e-0000-4000-8000-000000000002"/`)
 	const taintW1 = "kubectl taint node w1 " + taint + "=true:NoSchedule"
 	return []injected{
 		{id: "D3", what: "OpenStack refuses: a policy has changed", first: deny, inject: taintW1, choice: allow.command, choiceOn: cloudNode},
-		{id: "W10", what: "OpenStack knows the server by another name (E1)", first: rename, inject: taintW1, choice: renamed.command, choiceOn: cloudNode},
+		{id: "W10", what: "OpenStack does not know the server (E1)", first: unknown, inject: taintW1, choice: known.command, choiceOn: cloudNode},
 		{
 			id: "D3", what: "OpenStack's secret is wrong", inject: keep + "sed -i 's/" + cloudKey + "/wrong/' " + osConf + "\n" + remade,
 			choice: back,
@@ -47,8 +47,8 @@ func cloudFaults() []injected {
 			inject: "kubectl label node w1 topology.kubernetes.io/zone- failure-domain.beta.kubernetes.io/zone-",
 		},
 		{id: "B15", what: "external as the manager's provider", inject: "sed -i 's|--cloud-provider=openstack|--cloud-provider=external|' " + managerYAML},
-		{id: "F1", what: "routes without a pod network", inject: "sed -i 's|--configure-cloud-routes=false|--configure-cloud-routes=true|' " + managerYAML},
-		{id: "B14", what: "a controller that openstack's manager does not know", inject: withArgument("--controllers=service,route")},
+		{id: "B11", what: "a webhook port that is the secure port", inject: withArgument("--webhook-secure-port=10258")},
+		{id: "B14", what: "a controller that openstack's manager does not know", inject: withArgument("--controllers=cloud-nodes")},
 		{id: "B16", what: "openstack's manager with a lock that is no Lease", inject: withArgument("--leader-elect-resource-lock=endpoints")},
 	}
 }

@@ -34,11 +34,9 @@ func parked(meanwhile string) string {
 		meanwhile + patched(managerSet, `{"op":"remove",`+selector+`}`)
 }
 
-// unrouted is what upstream's route controller writes when a cloud refuses; KCM turns it into a taint.
-func unrouted(status string) string {
-	return `kubectl patch node cp1 --subresource=status -p '{"status":{"conditions":[{"type":"NetworkUnavailable","status":"` + status +
-		`","reason":"NoRouteCreated","message":"RouteController failed to create a route"}]}}'` + "\n"
-}
+// unrouted is what upstream's route controller writes when a cloud refuses.
+const unrouted = `kubectl patch node cp1 --subresource=status -p '{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True",` +
+	`"reason":"NoRouteCreated","message":"RouteController failed to create a route"}]}}'`
 
 const (
 	deletePods = "kubectl -n kube-system delete pod --wait=false " + managerPods + "\n"
@@ -54,10 +52,7 @@ func faultsOfPlacement() []injected {
 	return []injected{
 		{id: "B1", what: "toleration of the uninitialized taint taken", inject: parked(taintCP + withoutToleration("0", taint))},
 		{id: "B3", what: "toleration of the control plane's taint taken", inject: withoutToleration("1", controlPlane)},
-		{
-			id: "F2", what: "toleration of network-unavailable taken, and a route fails",
-			inject: unrouted("True") + withoutToleration("3", "node.kubernetes.io/network-unavailable"), undo: unrouted("False"),
-		},
+		{id: "F3", what: "condition of a route that failed, and routes are off now", inject: unrouted},
 		{
 			id: "B4", what: "nodeSelector of kubeadm before 1.24",
 			inject: patched(managerSet, `{"op":"add","path":"/spec/template/spec/nodeSelector","value":{"node-role.kubernetes.io/master":""}}`),
@@ -83,8 +78,7 @@ func faultsOfPods() []injected {
 			inject: "kubectl -n kube-system set image " + managerSet + " cloud-controller-manager=registry.invalid/nothing:1",
 		},
 		{id: "B13", what: "argument of the DaemonSet that is gone", inject: argument("--address=0.0.0.0")},
-		{id: "B14", what: "controller that is not known, in the DaemonSet", inject: argument("--controllers=node,route")},
-		{id: "B11", what: "webhook port that is the secure port", inject: argument("--webhook-secure-port=10258")},
+		{id: "B14", what: "controller that is not known, in the DaemonSet", inject: argument("--controllers=cloud-nodes")},
 		{
 			id: "D1", what: "Secret that is not there, as a variable",
 			inject: patched(managerSet, `{"op":"add","path":"/spec/template/spec/containers/0/envFrom","value":[{"secretRef":{"name":"cloud-token"}}]}`),

@@ -145,7 +145,7 @@ func faultsOfKubelets() []injected {
 		},
 		{
 			id: "W5", what: "CNI configuration removed", on: "w2", inject: "mkdir -p /root/cni; mv /etc/cni/net.d/* /root/cni/",
-			choice: "mv /root/cni/* /etc/cni/net.d/",
+			choice: "cp /root/cni/* /etc/cni/net.d/",
 		},
 		{
 			id: "W2", what: "Node made again by hand, without taint and provider ID", on: "cp1",
