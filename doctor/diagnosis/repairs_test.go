@@ -49,6 +49,12 @@ func TestDiagnose_BeforeANodeWaits(t *testing.T) {
 			leaderless, waiting("CrashLoopBackOff", ""), func(s *Snapshot) { s.Pods[0].CreationTimestamp = ago(time.Second) },
 			event("ccm-x7k2p", "FailedMount", `hostPath type check failed: /etc/x is not a file`),
 		}, "W26(1)"},
+		{"somebody else has the Lease, and the log says that the manager waits for it", []func(*Snapshot){
+			logged("Attempting to acquire leader lease kube-system/cloud-controller-manager..."), heldBy("rke2-server_7"),
+		}, "H1(1)"},
+		{"somebody else's name in the Lease, and the log says that the manager has it", []func(*Snapshot){
+			logged("attempting to acquire leader lease", "successfully acquired lease kube-system/cloud-controller-manager"), heldBy("rke2-server_7"),
+		}, ""},
 		{"a Service that the provider refuses", []func(*Snapshot){func(s *Snapshot) { s.Provider = onprem }, service("web", time.Hour, refused)}, "L13(1)"},
 		{"a run that has just begun, after one that failed", []func(*Snapshot){leaderless, failedLately, logged(`Error: resourceLock value must be \"leases\"`)}, "B16(1)>W26(1)"},
 	}
@@ -60,6 +66,10 @@ func TestDiagnose_BeforeANodeWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+func heldBy(who string) func(*Snapshot) {
+	return func(s *Snapshot) { s.Leases[0].Spec.HolderIdentity = &who }
 }
 
 func refused(s *corev1.Service) {

@@ -122,13 +122,19 @@ func (v *view) eventsOf(m *manager) []corev1.Event {
 	var list []corev1.Event
 	for _, e := range v.Events {
 		last := lastSeen(&e)
-		about := e.InvolvedObject.Namespace == m.namespace &&
+		about := e.InvolvedObject.Namespace == m.namespace && ofKind(m, e.InvolvedObject.Kind) &&
 			(e.InvolvedObject.Name == m.name || strings.HasPrefix(e.InvolvedObject.Name, m.name+"-"))
 		if about && v.since(last).Seconds() < recent {
 			list = append(list, e)
 		}
 	}
 	return list
+}
+
+// ofKind says whether an object of a kind is the manager's workload, or made by it: two workloads may have one name.
+func ofKind(m *manager, kind string) bool {
+	workload, _, _ := strings.Cut(m.object, "/")
+	return kind == "" || kind == "Pod" || kind == workload || kind == "ReplicaSet" && workload == "Deployment"
 }
 
 func lastSeen(e *corev1.Event) time.Time {
@@ -160,7 +166,7 @@ func refusedPods(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.managers {
 		m := &v.managers[i]
-		if len(m.pods) > 0 {
+		if len(m.pods) > 0 || v.scaledToNothing(m) {
 			continue
 		}
 		if e := v.latest(m, "FailedCreate"); e != nil {

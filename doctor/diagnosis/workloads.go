@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -47,14 +48,17 @@ func missingFiles(v *view) []finding.Finding {
 
 // noReplicas are Deployments that want no pod.
 func noReplicas(v *view) []finding.Finding {
-	var list []finding.Finding
-	for _, d := range v.Deployments {
-		object := "Deployment/" + d.Namespace + "/" + d.Name
-		if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && v.main() != nil && v.main().object == object && !v.leads() {
-			f := finding.NoReplicas.New(object, "it is scaled to 0, and nobody leads")
-			f.Next = "kubectl -n " + d.Namespace + " scale deployment/" + d.Name + " --replicas=1"
-			list = append(list, f)
-		}
+	m := v.main()
+	if m == nil || v.leads() || !v.scaledToNothing(m) {
+		return nil
 	}
-	return list
+	f := finding.NoReplicas.New(m.object, "it is scaled to 0, and nobody leads")
+	f.Next = "kubectl -n " + m.namespace + " scale " + workloadOf(m) + " --replicas=1"
+	return []finding.Finding{f}
+}
+
+func (v *view) scaledToNothing(m *manager) bool {
+	return slices.ContainsFunc(v.Deployments, func(d appsv1.Deployment) bool {
+		return "Deployment/"+d.Namespace+"/"+d.Name == m.object && d.Spec.Replicas != nil && *d.Spec.Replicas == 0
+	})
 }

@@ -102,7 +102,8 @@ func faultsOfTheWay() []injected {
 		{
 			id: "C2", what: "the API server's Service is not served on the machine",
 			inject: "nft add table ip hole; nft add chain ip hole output '{ type filter hook output priority -300; }'\n" +
-				"nft add rule ip hole output ip daddr 10.96.0.1 tcp dport 443 reject with tcp reset\n" + deletePods,
+				"nft add rule ip hole output ip daddr 10.96.0.1 tcp dport 443 reject with tcp reset\n" +
+				"kubectl -n kube-system set env " + managerSet + " KUBERNETES_SERVICE_HOST- KUBERNETES_SERVICE_PORT-",
 			undo: "nft delete table ip hole",
 		},
 	}
