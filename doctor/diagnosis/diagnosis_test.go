@@ -96,6 +96,10 @@ func TestDiagnose(t *testing.T) {
 		{"credentials, of a manager that leads", []func(*Snapshot){
 			tainted, logged("error syncing 'w1': failed to get instance metadata for node w1: UnauthorizedOperation: 403, requeuing"),
 		}, "D3(1)>W9(10)>W10(1)"},
+		{"credentials that are accepted again", []func(*Snapshot){tainted, logged(
+			"error syncing 'w1': failed to get instance metadata for node w1: UnauthorizedOperation: 403, requeuing",
+			"error syncing 'w1': failed to get instance metadata for node w1: instance not found, requeuing",
+		)}, "W9(10) W10(1)"},
 		{"a permission", []func(*Snapshot){tainted, denied("update", "", "nodes")}, "D8(11)"},
 		{"a permission for the Lease, by the log", []func(*Snapshot){tainted, leaderless, denied("get", "coordination.k8s.io", "leases")}, "D6(11)"},
 		{"the leader is silent, and nothing else", []func(*Snapshot){stale}, "W7(1)"},

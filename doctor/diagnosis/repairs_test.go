@@ -108,11 +108,13 @@ func TestDiagnose_Remedies(t *testing.T) {
 			made, leaderless, waiting("ImagePullBackOff", ""), func(s *Snapshot) { s.Image = "other:1" },
 		}, again},
 		{
-			"another selector", []func(*Snapshot){leaderless, unplaced(tolerates("")), selecting("no")},
+			"another selector",
+			[]func(*Snapshot){leaderless, unplaced(tolerates("")), selecting("no")},
 			`kubectl -n kube-system patch deployment/ccm --type=json -p '[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]'`,
 		},
 		{
-			"no way to the Service", []func(*Snapshot){leaderless, server, logged(`Get "https://10.96.0.1:443/x": dial tcp 10.96.0.1:443: connect: connection refused`)},
+			"no way to the Service",
+			[]func(*Snapshot){leaderless, server, logged(`Get "https://10.96.0.1:443/x": dial tcp 10.96.0.1:443: connect: connection refused`)},
 			"kubectl -n kube-system set env deployment/ccm KUBERNETES_SERVICE_HOST=192.0.2.1 KUBERNETES_SERVICE_PORT=6444",
 		},
 	}

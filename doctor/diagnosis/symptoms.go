@@ -19,6 +19,8 @@ type symptom struct {
 	pattern *regexp.Regexp
 	// unless is a line that says the same of something else.
 	unless *regexp.Regexp
+	// among are lines of which only the last counts: what was refused before may be granted now. Nil: all count.
+	among *regexp.Regexp
 	// proven asks the rest of the snapshot. Nil: the line says it all.
 	proven func(*view, *manager) bool
 }
@@ -52,6 +54,7 @@ func symptoms() []symptom {
 		{id: finding.CloudNotTrusted, pattern: is(`x509: certificate signed by unknown authority`), unless: byAPIServer},
 		{
 			id: finding.CloudRefuses, unless: byAPIServer,
+			among: is(`failed to get instance metadata|could not init cloud provider|error syncing|InstanceExists|Successfully initialized`),
 			pattern: is(`(?i)(failed to get instance metadata|could not init cloud provider|error syncing|InstanceExists).*` +
 				`\b(401|403|unauthorized|unauthenticated|AuthFailure|InvalidClientTokenId|AccessDenied|invalid credentials|UnauthorizedOperation)\b`),
 		},
@@ -83,6 +86,9 @@ func lastLine(v *view, m *manager, s symptom) (pod, line string) {
 		for _, line := range slices.Backward(v.Logs[p.Name]) {
 			if s.pattern.MatchString(line) && (s.unless == nil || !s.unless.MatchString(line)) {
 				return p.Name, nodes.Shorten(line)
+			}
+			if s.among != nil && s.among.MatchString(line) {
+				break
 			}
 		}
 	}

@@ -47,7 +47,6 @@ func cloudFaults() []injected {
 			inject: "kubectl label node w1 topology.kubernetes.io/zone- failure-domain.beta.kubernetes.io/zone-",
 		},
 		{id: "B15", what: "external as the manager's provider", inject: "sed -i 's|--cloud-provider=openstack|--cloud-provider=external|' " + managerYAML},
-		{id: "B11", what: "a webhook port that is the secure port", inject: withArgument("--webhook-secure-port=10258")},
 		{id: "B14", what: "a controller that openstack's manager does not know", inject: withArgument("--controllers=cloud-nodes")},
 		{id: "B16", what: "openstack's manager with a lock that is no Lease", inject: withArgument("--leader-elect-resource-lock=endpoints")},
 	}

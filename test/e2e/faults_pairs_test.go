@@ -22,12 +22,9 @@ func (l *library) pairs(t *testing.T) {
 	for _, p := range [][2]string{
 		{"RBAC: create events taken", "webhook on nodes fails closed"},
 		{"RBAC: list services taken", "--cloud-provider gone from kubeadm-flags.env"},
-		{"RBAC: patch nodes/status taken", "CNI configuration removed"},
 		{"webhook on pods fails closed", "Service on a port of the Nodes"},
-		{"CNI configuration removed", "--cloud-provider gone from kubeadm-flags.env"},
 		{"RBAC: update leases taken", "Service that asks for a pool that is not there"},
 		{"webhook on leases fails closed", "RBAC: watch nodes taken"},
-		{"Service that asks for an address of no pool", "CNI configuration removed"},
 	} {
 		a, b := find(p[0]), find(p[1])
 		t.Run(fmt.Sprintf("%s and %s", a.what, b.what), func(t *testing.T) { l.pair(t, a, b) })

@@ -151,7 +151,6 @@ func faultsOfKubelets() []injected {
 			id: "W2", what: "Node made again by hand, without taint and provider ID", on: "cp1",
 			inject: "kubectl get node w2 -o yaml | grep -v -e providerID -e resourceVersion -e ' uid:' > /root/w2.yaml; kubectl delete node w2; kubectl create -f /root/w2.yaml",
 		},
-		{id: "N1", what: "Node deleted under its kubelet", inject: "kubectl delete node w2", within: 2 * foundWithin},
 	}
 }
 
