@@ -31,7 +31,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check unit e2e measure adopt bench bench-scale tidy committed generated lint generate verify
+.PHONY: help numbers build bin/lab lab images demo demo-down test check unit e2e faults measure adopt bench bench-scale tidy committed generated lint generate verify
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,12 @@ unit: bin/lab ## Tests of the packages, with -race, against a real API server
 
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 	$(E2E) -json -parallel 3 -run '$(RUN)' -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
+
+faults: lab images ## Every fault of the library, and docs/faults.md from what it has seen; make e2e has two of each kind
+	rm -f bin/measured/faults-*.md
+	$(LAB) build --install --kubernetes $(K8S) --ccm openstack
+	$(E2E) -json -parallel 4 -run ^TestFaults_ -args -kubernetes $(K8S) -labs $(LABS) -faults $(ARGS) | $(SUMMARY)
+	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,openstack}.md > docs/faults.md
 
 # MetalLB is built for it, which takes some minutes the first time. For ours alone, with kube-proxy in another mode:
 # make e2e RUN=MeasureLoadBalancer SKIP= ARGS='-proxy iptables'

@@ -9,6 +9,8 @@ const (
 	PodWaiting     ID = "W24"
 	ImagePull      ID = "W25"
 	CrashLoop      ID = "W26"
+	NoReplicas     ID = "W27"
+	FileMissing    ID = "W28"
 )
 
 // waitingForPods is about pods of a manager that do not run.
@@ -48,6 +50,16 @@ func waitingForPods() []Kind {
 			ID: CrashLoop, Reason: "CrashLoop", Title: "The manager ends again and again", Severity: SeverityError,
 			Why: "It starts and fails; its last line mostly says why.",
 			Do:  "do what its last line says",
+		},
+		{
+			ID: NoReplicas, Reason: "NoReplicas", Title: "The manager is scaled to nothing", Severity: SeverityError,
+			Why: "A Deployment of no replicas has no pods, and nobody initializes nodes.",
+			Do:  "scale it up: kubectl -n NAMESPACE scale deployment/NAME --replicas=1",
+		},
+		{
+			ID: FileMissing, Reason: "FileMissing", Title: "A file of the machine that the manager mounts is missing", Severity: SeverityError,
+			Why: "The kubelet does not start a container whose hostPath is not what its type says.",
+			Do:  "put the file back; `ccmadm apply` writes the kubeconfig of a static pod again",
 		},
 	}
 }

@@ -57,6 +57,7 @@ func symptomsOfPods() []Symptom {
 		{inPods, "Internal error occurred: failed calling webhook ...", []ID{WebhookBlocks}},
 		{inPods, "ErrImagePull, ImagePullBackOff", []ID{ImagePull}},
 		{inPods, "MountVolume.SetUp failed for volume ... : secret \"cloud-config\" not found", []ID{SecretMissing}},
+		{inPods, "MountVolume.SetUp failed for volume ... : hostPath type check failed: ... is not a file", []ID{FileMissing}},
 		{inPods, "CreateContainerConfigError: secret ... not found", []ID{SecretMissing}},
 		{inPods, "Liveness probe failed: Get \"https://...:10258/healthz\": connection refused", []ID{"B12"}},
 		{inPods, "cni plugin not initialized", []ID{NotReady, "C1"}},

@@ -54,7 +54,11 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 			}
 			continue
 		}
-		for _, c := range group(look.find(v)) {
+		list := look.find(v)
+		for i := range list {
+			list[i] = v.remedy(list[i])
+		}
+		for _, c := range group(list) {
 			if look.explainsAll || slices.Contains(managerWide(), c.ID) {
 				c.explains = look.explains
 			}

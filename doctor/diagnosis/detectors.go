@@ -26,7 +26,7 @@ func detectors() []detector {
 	stopped := []finding.ID{ // what becomes of a manager that does not run
 		finding.NoLeader, finding.LeaderSilent, finding.CrashLoop, finding.PodTerminated, finding.PodWaiting, finding.NotServed,
 	}
-	unplaced := append([]finding.ID{finding.PodPending, finding.NoPod}, stopped...)
+	unplaced := append([]finding.ID{finding.PodPending, finding.PodTerminating, finding.NoPod}, stopped...)
 	leaderless := []finding.ID{
 		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
 	}
@@ -35,9 +35,13 @@ func detectors() []detector {
 		{"scheduling", []string{partPods, partDeployments, partDaemonSets, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
 		{"admission", []string{partEvents}, refusedPods, slices.Concat(unplaced, leaderless), nil, true},
 		{"what pods refer to", []string{partPods}, missingObjects, slices.Concat(unplaced, leaderless), nil, true},
+		{"files that pods mount", []string{partPods, partEvents}, missingFiles, slices.Concat(unplaced, leaderless), nil, true},
+		{"no manager", []string{partPods, partDeployments, partDaemonSets, partLeases}, noManager, slices.Concat(stopped, leaderless), nil, true},
+		{"replicas", []string{partDeployments}, noReplicas, slices.Concat(unplaced, leaderless), nil, true},
 		{"log", []string{partPods}, symptomsInLog, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), nil, true},
 		{"leaders", []string{partLeases, partPods}, foreignLeader, slices.Concat(stopped, leaderless), nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
+		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
 		{"nodes", []string{partNodes}, waitingNodes, leaderless, nil, false},
 		{"names", []string{partNodes}, machineTwice, []finding.ID{finding.KubeletSilent}, nil, true},
@@ -47,6 +51,7 @@ func detectors() []detector {
 		{"zones", []string{partNodes}, zones, nil, nil, false},
 		{"versions", []string{partNodes, partVersion}, skew, nil, nil, false},
 		{"deleted Services", []string{partServices}, stuckServices, nil, nil, false},
+		{"refused load balancers", []string{partServices}, refusedBalancers, nil, nil, false},
 		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
 		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
 	}

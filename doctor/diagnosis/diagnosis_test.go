@@ -85,6 +85,9 @@ func TestDiagnose(t *testing.T) {
 		{"the cloud's name, asked of a DNS that waits for it", append(
 			crash(`Post "https://api.example.org/": dial tcp: lookup api.example.org on 10.96.0.10:53: i/o timeout`), clusterDNS(0),
 		), "C3(1)>W26(11)"},
+		{"the cloud's name, asked of a DNS that kube-proxy's rules refuse", append(
+			crash(`Post "https://api.example.org/": dial tcp: lookup api.example.org on 10.96.0.10:53: write udp 192.0.2.1:48752->10.96.0.10:53: write: operation not permitted`), clusterDNS(0),
+		), "C3(1)>W26(11)"},
 		{"the cloud's name, asked of a DNS that runs: not decided", append(
 			crash(`Post "https://api.example.org/": dial tcp: lookup api.example.org on 10.96.0.10:53: i/o timeout`), clusterDNS(2),
 		), "W26(11)"},
@@ -93,6 +96,10 @@ func TestDiagnose(t *testing.T) {
 		{"credentials, of a manager that leads", []func(*Snapshot){
 			tainted, logged("error syncing 'w1': failed to get instance metadata for node w1: UnauthorizedOperation: 403, requeuing"),
 		}, "D3(1)>W9(10)>W10(1)"},
+		{"credentials that are accepted again", []func(*Snapshot){tainted, logged(
+			"error syncing 'w1': failed to get instance metadata for node w1: UnauthorizedOperation: 403, requeuing",
+			"error syncing 'w1': failed to get instance metadata for node w1: instance not found, requeuing",
+		)}, "W9(10) W10(1)"},
 		{"a permission", []func(*Snapshot){tainted, denied("update", "", "nodes")}, "D8(11)"},
 		{"a permission for the Lease, by the log", []func(*Snapshot){tainted, leaderless, denied("get", "coordination.k8s.io", "leases")}, "D6(11)"},
 		{"the leader is silent, and nothing else", []func(*Snapshot){stale}, "W7(1)"},

@@ -93,6 +93,7 @@ func (s *Snapshot) readRecord(text string) {
 		return
 	}
 	s.Provider, s.Mode = rec.Configuration.Provider, string(rec.Configuration.Mode)
+	s.Image, s.OwnArguments = rec.Configuration.ControllerManager.Image, len(rec.Configuration.ControllerManager.ExtraArgs) > 0
 	load := func() (*templates.Profile, error) { return templates.Load(rec.Configuration.Provider) }
 	if rec.Profile != "" {
 		load = func() (*templates.Profile, error) {

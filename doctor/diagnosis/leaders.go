@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 // foreignLeader finds a Lease that is renewed by somebody who is no pod of the manager, while those run.
 func foreignLeader(v *view) []finding.Finding {
 	m := v.main()
-	if m == nil || !v.leads() || len(m.pods) == 0 || !v.waits() {
+	if m == nil || !v.leads() || len(m.pods) == 0 || !v.waits() && !v.standsBy(m) {
 		return nil
 	}
 	lease := v.lease(m.leaseName())
@@ -32,6 +33,25 @@ func foreignLeader(v *view) []finding.Finding {
 		fmt.Sprintf("%s renews it, which is no pod of %s", *lease.Spec.HolderIdentity, m.object))
 	f.Next = "kubectl get pods -A -o wide | grep " + host
 	return []finding.Finding{f}
+}
+
+var (
+	asksForLease = regexp.MustCompile(`(?i)attempting to acquire leader lease`)
+	hasLease     = regexp.MustCompile(`(?i)successfully acquired lease`)
+)
+
+// standsBy says that pods of the manager tell that they wait for the Lease, and none that it has got it since.
+func (v *view) standsBy(m *manager) bool {
+	waits := false
+	for _, p := range m.pods {
+		for _, line := range v.Logs[p.Name] {
+			waits = asksForLease.MatchString(line) || waits && !hasLease.MatchString(line)
+		}
+		if !waits {
+			return false
+		}
+	}
+	return waits
 }
 
 // nodeOf says whether a Node where a manager's pod runs may call itself so: a hostname with or without its domain.
@@ -92,7 +112,7 @@ func kubeletsWithoutNode(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Heartbeats {
 		l := &v.Heartbeats[i]
-		if v.byName[l.Name] != nil || !v.renewed(l) || v.since(l.CreationTimestamp.Time) < time.Minute {
+		if v.byName[l.Name] != nil || !v.renewed(l) || v.since(l.CreationTimestamp.Time) < 30*time.Second {
 			continue
 		}
 		message := "its kubelet renews its Lease, and there is no such Node"

@@ -59,12 +59,32 @@ func (v *view) placement(m *manager) []finding.Finding {
 		return nil
 	case fits == 0:
 		f := finding.ID("B4").New(m.object, fmt.Sprintf("its pods want a Node with %s, which none of %d has", selectorText(m.pod), len(v.Nodes)))
-		f.Next = "kubectl get nodes --show-labels"
+		f.Next = v.withoutSelector(m)
 		return []finding.Finding{f}
 	case len(best) == 0 && slices.ContainsFunc(m.pods, portsTaken):
-		return []finding.Finding{finding.ID("B5").New(m.object, "Node "+chosen+" and all others have a pod on the ports that it wants")}
+		f := finding.ID("B5").New(m.object, "Node "+chosen+" and all others have a pod on the ports that it wants")
+		if strings.HasPrefix(m.object, "Deployment/") && len(m.pods) > fits {
+			f.Next = fmt.Sprintf("kubectl -n %s scale %s --replicas=%d", m.namespace, workloadOf(m), fits)
+		}
+		return []finding.Finding{f}
 	}
 	return untoleratedFindings(m, best, chosen, fits)
+}
+
+// withoutSelector is the command that takes the pod's nodeSelector away, where a Node would do without it.
+func (v *view) withoutSelector(m *manager) string {
+	pod := &corev1.Pod{Spec: *m.pod}
+	pod.Spec.NodeSelector = nil
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	fits := slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool {
+		ok, err := affinity.Match(&n)
+		return err == nil && ok
+	})
+	if !fits || len(m.pod.NodeSelector) == 0 {
+		return "kubectl get nodes --show-labels"
+	}
+	return fmt.Sprintf(`kubectl -n %s patch %s --type=json -p '[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]'`,
+		m.namespace, workloadOf(m))
 }
 
 func untoleratedFindings(m *manager, taints []corev1.Taint, node string, fits int) []finding.Finding {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -30,16 +32,33 @@ func balancers(v *view) []finding.Finding {
 		f.Next = "kubectl -n " + svc.Namespace + " describe service " + svc.Name
 		if v.Provider == onprem {
 			f.Next = "ccmadm lb why " + name
-			for _, c := range svc.Status.Conditions {
-				if c.Type == v1alpha1.LoadBalancerReady && c.Status != "True" {
-					f.Message += ": " + c.Message
-				}
+			if meta.IsStatusConditionFalse(svc.Status.Conditions, v1alpha1.LoadBalancerReady) {
+				continue // refusedBalancers says why
 			}
 		} else if v.allExcluded() {
 			f = finding.NoBackend.New("Service/"+name, "all "+strconv.Itoa(len(v.Nodes))+" Nodes have label "+v1alpha1.ExcludeLabel)
 			f.Next = "kubectl label nodes --all " + v1alpha1.ExcludeLabel + "-"
 		}
 		list = append(list, f)
+	}
+	return list
+}
+
+// refusedBalancers are Services of which the provider onprem has said why they get no address.
+func refusedBalancers(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.Services {
+		svc := &v.Services[i]
+		c := meta.FindStatusCondition(svc.Status.Conditions, v1alpha1.LoadBalancerReady)
+		if c == nil || c.Status != metav1.ConditionFalse || svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.DeletionTimestamp != nil {
+			continue
+		}
+		if kind, known := finding.Lookup(c.Reason); known {
+			name := svc.Namespace + "/" + svc.Name
+			f := kind.ID.New("Service/"+name, c.Message)
+			f.Next = "ccmadm lb why " + name
+			list = append(list, f)
+		}
 	}
 	return list
 }

@@ -45,6 +45,9 @@ type Snapshot struct {
 	// Provider and Mode are by the cluster's record. Empty: ccmadm did not make this cluster.
 	Provider string `json:"provider,omitempty"`
 	Mode     string `json:"mode,omitempty"`
+	// Image is the manager's by the record; OwnArguments says that the record adds some.
+	Image        string `json:"image,omitempty"`
+	OwnArguments bool   `json:"ownArguments,omitempty"`
 	// Kubeadm is the ClusterConfiguration that kubeadm keeps in the cluster.
 	Kubeadm string `json:"kubeadm,omitempty"`
 

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,13 +19,15 @@ type symptom struct {
 	pattern *regexp.Regexp
 	// unless is a line that says the same of something else.
 	unless *regexp.Regexp
+	// among are lines of which only the last counts: what was refused before may be granted now. Nil: all count.
+	among *regexp.Regexp
 	// proven asks the rest of the snapshot. Nil: the line says it all.
 	proven func(*view, *manager) bool
 }
 
 var (
 	byAPIServer = regexp.MustCompile(`is forbidden: User|resource lock|failed to (list|watch)|leases|:6443`)
-	lookup      = regexp.MustCompile(`dial tcp: lookup \S+( on \S+)?: .*(timeout|refused|no such host|server misbehaving)`)
+	lookup      = regexp.MustCompile(`dial tcp: lookup \S+( on \S+)?: .*(timeout|refused|no such host|server misbehaving|not permitted|unreachable)`)
 )
 
 // symptoms are lines of logs. The texts are those of k8s.io/cloud-provider, its apiserver and client-go, v0.36.
@@ -35,10 +38,10 @@ func symptoms() []symptom {
 		{id: "B11", pattern: is(`--webhook-secure-port cannot be the same`)},
 		{id: "B13", pattern: is(`unknown flag: --\S+`)},
 		{id: "B14", pattern: is(`is not in the list of known controllers`)},
-		{id: "B15", pattern: is(`--cloud-provider cannot be empty|unknown cloud provider "|[Cc]loud provider is nil`)},
-		{id: "B16", pattern: is(`resourceLock value must be "leases"`)},
+		{id: "B15", pattern: is(`--cloud-provider cannot be empty|unknown cloud provider \\?"|this binary has no such provider|[Cc]loud provider is nil`)},
+		{id: "B16", pattern: is(`resourceLock value must be \\?"leases`)},
 		{id: "B17", pattern: is(`no ClusterID [Ff]ound`)},
-		{id: "D2", pattern: is(`[Cc]ouldn't open cloud provider configuration|cloud provider config file given`)},
+		{id: "D2", pattern: is(`[Cc]ouldn't open cloud provider configuration|--cloud-config: open \S+: no such file|cloud provider config file given`)},
 		{id: "F1", pattern: is(`invalid CIDR\[0\]|RouteController: Must specify clusterCIDR`)},
 		{id: "D5", pattern: is(`extension-apiserver-authentication\\?" is forbidden`)},
 		{
@@ -51,6 +54,7 @@ func symptoms() []symptom {
 		{id: finding.CloudNotTrusted, pattern: is(`x509: certificate signed by unknown authority`), unless: byAPIServer},
 		{
 			id: finding.CloudRefuses, unless: byAPIServer,
+			among: is(`failed to get instance metadata|could not init cloud provider|error syncing|InstanceExists|Successfully initialized`),
 			pattern: is(`(?i)(failed to get instance metadata|could not init cloud provider|error syncing|InstanceExists).*` +
 				`\b(401|403|unauthorized|unauthenticated|AuthFailure|InvalidClientTokenId|AccessDenied|invalid credentials|UnauthorizedOperation)\b`),
 		},
@@ -82,6 +86,9 @@ func lastLine(v *view, m *manager, s symptom) (pod, line string) {
 		for _, line := range slices.Backward(v.Logs[p.Name]) {
 			if s.pattern.MatchString(line) && (s.unless == nil || !s.unless.MatchString(line)) {
 				return p.Name, nodes.Shorten(line)
+			}
+			if s.among != nil && s.among.MatchString(line) {
+				break
 			}
 		}
 	}
@@ -120,17 +127,38 @@ const recent = 15 * 60 // seconds
 func (v *view) eventsOf(m *manager) []corev1.Event {
 	var list []corev1.Event
 	for _, e := range v.Events {
-		last := e.LastTimestamp.Time
-		if last.IsZero() {
-			last = e.EventTime.Time
-		}
-		about := e.InvolvedObject.Namespace == m.namespace &&
+		last := lastSeen(&e)
+		about := e.InvolvedObject.Namespace == m.namespace && ofKind(m, e.InvolvedObject.Kind) &&
 			(e.InvolvedObject.Name == m.name || strings.HasPrefix(e.InvolvedObject.Name, m.name+"-"))
 		if about && v.since(last).Seconds() < recent {
 			list = append(list, e)
 		}
 	}
 	return list
+}
+
+// ofKind says whether an object of a kind is the manager's workload, or made by it: two workloads may have one name.
+func ofKind(m *manager, kind string) bool {
+	workload, _, _ := strings.Cut(m.object, "/")
+	return kind == "" || kind == "Pod" || kind == workload || kind == "ReplicaSet" && workload == "Deployment"
+}
+
+func lastSeen(e *corev1.Event) time.Time {
+	if e.LastTimestamp.IsZero() {
+		return e.EventTime.Time
+	}
+	return e.LastTimestamp.Time
+}
+
+// latest is the last Event of a reason about a manager: what was refused before, for another reason, is over.
+func (v *view) latest(m *manager, reason string) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range v.eventsOf(m) {
+		if e.Reason == reason && (last == nil || lastSeen(&e).After(lastSeen(last))) {
+			last = &e
+		}
+	}
+	return last
 }
 
 var (
@@ -144,14 +172,12 @@ func refusedPods(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.managers {
 		m := &v.managers[i]
-		if len(m.pods) > 0 {
+		if len(m.pods) > 0 || v.scaledToNothing(m) {
 			continue
 		}
-		for _, e := range v.eventsOf(m) {
+		if e := v.latest(m, "FailedCreate"); e != nil {
 			id := finding.ID("")
 			switch {
-			case e.Reason != "FailedCreate":
-				continue
 			case podSecurity.MatchString(e.Message):
 				id = "B6"
 			case noAccount.MatchString(e.Message):

@@ -137,6 +137,9 @@ func (v *view) facts() *nodes.Facts {
 		Now: v.Taken, Nodes: v.Nodes, LeaseName: v.leaseName(), Logs: v.Logs, Reviews: v.Reviews, Flags: v.Flags,
 		Heartbeats: v.Heartbeats,
 	}
+	if m := v.main(); m != nil && m.Profile != nil {
+		f.Balances, f.Asks = m.Profile.Has(templates.Services), !m.Profile.OwnFlags
+	}
 	f.Lease = v.lease(f.LeaseName)
 	if n := v.notSeen(partLeases); n != nil && f.Lease == nil {
 		f.LeaseErr = n

@@ -51,7 +51,7 @@ func neverTainted(s Status, e *evidence) finding.Finding {
 		cause := finding.ID("A1").New("", fmt.Sprintf("the kubelet runs with --cloud-provider=%q, not external, so the Node "+
 			"has neither the taint nor a provider ID, and nobody initializes it", mode))
 		cause.Reason = finding.NeverTainted.Kind().Reason
-		cause.Next = "on " + s.Node + ": ccmadm join phase kubelet, then: systemctl restart kubelet; and last: " + taint
+		cause.Next = "on " + s.Node + ": ccmadm node external; and last: " + taint
 		return cause
 	}
 	if known {

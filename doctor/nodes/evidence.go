@@ -25,6 +25,8 @@ type evidence struct {
 	logs map[string][]string
 	// denied is what the API server says that the manager may not do.
 	denied []permission
+	// besides is what it needs for other things than Nodes.
+	besides []permission
 	// flags are the --cloud-provider of kubelets that told it, by node.
 	flags map[string]string
 	now   time.Time
@@ -56,7 +58,7 @@ func (f *Facts) AskPods(ctx context.Context, c kubernetes.Interface) {
 	var wg sync.WaitGroup
 	for _, p := range e.pods[:min(len(e.pods), logPods)] {
 		wg.Go(func() {
-			lines := tail(ctx, c, &p)
+			lines := e.tail(ctx, c, &p)
 			mu.Lock()
 			defer mu.Unlock()
 			f.Logs[p.Name] = lines
@@ -74,8 +76,9 @@ func (e *evidence) leads(p *corev1.Pod) bool {
 
 func (e *evidence) led() bool { return e.leader.held(e.now) }
 
-// tail returns the last lines of a pod; of the run before, if it has crashed and waits to be started again.
-func tail(ctx context.Context, c kubernetes.Interface, p *corev1.Pod) []string {
+// tail returns the last lines of a pod; of the run before, if it has crashed and waits to be started again, and of both
+// if it was started again a moment ago.
+func (e *evidence) tail(ctx context.Context, c kubernetes.Interface, p *corev1.Pod) []string {
 	status := mainStatus(p)
 	if status == nil {
 		return nil
@@ -84,8 +87,16 @@ func tail(ctx context.Context, c kubernetes.Interface, p *corev1.Pod) []string {
 	if waits && status.LastTerminationState.Terminated == nil {
 		return nil // it has never run
 	}
+	lines := linesOf(ctx, c, p, status.Name, waits)
+	if !waits && e.failed(status) {
+		lines = append(linesOf(ctx, c, p, status.Name, true), lines...)
+	}
+	return lines
+}
+
+func linesOf(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, container string, previous bool) []string {
 	data, err := c.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: status.Name, Previous: waits, TailLines: new(int64(logLines)), LimitBytes: new(int64(logBytes)),
+		Container: container, Previous: previous, TailLines: new(int64(logLines)), LimitBytes: new(int64(logBytes)),
 	}).DoRaw(ctx)
 	if err != nil {
 		return nil // the API server does not reach every kubelet, least of all one whose node has no address yet

@@ -22,6 +22,8 @@ type Facts struct {
 	// Pods are those of the manager. PodsErr says that they could not be asked for.
 	Pods    []corev1.Pod
 	PodsErr error
+	// Balances says that it serves load balancers, Asks that it asks the API server about who calls it.
+	Balances, Asks bool
 	// LeaseName is what the leader's Lease is called; Lease is nil where there is none, and where LeaseErr is set.
 	LeaseName string
 	Lease     *coordinationv1.Lease
@@ -84,7 +86,8 @@ func (f *Facts) leader() leadership {
 // evidence has the leader's pod first: its log tells most.
 func (f *Facts) evidence() *evidence {
 	e := &evidence{
-		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags, now: f.Now,
+		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags,
+		besides: besides(f.Balances, f.Asks), now: f.Now,
 	}
 	leads := func(p corev1.Pod) int {
 		if e.leads(&p) {

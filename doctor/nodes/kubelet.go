@@ -151,7 +151,7 @@ func judgeFlags(statuses []Status, flags map[string]string) {
 		}
 		cause := finding.KubeletNotExternal.New("Node/"+s.Node,
 			fmt.Sprintf("the kubelet runs with --cloud-provider=%q, not external", mode))
-		cause.Next = "on " + s.Node + ": ccmadm join phase kubelet, then: systemctl restart kubelet"
+		cause.Next = "on " + s.Node + ": ccmadm node external"
 		statuses[i].Cause = &cause
 	}
 }

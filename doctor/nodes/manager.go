@@ -2,9 +2,11 @@ package nodes
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -57,6 +59,9 @@ func (e *evidence) managerCause() *finding.Finding {
 	case cause != nil:
 		return cause
 	case !e.led():
+		if cause := e.endsAgain(); cause != nil {
+			return cause
+		}
 		return e.leaderCause(&e.pods[running])
 	}
 	if skipped := e.withoutNodes(); skipped != "" {
@@ -94,6 +99,32 @@ func (e *evidence) noPod() *finding.Finding {
 	found.Next = "ccmadm init phase control-plane (or addon), then on that machine: journalctl -u kubelet | grep " + v1alpha1.Component
 	return &found
 }
+
+// endsAgain is about a pod that runs at this moment, and has failed a moment ago: to the next look it may be waiting again.
+func (e *evidence) endsAgain() *finding.Finding {
+	for i := range e.pods {
+		p := &e.pods[i]
+		status := mainStatus(p)
+		if status == nil || status.State.Running == nil || !e.failed(status) {
+			continue
+		}
+		last := status.LastTerminationState.Terminated
+		found := finding.CrashLoop.New("", withLine(fmt.Sprintf("pod %s dies again and again (restarts: %d), %s",
+			p.Name, status.RestartCount, termination(last)), e.lastWord(p)))
+		found.Next = kubectl(p) + "logs --previous " + p.Name
+		return &found
+	}
+	return nil
+}
+
+// failed says whether a container has failed so lately that this run of it has proven nothing yet.
+func (e *evidence) failed(s *corev1.ContainerStatus) bool {
+	last := s.LastTerminationState.Terminated
+	return last != nil && last.ExitCode != 0 && e.now.Sub(last.FinishedAt.Time) < failedLately
+}
+
+// failedLately is a little more than a Lease lasts, which the next run has to wait for.
+const failedLately = 30 * time.Second
 
 func (e *evidence) leaderCause(pod *corev1.Pod) *finding.Finding {
 	message := "the cloud-controller-manager runs, but " + e.leader.leaderless(e.now)

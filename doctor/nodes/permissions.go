@@ -72,6 +72,26 @@ func needed(leaseName string) []permission {
 	}
 }
 
+// besides is what a manager uses beyond its Nodes: what one needs that serves load balancers, and one that asks the API
+// server about who calls it.
+func besides(balances, asks bool) []permission {
+	var list []permission
+	if balances {
+		list = append(
+			list,
+			permission{verb: "list", resource: "services"},
+			permission{verb: "watch", resource: "services"},
+			permission{verb: "patch", resource: "services", subresource: "status"},
+		)
+	}
+	if asks {
+		list = append(list, permission{
+			verb: "get", resource: "configmaps", namespace: metav1.NamespaceSystem, name: "extension-apiserver-authentication",
+		})
+	}
+	return list
+}
+
 // vital is how many of them, from the front, a node cannot be initialized without.
 const vital = 7
 
@@ -169,6 +189,29 @@ func missingCause(missing []permission) *finding.Finding {
 	cause.Reason = finding.MissingPermission.Kind().Reason
 	cause.Next = "ccmadm init phase rbac"
 	return &cause
+}
+
+// Lacks names what the API server says that the manager may not do, be a Node waiting for it or not; nil where it may do
+// all. What no Node can be initialized without is an error. A Lease need not be made that somebody holds.
+func (f *Facts) Lacks() *finding.Finding {
+	var missing []permission
+	severity := finding.SeverityWarning
+	for _, r := range f.Reviews {
+		p := r.permission()
+		if r.Answer != no || p.resource == "leases" && p.verb == "create" && f.Led() {
+			continue
+		}
+		if slices.Contains(needed(f.LeaseName)[:vital], p) {
+			severity = finding.SeverityError
+		}
+		missing = append(missing, p)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	cause := missingCause(missing)
+	cause.Severity = severity
+	return cause
 }
 
 // missingVital is what keeps every node from being initialized. Permissions for the Lease are not asked for by a

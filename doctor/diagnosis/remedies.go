@@ -1,0 +1,112 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// remedy says what to run in a cluster that ccmadm has made: where what it rendered was changed or is gone, it renders it
+// again. Elsewhere, and where the record asks for what is wrong, a finding keeps its own words.
+func (v *view) remedy(f finding.Finding) finding.Finding {
+	if m := v.main(); f.ID == "C2" && m != nil && f.Object == m.object {
+		f.Next = v.otherWay(m, f.Next)
+	}
+	machine := v.controlPlane()
+	if v.Provider == "" || machine == "" || !v.rendered(&f) {
+		return f
+	}
+	f.Next = "on " + machine + ": ccmadm apply --force"
+	return f
+}
+
+// otherWay gives a manager that goes by the Service another way to the API server: the address that one of them tells.
+func (v *view) otherWay(m *manager, otherwise string) string {
+	for _, p := range v.Masters {
+		for _, c := range p.Spec.Containers {
+			host, told := templates.LookupArg(templates.ReadArgs(c), "advertise-address")
+			port, _ := templates.LookupArg(templates.ReadArgs(c), "secure-port")
+			if told && c.Name == "kube-apiserver" && !strings.HasPrefix(m.object, "Pod/") {
+				return fmt.Sprintf("kubectl -n %s set env %s KUBERNETES_SERVICE_HOST=%s KUBERNETES_SERVICE_PORT=%s",
+					m.namespace, workloadOf(m), host.Value, cmp.Or(port.Value, "6443"))
+			}
+		}
+	}
+	return otherwise
+}
+
+// rendered says whether a finding is about what ccmadm renders, and its record does not have it that way.
+func (v *view) rendered(f *finding.Finding) bool {
+	if f.Reason == finding.MissingPermission.Kind().Reason {
+		return true
+	}
+	if !slices.Contains(ofRendering(), f.ID) {
+		return false
+	}
+	if slices.Contains(ofArguments(), f.ID) && v.OwnArguments {
+		return false
+	}
+	m := v.main()
+	if m == nil {
+		return true
+	}
+	if f.ID == finding.ImagePull && m.pod.Containers[m.Container].Image == v.Image {
+		return false
+	}
+	about := f.Object == m.object || strings.HasPrefix(f.Object, "Node/") || strings.HasPrefix(f.Object, "Lease/")
+	return about && v.ours(m)
+}
+
+// ours says whether ccmadm has made the manager's workload.
+func (v *view) ours(m *manager) bool {
+	labels := map[string]string{}
+	for i := range v.Deployments {
+		if d := &v.Deployments[i]; m.object == "Deployment/"+d.Namespace+"/"+d.Name {
+			labels = d.Labels
+		}
+	}
+	for i := range v.DaemonSets {
+		if d := &v.DaemonSets[i]; m.object == "DaemonSet/"+d.Namespace+"/"+d.Name {
+			labels = d.Labels
+		}
+	}
+	for _, p := range m.pods {
+		if strings.HasPrefix(m.object, "Pod/") {
+			labels = p.Labels
+		}
+	}
+	return labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager
+}
+
+// ofRendering are findings that go where the workload, its files and its permissions are rendered again.
+func ofRendering() []finding.ID {
+	return append(ofArguments(), "B1", "B2", "B3", "F2", "D1", "D15", "C3",
+		finding.ImagePull, finding.CrashLoop, finding.NoPod, finding.PodWaiting, finding.FileMissing)
+}
+
+// ofArguments are about arguments, which the record can ask for.
+func ofArguments() []finding.ID {
+	return []finding.ID{"B11", "B13", "B14", "B15", "B16", "B17", "D2", "F1"}
+}
+
+// controlPlane is where the manager runs as a static pod, or the first control plane by name.
+func (v *view) controlPlane() string {
+	if m := v.main(); m != nil && strings.HasPrefix(m.object, "Pod/") && len(m.pods) > 0 && m.pods[0].Spec.NodeName != "" {
+		return m.pods[0].Spec.NodeName
+	}
+	var names []string
+	for i := range v.Nodes {
+		if _, is := v.Nodes[i].Labels[v1alpha1.ControlPlaneLabel]; is {
+			names = append(names, v.Nodes[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return slices.Min(names)
+}

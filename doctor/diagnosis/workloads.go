@@ -1,0 +1,64 @@
+package diagnosis
+
+import (
+	"regexp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// noManager says that what ccmadm has installed is gone. In a cluster of others a manager may have any name: that nobody
+// leads is all that is known there.
+func noManager(v *view) []finding.Finding {
+	said := slices.ContainsFunc(waitingNodes(v), func(f finding.Finding) bool { return f.ID == finding.NoPod })
+	if v.Provider == "" || v.Mode == "Manual" || len(v.managers) > 0 || v.leads() || said {
+		return nil
+	}
+	f := finding.NoPod.New("Lease/"+v1alpha1.Namespace+"/"+v.leaseName(),
+		"ccmadm has installed one ("+v.Provider+", "+v.Mode+"), and neither a pod nor a workload of one is there")
+	f.Next = "ccmadm apply --force"
+	return []finding.Finding{f}
+}
+
+// noFile is the kubelet's of a hostPath with a type.
+var noFile = regexp.MustCompile(`hostPath type check failed: \S+ is not a `)
+
+// missingFiles are those of the machine that a pod mounts.
+func missingFiles(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.managers {
+		m := &v.managers[i]
+		e := v.latest(m, "FailedMount")
+		waits := e != nil && slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool {
+			return e.InvolvedObject.Name == p.Name && !running(p) && !lastSeen(e).Before(p.CreationTimestamp.Time)
+		})
+		if waits && noFile.MatchString(e.Message) {
+			f := finding.FileMissing.New(m.object, "its pod cannot start: "+nodes.Shorten(e.Message))
+			f.Next = "kubectl -n " + m.namespace + " describe pod " + e.InvolvedObject.Name
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// noReplicas are Deployments that want no pod.
+func noReplicas(v *view) []finding.Finding {
+	m := v.main()
+	if m == nil || v.leads() || !v.scaledToNothing(m) {
+		return nil
+	}
+	f := finding.NoReplicas.New(m.object, "it is scaled to 0, and nobody leads")
+	f.Next = "kubectl -n " + m.namespace + " scale " + workloadOf(m) + " --replicas=1"
+	return []finding.Finding{f}
+}
+
+func (v *view) scaledToNothing(m *manager) bool {
+	return slices.ContainsFunc(v.Deployments, func(d appsv1.Deployment) bool {
+		return "Deployment/"+d.Namespace+"/"+d.Name == m.object && d.Spec.Replicas != nil && *d.Spec.Replicas == 0
+	})
+}

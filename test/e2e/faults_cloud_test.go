@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// inCloud changes the fake cloud's state by a script of sed.
+func inCloud(script string) step { return step{cloudNode, "sed -i '" + script + "' " + cloudFile} }
+
+const (
+	osConf = "/etc/kubernetes/cloud-config/cloud.conf"
+	// remade has the kubelet make the static pod anew, without the patience that it has with one that fails.
+	remade = "sed -i 's|memory: 48Mi|memory: 48Mi |;s|cpu: 25m|cpu: 26m|;t;s|cpu: 26m|cpu: 25m|' " + managerYAML + "\n"
+	keep   = "cp " + osConf + " /root/cloud.conf\n"
+	back   = "cp /root/cloud.conf " + osConf + "\n" + remade
+)
+
+// cloudFaults are those of a vendor's own manager: openstack's, on cp1, w1 and w3, with its cloud on w2.
+func cloudFaults() []injected {
+	deny, allow := inCloud(`s/"denied":false/"denied":true/`), inCloud(`s/"denied":true/"denied":false/`)
+	unknown, known := inCloud(`s/"id":"6d5f3c4e-0000-4000-8000-000000000002"/"id":"gone"/`), inCloud(`s/"id":"gone"/"id":"6d5f3c4e-0000-4000-8000-000000000002"/`)
+	const taintW1 = "kubectl taint node w1 " + taint + "=true:NoSchedule"
+	return []injected{
+		{id: "D3", what: "OpenStack refuses: a policy has changed", first: deny, inject: taintW1, choice: allow.command, choiceOn: cloudNode},
+		{id: "W10", what: "OpenStack does not know the server (E1)", first: unknown, inject: taintW1, choice: known.command, choiceOn: cloudNode},
+		{
+			id: "D3", what: "OpenStack's secret is wrong", inject: keep + "sed -i 's/" + cloudKey + "/wrong/' " + osConf + "\n" + remade,
+			choice: back,
+		},
+		{
+			id: "C6", what: "the cloud's address is a name that nobody knows",
+			inject: keep + "sed -i 's|^auth-url = .*|auth-url = http://cloud.invalid:8773/identity/v3|' " + osConf + "\n" + remade, choice: back,
+		},
+		{
+			id: "C3", what: "the cloud's name is asked of a CoreDNS that does not run",
+			inject: keep + "sed -i 's|^auth-url = .*|auth-url = http://cloud.example.org:8773/identity/v3|' " + osConf + "\n" +
+				`kubectl -n kube-system patch deployment coredns -p '{"spec":{"strategy":{"$retainKeys":["type"],"type":"Recreate"},"template":{"spec":{"nodeSelector":{"no":"where"}}}}}'` + "\n" +
+				"sed -i 's|dnsPolicy: Default|dnsPolicy: ClusterFirstWithHostNet|' " + managerYAML,
+			choice: "sed -i 's|dnsPolicy: ClusterFirstWithHostNet|dnsPolicy: Default|' " + managerYAML + "\n" + back +
+				`kubectl -n kube-system patch deployment coredns -p '{"spec":{"template":{"spec":{"nodeSelector":{"no":null}}}}}'`,
+		},
+		{id: "D2", what: "the cloud's configuration was removed", inject: keep + "rm " + osConf + "\n" + remade, choice: back},
+		{
+			id: "N3", what: "the labels of a Node's zone were removed",
+			inject: "kubectl label node w1 topology.kubernetes.io/zone- failure-domain.beta.kubernetes.io/zone-",
+		},
+		{id: "B15", what: "external as the manager's provider", inject: "sed -i 's|--cloud-provider=openstack|--cloud-provider=external|' " + managerYAML},
+		{id: "B14", what: "a controller that openstack's manager does not know", inject: withArgument("--controllers=cloud-nodes")},
+		{id: "B16", what: "openstack's manager with a lock that is no Lease", inject: withArgument("--leader-elect-resource-lock=endpoints")},
+	}
+}
+
+// TestFaults_Cloud is about what only a cloud can do wrong.
+func TestFaults_Cloud(t *testing.T) {
+	t.Parallel()
+	l := &library{lab: up(t, "faultscloud", 1, 3), cluster: "OpenStack's own manager, static pod", table: &faultTable{rows: map[string][]string{}}}
+	l.loadCCM(t, "openstack")
+	state := cloudState{Region: "RegionOne", Key: cloudKey}
+	for i, node := range []string{"cp1", "w1", "w3"} {
+		state.Machines = append(state.Machines, cloudMachine{
+			ID: fmt.Sprintf("6d5f3c4e-0000-4000-8000-00000000000%d", i+1), Name: node, Address: l.address(t, node), Zone: "nova",
+			Type: "m1.small", State: "running",
+		})
+	}
+	endpoint := "http://" + l.startCloud(t, state)
+	l.configure(t, "provider: openstack\ncloudConfig: {file: "+cloudConf+"}\n",
+		map[string]string{cloudConf: strings.ReplaceAll(openstackConfig, "ENDPOINT", endpoint)})
+	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
+	for _, w := range []string{"w1", "w3"} {
+		l.must(t, w, l.joinCommand(t))
+	}
+	l.run(t, "network", "--name", l.name)
+	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w3")
+	l.all(t, cloudFaults())
+	l.table.write(t, "openstack", l.cluster)
+}
