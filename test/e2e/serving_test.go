@@ -83,11 +83,13 @@ func TestServing(t *testing.T) {
 		l.expectServed(t, next)
 	})
 	t.Run("the address changes at once", func(t *testing.T) {
-		l.replaceInventory(t, servingMachines(5, cp1, w1))
-		l.restartKubelet(t, w1)
+		other := w1[:strings.LastIndex(w1, ".")] + ".251"
+		l.must(t, "w1", "ip address add "+other+"/24 dev eth0")
+		l.replaceInventory(t, servingMachines(5, cp1, other))
+		l.restartKubelet(t, other)
 		changed := time.Now()
-		eventually(t, 60*time.Second, "the Node has it", func() bool { return l.addresses(t, "w1") == w1 })
-		l.expectServed(t, w1)
+		eventually(t, 60*time.Second, "the Node has it", func() bool { return l.addresses(t, "w1") == other })
+		l.expectServed(t, other)
 		t.Logf("served %s after the kubelet was told", time.Since(changed).Round(time.Second))
 	})
 }
@@ -115,7 +117,8 @@ func (l *lab) expectServed(t *testing.T, ip string) {
 	})
 }
 
-// expectCertificateOf waits until the kubelet at that address has a certificate for exactly these, which the CA signed.
+// expectCertificateOf waits until the kubelet at that address has a certificate for these, which the CA signed. One for an
+// address that it has no more it keeps until it is renewed.
 func (l *lab) expectCertificateOf(t *testing.T, at string, ips ...string) {
 	t.Helper()
 	want := []string{"DNS:w1"}
@@ -132,7 +135,7 @@ func (l *lab) expectCertificateOf(t *testing.T, at string, ips ...string) {
 				return false
 			}
 		}
-		return strings.Count(text, "Address:") == len(ips)
+		return true
 	})
 }
 
