@@ -25,14 +25,13 @@ func TestAdopt_Ways(t *testing.T) {
 	})
 	t.Run("over SSH", func(t *testing.T) {
 		l.serveSSH(t)
-		before := l.seen(t, nodes)
 		if r := l.sh(t, "cp1", "ccmadm adopt --provider onprem --via ssh --ssh-user nobody --yes"); r.code != 5 ||
 			!strings.Contains(r.out, "w1: run ssh") || !strings.Contains(r.out, "Permission denied") {
 			t.Errorf("as nobody: exit status %d, want 5 and the reason\n%s", r.code, r.out)
 		}
 		t.Logf("%s", l.must(t, "cp1", "ccmadm adopt --provider onprem --via ssh --yes"))
 		l.expectInitialized(t, nodes...)
-		l.must(t, "cp1", "ccmadm leave --via ssh --purge --yes")
+		l.must(t, "cp1", "ccmadm leave --via ssh --purge --yes") // the journal of the runs by hand goes, too
 		l.expectAsBefore(t, before, l.seen(t, nodes))
 		left := l.kubectl(t, "get configmaps,leases,secrets -A -l app.kubernetes.io/managed-by=ccmadm -o name")
 		if left != "" && !strings.Contains(left, "No resources found") {
