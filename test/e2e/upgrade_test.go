@@ -179,7 +179,8 @@ func (l *lab) expectUpgradedWorkers(t *testing.T) {
 			if r := l.sh(t, node, "ccmadm upgrade node"); r.code != 3 {
 				t.Errorf("with the former kubeadm: exit status %d\n%s", r.code, r.out)
 			}
-			l.must(t, node, given+"mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
+			l.must(t, node, given+"mv /usr/bin/kubeadm.new /usr/bin/kubeadm; cat > /root/upgrade.yaml <<'END'\n"+
+				upgradeConfiguration+"END")
 			out := l.upgradeDespiteProxy(t, node, "ccmadm upgrade node --config /root/upgrade.yaml")
 			t.Logf("%s", out)
 			l.must(t, node, "systemctl stop kubelet; mv /usr/bin/kubelet.new /usr/bin/kubelet; systemctl start kubelet")
