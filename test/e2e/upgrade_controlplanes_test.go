@@ -55,7 +55,7 @@ func TestUpgrade_ControlPlanes(t *testing.T) {
 			t.Errorf("once %s is upgraded the manager is %s, want %s", node, got, want)
 		}
 	}
-	l.expectLedThroughout(t, start, l.nodes...)
+	l.expectLedThroughout(t, start, leaseLimit, l.nodes...)
 	l.must(t, "cp1", "ccmadm diff")
 	l.expectInitialized(t, l.nodes...)
 }
