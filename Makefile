@@ -5,8 +5,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 K8S     ?= 1.36
 RUN     ?= .
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
-# into external cloud mode and out of it are left to adopt.
-SKIP    ?= ^TestMeasure|^TestAdopt_
+# into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
+SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpgrade
 # Labs belong to the machine: two runs at once need two names.
 LABS    ?= e2e
 # Further flags of the tests on machines: make e2e RUN=Crash_AtRandom ARGS='-kills 30'
@@ -31,7 +31,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check unit e2e faults measure adopt bench bench-scale tidy committed generated lint generate verify
+.PHONY: help numbers build bin/lab lab images demo demo-down test check unit e2e faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ measure: ## What clients lose when agents, Nodes and the API server go, beside M
 
 adopt: ## Adopt and leave at length: three control planes, by hand, over SSH, AWS, killed at random; make adopt ARGS='-kills 40'
 	$(MAKE) e2e RUN=^TestAdopt_ SKIP=^TestMeasure ARGS='$(ARGS)'
+
+upgrades: ## ccmadm upgrade on machines, from 1.35 to 1.36, poisoned and killed on the way; with one and three control planes
+	$(MAKE) e2e RUN=^TestUpgrade SKIP=^TestMeasure ARGS='$(ARGS)'
 
 bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
 	$(E2E) -v -run '^$$' -bench . -args -kubernetes $(K8S) -labs $(LABS)
