@@ -247,7 +247,11 @@ func TestShowNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprintf("%s %+v", report.Version, report.Flags)
+	var flags []string
+	for _, f := range report.Flags {
+		flags = append(flags, fmt.Sprintf("{Name:%s Value:%s From:%v Runs:%v}", f.Name, f.Value, f.From, f.Runs))
+	}
+	got := fmt.Sprintf("%s %v", report.Version, flags)
 	want := "v1.36.3 [{Name:cloud-provider Value:external From:[ROOT/etc/ccmadm/kubelet.env] Runs:true} " +
 		"{Name:node-ip Value:198.18.0.11 From:[ROOT/etc/ccmadm/kubelet.env] Runs:true} " +
 		"{Name:hostname-override Value:w1 From:[ROOT/etc/default/kubelet:2] Runs:false}]"
