@@ -25,6 +25,13 @@ var (
 	wholeLine = regexp.MustCompile(`(?im)^([ \t]*["']?[\w.-]*` + secretWord + `["']?[ \t]*=[ \t]*)(\S.*)$`)
 	named     = regexp.MustCompile(`(?i)(` + secretWord + `\\?["']?[ \t]*[=:][ \t]*)(?:(?:bearer|basic)[ \t]+)?` +
 		`(\\?"[^"]*"?|\\?'[^']*'?|[^\s"',]+)`)
+	// header is one of HTTP, in whatever form a program logs it: its value has a scheme before the secret, or several
+	// parts. listed is what a name has in brackets.
+	header = regexp.MustCompile(`(?i)((?:(?:proxy-)?authorization|(?:set-)?cookie|x-[a-z-]*token)\\?["']?[ \t]*[=:][ \t]*)` +
+		`(\[[^\]\n]*\]?|\\?"[^"\n]*"?|[^"'\n]+)`)
+	listed = regexp.MustCompile(`(?i)(` + secretWord + `\\?["']?[ \t]*[=:][ \t]*)(\[[^\]\n]*\]?)`)
+	// environment is a variable of a unit of systemd. Those of the kubelet are its flags.
+	environment = regexp.MustCompile(`(\bEnvironment=["']?)(\w+)=(.*)$`)
 	// below is a value on the lines after its name.
 	below   = regexp.MustCompile(`(?i)(` + secretWord + `["']?:[ \t]*[|>][-+]?[ \t]*\n[ \t]+)\S.*`)
 	flagged = regexp.MustCompile(`(?i)(--?[\w-]*(?:password|passwd|token|secret|credentials?|key)[ \t]+)("[^"]*"?|'[^']*'?|[^\s"'-]\S*)`)
@@ -77,7 +84,19 @@ func line(text string) string {
 	if hasAny(text, prefixes()...) {
 		text = formed.ReplaceAllString(text, Mark)
 	}
+	if match := environment.FindStringSubmatch(text); match != nil && !strings.HasPrefix(match[2], "KUBELET_") {
+		text = environment.ReplaceAllString(text, "${1}${2}="+Mark)
+	}
 	if hasAny(strings.ToLower(text), hints()...) {
+		for _, pattern := range []*regexp.Regexp{header, listed} {
+			text = pattern.ReplaceAllStringFunc(text, func(match string) string {
+				parts := pattern.FindStringSubmatch(match)
+				if strings.HasPrefix(parts[2], Mark) {
+					return match
+				}
+				return parts[1] + Mark
+			})
+		}
 		for _, pattern := range []*regexp.Regexp{wholeLine, named, flagged} {
 			text = pattern.ReplaceAllStringFunc(text, func(match string) string {
 				parts := pattern.FindStringSubmatch(match)

@@ -19,6 +19,9 @@ func TestText(t *testing.T) {
 		"-----BEGIN EC PRIVATE KEY-----\nMII" + secret + "\ncut",
 		`{"key":"-----BEGIN PRIVATE KEY-----\nMII` + secret + `\n-----END PRIVATE KEY-----\n"}`,
 		strings.Repeat("A", 40) + secret, "2026-11-22T10:00:00Z " + strings.Repeat("A", 60) + secret, "x.y\n" + secret + "\n-----END PRIVATE KEY-----", "x eyJhbGciOiJSUzI1NiJ9.eyJ" + secret + ".c2ln" + secret, "x dop_v1_" + strings.Repeat("a", 32) + " " + Mark,
+		`{"headers":{"Authorization":["Basic ` + secret + `"],"Accept":["x"]}}`, `"X-Auth-Token":["` + secret + `"]`,
+		"map[Authorization:[Basic " + secret + "] Accept:[x]]", "Authorization: Token " + secret, "Authorization: Digest a, response=" + secret,
+		"Cookie: a=x; session=" + secret, `Environment="HTTPS_PROXY=http://` + secret + `"`, "Environment=ANY=" + secret,
 		"ghp_" + secret + secret, "abcdef.hunter2hunter200 is a bootstrap token",
 	} {
 		got := Text(line)
@@ -33,7 +36,8 @@ func TestText(t *testing.T) {
 
 func TestText_LeavesWhatIsNoCredential(t *testing.T) {
 	for _, line := range []string{
-		`secret "cloud-config" not found`,
+		`secret "cloud-config" not found`, `Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"`,
+		"authorization:", "--authorization-mode=Node,RBAC",
 		`secrets "x" is forbidden: User "system:serviceaccount:kube-system:acme" cannot get resource "secrets" in API group ""`,
 		`--authentication-token-webhook-cache-ttl=10s --use-service-account-credentials=true --tls-private-key-file=/etc/x.key`,
 		`https://10.96.0.1:443/api/v1/namespaces: dial tcp 10.96.0.1:443: i/o timeout`,
