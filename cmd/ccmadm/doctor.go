@@ -77,7 +77,7 @@ Exit status: 0 nothing was found, 1 something was, 2 usage, 3 it could not look.
 			found := diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm).Of(names)
 			err = d.tell(s, found)
 			if d.fix && (err == nil || errors.Is(err, errFound)) {
-				return d.fixAll(cmd.Context(), s, snapshot, found)
+				return d.fixAll(cmd.Context(), s, names, snapshot, found)
 			}
 			return err
 		},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -171,8 +172,12 @@ func chain(list []Cause) []Cause {
 }
 
 // covers says whether a cause is about as much as what it explains: one about Nodes explains what is wrong with these,
-// and one that keeps the manager from its work, whatever waits for it.
+// and one that keeps the manager from its work, whatever waits for it. What is wrong with a file of a machine that is not
+// the manager's explains its own Node only.
 func covers(cause, effect *Cause) bool {
+	if name, of := strings.CutPrefix(cause.Object, "Machine/"); of && !strings.Contains(cause.Message, v1alpha1.Component) {
+		return !slices.ContainsFunc(effect.Objects, func(o string) bool { return o != "Node/"+name })
+	}
 	if !strings.HasPrefix(cause.Object, "Node/") || !strings.HasPrefix(effect.Object, "Node/") {
 		return true
 	}

@@ -28,12 +28,16 @@ func (d *Diagnosis) Changes(before *Diagnosis) []string {
 			}
 		}
 	}
+	unseen, known := notSeenLines(d), notSeenLines(before)
+	sign := "- "
+	if slices.ContainsFunc(slices.Collect(maps.Keys(unseen)), func(line string) bool { return !known[line] }) {
+		sign = "? not found any more, with less seen: "
+	}
 	for _, id := range before.order() {
 		if gone := lacking(was[id], is[id]); len(gone) > 0 {
-			lines = append(lines, "- "+before.line(id, gone))
+			lines = append(lines, sign+before.line(id, gone))
 		}
 	}
-	unseen, known := notSeenLines(d), notSeenLines(before)
 	for _, line := range slices.Sorted(maps.Keys(unseen)) {
 		if !known[line] {
 			lines = append(lines, "not seen: "+line)

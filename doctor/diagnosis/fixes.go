@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ type Fix struct {
 	Run [][]string
 }
 
-// Patch changes one object. Where it is not any more as it was seen, the API server refuses it.
+// Patch changes one object.
 type Patch struct {
 	// Kind is deployment, daemonset or node.
 	Kind, Namespace, Name string
@@ -72,8 +73,9 @@ func quoted(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// Fixes are the safe remedies of what was found in a snapshot, in the order of the causes.
-func (d *Diagnosis) Fixes(s *Snapshot) []Fix {
+// Fixes are the safe remedies of what was found in a snapshot, in the order of the causes. Where Nodes are named, no other
+// Node is changed.
+func (d *Diagnosis) Fixes(s *Snapshot, names []string) []Fix {
 	v := newView(s)
 	var list []Fix
 	for _, c := range d.Causes {
@@ -81,7 +83,11 @@ func (d *Diagnosis) Fixes(s *Snapshot) []Fix {
 			continue
 		}
 		for _, object := range c.Objects {
-			fix := v.fix(&c, object)
+			name, isNode := strings.CutPrefix(object, "Node/")
+			if isNode && len(names) > 0 && !slices.Contains(names, name) {
+				continue
+			}
+			fix := v.fix(d.Causes, &c, object)
 			if fix == nil {
 				continue
 			}
@@ -93,11 +99,12 @@ func (d *Diagnosis) Fixes(s *Snapshot) []Fix {
 }
 
 // fix is nil where what was seen does not fit the remedy.
-func (v *view) fix(c *Cause, object string) *Fix {
+func (v *view) fix(causes []Cause, c *Cause, object string) *Fix {
 	switch c.ID {
 	case "B1", "B2", "B3":
-		if c.Severity == finding.SeverityError { // a rule's warning is no proof
-			return v.tolerate(c.ID, object)
+		lacking := brokenRules(causes, object)
+		if len(lacking) > 0 && lacking[0] == c.ID { // one patch has all of a workload: each would replace the former
+			return v.tolerate(lacking, object)
 		}
 	case finding.ShutdownStays:
 		return v.withoutShutdown(strings.TrimPrefix(object, "Node/"))
@@ -121,16 +128,28 @@ func (v *view) fix(c *Cause, object string) *Fix {
 	return nil
 }
 
-// tolerate adds a toleration to a workload.
-func (v *view) tolerate(id finding.ID, object string) *Fix {
-	key := ""
-	for taint, rule := range taintRules() {
-		if rule == id {
-			key = taint
+// brokenRules are the rules about taints that an object breaks for certain: a rule's warning is no proof.
+func brokenRules(causes []Cause, object string) []finding.ID {
+	var list []finding.ID
+	for _, c := range causes {
+		rule := slices.Contains([]finding.ID{"B1", "B2", "B3"}, c.ID)
+		if rule && c.Safe && c.Severity == finding.SeverityError && slices.Contains(c.Objects, object) {
+			list = append(list, c.ID)
+		}
+	}
+	return list
+}
+
+// tolerate adds tolerations to a workload.
+func (v *view) tolerate(ids []finding.ID, object string) *Fix {
+	var keys []string
+	for _, taint := range slices.Sorted(maps.Keys(taintRules())) {
+		if slices.Contains(ids, taintRules()[taint]) {
+			keys = append(keys, taint)
 		}
 	}
 	i := slices.IndexFunc(v.managers, func(m manager) bool { return finding.Clean(m.object) == object })
-	if key == "" || i < 0 {
+	if len(keys) == 0 || i < 0 {
 		return nil
 	}
 	m := &v.managers[i]
@@ -138,12 +157,24 @@ func (v *view) tolerate(id finding.ID, object string) *Fix {
 	if kind != "Deployment" && kind != "DaemonSet" {
 		return nil
 	}
-	toleration := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists}
-	op := map[string]any{"op": "add", "path": "/spec/template/spec/tolerations/-", "value": toleration}
-	if len(m.pod.Tolerations) == 0 {
-		op["path"], op["value"] = "/spec/template/spec/tolerations", []corev1.Toleration{toleration}
+	what := "tolerate taint " + strings.Join(keys, ", ") + "; the workload's pods are made anew"
+	return patch(what, strings.ToLower(kind), m.namespace, m.name, tolerating(m.pod.Tolerations, keys)...)
+}
+
+// tolerating are the operations of a JSON patch. A list that is not there cannot be appended to.
+func tolerating(there []corev1.Toleration, keys []string) []map[string]any {
+	const path = "/spec/template/spec/tolerations"
+	var ops []map[string]any
+	var all []corev1.Toleration
+	for _, key := range keys {
+		one := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists}
+		ops = append(ops, map[string]any{"op": "add", "path": path + "/-", "value": one})
+		all = append(all, one)
 	}
-	return patch("tolerate taint "+key+"; the workload's pods are made anew", strings.ToLower(kind), m.namespace, m.name, op)
+	if len(there) == 0 {
+		return []map[string]any{{"op": "add", "path": path, "value": all}}
+	}
+	return ops
 }
 
 func (v *view) withoutShutdown(name string) *Fix {
@@ -193,5 +224,5 @@ func (h *Host) restartIsSafe() bool {
 			return false
 		}
 	}
-	return h.Unit != nil && h.Unit.PID > 0
+	return h.Unit != nil && h.Unit.PID > 0 && !h.Unit.Stale // nobody knows what somebody has written there
 }

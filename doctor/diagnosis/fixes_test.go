@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -56,6 +57,9 @@ func TestFixes(t *testing.T) {
 		{"a flag of external mode is not in effect", []func(*Snapshot){differs("cloud-provider", "external")}, "K2 Node/cp1"},
 		{"a flag that would keep the kubelet from starting", []func(*Snapshot){differs("cloud-provider", "aws")}, ""},
 		{"a flag that nobody here knows", []func(*Snapshot){differs("v", "4")}, ""},
+		{"somebody has changed the unit", []func(*Snapshot){differs("cloud-provider", "external"), func(s *Snapshot) {
+			s.Host.Unit.Stale = true
+		}}, ""},
 		{"an address of another machine", []func(*Snapshot){differs("node-ip", "192.0.2.99")}, ""},
 		{"an address of this machine", []func(*Snapshot){differs("node-ip", "192.0.2.1")}, "K2 Node/cp1"},
 		{"routes off", []func(*Snapshot){args("--configure-cloud-routes=false"), func(s *Snapshot) {
@@ -77,7 +81,7 @@ func TestFixes(t *testing.T) {
 				change(s)
 			}
 			var got []string
-			for _, f := range Diagnose(s).Fixes(s) {
+			for _, f := range Diagnose(s).Fixes(s, nil) {
 				got = append(got, string(f.ID)+" "+f.Object)
 			}
 			slices.Sort(got)
@@ -85,6 +89,54 @@ func TestFixes(t *testing.T) {
 				t.Errorf("got %v, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// A patch that adds a list replaces one that another patch has just added.
+func TestFixes_OnePatchAWorkload(t *testing.T) {
+	s := newSnapshot(templates.Deployment, 2, tainted, leaderless, unplaced())
+	for i := range s.Nodes {
+		s.Nodes[i].Spec.Taints = append(s.Nodes[i].Spec.Taints,
+			corev1.Taint{Key: v1alpha1.ControlPlaneLabel, Effect: corev1.TaintEffectNoSchedule},
+			corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})
+	}
+	found := Diagnose(s)
+	var patches []string
+	for _, f := range found.Fixes(s, nil) {
+		if f.Patch != nil {
+			patches = append(patches, string(f.Patch.Data))
+		}
+	}
+	if len(patches) != 1 || strings.Count(patches[0], `"key":`) != 3 {
+		t.Errorf("got %q", patches)
+	}
+	for _, c := range found.Findings() {
+		if (c.ID == "B1" || c.ID == "B2" || c.ID == "B3") && strings.Count(c.Next, `"key":`) != 3 {
+			t.Errorf("%s: one after the other leaves the last: %s", c.ID, c.Next)
+		}
+	}
+	gone := newSnapshot(templates.Deployment, 2)
+	for i := range gone.Nodes[1:] {
+		gone.Nodes[i+1].Spec.Taints = []corev1.Taint{{Key: v1alpha1.ShutdownTaint}}
+	}
+	if fixes := Diagnose(gone).Fixes(gone, []string{"w1"}); len(fixes) != 1 || fixes[0].Object != "Node/w1" {
+		t.Errorf("of w1 alone: %v", fixes)
+	}
+}
+
+// What is wrong with a file of one machine explains its own Node, and the manager's only where it is the manager's.
+func TestCovers_Machine(t *testing.T) {
+	about := func(object, message string) *Cause {
+		return &Cause{Finding: finding.Finding{Object: object, Message: message}, Objects: []string{object}}
+	}
+	admin := about("Machine/cp1", "/etc/kubernetes/admin.conf has ended")
+	for object, want := range map[string]bool{"Node/cp1": true, "Node/w7": false, "Deployment/kube-system/ccm": false} {
+		if got := covers(admin, about(object, "")); got != want {
+			t.Errorf("%s: %v", object, got)
+		}
+	}
+	if !covers(about("Machine/cp1", "/etc/kubernetes/cloud-controller-manager.conf has ended"), about("Deployment/kube-system/ccm", "")) {
+		t.Error("the manager's own file explains nothing of it")
 	}
 }
 
@@ -105,7 +157,9 @@ func TestChanges(t *testing.T) {
 		"one Node less":        {two, one, "- error W14 The kubelet has gone silent: Node/w2"},
 		"all is well again":    {one, healthy, "- error W14 The kubelet has gone silent: Node/w1|nothing is wrong"},
 		"less is seen":         {healthy, blind, "not seen: " + partValidating},
-		"all is seen again":    {blind, healthy, "seen again: " + partValidating},
+		"it is seen no more": {one, Diagnose(newSnapshot(templates.Deployment, 2, without(partHeartbeats))), "? not found any more, with less seen: " +
+			"error W14 The kubelet has gone silent: Node/w1|not seen: " + partHeartbeats + "|nothing is wrong in what was seen"},
+		"all is seen again": {blind, healthy, "seen again: " + partValidating},
 	} {
 		if got := strings.Join(tt.after.Changes(tt.before), "|"); got != tt.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, tt.want)

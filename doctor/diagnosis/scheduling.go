@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,15 +97,27 @@ func untoleratedFindings(m *manager, taints []corev1.Taint, node string, fits in
 		}
 		f := id.New(m.object, fmt.Sprintf("its pods do not tolerate taint %s (%s), which keeps them from Node %s, the nearest of %d",
 			t.Key, t.Effect, node, fits))
-		f.Next = fmt.Sprintf(`kubectl -n %s patch %s --type=json -p '[{"op":"add","path":"/spec/template/spec/tolerations/-","value":{"key":%q,"operator":"Exists"}}]'`,
-			m.namespace, workloadOf(m), t.Key)
-		if len(m.pod.Tolerations) == 0 {
-			f.Next = fmt.Sprintf(`kubectl -n %s patch %s --type=json -p '[{"op":"add","path":"/spec/template/spec/tolerations","value":[{"key":%q,"operator":"Exists"}]}]'`,
-				m.namespace, workloadOf(m), t.Key)
+		keys := []string{t.Key}
+		if len(m.pod.Tolerations) == 0 { // each would replace the list of the former
+			keys = knownKeys(taints)
+		}
+		if data, err := json.Marshal(tolerating(m.pod.Tolerations, keys)); err == nil {
+			f.Next = fmt.Sprintf("kubectl -n %s patch %s --type=json -p '%s'", m.namespace, workloadOf(m), data)
 		}
 		list = append(list, f)
 	}
 	return list
+}
+
+// knownKeys are the keys of taints that a rule is about, each once.
+func knownKeys(taints []corev1.Taint) []string {
+	var keys []string
+	for _, t := range taints {
+		if _, known := taintRules()[t.Key]; known && !slices.Contains(keys, t.Key) {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
 }
 
 func workloadOf(m *manager) string {
