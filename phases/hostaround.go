@@ -99,9 +99,16 @@ func (h *host) runtime(ctx context.Context) error {
 	if !is {
 		socket = endpoint
 	}
+	if rest, is := strings.CutPrefix(socket, "/var/run/"); is { // a link to /run, which below another root leads out of it
+		socket = "/run/" + rest
+	}
 	r := &diagnosis.HostRuntime{Socket: socket, KubeletDriver: h.kubelet.CgroupDriver}
+	err := speaksHTTP2(ctx, h.Path(socket))
+	if errors.Is(err, fs.ErrPermission) {
+		return err // who may not ask knows nothing
+	}
 	h.seen.Runtime = r
-	if err := speaksHTTP2(ctx, h.Path(socket)); err != nil {
+	if err != nil {
 		r.Error = finding.Clean(err.Error())
 	}
 	if !strings.Contains(socket, "containerd") {

@@ -150,7 +150,18 @@ func purgeFiles(d *Data) error {
 	if err != nil {
 		return err
 	}
-	files = append(files, machine.CCMKubeconfig, machine.PreviousName(machine.KubeadmFlags))
+	files = append(files, machine.PreviousName(machine.KubeadmFlags))
+	certsDir, err := certificatesDir(d.Machine)
+	if err != nil {
+		return err
+	}
+	external, err := externalCA(d.Machine, certsDir)
+	if err != nil {
+		return err
+	}
+	if !external { // else the administrator has put it there
+		files = append(files, machine.CCMKubeconfig)
+	}
 	for _, path := range files {
 		if err := remove(d, path); err != nil {
 			return err

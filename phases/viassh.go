@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -33,7 +34,8 @@ func (b bySSH) line(n *plannedNode, args ...string) []string {
 	if user := b.d.Adoption.SSHUser; user != "" {
 		address = user + "@" + address
 	}
-	return append([]string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", address, "--", "ccmadm", "node"}, args...)
+	return append([]string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", address, "--", "ccmadm", "node"}, args...)
 }
 
 // show asks a machine for its kubelet's flags, which changes nothing there.
@@ -73,7 +75,7 @@ func reachBySSH(ctx context.Context, d *Data, plan []*plannedNode) []*NodeReport
 	for i, a := range answers {
 		reports[i] = a.report
 		if a.err != nil {
-			plan[i].problems = append(plan[i].problems, a.err.Error())
+			plan[i].problems = append(plan[i].problems, finding.Clean(a.err.Error()))
 		}
 	}
 	return reports

@@ -12,7 +12,8 @@ import (
 func TestCluster_Adopt_OverSSH(t *testing.T) {
 	m, _ := plain(t)
 	runner := m.Runner.(*commands)
-	const line = "ssh -o BatchMode=yes -o ConnectTimeout=10 admin@198.18.0.101 -- ccmadm node show --output=json"
+	const line = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 " +
+		"admin@198.18.0.101 -- ccmadm node show --output=json"
 	const flags = `{"version":"v1.36.3","flags":[{"name":"node-ip","value":"198.18.0.101","from":[%s],"runs":true}]}`
 	for _, tt := range []struct {
 		name, answer, want, say string
