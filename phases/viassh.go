@@ -34,8 +34,10 @@ func (b bySSH) line(n *plannedNode, args ...string) []string {
 	if user := b.d.Adoption.SSHUser; user != "" {
 		address = user + "@" + address
 	}
-	return append([]string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
-		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", address, "--", "ccmadm", "node"}, args...)
+	return append([]string{
+		"-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", address, "--", "ccmadm", "node",
+	}, args...)
 }
 
 // show asks a machine for its kubelet's flags, which changes nothing there.
