@@ -50,6 +50,10 @@ func approver(p *templates.Profile, v templates.Values) (*appsv1.Deployment, err
 	if template.Spec.Containers[0].Image, err = p.ApproverImage(v); err != nil {
 		return nil, err
 	}
+	if v.ServingRanges != "" {
+		c := &template.Spec.Containers[0]
+		c.Args = append(c.Args, "--serving-certificate-ranges="+v.ServingRanges)
+	}
 	if err := schedule(&template.Spec, approverName, v); err != nil {
 		return nil, err
 	}

@@ -30,8 +30,12 @@ func TestRenderServing(t *testing.T) {
 			render: func() ([]*Object, error) { return RBAC(onprem(t), approving(templates.StaticPod)) },
 		},
 		{
-			name:   "approver beside another provider",
-			render: func() ([]*Object, error) { return Addon(foreign(t), approving(templates.StaticPod)) },
+			name: "approver beside another provider",
+			render: func() ([]*Object, error) {
+				v := approving(templates.StaticPod)
+				v.ServingRanges = "198.18.0.0/24"
+				return Addon(foreign(t), v)
+			},
 		},
 		{
 			name:   "rbac of an approver beside another provider",

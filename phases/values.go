@@ -122,15 +122,16 @@ func compatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profil
 	return nil
 }
 
-// servingCompatible refuses ranges where no kubelet's word counts, and what ccmadm does not bring.
+// servingCompatible refuses what ccmadm does not bring, and what would approve nothing.
 func servingCompatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profile) error {
 	switch {
 	case settings.WantsServingCertificates() && settings.Mode == v1alpha1.ModeManual:
 		return finding.Usagef("servingCertificates: in mode %s nothing of the provider is brought by ccmadm", settings.Mode).
 			WithHint("ccmadm render --provider %s --serving-certificates --cluster-name NAME prints what to apply", profile.Name)
-	case len(settings.ServingCertificates.AddressRanges) > 0 && !profile.ApprovesItself():
-		return finding.Usagef("servingCertificates.addressRanges: with provider %s the addresses that count are its own, and a "+
-			"kubelet's word does in no range", profile.Name).WithHint("leave them out")
+	case settings.WantsServingCertificates() && len(settings.ServingCertificates.AddressRanges) == 0 && !profile.ApprovesItself():
+		return finding.Usagef("servingCertificates: with provider %s an address counts only within servingCertificates."+
+			"addressRanges, and there are none", profile.Name).
+			WithHint("name those of the machines in a CloudConfiguration: servingCertificates: {enabled: true, addressRanges: [192.0.2.0/24]}")
 	}
 	return nil
 }

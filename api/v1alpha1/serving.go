@@ -11,8 +11,8 @@ type ServingCertificates struct {
 	// Enabled has them approved, where requester, names and addresses are those of the Node. false says so against what
 	// was recorded before. Default: false.
 	Enabled *bool `json:"enabled,omitempty"`
-	// AddressRanges are CIDRs in which an address is believed that nothing but its Node's kubelet speaks for: of a machine
-	// whose addresses no inventory lists. An empty list says so against what was recorded before.
+	// AddressRanges are CIDRs in which an address is believed that nothing proves to be its Node's: of a machine whose
+	// addresses no inventory lists, and with any provider but onprem. An empty list says so against what was recorded before.
 	// +pattern=^[0-9a-fA-F:.]+/[0-9]+$
 	AddressRanges []string `json:"addressRanges,omitempty"`
 }

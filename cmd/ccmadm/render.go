@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -28,6 +29,7 @@ type renderer struct {
 	routes     bool
 	nodeAgent  bool
 	serving    bool
+	ranges     []string
 
 	credentials []string
 }
@@ -40,6 +42,7 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 	flags.BoolVar(&r.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")
+	flags.StringSliceVar(&r.ranges, "serving-certificate-ranges", nil, "CIDRs in which addresses of Nodes are believed for them")
 	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
 }
 
@@ -85,6 +88,7 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		NodeLifecycle:       true,
 		NodeAgent:           r.nodeAgent || r.routes && p.NodeAgent != nil,
 		ServingCertificates: r.serving,
+		ServingRanges:       strings.Join(r.ranges, ","),
 		Files:               slices.Sorted(maps.Keys(files)),
 		ConfigHash:          manifests.ConfigHash(files),
 		ExtraArgs:           r.settings.ControllerManager.ExtraArgs,

@@ -56,6 +56,7 @@ type standalone struct {
 	kubeconfig string
 	address    string
 	settle     time.Duration
+	approval   approval
 }
 
 func newApprover(version string) *cobra.Command {
@@ -63,9 +64,10 @@ func newApprover(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve-serving-certificates",
 		Short: "Approve serving certificates of kubelets beside another cloud-controller-manager",
-		Long: `Approves the serving certificates that kubelets with serverTLSBootstrap ask for, if names and addresses are
-those that a cloud-controller-manager of any vendor has written to their Node. It relies on the admission policy
-that ccmadm brings with it, which keeps kubelets from writing them: without that, nothing is approved.`,
+		Long: `Approves the serving certificates that kubelets with serverTLSBootstrap ask for, if the name is the Node's and the
+addresses are those that a cloud-controller-manager of any vendor has written to it, within the ranges that are named.
+It relies on the admission policy that ccmadm brings with it, which keeps kubelets from writing them: without that,
+or without ranges, nothing is approved.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			klog.InfoS("Starting "+cmd.Name(), "version", version)
@@ -77,6 +79,7 @@ that ccmadm brings with it, which keeps kubelets from writing them: without that
 	flags.StringVar(&s.address, "bind-address", "127.0.0.1:10269", "address of /healthz and /metrics, over HTTP")
 	flags.DurationVar(&s.settle, "settle", 6*time.Minute, "longer than the manager's --node-status-update-frequency: how long after "+
 		"its initialization a Node may still have addresses that its kubelet wrote")
+	s.approval.declareRanges(flags)
 	plain := &cobra.Command{} // the usage of the command above is about that alone
 	cmd.SetUsageFunc(plain.UsageFunc())
 	cmd.SetHelpFunc(plain.HelpFunc())
@@ -85,6 +88,10 @@ that ccmadm brings with it, which keeps kubelets from writing them: without that
 
 // run approves until ctx is done.
 func (s *standalone) run(ctx context.Context) error {
+	ranges, err := s.approval.parse()
+	if err != nil {
+		return err
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("read credentials: %w", err)
@@ -105,7 +112,7 @@ func (s *standalone) run(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	approver, err := serving.New(serving.Settings{
-		Client: client, Nodes: nodes, Prover: policy, Endpoint: endpoint,
+		Client: client, Nodes: nodes, Prover: policy, Ranges: ranges, Endpoint: endpoint,
 		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "ccmadm-serving-certificates"}),
 	})
 	if err != nil {

@@ -41,7 +41,7 @@ func TestCluster_ServingCertificatesBesideAVendor(t *testing.T) {
 	onlyRegisters(t, "v1", "198.18.2.66")
 	kubelet, admin := kubeletOf(t, "v1"), client(t, plane.Config).CoreV1().Nodes()
 	permitted(t, "aws", templates.DaemonSet)
-	p := startWith(t, "approve-serving-certificates", "--kubeconfig="+kubeconfigFile(t, approverUser), "--settle="+settle.String(),
+	p := startWith(t, "approve-serving-certificates", "--kubeconfig="+kubeconfigFile(t, approverUser), "--settle="+settle.String(), "--serving-certificate-ranges=198.18.2.0/24",
 		fmt.Sprintf("--bind-address=127.0.0.1:%d", freePort(t)))
 	csr := asks(t, kubelet, "v1", "198.18.2.66", nil)
 	staysPending(t, csr, "NotInitialized")
@@ -51,13 +51,17 @@ func TestCluster_ServingCertificatesBesideAVendor(t *testing.T) {
 	}
 	staysPending(t, csr, "NotSettled") // what it registered with may be anybody's address
 	policyHoldsFor(t, kubelet, "v1")
-	addresses := []byte(`{"status":{"addresses":[{"type":"InternalIP","address":"198.18.2.5"},{"type":"InternalDNS","address":"v1.ec2"}]}}`)
+	addresses := []byte(`{"status":{"addresses":[{"type":"InternalIP","address":"198.18.2.5"},{"type":"InternalDNS","address":"v1.ec2"},{"type":"ExternalIP","address":"198.18.3.5"},` +
+		`{"type":"Hostname","address":"198.18.2.77"}]}}`)
 	if _, err := admin.PatchStatus(t.Context(), "v1", addresses); err != nil {
 		t.Fatal(err)
 	}
-	becomesApproved(t, asks(t, kubelet, "v1", "198.18.2.5", func(r *x509.CertificateRequest, _ *certificatesv1.CertificateSigningRequestSpec) {
+	becomesApproved(t, asks(t, kubelet, "v1", "198.18.2.5", nil))
+	staysPending(t, asks(t, kubelet, "v1", "198.18.2.5", func(r *x509.CertificateRequest, _ *certificatesv1.CertificateSigningRequestSpec) {
 		r.DNSNames = []string{"v1.ec2"}
-	}))
+	}), "NameNotOfNode")
+	staysPending(t, asks(t, kubelet, "v1", "198.18.3.5", nil), "AddressNotProven")  // of no range
+	staysPending(t, asks(t, kubelet, "v1", "198.18.2.77", nil), "AddressNotOfNode") // a kubelet registers with such entries
 	time.Sleep(settle)
 	staysPending(t, asks(t, kubelet, "v1", "198.18.2.66", nil), "AddressNotOfNode")
 

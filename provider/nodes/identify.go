@@ -60,7 +60,8 @@ func (n *Nodes) identify(ctx context.Context, node *corev1.Node) (serving.Identi
 }
 
 // mayBe is an error if nothing but what a kubelet can write leads from the Node to the machine: a UUID, a serial number.
-// The Node's name is in its kubelet's credentials, and its provider ID was settled when it was initialized.
+// The Node's name is in its kubelet's credentials. Its provider ID was settled when it was initialized; of a machine that
+// is listed without a hostname, by just that hardware.
 func mayBe(node *corev1.Node, m *v1alpha1.Machine, list *inventory.Inventory) error {
 	named := m.Hostname != "" || len(m.Match.Hostnames) > 0
 	own := node.Spec.ProviderID == inventory.ProviderID(list.Metadata.Site, m.ID) ||

@@ -82,8 +82,8 @@ func (j *judgement) ip(ip netip.Addr, own sets.Set[string]) error {
 	case !own.Has(ip.String()):
 		return hold("AddressNotOfNode", "it asks for %s, which is not among the addresses that are known of Node/%s", ip, j.node.Name)
 	case !j.identity.Proven && !inRange:
-		return hold("AddressNotProven", "it asks for %s, which nobody but its kubelet says is that of Node/%s: list the machine "+
-			"with its addresses in the inventory, or name a range in servingCertificates.addressRanges", ip, j.node.Name)
+		return hold("AddressNotProven", "it asks for %s, which is not proven to be that of Node/%s: name a range in "+
+			"servingCertificates.addressRanges, or, with provider onprem, list the machine with its addresses in the inventory", ip, j.node.Name)
 	}
 	return nil
 }
