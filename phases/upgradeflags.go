@@ -116,10 +116,10 @@ func mergeFlags(before, after string) string {
 	for _, f := range old {
 		i := slices.IndexFunc(now, func(n flag) bool { return n.name == f.name })
 		switch {
-		case slices.Contains([]string{"cloud-provider", "node-ip", "provider-id"}, f.name), i >= 0 && mangled(now[i]):
-			merged = append(merged, f.text)
-		case i >= 0:
+		case i >= 0 && !mangled(now[i]): // what is there now may be newer than the note
 			merged = append(merged, now[i].text)
+		case i >= 0, slices.Contains([]string{"cloud-provider", "node-ip", "provider-id"}, f.name):
+			merged = append(merged, f.text)
 		}
 	}
 	for _, f := range now {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -49,6 +50,10 @@ where it was cut short, it is: it goes on by itself.`,
 			if err := lookUpgraded(ctx, d); err != nil {
 				return err
 			}
+			if partly, err := upgradesPartly(d); err != nil || partly {
+				d.Sayf("kubeadm was told to leave something out: that this machine is upgraded is not noted, the same command without goes on")
+				return err
+			}
 			s, err := machineState(d)
 			if err != nil {
 				return err
@@ -57,6 +62,26 @@ where it was cut short, it is: it goes on by itself.`,
 			return s.keep(d.Machine)
 		},
 	}
+}
+
+// leftOut is what leaves half of an upgrade out, in kubeadm's configuration.
+var leftOut = regexp.MustCompile(`(?m)^\s*(dryRun:\s*true|skipPhases:)`)
+
+// upgradesPartly tells whether kubeadm was told to do less than all, and ends well all the same.
+func upgradesPartly(d *Data) (bool, error) {
+	for _, arg := range d.Upgrade.Rest {
+		if name, _, _ := strings.Cut(arg, "="); name == "--skip-phases" || name == "--help" || name == "-h" {
+			return true, nil
+		}
+	}
+	if d.Upgrade.Config == "" {
+		return false, nil
+	}
+	data, err := os.ReadFile(d.Upgrade.Config)
+	if err != nil {
+		return false, fmt.Errorf("read kubeadm's configuration: %w", err)
+	}
+	return leftOut.Match(data), nil
 }
 
 func upgradeArgs(d *Data) []string {

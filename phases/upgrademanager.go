@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -170,14 +171,24 @@ func pulled(pod *corev1.Pod) (bool, error) {
 			return false, fmt.Errorf("%s %s", w.Reason, finding.Clean(w.Message))
 		case w.Reason == "ImagePullBackOff", w.Reason == "ErrImageNeverPull", w.Reason == "InvalidImageName":
 			return false, notStarting(pod)
-		default: // CreateContainerError, RunContainerError: the image is there
+		case slices.Contains(behindPull(), w.Reason):
 			return true, nil
+		default: // RegistryUnavailable, SignatureValidationFailed, ImageInspectError, and what newer kubelets say
+			return false, fmt.Errorf("%s %s", w.Reason, finding.Clean(w.Message))
 		}
 	}
 	if pod.Status.Phase == corev1.PodFailed {
 		return false, fmt.Errorf("%w: %s %s", errImage, pod.Status.Reason, finding.Clean(pod.Status.Message))
 	}
 	return false, errors.New("the kubelet has not begun")
+}
+
+// behindPull are what a kubelet says of containers whose image it has.
+func behindPull() []string {
+	return []string{
+		"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError",
+		"PostStartHookError", "CrashLoopBackOff",
+	}
 }
 
 func podOfImage(image, node string) *corev1.Pod {

@@ -30,6 +30,9 @@ changes, a pod on this Node has it pulled, and is deleted.`,
 			if err != nil {
 				return err
 			}
+			if !d.Upgrade.first() { // one of another version is no beginning of this one
+				d.Command = "upgrade node v" + d.Upgrade.target.String()
+			}
 			resumed, err := upgradeCutShort(ctx, d)
 			if err != nil {
 				return err
