@@ -50,7 +50,7 @@ func (l *lab) expectPlan(t *testing.T) {
 func (l *lab) expectBothPlans(t *testing.T) {
 	t.Helper()
 	r := l.sh(t, "cp1", "ccmadm upgrade plan -o json -- "+ignore)
-	for _, want := range []string{`"availableUpgrades"`, `"kubeadm upgrade apply v1.36.`, `/kube-apiserver:v1.36.`} {
+	for _, want := range []string{`"availableUpgrades"`, `"ccmadm upgrade apply v1.36.`, `/kube-apiserver:v1.36.`} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%s is not in the plan", want)
 		}
