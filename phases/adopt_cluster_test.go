@@ -20,6 +20,7 @@ import (
 	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // plainKubeadm is kubeadm's own configuration of a cluster, with what was right when cloud providers were built in.
@@ -40,9 +41,9 @@ networking:
 func plain(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	t.Helper()
 	m, runner := kubeletOf(t)
-	runner.answers["kubelet --version"] = "Kubernetes v1.36.3\n"
-	copyCA(t, newCA(t), m.Path(machine.PKIDir))
-	put(t, m, machine.AdminConf, kubeconfigText(t, cluster.Config))
+	runner.Answers["kubelet --version"] = "Kubernetes v1.36.3\n"
+	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
+	machinetest.Put(t, m, machine.AdminConf, kubeconfigText(t, cluster.Config))
 	client := kubernetes.NewForConfigOrDie(cluster.Config)
 	config := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: kubeadmConfigName, Namespace: metav1.NamespaceSystem},
@@ -53,7 +54,7 @@ func plain(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addNode(t, client, strings.ToLower(here), testAddress, map[string]string{v1alpha1.ControlPlaneLabel: ""})
+	addNode(t, client, strings.ToLower(here), machinetest.Address, map[string]string{v1alpha1.ControlPlaneLabel: ""})
 	addNode(t, client, "w1", "198.18.0.101", nil)
 	t.Cleanup(func() {
 		applier, err := apply.NewCluster(cluster.Config, true)
@@ -189,8 +190,8 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 		{
 			name: "this machine's flags in two places", want: "--node-ip is set in two places",
 			happens: func(t *testing.T) {
-				put(t, m, "/etc/default/kubelet", "A=--node-ip=198.18.0.11\nB=--node-ip=198.18.0.11\n")
-				t.Cleanup(func() { put(t, m, "/etc/default/kubelet", "") })
+				machinetest.Put(t, m, "/etc/default/kubelet", "A=--node-ip=198.18.0.11\nB=--node-ip=198.18.0.11\n")
+				t.Cleanup(func() { machinetest.Put(t, m, "/etc/default/kubelet", "") })
 			},
 		},
 		{
@@ -355,7 +356,7 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 			t.Errorf("%s is left: %v", what, err)
 		}
 	}
-	if content(m, machine.RecordFile) != "" {
+	if machinetest.Content(m, machine.RecordFile) != "" {
 		t.Error("the machine's copy of the record is left")
 	}
 }

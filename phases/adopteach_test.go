@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // watched is what was under way at the same time, and in which order it began.
@@ -54,7 +55,7 @@ func TestAdopt_Parallel(t *testing.T) {
 		{parallel: 3, most: 3, began: 8, fails: "cp1"},
 	} {
 		t.Run(fmt.Sprintf("%d, %s fails", tt.parallel, tt.fails), func(t *testing.T) {
-			m, _ := newMachine(t)
+			m, _ := machinetest.New(t)
 			d, out := run{options: Options{Output: "json", Adoption: &Adoption{Leave: true, Parallel: tt.parallel}}}.must(t, m)
 			one := &atOnce{out: d.Out} // as newAdopter has it; here, both are one buffer
 			d.Out, d.Err = one, one

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // A hundred nodes are planned within ten seconds, with one question for each kubelet, though half of them hang. The API
@@ -20,7 +21,7 @@ func TestCluster_Adopt_HundredNodes(t *testing.T) {
 	}
 	for _, hangs := range []bool{false, true} {
 		var kubelets, others atomic.Int32
-		put(t, m, machine.AdminConf, kubeconfigText(t, proxied(t, func(w http.ResponseWriter, r *http.Request) bool {
+		machinetest.Put(t, m, machine.AdminConf, kubeconfigText(t, proxied(t, func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasSuffix(r.URL.Path, "/proxy/flagz") {
 				others.Add(1)
 				return false

@@ -21,6 +21,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // living is a cluster of hetzner's manager as a DaemonSet, as `ccmadm init` leaves it.
@@ -218,7 +219,7 @@ func TestCluster_Apply_Credentials(t *testing.T) {
 	if err := secrets.Delete(t.Context(), v1alpha1.CloudConfigName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	put(t, m, machine.RecordFile, "") // another control plane, which has read no file
+	machinetest.Put(t, m, machine.RecordFile, "") // another control plane, which has read no file
 	if err := os.Remove(m.Path(machine.RecordFile)); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +291,7 @@ func TestCluster_Apply_WithoutARecord(t *testing.T) {
 	m, _ := controlPlaneMachine(t, cluster.Config)
 	_, _, err := applyRun(t, m, "", Options{})
 	wantError(t, err, "compare with the cluster's record", finding.ExitRefused)
-	bare, _ := newMachine(t)
+	bare, _ := machinetest.New(t)
 	_, _, err = applyRun(t, bare, "", Options{})
 	wantError(t, err, "there is no /etc/kubernetes/admin.conf", finding.ExitRefused)
 }

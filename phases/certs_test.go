@@ -13,19 +13,21 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // identityMachine is a control plane whose static pod has an identity of today.
 func identityMachine(t *testing.T) *machine.Machine {
 	t.Helper()
-	m, _ := newMachine(t)
-	copyCA(t, newCA(t), m.Path(machine.PKIDir))
+	m, _ := machinetest.New(t)
+	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
 	if _, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil {
 		t.Fatal(err)
 	}
-	put(t, m, machine.ControllerManagerConf, content(m, machine.CCMKubeconfig))
-	put(t, m, machine.CCMManifest, string(seal([]byte("metadata: {annotations: {a: b}}\n"))))
+	machinetest.Put(t, m, machine.ControllerManagerConf, machinetest.Content(m, machine.CCMKubeconfig))
+	machinetest.Put(t, m, machine.CCMManifest, string(seal([]byte("metadata: {annotations: {a: b}}\n"))))
 	return m
 }
 
@@ -60,17 +62,17 @@ func TestRenewCertificates(t *testing.T) {
 		{
 			name: "a CA was added to the bundle",
 			given: func(t *testing.T, m *machine.Machine) {
-				put(t, m, machine.PKIDir+"/ca.crt", content(m, machine.PKIDir+"/ca.crt")+readCA(t, newCA(t)))
+				machinetest.Put(t, m, machine.PKIDir+"/ca.crt", machinetest.Content(m, machine.PKIDir+"/ca.crt")+readCA(t, machinetest.NewCA(t)))
 			},
 			within: within, want: "does not trust the same CAs",
 		},
 		{
 			name: "the next CA signs, and the former is the first of the bundle",
 			given: func(t *testing.T, m *machine.Machine) {
-				former := content(m, machine.PKIDir+"/ca.crt")
-				next := newCA(t)
+				former := machinetest.Content(m, machine.PKIDir+"/ca.crt")
+				next := machinetest.NewCA(t)
 				copyKey(t, next, m)
-				put(t, m, machine.PKIDir+"/ca.crt", former+readCA(t, next))
+				machinetest.Put(t, m, machine.PKIDir+"/ca.crt", former+readCA(t, next))
 			},
 			within: within, want: "does not trust the same CAs",
 		},
@@ -80,8 +82,10 @@ func TestRenewCertificates(t *testing.T) {
 			within: within, want: "no such file",
 		},
 		{
-			name:   "the file was cut short",
-			given:  func(t *testing.T, m *machine.Machine) { put(t, m, machine.CCMKubeconfig, "apiVersion: v1\n") },
+			name: "the file was cut short",
+			given: func(t *testing.T, m *machine.Machine) {
+				machinetest.Put(t, m, machine.CCMKubeconfig, "apiVersion: v1\n")
+			},
 			within: within, want: "is renewed",
 		},
 	} {
@@ -90,19 +94,19 @@ func TestRenewCertificates(t *testing.T) {
 			if tt.given != nil {
 				tt.given(t, m)
 			}
-			before := content(m, machine.CCMKubeconfig)
+			before := machinetest.Content(m, machine.CCMKubeconfig)
 			out, err := renew(t, m, tt.within)
 			if err != nil || !strings.Contains(out, tt.want) {
 				t.Fatalf("%v\n%s, want %q", err, out, tt.want)
 			}
-			if kept := content(m, machine.CCMKubeconfig) == before; kept != tt.kept {
+			if kept := machinetest.Content(m, machine.CCMKubeconfig) == before; kept != tt.kept {
 				t.Errorf("kept the file: %t, want %t", kept, tt.kept)
 			}
 			at := m.Now().Add(300 * 24 * time.Hour)
-			if err := identityFlaw(m.Path(machine.CCMKubeconfig), m.Path(machine.PKIDir+"/ca.crt"), "", at); err != nil {
+			if err := identity.Flaw(m.Path(machine.CCMKubeconfig), m.Path(machine.PKIDir+"/ca.crt"), "", at); err != nil {
 				t.Errorf("the new one: %v", err)
 			}
-			if !strings.Contains(content(m, machine.CCMManifest), digest([]byte(content(m, machine.CCMKubeconfig)))) {
+			if !strings.Contains(machinetest.Content(m, machine.CCMManifest), digest([]byte(machinetest.Content(m, machine.CCMKubeconfig)))) {
 				t.Error("the pod would keep the former identity")
 			}
 		})
@@ -164,14 +168,14 @@ func TestRenewCertificates_Refuses(t *testing.T) {
 		{
 			name: "a token of the administrator's",
 			given: func(t *testing.T, m *machine.Machine) {
-				put(t, m, machine.CCMKubeconfig, tokenKubeconfig([]byte(content(m, machine.PKIDir+"/ca.crt"))))
-				put(t, m, machine.ControllerManagerConf, content(m, machine.CCMKubeconfig))
+				machinetest.Put(t, m, machine.CCMKubeconfig, tokenKubeconfig([]byte(machinetest.Content(m, machine.PKIDir+"/ca.crt"))))
+				machinetest.Put(t, m, machine.ControllerManagerConf, machinetest.Content(m, machine.CCMKubeconfig))
 			},
 			wantErr: "has a token", code: finding.ExitRefused,
 		},
 		{
 			name:    "a key of another CA",
-			given:   func(t *testing.T, m *machine.Machine) { copyKey(t, newCA(t), m) },
+			given:   func(t *testing.T, m *machine.Machine) { copyKey(t, machinetest.NewCA(t), m) },
 			wantErr: "ca.key is the key of no certificate in ca.crt", code: finding.ExitError,
 		},
 		{
@@ -195,9 +199,9 @@ func TestRenewCertificates_Refuses(t *testing.T) {
 
 func TestCheckExpiration(t *testing.T) {
 	m := identityMachine(t)
-	put(t, m, machine.PKIDir+"/ca.crt", content(m, machine.PKIDir+"/ca.crt")+readCA(t, newCA(t)))
-	put(t, m, machine.VIPManifest, "x")
-	list, err := CheckExpiration(t.Context(), m)
+	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", machinetest.Content(m, machine.PKIDir+"/ca.crt")+readCA(t, machinetest.NewCA(t)))
+	machinetest.Put(t, m, machine.VIPManifest, "x")
+	list, err := identity.CheckExpiration(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,51 +216,51 @@ func TestCheckExpiration(t *testing.T) {
 		t.Errorf("that of the control plane's address: %+v, want missing, and kubeadm's", vip)
 	}
 	mustRemove(t, m, machine.PKIDir+"/ca.key")
-	if list, err = CheckExpiration(t.Context(), m); err != nil || !list.Certificates[0].ExternallyManaged {
+	if list, err = identity.CheckExpiration(t.Context(), m); err != nil || !list.Certificates[0].ExternallyManaged {
 		t.Errorf("with an external CA: %+v, %v", list.Certificates[0], err)
 	}
 }
 
 func TestCertsTimer(t *testing.T) {
-	m, runner := newMachine(t)
-	put(t, m, "/run/systemd/system/x", "")
-	copyCA(t, newCA(t), m.Path(machine.PKIDir))
-	runner.fails["systemctl is-active"] = machine.ErrNotFound
+	m, runner := machinetest.New(t)
+	machinetest.Put(t, m, "/run/systemd/system/x", "")
+	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
+	runner.Fails["systemctl is-active"] = machine.ErrNotFound
 	enabled := func() bool {
-		return slices.Contains(runner.ran, "systemctl enable --quiet --now ccmadm-certs.timer")
+		return slices.Contains(runner.Ran, "systemctl enable --quiet --now ccmadm-certs.timer")
 	}
 	r := run{config: initConfig}
 	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
-		t.Fatalf("%v\n%s\n%q", err, out, runner.ran)
+		t.Fatalf("%v\n%s\n%q", err, out, runner.Ran)
 	}
-	if unit := content(m, machine.CertsService); !strings.Contains(unit, " certs renew --if-within 720h") || strings.Contains(unit, "${") {
+	if unit := machinetest.Content(m, machine.CertsService); !strings.Contains(unit, " certs renew --if-within 720h") || strings.Contains(unit, "${") {
 		t.Errorf("the service:\n%s", unit)
 	}
-	delete(runner.fails, "systemctl is-active")
-	runner.ran = nil
+	delete(runner.Fails, "systemctl is-active")
+	runner.Ran = nil
 	if out, err := r.do(t, m, kubeconfig()); err != nil || enabled() || strings.Contains(out, "written") {
-		t.Errorf("a second run: %v\n%s\n%q", err, out, runner.ran)
+		t.Errorf("a second run: %v\n%s\n%q", err, out, runner.Ran)
 	}
-	runner.fails["systemctl is-active"] = machine.ErrNotFound
+	runner.Fails["systemctl is-active"] = machine.ErrNotFound
 	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
-		t.Errorf("it was stopped: %v\n%s\n%q", err, out, runner.ran)
+		t.Errorf("it was stopped: %v\n%s\n%q", err, out, runner.Ran)
 	}
 
 	var out bytes.Buffer
 	if err := removeCertsTimer(t.Context(), NewBare(m, Options{}, Streams{Out: &out}, "test")); err != nil {
 		t.Fatal(err)
 	}
-	if content(m, machine.CertsTimer)+content(m, machine.CertsService) != "" ||
-		!slices.Contains(runner.ran, "systemctl disable --quiet --now ccmadm-certs.timer") {
-		t.Errorf("it is left: %q\n%s", runner.ran, out.String())
+	if machinetest.Content(m, machine.CertsTimer)+machinetest.Content(m, machine.CertsService) != "" ||
+		!slices.Contains(runner.Ran, "systemctl disable --quiet --now ccmadm-certs.timer") {
+		t.Errorf("it is left: %q\n%s", runner.Ran, out.String())
 	}
 }
 
 func TestCertsTimer_ExternalCA(t *testing.T) {
 	m := identityMachine(t)
-	put(t, m, "/run/systemd/system/x", "")
+	machinetest.Put(t, m, "/run/systemd/system/x", "")
 	mustRemove(t, m, machine.PKIDir+"/ca.key")
-	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || content(m, machine.CertsTimer) != "" {
+	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || machinetest.Content(m, machine.CertsTimer) != "" {
 		t.Errorf("%v: a timer that could only fail\n%s", err, out)
 	}
 }
@@ -268,7 +272,7 @@ func copyKey(t *testing.T, from string, m *machine.Machine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, m, machine.PKIDir+"/ca.key", string(key))
+	machinetest.Put(t, m, machine.PKIDir+"/ca.key", string(key))
 }
 
 func mustRemove(t *testing.T, m *machine.Machine, path string) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -16,7 +17,7 @@ func installCertsTimer(ctx context.Context, d *Data, certsDir string) error {
 	if runs, err := d.Machine.HasSystemd(); err != nil || !runs {
 		return err
 	}
-	if external, err := externalCA(d.Machine, certsDir); err != nil || external {
+	if external, err := identity.ExternalCA(d.Machine, certsDir); err != nil || external {
 		return err
 	}
 	self, err := os.Executable()
@@ -34,7 +35,7 @@ func installCertsTimer(ctx context.Context, d *Data, certsDir string) error {
 		}
 		changed = changed || differed
 	}
-	active, err := certsTimerActive(ctx, d.Machine)
+	active, err := identity.TimerActive(ctx, d.Machine)
 	if err != nil || active && !changed {
 		return err
 	}
@@ -43,10 +44,6 @@ func installCertsTimer(ctx context.Context, d *Data, certsDir string) error {
 	}
 	d.known.changed = true
 	return d.Machine.Systemctl(ctx, "enable", "--quiet", "--now", filepath.Base(machine.CertsTimer))
-}
-
-func certsTimerActive(ctx context.Context, m *machine.Machine) (bool, error) {
-	return m.ServiceActive(ctx, filepath.Base(machine.CertsTimer))
 }
 
 // removeCertsTimer takes it away with the identity that it is for.

@@ -20,8 +20,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 const (
@@ -31,13 +33,13 @@ const (
 )
 
 // controlPlaneMachine is one that kubeadm has finished on, with the tests' API server.
-func controlPlaneMachine(t *testing.T, config *rest.Config) (*machine.Machine, *commands) {
+func controlPlaneMachine(t *testing.T, config *rest.Config) (*machine.Machine, *machinetest.Commands) {
 	t.Helper()
-	m, runner := newMachine(t)
-	copyCA(t, newCA(t), m.Path(machine.PKIDir))
-	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
-	put(t, m, machine.KubeletConf, "x")
-	put(t, m, machine.AdminConf, kubeconfigText(t, config))
+	m, runner := machinetest.New(t)
+	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
+	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.KubeletConf, "x")
+	machinetest.Put(t, m, machine.AdminConf, kubeconfigText(t, config))
 	return m, runner
 }
 
@@ -127,7 +129,7 @@ func TestCluster_InitAgain_CorrectsAnImageThatNeverRan(t *testing.T) {
 		}
 	}
 	check(`init with controllerManager.image "right:1": the cluster's record says "wrong:1"`, "")
-	put(t, m, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true", "initialized: false", 1))
+	machinetest.Put(t, m, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true", "initialized: false", 1))
 	check("", "right:1")
 }
 
@@ -168,7 +170,7 @@ func TestCluster_InitAgain_WithoutAnAnswerNothingIsDone(t *testing.T) {
 			defer cancel()
 			err := initPreflight().run(ctx, d)
 			wantError(t, err, "compare with the cluster's record: read ConfigMap/kube-system/ccmadm-config", finding.ExitRefused)
-			if got := runner.ranKubeadm(); len(got) > 0 {
+			if got := runner.RanKubeadm(); len(got) > 0 {
 				t.Errorf("kubeadm was run: %q\n%s", got, out)
 			}
 		})
@@ -243,8 +245,8 @@ func join(said v1alpha1.CloudConfiguration, hash string) run {
 func TestCluster_Join(t *testing.T) {
 	offerJoin(t)
 	cp, _ := controlPlaneMachine(t, cluster.Config)
-	publish(t, cp, v1alpha1.CloudConfiguration{ClusterName: "ber1", NodeIP: testAddress})
-	right := pins(cluster.Config.CAData)[0]
+	publish(t, cp, v1alpha1.CloudConfiguration{ClusterName: "ber1", NodeIP: machinetest.Address})
+	right := identity.Pins(cluster.Config.CAData)[0]
 	for _, tt := range []struct {
 		name     string
 		said     v1alpha1.CloudConfiguration
@@ -268,7 +270,7 @@ func TestCluster_Join(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, runner := newMachine(t)
+			m, runner := machinetest.New(t)
 			d, out := join(tt.said, tt.hash).must(t, m)
 			err := fetchRecord().run(t.Context(), d)
 			wantError(t, err, tt.wantErr, tt.wantCode)
@@ -283,10 +285,10 @@ func TestCluster_Join(t *testing.T) {
 					t.Fatalf("%s: %v\n%s", p.Name, err, out)
 				}
 			}
-			if got := runner.ranKubeadm(); len(got) != 1 || !strings.HasPrefix(got[0], "kubeadm join --config=/etc/ccmadm/kubeadm.yaml") {
+			if got := runner.RanKubeadm(); len(got) != 1 || !strings.HasPrefix(got[0], "kubeadm join --config=/etc/ccmadm/kubeadm.yaml") {
 				t.Errorf("kubeadm: %q", got)
 			}
-			if text := content(m, machine.KubeadmConfig); !strings.Contains(text, "cloud-provider") || strings.Contains(text, "node-ip\n      value: "+testAddress) {
+			if text := machinetest.Content(m, machine.KubeadmConfig); !strings.Contains(text, "cloud-provider") || strings.Contains(text, "node-ip\n      value: "+machinetest.Address) {
 				t.Errorf("the first machine's own address is in kubeadm.yaml:\n%s", text)
 			}
 		})
@@ -310,8 +312,8 @@ func TestCluster_Join_AManInTheMiddle(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	m, _ := newMachine(t)
-	d, _ := join(v1alpha1.CloudConfiguration{}, pins(cluster.Config.CAData)[0]).must(t, m)
+	m, _ := machinetest.New(t)
+	d, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(cluster.Config.CAData)[0]).must(t, m)
 	wantError(t, fetchRecord().run(t.Context(), d), "use bootstrap token abcdef", finding.ExitPreflight)
 }
 
@@ -319,10 +321,10 @@ func TestCluster_Join_OfAMemberOfAnotherCluster(t *testing.T) {
 	offerJoin(t)
 	cp, _ := controlPlaneMachine(t, cluster.Config)
 	publish(t, cp, v1alpha1.CloudConfiguration{ClusterName: "ber1"})
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	other := *cluster.Config
-	other.CAData = []byte(readCA(t, newCA(t)))
-	put(t, m, machine.KubeletConf, kubeconfigText(t, &other))
-	d, _ := join(v1alpha1.CloudConfiguration{}, pins(cluster.Config.CAData)[0]).must(t, m)
+	other.CAData = []byte(readCA(t, machinetest.NewCA(t)))
+	machinetest.Put(t, m, machine.KubeletConf, kubeconfigText(t, &other))
+	d, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(cluster.Config.CAData)[0]).must(t, m)
 	wantError(t, fetchRecord().run(t.Context(), d), "this machine is a node of another one", finding.ExitRefused)
 }

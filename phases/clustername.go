@@ -22,7 +22,7 @@ func clusterName(d *Data, s *Settings) (string, error) {
 	if name := d.KubeadmFile.ClusterName(); name != "" && name != "kubernetes" {
 		return name, nil
 	}
-	rec, err := localRecord(d.Machine)
+	rec, err := d.Machine.Record()
 	if err != nil {
 		return "", err
 	}

@@ -9,8 +9,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-func asKnown(err error, target **finding.Error) bool { return errors.As(err, target) }
-
 func TestRefuseContradictions(t *testing.T) {
 	rec := &v1alpha1.Record{Configuration: v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeStaticPod, ClusterName: "a"}}
 	for _, tc := range []struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // withVIP says on which interface, since a test's machine has none.
@@ -18,12 +19,12 @@ func withVIP(address string) Options {
 }
 
 func TestControlPlaneVIP_Writes(t *testing.T) {
-	m, runner := newMachine(t)
+	m, runner := machinetest.New(t)
 	r := run{config: initConfig, options: withVIP("192.0.2.10")}
 	if out, err := r.do(t, m, kubeadmConfig()); err != nil || !strings.Contains(out, "set controlPlaneEndpoint 192.0.2.10:6443") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if got := content(m, machine.KubeadmConfig); !strings.Contains(got, "controlPlaneEndpoint: 192.0.2.10:6443\n") {
+	if got := machinetest.Content(m, machine.KubeadmConfig); !strings.Contains(got, "controlPlaneEndpoint: 192.0.2.10:6443\n") {
 		t.Errorf("kubeadm's configuration has no endpoint:\n%s", got)
 	}
 	for i := range 2 {
@@ -33,24 +34,24 @@ func TestControlPlaneVIP_Writes(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		machine.VIPMembers:  `[{"name":"cp1","address":"` + testAddress + `"}]`,
+		machine.VIPMembers:  `[{"name":"cp1","address":"` + machinetest.Address + `"}]`,
 		machine.VIPSysctl:   "net/ipv4/conf/eth0/arp_ignore = 1\n",
 		machine.VIPManifest: "- --vip=192.0.2.10\n",
 	} {
-		if got := content(m, path); !strings.Contains(got, want) {
+		if got := machinetest.Content(m, path); !strings.Contains(got, want) {
 			t.Errorf("%s has no %q:\n%s", path, want, got)
 		}
 	}
-	if last := runner.ran[len(runner.ran)-1]; last != "sysctl -q -p "+m.Path(machine.VIPSysctl) {
+	if last := runner.Ran[len(runner.Ran)-1]; last != "sysctl -q -p "+m.Path(machine.VIPSysctl) {
 		t.Errorf("ran %q last: the kernel goes on answering ARP", last)
 	}
-	if strings.Contains(content(m, machine.VIPManifest), "serviceAccount") {
+	if strings.Contains(machinetest.Content(m, machine.VIPManifest), "serviceAccount") {
 		t.Error("the static pod refers to the API")
 	}
 }
 
 func TestControlPlaneVIP_NothingUnlessAsked(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	before := len(snapshot(t, m))
 	if out, err := (run{config: initConfig}).do(t, m, controlPlaneVIP()); err != nil || out != "" {
 		t.Errorf("%v: %q", err, out)
@@ -83,7 +84,7 @@ func TestControlPlaneVIP_Refused(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, _ := newMachine(t)
+			m, _ := machinetest.New(t)
 			r := run{config: tt.config, options: tt.options}
 			_, err := r.do(t, m, kubeadmConfig())
 			if err == nil {
@@ -93,7 +94,7 @@ func TestControlPlaneVIP_Refused(t *testing.T) {
 		})
 	}
 	for _, address := range []string{"127.0.0.1", "224.0.0.1", "fe80::1%eth0", "lb.example", "0.0.0.0"} {
-		if _, _, err := (run{config: initConfig, options: withVIP(address)}).data(t, must2(newMachine(t))); err == nil {
+		if _, _, err := (run{config: initConfig, options: withVIP(address)}).data(t, must2(machinetest.New(t))); err == nil {
 			t.Errorf("%s is taken for an address", address)
 		}
 	}
@@ -103,41 +104,41 @@ func must2[A, B any](a A, _ B) A { return a }
 
 // An endpoint that says the same is kept as it was written.
 func TestControlPlaneVIP_KeepsTheUsersSpelling(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	const cluster = "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: 192.0.2.10 # ours\n"
 	if _, err := (run{config: initConfig + cluster, options: withVIP("192.0.2.10")}).do(t, m, kubeadmConfig()); err != nil {
 		t.Fatal(err)
 	}
-	if got := content(m, machine.KubeadmConfig); !strings.Contains(got, "controlPlaneEndpoint: 192.0.2.10 # ours\n") {
+	if got := machinetest.Content(m, machine.KubeadmConfig); !strings.Contains(got, "controlPlaneEndpoint: 192.0.2.10 # ours\n") {
 		t.Errorf("kubeadm's configuration is\n%s", got)
 	}
 }
 
 // Workers hold nothing.
 func TestJoinControlPlaneVIP_Worker(t *testing.T) {
-	m, _ := newMachine(t)
-	put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, clusterName: ber1, mode: StaticPod, controlPlaneVIP: {address: 192.0.2.10, interface: eth0}}\n")
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, clusterName: ber1, mode: StaticPod, controlPlaneVIP: {address: 192.0.2.10, interface: eth0}}\n")
 	r := run{config: joinConfig, options: Options{Role: kubeadm.RoleJoin}}
-	if out, err := r.do(t, m, joinControlPlaneVIP()); err != nil || content(m, machine.VIPManifest) != "" {
+	if out, err := r.do(t, m, joinControlPlaneVIP()); err != nil || machinetest.Content(m, machine.VIPManifest) != "" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
 // A pod that was killed leaves the address behind: a reset takes it away.
 func TestReset_ReleasesTheAddress(t *testing.T) {
-	m, runner := newMachine(t)
+	m, runner := machinetest.New(t)
 	r := run{config: initConfig, options: withVIP("192.0.2.10")}
 	for _, p := range []Phase{kubeadmConfig(), controlPlaneVIP()} {
 		if out, err := r.do(t, m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	runner.answers["ip -o address show"] = "1: lo    inet 192.0.2.10/32 scope global lo\n"
+	runner.Answers["ip -o address show"] = "1: lo    inet 192.0.2.10/32 scope global lo\n"
 	d, out := r.must(t, m)
 	if err := Reset(t.Context(), d, nil); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if last := runner.ran[len(runner.ran)-1]; last != "ip address delete 192.0.2.10/32 dev lo" {
+	if last := runner.Ran[len(runner.Ran)-1]; last != "ip address delete 192.0.2.10/32 dev lo" {
 		t.Errorf("ran %q last", last)
 	}
 	for _, path := range []string{machine.VIPManifest, machine.VIPMembers, machine.VIPSysctl, machine.VIPDir} {

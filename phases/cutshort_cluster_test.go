@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // modeOf is how far a change of mode has come, as text.
@@ -22,7 +23,7 @@ func modeOf(t *testing.T, client kubernetes.Interface, m *machine.Machine) strin
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("managers %s, permissions of %s, recorded %s %v, identity %v", managers(t, client, m), who(t, client),
-		rec.Configuration.Mode, rec.Configuration.ControllerManager.ExtraArgs, content(m, machine.CCMKubeconfig) != "")
+		rec.Configuration.Mode, rec.Configuration.ControllerManager.ExtraArgs, machinetest.Content(m, machine.CCMKubeconfig) != "")
 }
 
 // cutShort runs the first phases of a change, and leaves it there, as a process that is killed does. Its Lease is taken

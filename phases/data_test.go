@@ -8,10 +8,11 @@ import (
 
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	d, out := run{options: Options{IgnorePreflightErrors: []string{"C"}}, args: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}}.must(t, m)
 	if _, err := d.Machine.Files.Write(machine.File{Path: "/etc/x", Data: []byte("x")}); err != nil {
 		t.Fatal(err)
@@ -28,7 +29,7 @@ func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
 }
 
 func TestInitHalf_KeepsTheUsersOwnSkips(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	r := run{config: initConfig + "skipPhases: [addon/kube-proxy]\n", args: []string{"--v=5"}}
 	d, _ := r.must(t, m)
 	want := []string{"init", "--config=/etc/ccmadm/kubeadm.yaml", "--skip-phases=preflight,addon/kube-proxy", "--v=5"}

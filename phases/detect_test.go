@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // What firmware tables say in each cloud: cloud-init's ds-identify and systemd-detect-virt read the same.
@@ -41,10 +42,10 @@ func TestDetect(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m, _ := newMachine(t)
-			put(t, m, machine.DMIDir+"/uevent", "")
+			m, _ := machinetest.New(t)
+			machinetest.Put(t, m, machine.DMIDir+"/uevent", "")
 			for file, content := range tt.dmi {
-				put(t, m, machine.DMIDir+"/"+file, content+"\n")
+				machinetest.Put(t, m, machine.DMIDir+"/"+file, content+"\n")
 			}
 			found, err := Detect(m)
 			if err == nil && (found.Provider != tt.want || len(found.Saw) == 0) {
@@ -63,7 +64,7 @@ func TestDetect(t *testing.T) {
 }
 
 func TestDetect_WithoutFirmware(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	_, err := Detect(m)
 	if want := "detect the provider: this machine has no DMI data in " + machine.DMIDir + ", which fits no profile"; err == nil || err.Error() != want {
 		t.Errorf("got error %v, want %q", err, want)

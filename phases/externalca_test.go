@@ -9,21 +9,23 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // With an external CA, the kubelet's kubeconfig is there before kubeadm has done anything: no evidence that it is done.
 func TestFinished_ExternalCA(t *testing.T) {
-	m, _ := newMachine(t)
-	put(t, m, "/etc/kubernetes/pki/ca.crt", "x")
-	put(t, m, machine.KubeletConf, "x")
-	put(t, m, machine.RecordFile, "x")
-	put(t, m, machine.KubeadmConfig, initConfig)
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, "/etc/kubernetes/pki/ca.crt", "x")
+	machinetest.Put(t, m, machine.KubeletConf, "x")
+	machinetest.Put(t, m, machine.RecordFile, "x")
+	machinetest.Put(t, m, machine.KubeadmConfig, initConfig)
 	d, _ := run{config: initConfig}.must(t, m)
 	if done, err := finished(d); done || err != nil {
 		t.Errorf("before kubeadm ran: got %t, %v, want false", done, err)
 	}
-	put(t, m, machine.KubeletConfig, "x")
+	machinetest.Put(t, m, machine.KubeletConfig, "x")
 	if done, err := finished(d); !done || err != nil {
 		t.Errorf("with what kubeadm gave the kubelet: got %t, %v, want true", done, err)
 	}
@@ -63,9 +65,9 @@ func TestKubeletInUse_ExternalCA(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m, _ := newMachine(t)
+			m, _ := machinetest.New(t)
 			for _, file := range tt.files {
-				put(t, m, file, "x")
+				machinetest.Put(t, m, file, "x")
 			}
 			d, _ := run{config: initConfig}.must(t, m)
 			if err := checkKubeletInUse(t.Context(), d); (err != nil) != tt.wantErr {
@@ -76,9 +78,9 @@ func TestKubeletInUse_ExternalCA(t *testing.T) {
 }
 
 func TestExternalCA(t *testing.T) {
-	ca := newCA(t)
-	m, _ := newMachine(t)
-	copyCA(t, ca, m.Path(machine.PKIDir))
+	ca := machinetest.NewCA(t)
+	m, _ := machinetest.New(t)
+	machinetest.CopyCA(t, ca, m.Path(machine.PKIDir))
 	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func TestExternalCA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, m, machine.CCMKubeconfig, tokenKubeconfig(bundle))
+	machinetest.Put(t, m, machine.CCMKubeconfig, tokenKubeconfig(bundle))
 	wantError(t, checkExternalCA(t.Context(), d), "", 0)
 	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || !strings.Contains(out, "unchanged") {
 		t.Errorf("the administrator's own identity: %v\n%s", err, out)
@@ -105,7 +107,7 @@ func TestExternalCA(t *testing.T) {
 // byPaths gives the machine a kubeconfig that names its certificate and key, beside it.
 func byPaths(t *testing.T, m *machine.Machine, ca string) {
 	t.Helper()
-	signed, err := signKubeconfig(ca, "https://lb.example:6443", now)
+	signed, err := identity.Sign(ca, "https://lb.example:6443", now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +116,8 @@ func byPaths(t *testing.T, m *machine.Machine, ca string) {
 		t.Fatal(err)
 	}
 	for _, user := range config.AuthInfos {
-		put(t, m, "/etc/kubernetes/ccm.crt", string(user.ClientCertificateData))
-		put(t, m, "/etc/kubernetes/ccm.key", string(user.ClientKeyData))
+		machinetest.Put(t, m, "/etc/kubernetes/ccm.crt", string(user.ClientCertificateData))
+		machinetest.Put(t, m, "/etc/kubernetes/ccm.key", string(user.ClientKeyData))
 		user.ClientCertificateData, user.ClientKeyData = nil, nil
 		user.ClientCertificate, user.ClientKey = "ccm.crt", "ccm.key"
 	}
@@ -123,5 +125,5 @@ func byPaths(t *testing.T, m *machine.Machine, ca string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, m, machine.CCMKubeconfig, string(data))
+	machinetest.Put(t, m, machine.CCMKubeconfig, string(data))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // filling is a disk that takes half of the n-th file and then no more. The kernel says so, by a limit on the size of
@@ -113,10 +114,10 @@ func TestFullDisk(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			failed := 0
 			for at := 1; at <= tt.atMost; at++ {
-				m, _ := newMachine(t)
-				copyCA(t, newCA(t), m.Path(machine.PKIDir))
+				m, _ := machinetest.New(t)
+				machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
 				for path, text := range tt.given {
-					put(t, m, path, text)
+					machinetest.Put(t, m, path, text)
 				}
 				disk := &filling{Files: m.Files, t: t, m: m, at: at}
 				m.Files = disk

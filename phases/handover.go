@@ -16,6 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -101,7 +102,7 @@ func removeStaticFiles(ctx context.Context, d *Data, s *Settings) error {
 	if err := writeCloudFiles(d, nil); err != nil {
 		return err
 	}
-	external, err := externalCA(d.Machine, s.CertificatesDir)
+	external, err := identity.ExternalCA(d.Machine, s.CertificatesDir)
 	if err != nil || external {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // who lists the kinds of those who have the manager's permissions.
@@ -38,7 +39,7 @@ func who(t *testing.T, client kubernetes.Interface) string {
 func managers(t *testing.T, client kubernetes.Interface, m *machine.Machine) string {
 	t.Helper()
 	var kinds []string
-	if content(m, machine.CCMManifest) != "" {
+	if machinetest.Content(m, machine.CCMManifest) != "" {
 		kinds = append(kinds, "StaticPod")
 	}
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment} {
@@ -71,7 +72,7 @@ func TestCluster_Apply_EveryChangeOfMode(t *testing.T) {
 		if got := who(t, client); got != want || managers(t, client, m) != string(mode) {
 			t.Errorf("mode %s: managers %s, permissions of %s\n%s", mode, managers(t, client, m), got, out)
 		}
-		if identity := content(m, machine.CCMKubeconfig) != ""; identity != (mode == v1alpha1.ModeStaticPod) {
+		if identity := machinetest.Content(m, machine.CCMKubeconfig) != ""; identity != (mode == v1alpha1.ModeStaticPod) {
 			t.Errorf("mode %s: there is an identity of a static pod: %v", mode, identity)
 		}
 		rec, err := readRecord(t.Context(), client)
@@ -96,10 +97,10 @@ func TestCluster_Apply_ModeWithAnExternalCA(t *testing.T) {
 	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
 		t.Fatal(err)
 	}
-	identity := content(m, machine.CCMKubeconfig)
+	identity := machinetest.Content(m, machine.CCMKubeconfig)
 	for _, mode := range []string{"DaemonSet", "StaticPod"} {
 		out, _, err := applyRun(t, m, cloudDocument+"mode: "+mode+"\n", Options{})
-		if err != nil || content(m, machine.CCMKubeconfig) != identity {
+		if err != nil || machinetest.Content(m, machine.CCMKubeconfig) != identity {
 			t.Fatalf("mode %s: %v\n%s", mode, err, out)
 		}
 	}
@@ -154,7 +155,7 @@ func TestCluster_Apply_PodsCannotBeAsked(t *testing.T) {
 	if out, _, err := applyRun(t, m, cloudDocument+"mode: StaticPod\n", Options{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	put(t, m, machine.AdminConf, kubeconfigText(t, withoutPods(t)))
+	machinetest.Put(t, m, machine.AdminConf, kubeconfigText(t, withoutPods(t)))
 	before := snapshot(t, m)
 	_, changed, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{})
 	if err == nil || changed || !strings.Contains(err.Error(), "list the static pods of the cloud-controller-manager") {

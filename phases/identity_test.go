@@ -5,15 +5,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 func TestCheckIdentity(t *testing.T) {
-	m, _ := newMachine(t)
-	if end, f, err := CheckIdentity(m); err != nil || f != nil || !end.IsZero() {
+	m, _ := machinetest.New(t)
+	if end, f, err := identity.Check(m); err != nil || f != nil || !end.IsZero() {
 		t.Errorf("a worker: %v, %v, %v", end, f, err)
 	}
-	copyCA(t, newCA(t), m.Path(machine.PKIDir))
+	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
 	if _, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +31,7 @@ func TestCheckIdentity(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m.Now = func() time.Time { return tt.at }
-			_, f, err := CheckIdentity(m)
+			_, f, err := identity.Check(m)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,8 +40,8 @@ func TestCheckIdentity(t *testing.T) {
 			}
 		})
 	}
-	put(t, m, machine.CCMKubeconfig, "not a kubeconfig")
-	if _, _, err := CheckIdentity(m); err == nil {
+	machinetest.Put(t, m, machine.CCMKubeconfig, "not a kubeconfig")
+	if _, _, err := identity.Check(m); err == nil {
 		t.Error("a file that cannot be read is no healthy one")
 	}
 }

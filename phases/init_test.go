@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 const (
@@ -65,37 +66,37 @@ func TestKubeadmInit_HalvesByStage(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, runner := newMachine(t)
+			m, runner := machinetest.New(t)
 			for path, text := range tt.files {
-				put(t, m, path, text)
+				machinetest.Put(t, m, path, text)
 			}
 			for _, p := range []Phase{kubeadmControlPlane(), kubeadmFinish()} {
 				if out, err := (run{config: initConfig}).do(t, m, p); err != nil {
 					t.Fatalf("%s: %v\n%s", p.Name, err, out)
 				}
 			}
-			if diff := cmp.Diff(tt.want, runner.ranKubeadm()); diff != "" {
+			if diff := cmp.Diff(tt.want, runner.RanKubeadm()); diff != "" {
 				t.Errorf("kubeadm (-want +got):\n%s", diff)
 			}
-			if !strings.Contains(content(m, machine.StateFile), tt.stage) {
-				t.Errorf("state is %q, want stage %s", content(m, machine.StateFile), tt.stage)
+			if !strings.Contains(machinetest.Content(m, machine.StateFile), tt.stage) {
+				t.Errorf("state is %q, want stage %s", machinetest.Content(m, machine.StateFile), tt.stage)
 			}
 		})
 	}
 }
 
 func TestKubeadmInit_AFailureGoesOnFromThere(t *testing.T) {
-	m, runner := newMachine(t)
+	m, runner := machinetest.New(t)
 	fail := func(prefix, wantStage string) {
 		t.Helper()
-		runner.fails[prefix] = errors.New("exit status 1")
+		runner.Fails[prefix] = errors.New("exit status 1")
 		_, err := run{config: initConfig}.do(t, m, kubeadmControlPlane())
-		delete(runner.fails, prefix)
+		delete(runner.Fails, prefix)
 		var known *finding.Error
 		if !errors.As(err, &known) || !strings.Contains(known.Hint, "goes on from here") {
 			t.Fatalf("got %v, want an error that says how to go on", err)
 		}
-		if state := content(m, machine.StateFile); !strings.Contains(state, wantStage) || wantStage == "" && state != "" {
+		if state := machinetest.Content(m, machine.StateFile); !strings.Contains(state, wantStage) || wantStage == "" && state != "" {
 			t.Errorf("state is %q, want %q", state, wantStage)
 		}
 	}
@@ -104,44 +105,44 @@ func TestKubeadmInit_AFailureGoesOnFromThere(t *testing.T) {
 	if _, err := (run{config: initConfig}).do(t, m, kubeadmControlPlane()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{preflightOf, preflightOf, firstHalf, firstHalf}, runner.ranKubeadm()); diff != "" {
+	if diff := cmp.Diff([]string{preflightOf, preflightOf, firstHalf, firstHalf}, runner.RanKubeadm()); diff != "" {
 		t.Errorf("kubeadm (-want +got):\n%s", diff)
 	}
 }
 
 // Phases that are run by themselves on a control plane that somebody else made.
 func TestKubeadmPhases_OnAForeignControlPlane(t *testing.T) {
-	m, runner := newMachine(t)
-	put(t, m, machine.APIServerPod, "x")
-	put(t, m, machine.KubeadmConfig, initConfig)
+	m, runner := machinetest.New(t)
+	machinetest.Put(t, m, machine.APIServerPod, "x")
+	machinetest.Put(t, m, machine.KubeadmConfig, initConfig)
 	for range 2 {
 		_, err := run{config: initConfig}.do(t, m, kubeadmControlPlane())
 		wantError(t, err, "this machine runs a control plane, or did", finding.ExitUsage)
 		_, err = run{config: initConfig}.do(t, m, kubeadmFinish())
 		wantError(t, err, "does not say that its first half has ended here", finding.ExitRefused)
 	}
-	if got := runner.ranKubeadm(); len(got) > 0 {
+	if got := runner.RanKubeadm(); len(got) > 0 {
 		t.Errorf("kubeadm was run: %q", got)
 	}
 }
 
 func TestKubeadmJoin_OnAControlPlaneOfInit(t *testing.T) {
-	m, _ := newMachine(t)
-	put(t, m, machine.KubeletConf, "x")
-	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, machine.KubeletConf, "x")
+	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
 	_, err := run{config: joinConfig, options: Options{Role: kubeadm.RoleJoin}}.do(t, m, kubeadmJoin())
 	wantError(t, err, "join on a machine of `ccmadm init`", finding.ExitRefused)
-	if got := content(m, machine.StateFile); got != stateAt(v1alpha1.StageFinished) {
+	if got := machinetest.Content(m, machine.StateFile); got != stateAt(v1alpha1.StageFinished) {
 		t.Errorf("the state is now\n%s", got)
 	}
 }
 
 // A second run does not have the first one's flags.
 func TestLocalServer_OfASecondRun(t *testing.T) {
-	m, _ := newMachine(t)
-	put(t, m, machine.ControllerManagerConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, machine.ControllerManagerConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
 		"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: 'https://10.0.0.5:7443'}}]\n")
-	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
 	d, _ := run{}.must(t, m)
 	if got := localServer(d); got != "https://10.0.0.5:7443" {
 		t.Errorf("got %s, want what kubeadm gave the other components", got)
@@ -200,9 +201,9 @@ func TestCheckKubeletInUse(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, _ := newMachine(t)
+			m, _ := machinetest.New(t)
 			for path, text := range tt.files {
-				put(t, m, path, text)
+				machinetest.Put(t, m, path, text)
 			}
 			if tt.config == "" {
 				tt.config = initConfig
@@ -258,7 +259,7 @@ func TestNew_RefusesAFileOfAnotherCommand(t *testing.T) {
 		{name: "a ClusterConfiguration alone", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, _ := newMachine(t)
+			m, _ := machinetest.New(t)
 			_, _, err := run{config: tt.config, options: Options{Role: tt.role}}.data(t, m)
 			wantError(t, err, tt.wantErr, finding.ExitUsage)
 		})
@@ -266,19 +267,19 @@ func TestNew_RefusesAFileOfAnotherCommand(t *testing.T) {
 }
 
 func TestKubeadmConfig(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	out, err := run{config: "# mine\n" + initConfig}.do(t, m, kubeadmConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	written := content(m, machine.KubeadmConfig)
-	for _, want := range []string{"# mine", "cloud-provider", `"node-ip", "value": "` + testAddress} {
+	written := machinetest.Content(m, machine.KubeadmConfig)
+	for _, want := range []string{"# mine", "cloud-provider", `"node-ip", "value": "` + machinetest.Address} {
 		if !strings.Contains(written, want) {
 			t.Errorf("kubeadm.yaml has no %q:\n%s", want, written)
 		}
 	}
-	if !strings.Contains(content(m, machine.RecordFile), "provider: onprem") {
-		t.Errorf("the record has no provider:\n%s", content(m, machine.RecordFile))
+	if !strings.Contains(machinetest.Content(m, machine.RecordFile), "provider: onprem") {
+		t.Errorf("the record has no provider:\n%s", machinetest.Content(m, machine.RecordFile))
 	}
 	before := snapshot(t, m)
 	again, err := run{config: "# mine\n" + initConfig}.do(t, m, kubeadmConfig())
@@ -291,14 +292,14 @@ func TestKubeadmConfig(t *testing.T) {
 }
 
 func TestKubeadmConfig_OfAFinishedMachineStays(t *testing.T) {
-	m, _ := newMachine(t)
-	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
-	put(t, m, machine.KubeadmConfig, "what kubeadm was given\n")
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.KubeadmConfig, "what kubeadm was given\n")
 	d, out := run{config: initConfig}.must(t, m)
 	if err := kubeadmConfig().run(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	if got := content(m, machine.KubeadmConfig); got != "what kubeadm was given\n" || !strings.Contains(out.String(), "unchanged") {
+	if got := machinetest.Content(m, machine.KubeadmConfig); got != "what kubeadm was given\n" || !strings.Contains(out.String(), "unchanged") {
 		t.Errorf("kubeadm.yaml is %q; said %q", got, out)
 	}
 }
@@ -332,9 +333,9 @@ func TestCheckTaints(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, _ := newMachine(t)
+			m, _ := machinetest.New(t)
 			if tt.flags != "" {
-				put(t, m, "/etc/default/kubelet", tt.flags)
+				machinetest.Put(t, m, "/etc/default/kubelet", tt.flags)
 			}
 			d, _ := run{config: tt.config}.must(t, m)
 			wantError(t, checkTaints(t.Context(), d), tt.wantErr, finding.ExitUsage)
@@ -343,9 +344,9 @@ func TestCheckTaints(t *testing.T) {
 }
 
 func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
-	m, runner := newMachine(t)
+	m, runner := machinetest.New(t)
 	var validated string
-	runner.during = func(line string) {
+	runner.During = func(line string) {
 		if path, ok := strings.CutPrefix(line, "kubeadm config validate --config "); ok {
 			data, err := os.ReadFile(path)
 			if err != nil {
@@ -362,7 +363,7 @@ func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
 	if !strings.Contains(validated, "InitConfiguration") || strings.Contains(validated, "Thing") || strings.Contains(validated, "CloudConf") {
 		t.Errorf("kubeadm was given\n%s", validated)
 	}
-	runner.fails["kubeadm config validate"] = errors.New("exit status 1")
-	runner.answers["kubeadm config validate"] = "error: strict decoding error: unknown field \"nodeRegistraton\"\nTo see the stack trace of this error execute with --v=5 or higher\n"
+	runner.Fails["kubeadm config validate"] = errors.New("exit status 1")
+	runner.Answers["kubeadm config validate"] = "error: strict decoding error: unknown field \"nodeRegistraton\"\nTo see the stack trace of this error execute with --v=5 or higher\n"
 	wantError(t, checkKubeadmConfig(t.Context(), d), `kubeadm config validate: strict decoding error: unknown field "nodeRegistraton"`, finding.ExitPreflight)
 }

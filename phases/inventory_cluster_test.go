@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 const (
@@ -71,7 +72,7 @@ func TestCluster_Inventory(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	publish(t, m, v1alpha1.CloudConfiguration{ClusterName: "ber1"})
-	if got := content(m, "/etc/kubernetes/cloud-config/cloud.conf"); got != pointer {
+	if got := machinetest.Content(m, "/etc/kubernetes/cloud-config/cloud.conf"); got != pointer {
 		t.Errorf("the static pod's cloud.conf is\n%s", got)
 	}
 	if there, err := m.Exists("/etc/kubernetes/cloud-config/inventory.yaml"); err != nil || there {
@@ -110,7 +111,7 @@ func TestCluster_Inventory(t *testing.T) {
 			}
 		})
 	}
-	if out, err := init(run{config: initConfig}, "", controlPlane()); err != nil || content(m, machine.CCMManifest) == "" {
+	if out, err := init(run{config: initConfig}, "", controlPlane()); err != nil || machinetest.Content(m, machine.CCMManifest) == "" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 func TestJoinArgs(t *testing.T) {
@@ -59,12 +60,12 @@ func TestJoinArgs(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, _ := newMachine(t)
+			m, _ := machinetest.New(t)
 			if tt.begun {
-				put(t, m, machine.KubeletConf, "x")
+				machinetest.Put(t, m, machine.KubeletConf, "x")
 			}
 			for path, text := range tt.files {
-				put(t, m, path, text)
+				machinetest.Put(t, m, path, text)
 			}
 			d, _ := run{config: joinConfig + tt.config, args: tt.args, options: Options{Role: kubeadm.RoleJoin}}.must(t, m)
 			got, err := joinArgs(d)
@@ -92,8 +93,8 @@ func TestHasJoined(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := httptest.NewServer(status(tt.code))
 			t.Cleanup(server.Close)
-			m, _ := newMachine(t)
-			put(t, m, machine.KubeletConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
+			m, _ := machinetest.New(t)
+			machinetest.Put(t, m, machine.KubeletConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
 				"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: '"+server.URL+"'}}]\n")
 			d, _ := run{config: joinConfig, options: Options{Role: kubeadm.RoleJoin}}.must(t, m)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -122,9 +123,9 @@ func TestJoin_DiscoveryFileAtAnAddress(t *testing.T) {
 		t.Errorf("got %v: an address whose certificate nobody vouches for is believed", err)
 	}
 	path := t.TempDir() + "/discovery.conf"
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	m.Root = "/"
-	put(t, m, path, kubeconfig)
+	machinetest.Put(t, m, path, kubeconfig)
 	if file, err = kubeadm.Parse("k.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery: {file: {kubeConfigPath: "+path+"}}\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestJoin_DiscoveryFileAtAnAddress(t *testing.T) {
 }
 
 func TestAnyAddress(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	d, _ := run{config: initConfig}.must(t, m)
 	for _, tt := range []struct{ subnets, want string }{
 		{"", "0.0.0.0"}, {"10.244.0.0/16", "0.0.0.0"}, {"fd00:10::/56", "::"}, {"fd00:10::/56,10.244.0.0/16", "0.0.0.0"},
@@ -147,10 +148,10 @@ func TestAnyAddress(t *testing.T) {
 
 // A control plane that joins finds the CA where the first one keeps it.
 func TestJoinKubeconfig_OfACertificatesDirOfItsOwn(t *testing.T) {
-	m, _ := newMachine(t)
-	copyCA(t, newCA(t), m.Path("/srv/pki"))
-	put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\ncertificatesDir: /srv/pki\nconfiguration: {provider: onprem, mode: StaticPod}\n")
-	r := run{config: joinConfig + "controlPlane: {localAPIEndpoint: {advertiseAddress: " + testAddress + "}}\n", options: Options{Role: kubeadm.RoleJoin}}
+	m, _ := machinetest.New(t)
+	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path("/srv/pki"))
+	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\ncertificatesDir: /srv/pki\nconfiguration: {provider: onprem, mode: StaticPod}\n")
+	r := run{config: joinConfig + "controlPlane: {localAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}}\n", options: Options{Role: kubeadm.RoleJoin}}
 	if out, err := r.do(t, m, joinKubeconfig()); err != nil || !strings.Contains(out, "cloud-controller-manager.conf written") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -181,7 +182,7 @@ func TestCluster_Heartbeats(t *testing.T) {
 }
 
 func TestSettings_TheImageFollowsTheClustersVersion(t *testing.T) {
-	m, _ := newMachine(t) // with kubeadm 1.36.3
+	m, _ := machinetest.New(t) // with kubeadm 1.36.3
 	config := initConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.4\nclusterName: ber1\n"
 	d, _ := run{config: config, options: Options{Flags: v1alpha1.CloudConfiguration{Provider: "aws"}}}.must(t, m)
 	s, err := d.Settings(t.Context())
@@ -195,7 +196,7 @@ func TestSettings_TheImageFollowsTheClustersVersion(t *testing.T) {
 }
 
 func TestWriteCloudFiles_RemovesWhatIsWantedNoMore(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	write := func(files map[string][]byte) {
 		t.Helper()
 		d, out := run{config: initConfig}.must(t, m)
@@ -203,7 +204,7 @@ func TestWriteCloudFiles_RemovesWhatIsWantedNoMore(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	put(t, m, machine.CloudConfigDir+"/theirs", "the administrator's")
+	machinetest.Put(t, m, machine.CloudConfigDir+"/theirs", "the administrator's")
 	write(map[string][]byte{"cloud.conf": []byte("a"), "token": []byte("b")})
 	write(map[string][]byte{"cloud.conf": []byte("a")})
 	got := slices.DeleteFunc(slices.Sorted(maps.Keys(snapshot(t, m))), func(path string) bool { return strings.HasPrefix(path, machine.ConfigDir) })
@@ -213,9 +214,9 @@ func TestWriteCloudFiles_RemovesWhatIsWantedNoMore(t *testing.T) {
 }
 
 func TestPhasesByThemselves_KeepTheClustersManager(t *testing.T) {
-	m, _ := newMachine(t)
-	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
-	put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, mode: StaticPod, clusterName: ber1}\n")
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, mode: StaticPod, clusterName: ber1}\n")
 	for _, said := range []v1alpha1.CloudConfiguration{{Mode: v1alpha1.ModeDaemonSet}, {Provider: "sample"}} {
 		for _, p := range []Phase{rbac(), addon(), controlPlane()} {
 			_, err := run{config: initConfig, options: Options{Flags: said}}.do(t, m, p)

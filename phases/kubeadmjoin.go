@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -129,7 +130,7 @@ func refuseOtherCluster(d *Data, cluster *kubeadm.Cluster) error {
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return fmt.Errorf("read %s: %w", machine.KubeletConf, err)
 	}
-	if len(config.CAData) == 0 || bytes.Equal(bytes.TrimSpace(config.CAData), bytes.TrimSpace(cluster.CA)) || sharesCA(config.CAData, cluster.CA) {
+	if len(config.CAData) == 0 || bytes.Equal(bytes.TrimSpace(config.CAData), bytes.TrimSpace(cluster.CA)) || identity.SharesCA(config.CAData, cluster.CA) {
 		return nil
 	}
 	return finding.Refusedf("join the cluster at %s: this machine is a node of another one, at %s", cluster.Server, config.Host).

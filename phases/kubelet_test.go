@@ -10,6 +10,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -25,35 +26,35 @@ func TestKubelet_DropIn(t *testing.T) {
 	}{
 		{
 			name:   "an address",
-			nodeIP: testAddress,
-			want:   `KUBELET_CONFIG_ARGS="--config=/var/lib/kubelet/config.yaml --cloud-provider=external --node-ip=` + testAddress + `"`,
+			nodeIP: machinetest.Address,
+			want:   `KUBELET_CONFIG_ARGS="--config=/var/lib/kubelet/config.yaml --cloud-provider=external --node-ip=` + machinetest.Address + `"`,
 		},
-		{name: "a network", nodeIP: "198.18.0.0/15", want: "--node-ip=" + testAddress + `"`},
+		{name: "a network", nodeIP: "198.18.0.0/15", want: "--node-ip=" + machinetest.Address + `"`},
 		{name: "that of the default route", nodeIP: "Default", want: `--node-ip=0.0.0.0"`},
 		{name: "the administrator's own", file: "KUBELET_EXTRA_ARGS=--node-ip=192.0.2.1\n", want: `--cloud-provider=external"`},
 		{
 			name: "one that it does not have", nodeIP: "192.0.2.1",
-			wantErr: "node IP 192.0.2.1 is not an address of this machine (it has " + testAddress + ")",
+			wantErr: "node IP 192.0.2.1 is not an address of this machine (it has " + machinetest.Address + ")",
 		},
 		{name: "a network that it is not in", nodeIP: "10.0.0.0/8", wantErr: "no address of this machine is in 10.0.0.0/8"},
 		{
-			name: "a flag that wins over ours", nodeIP: testAddress, file: "KUBELET_EXTRA_ARGS=--cloud-provider=aws\n",
+			name: "a flag that wins over ours", nodeIP: machinetest.Address, file: "KUBELET_EXTRA_ARGS=--cloud-provider=aws\n",
 			wantErr: `/etc/default/kubelet:1: --cloud-provider=aws: must be "external" or absent`,
 		},
 		{
-			name: "a unit that is not kubeadm's", nodeIP: testAddress, unit: "[Service]\nExecStart=/usr/bin/kubelet\n",
+			name: "a unit that is not kubeadm's", nodeIP: machinetest.Address, unit: "[Service]\nExecStart=/usr/bin/kubelet\n",
 			wantErr: "its unit does not use $KUBELET_CONFIG_ARGS",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, runner := newMachine(t)
+			m, runner := machinetest.New(t)
 			if tt.file != "" {
-				put(t, m, "/etc/default/kubelet", tt.file)
+				machinetest.Put(t, m, "/etc/default/kubelet", tt.file)
 			}
 			if tt.unit != "" {
-				runner.answers["systemctl cat kubelet"] = tt.unit
+				runner.Answers["systemctl cat kubelet"] = tt.unit
 			}
-			put(t, m, "/run/systemd/system/x", "") // systemd runs here
+			machinetest.Put(t, m, "/run/systemd/system/x", "") // systemd runs here
 			r := run{options: Options{Role: kubeadm.RoleJoin, Flags: v1alpha1.CloudConfiguration{NodeIP: tt.nodeIP}}}
 			before := snapshot(t, m)
 			out, err := r.do(t, m, kubelet())
@@ -64,17 +65,17 @@ func TestKubelet_DropIn(t *testing.T) {
 				}
 				return
 			}
-			if env := content(m, machine.KubeletEnvFile); !strings.Contains(env, tt.want) {
+			if env := machinetest.Content(m, machine.KubeletEnvFile); !strings.Contains(env, tt.want) {
 				t.Errorf("%s is\n%s\nwant %s\n%s", machine.KubeletEnvFile, env, tt.want, out)
 			}
-			if content(m, machine.KubeletDropIn) != string(templates.KubeletDropIn()) {
+			if machinetest.Content(m, machine.KubeletDropIn) != string(templates.KubeletDropIn()) {
 				t.Error("there is no drop-in")
 			}
-			reloads := strings.Count(strings.Join(runner.ran, "\n"), "daemon-reload")
+			reloads := strings.Count(strings.Join(runner.Ran, "\n"), "daemon-reload")
 			if again, err := r.do(t, m, kubelet()); err != nil || strings.Contains(again, "written") {
 				t.Errorf("the second run: %v\n%s", err, again)
 			}
-			if after := strings.Count(strings.Join(runner.ran, "\n"), "daemon-reload"); reloads != 1 || after != 1 {
+			if after := strings.Count(strings.Join(runner.Ran, "\n"), "daemon-reload"); reloads != 1 || after != 1 {
 				t.Errorf("%d and then %d reloads, want one", reloads, after)
 			}
 		})
@@ -82,12 +83,12 @@ func TestKubelet_DropIn(t *testing.T) {
 }
 
 func TestKubelet_InstallUnit(t *testing.T) {
-	m, runner := newMachine(t)
-	r := run{options: Options{Role: kubeadm.RoleJoin, InstallUnit: true, Flags: v1alpha1.CloudConfiguration{NodeIP: testAddress}}}
+	m, runner := machinetest.New(t)
+	r := run{options: Options{Role: kubeadm.RoleJoin, InstallUnit: true, Flags: v1alpha1.CloudConfiguration{NodeIP: machinetest.Address}}}
 	if out, err := r.do(t, m, kubelet()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	unit := content(m, machine.KubeletUnit)
+	unit := machinetest.Content(m, machine.KubeletUnit)
 	for _, want := range []string{"Restart=on-failure", "WantedBy=multi-user.target kubelet.service", " join phase kubelet\n"} {
 		if !strings.Contains(unit, want) {
 			t.Errorf("the unit has no %q:\n%s", want, unit)
@@ -96,17 +97,17 @@ func TestKubelet_InstallUnit(t *testing.T) {
 	if strings.Contains(unit, "RequiredBy") {
 		t.Error("a boot without a network keeps the kubelet down")
 	}
-	if !strings.Contains(strings.Join(runner.ran, "\n"), "systemctl enable --quiet "+machine.KubeletUnit) {
-		t.Errorf("ran %q", runner.ran)
+	if !strings.Contains(strings.Join(runner.Ran, "\n"), "systemctl enable --quiet "+machine.KubeletUnit) {
+		t.Errorf("ran %q", runner.Ran)
 	}
 
-	env := content(m, machine.KubeletEnvFile)
+	env := machinetest.Content(m, machine.KubeletEnvFile)
 	r.options.Flags.NodeIP = "10.0.0.0/8"
 	m, _ = sameMachineWithoutNetwork(t, m.Root)
 	if _, err := r.do(t, m, kubelet()); err == nil {
 		t.Error("no address, and no error")
 	}
-	if got := content(m, machine.KubeletEnvFile); got != env {
+	if got := machinetest.Content(m, machine.KubeletEnvFile); got != env {
 		t.Errorf("the flags of the last boot are gone: %q", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -151,11 +152,11 @@ func purgeFiles(d *Data) error {
 		return err
 	}
 	files = append(files, machine.PreviousName(machine.KubeadmFlags))
-	certsDir, err := certificatesDir(d.Machine)
+	certsDir, err := identity.CertificatesDir(d.Machine)
 	if err != nil {
 		return err
 	}
-	external, err := externalCA(d.Machine, certsDir)
+	external, err := identity.ExternalCA(d.Machine, certsDir)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // What carries our label is gone behind --purge, the journal of the very run too, and what does not is left.
@@ -26,7 +27,7 @@ func TestCluster_Leave_Purge(t *testing.T) {
 	}
 	leases := client.CoordinationV1().Leases(v1alpha1.Namespace)
 	made(t, leases, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName}})
-	put(t, m, machine.KubeadmConfig, "of a day long ago")
+	machinetest.Put(t, m, machine.KubeadmConfig, "of a day long ago")
 	made(t, client.CoreV1().ConfigMaps("default"), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: "forgotten", Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 	}})

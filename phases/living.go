@@ -65,7 +65,7 @@ func filesInUse(ctx context.Context, d *Data, s *Settings) (map[string][]byte, e
 	if err != nil || files != nil {
 		return files, err
 	}
-	rec, err := localRecord(d.Machine)
+	rec, err := d.Machine.Record()
 	if err != nil || rec == nil || rec.Configuration.CloudConfig.File == "" && len(rec.Configuration.Credentials) == 0 {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func External(ctx context.Context, d *Data, o NodeOptions) error {
 			return err
 		}
 	}
-	return former.settle(ctx, d, o.Timeout, func(k *kubeletProcess) error {
+	return former.settle(ctx, d, o.Timeout, func(k *machine.Kubelet) error {
 		return runsWith(k, map[string]string{"cloud-provider": "external", "node-ip": ip})
 	})
 }
@@ -90,7 +90,7 @@ func checkNode(ctx context.Context, d *Data) error {
 		return finding.Refusedf("change the kubelet's flags: there is no %s", machine.KubeletConf).
 			WithHint("this machine is no node: `ccmadm join` makes it one")
 	}
-	running, err := runningKubelet(ctx, d.Machine)
+	running, err := d.Machine.RunningKubelet(ctx)
 	if err != nil {
 		return err
 	}
@@ -187,9 +187,9 @@ func writeFlags(d *Data, args string) error {
 }
 
 // runsWith tells which flag a kubelet has not as wanted.
-func runsWith(k *kubeletProcess, flags map[string]string) error {
+func runsWith(k *machine.Kubelet, flags map[string]string) error {
 	for name, want := range flags {
-		if got, _ := k.flag(name); got != want {
+		if got, _ := k.Flag(name); got != want {
 			return fmt.Errorf("it runs with --%s=%q, not %q", name, got, want)
 		}
 	}

@@ -14,37 +14,38 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // kubeletOf plays systemd and the kubelet of a node: a restart reads the files behind the flags as systemd does, and
 // makes a new process.
-func kubeletOf(t *testing.T) (*machine.Machine, *commands) {
+func kubeletOf(t *testing.T) (*machine.Machine, *machinetest.Commands) {
 	t.Helper()
-	m, runner := newMachine(t)
+	m, runner := machinetest.New(t)
 	healthz := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
 	t.Cleanup(healthz.Close)
 	_, port, err := net.SplitHostPort(healthz.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, m, machine.KubeletConfig, "healthzPort: "+port+"\n")
-	put(t, m, machine.KubeletConf, "x")
-	put(t, m, "/run/systemd/system/x", "")
-	put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3.10\"\n")
+	machinetest.Put(t, m, machine.KubeletConfig, "healthzPort: "+port+"\n")
+	machinetest.Put(t, m, machine.KubeletConf, "x")
+	machinetest.Put(t, m, "/run/systemd/system/x", "")
+	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3.10\"\n")
 	pid := 100
 	start := func() {
 		pid++
 		line := "/usr/bin/kubelet --config=/var/lib/kubelet/config.yaml"
-		if content(m, machine.KubeletDropIn) != "" {
-			_, env, _ := strings.Cut(content(m, machine.KubeletEnvFile), configArgs+"=")
+		if machinetest.Content(m, machine.KubeletDropIn) != "" {
+			_, env, _ := strings.Cut(machinetest.Content(m, machine.KubeletEnvFile), configArgs+"=")
 			line = "/usr/bin/kubelet " + strings.Trim(env, "\"\n")
 		}
-		_, env, _ := strings.Cut(content(m, machine.KubeadmFlags), "=")
+		_, env, _ := strings.Cut(machinetest.Content(m, machine.KubeadmFlags), "=")
 		line += " " + strings.Trim(env, "\"\n")
-		put(t, m, fmt.Sprintf("/proc/%d/cmdline", pid), strings.ReplaceAll(line, " ", "\x00")+"\x00")
-		runner.answers["systemctl show -p MainPID"] = fmt.Sprintf("%d\n", pid)
+		machinetest.Put(t, m, fmt.Sprintf("/proc/%d/cmdline", pid), strings.ReplaceAll(line, " ", "\x00")+"\x00")
+		runner.Answers["systemctl show -p MainPID"] = fmt.Sprintf("%d\n", pid)
 	}
-	runner.during = func(line string) {
+	runner.During = func(line string) {
 		if line == "systemctl restart kubelet" {
 			start()
 		}
@@ -75,14 +76,14 @@ func kubeletFilesOf(t *testing.T, m *machine.Machine) string {
 		machine.KubeletEnvFile, machine.KubeletDropIn, machine.KubeletUnit,
 		machine.KubeadmFlags,
 	} {
-		fmt.Fprintf(&b, "%s: %q\n", path, content(m, path))
+		fmt.Fprintf(&b, "%s: %q\n", path, machinetest.Content(m, path))
 	}
 	return b.String()
 }
 
-func restarts(c *commands) int {
+func restarts(c *machinetest.Commands) int {
 	n := 0
-	for _, line := range c.ran {
+	for _, line := range c.Ran {
 		if line == "systemctl restart kubelet" {
 			n++
 		}
@@ -93,24 +94,24 @@ func restarts(c *commands) int {
 func TestNode_ThereAndBack(t *testing.T) {
 	m, runner := kubeletOf(t)
 	before := kubeletFilesOf(t, m)
-	out, err := runNode(t, m, false, testAddress)
+	out, err := runNode(t, m, false, machinetest.Address)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	running, err := runningKubelet(t.Context(), m)
+	running, err := m.RunningKubelet(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := runsWith(running, map[string]string{"cloud-provider": "external", "node-ip": testAddress}); err != nil {
+	if err := runsWith(running, map[string]string{"cloud-provider": "external", "node-ip": machinetest.Address}); err != nil {
 		t.Error(err)
 	}
-	if out, err := runNode(t, m, false, testAddress); err != nil || !strings.Contains(out, "unchanged") ||
+	if out, err := runNode(t, m, false, machinetest.Address); err != nil || !strings.Contains(out, "unchanged") ||
 		restarts(runner) != 1 {
 		t.Errorf("the second time: %v, %d restarts\n%s", err, restarts(runner), out)
 	}
 	// Killed after it had written, and before the restart.
-	put(t, m, fmt.Sprintf("/proc/%d/cmdline", running.PID), "/usr/bin/kubelet\x00")
-	if out, err := runNode(t, m, false, testAddress); err != nil || restarts(runner) != 2 {
+	machinetest.Put(t, m, fmt.Sprintf("/proc/%d/cmdline", running.PID), "/usr/bin/kubelet\x00")
+	if out, err := runNode(t, m, false, machinetest.Address); err != nil || restarts(runner) != 2 {
 		t.Errorf("a kubelet that does not run with its files: %v, %d restarts\n%s", err, restarts(runner), out)
 	}
 	if out, err = runNode(t, m, true, ""); err != nil {
@@ -130,14 +131,14 @@ func TestNode_ThereAndBack(t *testing.T) {
 // A machine that joined in external mode has the flag in kubeadm's file.
 func TestNode_PlainOfAMachineThatJoined(t *testing.T) {
 	m, _ := kubeletOf(t)
-	put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=198.18.0.11 --v=2"`+"\n")
-	if out, err := runNode(t, m, false, testAddress); err != nil || content(m, machine.KubeletDropIn) != "" {
-		t.Fatalf("%v, drop-in %q\n%s", err, content(m, machine.KubeletDropIn), out)
+	machinetest.Put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=198.18.0.11 --v=2"`+"\n")
+	if out, err := runNode(t, m, false, machinetest.Address); err != nil || machinetest.Content(m, machine.KubeletDropIn) != "" {
+		t.Fatalf("%v, drop-in %q\n%s", err, machinetest.Content(m, machine.KubeletDropIn), out)
 	}
 	if out, err := runNode(t, m, true, ""); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if got := content(m, machine.KubeadmFlags); got != "KUBELET_KUBEADM_ARGS=\"--node-ip=198.18.0.11 --v=2\"\n" {
+	if got := machinetest.Content(m, machine.KubeadmFlags); got != "KUBELET_KUBEADM_ARGS=\"--node-ip=198.18.0.11 --v=2\"\n" {
 		t.Errorf("left %q", got)
 	}
 }
@@ -153,27 +154,27 @@ func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m, runner := kubeletOf(t)
 			if tt.plain {
-				if out, err := runNode(t, m, false, testAddress); err != nil {
+				if out, err := runNode(t, m, false, machinetest.Address); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
 			}
 			before := kubeletFilesOf(t, m)
-			was, during := restarts(runner), runner.during
-			runner.during = func(line string) {
+			was, during := restarts(runner), runner.During
+			runner.During = func(line string) {
 				if line != "systemctl restart kubelet" {
 					return
 				}
 				during(line)
-				running, err := runningKubelet(t.Context(), m)
+				running, err := m.RunningKubelet(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				if strings.Contains(strings.Join(running.Args, " "), tt.refuses) {
-					runner.answers["systemctl show -p MainPID"] = "0\n"
+					runner.Answers["systemctl show -p MainPID"] = "0\n"
 				}
 			}
-			out, err := runNode(t, m, tt.plain, testAddress)
+			out, err := runNode(t, m, tt.plain, machinetest.Address)
 			var known *finding.Error
 			if !errors.As(err, &known) || known.Code != finding.ExitError ||
 				!strings.Contains(err.Error(), "it has its former flags again") {
@@ -193,22 +194,22 @@ func TestNode_Refused(t *testing.T) {
 	for _, tt := range []struct{ name, file, content, ip, want string }{
 		{
 			name: "a flag in two places", file: "/etc/default/kubelet",
-			content: "KUBELET_EXTRA_ARGS=--node-ip=198.18.0.11 --node-ip=192.0.2.1\n", ip: testAddress,
+			content: "KUBELET_EXTRA_ARGS=--node-ip=198.18.0.11 --node-ip=192.0.2.1\n", ip: machinetest.Address,
 			want: "--node-ip is set in two places: ROOT/etc/default/kubelet:1: --node-ip=198.18.0.11 and " +
 				"ROOT/etc/default/kubelet:1: --node-ip=192.0.2.1",
 		},
 		{
 			name: "a flag that would win", file: "/etc/default/kubelet", content: "KUBELET_EXTRA_ARGS=--node-ip=0.0.0.0\n",
-			ip:   testAddress,
+			ip:   machinetest.Address,
 			want: "set the kubelet's --node-ip=198.18.0.11: ROOT/etc/default/kubelet:1: --node-ip=0.0.0.0 would win",
 		},
 		{
 			name: "another provider", file: machine.KubeadmFlags, content: "A=\"--cloud-provider=aws\"\n",
-			ip: testAddress, want: "ROOT/var/lib/kubelet/kubeadm-flags.env:1: --cloud-provider=aws would win",
+			ip: machinetest.Address, want: "ROOT/var/lib/kubelet/kubeadm-flags.env:1: --cloud-provider=aws would win",
 		},
 		{
 			name: "a flag that kubelets refuse", file: machine.KubeadmFlags, content: "A=\"--cloud-config=/etc/x\"\n",
-			ip: testAddress, want: "the kubelet refuses --cloud-config",
+			ip: machinetest.Address, want: "the kubelet refuses --cloud-config",
 		},
 		{name: "an address of another machine", ip: "192.0.2.1", want: "node IP 192.0.2.1 is not an address of this machine"},
 		{name: "no address at all", ip: "here", want: "read --node-ip"},
@@ -216,7 +217,7 @@ func TestNode_Refused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m, runner := kubeletOf(t)
 			if tt.file != "" {
-				put(t, m, tt.file, tt.content)
+				machinetest.Put(t, m, tt.file, tt.content)
 			}
 			before := kubeletFilesOf(t, m)
 			_, err := runNode(t, m, false, tt.ip)
@@ -229,7 +230,7 @@ func TestNode_Refused(t *testing.T) {
 		})
 	}
 	m, _ := kubeletOf(t)
-	put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-provider=external\n")
+	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-provider=external\n")
 	if _, err := runNode(t, m, true, ""); err == nil ||
 		!strings.Contains(err.Error(), "/etc/default/kubelet:1: --cloud-provider=external is an administrator's") {
 		t.Errorf("plain with an administrator's flag: %v", err)
@@ -238,11 +239,11 @@ func TestNode_Refused(t *testing.T) {
 
 func TestShowNode(t *testing.T) {
 	m, runner := kubeletOf(t)
-	runner.answers["kubelet --version"] = "Kubernetes v1.36.3\n"
-	if out, err := runNode(t, m, false, testAddress); err != nil {
+	runner.Answers["kubelet --version"] = "Kubernetes v1.36.3\n"
+	if out, err := runNode(t, m, false, machinetest.Address); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	put(t, m, "/etc/default/kubelet", "# a comment\nKUBELET_EXTRA_ARGS=--hostname-override=w1\n")
+	machinetest.Put(t, m, "/etc/default/kubelet", "# a comment\nKUBELET_EXTRA_ARGS=--hostname-override=w1\n")
 	report, err := ShowNode(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)

@@ -35,9 +35,9 @@ func keepKubeletFiles(m *machine.Machine) (kubeletFiles, error) {
 // settle restarts the kubelet where files have changed, or where it does not run with them yet, and gives it its former
 // files where it does not come back.
 func (f kubeletFiles) settle(ctx context.Context, d *Data, timeout time.Duration,
-	wanted func(*kubeletProcess) error,
+	wanted func(*machine.Kubelet) error,
 ) error {
-	running, err := runningKubelet(ctx, d.Machine)
+	running, err := d.Machine.RunningKubelet(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (f kubeletFiles) giveBack(ctx context.Context, d *Data, timeout time.Durati
 			return err
 		}
 	}
-	return restartKubelet(ctx, d, timeout, func(*kubeletProcess) error { return nil })
+	return restartKubelet(ctx, d, timeout, func(*machine.Kubelet) error { return nil })
 }
 
 // dropKubeadmFlag takes --cloud-provider out of the flags that kubeadm wrote when the machine joined. The node IP there

@@ -1,16 +1,12 @@
 package phases
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -20,48 +16,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
-
-// kubeletProcess is the kubelet as it runs.
-type kubeletProcess struct {
-	PID  int      `json:"pid"`
-	Args []string `json:"-"`
-}
-
-// runningKubelet asks systemd and the kernel. A kubelet that does not run is nil.
-func runningKubelet(ctx context.Context, m *machine.Machine) (*kubeletProcess, error) {
-	out, err := m.Output(ctx, "systemctl", "show", "-p", "MainPID", "--value", "kubelet")
-	if err != nil {
-		return nil, fmt.Errorf("ask for the kubelet's process: %w", err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
-	if err != nil {
-		return nil, fmt.Errorf("ask for the kubelet's process: systemctl says %q", out)
-	}
-	if pid == 0 {
-		return nil, nil // it does not run, which is an answer
-	}
-	line, err := m.Read(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // it has just ended
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the kubelet's command line: %w", err)
-	}
-	return &kubeletProcess{PID: pid, Args: strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")}, nil
-}
-
-// flag is the value in effect: the last one counts. False: it is not set.
-func (k *kubeletProcess) flag(name string) (string, bool) {
-	for i, arg := range slices.Backward(k.Args) {
-		if value, is := strings.CutPrefix(arg, "--"+name+"="); is {
-			return value, true
-		}
-		if arg == "--"+name && i+1 < len(k.Args) {
-			return k.Args[i+1], true
-		}
-	}
-	return "", false
-}
 
 // kubeletHealth is where the kubelet of this machine tells that it is well, host:port; empty where it does not.
 func kubeletHealth(m *machine.Machine) (string, error) {
@@ -87,8 +41,8 @@ func kubeletHealth(m *machine.Machine) (string, error) {
 }
 
 // restartKubelet starts it again and waits until it runs as wanted, by another process than before, and is well.
-func restartKubelet(ctx context.Context, d *Data, timeout time.Duration, wanted func(*kubeletProcess) error) error {
-	before, err := runningKubelet(ctx, d.Machine)
+func restartKubelet(ctx context.Context, d *Data, timeout time.Duration, wanted func(*machine.Kubelet) error) error {
+	before, err := d.Machine.RunningKubelet(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,9 +71,9 @@ func restartKubelet(ctx context.Context, d *Data, timeout time.Duration, wanted 
 }
 
 func isBack(
-	ctx context.Context, m *machine.Machine, before *kubeletProcess, health string, wanted func(*kubeletProcess) error,
+	ctx context.Context, m *machine.Machine, before *machine.Kubelet, health string, wanted func(*machine.Kubelet) error,
 ) error {
-	now, err := runningKubelet(ctx, m)
+	now, err := m.RunningKubelet(ctx)
 	switch {
 	case err != nil:
 		return err

@@ -45,8 +45,8 @@ func Plain(ctx context.Context, d *Data, o NodeOptions) error {
 			return err
 		}
 	}
-	err = former.settle(ctx, d, o.Timeout, func(k *kubeletProcess) error {
-		if mode, is := k.flag("cloud-provider"); is && mode != "" {
+	err = former.settle(ctx, d, o.Timeout, func(k *machine.Kubelet) error {
+		if mode, is := k.Flag("cloud-provider"); is && mode != "" {
 			return fmt.Errorf("it runs with --cloud-provider=%s", mode)
 		}
 		return nil

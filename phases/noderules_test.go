@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // metadata is a service like those of clouds: it wants a token, and speaks text and JSON.
@@ -143,7 +144,7 @@ func rulesData(t *testing.T, profile, registration string) (*Data, *bytes.Buffer
 	if err := os.WriteFile(path, []byte(profile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, _ := newMachine(t)
-	config := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: " + testAddress + "}\nnodeRegistration:\n  " + registration + "\n"
+	m, _ := machinetest.New(t)
+	config := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}\nnodeRegistration:\n  " + registration + "\n"
 	return run{config: config, options: Options{Flags: v1alpha1.CloudConfiguration{Profile: path}}}.must(t, m)
 }

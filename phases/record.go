@@ -3,9 +3,7 @@ package phases
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"slices"
 	"time"
@@ -95,7 +93,7 @@ func keepRecord(d *Data, s *Settings, published *v1alpha1.Record) error {
 	kept.Configuration.ClusterName = published.Configuration.ClusterName
 	kept.Configuration.ControllerManager = published.Configuration.ControllerManager
 	kept.Configuration.NodeAgent = published.Configuration.NodeAgent
-	before, err := localRecord(d.Machine)
+	before, err := d.Machine.Record()
 	if err != nil {
 		return err
 	}
@@ -141,18 +139,6 @@ func writeRecord(d *Data, rec *v1alpha1.Record) error {
 	return d.write(machine.File{Path: machine.RecordFile, Data: data, Mode: 0o600})
 }
 
-// localRecord returns what an earlier phase wrote down on this machine, or nil.
-func localRecord(m *machine.Machine) (*v1alpha1.Record, error) {
-	data, err := m.Read(machine.RecordFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // no record is a fine answer
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the settings of an earlier phase: %w", err)
-	}
-	return v1alpha1.DecodeRecord(machine.RecordFile, data)
-}
-
 // recordPatience is how long the API server of a control plane may take to answer: it may be restarting.
 const recordPatience = 30 * time.Second
 
@@ -167,7 +153,7 @@ func clusterRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	if err != nil || rec != nil {
 		return rec, err
 	}
-	if rec, err = localRecord(d.Machine); err != nil || rec == nil {
+	if rec, err = d.Machine.Record(); err != nil || rec == nil {
 		return nil, err
 	}
 	return rec, forgetUntried(ctx, d, rec)

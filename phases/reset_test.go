@@ -10,19 +10,20 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 func TestReset(t *testing.T) {
-	m, runner := newMachine(t)
-	put(t, m, machine.CCMManifest, "x")
-	put(t, m, machine.CCMKubeconfig, "x")
-	put(t, m, machine.CNIConfig, "x")
-	put(t, m, machine.KubeletUnit, "x")
-	put(t, m, machine.KubeletDropIn, "x")
-	put(t, m, machine.CloudConfigDir+"/cloud.conf", "ours")
-	put(t, m, machine.CloudConfigDir+"/theirs/ca.pem", "the administrator's")
-	put(t, m, machine.CloudConfigDir+"/proxy.env", "the administrator's, too")
-	put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished)+"files: ["+machine.CloudConfigDir+"/cloud.conf]\n")
+	m, runner := machinetest.New(t)
+	machinetest.Put(t, m, machine.CCMManifest, "x")
+	machinetest.Put(t, m, machine.CCMKubeconfig, "x")
+	machinetest.Put(t, m, machine.CNIConfig, "x")
+	machinetest.Put(t, m, machine.KubeletUnit, "x")
+	machinetest.Put(t, m, machine.KubeletDropIn, "x")
+	machinetest.Put(t, m, machine.CloudConfigDir+"/cloud.conf", "ours")
+	machinetest.Put(t, m, machine.CloudConfigDir+"/theirs/ca.pem", "the administrator's")
+	machinetest.Put(t, m, machine.CloudConfigDir+"/proxy.env", "the administrator's, too")
+	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished)+"files: ["+machine.CloudConfigDir+"/cloud.conf]\n")
 	const line = "route 10.244.1.0/24 via 192.0.2.2 proto 158 metric 158"
 	left := []string{line}
 	m.PodNetwork = func() ([]string, func() error, error) {
@@ -55,7 +56,7 @@ func TestReset(t *testing.T) {
 	if diff := cmp.Diff(want, snapshot(t, m)); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
-	ran := strings.Join(runner.ran, "\n")
+	ran := strings.Join(runner.Ran, "\n")
 	for _, wanted := range []string{"kubeadm reset --dry-run --cri-socket=x", "kubeadm reset --force --cri-socket=x", "systemctl disable --quiet ccmadm-kubelet.service"} {
 		if !strings.Contains(ran, wanted) {
 			t.Errorf("%q was not run:\n%s", wanted, ran)
@@ -68,11 +69,11 @@ func TestReset(t *testing.T) {
 }
 
 func TestReset_NotRoot(t *testing.T) {
-	m, runner := newMachine(t)
+	m, runner := machinetest.New(t)
 	m.Superuser = false
 	err := Reset(t.Context(), NewBare(m, Options{}, Streams{Out: &bytes.Buffer{}}, "test"), nil)
 	wantError(t, err, "reset: not root", finding.ExitPreflight)
-	if len(runner.ran) > 0 {
-		t.Errorf("ran %q", runner.ran)
+	if len(runner.Ran) > 0 {
+		t.Errorf("ran %q", runner.Ran)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // mirrored creates the pod of a manifest as a kubelet would, with what the API server fills in.
@@ -42,7 +43,7 @@ func TestCluster_Rollout_KnowsItsOwnStaticPod(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	if content(m, machine.CCMManifest) == "" {
+	if machinetest.Content(m, machine.CCMManifest) == "" {
 		t.Fatal("there is no manifest")
 	}
 	d, _ := run{config: initConfig}.must(t, m)

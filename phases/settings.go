@@ -99,13 +99,13 @@ func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 		}
 		return rec, err
 	case d.Role == kubeadm.RoleInit && d.Single:
-		return localRecord(d.Machine)
+		return d.Machine.Record()
 	case d.Role == kubeadm.RoleInit:
 		return clusterRecord(ctx, d)
 	case !d.Single:
 		return joinedRecord(ctx, d)
 	}
-	rec, err := localRecord(d.Machine)
+	rec, err := d.Machine.Record()
 	if err == nil && rec == nil && d.DryRun && d.KubeadmFile.CanDiscover() {
 		return joinedRecord(ctx, d)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -48,7 +49,7 @@ func TestSettle(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m, _ := newMachine(t)
+			m, _ := machinetest.New(t)
 			d, _ := run{options: Options{Flags: tt.given}}.must(t, m)
 			got, err := d.Settings(t.Context())
 			if tt.wantErr != "" {

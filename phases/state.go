@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -157,7 +158,7 @@ func preparedByCA(ctx context.Context, d *Data) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if external, err := externalCA(d.Machine, s.CertificatesDir); err != nil || !external {
+	if external, err := identity.ExternalCA(d.Machine, s.CertificatesDir); err != nil || !external {
 		return false, err
 	}
 	for _, path := range []string{machine.KubeletConfig, machine.ManifestDir + "/etcd.yaml", machine.APIServerPod} {

@@ -14,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
@@ -97,9 +98,9 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	}}
 	forged.Spec.Containers = []corev1.Container{{Name: "a", Image: "kube-apiserver:v1.99.0", Args: []string{"--cloud-config=x"}}}
 	mirrored(t, client, forged, "w1", func(*corev1.Pod) {}) // as a worker's kubelet may
-	put(t, m, machine.APIServerPod, "spec: {containers: [{name: a, command: [kube-apiserver, --cloud-provider=external]}]}\n")
-	put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n")
-	put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3\"\n")
+	machinetest.Put(t, m, machine.APIServerPod, "spec: {containers: [{name: a, command: [kube-apiserver, --cloud-provider=external]}]}\n")
+	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n")
+	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3\"\n")
 	d, _ := run{options: Options{Living: true}}.must(t, m)
 	before := snapshot(t, m)
 	facts, err := UpgradeFacts(t.Context(), d, "", "")
@@ -165,7 +166,7 @@ func TestCluster_Apply_FollowsTheVersion(t *testing.T) {
 }
 
 func TestUpgradeFacts_NoControlPlane(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	d, _ := run{options: Options{Role: kubeadm.RoleInit, Living: true}}.must(t, m)
 	if _, err := UpgradeFacts(t.Context(), d, "v1.36.3", ""); err == nil || !strings.Contains(err.Error(), "find the cluster of this machine") {
 		t.Errorf("got %v", err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 func TestMergeFlags(t *testing.T) {
@@ -59,14 +60,14 @@ func TestMergeFlags(t *testing.T) {
 
 // What was noted before kubeadm began is what counts, however often the phase before was cut short.
 func TestKubeletFlags_GivenBack(t *testing.T) {
-	m, _ := newMachine(t)
+	m, _ := machinetest.New(t)
 	const before = "KUBELET_KUBEADM_ARGS=\"--register-node --cloud-provider=external\"\n"
-	put(t, m, machine.KubeadmFlags, before)
+	machinetest.Put(t, m, machine.KubeadmFlags, before)
 	d, _ := run{options: Options{Upgrade: &Upgrade{}}}.must(t, m)
 	if err := keepKubeletFlags(d); err != nil {
 		t.Fatal(err)
 	}
-	put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--register-node=--cloud-provider=external\"\n")
+	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--register-node=--cloud-provider=external\"\n")
 	later, _ := run{options: Options{Upgrade: &Upgrade{}}}.must(t, m) // another process
 	if err := keepKubeletFlags(later); err != nil {
 		t.Fatal(err)
@@ -74,10 +75,10 @@ func TestKubeletFlags_GivenBack(t *testing.T) {
 	if err := kubeletFlags().Run(t.Context(), later); err != nil {
 		t.Fatal(err)
 	}
-	if got := content(m, machine.KubeadmFlags); got != before {
+	if got := machinetest.Content(m, machine.KubeadmFlags); got != before {
 		t.Errorf("got %s", got)
 	}
-	if strings.Contains(content(m, machine.StateFile), "kubeletFlags") {
+	if strings.Contains(machinetest.Content(m, machine.StateFile), "kubeletFlags") {
 		t.Error("they are still noted, and would be given back after the next upgrade")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -43,7 +44,7 @@ func renewIdentity() Phase {
 			if !lags {
 				return runKubeconfig(ctx, d)
 			}
-			data, err := signKubeconfig(d.Machine.Path(s.CertificatesDir), localServer(d), d.Machine.Now())
+			data, err := identity.Sign(d.Machine.Path(s.CertificatesDir), localServer(d), d.Machine.Now())
 			if err != nil {
 				return err
 			}
@@ -67,7 +68,7 @@ func identityLags(ctx context.Context, d *Data) (bool, error) {
 	if err != nil || s.Mode != v1alpha1.ModeStaticPod {
 		return false, err
 	}
-	external, err := externalCA(d.Machine, s.CertificatesDir)
+	external, err := identity.ExternalCA(d.Machine, s.CertificatesDir)
 	if err != nil || external {
 		return false, err
 	}
@@ -78,7 +79,7 @@ func identityLags(ctx context.Context, d *Data) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look at the static pod's identity: %w", err)
 	}
-	if cert, err := clientCertificate(d.Machine, machine.CCMKubeconfig); err == nil && cert == nil {
+	if cert, err := identity.ClientCertificate(d.Machine, machine.CCMKubeconfig); err == nil && cert == nil {
 		return false, nil // a token, or files of the administrator's
 	}
 	kubeadms, err := os.Stat(d.Machine.Path(machine.ControllerManagerConf))

@@ -17,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -24,7 +25,7 @@ import (
 // 1.35's release as a DaemonSet.
 type upgradable struct {
 	m      *machine.Machine
-	runner *commands
+	runner *machinetest.Commands
 	client kubernetes.Interface
 	images map[string]string // by minor
 }
@@ -43,13 +44,13 @@ func newUpgradable(t *testing.T) *upgradable {
 		Provider: "aws", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
 		ControllerManager: v1alpha1.ControllerManager{Image: u.images["1.35"]},
 	})
-	u.runner = u.m.Runner.(*commands)
+	u.runner = u.m.Runner.(*machinetest.Commands)
 	kubeadmsObjects(t, u.client)
 	u.node(t, "cp1", true)
 	u.node(t, "w1", false)
-	put(t, u.m, machine.APIServerPod, apiServerPod("v1.35.4"))
-	put(t, u.m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external\"\n")
-	u.runner.answers["kubeadm config images list"] = "registry.k8s.io/kube-apiserver:v1.36.3\n"
+	machinetest.Put(t, u.m, machine.APIServerPod, apiServerPod("v1.35.4"))
+	machinetest.Put(t, u.m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external\"\n")
+	u.runner.Answers["kubeadm config images list"] = "registry.k8s.io/kube-apiserver:v1.36.3\n"
 	return u
 }
 
@@ -80,11 +81,11 @@ func apiServerPod(version string) string {
 func (u *upgradable) kubeadm(t *testing.T, node string) (found *string) {
 	t.Helper()
 	found = new("")
-	u.runner.during = func(line string) {
+	u.runner.During = func(line string) {
 		if !strings.HasPrefix(line, "kubeadm upgrade apply") && !strings.HasPrefix(line, "kubeadm upgrade node") {
 			return
 		}
-		put(t, u.m, machine.APIServerPod, apiServerPod("v1.36.3"))
+		machinetest.Put(t, u.m, machine.APIServerPod, apiServerPod("v1.36.3"))
 		u.image(t, node, "v1.36.3")
 		configMaps := u.client.CoreV1().ConfigMaps("kube-system")
 		cm, err := configMaps.Get(t.Context(), kubeadmConfigName, metav1.GetOptions{})
@@ -163,7 +164,7 @@ func (u *upgradable) managerImage(t *testing.T) string {
 
 func (u *upgradable) ran() int {
 	count := 0
-	for _, line := range u.runner.ran {
+	for _, line := range u.runner.Ran {
 		if strings.HasPrefix(line, "kubeadm upgrade") {
 			count++
 		}
@@ -175,14 +176,14 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	u := newUpgradable(t)
 	u.kubelet(t, nil)
 	found := u.kubeadm(t, "cp1")
-	u.runner.during = func(during func(string)) func(string) {
+	u.runner.During = func(during func(string)) func(string) {
 		return func(line string) {
 			during(line)
 			if strings.HasPrefix(line, "kubeadm upgrade") { // takes the bare flag for the name of the next
-				put(t, u.m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--v=2\"\n")
+				machinetest.Put(t, u.m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--v=2\"\n")
 			}
 		}
-	}(u.runner.during)
+	}(u.runner.During)
 	out, err := u.do(t, Upgrade{Version: "v1.36.3", Rest: []string{"--etcd-upgrade=false"}})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -195,10 +196,10 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	if err != nil || strings.Contains(kubelets.Data["kubelet"], "MemoryManager") {
 		t.Errorf("kubelets are given %v, %v", kubelets.Data, err)
 	}
-	if want := "kubeadm upgrade apply v1.36.3 --yes --etcd-upgrade=false"; !slices.Contains(u.runner.ran, want) {
-		t.Errorf("it ran %q, not %q", u.runner.ran, want)
+	if want := "kubeadm upgrade apply v1.36.3 --yes --etcd-upgrade=false"; !slices.Contains(u.runner.Ran, want) {
+		t.Errorf("it ran %q, not %q", u.runner.Ran, want)
 	}
-	if got := content(u.m, machine.KubeadmFlags); !strings.Contains(got, "--cloud-provider=external --v=2") &&
+	if got := machinetest.Content(u.m, machine.KubeadmFlags); !strings.Contains(got, "--cloud-provider=external --v=2") &&
 		!strings.Contains(got, "--v=2 --cloud-provider=external") {
 		t.Errorf("the kubelet's flags are %s", got)
 	}
@@ -257,9 +258,9 @@ func TestCluster_Upgrade_TheManagerWaitsForTheOldestAPIServer(t *testing.T) {
 	}
 	// cp2 has the same files here, and a name of its own.
 	second, _ := controlPlaneMachine(t, cluster.Config)
-	put(t, second, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "cp1", "cp2", 1))
-	put(t, second, machine.APIServerPod, apiServerPod("v1.35.4"))
-	u.m, u.runner = second, second.Runner.(*commands)
+	machinetest.Put(t, second, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "cp1", "cp2", 1))
+	machinetest.Put(t, second, machine.APIServerPod, apiServerPod("v1.35.4"))
+	u.m, u.runner = second, second.Runner.(*machinetest.Commands)
 	u.kubeadm(t, "cp2")
 	if out, err := u.do(t, Upgrade{}); err != nil || u.managerImage(t) != u.images["1.36"] {
 		t.Errorf("the last one: the manager is %s, %v\n%s", u.managerImage(t), err, out)
@@ -279,18 +280,18 @@ func TestCluster_Upgrade_Refused(t *testing.T) {
 		{name: "kubeadm of another version", version: "v1.36.2", want: "the installed kubeadm is of v1.36.3, not v1.36.2"},
 		{
 			name: "kubeadm of the former version", version: "v1.36.3", want: "the installed kubeadm is of v1.35.4, not v1.36.3",
-			given: func() { u.runner.answers["kubeadm version"] = "v1.35.4\n" },
+			given: func() { u.runner.Answers["kubeadm version"] = "v1.35.4\n" },
 		},
 		{name: "a machine that is not the first", want: "`ccmadm upgrade apply v1.36.3` on one control plane comes first"},
 		{name: "an image that does not exist", version: "v1.36.3", want: "ImagePullBackOff: no such thing"},
 		{
 			name: "a kubelet that would not come back", version: "v1.36.3", want: "kubelet has --cloud-config=/x",
-			given: func() { put(t, u.m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n") },
+			given: func() { machinetest.Put(t, u.m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n") },
 		},
 		{
 			name: "no room for a copy of etcd", version: "v1.36.3", want: "kubeadm keeps a copy of etcd's data there",
 			given: func() {
-				put(t, u.m, "/var/lib/etcd/member/snap/db", "")
+				machinetest.Put(t, u.m, "/var/lib/etcd/member/snap/db", "")
 				if err := os.Truncate(u.m.Path("/var/lib/etcd/member/snap/db"), 1<<42); err != nil {
 					t.Fatal(err)
 				}
@@ -302,7 +303,7 @@ func TestCluster_Upgrade_Refused(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			kubeadm, files := u.runner.answers["kubeadm version"], snapshot(t, u.m)
+			kubeadm, files := u.runner.Answers["kubeadm version"], snapshot(t, u.m)
 			if tt.given != nil {
 				tt.given()
 			}
@@ -322,7 +323,7 @@ func TestCluster_Upgrade_Refused(t *testing.T) {
 			if runs, _ := journalOf(t); len(runs) > 0 {
 				t.Error("it is in the journal")
 			}
-			u.runner.answers["kubeadm version"] = kubeadm
+			u.runner.Answers["kubeadm version"] = kubeadm
 			u.image(t, "cp1", "v1.35.4")
 		})
 	}
@@ -342,22 +343,22 @@ func TestCluster_Upgrade_GoesOn(t *testing.T) {
 	u := newUpgradable(t)
 	u.kubelet(t, nil)
 	u.kubeadm(t, "cp1")
-	whole := u.runner.during
-	u.runner.during = func(line string) {
+	whole := u.runner.During
+	u.runner.During = func(line string) {
 		if strings.HasPrefix(line, "kubeadm upgrade") {
 			u.image(t, "cp1", "v1.36.3")
 		}
 	}
-	u.runner.fails["kubeadm upgrade apply"] = errors.New("signal: terminated")
+	u.runner.Fails["kubeadm upgrade apply"] = errors.New("signal: terminated")
 	apply := Upgrade{Version: "v1.36.3"}
 	if out, err := u.do(t, apply); err == nil || u.ran() != 1 || u.managerImage(t) != u.images["1.35"] {
 		t.Fatalf("kubeadm was terminated: %v\n%s", err, out)
 	}
-	delete(u.runner.fails, "kubeadm upgrade apply")
+	delete(u.runner.Fails, "kubeadm upgrade apply")
 	if out, err := u.do(t, apply); err == nil || !strings.Contains(err.Error(), "kubeadm has ended well, and") {
 		t.Fatalf("kubeadm has changed nothing: %v\n%s", err, out)
 	}
-	u.runner.during = whole
+	u.runner.During = whole
 	if out, err := u.do(t, apply); err != nil || u.managerImage(t) != u.images["1.36"] || u.ran() != 3 {
 		t.Errorf("%v, kubeadm ran %d times\n%s", err, u.ran(), out)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // A static pod that asks its own API server goes with it, as kubeadm does with kube-controller-manager, while another
@@ -24,7 +25,7 @@ func TestCluster_Upgrade_StaticPod(t *testing.T) {
 		ControllerManager: v1alpha1.ControllerManager{Image: "ghcr.io/ccmadm/cloud-controller-manager:former"},
 	}
 	u := &upgradable{m: livingAs(t, said), client: client}
-	u.runner = u.m.Runner.(*commands)
+	u.runner = u.m.Runner.(*machinetest.Commands)
 	for _, p := range []Phase{kubeconfig(), controlPlane()} {
 		if out, err := (run{config: initConfig, options: Options{Flags: said}}).do(t, u.m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -36,13 +37,13 @@ func TestCluster_Upgrade_StaticPod(t *testing.T) {
 	u.node(t, "w1", false)
 	u.kubelet(t, nil)
 	u.kubeadm(t, "cp1")
-	put(t, u.m, machine.APIServerPod, apiServerPod("v1.35.4"))
-	identity := content(u.m, machine.CCMKubeconfig)
-	during := u.runner.during
-	u.runner.during = func(line string) {
+	machinetest.Put(t, u.m, machine.APIServerPod, apiServerPod("v1.35.4"))
+	identity := machinetest.Content(u.m, machine.CCMKubeconfig)
+	during := u.runner.During
+	u.runner.During = func(line string) {
 		during(line)
 		if strings.HasPrefix(line, "kubeadm upgrade apply") {
-			put(t, u.m, machine.ControllerManagerConf, kubeconfigText(t, cluster.Config))
+			machinetest.Put(t, u.m, machine.ControllerManagerConf, kubeconfigText(t, cluster.Config))
 			later := time.Now().Add(time.Hour)
 			if err := os.Chtimes(u.m.Path(machine.ControllerManagerConf), later, later); err != nil {
 				t.Error(err)
@@ -53,14 +54,14 @@ func TestCluster_Upgrade_StaticPod(t *testing.T) {
 	if out, err := u.do(t, Upgrade{Version: "v1.36.3", Image: next}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if !strings.Contains(content(u.m, machine.CCMManifest), next) {
-		t.Errorf("the static pod is\n%s", content(u.m, machine.CCMManifest))
+	if !strings.Contains(machinetest.Content(u.m, machine.CCMManifest), next) {
+		t.Errorf("the static pod is\n%s", machinetest.Content(u.m, machine.CCMManifest))
 	}
-	if content(u.m, machine.CCMKubeconfig) == identity {
+	if machinetest.Content(u.m, machine.CCMKubeconfig) == identity {
 		t.Error("its certificate was not renewed")
 	}
 	// Behind an address of all control planes it waits for the oldest.
-	put(t, u.m, machine.CCMKubeconfig, strings.Replace(content(u.m, machine.CCMKubeconfig), "server: https://",
+	machinetest.Put(t, u.m, machine.CCMKubeconfig, strings.Replace(machinetest.Content(u.m, machine.CCMKubeconfig), "server: https://",
 		"server: https://api.example.org:", 1))
 	d, _ := run{options: Options{Living: true, Upgrade: &Upgrade{}}}.must(t, u.m)
 	facts, plan, err := planned(t.Context(), d)
@@ -84,9 +85,9 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 	if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m, runner := newMachine(t)
-	put(t, m, machine.KubeletConf, kubeconfigText(t, cluster.Config))
-	put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external --pod-infra-container-image=p\"\n")
+	m, runner := machinetest.New(t)
+	machinetest.Put(t, m, machine.KubeletConf, kubeconfigText(t, cluster.Config))
+	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external --pod-infra-container-image=p\"\n")
 	upgrade := func() (string, error) {
 		t.Helper()
 		o := Options{Role: kubeadm.RoleJoin, Upgrade: &Upgrade{}}
@@ -94,20 +95,20 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 		err := Run(t.Context(), d, UpgradeWorker()[:3])
 		return out.String(), err
 	}
-	put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--feature-gates=MemoryManager=true,Other=true\n")
+	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--feature-gates=MemoryManager=true,Other=true\n")
 	_, err = upgrade()
 	wantError(t, err, "kubelet v1.36.3 refuses it; remove it there", finding.ExitPreflight)
-	put(t, m, "/etc/default/kubelet", "")
+	machinetest.Put(t, m, "/etc/default/kubelet", "")
 	for i := range 2 {
 		out, err := upgrade()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		if ran := strings.Count(strings.Join(runner.ran, "\n"), "kubeadm upgrade node"); ran != 1 {
+		if ran := strings.Count(strings.Join(runner.Ran, "\n"), "kubeadm upgrade node"); ran != 1 {
 			t.Errorf("run %d: kubeadm ran %d times\n%s", i+1, ran, out)
 		}
 	}
-	runner.answers["kubeadm version"] = "v1.35.4\n"
+	runner.Answers["kubeadm version"] = "v1.35.4\n"
 	_, err = upgrade()
 	wantError(t, err, "the installed kubeadm is of v1.35.4, not v1.36.3", finding.ExitPreflight)
 }

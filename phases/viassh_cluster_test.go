@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // A machine that SSH does not reach is known before anything is changed, and so are flags that its files have.
 func TestCluster_Adopt_OverSSH(t *testing.T) {
 	m, _ := plain(t)
-	runner := m.Runner.(*commands)
+	runner := m.Runner.(*machinetest.Commands)
 	const line = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 " +
 		"admin@198.18.0.101 -- ccmadm node show --output=json"
 	const flags = `{"version":"v1.36.3","flags":[{"name":"node-ip","value":"198.18.0.101","from":[%s],"runs":true}]}`
@@ -28,10 +29,10 @@ func TestCluster_Adopt_OverSSH(t *testing.T) {
 		{name: "no such ccmadm", answer: "hello", want: "read what ccmadm node show says on w1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			runner.answers[line] = tt.answer
-			delete(runner.fails, line)
+			runner.Answers[line] = tt.answer
+			delete(runner.Fails, line)
 			if tt.fails != nil {
-				runner.fails[line] = tt.fails
+				runner.Fails[line] = tt.fails
 			}
 			d, out := adoption(t, m, Options{DryRun: true}, Adoption{Via: ViaSSH, SSHUser: "admin"})
 			err := adoptPreflight().run(t.Context(), d)

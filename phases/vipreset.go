@@ -81,7 +81,7 @@ func recordedVIP(d *Data) (v1alpha1.ControlPlaneVIP, netip.Addr, error) {
 	if err != nil || !there {
 		return vip, netip.Addr{}, err
 	}
-	rec, err := localRecord(d.Machine)
+	rec, err := d.Machine.Record()
 	if err != nil || rec == nil || rec.Configuration.ControlPlaneVIP.Address == "" {
 		return vip, netip.Addr{}, err
 	}

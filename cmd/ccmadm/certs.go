@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -39,7 +40,7 @@ from kube-scheduler. Exit status 0, whatever it shows; 1 if a file could not be 
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			list, err := phases.CheckExpiration(cmd.Context(), machine.New())
+			list, err := identity.CheckExpiration(cmd.Context(), machine.New())
 			if err != nil {
 				return observed(err)
 			}
@@ -80,7 +81,7 @@ Exit status 3: this machine has no such certificate. 5: the CA's key is elsewher
 	return cmd
 }
 
-func showExpirations(out io.Writer, list *phases.Expirations) error {
+func showExpirations(out io.Writer, list *identity.Expirations) error {
 	if len(list.Certificates) == 0 {
 		_, err := fmt.Fprintln(out, "no certificate on this machine is ccmadm's; those of kubeadm: kubeadm certs check-expiration")
 		return err
@@ -116,7 +117,7 @@ func showExpirations(out io.Writer, list *phases.Expirations) error {
 }
 
 // expires is in the form of `kubeadm certs check-expiration`.
-func expires(e phases.Expiration) string {
+func expires(e identity.Expiration) string {
 	switch {
 	case e.Missing:
 		return "!MISSING!\t"

@@ -11,6 +11,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/host"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -29,8 +30,8 @@ func (d *doctor) withHost(ctx context.Context, s phases.Streams) (*diagnosis.Sna
 		}
 		snapshot = diagnosis.Unreached(err, tried)
 	}
-	host, notSeen := phases.LookAtHost(ctx, machine.Host(d.root))
-	snapshot.Host, snapshot.NotSeen = host, append(snapshot.NotSeen, notSeen...)
+	looked, notSeen := host.Look(ctx, machine.Host(d.root))
+	snapshot.Host, snapshot.NotSeen = looked, append(snapshot.NotSeen, notSeen...)
 	slices.SortFunc(snapshot.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
 	return snapshot, nil
 }

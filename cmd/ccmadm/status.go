@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -126,7 +127,7 @@ func showStatus(
 // warnOfIdentity tells, on a control plane, when the certificate of its cloud-controller-manager ends: nothing else
 // on a cluster watches it. What cannot be read is said, too: it is no sign of health.
 func warnOfIdentity(out io.Writer) {
-	end, warning, err := phases.CheckIdentity(machine.New())
+	end, warning, err := identity.Check(machine.New())
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrPermission): // not an administrator of this machine
 		fmt.Fprintf(out, "ccmadm: warning: %v\n", err)

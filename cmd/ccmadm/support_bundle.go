@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/bundle"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/host"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -59,9 +60,9 @@ func (b *support) write(ctx context.Context, s phases.Streams) error {
 		return observed(err)
 	}
 	files := bundle.New(now)
-	b.host = phases.IsNode(machine.Host(b.root)) // of an administrator's own machine there is nothing to be found
+	b.host = host.IsNode(machine.Host(b.root)) // of an administrator's own machine there is nothing to be found
 	unseen := b.cluster(ctx, s, files)
-	addMachine(files, phases.SupportFiles(ctx, machine.Host(b.root)))
+	addMachine(files, host.Support(ctx, machine.Host(b.root)))
 	if err := ctx.Err(); err != nil {
 		return observed(fmt.Errorf("gather the bundle: %w", err))
 	}
@@ -102,15 +103,15 @@ func (b *support) cluster(ctx context.Context, s phases.Streams, files *bundle.B
 }
 
 // addMachine puts a machine's files below one folder.
-func addMachine(files *bundle.Bundle, list []phases.SupportFile) {
+func addMachine(files *bundle.Bundle, list []host.File) {
 	for _, f := range list {
 		name := "machine/" + strings.TrimPrefix(f.Name, "/")
 		switch {
 		case f.Err != nil:
 			files.Missed("this machine's "+f.Name, f.Err)
-		case f.Form == phases.YAML:
+		case f.Form == host.YAML:
 			files.Document(name, f.Data)
-		case f.Form == phases.Secretive:
+		case f.Form == host.Secretive:
 			files.Keys(name, f.Data)
 		default:
 			files.Text(name, string(f.Data))

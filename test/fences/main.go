@@ -42,6 +42,8 @@ func fences() map[string][]string {
 		"phases/phases.go":                     {"doctor/nodes", "manifests/apply", "templates", "k8s.io/kubernetes/a"},
 		"phases/bad.go":                        {"provider", "provider/inventory", "k8s.io/kubernetes/a"},
 		"phases/other/bad.go":                  {"k8s.io/kubernetes/a", "k8s.io/cloud-provider/a"},
+		"phases/identity/bad.go":               {"k8s.io/kubernetes/a", "provider"},
+		"phases/identity/sign.go":              {"k8s.io/kubernetes/a"},
 		"phases/kubeadm/good.go":               {"api/finding", "k8s.io/kubernetes/a"},
 		"phases/kubeadm/bad.go":                {"provider/inventory"},
 		"provider/good.go":                     {"api/v1alpha1", "provider/inventory", "k8s.io/cloud-provider/a"},

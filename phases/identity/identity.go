@@ -1,4 +1,9 @@
-package phases
+// Package identity is what the cloud-controller-manager of a control plane signs in with: a kubeconfig of its own, with
+// a client certificate of the cluster's CA.
+//
+// Start at [Sign], which makes one, and at [Flaw], which says why one is to be made anew. Reads: the CA's files and the
+// kubeconfig of a machine. Writes nothing: phases writes what is signed here, and has the pod started again with it.
+package identity
 
 import (
 	"crypto/x509"
@@ -16,10 +21,13 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// CheckIdentity reads the end of the certificate with which this machine's static pod asks the API server, and returns
+// renewBefore is how near its end an identity is written anew.
+const renewBefore = 30 * 24 * time.Hour
+
+// Check reads the end of the certificate with which this machine's static pod asks the API server, and returns
 // a finding where that is near or past: nothing else on a cluster watches it. Neither on a machine without one.
-func CheckIdentity(m *machine.Machine) (end time.Time, f *finding.Finding, err error) {
-	cert, err := clientCertificate(m, machine.CCMKubeconfig)
+func Check(m *machine.Machine) (end time.Time, f *finding.Finding, err error) {
+	cert, err := ClientCertificate(m, machine.CCMKubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return time.Time{}, nil, nil
 	}
@@ -41,15 +49,15 @@ func CheckIdentity(m *machine.Machine) (end time.Time, f *finding.Finding, err e
 	return end, &warning, nil
 }
 
-// kubeconfigLasts tells whether the file has an identity without a flaw for another 30 days.
-func kubeconfigLasts(path, caFile, server string, now time.Time) bool {
-	return identityFlaw(path, caFile, server, now.Add(renewBefore)) == nil
+// Lasts tells whether the file has an identity without a flaw for another 30 days.
+func Lasts(path, caFile, server string, now time.Time) bool {
+	return Flaw(path, caFile, server, now.Add(renewBefore)) == nil
 }
 
-// identityFlaw says why the file should be written anew: it must connect to this server (or any, if empty), trust just
+// Flaw says why the file should be written anew: it must connect to this server (or any, if empty), trust just
 // the CA bundle that is there now, and have an identity that is good at that time. With an external CA that is the
 // administrator's: a token, or certificates by their paths, too.
-func identityFlaw(path, caFile, server string, at time.Time) error {
+func Flaw(path, caFile, server string, at time.Time) error {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err == nil {
 		err = rest.LoadTLSFiles(config)
@@ -64,7 +72,7 @@ func identityFlaw(path, caFile, server string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if !sameCerts(bundle, config.CAData) {
+	if !SameCerts(bundle, config.CAData) {
 		return fmt.Errorf("it does not trust the same CAs as %s", caFile)
 	}
 	if config.BearerToken != "" || config.BearerTokenFile != "" {
@@ -86,8 +94,8 @@ func identityFlaw(path, caFile, server string, at time.Time) error {
 	return err
 }
 
-// beforeTheirEnd is no time at which none of the CAs is good any more: a new identity would not outlast them, either, and
-// would be written anew each day.
+// beforeTheirEnd is no time at which none of the CAs is good any more: a new identity would not outlast them, either,
+// and would be written anew each day.
 func beforeTheirEnd(at time.Time, bundle []byte) time.Time {
 	cas, err := certutil.ParseCertsPEM(bundle)
 	if err != nil {
@@ -105,8 +113,8 @@ func beforeTheirEnd(at time.Time, bundle []byte) time.Time {
 	return at
 }
 
-// clientCertificate is the one that a kubeconfig has in itself; nil where it has a token, or names files.
-func clientCertificate(m *machine.Machine, path string) (*x509.Certificate, error) {
+// ClientCertificate is the one that a kubeconfig has in itself; nil where it has a token, or names files.
+func ClientCertificate(m *machine.Machine, path string) (*x509.Certificate, error) {
 	data, err := m.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("read an identity: %w", err)

@@ -1,4 +1,8 @@
-package phases
+// Package host looks at the machine that it runs on, for the doctor and for a support bundle.
+//
+// Start at [Look] and [Support]. Reads: files below the machine's root, /proc, systemd, the container runtime's socket,
+// and the date in an answer of the API server. Writes nothing. What cannot be read is said beside what could.
+package host
 
 import (
 	"context"
@@ -20,19 +24,19 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// hostTimeout bounds what a machine is asked: a runtime that hangs is a finding.
-const hostTimeout = 10 * time.Second
+// timeout bounds what a machine is asked: a runtime that hangs is a finding.
+const timeout = 10 * time.Second
 
-// host looks at one machine.
-type host struct {
+// looking looks at one machine.
+type looking struct {
 	*machine.Machine
 	seen    *diagnosis.Host
 	notSeen []diagnosis.NotSeen
-	kubelet hostConfig
+	kubelet kubeletConfig
 }
 
-// hostConfig is what of the kubelet's configuration the rest of a machine is compared with.
-type hostConfig struct {
+// kubeletConfig is what of the kubelet's configuration the rest of a machine is compared with.
+type kubeletConfig struct {
 	ResolvConf    *string           `json:"resolvConf"`
 	StaticPodPath string            `json:"staticPodPath"`
 	CgroupDriver  string            `json:"cgroupDriver"`
@@ -40,13 +44,13 @@ type hostConfig struct {
 	EvictionHard  map[string]string `json:"evictionHard"`
 }
 
-// LookAtHost is what the doctor goes by on a machine: its kubelet's process, unit and files, ports, static pods,
-// certificates, clock, resolver, container runtime and disks. It needs no cluster, and writes nothing. What could not be
-// looked at is returned beside it.
-func LookAtHost(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis.NotSeen) {
-	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
+// Look is what the doctor goes by on a machine: its kubelet's process, unit and files, ports, static pods, certificates,
+// clock, resolver, container runtime and disks. It needs no cluster, and writes nothing. What could not be looked at is
+// returned beside it.
+func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis.NotSeen) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	h := &host{Machine: m, seen: &diagnosis.Host{}}
+	h := &looking{Machine: m, seen: &diagnosis.Host{}}
 	h.look(diagnosis.HostResolverPart, h.config) // what follows goes by it
 	h.names()
 	h.look(diagnosis.HostKubeletPart, func() error { return h.unit(ctx) })
@@ -64,15 +68,15 @@ func LookAtHost(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []dia
 // IsNode tells whether a machine has a kubelet that kubeadm has set up, or that was: else the doctor has nothing to look
 // for on it.
 func IsNode(m *machine.Machine) bool {
-	return slices.ContainsFunc([]string{machine.KubeletConf, machine.BootstrapConf, machine.KubeletConfig, machine.KubeadmFlags},
-		func(path string) bool {
-			there, err := m.Exists(path)
-			return there || err != nil // what cannot be told is looked at
-		})
+	files := []string{machine.KubeletConf, machine.BootstrapConf, machine.KubeletConfig, machine.KubeadmFlags}
+	return slices.ContainsFunc(files, func(path string) bool {
+		there, err := m.Exists(path)
+		return there || err != nil // what cannot be told is looked at
+	})
 }
 
 // look does one part, and writes down why it could not.
-func (h *host) look(part string, see func() error) {
+func (h *looking) look(part string, see func() error) {
 	err := see()
 	known := slices.ContainsFunc(h.notSeen, func(n diagnosis.NotSeen) bool { return n.What == part })
 	if err == nil || known {
@@ -82,11 +86,12 @@ func (h *host) look(part string, see func() error) {
 	if errors.Is(err, fs.ErrPermission) {
 		reason = metav1.StatusReasonForbidden
 	}
-	h.notSeen = append(h.notSeen, diagnosis.NotSeen{What: part, Reason: reason, Message: finding.Clean(redact.Text(err.Error()))})
+	message := finding.Clean(redact.Text(err.Error()))
+	h.notSeen = append(h.notSeen, diagnosis.NotSeen{What: part, Reason: reason, Message: message})
 }
 
 // config reads the kubelet's. Without one the kubelet has its own defaults.
-func (h *host) config() error {
+func (h *looking) config() error {
 	data, err := h.Read(machine.KubeletConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -100,7 +105,7 @@ func (h *host) config() error {
 	return nil
 }
 
-func (h *host) names() {
+func (h *looking) names() {
 	name, err := h.Read("/proc/sys/kernel/hostname")
 	if err == nil {
 		h.seen.Name = strings.TrimSpace(string(name))
@@ -119,7 +124,7 @@ func (h *host) names() {
 }
 
 // unit asks systemd about the kubelet.
-func (h *host) unit(ctx context.Context) error {
+func (h *looking) unit(ctx context.Context) error {
 	out, err := h.Output(ctx, "systemctl", "show", "kubelet", "-p",
 		"LoadState,ActiveState,SubState,UnitFileState,NRestarts,NeedDaemonReload,MainPID")
 	if err != nil {
@@ -146,13 +151,14 @@ func (h *host) unit(ctx context.Context) error {
 }
 
 // complaint is the last line of the kubelet's log that says an error.
-func (h *host) complaint(ctx context.Context) string {
+func (h *looking) complaint(ctx context.Context) string {
 	out, err := h.Output(ctx, "journalctl", "-u", "kubelet", "-n", "50", "-o", "cat", "--no-pager")
 	if err != nil {
 		return "" // no log is no answer
 	}
 	for _, line := range slices.Backward(strings.Split(string(out), "\n")) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "E") || strings.HasPrefix(line, "F") || strings.Contains(line, "err=") {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "E") || strings.HasPrefix(line, "F") || strings.Contains(line, "err=") {
 			return finding.Clean(redact.Text(line[:min(len(line), 300)]))
 		}
 	}
@@ -160,8 +166,8 @@ func (h *host) complaint(ctx context.Context) string {
 }
 
 // flags compares the kubelet's process with the files behind it.
-func (h *host) flags(ctx context.Context) error {
-	running, err := runningKubelet(ctx, h.Machine)
+func (h *looking) flags(ctx context.Context) error {
+	running, err := h.RunningKubelet(ctx)
 	if err != nil {
 		return err
 	}
@@ -169,7 +175,7 @@ func (h *host) flags(ctx context.Context) error {
 		h.seen.Version = strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes ")
 	}
 	for _, name := range h.flagNames() {
-		flag, err := showFlag(h.Machine, running, name)
+		flag, err := h.KubeletFlag(running, name)
 		if err != nil {
 			return err
 		}
@@ -177,11 +183,12 @@ func (h *host) flags(ctx context.Context) error {
 			continue
 		}
 		f := diagnosis.HostFlag{Name: name}
-		for _, u := range flag.uses {
-			f.Places = append(f.Places, diagnosis.HostPlace{File: h.inMachine(u.File), Line: u.Line, Value: hidden(name, u.Value)})
+		for _, u := range flag.Uses {
+			place := diagnosis.HostPlace{File: h.inMachine(u.File), Line: u.Line, Value: hidden(name, u.Value)}
+			f.Places = append(f.Places, place)
 		}
 		if running != nil {
-			value, is := running.flag(name)
+			value, is := running.Flag(name)
 			f.Value, f.Runs = hidden(name, value), is
 		}
 		h.seen.Flags = append(h.seen.Flags, f)
@@ -200,7 +207,7 @@ func hidden(flag, value string) string {
 }
 
 // flagNames are those of the cloud, and all that kubeadm and the administrator have set.
-func (h *host) flagNames() []string {
+func (h *looking) flagNames() []string {
 	names := []string{"cloud-provider", "cloud-config", "node-ip", "hostname-override", "provider-id"}
 	for _, file := range []string{machine.KubeadmFlags, "/etc/default/kubelet", "/etc/sysconfig/kubelet"} {
 		data, err := h.Read(file)
@@ -226,7 +233,7 @@ func (h *host) flagNames() []string {
 }
 
 // inMachine is a path as it is on the machine.
-func (h *host) inMachine(path string) string {
+func (h *looking) inMachine(path string) string {
 	rel, err := filepath.Rel(h.Root, path)
 	if err != nil {
 		return path

@@ -1,4 +1,4 @@
-package phases
+package host
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ import (
 
 // clock compares this machine's with the date that the kubelet's API server has in its answers, whatever these are. The
 // server's certificate is not judged: by a clock that is wrong it would be refused. No credential is sent.
-func (h *host) clock(ctx context.Context) error {
+func (h *looking) clock(ctx context.Context) error {
 	data, err := h.Read(machine.KubeletConf)
 	if errors.Is(err, fs.ErrNotExist) {
 		data, err = h.Read(machine.BootstrapConf)
@@ -55,12 +55,13 @@ func (h *host) clock(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask %s for its date: %w", config.Host, err)
 	}
-	h.seen.Clock = &diagnosis.HostClock{Server: config.Host, Ahead: now.Sub(date.Add(time.Second / 2)).Seconds()} // it has whole seconds
+	const halfOfItsUnit = time.Second / 2 // the header has whole seconds
+	h.seen.Clock = &diagnosis.HostClock{Server: config.Host, Ahead: now.Sub(date.Add(halfOfItsUnit)).Seconds()}
 	return nil
 }
 
 // resolver reads the file that pods get, which is the kubelet's choice.
-func (h *host) resolver() error {
+func (h *looking) resolver() error {
 	path := ptr.Deref(h.kubelet.ResolvConf, "/etc/resolv.conf")
 	if path == "" {
 		return nil // pods get none
@@ -88,7 +89,7 @@ var (
 )
 
 // runtime asks the container runtime's socket, and reads the cgroup drivers of both.
-func (h *host) runtime(ctx context.Context) error {
+func (h *looking) runtime(ctx context.Context) error {
 	endpoint := cmp.Or(h.kubelet.Runtime, "unix:///run/containerd/containerd.sock")
 	for _, f := range h.seen.Flags {
 		if f.Name == "container-runtime-endpoint" && f.Value != "" {
@@ -157,10 +158,11 @@ func speaksHTTP2(ctx context.Context, socket string) error {
 }
 
 // disks asks for room where the kubelet, containerd and etcd write.
-func (h *host) disks() error {
+func (h *looking) disks() error {
 	limit := 10 // the kubelet's default for nodefs.available, in percent
 	if text, set := h.kubelet.EvictionHard["nodefs.available"]; set {
-		limit, _ = strconv.Atoi(strings.TrimSuffix(text, "%")) // an amount of bytes is no percentage: only what is full counts
+		// An amount of bytes is no percentage: only what is full counts.
+		limit, _ = strconv.Atoi(strings.TrimSuffix(text, "%"))
 	} else if h.kubelet.EvictionHard != nil {
 		limit = 0
 	}
@@ -176,7 +178,9 @@ func (h *host) disks() error {
 			continue
 		}
 		size := uint64(fs.Bsize)
-		d := diagnosis.HostDisk{Path: path, Bytes: fs.Blocks * size, FreeBytes: fs.Bavail * size, Inodes: fs.Files, FreeInodes: fs.Ffree}
+		d := diagnosis.HostDisk{
+			Path: path, Bytes: fs.Blocks * size, FreeBytes: fs.Bavail * size, Inodes: fs.Files, FreeInodes: fs.Ffree,
+		}
 		if path == "/var/lib/kubelet" || path == "/var/lib/containerd" {
 			d.EvictsBelow = limit
 		}

@@ -1,4 +1,4 @@
-package phases
+package host
 
 import (
 	"cmp"
@@ -20,11 +20,12 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // manifests reads every file that the kubelet would take for a static pod.
-func (h *host) manifests() error {
+func (h *looking) manifests() error {
 	dir := cmp.Or(h.kubelet.StaticPodPath, machine.ManifestDir)
 	entries, err := os.ReadDir(h.Path(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,8 +126,8 @@ func hostPorts(s *corev1.PodSpec) []int {
 }
 
 // certificates reads the ends of those that kubeadm and ccmadm made, and of the kubelet's.
-func (h *host) certificates() error {
-	certsDir, err := certificatesDir(h.Machine)
+func (h *looking) certificates() error {
+	certsDir, err := identity.CertificatesDir(h.Machine)
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (h *host) certificates() error {
 		machine.ControllerManagerConf: "kubeadm certs renew controller-manager.conf",
 		machine.SchedulerConf:         "kubeadm certs renew scheduler.conf",
 	} {
-		cert, err := clientCertificate(h.Machine, path)
+		cert, err := identity.ClientCertificate(h.Machine, path)
 		keep(path, cert, err, renew, false)
 	}
 	const own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
@@ -155,7 +156,8 @@ func (h *host) certificates() error {
 	keep(own, cert, err, "kubeadm kubeconfig user --org system:nodes --client-name system:node:"+h.seen.Node+
 		" on a control plane makes a new /etc/kubernetes/kubelet.conf", true)
 	for path, renew := range map[string]string{
-		"apiserver.crt": "apiserver", "apiserver-kubelet-client.crt": "apiserver-kubelet-client", "front-proxy-client.crt": "front-proxy-client",
+		"apiserver.crt": "apiserver", "apiserver-kubelet-client.crt": "apiserver-kubelet-client",
+		"front-proxy-client.crt":    "front-proxy-client",
 		"apiserver-etcd-client.crt": "apiserver-etcd-client", "etcd/server.crt": "etcd-server", "etcd/peer.crt": "etcd-peer",
 		"etcd/healthcheck-client.crt": "etcd-healthcheck-client", "ca.crt": "", "front-proxy-ca.crt": "", "etcd/ca.crt": "",
 	} {
@@ -170,7 +172,7 @@ func (h *host) certificates() error {
 	return errors.Join(errs...)
 }
 
-func (h *host) certificate(path string) (*x509.Certificate, error) {
+func (h *looking) certificate(path string) (*x509.Certificate, error) {
 	data, err := h.Read(path)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package phases
+package host
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 const tcpListen = "0A"
 
 // ports reads who listens. Whose sockets they are only root sees.
-func (h *host) ports() error {
+func (h *looking) ports() error {
 	byInode := map[string]int{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		data, err := h.Read(table)
@@ -48,7 +48,7 @@ func (h *host) ports() error {
 }
 
 // owners finds the process of each socket. One that ends meanwhile, or is another user's, is left out.
-func (h *host) owners(sockets map[string]int) map[string]int {
+func (h *looking) owners(sockets map[string]int) map[string]int {
 	owned := map[string]int{}
 	links, _ := filepath.Glob(h.Path("/proc/[0-9]*/fd/*")) // the pattern is well-formed, the only error there is
 	for _, link := range links {
@@ -65,7 +65,7 @@ func (h *host) owners(sockets map[string]int) map[string]int {
 }
 
 // program is the name of a process by its command line, of which arguments may be secret.
-func (h *host) program(pid int) string {
+func (h *looking) program(pid int) string {
 	data, err := h.Read(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return ""
@@ -74,7 +74,7 @@ func (h *host) program(pid int) string {
 	return finding.Clean(filepath.Base(string(name)))
 }
 
-func (h *host) inPod(pid int) bool {
+func (h *looking) inPod(pid int) bool {
 	data, err := h.Read(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err != nil || bytes.Contains(data, []byte("kubepods")) // where it cannot be told, nothing is said against it
 }

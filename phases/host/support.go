@@ -1,4 +1,4 @@
-package phases
+package host
 
 import (
 	"context"
@@ -11,24 +11,24 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// SupportFile is something of a machine that somebody needs who looks for a fault in it.
-type SupportFile struct {
+// File is something of a machine that somebody needs who looks for a fault in it.
+type File struct {
 	// Name is its path, or for what a program says, a name without a slash.
 	Name string
 	Data []byte
 	// Form says how credentials in it are found.
-	Form SupportForm
+	Form Form
 	// Err is why there are no data.
 	Err error
 }
 
-// SupportForm is how a file is to be read.
-type SupportForm int
+// Form is how a file is to be read.
+type Form int
 
 // The forms.
 const (
 	// Lines are free text: logs, files of flags.
-	Lines SupportForm = iota
+	Lines Form = iota
 	// YAML are Kubernetes objects and configurations.
 	YAML
 	// Secretive files may have a credential in every value.
@@ -38,10 +38,10 @@ const (
 // journalLines is how much of the kubelet's log is taken.
 const journalLines = "1000"
 
-// SupportFiles reads the configuration that a machine's kubelet and static pods run with, the kubelet's command line, and
+// Support reads the configuration that a machine's kubelet and static pods run with, the kubelet's command line, and
 // the end of its log. Keys and kubeconfigs are no part of it. It writes nothing.
-func SupportFiles(ctx context.Context, m *machine.Machine) []SupportFile {
-	var list []SupportFile
+func Support(ctx context.Context, m *machine.Machine) []File {
+	var list []File
 	for _, path := range m.KubeletFlagFiles() {
 		path, _ = strings.CutPrefix(path, strings.TrimSuffix(m.Root, "/"))
 		list = appendFile(list, m, path, Lines)
@@ -58,10 +58,10 @@ func SupportFiles(ctx context.Context, m *machine.Machine) []SupportFile {
 }
 
 // supportOutput is what programs say.
-func supportOutput(ctx context.Context, m *machine.Machine) []SupportFile {
-	var list []SupportFile
-	process := SupportFile{Name: "kubelet-command-line.txt"}
-	running, err := runningKubelet(ctx, m)
+func supportOutput(ctx context.Context, m *machine.Machine) []File {
+	var list []File
+	process := File{Name: "kubelet-command-line.txt"}
+	running, err := m.RunningKubelet(ctx)
 	switch {
 	case err != nil:
 		process.Err = err
@@ -77,12 +77,12 @@ func supportOutput(ctx context.Context, m *machine.Machine) []SupportFile {
 		"kubelet-version.txt": {"kubelet", "--version"},
 	} {
 		out, err := m.Output(ctx, args[0], args[1:]...)
-		list = append(list, SupportFile{Name: name, Data: out, Err: err})
+		list = append(list, File{Name: name, Data: out, Err: err})
 	}
 	return list
 }
 
-func appendFile(list []SupportFile, m *machine.Machine, path string, form SupportForm) []SupportFile {
+func appendFile(list []File, m *machine.Machine, path string, form Form) []File {
 	for _, f := range list {
 		if f.Name == path {
 			return list
@@ -92,15 +92,15 @@ func appendFile(list []SupportFile, m *machine.Machine, path string, form Suppor
 	if errors.Is(err, fs.ErrNotExist) {
 		return list
 	}
-	return append(list, SupportFile{Name: path, Data: data, Form: form, Err: err})
+	return append(list, File{Name: path, Data: data, Form: form, Err: err})
 }
 
 // appendFiles takes the files of a directory, not those of directories in it.
-func appendFiles(list []SupportFile, m *machine.Machine, dir string, form SupportForm) []SupportFile {
+func appendFiles(list []File, m *machine.Machine, dir string, form Form) []File {
 	paths, _ := filepath.Glob(filepath.Join(m.Path(dir), "*")) // the pattern is well-formed, the only error there is
 	for _, path := range paths {
 		name := filepath.Join(dir, filepath.Base(path))
-		f := SupportFile{Name: name, Form: form}
+		f := File{Name: name, Form: form}
 		if f.Data, f.Err = m.Read(name); f.Err != nil {
 			f.Err = fmt.Errorf("read %s: %w", name, f.Err)
 		}
