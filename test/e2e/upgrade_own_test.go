@@ -83,8 +83,9 @@ func takenOn(t *testing.T, old first, mode string) {
 	}
 
 	start := time.Now()
-	t.Logf("apply, %.1f s:\n%s", time.Since(start).Seconds(), l.expectApplied(t, "cp1", ""))
-	if out := l.must(t, "cp1", "ccmadm apply"); strings.Contains(out, "written") || strings.Contains(out, "configured") {
+	out := l.expectApplied(t, "cp1", "")
+	t.Logf("apply, %.1f s:\n%s", time.Since(start).Seconds(), out)
+	if out = l.must(t, "cp1", "ccmadm apply"); strings.Contains(out, "written") || strings.Contains(out, "configured") {
 		t.Errorf("the second run writes:\n%s", out)
 	}
 	eventually(t, 2*time.Minute, "the manager of this version runs", func() bool {
