@@ -213,12 +213,8 @@ func patch(what, kind, namespace, name string, ops ...map[string]any) *Fix {
 
 // restartIsSafe says that the kubelet would come back: what differs are flags of external cloud mode that are right.
 func (h *Host) restartIsSafe() bool {
-	for i := range h.Flags {
-		f := &h.Flags[i]
-		wanted, is := f.wanted()
-		if !is || f.Runs && f.Value == wanted {
-			continue
-		}
+	for _, f := range h.unlike() {
+		wanted, _ := f.wanted()
 		known := f.Name == "cloud-provider" && wanted == "external" || f.Name == "node-ip" && slices.Contains(h.Addresses, wanted)
 		if !known {
 			return false

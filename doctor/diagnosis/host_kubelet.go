@@ -153,21 +153,30 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 	return list
 }
 
+// unlike are the flags that files say, and that the process does not have, or has otherwise.
+func (h *Host) unlike() []HostFlag {
+	var list []HostFlag
+	for _, f := range h.Flags {
+		if wanted, is := f.wanted(); is && (!f.Runs || f.Value != wanted) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 // staleFlags finds what files say and the process does not have.
 func staleFlags(_ *view, h *Host) []finding.Finding {
 	if h.Unit == nil || h.Unit.PID == 0 {
 		return nil
 	}
 	var differ []string
-	for _, f := range h.Flags {
-		wanted, is := f.wanted()
-		if is && (!f.Runs || f.Value != wanted) {
-			runs := "without it"
-			if f.Runs {
-				runs = "with " + f.Value
-			}
-			differ = append(differ, fmt.Sprintf("--%s is %s, and the process %d runs %s", f.Name, f.Places[len(f.Places)-1], h.Unit.PID, runs))
+	for _, f := range h.unlike() {
+		runs := "without it"
+		if f.Runs {
+			runs = "with " + f.Value
 		}
+		last := f.Places[len(f.Places)-1]
+		differ = append(differ, fmt.Sprintf("--%s is %s, and the process %d runs %s", f.Name, last, h.Unit.PID, runs))
 	}
 	if len(differ) == 0 && !h.Unit.Stale {
 		return nil
