@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -171,7 +172,7 @@ func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 			func(r *certificatesv1.CertificateSigningRequest) bool {
 				trimMeta(&r.ObjectMeta)
 				r.Spec.Request, r.Spec.Extra = nil, nil
-				return len(r.Status.Conditions) == 0
+				return nodes.Unanswered(r)
 			})
 		return func() { s.Requests = list }, err
 	})
