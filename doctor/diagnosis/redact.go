@@ -14,8 +14,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-const redacted = redact.Mark
-
 // trimMeta keeps of an object's metadata what a detector may ask for.
 func trimMeta(m *metav1.ObjectMeta, annotations ...string) {
 	kept := map[string]string{}
@@ -60,7 +58,7 @@ func trimPodSpec(s *corev1.PodSpec) {
 		c := &s.Containers[i]
 		for j := range c.Env {
 			if e := &c.Env[j]; e.Value != "" && !strings.HasPrefix(e.Name, "KUBERNETES_SERVICE_") {
-				e.Value = redacted
+				e.Value = redact.Mark
 			}
 		}
 		redact.Args(c.Command)
