@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -143,21 +144,20 @@ func (b *Bundle) logs(ctx context.Context, c kubernetes.Interface, pods []corev1
 		b.Missed("logs", fmt.Errorf("those of %d pods, for %d were read", len(pods)-mostPods, mostPods))
 		pods = pods[:mostPods]
 	}
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, logsAtOnce)
+	var all errgroup.Group
+	all.SetLimit(logsAtOnce)
 	for _, p := range pods {
 		for _, s := range p.Status.ContainerStatuses {
-			wg.Go(func() {
-				slots <- struct{}{}
-				defer func() { <-slots }()
+			all.Go(func() error {
 				b.log(ctx, c, &p, s.Name, false)
 				if s.RestartCount > 0 {
 					b.log(ctx, c, &p, s.Name, true)
 				}
+				return nil
 			})
 		}
 	}
-	wg.Wait()
+	_ = all.Wait() // none returns an error
 }
 
 func (b *Bundle) log(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, container string, previous bool) {
