@@ -220,5 +220,11 @@ func (h *Host) restartIsSafe() bool {
 			return false
 		}
 	}
+	if slices.ContainsFunc(h.Flags, func(f HostFlag) bool { // what it would become cannot be told
+		wanted, is := f.wanted()
+		return is && f.Value != wanted && f.Places[len(f.Places)-1].open()
+	}) {
+		return false
+	}
 	return h.Unit != nil && h.Unit.PID > 0 && !h.Unit.Stale // nobody knows what somebody has written there
 }

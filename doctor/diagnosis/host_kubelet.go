@@ -82,6 +82,16 @@ func (f *HostFlag) wanted() (string, bool) {
 	return f.Places[len(f.Places)-1].Value, true
 }
 
+// twice says that two places contradict each other.
+func (f *HostFlag) twice() bool {
+	for i, p := range f.Places {
+		if slices.ContainsFunc(f.Places[:i], func(first HostPlace) bool { return first.contradicts(f.Name, p) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // effective is the value of the process, or of the files where there is none.
 func (h *Host) effective(name string) (string, bool) {
 	f := h.flag(name)
@@ -104,13 +114,14 @@ const restartKubelet = "systemctl daemon-reload && systemctl restart kubelet"
 func hostFlags(v *view, h *Host) []finding.Finding {
 	var list []finding.Finding
 	for _, f := range h.Flags {
-		if len(f.Places) > 1 && slices.ContainsFunc(f.Places, func(p HostPlace) bool { return p.Value != f.Places[0].Value }) {
+		if f.twice() {
 			var places []string
 			for _, p := range f.Places {
 				places = append(places, p.String())
 			}
 			last := f.Places[len(f.Places)-1]
-			found := finding.KubeletFlagTwice.New(h.node(), fmt.Sprintf("--%s is set by %s; the last one wins", f.Name, strings.Join(places, ", and by ")))
+			found := finding.KubeletFlagTwice.New(h.node(),
+				fmt.Sprintf("--%s is set by %s; the last one wins", f.Name, strings.Join(places, ", and by ")))
 			found.Next = "remove it from all but " + last.File + ", or from there; then: " + restartKubelet
 			list = append(list, found)
 		}
@@ -134,7 +145,7 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 	var list []finding.Finding
 	provider, is := h.effective("cloud-provider")
 	switch {
-	case is && provider != "" && provider != "external":
+	case is && provider != "" && provider != "external" && !expanded.MatchString(provider):
 		f := finding.ID("A4").New(h.node(), "--cloud-provider is "+provider+", and kubelets know external only")
 		f.Next = "ccmadm node show says where it stands; set external there, then: " + restartKubelet
 		list = append(list, f)
@@ -157,7 +168,8 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 func (h *Host) unlike() []HostFlag {
 	var list []HostFlag
 	for _, f := range h.Flags {
-		if wanted, is := f.wanted(); is && (!f.Runs || f.Value != wanted) {
+		wanted, is := f.wanted()
+		if is && (!f.Runs || !f.Places[len(f.Places)-1].open() && !sameValue(f.Name, f.Value, wanted)) {
 			list = append(list, f)
 		}
 	}
