@@ -37,9 +37,14 @@ func trimLease(l *coordinationv1.Lease) {
 func trimPod(p *corev1.Pod) {
 	trimMeta(&p.ObjectMeta, corev1.MirrorPodAnnotationKey)
 	trimPodSpec(&p.Spec)
-	p.Status.InitContainerStatuses, p.Status.EphemeralContainerStatuses = nil, nil
-	for i := range p.Status.ContainerStatuses {
-		s := &p.Status.ContainerStatuses[i]
+	p.Status.EphemeralContainerStatuses = nil
+	trimStatuses(p.Status.InitContainerStatuses)
+	trimStatuses(p.Status.ContainerStatuses)
+}
+
+func trimStatuses(list []corev1.ContainerStatus) {
+	for i := range list {
+		s := &list[i]
 		for _, state := range []*corev1.ContainerState{&s.State, &s.LastTerminationState} {
 			if state.Waiting != nil {
 				state.Waiting.Message = redact.Text(state.Waiting.Message)
