@@ -28,6 +28,7 @@ func hostDetectors() []detector {
 		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless), onlyOf(finding.CertificateEnded), true},
 		{"container runtime", []string{HostRuntimePart}, onHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
 		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), node, onlyOf(finding.KubeletNotRun), true},
+		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), node, onlyOf(finding.KubeletWithoutNode), true},
 		{"static pods", []string{HostManifestsPart}, onHost(staticPods), leaderless, ofManager, true},
 		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless), onlyOf("B10"), true},
 		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
@@ -202,6 +203,14 @@ func staleFlags(_ *view, h *Host) []finding.Finding {
 		f.Next = "ccmadm node show; once the files say what is wanted: " + restartKubelet
 	}
 	return []finding.Finding{f}
+}
+
+// withoutNode finds a kubelet that runs, and has no Node.
+func withoutNode(v *view, h *Host) []finding.Finding {
+	if h.Registered == nil || !h.Registered.Missing {
+		return nil
+	}
+	return []finding.Finding{v.kubeletWithoutNode(h.Registered.Name, "its kubelet runs, and there is no such Node")}
 }
 
 // kubeletUnit finds a kubelet that does not run, or will not after a boot.

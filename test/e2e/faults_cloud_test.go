@@ -48,6 +48,10 @@ func cloudFaults() []injected {
 		},
 		{id: "B15", what: "external as the manager's provider", inject: "sed -i 's|--cloud-provider=openstack|--cloud-provider=external|' " + managerYAML},
 		{id: "B14", what: "a controller that openstack's manager does not know", inject: withArgument("--controllers=cloud-nodes")},
+		{
+			id: "B11", what: "a webhook port that is the secure port",
+			inject: "grep -q webhook-secure-port=0 " + managerYAML + "; sed -i 's|webhook-secure-port=0|webhook-secure-port=10258|' " + managerYAML,
+		},
 		{id: "B16", what: "openstack's manager with a lock that is no Lease", inject: withArgument("--leader-elect-resource-lock=endpoints")},
 	}
 }

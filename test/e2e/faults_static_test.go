@@ -148,6 +148,10 @@ func faultsOfKubelets() []injected {
 			choice: "cp /root/cni/* /etc/cni/net.d/",
 		},
 		{
+			id: "N1", what: "Node deleted under its kubelet, which only the machine shows", on: "w2", host: true,
+			first: step{"cp1", asAdmin + "kubectl delete node w2"}, inject: "systemctl is-active kubelet",
+		},
+		{
 			id: "W2", what: "Node made again by hand, without taint and provider ID", on: "cp1",
 			inject: "kubectl get node w2 -o yaml | grep -v -e providerID -e resourceVersion -e ' uid:' > /root/w2.yaml; kubectl delete node w2; kubectl create -f /root/w2.yaml",
 		},

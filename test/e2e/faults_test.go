@@ -21,6 +21,8 @@ type injected struct {
 	what string
 	// on is the machine where inject runs, a shell script with KUBECONFIG set. Empty: cp1.
 	on, inject string
+	// host has the doctor look at that machine itself, as somebody does who has no kubeconfig there.
+	host bool
 	// first runs before inject, on another machine: where the cloud is, say.
 	first step
 	// choice is what a person decides where the doctor cannot: it runs on that machine in place of the printed remedy,
@@ -60,12 +62,19 @@ type library struct {
 	*lab
 	cluster string
 	table   *faultTable
+	// host is the machine that the doctor is asked about. Empty: the cluster, as seen from cp1.
+	host string
 }
 
 // roots asks the doctor. The error is what it says where it could not look.
 func (l *library) roots(t testing.TB) []cause {
 	t.Helper()
-	r := l.sh(t, "cp1", "ccmadm doctor -o json --kubeconfig /etc/kubernetes/admin.conf 2>/tmp/doctor.err || { s=$?; [ $s = 1 ] || cat /tmp/doctor.err; exit $s; }")
+	args := "--kubeconfig /etc/kubernetes/admin.conf"
+	if l.host != "" {
+		args = "--host"
+	}
+	r := l.sh(t, cmp.Or(l.host, "cp1"),
+		"ccmadm doctor -o json "+args+" 2>/tmp/doctor.err || { s=$?; [ $s = 1 ] || cat /tmp/doctor.err; exit $s; }")
 	var d struct {
 		Causes []cause `json:"causes"`
 	}
@@ -111,6 +120,10 @@ func (l *library) one(t *testing.T, f injected) {
 	within := cmp.Or(f.within, foundWithin)
 	l.expectSilent(t, "before", within)
 	l.inject(t, f)
+	if f.host {
+		l.host = f.on
+		defer func() { l.host = "" }()
+	}
 	start := time.Now()
 	out := outcome{ID: f.id, What: f.what, Cluster: l.cluster, Chosen: f.choice != ""}
 	named, others, ok := l.until(t, string(f.id), within)
@@ -125,6 +138,10 @@ func (l *library) one(t *testing.T, f injected) {
 	start = time.Now()
 	out.Remedy = l.heal(t, f, named[0].Next)
 	ok = l.expectSilent(t, "after the remedy", within)
+	if l.host != "" {
+		l.host = ""
+		ok = l.expectSilent(t, "in the cluster, after the remedy", within) && ok
+	}
 	out.Restored = time.Since(start).Seconds()
 	l.table.add(out, ok && !t.Failed())
 	if !ok {
