@@ -31,7 +31,7 @@ const (
 // has tried, because nobody said where the cluster is, tried is false.
 func Unreached(err error, tried bool) *Snapshot {
 	s := &Snapshot{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Taken: time.Now().UTC()}
-	n := unseen(partCluster, err)
+	n := Unseen(partCluster, err)
 	if !tried {
 		n.Reason = reasonNotAsked
 	}

@@ -7,7 +7,9 @@ import (
 
 // objectFaults are those of a cluster with the provider onprem whose manager runs: cp1, w1 and w2.
 func objectFaults() [][]injected {
-	return [][]injected{faultsOfPermissions(), faultsOfWebhooks(), faultsOfServices(), faultsOfKubelets()}
+	return [][]injected{
+		faultsOfPermissions(), faultsOfWebhooks(), faultsOfServices(), faultsOfKubelets(), faultsOfMachines(), faultsOfRecords(),
+	}
 }
 
 // staticFaults are those of its manager as a static pod.

@@ -21,9 +21,9 @@ func (ft *faultTable) add(o outcome, ok bool) {
 	detected, worked := "yes", "yes"
 	switch {
 	case !ok && o.Remedy == "":
-		detected, worked = "NO", "-"
+		detected, worked = "NO: "+cell(o.Known), "-"
 	case !ok:
-		worked = "NO"
+		worked = "NO: " + cell(o.Known)
 	case o.Chosen:
 		worked = "chosen"
 	}
