@@ -59,7 +59,7 @@ func cloudFaults() []injected {
 // TestFaults_Cloud is about what only a cloud can do wrong.
 func TestFaults_Cloud(t *testing.T) {
 	t.Parallel()
-	l := &library{lab: up(t, "faultscloud", 1, 3), cluster: "OpenStack's own manager, static pod", table: &faultTable{rows: map[string][]string{}}}
+	l := &library{lab: up(t, "faultscloud", 1, 3), cluster: cloudCluster, table: &faultTable{rows: map[string][]string{}}}
 	l.loadCCM(t, "openstack")
 	state := cloudState{Region: "RegionOne", Key: cloudKey}
 	for i, node := range []string{"cp1", "w1", "w3"} {

@@ -164,7 +164,7 @@ func faultsOfKubelets() []injected {
 // nobody has thought of gets no wrong name.
 func TestFaults_Objects(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t, "faults", "Objects and kubelets, provider onprem", "")
+	l := newLibrary(t, "faults", objectCluster, "")
 	l.all(t, objectFaults()...)
 	l.table.write(t, "objects", l.cluster)
 	if *allFaults {
@@ -176,7 +176,7 @@ func TestFaults_Objects(t *testing.T) {
 // TestFaults_StaticPod is about a manager that does not run.
 func TestFaults_StaticPod(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t, "faultspod", "Static pod, provider onprem", "")
+	l := newLibrary(t, "faultspod", staticCluster, "")
 	l.all(t, staticFaults()...)
 	l.table.write(t, "static", l.cluster)
 }
