@@ -66,6 +66,7 @@ func waitingNodes(v *view) []finding.Finding {
 			list = append(list, *s.Cause)
 		}
 	}
+	list = append(list, v.facts().Silent(v.report.Nodes)...)
 	return append(list, v.report.Findings...)
 }
 

@@ -43,7 +43,7 @@ func faultsOfMachines() []injected {
 		},
 		{
 			id: "K10", what: "no room where etcd writes", on: "w1", host: true,
-			inject: "mkdir -p /var/lib/etcd; mount -t tmpfs -o size=1m tmpfs /var/lib/etcd", choice: "umount /var/lib/etcd; rmdir /var/lib/etcd",
+			inject: "mkdir -p /var/lib/etcd; mount -t tmpfs -o size=1m tmpfs /var/lib/etcd", choice: "umount /var/lib/etcd",
 		},
 	}
 }
