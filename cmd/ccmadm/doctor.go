@@ -207,6 +207,7 @@ func (d *doctor) cluster(ctx context.Context, s phases.Streams) (*diagnosis.Snap
 	if err != nil {
 		return nil, &finding.Error{Code: exitNotLooked, Err: err, Hint: "--kubeconfig names the cluster; on a control plane: crictl ps | grep apiserver"}
 	}
+	readJournal(ctx, client, snapshot)
 	return snapshot, nil
 }
 

@@ -28,7 +28,7 @@ import (
 const (
 	// root is the archive's only folder.
 	root = "ccmadm-support"
-	// mostBytes bounds one file of the archive, mostInAll all of them.
+	// mostBytes bounds one text of the archive, mostInAll all files. A document has no other bound: half of one is none.
 	mostBytes, mostInAll = 8 << 20, 128 << 20
 	// longestName is that of one part of a path.
 	longestName = 100
@@ -50,11 +50,21 @@ func New(taken time.Time) *Bundle {
 
 // Text adds a text, as a log, without credentials and without what a terminal would act on.
 func (b *Bundle) Text(name, text string) {
-	var clean strings.Builder
-	for line := range strings.Lines(redact.Text(text)) {
-		clean.WriteString(finding.Clean(strings.TrimRight(line, "\r\n")) + "\n")
+	text = clean(text)
+	if len(text) > mostBytes {
+		b.Missed(safePath(name), fmt.Errorf("its beginning, for it has %d MiB", len(text)>>20))
+		text = wholeLines(text[len(text)-mostBytes:])
 	}
-	b.add(name, []byte(clean.String()))
+	b.add(name, []byte(text))
+}
+
+// clean is a text without credentials, and without what a terminal would act on.
+func clean(text string) string {
+	var lines strings.Builder
+	for line := range strings.Lines(redact.Text(text)) {
+		lines.WriteString(finding.Clean(strings.TrimRight(line, "\r\n")) + "\n")
+	}
+	return lines.String()
 }
 
 // Document adds a file of YAML or JSON without credentials.
@@ -72,10 +82,13 @@ func (b *Bundle) Object(name string, object any) {
 	}
 	if err == nil {
 		value = redact.Value(value)
-		if strings.HasSuffix(name, ".json") {
-			data, err = json.MarshalIndent(value, "", " ")
-		} else {
+		switch {
+		case !strings.HasSuffix(name, ".json"):
 			data, err = yaml.Marshal(value)
+		case len(data) < mostBytes:
+			data, err = json.MarshalIndent(value, "", " ")
+		default: // nobody reads that, and a third of it would be blanks
+			data, err = json.Marshal(value)
 		}
 	}
 	if err != nil {
@@ -100,7 +113,7 @@ func (b *Bundle) NotSeen() []string {
 	return slices.Clone(slices.Compact(b.missed))
 }
 
-// add keeps what is redacted already. Of a file that is too long the end is kept.
+// add keeps what is redacted already.
 func (b *Bundle) add(name string, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,12 +122,10 @@ func (b *Bundle) add(name string, data []byte) {
 	case taken:
 		b.missed = append(b.missed, name+": there is a file of this name already")
 		return
-	case b.bytes+min(len(data), mostBytes) > mostInAll:
-		b.missed = append(b.missed, fmt.Sprintf("%s: the archive has %d MiB already", name, mostInAll>>20))
+	case b.bytes+len(data) > mostInAll:
+		b.missed = append(b.missed, fmt.Sprintf("%s: it has %d MiB, and the archive may have %d MiB in all and has %d MiB",
+			name, len(data)>>20, mostInAll>>20, b.bytes>>20))
 		return
-	case len(data) > mostBytes:
-		b.missed = append(b.missed, fmt.Sprintf("%s: its beginning, for it has %d MiB", name, len(data)>>20))
-		data = data[len(data)-mostBytes:]
 	}
 	b.bytes += len(data)
 	b.files[name] = data

@@ -2,9 +2,7 @@ package bundle
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -21,10 +19,6 @@ import (
 )
 
 const (
-	// mostPods is of how many pods logs are read, logsAtOnce of how many at the same time.
-	mostPods, logsAtOnce = 20, 6
-	// logLines and logBytes bound the log of one container.
-	logLines, logBytes = 2000, 1 << 20
 	// mostEvents are kept, the last ones; scannedEvents are looked at.
 	mostEvents, scannedEvents = 1000, 20_000
 )
@@ -129,53 +123,11 @@ func (b *Bundle) agents(ctx context.Context, c kubernetes.Interface) []corev1.Po
 // trouble grows with how often a pod was started again.
 func trouble(p *corev1.Pod) int {
 	n := 0
-	for _, s := range p.Status.ContainerStatuses {
+	for _, s := range containers(p) {
 		n += int(s.RestartCount)
 		if !s.Ready {
 			n += 1000
 		}
 	}
 	return n
-}
-
-func (b *Bundle) logs(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) {
-	if len(pods) > mostPods {
-		b.Missed("logs", fmt.Errorf("those of %d pods, for %d were read", len(pods)-mostPods, mostPods))
-		pods = pods[:mostPods]
-	}
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, logsAtOnce)
-	for _, p := range pods {
-		for _, s := range p.Status.ContainerStatuses {
-			wg.Go(func() {
-				slots <- struct{}{}
-				defer func() { <-slots }()
-				b.log(ctx, c, &p, s.Name, false)
-				if s.RestartCount > 0 {
-					b.log(ctx, c, &p, s.Name, true)
-				}
-			})
-		}
-	}
-	wg.Wait()
-}
-
-func (b *Bundle) log(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, container string, previous bool) {
-	name := "cluster/logs/" + p.Namespace + "/" + p.Name + "/" + container
-	if previous {
-		name += ".previous"
-	}
-	stream, err := c.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: container, Previous: previous, TailLines: new(int64(logLines)), LimitBytes: new(int64(logBytes)),
-	}).Stream(ctx)
-	if err != nil {
-		b.Missed("log of "+strings.TrimPrefix(name, "cluster/logs/"), err)
-		return
-	}
-	defer stream.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(stream, 2*logBytes))
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		b.Missed("the end of log of "+strings.TrimPrefix(name, "cluster/logs/"), err)
-	}
-	b.Text(name+".log", string(data))
 }

@@ -53,6 +53,7 @@ func detectors() []detector {
 		{"deleted Services", []string{partServices}, stuckServices, nil, nil, false},
 		{"refused load balancers", []string{partServices}, refusedBalancers, nil, nil, false},
 		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
+		{"what ccmadm has written down", []string{partRecord}, misread, nil, nil, false},
 		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
 	}
 }
@@ -65,6 +66,7 @@ func waitingNodes(v *view) []finding.Finding {
 			list = append(list, *s.Cause)
 		}
 	}
+	list = append(list, v.facts().Silent(v.report.Nodes)...)
 	return append(list, v.report.Findings...)
 }
 

@@ -213,16 +213,18 @@ func patch(what, kind, namespace, name string, ops ...map[string]any) *Fix {
 
 // restartIsSafe says that the kubelet would come back: what differs are flags of external cloud mode that are right.
 func (h *Host) restartIsSafe() bool {
-	for i := range h.Flags {
-		f := &h.Flags[i]
-		wanted, is := f.wanted()
-		if !is || f.Runs && f.Value == wanted {
-			continue
-		}
+	for _, f := range h.unlike() {
+		wanted, _ := f.wanted()
 		known := f.Name == "cloud-provider" && wanted == "external" || f.Name == "node-ip" && slices.Contains(h.Addresses, wanted)
 		if !known {
 			return false
 		}
+	}
+	if slices.ContainsFunc(h.Flags, func(f HostFlag) bool { // what it would become cannot be told
+		wanted, is := f.wanted()
+		return is && f.Value != wanted && f.Places[len(f.Places)-1].open()
+	}) {
+		return false
 	}
 	return h.Unit != nil && h.Unit.PID > 0 && !h.Unit.Stale // nobody knows what somebody has written there
 }

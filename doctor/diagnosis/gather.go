@@ -15,7 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -86,10 +89,18 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 	config(partRecord, v1alpha1.RecordName, v1alpha1.RecordKey, s.readRecord)
 }
 
-// readRecord takes what detectors ask of the record. One that cannot be read is as none.
+// readRecord takes what detectors ask of the record. Besides that it is said, one that cannot be read is as none.
 func (s *Snapshot) readRecord(text string) {
+	if text == "" {
+		return
+	}
 	rec, err := v1alpha1.DecodeRecord(v1alpha1.RecordName, []byte(text))
-	if text == "" || err != nil {
+	if err != nil {
+		s.RecordMisread = &Misread{
+			Message: finding.Clean(redact.Text(err.Error())),
+			Next: "use the ccmadm that has written it; where somebody has edited it: kubectl -n " + v1alpha1.Namespace +
+				" edit configmap " + v1alpha1.RecordName,
+		}
 		return
 	}
 	s.Provider, s.Mode = rec.Configuration.Provider, string(rec.Configuration.Mode)
@@ -171,7 +182,7 @@ func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 			func(r *certificatesv1.CertificateSigningRequest) bool {
 				trimMeta(&r.ObjectMeta)
 				r.Spec.Request, r.Spec.Extra = nil, nil
-				return len(r.Status.Conditions) == 0
+				return nodes.Unanswered(r)
 			})
 		return func() { s.Requests = list }, err
 	})

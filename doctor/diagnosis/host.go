@@ -17,6 +17,7 @@ const (
 	HostResolverPart  = "this machine's resolver"
 	HostRuntimePart   = "this machine's container runtime"
 	HostDisksPart     = "this machine's disks"
+	HostNodePart      = "this machine's Node"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 // has tried, because nobody said where the cluster is, tried is false.
 func Unreached(err error, tried bool) *Snapshot {
 	s := &Snapshot{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Taken: time.Now().UTC()}
-	n := unseen(partCluster, err)
+	n := Unseen(partCluster, err)
 	if !tried {
 		n.Reason = reasonNotAsked
 	}
@@ -68,6 +69,7 @@ type Host struct {
 	Clock        *HostClock        `json:"clock,omitempty"`
 	Resolver     *HostResolver     `json:"resolver,omitempty"`
 	Runtime      *HostRuntime      `json:"runtime,omitempty"`
+	Registered   *HostNode         `json:"registered,omitempty"`
 	Disks        []HostDisk        `json:"disks,omitempty"`
 }
 
@@ -158,6 +160,12 @@ type HostRuntime struct {
 	// Driver and KubeletDriver are the cgroup drivers, systemd or cgroupfs; empty where it is not known.
 	Driver        string `json:"driver,omitempty"`
 	KubeletDriver string `json:"kubeletDriver,omitempty"`
+}
+
+// HostNode is what the API server tells the kubelet of its own Node.
+type HostNode struct {
+	Name    string `json:"name"`
+	Missing bool   `json:"missing,omitempty"`
 }
 
 // HostDisk is the file system below a directory.

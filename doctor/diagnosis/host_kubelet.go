@@ -28,6 +28,7 @@ func hostDetectors() []detector {
 		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless), onlyOf(finding.CertificateEnded), true},
 		{"container runtime", []string{HostRuntimePart}, onHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
 		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), node, onlyOf(finding.KubeletNotRun), true},
+		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), node, onlyOf(finding.KubeletWithoutNode), true},
 		{"static pods", []string{HostManifestsPart}, onHost(staticPods), leaderless, ofManager, true},
 		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless), onlyOf("B10"), true},
 		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
@@ -82,6 +83,16 @@ func (f *HostFlag) wanted() (string, bool) {
 	return f.Places[len(f.Places)-1].Value, true
 }
 
+// twice says that two places contradict each other.
+func (f *HostFlag) twice() bool {
+	for i, p := range f.Places {
+		if slices.ContainsFunc(f.Places[:i], func(first HostPlace) bool { return first.contradicts(f.Name, p) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // effective is the value of the process, or of the files where there is none.
 func (h *Host) effective(name string) (string, bool) {
 	f := h.flag(name)
@@ -104,13 +115,14 @@ const restartKubelet = "systemctl daemon-reload && systemctl restart kubelet"
 func hostFlags(v *view, h *Host) []finding.Finding {
 	var list []finding.Finding
 	for _, f := range h.Flags {
-		if len(f.Places) > 1 && slices.ContainsFunc(f.Places, func(p HostPlace) bool { return p.Value != f.Places[0].Value }) {
+		if f.twice() {
 			var places []string
 			for _, p := range f.Places {
 				places = append(places, p.String())
 			}
 			last := f.Places[len(f.Places)-1]
-			found := finding.KubeletFlagTwice.New(h.node(), fmt.Sprintf("--%s is set by %s; the last one wins", f.Name, strings.Join(places, ", and by ")))
+			found := finding.KubeletFlagTwice.New(h.node(),
+				fmt.Sprintf("--%s is set by %s; the last one wins", f.Name, strings.Join(places, ", and by ")))
 			found.Next = "remove it from all but " + last.File + ", or from there; then: " + restartKubelet
 			list = append(list, found)
 		}
@@ -134,7 +146,7 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 	var list []finding.Finding
 	provider, is := h.effective("cloud-provider")
 	switch {
-	case is && provider != "" && provider != "external":
+	case is && provider != "" && provider != "external" && !expanded.MatchString(provider):
 		f := finding.ID("A4").New(h.node(), "--cloud-provider is "+provider+", and kubelets know external only")
 		f.Next = "ccmadm node show says where it stands; set external there, then: " + restartKubelet
 		list = append(list, f)
@@ -153,21 +165,31 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 	return list
 }
 
+// unlike are the flags that files say, and that the process does not have, or has otherwise.
+func (h *Host) unlike() []HostFlag {
+	var list []HostFlag
+	for _, f := range h.Flags {
+		wanted, is := f.wanted()
+		if is && (!f.Runs || !f.Places[len(f.Places)-1].open() && !sameValue(f.Name, f.Value, wanted)) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 // staleFlags finds what files say and the process does not have.
 func staleFlags(_ *view, h *Host) []finding.Finding {
 	if h.Unit == nil || h.Unit.PID == 0 {
 		return nil
 	}
 	var differ []string
-	for _, f := range h.Flags {
-		wanted, is := f.wanted()
-		if is && (!f.Runs || f.Value != wanted) {
-			runs := "without it"
-			if f.Runs {
-				runs = "with " + f.Value
-			}
-			differ = append(differ, fmt.Sprintf("--%s is %s, and the process %d runs %s", f.Name, f.Places[len(f.Places)-1], h.Unit.PID, runs))
+	for _, f := range h.unlike() {
+		runs := "without it"
+		if f.Runs {
+			runs = "with " + f.Value
 		}
+		last := f.Places[len(f.Places)-1]
+		differ = append(differ, fmt.Sprintf("--%s is %s, and the process %d runs %s", f.Name, last, h.Unit.PID, runs))
 	}
 	if len(differ) == 0 && !h.Unit.Stale {
 		return nil
@@ -181,6 +203,14 @@ func staleFlags(_ *view, h *Host) []finding.Finding {
 		f.Next = "ccmadm node show; once the files say what is wanted: " + restartKubelet
 	}
 	return []finding.Finding{f}
+}
+
+// withoutNode finds a kubelet that runs, and has no Node.
+func withoutNode(v *view, h *Host) []finding.Finding {
+	if h.Registered == nil || !h.Registered.Missing {
+		return nil
+	}
+	return []finding.Finding{v.kubeletWithoutNode(h.Registered.Name, "its kubelet runs, and there is no such Node")}
 }
 
 // kubeletUnit finds a kubelet that does not run, or will not after a boot.

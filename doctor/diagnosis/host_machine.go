@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 	endsSoon, rotationLate = 30 * 24 * time.Hour, 3 * 24 * time.Hour
 	// fullBytes is no room whatever the kubelet is told, fullPercent the kubelet's own limit (nodefs.available).
 	fullBytes, fullPercent, fullInodes = 64 << 20, 10, 5
-	// ccmPort and others are the ports of Kubernetes' parts.
+	// ccmPort is where a cloud-controller-manager listens that nobody has told otherwise.
 	ccmPort = 10258
 )
 
@@ -149,14 +151,36 @@ func staticPods(_ *view, h *Host) []finding.Finding {
 	return list
 }
 
-// takenPorts finds programs outside of pods on the ports of static pods, and on the cloud-controller-manager's.
-func takenPorts(_ *view, h *Host) []finding.Finding {
-	wanted := map[int]string{ccmPort: "the cloud-controller-manager"}
+// wantedPorts are those of this machine that its static pods want, and managers that run here or would, each with who
+// wants it. A manager that systemd runs has its port, and nobody wants that besides.
+func wantedPorts(v *view, h *Host) map[int]string {
+	wanted := map[int]string{}
+	for i := range v.managers {
+		m := &v.managers[i]
+		port := ccmPort
+		if n, err := strconv.Atoi(m.arg("secure-port")); err == nil {
+			port = n
+		}
+		for _, p := range m.pods {
+			if p.Spec.HostNetwork && p.Spec.NodeName == h.Node && port > 0 {
+				wanted[port] = p.Namespace + "/" + p.Name
+			}
+		}
+	}
 	for _, m := range h.Manifests {
+		if len(m.Ports) == 0 && strings.Contains(m.Pod, v1alpha1.Component) {
+			wanted[ccmPort] = m.Pod
+		}
 		for _, port := range m.Ports {
 			wanted[port] = m.Pod
 		}
 	}
+	return wanted
+}
+
+// takenPorts finds programs outside of pods on the ports of pods.
+func takenPorts(v *view, h *Host) []finding.Finding {
+	wanted := wantedPorts(v, h)
 	var list []finding.Finding
 	for _, p := range h.Ports {
 		who, is := wanted[p.Port]

@@ -171,7 +171,7 @@ func servingCertificates(v *view) []finding.Finding {
 		if v.since(r.CreationTimestamp.Time) < 10*time.Minute {
 			continue
 		}
-		node := strings.TrimPrefix(r.Spec.Username, "system:node:")
+		node := strings.TrimPrefix(r.Spec.Username, v1alpha1.NodeUserPrefix)
 		f := finding.ServingCertificate.New("Node/"+node, "its kubelet waits for a serving certificate for more than ten minutes")
 		f.Next = "kubectl get csr; and once you know who asks: kubectl certificate approve " + r.Name
 		list = append(list, f)

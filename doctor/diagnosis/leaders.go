@@ -107,7 +107,8 @@ func (v *view) renewed(l *coordinationv1.Lease) bool {
 	return v.since(l.Spec.RenewTime.Time) < time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
 }
 
-// kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them.
+// kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them. The Lease goes
+// with the Node where a kube-controller-manager runs, and is not made again: then only the machine tells (withoutNode).
 func kubeletsWithoutNode(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Heartbeats {
@@ -115,16 +116,21 @@ func kubeletsWithoutNode(v *view) []finding.Finding {
 		if v.byName[l.Name] != nil || !v.renewed(l) || v.since(l.CreationTimestamp.Time) < 30*time.Second {
 			continue
 		}
-		message := "its kubelet renews its Lease, and there is no such Node"
-		deleted := slices.ContainsFunc(v.Events, func(e corev1.Event) bool {
-			return e.Reason == "DeletingNode" && e.InvolvedObject.Name == l.Name
-		})
-		if deleted {
-			message += ": a cloud-controller-manager deleted it, for its cloud does not know the machine (Event DeletingNode)"
-		}
-		f := finding.KubeletWithoutNode.New("Node/"+l.Name, message)
-		f.Next = "once the cause is corrected, on " + l.Name + ": systemctl restart kubelet"
-		list = append(list, f)
+		list = append(list, v.kubeletWithoutNode(l.Name, "its kubelet renews its Lease, and there is no such Node"))
 	}
 	return list
+}
+
+// kubeletWithoutNode says who has deleted the Node, as far as an Event tells.
+func (v *view) kubeletWithoutNode(name, message string) finding.Finding {
+	name = finding.Clean(name)
+	deleted := slices.ContainsFunc(v.Events, func(e corev1.Event) bool {
+		return e.Reason == "DeletingNode" && e.InvolvedObject.Name == name
+	})
+	if deleted {
+		message += ": a cloud-controller-manager deleted it, for its cloud does not know the machine (Event DeletingNode)"
+	}
+	f := finding.KubeletWithoutNode.New("Node/"+name, message)
+	f.Next = "once the cause is corrected, on " + name + ": systemctl restart kubelet"
+	return f
 }

@@ -45,7 +45,7 @@ func (l *looking) ask(what string, question func() (keep func(), err error)) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if err != nil {
-			l.snapshot.NotSeen = append(l.snapshot.NotSeen, unseen(what, err))
+			l.snapshot.NotSeen = append(l.snapshot.NotSeen, Unseen(what, err))
 		} else {
 			l.answered++
 		}
@@ -55,7 +55,8 @@ func (l *looking) ask(what string, question func() (keep func(), err error)) {
 	})
 }
 
-func unseen(what string, err error) NotSeen {
+// Unseen says why something could not be asked for, without credentials.
+func Unseen(what string, err error) NotSeen {
 	reason := apierrors.ReasonForError(err)
 	message := finding.Clean(redact.Text(err.Error()))
 	if errors.Is(err, context.DeadlineExceeded) {

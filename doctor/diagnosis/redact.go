@@ -14,8 +14,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-const redacted = redact.Mark
-
 // trimMeta keeps of an object's metadata what a detector may ask for.
 func trimMeta(m *metav1.ObjectMeta, annotations ...string) {
 	kept := map[string]string{}
@@ -39,9 +37,14 @@ func trimLease(l *coordinationv1.Lease) {
 func trimPod(p *corev1.Pod) {
 	trimMeta(&p.ObjectMeta, corev1.MirrorPodAnnotationKey)
 	trimPodSpec(&p.Spec)
-	p.Status.InitContainerStatuses, p.Status.EphemeralContainerStatuses = nil, nil
-	for i := range p.Status.ContainerStatuses {
-		s := &p.Status.ContainerStatuses[i]
+	p.Status.EphemeralContainerStatuses = nil
+	trimStatuses(p.Status.InitContainerStatuses)
+	trimStatuses(p.Status.ContainerStatuses)
+}
+
+func trimStatuses(list []corev1.ContainerStatus) {
+	for i := range list {
+		s := &list[i]
 		for _, state := range []*corev1.ContainerState{&s.State, &s.LastTerminationState} {
 			if state.Waiting != nil {
 				state.Waiting.Message = redact.Text(state.Waiting.Message)
@@ -60,7 +63,7 @@ func trimPodSpec(s *corev1.PodSpec) {
 		c := &s.Containers[i]
 		for j := range c.Env {
 			if e := &c.Env[j]; e.Value != "" && !strings.HasPrefix(e.Name, "KUBERNETES_SERVICE_") {
-				e.Value = redacted
+				e.Value = redact.Mark
 			}
 		}
 		redact.Args(c.Command)

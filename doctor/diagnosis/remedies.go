@@ -59,29 +59,11 @@ func (v *view) rendered(f *finding.Finding) bool {
 		return false
 	}
 	about := f.Object == m.object || strings.HasPrefix(f.Object, "Node/") || strings.HasPrefix(f.Object, "Lease/")
-	return about && v.ours(m)
+	return about && m.ours()
 }
 
 // ours says whether ccmadm has made the manager's workload.
-func (v *view) ours(m *manager) bool {
-	labels := map[string]string{}
-	for i := range v.Deployments {
-		if d := &v.Deployments[i]; m.object == "Deployment/"+d.Namespace+"/"+d.Name {
-			labels = d.Labels
-		}
-	}
-	for i := range v.DaemonSets {
-		if d := &v.DaemonSets[i]; m.object == "DaemonSet/"+d.Namespace+"/"+d.Name {
-			labels = d.Labels
-		}
-	}
-	for _, p := range m.pods {
-		if strings.HasPrefix(m.object, "Pod/") {
-			labels = p.Labels
-		}
-	}
-	return labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager
-}
+func (m *manager) ours() bool { return m.labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager }
 
 // ofRendering are findings that go where the workload, its files and its permissions are rendered again.
 func ofRendering() []finding.ID {

@@ -138,7 +138,7 @@ func TestOurs(t *testing.T) {
 				m.Labels = label
 			}
 		})
-		if v := newView(s); !v.ours(v.main()) {
+		if v := newView(s); !v.main().ours() {
 			t.Errorf("%s: %s is not ours", mode, v.main().object)
 		}
 	}

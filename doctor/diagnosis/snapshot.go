@@ -48,6 +48,9 @@ type Snapshot struct {
 	// Image is the manager's by the record; OwnArguments says that the record adds some.
 	Image        string `json:"image,omitempty"`
 	OwnArguments bool   `json:"ownArguments,omitempty"`
+	// RecordMisread and JournalMisread say why a command would not go by these; nil where it would, or there is none.
+	RecordMisread  *Misread `json:"recordMisread,omitempty"`
+	JournalMisread *Misread `json:"journalMisread,omitempty"`
 	// Kubeadm is the ClusterConfiguration that kubeadm keeps in the cluster.
 	Kubeadm string `json:"kubeadm,omitempty"`
 

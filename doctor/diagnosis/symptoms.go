@@ -172,7 +172,7 @@ func refusedPods(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.managers {
 		m := &v.managers[i]
-		if len(m.pods) > 0 || v.scaledToNothing(m) {
+		if len(m.pods) > 0 || m.scaledToNothing() {
 			continue
 		}
 		if e := v.latest(m, "FailedCreate"); e != nil {

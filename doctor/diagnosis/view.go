@@ -31,6 +31,10 @@ type manager struct {
 	pods                    []*corev1.Pod
 	// wanted is how many machines the scheduler finds for a DaemonSet; less than 0: not known.
 	wanted int32
+	// labels are the workload's own; of static pods, and of those that nothing has made, the last pod's.
+	labels map[string]string
+	// replicas is what a Deployment wants. Nil: it does not say, or is none.
+	replicas *int32
 }
 
 func newView(s *Snapshot) *view {
@@ -45,15 +49,20 @@ func newView(s *Snapshot) *view {
 func (v *view) findManagers(profiles templates.Profiles) {
 	for i := range v.Deployments {
 		d := &v.Deployments[i]
-		v.addManager(profiles, "Deployment", d.Namespace, d.Name, &d.Spec.Template.Spec, -1)
+		if m := v.addManager(profiles, "Deployment", d.Namespace, d.Name, &d.Spec.Template.Spec); m != nil {
+			m.labels, m.replicas = d.Labels, d.Spec.Replicas
+		}
 	}
 	for i := range v.DaemonSets {
 		d := &v.DaemonSets[i]
-		wanted := d.Status.DesiredNumberScheduled
-		if d.Status.ObservedGeneration < d.Generation {
-			wanted = -1
+		m := v.addManager(profiles, "DaemonSet", d.Namespace, d.Name, &d.Spec.Template.Spec)
+		if m == nil {
+			continue
 		}
-		v.addManager(profiles, "DaemonSet", d.Namespace, d.Name, &d.Spec.Template.Spec, wanted)
+		m.labels = d.Labels
+		if d.Status.ObservedGeneration >= d.Generation {
+			m.wanted = d.Status.DesiredNumberScheduled
+		}
 	}
 	for i := range v.Pods {
 		p := &v.Pods[i]
@@ -62,21 +71,29 @@ func (v *view) findManagers(profiles templates.Profiles) {
 			return m.namespace == p.Namespace && m.name == name && strings.HasPrefix(m.object, kind+"/")
 		})
 		if at < 0 {
-			v.addManager(profiles, kind, p.Namespace, name, &p.Spec, -1)
-			if at = len(v.managers) - 1; at < 0 || v.managers[at].name != name {
+			if v.addManager(profiles, kind, p.Namespace, name, &p.Spec) == nil {
 				continue
 			}
+			at = len(v.managers) - 1
 		}
-		v.managers[at].pods = append(v.managers[at].pods, p)
+		m := &v.managers[at]
+		m.pods = append(m.pods, p)
+		if kind == "Pod" {
+			m.labels = p.Labels
+		}
 	}
 }
 
-func (v *view) addManager(profiles templates.Profiles, kind, namespace, name string, pod *corev1.PodSpec, wanted int32) {
-	if m, ok := profiles.Recognize(name, pod.Containers); ok && !m.Agent {
-		v.managers = append(v.managers, manager{
-			Manager: m, object: kind + "/" + namespace + "/" + name, namespace: namespace, name: name, pod: pod, wanted: wanted,
-		})
+// addManager adds what has the program of one, and returns it until the next is added; nil where it has not.
+func (v *view) addManager(profiles templates.Profiles, kind, namespace, name string, pod *corev1.PodSpec) *manager {
+	m, ok := profiles.Recognize(name, pod.Containers)
+	if !ok || m.Agent {
+		return nil
 	}
+	v.managers = append(v.managers, manager{
+		Manager: m, object: kind + "/" + namespace + "/" + name, namespace: namespace, name: name, pod: pod, wanted: -1,
+	})
+	return &v.managers[len(v.managers)-1]
 }
 
 // owner is the workload of a pod; of a static pod, what its file calls it.

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -49,7 +48,7 @@ func missingFiles(v *view) []finding.Finding {
 // noReplicas are Deployments that want no pod.
 func noReplicas(v *view) []finding.Finding {
 	m := v.main()
-	if m == nil || v.leads() || !v.scaledToNothing(m) {
+	if m == nil || v.leads() || !m.scaledToNothing() {
 		return nil
 	}
 	f := finding.NoReplicas.New(m.object, "it is scaled to 0, and nobody leads")
@@ -57,8 +56,5 @@ func noReplicas(v *view) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-func (v *view) scaledToNothing(m *manager) bool {
-	return slices.ContainsFunc(v.Deployments, func(d appsv1.Deployment) bool {
-		return "Deployment/"+d.Namespace+"/"+d.Name == m.object && d.Spec.Replicas != nil && *d.Spec.Replicas == 0
-	})
-}
+// scaledToNothing says that it is a Deployment that wants no pod.
+func (m *manager) scaledToNothing() bool { return m.replicas != nil && *m.replicas == 0 }

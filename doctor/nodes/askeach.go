@@ -2,7 +2,8 @@ package nodes
 
 import (
 	"context"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // kubeletsAtOnce is how many kubelets are asked at a time. Each question goes through the API server, and one that
@@ -13,15 +14,14 @@ const kubeletsAtOnce = 50
 // none waits.
 func AskEach[T any](ctx context.Context, nodes []string, ask func(ctx context.Context, node string) T) []T {
 	answers := make([]T, len(nodes))
-	slots := make(chan struct{}, kubeletsAtOnce)
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(kubeletsAtOnce)
 	for i, node := range nodes {
-		all.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+		all.Go(func() error {
 			answers[i] = ask(ctx, node)
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait() // none returns an error
 	return answers
 }

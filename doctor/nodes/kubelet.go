@@ -65,30 +65,54 @@ func listHeartbeats(ctx context.Context, c kubernetes.Interface) []coordinationv
 // judgeHeartbeats finds the kubelets that have stopped renewing their Lease though their Node is still called Ready:
 // for up to 50 seconds it is, and for ever where no kube-controller-manager runs.
 func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, now time.Time) {
-	byNode := map[string]*coordinationv1.Lease{}
-	for i := range leases {
-		byNode[leases[i].Name] = &leases[i]
-	}
-	recent := recently(leases, now)
+	behind := behindOthers(leases, now)
 	for i, s := range statuses {
-		l := byNode[s.Node]
-		if s.Cause != nil || s.State != Ready || l == nil || renewTime(l).IsZero() {
+		if s.Cause != nil || s.State != Ready {
 			continue
 		}
-		behind := recent.Sub(renewTime(l))
-		if age := now.Sub(renewTime(l)); age > heartbeat+clockApart {
-			behind = age
-		}
-		if behind > heartbeat {
-			cause := silent(
-				s,
-				fmt.Sprintf(
-					"the Node is called Ready, and its kubelet has not renewed its Lease for %s",
-					behind.Round(time.Second),
-				),
-			)
+		if quiet := behind(s.Node); quiet > 0 {
+			cause := silent(s, "the Node is called Ready, and its kubelet has not renewed its Lease for "+quiet.String())
 			statuses[i].Cause = &cause
 		}
+	}
+}
+
+// Silent finds the kubelets that have stopped renewing their Lease and whose Node waits for something else, too: what
+// that is explains no silence.
+func (f *Facts) Silent(statuses []Status) []finding.Finding {
+	var list []finding.Finding
+	behind := behindOthers(f.Heartbeats, f.Now)
+	for _, s := range statuses {
+		if s.Cause == nil || s.Cause.ID == finding.KubeletSilent || s.State == Absent {
+			continue
+		}
+		if quiet := behind(s.Node); quiet > 0 {
+			list = append(list, silent(s, "its kubelet has not renewed its Lease for "+quiet.String()))
+		}
+	}
+	return list
+}
+
+// behindOthers says for how long a Node's kubelet has been silent; 0 where it is not, or nothing is known of it.
+func behindOthers(leases []coordinationv1.Lease, now time.Time) func(node string) time.Duration {
+	renewed := map[string]time.Time{}
+	for i := range leases {
+		renewed[leases[i].Name] = renewTime(&leases[i])
+	}
+	recent := recently(leases, now)
+	return func(node string) time.Duration {
+		last := renewed[node]
+		if last.IsZero() {
+			return 0
+		}
+		behind := recent.Sub(last)
+		if age := now.Sub(last); age > heartbeat+clockApart {
+			behind = age
+		}
+		if behind <= heartbeat {
+			return 0
+		}
+		return behind.Round(time.Second)
 	}
 }
 

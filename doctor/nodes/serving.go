@@ -32,8 +32,8 @@ func ServingCertificates(ctx context.Context, client kubernetes.Interface) (stri
 	}
 	approves := err == nil
 	var names, requesters []string
-	for _, csr := range list.Items {
-		if len(csr.Status.Certificate) == 0 && len(csr.Status.Conditions) == 0 {
+	for i := range list.Items {
+		if csr := &list.Items[i]; Unanswered(csr) {
 			names = append(names, csr.Name)
 			requesters = append(requesters, finding.Clean(csr.Spec.Username))
 		}
@@ -49,6 +49,11 @@ func ServingCertificates(ctx context.Context, client kubernetes.Interface) (stri
 		why = "nothing of ccmadm approves them (servingCertificates.enabled)"
 	}
 	return fmt.Sprintf("serving certificates: %s pending, for %s: %s", amount(len(names)), Some(slices.Compact(slices.Sorted(slices.Values(requesters))), maxRequesters), why), nil
+}
+
+// Unanswered says that a request has neither a certificate, nor anybody's word about it.
+func Unanswered(csr *certificatesv1.CertificateSigningRequest) bool {
+	return len(csr.Status.Certificate) == 0 && len(csr.Status.Conditions) == 0
 }
 
 func amount(n int) string {

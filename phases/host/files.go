@@ -19,6 +19,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -153,7 +154,7 @@ func (h *looking) certificates() error {
 	}
 	const own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 	cert, err := h.certificate(own)
-	keep(own, cert, err, "kubeadm kubeconfig user --org system:nodes --client-name system:node:"+h.seen.Node+
+	keep(own, cert, err, "kubeadm kubeconfig user --org system:nodes --client-name "+v1alpha1.NodeUserPrefix+h.seen.Node+
 		" on a control plane makes a new /etc/kubernetes/kubelet.conf", true)
 	for path, renew := range map[string]string{
 		"apiserver.crt": "apiserver", "apiserver-kubelet-client.crt": "apiserver-kubelet-client",

@@ -45,8 +45,8 @@ type kubeletConfig struct {
 }
 
 // Look is what the doctor goes by on a machine: its kubelet's process, unit and files, ports, static pods, certificates,
-// clock, resolver, container runtime and disks. It needs no cluster, and writes nothing. What could not be looked at is
-// returned beside it.
+// clock, resolver, container runtime and disks, and whether its Node is there. It needs no cluster, and writes nothing.
+// What could not be looked at is returned beside it.
 func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis.NotSeen) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -55,6 +55,7 @@ func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis
 	h.names()
 	h.look(diagnosis.HostKubeletPart, func() error { return h.unit(ctx) })
 	h.look(diagnosis.HostFlagsPart, func() error { return h.flags(ctx) })
+	h.look(diagnosis.HostNodePart, func() error { return h.registered(ctx) })
 	h.look(diagnosis.HostResolverPart, h.resolver)
 	h.look(diagnosis.HostPortsPart, h.ports)
 	h.look(diagnosis.HostManifestsPart, h.manifests)

@@ -48,6 +48,9 @@ func (k *Kubelet) Flag(name string) (string, bool) {
 			return value, true
 		}
 		if arg == "--"+name && i+1 < len(k.Args) {
+			if strings.HasPrefix(k.Args[i+1], "--") {
+				return "", true // a switch, and another flag
+			}
 			return k.Args[i+1], true
 		}
 	}

@@ -36,7 +36,8 @@ func (m *Machine) KubeletFlagFiles() []string {
 	return append(files, m.Path(KubeadmFlags), m.Path("/etc/default/kubelet"), m.Path("/etc/sysconfig/kubelet"))
 }
 
-var flagPattern = regexp.MustCompile(`(?:^|[\s"'=])--([a-z][a-z0-9-]*)(?:[= ]([^\s"']*))?`)
+// flagPattern has the value behind a = or a blank: a switch has none, and what follows it is a flag of its own.
+var flagPattern = regexp.MustCompile(`(?:^|[\s"'=])--([a-z][a-z0-9-]*)(?:=["']?([^\s"']*)| ["']?([^-\s"'][^\s"']*))?`)
 
 // KubeletFlags lists where the named flags stand in the files that feed the kubelet's command line. Comments do not count, nor do our own
 // files: those say what an earlier run chose.
@@ -66,7 +67,7 @@ func (m *Machine) KubeletFlags(names ...string) ([]FlagUse, error) {
 			}
 			for _, match := range flagPattern.FindAllStringSubmatch(line, -1) {
 				if wanted[match[1]] {
-					uses = append(uses, FlagUse{File: file, Line: i + 1, Flag: match[1], Value: match[2]})
+					uses = append(uses, FlagUse{File: file, Line: i + 1, Flag: match[1], Value: match[2] + match[3]})
 				}
 			}
 		}

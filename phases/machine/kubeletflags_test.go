@@ -35,6 +35,17 @@ func TestMachine_KubeletFlags(t *testing.T) {
 			},
 			want: []string{"/" + dropIn + ":1: --cloud-provider=a", "/etc/default/kubelet:1: --cloud-provider=b"},
 		},
+		{
+			name: "a flag behind a switch, and quotes around a value", files: map[string]string{
+				"etc/default/kubelet": `KUBELET_EXTRA_ARGS=--fail-swap-on --cloud-provider="external" --v=2 --node-ip '10.0.0.1'`,
+			},
+			want: []string{"/etc/default/kubelet:1: --cloud-provider=external", "/etc/default/kubelet:1: --node-ip=10.0.0.1"},
+		},
+		{
+			name:  "an empty value at the end of a quotation",
+			files: map[string]string{"etc/default/kubelet": `KUBELET_EXTRA_ARGS="--node-ip=10.0.0.1 --cloud-provider="`},
+			want:  []string{"/etc/default/kubelet:1: --node-ip=10.0.0.1", "/etc/default/kubelet:1: --cloud-provider="},
+		},
 		{name: "our own drop-in does not count", files: map[string]string{"etc/systemd/system/kubelet.service.d/20-ccmadm.conf": "--cloud-provider=external"}},
 		{name: "a longer flag is another flag", files: map[string]string{"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--cloud-provider-x=1 --my-cloud-provider=2"}},
 	} {

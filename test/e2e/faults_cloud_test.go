@@ -48,6 +48,10 @@ func cloudFaults() []injected {
 		},
 		{id: "B15", what: "external as the manager's provider", inject: "sed -i 's|--cloud-provider=openstack|--cloud-provider=external|' " + managerYAML},
 		{id: "B14", what: "a controller that openstack's manager does not know", inject: withArgument("--controllers=cloud-nodes")},
+		{
+			id: "B11", what: "a webhook port that is the secure port",
+			inject: "grep -q webhook-secure-port=0 " + managerYAML + "; sed -i 's|webhook-secure-port=0|webhook-secure-port=10258|' " + managerYAML,
+		},
 		{id: "B16", what: "openstack's manager with a lock that is no Lease", inject: withArgument("--leader-elect-resource-lock=endpoints")},
 	}
 }
@@ -55,7 +59,7 @@ func cloudFaults() []injected {
 // TestFaults_Cloud is about what only a cloud can do wrong.
 func TestFaults_Cloud(t *testing.T) {
 	t.Parallel()
-	l := &library{lab: up(t, "faultscloud", 1, 3), cluster: "OpenStack's own manager, static pod", table: &faultTable{rows: map[string][]string{}}}
+	l := &library{lab: up(t, "faultscloud", 1, 3), cluster: cloudCluster, table: &faultTable{rows: map[string][]string{}}}
 	l.loadCCM(t, "openstack")
 	state := cloudState{Region: "RegionOne", Key: cloudKey}
 	for i, node := range []string{"cp1", "w1", "w3"} {

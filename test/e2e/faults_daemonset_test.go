@@ -121,10 +121,10 @@ func deploymentFaults() []injected {
 // TestFaults_DaemonSet is about what becomes of pods that a workload makes.
 func TestFaults_DaemonSet(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t, "faultsds", "DaemonSet, provider onprem", " --mode DaemonSet")
+	l := newLibrary(t, "faultsds", daemonSetCluster, " --mode DaemonSet")
 	l.all(t, daemonSetFaults()...)
 	l.must(t, "cp1", strings.TrimSpace(cloudDocument+"'mode: Deployment' > /root/cloud.yaml; ccmadm apply -f /root/cloud.yaml"))
-	l.cluster = "Deployment, provider onprem"
+	l.cluster = deploymentCluster
 	l.all(t, deploymentFaults())
-	l.table.write(t, "daemonset", "DaemonSet, provider onprem", l.cluster)
+	l.table.write(t, "daemonset", daemonSetCluster, l.cluster)
 }

@@ -7,7 +7,9 @@ import (
 
 // objectFaults are those of a cluster with the provider onprem whose manager runs: cp1, w1 and w2.
 func objectFaults() [][]injected {
-	return [][]injected{faultsOfPermissions(), faultsOfWebhooks(), faultsOfServices(), faultsOfKubelets()}
+	return [][]injected{
+		faultsOfPermissions(), faultsOfWebhooks(), faultsOfServices(), faultsOfKubelets(), faultsOfMachines(), faultsOfRecords(),
+	}
 }
 
 // staticFaults are those of its manager as a static pod.
@@ -148,6 +150,10 @@ func faultsOfKubelets() []injected {
 			choice: "cp /root/cni/* /etc/cni/net.d/",
 		},
 		{
+			id: "N1", what: "Node deleted under its kubelet, which only the machine shows", on: "w2", host: true,
+			first: step{"cp1", asAdmin + "kubectl delete node w2"}, inject: "systemctl is-active kubelet",
+		},
+		{
 			id: "W2", what: "Node made again by hand, without taint and provider ID", on: "cp1",
 			inject: "kubectl get node w2 -o yaml | grep -v -e providerID -e resourceVersion -e ' uid:' > /root/w2.yaml; kubectl delete node w2; kubectl create -f /root/w2.yaml",
 		},
@@ -158,7 +164,7 @@ func faultsOfKubelets() []injected {
 // nobody has thought of gets no wrong name.
 func TestFaults_Objects(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t, "faults", "Objects and kubelets, provider onprem", "")
+	l := newLibrary(t, "faults", objectCluster, "")
 	l.all(t, objectFaults()...)
 	l.table.write(t, "objects", l.cluster)
 	if *allFaults {
@@ -170,7 +176,7 @@ func TestFaults_Objects(t *testing.T) {
 // TestFaults_StaticPod is about a manager that does not run.
 func TestFaults_StaticPod(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t, "faultspod", "Static pod, provider onprem", "")
+	l := newLibrary(t, "faultspod", staticCluster, "")
 	l.all(t, staticFaults()...)
 	l.table.write(t, "static", l.cluster)
 }

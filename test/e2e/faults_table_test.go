@@ -9,6 +9,15 @@ import (
 	"testing"
 )
 
+// The clusters of the library, by which docs/faults.md is divided.
+const (
+	objectCluster     = "Objects and kubelets, provider onprem"
+	staticCluster     = "Static pod, provider onprem"
+	daemonSetCluster  = "DaemonSet, provider onprem"
+	deploymentCluster = "Deployment, provider onprem"
+	cloudCluster      = "OpenStack's own manager, static pod"
+)
+
 // faultTable is what a run of the library has seen: bin/measured/faults-*.md, of which `make faults` makes docs/faults.md.
 type faultTable struct {
 	mu   sync.Mutex
@@ -21,9 +30,9 @@ func (ft *faultTable) add(o outcome, ok bool) {
 	detected, worked := "yes", "yes"
 	switch {
 	case !ok && o.Remedy == "":
-		detected, worked = "NO", "-"
+		detected, worked = "NO: "+cell(o.Known), "-"
 	case !ok:
-		worked = "NO"
+		worked = "NO: " + cell(o.Known)
 	case o.Chosen:
 		worked = "chosen"
 	}

@@ -21,11 +21,15 @@ type injected struct {
 	what string
 	// on is the machine where inject runs, a shell script with KUBECONFIG set. Empty: cp1.
 	on, inject string
+	// host has the doctor look at that machine itself, as somebody does who has no kubeconfig there.
+	host bool
 	// first runs before inject, on another machine: where the cloud is, say.
 	first step
 	// choice is what a person decides where the doctor cannot: it runs on that machine in place of the printed remedy,
 	// and is in the table. choiceOn is where it runs, if not there.
 	choice, choiceOn string
+	// known is why it is not named as yet, for docs/faults.md, where no row says NO without a reason.
+	known string
 	// undo takes back, on that machine, what the remedy is not about. It runs after it.
 	undo string
 	// within bounds the doctor's word, and then the way back to health. Zero: foundWithin.
@@ -47,6 +51,7 @@ type cause struct {
 type outcome struct {
 	ID       finding.ID
 	What     string
+	Known    string
 	Cluster  string
 	Transit  string // what else was named on the way, while the cluster changed
 	Found    float64
@@ -60,12 +65,19 @@ type library struct {
 	*lab
 	cluster string
 	table   *faultTable
+	// host is the machine that the doctor is asked about. Empty: the cluster, as seen from cp1.
+	host string
 }
 
 // roots asks the doctor. The error is what it says where it could not look.
 func (l *library) roots(t testing.TB) []cause {
 	t.Helper()
-	r := l.sh(t, "cp1", "ccmadm doctor -o json --kubeconfig /etc/kubernetes/admin.conf 2>/tmp/doctor.err || { s=$?; [ $s = 1 ] || cat /tmp/doctor.err; exit $s; }")
+	args := "--kubeconfig /etc/kubernetes/admin.conf"
+	if l.host != "" {
+		args = "--host"
+	}
+	r := l.sh(t, cmp.Or(l.host, "cp1"),
+		"ccmadm doctor -o json "+args+" 2>/tmp/doctor.err || { s=$?; [ $s = 1 ] || cat /tmp/doctor.err; exit $s; }")
 	var d struct {
 		Causes []cause `json:"causes"`
 	}
@@ -111,8 +123,12 @@ func (l *library) one(t *testing.T, f injected) {
 	within := cmp.Or(f.within, foundWithin)
 	l.expectSilent(t, "before", within)
 	l.inject(t, f)
+	if f.host {
+		l.host = f.on
+		defer func() { l.host = "" }()
+	}
 	start := time.Now()
-	out := outcome{ID: f.id, What: f.what, Cluster: l.cluster, Chosen: f.choice != ""}
+	out := outcome{ID: f.id, What: f.what, Cluster: l.cluster, Chosen: f.choice != "", Known: f.known}
 	named, others, ok := l.until(t, string(f.id), within)
 	out.Found, out.Transit = time.Since(start).Seconds(), strings.Join(others, ", ")
 	if !ok {
@@ -125,6 +141,10 @@ func (l *library) one(t *testing.T, f injected) {
 	start = time.Now()
 	out.Remedy = l.heal(t, f, named[0].Next)
 	ok = l.expectSilent(t, "after the remedy", within)
+	if l.host != "" {
+		l.host = ""
+		ok = l.expectSilent(t, "in the cluster, after the remedy", within) && ok
+	}
 	out.Restored = time.Since(start).Seconds()
 	l.table.add(out, ok && !t.Failed())
 	if !ok {
@@ -156,7 +176,7 @@ func (l *library) heal(t *testing.T, f injected, next string) string {
 	on := cmp.Or(f.on, "cp1")
 	steps := []step{{cmp.Or(f.choiceOn, on), f.choice}}
 	if f.choice == "" {
-		steps = commands(next)
+		steps = commands(next, cmp.Or(l.host, "cp1"))
 	}
 	if len(steps) == 0 {
 		t.Errorf("the remedy is no command: %s", next)
@@ -198,10 +218,10 @@ var (
 	commandAt = regexp.MustCompile(`^(?:[^:]*\bon (\S+): |[^:]*: )?((?:kubectl|ccmadm|systemctl|rm|sed) .*)$`)
 )
 
-// commands takes a remedy literally. What is on no machine is for whoever has a kubeconfig.
-func commands(next string) []step {
+// commands takes a remedy literally. What names no machine is for the one that was looked at, and for kubectl, for whoever has a
+// kubeconfig.
+func commands(next, on string) []step {
 	var list []step
-	on := "cp1"
 	for _, part := range between.Split(next, -1) {
 		m := commandAt.FindStringSubmatch(part)
 		if m == nil {

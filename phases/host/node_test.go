@@ -1,0 +1,48 @@
+package host
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+)
+
+// TestClusterLook_Node: a kubelet is told of its own Node, and a kubelet that may not ask is no fault.
+func TestClusterLook_Node(t *testing.T) {
+	client, err := kubernetes.NewForConfig(cluster.Config)
+	must(t, err)
+	nodes := client.CoreV1().Nodes()
+	_, err = nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "host-there"}}, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, nodes.Delete(context.WithoutCancel(t.Context()), "host-there", metav1.DeleteOptions{}))
+	})
+	for name, tt := range map[string]struct {
+		user, want string
+		groups     []string
+	}{
+		"its Node is there":            {user: "system:node:host-there", groups: []string{"system:nodes"}},
+		"its Node is gone":             {user: "system:node:host-gone", groups: []string{"system:nodes"}, want: "N1"},
+		"it may not ask":               {user: "system:node:host-gone"},
+		"it has not joined: no Node's": {user: "somebody"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := newHost(t, 0)
+			config, err := cluster.Kubeconfig(tt.user, tt.groups...)
+			must(t, err)
+			machinetest.Put(t, m, machine.KubeletConf, string(config))
+			d := diagnoseHost(t, m)
+			if ids, text := hostWords(d); ids != tt.want {
+				t.Errorf("got %s, want %s\n%s", ids, tt.want, text)
+			}
+			if seen := len(d.NotSeen) == 1; seen != (name != "it may not ask") {
+				t.Errorf("not seen: %v", d.NotSeen)
+			}
+		})
+	}
+}
