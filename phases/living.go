@@ -207,7 +207,7 @@ func nodeOfKubelet(m *machine.Machine) string {
 			}
 		}
 		if certs, err := certutil.ParseCertsPEM(data); err == nil {
-			if name, found := strings.CutPrefix(certs[0].Subject.CommonName, "system:node:"); found {
+			if name, found := strings.CutPrefix(certs[0].Subject.CommonName, v1alpha1.NodeUserPrefix); found {
 				return name
 			}
 		}
