@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -89,15 +87,16 @@ func dropKubeadmFlag(d *Data) error {
 	if err != nil {
 		return fmt.Errorf("read kubeadm's flags of the kubelet: %w", err)
 	}
-	name, value, ok := strings.Cut(strings.TrimSpace(string(data)), "=")
-	if !ok || strings.Contains(value, "\n") {
+	name, flags, ok := envOf(string(data))
+	if !ok {
 		return finding.Refusedf("edit %s: it is not as kubeadm writes it", machine.KubeadmFlags).
 			WithHint("remove --cloud-provider there; nothing was changed")
 	}
-	args := slices.DeleteFunc(strings.Fields(strings.Trim(value, `"`)), func(arg string) bool {
-		return strings.HasPrefix(arg, "--cloud-provider=")
-	})
-	return d.write(machine.File{
-		Path: machine.KubeadmFlags, Data: fmt.Appendf(nil, "%s=\"%s\"\n", name, strings.Join(args, " ")), Mode: 0o644,
-	})
+	var kept []string
+	for _, f := range flags {
+		if f.name != "cloud-provider" {
+			kept = append(kept, f.text)
+		}
+	}
+	return d.write(machine.File{Path: machine.KubeadmFlags, Data: []byte(envText(name, kept)), Mode: 0o644})
 }
