@@ -74,13 +74,9 @@ func (m *manager) nameOthers(ctx context.Context, d *Data, client kubernetes.Int
 
 // without are the control planes whose static pod is not one like this machine's.
 func (m *manager) without(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod) ([]string, error) {
-	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
+	names, err := controlPlaneNames(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("list the control planes: %w", err)
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
+		return nil, err
 	}
 	for i := range pods {
 		same := m.same(&pods[i])

@@ -18,7 +18,6 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
-	"github.com/ccmadm/ccmadm/templates"
 )
 
 // upgradable is a control plane of 1.35, whose configuration is poisoned, with the kubeadm of 1.36.3, and a manager of
@@ -32,14 +31,7 @@ type upgradable struct {
 
 func newUpgradable(t *testing.T) *upgradable {
 	t.Helper()
-	profile, err := templates.Load("aws")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &upgradable{client: kubernetes.NewForConfigOrDie(cluster.Config), images: map[string]string{}}
-	for minor, tag := range profile.Image.Tags {
-		u.images[minor] = profile.Image.Repository + ":" + tag
-	}
+	u := &upgradable{client: kubernetes.NewForConfigOrDie(cluster.Config), images: awsImages(t)}
 	u.m = livingAs(t, v1alpha1.CloudConfiguration{
 		Provider: "aws", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
 		ControllerManager: v1alpha1.ControllerManager{Image: u.images["1.35"]},

@@ -30,14 +30,14 @@ func (p *planner) planManager() {
 		return
 	}
 	m.Then = then
-	now, known := p.serves(m.Now)
+	now, known := serves(p.Profile, m.Now)
 	if !known {
 		return
 	}
 	m.Serves = now.String()
 	for _, n := range p.Nodes {
 		api, running := parsed(n.APIServer), now
-		if r, ok := p.serves(n.Manager); ok {
+		if r, ok := serves(p.Profile, n.Manager); ok {
 			running = r
 		}
 		if api != nil && api.Minor() < running.from {
@@ -76,7 +76,7 @@ func (p *planner) imageThen(now string) (string, error) {
 
 // chosen tells whether the image is none of the profile's.
 func (p *planner) chosen(now string) bool {
-	if _, known := p.serves(now); known || now == "" {
+	if _, known := serves(p.Profile, now); known || now == "" {
 		return false
 	}
 	before := templates.Values{
@@ -84,6 +84,13 @@ func (p *planner) chosen(now string) bool {
 	}
 	was, err := p.Profile.ImageRef(before)
 	return err != nil || was != now
+}
+
+// Newer tells whether an image is for newer versions of Kubernetes than an API server's, and for which. What the profile's
+// table does not know is for none.
+func Newer(p *templates.Profile, image string, api *version.Version) (string, bool) {
+	m, known := serves(p, image)
+	return m.String(), known && api.Minor() < m.from
 }
 
 // minors are the versions of Kubernetes that a release is for, 1.from to 1.to.
@@ -98,13 +105,13 @@ func (m minors) String() string {
 
 // serves tells what an image is for, by the profile's table. A release that is not in the table counts where releases
 // are called as the Kubernetes that they are for.
-func (p *planner) serves(image string) (m minors, known bool) {
+func serves(p *templates.Profile, image string) (m minors, known bool) {
 	name, tag := split(image)
-	if name != base(p.Profile.Image.Repository) {
+	if name != base(p.Image.Repository) {
 		return minors{}, false
 	}
-	alike := len(p.Profile.Image.Tags) > 0
-	for minor, release := range p.Profile.Image.Tags {
+	alike := len(p.Image.Tags) > 0
+	for minor, release := range p.Image.Tags {
 		n := version.MustParseGeneric(minor).Minor()
 		if release == tag && (!known || n < m.from) {
 			m.from = n
