@@ -9,6 +9,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -36,7 +37,7 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	}
 	m := livingAs(t, said)
 	kubeadmsObjects(t, kubernetes.NewForConfigOrDie(cluster.Config))
-	put(t, m, machine.APIServerPod, apiServerPod("v1.35.4"))
+	machinetest.Put(t, m, machine.APIServerPod, apiServerPod("v1.35.4"))
 	do := func(list ...Phase) {
 		t.Helper()
 		for _, p := range list {
@@ -49,12 +50,12 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	said.ControllerManager.Image = images["1.36"]
 	do(record()) // as the first control plane has left it
 
-	before := snapshot(t, m)
+	before := machinetest.Snapshot(t, m)
 	wantRefused := func(err error) {
 		t.Helper()
 		wantError(t, err, "newer than the API server of Node/cp1, v1.35.4", finding.ExitRefused)
-		if content(m, machine.CCMManifest) != before[machine.CCMManifest] {
-			t.Errorf("the static pod is\n%s", content(m, machine.CCMManifest))
+		if machinetest.Content(m, machine.CCMManifest) != before[machine.CCMManifest] {
+			t.Errorf("the static pod is\n%s", machinetest.Content(m, machine.CCMManifest))
 		}
 	}
 	_, _, err := applyRun(t, m, "", Options{})
@@ -62,9 +63,9 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	_, err = run{config: initConfig, options: Options{Flags: said}}.do(t, m, controlPlane())
 	wantRefused(err)
 
-	put(t, m, machine.APIServerPod, apiServerPod("v1.36.3"))
+	machinetest.Put(t, m, machine.APIServerPod, apiServerPod("v1.36.3"))
 	if out, changed, err := applyRun(t, m, "", Options{}); err != nil || !changed ||
-		!strings.Contains(content(m, machine.CCMManifest), images["1.36"]) {
+		!strings.Contains(machinetest.Content(m, machine.CCMManifest), images["1.36"]) {
 		t.Errorf("once it is upgraded: changed %v, %v\n%s", changed, err, out)
 	}
 }

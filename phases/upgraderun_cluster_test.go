@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -27,15 +29,24 @@ type upgradable struct {
 	runner *machinetest.Commands
 	client kubernetes.Interface
 	images map[string]string // by minor
+	// version is ccmadm's; empty: that of all tests.
+	version string
 }
 
 func newUpgradable(t *testing.T) *upgradable {
 	t.Helper()
 	u := &upgradable{client: kubernetes.NewForConfigOrDie(cluster.Config), images: awsImages(t)}
-	u.m = livingAs(t, v1alpha1.CloudConfiguration{
+	u.living(t, v1alpha1.CloudConfiguration{
 		Provider: "aws", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
 		ControllerManager: v1alpha1.ControllerManager{Image: u.images["1.35"]},
 	})
+	return u
+}
+
+// living makes the cluster, with a control plane and a worker.
+func (u *upgradable) living(t *testing.T, said v1alpha1.CloudConfiguration) {
+	t.Helper()
+	u.m = livingAs(t, said)
 	u.runner = u.m.Runner.(*machinetest.Commands)
 	kubeadmsObjects(t, u.client)
 	u.node(t, "cp1", true)
@@ -43,7 +54,16 @@ func newUpgradable(t *testing.T) *upgradable {
 	machinetest.Put(t, u.m, machine.APIServerPod, apiServerPod("v1.35.4"))
 	machinetest.Put(t, u.m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external\"\n")
 	u.runner.Answers["kubeadm config images list"] = "registry.k8s.io/kube-apiserver:v1.36.3\n"
-	return u
+}
+
+// second goes on with cp2, which has the same files here, and a name of its own.
+func (u *upgradable) second(t *testing.T) {
+	t.Helper()
+	m, _ := controlPlaneMachine(t, cluster.Config)
+	machinetest.Put(t, m, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "cp1", "cp2", 1))
+	machinetest.Put(t, m, machine.APIServerPod, apiServerPod("v1.35.4"))
+	u.m, u.runner = m, m.Runner.(*machinetest.Commands)
+	u.kubeadm(t, "cp2")
 }
 
 // node is one of 1.35 that is initialized, and ready for pods.
@@ -134,6 +154,7 @@ func (u *upgradable) do(t *testing.T, up Upgrade) (string, error) {
 		command = "upgrade apply " + up.Version
 	}
 	d, out := run{options: Options{Living: true, Command: command, Upgrade: &up}}.must(t, u.m)
+	d.Version = cmp.Or(u.version, d.Version)
 	var list []Phase
 	for _, p := range UpgradeControlPlane() {
 		if p.Name != "rollout" && p.Name != "service" {
@@ -146,12 +167,15 @@ func (u *upgradable) do(t *testing.T, up Upgrade) (string, error) {
 
 func (u *upgradable) managerImage(t *testing.T) string {
 	t.Helper()
-	sets := u.client.AppsV1().DaemonSets("kube-system")
-	set, err := sets.Get(t.Context(), "aws-cloud-controller-manager", metav1.GetOptions{})
+	sets, err := u.client.AppsV1().DaemonSets("kube-system").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set.Spec.Template.Spec.Containers[0].Image
+	i := slices.IndexFunc(sets.Items, func(s appsv1.DaemonSet) bool { return strings.HasSuffix(s.Name, "-"+v1alpha1.Component) })
+	if i < 0 {
+		t.Fatal("the manager has no DaemonSet")
+	}
+	return sets.Items[i].Spec.Template.Spec.Containers[0].Image
 }
 
 func (u *upgradable) ran() int {
@@ -248,12 +272,7 @@ func TestCluster_Upgrade_TheManagerWaitsForTheOldestAPIServer(t *testing.T) {
 	if out, err := u.do(t, Upgrade{}); err != nil || u.managerImage(t) != u.images["1.35"] {
 		t.Errorf("once more: %v\n%s", err, out)
 	}
-	// cp2 has the same files here, and a name of its own.
-	second, _ := controlPlaneMachine(t, cluster.Config)
-	machinetest.Put(t, second, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "cp1", "cp2", 1))
-	machinetest.Put(t, second, machine.APIServerPod, apiServerPod("v1.35.4"))
-	u.m, u.runner = second, second.Runner.(*machinetest.Commands)
-	u.kubeadm(t, "cp2")
+	u.second(t)
 	if out, err := u.do(t, Upgrade{}); err != nil || u.managerImage(t) != u.images["1.36"] {
 		t.Errorf("the last one: the manager is %s, %v\n%s", u.managerImage(t), err, out)
 	}

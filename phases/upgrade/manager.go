@@ -29,7 +29,10 @@ func (p *planner) planManager() {
 		p.add(f)
 		return
 	}
-	m.Then = then
+	m.Then, m.By = then, v1alpha1.ImageByProfile
+	if p.Image != "" || then == m.Now && ImageBy(p.Profile, p.Record) == v1alpha1.ImageByUser {
+		m.By = v1alpha1.ImageByUser
+	}
 	now, known := serves(p.Profile, m.Now)
 	if !known {
 		return
@@ -64,7 +67,7 @@ func (p *planner) imageThen(now string) (string, error) {
 		Version: p.Version, KubernetesVersion: "v" + p.target.String(), ImageRepository: p.Record.ImageRepository,
 	}
 	then, err := p.Profile.ImageRef(v)
-	if p.chosen(now) {
+	if _, known := serves(p.Profile, now); now != "" && !known && ImageBy(p.Profile, p.Record) == v1alpha1.ImageByUser {
 		f := finding.OwnImage.New(now, "somebody has chosen this image, and it is kept: whether it is for Kubernetes 1."+
 			fmt.Sprint(p.target.Minor())+" is not known")
 		f.Next = "ccmadm upgrade plan v" + p.target.String() + " --image IMAGE plans with another"
@@ -74,16 +77,19 @@ func (p *planner) imageThen(now string) (string, error) {
 	return then, err
 }
 
-// chosen tells whether the image is none of the profile's.
-func (p *planner) chosen(now string) bool {
-	if _, known := serves(p.Profile, now); known || now == "" {
-		return false
+// ImageBy is who has chosen the manager's image of a record. One of before that was written down tells it by the ccmadm
+// that wrote it: whether its profile has that image.
+func ImageBy(p *templates.Profile, rec *v1alpha1.Record) v1alpha1.ImageBy {
+	if rec.ImageBy != "" {
+		return rec.ImageBy
 	}
 	before := templates.Values{
-		Version: p.Record.WrittenBy, KubernetesVersion: p.Record.KubernetesVersion, ImageRepository: p.Record.ImageRepository,
+		Version: rec.WrittenBy, KubernetesVersion: rec.KubernetesVersion, ImageRepository: rec.ImageRepository,
 	}
-	was, err := p.Profile.ImageRef(before)
-	return err != nil || was != now
+	if was, err := p.ImageRef(before); err == nil && was == rec.Configuration.ControllerManager.Image {
+		return v1alpha1.ImageByProfile
+	}
+	return v1alpha1.ImageByUser
 }
 
 // Newer tells whether an image is for newer versions of Kubernetes than an API server's, and for which. What the profile's
