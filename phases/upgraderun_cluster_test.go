@@ -2,6 +2,7 @@ package phases
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -129,13 +130,20 @@ func (u *upgradable) image(t *testing.T, node, version string) {
 	}
 }
 
-// kubelet answers for the pod whose image is to be pulled.
+// kubelet answers for the pods whose image is to be pulled on the control planes.
 func (u *upgradable) kubelet(t *testing.T, waiting *corev1.ContainerStateWaiting) {
+	t.Helper()
+	for _, node := range []string{"cp1", "cp2"} {
+		u.kubeletOf(t, node, waiting)
+	}
+}
+
+func (u *upgradable) kubeletOf(t *testing.T, node string, waiting *corev1.ContainerStateWaiting) {
 	t.Helper()
 	go func() {
 		pods := u.client.CoreV1().Pods("kube-system")
 		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
-			pod, err := pods.Get(t.Context(), imagePod, metav1.GetOptions{})
+			pod, err := pods.Get(t.Context(), podForNode(imagePod, node), metav1.GetOptions{})
 			if err != nil || len(pod.Status.ContainerStatuses) > 0 {
 				continue
 			}
@@ -395,5 +403,34 @@ func TestCluster_Upgrade_TwoAtATime(t *testing.T) {
 	}
 	if err := other.Close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Two that begin at the same time have the image pulled each on its own machine: neither takes the other's pod away.
+func TestCluster_Upgrade_PullsBesideAnother(t *testing.T) {
+	u := newUpgradable(t)
+	pods := u.client.CoreV1().Pods("kube-system")
+	other, err := pods.Create(t.Context(), podOfImage(u.images["1.36"], "cp2"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		if err := pods.Delete(context.WithoutCancel(t.Context()), other.Name, now); err != nil {
+			t.Error(err)
+		}
+	})
+	u.kubeletOf(t, "cp1", nil)
+	u.kubeadm(t, "cp1")
+	if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err != nil || u.managerImage(t) != u.images["1.36"] {
+		t.Errorf("%v\n%s", err, out)
+	}
+	list, err := pods.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, imagePod) })
+	if len(left) != 1 || left[0].UID != other.UID {
+		t.Errorf("left are %v", left)
 	}
 }
