@@ -16,8 +16,8 @@ type editedConfigMap struct {
 	write  func(context.Context) error
 }
 
-// editConfigMap reads a ConfigMap in kube-system, has the text below the key edited, and says what changes; nil: nothing
-// does. The edit returns the new text, and the changes in words.
+// editConfigMap reads a ConfigMap in kube-system, has the text below the key edited, and says what changes; nil:
+// nothing does. The edit returns the new text, and the changes in words.
 func editConfigMap(
 	ctx context.Context, d *Data, name, key string, edit func(object, text string) (string, []string, error),
 ) (*editedConfigMap, error) {

@@ -19,8 +19,8 @@ import (
 )
 
 // refuseNewerManager keeps a manager from coming to a release that is newer than an API server that it asks: while an
-// upgrade is under way, the record has the release of the control planes that are done. What runs already is no reason to
-// refuse another change. An upgrade has its own order, which counts the API server that it is about to bring.
+// upgrade is under way, the record has the release of the control planes that are done. What runs already is no reason
+// to refuse another change. An upgrade has its own order, which counts the API server that it is about to bring.
 func refuseNewerManager(ctx context.Context, d *Data, s *Settings, v templates.Values) error {
 	if d.Upgrade != nil {
 		return nil

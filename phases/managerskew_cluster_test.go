@@ -50,7 +50,7 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	said.ControllerManager.Image = images["1.36"]
 	do(record()) // as the first control plane has left it
 
-	before := machinetest.Snapshot(t, m)
+	before := snapshot(t, m)
 	wantRefused := func(err error) {
 		t.Helper()
 		wantError(t, err, "newer than the API server of Node/cp1, v1.35.4", finding.ExitRefused)
@@ -70,8 +70,8 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	}
 }
 
-// What may ask any API server must not be newer than the oldest, whoever names its image. It may be newer already, which
-// keeps nobody from another change.
+// What may ask any API server must not be newer than the oldest, whoever names its image. It may be newer already,
+// which keeps nobody from another change.
 func TestCluster_Apply_OlderAPIServer_DaemonSet(t *testing.T) {
 	u := newUpgradable(t)
 	u.node(t, "cp2", true)

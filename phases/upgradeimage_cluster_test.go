@@ -12,8 +12,8 @@ import (
 )
 
 // Where the manager is released with ccmadm, a newer ccmadm writes the record before it brings the manager along: with
-// several control planes that is the turn of the last one. Its image is still the profile's by then, and follows; one that
-// the user has named stays.
+// several control planes that is the turn of the last one. Its image is still the profile's by then, and follows; one
+// that the user has named stays.
 func TestCluster_Upgrade_WhoHasChosenTheImage(t *testing.T) {
 	const repository, mine = "ghcr.io/ccmadm/cloud-controller-manager:", "registry.example/mine:1"
 	for _, tt := range []struct {

@@ -179,7 +179,9 @@ func (u *upgradable) managerImage(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(sets.Items, func(s appsv1.DaemonSet) bool { return strings.HasSuffix(s.Name, "-"+v1alpha1.Component) })
+	i := slices.IndexFunc(sets.Items, func(s appsv1.DaemonSet) bool {
+		return strings.HasSuffix(s.Name, "-"+v1alpha1.Component)
+	})
 	if i < 0 {
 		t.Fatal("the manager has no DaemonSet")
 	}

@@ -91,8 +91,8 @@ func image(d *Data, s *Settings) (string, error) {
 	return s.Profile.ImageRef(v)
 }
 
-// imageBy is who has chosen the image. What the record has already stays whose it was: a newer ccmadm would choose another,
-// and knows no more which one the former has chosen.
+// imageBy is who has chosen the image. What the record has already stays whose it was: a newer ccmadm would choose
+// another, and knows no more which one the former has chosen.
 func imageBy(d *Data, s *Settings, image string) (v1alpha1.ImageBy, error) {
 	switch said := s.ControllerManager; {
 	case s.Mode == v1alpha1.ModeManual:

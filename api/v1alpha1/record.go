@@ -30,8 +30,8 @@ type Record struct {
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// WrittenBy is the version of ccmadm.
 	WrittenBy string `json:"writtenBy,omitempty"`
-	// ImageBy says who has chosen the cloud-controller-manager's image. Empty in mode Manual, and in records of before there
-	// was this field.
+	// ImageBy says who has chosen the cloud-controller-manager's image. Empty in mode Manual, and in records of before
+	// there was this field.
 	ImageBy ImageBy `json:"imageBy,omitempty"`
 }
 

@@ -92,8 +92,8 @@ func ImageBy(p *templates.Profile, rec *v1alpha1.Record) v1alpha1.ImageBy {
 	return v1alpha1.ImageByUser
 }
 
-// Newer tells whether an image is for newer versions of Kubernetes than an API server's, and for which. What the profile's
-// table does not know is for none.
+// Newer tells whether an image is for newer versions of Kubernetes than an API server's, and for which. What the
+// profile's table does not know is for none.
 func Newer(p *templates.Profile, image string, api *version.Version) (string, bool) {
 	m, known := serves(p, image)
 	return m.String(), known && api.Minor() < m.from
