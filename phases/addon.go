@@ -24,6 +24,9 @@ func addon() Phase {
 			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 && !s.Profile.NeedsApprover(v) && !d.Living {
 				return nil // where there is none, there is none to delete
 			}
+			if err := refuseNewerManager(ctx, d, s, v); err != nil {
+				return err
+			}
 			if v.Endpoint, err = endpointForPods(d); err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -43,7 +44,7 @@ func refuseAdmission(ctx context.Context, d *Data) error {
 		r := &s.Requests[i]
 		d.Sayf("note: the kubelet of Node/%s waits for its serving certificate, and shows neither flags nor logs "+
 			"until then: kubectl certificate approve %s, once you know who asks",
-			finding.Clean(strings.TrimPrefix(r.Spec.Username, "system:node:")), finding.Clean(r.Name))
+			finding.Clean(strings.TrimPrefix(r.Spec.Username, v1alpha1.NodeUserPrefix)), finding.Clean(r.Name))
 	}
 	if len(blocked) == 0 {
 		return nil

@@ -127,7 +127,7 @@ func examineFlags(ctx context.Context, d *Data, n *plannedNode, flags map[string
 		n.flags, flags = finding.Clean(report.flagsText()), map[string]string{}
 		for _, f := range report.Flags {
 			if len(f.From) > 1 && (f.Name == "cloud-provider" || f.Name == "node-ip") {
-				return finding.Refusedf("--%s is set in two places: %s", f.Name, finding.Clean(strings.Join(f.From, " and ")))
+				return finding.Refusedf("%w", setTwice(f.Name, finding.Clean(strings.Join(f.From, " and "))))
 			}
 			flags[f.Name] = f.Value
 		}

@@ -5,13 +5,10 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // cleanKubeadm takes out of kubeadm's own configuration what the next `kubeadm upgrade` would stumble over.
@@ -23,45 +20,31 @@ func cleanKubeadm() Phase {
 		Long: "Reads and writes " + object + ": cloud-provider and cloud-config of kube-apiserver and\n" +
 			"kube-controller-manager go.",
 		Run: func(ctx context.Context, d *Data) error {
-			client, err := connect(d, machine.AdminConf)
-			if err != nil {
+			edited, err := editConfigMap(ctx, d, kubeadmConfigName, clusterConfigKey, dropStale)
+			if err != nil || edited == nil || d.DryRun {
 				return err
 			}
-			maps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
-			live, err := maps.Get(ctx, kubeadmConfigName, metav1.GetOptions{})
-			if err != nil {
-				return fmt.Errorf("read %s: %w", object, err)
-			}
-			file, err := kubeadm.Parse(object, []byte(live.Data[clusterConfigKey]))
-			if err != nil {
-				return err
-			}
-			v, err := version.ParseGeneric(file.KubernetesVersion())
-			if err != nil {
-				return fmt.Errorf("read %s: %w", object, err)
-			}
-			changes, err := file.DropStale(int(v.Minor()))
-			if err != nil {
-				return err
-			}
-			if len(changes) == 0 {
-				d.Sayf("%s unchanged", object)
-				return nil
-			}
-			d.known.changed = true
-			for _, c := range changes {
-				d.Sayf("%s: %s", object, c)
-			}
-			if d.DryRun {
-				return nil
-			}
-			live.Data[clusterConfigKey] = string(file.Bytes())
-			if _, err := maps.Update(ctx, live, metav1.UpdateOptions{FieldManager: v1alpha1.FieldManager}); err != nil {
-				return fmt.Errorf("write %s: %w", object, err)
-			}
-			return nil
+			return edited.write(ctx)
 		},
 	}
+}
+
+// dropStale takes the arguments out of kubeadm's ClusterConfiguration that its version refuses.
+func dropStale(object, text string) (string, []string, error) {
+	file, err := kubeadm.Parse(object, []byte(text))
+	if err != nil {
+		return "", nil, err
+	}
+	v, err := version.ParseGeneric(file.KubernetesVersion())
+	if err != nil {
+		return "", nil, fmt.Errorf("read %s: %w", object, err)
+	}
+	dropped, err := file.DropStale(int(v.Minor()))
+	var changes []string
+	for _, c := range dropped {
+		changes = append(changes, c.String())
+	}
+	return string(file.Bytes()), changes, err
 }
 
 // adoptable is the configuration of a cluster that kubeadm has made.

@@ -39,7 +39,7 @@ A manifest that was edited by hand is kept; --force replaces it.`,
 			if err != nil {
 				return err
 			}
-			return writeStaticPod(d, s, files)
+			return writeStaticPod(ctx, d, s, files)
 		},
 	}
 }
@@ -62,20 +62,23 @@ func joinControlPlane() Phase {
 		if err != nil {
 			return err
 		}
-		return writeStaticPod(d, s, files)
+		return writeStaticPod(ctx, d, s, files)
 	}
 	return p
 }
 
-func writeStaticPod(d *Data, s *Settings, cloudFiles map[string][]byte) error {
+func writeStaticPod(ctx context.Context, d *Data, s *Settings, cloudFiles map[string][]byte) error {
 	if err := refuseEditedManifest(d); err != nil {
-		return err
-	}
-	if err := writeCloudFiles(d, cloudFiles); err != nil {
 		return err
 	}
 	v, err := values(d, s, cloudFiles)
 	if err != nil {
+		return err
+	}
+	if err := refuseNewerManager(ctx, d, s, v); err != nil {
+		return err
+	}
+	if err := writeCloudFiles(d, cloudFiles); err != nil {
 		return err
 	}
 	pod, err := manifests.StaticPod(s.Profile, v)

@@ -125,7 +125,7 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 	if out, _, err := applyRun(t, m, file, Options{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	pod, err := readStaticPod(m)
+	pod, err := readStaticPod(m, machine.CCMManifest)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,7 @@ func podOfMode(
 	ctx context.Context, d *Data, client kubernetes.Interface, mode v1alpha1.Mode, name string,
 ) (*corev1.PodSpec, error) {
 	if mode == v1alpha1.ModeStaticPod {
-		pod, err := readStaticPod(d.Machine)
+		pod, err := readStaticPod(d.Machine, machine.CCMManifest)
 		if err != nil || pod == nil {
 			return nil, err
 		}
@@ -207,7 +207,7 @@ func nodeOfKubelet(m *machine.Machine) string {
 			}
 		}
 		if certs, err := certutil.ParseCertsPEM(data); err == nil {
-			if name, found := strings.CutPrefix(certs[0].Subject.CommonName, "system:node:"); found {
+			if name, found := strings.CutPrefix(certs[0].Subject.CommonName, v1alpha1.NodeUserPrefix); found {
 				return name
 			}
 		}

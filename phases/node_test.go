@@ -143,6 +143,26 @@ func TestNode_PlainOfAMachineThatJoined(t *testing.T) {
 	}
 }
 
+// An upgrade that was cut short has noted the flags of before. What goes on with it does not bring external mode back.
+func TestNode_PlainInTheMiddleOfAnUpgrade(t *testing.T) {
+	m, _ := kubeletOf(t)
+	machinetest.Put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=198.18.0.11 --v=2"`+"\n")
+	d, _ := run{}.must(t, m)
+	if err := keepKubeletFlags(d); err != nil {
+		t.Fatal(err)
+	}
+	machinetest.Put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --v=2"`+"\n") // as kubeadm mangles it
+	if out, err := runNode(t, m, true, ""); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := (run{}).do(t, m, kubeletFlags()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := machinetest.Content(m, machine.KubeadmFlags); got != "KUBELET_KUBEADM_ARGS=\"--node-ip=198.18.0.11 --v=2\"\n" {
+		t.Errorf("left %q", got)
+	}
+}
+
 func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 	for _, tt := range []struct {
 		name, refuses string

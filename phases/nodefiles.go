@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -89,15 +87,36 @@ func dropKubeadmFlag(d *Data) error {
 	if err != nil {
 		return fmt.Errorf("read kubeadm's flags of the kubelet: %w", err)
 	}
-	name, value, ok := strings.Cut(strings.TrimSpace(string(data)), "=")
-	if !ok || strings.Contains(value, "\n") {
+	text, ok := withoutExternal(string(data))
+	if !ok {
 		return finding.Refusedf("edit %s: it is not as kubeadm writes it", machine.KubeadmFlags).
 			WithHint("remove --cloud-provider there; nothing was changed")
 	}
-	args := slices.DeleteFunc(strings.Fields(strings.Trim(value, `"`)), func(arg string) bool {
-		return strings.HasPrefix(arg, "--cloud-provider=")
-	})
-	return d.write(machine.File{
-		Path: machine.KubeadmFlags, Data: fmt.Appendf(nil, "%s=\"%s\"\n", name, strings.Join(args, " ")), Mode: 0o644,
-	})
+	return d.write(machine.File{Path: machine.KubeadmFlags, Data: []byte(text), Mode: 0o644})
+}
+
+// dropNotedFlag does the same to the note of an upgrade that was cut short, which would bring the flag back.
+func dropNotedFlag(d *Data) error {
+	s, err := machineState(d)
+	if err != nil || s.KubeletFlags == "" || d.DryRun {
+		return err
+	}
+	text, ok := withoutExternal(s.KubeletFlags)
+	if !ok || text == s.KubeletFlags {
+		return nil
+	}
+	s.KubeletFlags = text
+	return s.keep(d.Machine)
+}
+
+// withoutExternal is the text of kubeadm's file without --cloud-provider; false: it is not as kubeadm writes it.
+func withoutExternal(text string) (string, bool) {
+	name, flags, ok := envOf(text)
+	var kept []string
+	for _, f := range flags {
+		if f.name != "cloud-provider" {
+			kept = append(kept, f.text)
+		}
+	}
+	return envText(name, kept), ok
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -109,7 +110,7 @@ func refuseTwice(uses []machine.FlagUse) error {
 	for i, u := range uses {
 		for _, other := range uses[i+1:] {
 			if other.Flag == u.Flag {
-				wrong = append(wrong, fmt.Errorf("--%s is set in two places: %s and %s", u.Flag, u, other))
+				wrong = append(wrong, setTwice(u.Flag, u.String(), other.String()))
 			}
 		}
 	}
@@ -118,4 +119,8 @@ func refuseTwice(uses []machine.FlagUse) error {
 	}
 	return finding.Refusedf("change the kubelet's flags: %w", errors.Join(wrong...)).
 		WithHint("remove one of the two; nothing was changed")
+}
+
+func setTwice(flag string, places ...string) error {
+	return fmt.Errorf("--%s is set in two places: %s", flag, strings.Join(places, " and "))
 }

@@ -51,6 +51,9 @@ func Plain(ctx context.Context, d *Data, o NodeOptions) error {
 		}
 		return nil
 	})
+	if err == nil {
+		err = dropNotedFlag(d)
+	}
 	switch {
 	case err == nil && o.Purge:
 		return purgeFiles(d)

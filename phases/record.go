@@ -38,6 +38,9 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 			if rec.Configuration.ControllerManager.Image, err = image(d, s); err != nil {
 				return err
 			}
+			if rec.ImageBy, err = imageBy(d, s, rec.Configuration.ControllerManager.Image); err != nil {
+				return err
+			}
 			rec.Configuration.ControllerManager.Version = ""
 			if err := recordNodeAgent(d, s, rec); err != nil {
 				return err
@@ -92,7 +95,7 @@ func keepRecord(d *Data, s *Settings, published *v1alpha1.Record) error {
 	kept := newRecord(d, s)
 	kept.Configuration.ClusterName = published.Configuration.ClusterName
 	kept.Configuration.ControllerManager = published.Configuration.ControllerManager
-	kept.Configuration.NodeAgent = published.Configuration.NodeAgent
+	kept.ImageBy, kept.Configuration.NodeAgent = published.ImageBy, published.Configuration.NodeAgent
 	before, err := d.Machine.Record()
 	if err != nil {
 		return err

@@ -2,7 +2,9 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -17,7 +19,7 @@ import (
 )
 
 func staticManager(d *Data) (*manager, error) {
-	pod, err := readStaticPod(d.Machine)
+	pod, err := readStaticPod(d.Machine, machine.CCMManifest)
 	if err != nil {
 		return nil, err
 	}
@@ -28,19 +30,18 @@ func staticManager(d *Data) (*manager, error) {
 	return &manager{pod: pod, node: node}, err
 }
 
-// readStaticPod is the manifest of this machine's manager; nil: it has none.
-func readStaticPod(m *machine.Machine) (*corev1.Pod, error) {
-	there, err := m.Exists(machine.CCMManifest)
-	if err != nil || !there {
-		return nil, err
+// readStaticPod is the pod of a manifest of this machine; nil: there is no such file.
+func readStaticPod(m *machine.Machine, path string) (*corev1.Pod, error) {
+	data, err := m.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	data, err := m.Read(machine.CCMManifest)
 	if err != nil {
-		return nil, fmt.Errorf("read the static pod: %w", err)
+		return nil, fmt.Errorf("read a static pod: %w", err)
 	}
 	var pod corev1.Pod
 	if err := yaml.Unmarshal(data, &pod); err != nil {
-		return nil, fmt.Errorf("read %s: %w", machine.CCMManifest, err)
+		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return &pod, nil
 }
@@ -73,13 +74,9 @@ func (m *manager) nameOthers(ctx context.Context, d *Data, client kubernetes.Int
 
 // without are the control planes whose static pod is not one like this machine's.
 func (m *manager) without(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod) ([]string, error) {
-	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
+	names, err := controlPlaneNames(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("list the control planes: %w", err)
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
+		return nil, err
 	}
 	for i := range pods {
 		same := m.same(&pods[i])

@@ -6,16 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/edit"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
@@ -47,53 +44,30 @@ func cleanConfigMap(
 	ctx context.Context, d *Data, name, key string, clean func(*Data, string, string) (string, []string, error),
 ) error {
 	object := "ConfigMap/" + v1alpha1.Namespace + "/" + name
-	client, err := connect(d, machine.AdminConf)
-	if err != nil {
-		return err
-	}
-	live, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+	var removed []string
+	edited, err := editConfigMap(ctx, d, name, key, func(object, text string) (after string, changes []string, err error) {
+		after, removed, err = clean(d, object, text)
+		for _, what := range removed {
+			changes = append(changes, what+" removed")
+		}
+		return after, changes, err
+	})
 	if apierrors.IsNotFound(err) && name == kubeletConfigName {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", object, err)
-	}
-	before := live.Data[key]
-	after, removed, err := clean(d, object, before)
-	if err != nil {
+	if err != nil || edited == nil {
 		return err
-	}
-	if len(removed) == 0 {
-		d.Sayf("%s unchanged", object)
-		return nil
-	}
-	d.known.changed = true
-	for _, what := range removed {
-		d.Sayf("%s: %s removed", object, what)
 	}
 	if d.DryRun {
 		fmt.Fprintf(d.Out, "[dryrun] would remove from %s: %s\n", object, strings.Join(removed, ", "))
 		return nil
 	}
-	live.Data[key] = after
 	step := journal.Step{
 		Name: d.phase, What: cleanConfiguration().Short, Change: object + ": removed " + strings.Join(removed, ", "),
-		Before: string(kubeadm.MaskSecrets([]byte(before))),
+		Before: string(kubeadm.MaskSecrets([]byte(edited.before))),
 		Undo:   "kubectl -n " + v1alpha1.Namespace + " edit configmap " + name + ": the text of before is in the journal",
 	}
-	return nodeStep(ctx, d, step, func(ctx context.Context) error { return updateConfigMap(ctx, d, live) })
-}
-
-func updateConfigMap(ctx context.Context, d *Data, cm *corev1.ConfigMap) error {
-	client, err := connect(d, machine.AdminConf)
-	if err != nil {
-		return err
-	}
-	options := metav1.UpdateOptions{FieldManager: v1alpha1.FieldManager}
-	if _, err := client.CoreV1().ConfigMaps(cm.Namespace).Update(ctx, cm, options); err != nil {
-		return fmt.Errorf("write ConfigMap/%s/%s: %w", cm.Namespace, cm.Name, err)
-	}
-	return nil
+	return nodeStep(ctx, d, step, edited.write)
 }
 
 // cleanClusterConfiguration returns the text without what components of the target refuse, and what that was.

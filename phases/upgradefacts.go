@@ -81,12 +81,9 @@ func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *upgr
 	}
 	where := "ConfigMap/" + v1alpha1.Namespace + "/" + kubeadmConfigName
 	f.Cluster = file.KubernetesVersion()
-	components := map[string]upgrade.Component{
-		"apiServer": upgrade.APIServer, "controllerManager": upgrade.ControllerManager, "scheduler": upgrade.Scheduler,
-	}
 	for _, a := range file.ToldComponents() {
 		f.Uses = append(f.Uses, usesOf(upgrade.Use{
-			Component: components[a.Component], Name: a.Name, Value: a.Value, Where: where, Cleaned: true,
+			Component: componentOf(a.Component), Name: a.Name, Value: a.Value, Where: where, Cleaned: true,
 		})...)
 	}
 	for _, gate := range file.FeatureGates() {

@@ -106,8 +106,8 @@ func flagsOf(args string) []flag {
 // mergeFlags is kubeadm's file as it has written it, with the flags of external mode as they were before, and without
 // flags that have become the value of another.
 func mergeFlags(before, after string) string {
-	head, old := envOf(before)
-	newHead, now := envOf(after)
+	head, old, _ := envOf(before)
+	newHead, now, _ := envOf(after)
 	if newHead != "" {
 		head = newHead
 	}
@@ -128,15 +128,20 @@ func mergeFlags(before, after string) string {
 			merged = append(merged, f.text)
 		}
 	}
-	text := fmt.Sprintf("%s=\"%s\"\n", head, strings.Join(merged, " "))
+	text := envText(head, merged)
 	if strings.TrimSpace(text) == strings.TrimSpace(after) {
 		return after
 	}
 	return text
 }
 
-// envOf reads NAME="flags".
-func envOf(text string) (name string, flags []flag) {
-	name, value, _ := strings.Cut(strings.TrimSpace(text), "=")
-	return name, flagsOf(strings.Trim(value, `"`))
+// envOf reads NAME="flags", which is one line where it is as kubeadm writes it.
+func envOf(text string) (name string, flags []flag, ok bool) {
+	name, value, ok := strings.Cut(strings.TrimSpace(text), "=")
+	return name, flagsOf(strings.Trim(value, `"`)), ok && !strings.Contains(value, "\n")
+}
+
+// envText is the opposite of envOf.
+func envText(name string, flags []string) string {
+	return fmt.Sprintf("%s=\"%s\"\n", name, strings.Join(flags, " "))
 }

@@ -12,10 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
@@ -108,16 +106,12 @@ func upgradedHere(d *Data) (bool, error) {
 
 // ownAPIServer is the version of this machine's API server by its manifest; nil: it has none.
 func ownAPIServer(m *machine.Machine) (*version.Version, error) {
-	data, err := m.Read(machine.APIServerPod)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	pod, err := readStaticPod(m, machine.APIServerPod)
+	if err != nil || pod == nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("look at this machine's API server: %w", err)
-	}
-	var pod corev1.Pod
-	if err := yaml.Unmarshal(data, &pod); err != nil || len(pod.Spec.Containers) == 0 {
-		return nil, fmt.Errorf("read %s: no static pod is in it: %w", machine.APIServerPod, err)
+	if len(pod.Spec.Containers) == 0 {
+		return nil, fmt.Errorf("read %s: no container is in it", machine.APIServerPod)
 	}
 	v, err := version.ParseSemantic(tagOf(pod.Spec.Containers[0].Image))
 	if err != nil {

@@ -92,8 +92,9 @@ func identityLags(ctx context.Context, d *Data) (bool, error) {
 	return ours.ModTime().Before(kubeadms.ModTime()), nil
 }
 
+// imagePod begins the names of pods that have an image pulled. It is not yet known whether this is the only upgrade.
 const (
-	imagePod     = "ccmadm-upgrade-image"
+	imagePod     = "ccmadm-upgrade-image-"
 	pullPatience = 5 * time.Minute
 )
 
@@ -108,11 +109,11 @@ func checkManagerImage(ctx context.Context, d *Data) (err error) {
 	if err != nil {
 		return err
 	}
-	pods := client.CoreV1().Pods(v1alpha1.Namespace)
+	pods, name := client.CoreV1().Pods(v1alpha1.Namespace), podForNode(imagePod, node)
 	remove := func(ctx context.Context) error {
 		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
-		if err := pods.Delete(ctx, imagePod, now); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, imagePod, err)
+		if err := pods.Delete(ctx, name, now); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
 		}
 		return nil
 	}
@@ -195,7 +196,7 @@ func behindPull() []string {
 func podOfImage(image, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: imagePod, Namespace: v1alpha1.Namespace,
+			Name: podForNode(imagePod, node), Namespace: v1alpha1.Namespace,
 			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 		},
 		Spec: corev1.PodSpec{

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -24,7 +25,8 @@ type Upgrade struct {
 	Rest []string
 
 	target  *version.Version
-	manager string   // the image that the manager comes to in this run; empty: its turn has not come
+	manager string // the image that the manager comes to in this run; empty: its turn has not come
+	imageBy v1alpha1.ImageBy
 	waits   []string // control planes whose API server is older than that image's Kubernetes
 	moves   bool     // the image is another one than the present
 	kubeadm bool     // kubeadm's half is to be run

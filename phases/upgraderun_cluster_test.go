@@ -1,6 +1,8 @@
 package phases
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -18,7 +21,6 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
-	"github.com/ccmadm/ccmadm/templates"
 )
 
 // upgradable is a control plane of 1.35, whose configuration is poisoned, with the kubeadm of 1.36.3, and a manager of
@@ -28,22 +30,24 @@ type upgradable struct {
 	runner *machinetest.Commands
 	client kubernetes.Interface
 	images map[string]string // by minor
+	// version is ccmadm's; empty: that of all tests.
+	version string
 }
 
 func newUpgradable(t *testing.T) *upgradable {
 	t.Helper()
-	profile, err := templates.Load("aws")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &upgradable{client: kubernetes.NewForConfigOrDie(cluster.Config), images: map[string]string{}}
-	for minor, tag := range profile.Image.Tags {
-		u.images[minor] = profile.Image.Repository + ":" + tag
-	}
-	u.m = livingAs(t, v1alpha1.CloudConfiguration{
+	u := &upgradable{client: kubernetes.NewForConfigOrDie(cluster.Config), images: awsImages(t)}
+	u.living(t, v1alpha1.CloudConfiguration{
 		Provider: "aws", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
 		ControllerManager: v1alpha1.ControllerManager{Image: u.images["1.35"]},
 	})
+	return u
+}
+
+// living makes the cluster, with a control plane and a worker.
+func (u *upgradable) living(t *testing.T, said v1alpha1.CloudConfiguration) {
+	t.Helper()
+	u.m = livingAs(t, said)
 	u.runner = u.m.Runner.(*machinetest.Commands)
 	kubeadmsObjects(t, u.client)
 	u.node(t, "cp1", true)
@@ -51,7 +55,16 @@ func newUpgradable(t *testing.T) *upgradable {
 	machinetest.Put(t, u.m, machine.APIServerPod, apiServerPod("v1.35.4"))
 	machinetest.Put(t, u.m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external\"\n")
 	u.runner.Answers["kubeadm config images list"] = "registry.k8s.io/kube-apiserver:v1.36.3\n"
-	return u
+}
+
+// second goes on with cp2, which has the same files here, and a name of its own.
+func (u *upgradable) second(t *testing.T) {
+	t.Helper()
+	m, _ := controlPlaneMachine(t, cluster.Config)
+	machinetest.Put(t, m, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "cp1", "cp2", 1))
+	machinetest.Put(t, m, machine.APIServerPod, apiServerPod("v1.35.4"))
+	u.m, u.runner = m, m.Runner.(*machinetest.Commands)
+	u.kubeadm(t, "cp2")
 }
 
 // node is one of 1.35 that is initialized, and ready for pods.
@@ -117,13 +130,20 @@ func (u *upgradable) image(t *testing.T, node, version string) {
 	}
 }
 
-// kubelet answers for the pod whose image is to be pulled.
+// kubelet answers for the pods whose image is to be pulled on the control planes.
 func (u *upgradable) kubelet(t *testing.T, waiting *corev1.ContainerStateWaiting) {
+	t.Helper()
+	for _, node := range []string{"cp1", "cp2"} {
+		u.kubeletOf(t, node, waiting)
+	}
+}
+
+func (u *upgradable) kubeletOf(t *testing.T, node string, waiting *corev1.ContainerStateWaiting) {
 	t.Helper()
 	go func() {
 		pods := u.client.CoreV1().Pods("kube-system")
 		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
-			pod, err := pods.Get(t.Context(), imagePod, metav1.GetOptions{})
+			pod, err := pods.Get(t.Context(), podForNode(imagePod, node), metav1.GetOptions{})
 			if err != nil || len(pod.Status.ContainerStatuses) > 0 {
 				continue
 			}
@@ -142,6 +162,7 @@ func (u *upgradable) do(t *testing.T, up Upgrade) (string, error) {
 		command = "upgrade apply " + up.Version
 	}
 	d, out := run{options: Options{Living: true, Command: command, Upgrade: &up}}.must(t, u.m)
+	d.Version = cmp.Or(u.version, d.Version)
 	var list []Phase
 	for _, p := range UpgradeControlPlane() {
 		if p.Name != "rollout" && p.Name != "service" {
@@ -154,12 +175,17 @@ func (u *upgradable) do(t *testing.T, up Upgrade) (string, error) {
 
 func (u *upgradable) managerImage(t *testing.T) string {
 	t.Helper()
-	sets := u.client.AppsV1().DaemonSets("kube-system")
-	set, err := sets.Get(t.Context(), "aws-cloud-controller-manager", metav1.GetOptions{})
+	sets, err := u.client.AppsV1().DaemonSets("kube-system").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set.Spec.Template.Spec.Containers[0].Image
+	i := slices.IndexFunc(sets.Items, func(s appsv1.DaemonSet) bool {
+		return strings.HasSuffix(s.Name, "-"+v1alpha1.Component)
+	})
+	if i < 0 {
+		t.Fatal("the manager has no DaemonSet")
+	}
+	return sets.Items[i].Spec.Template.Spec.Containers[0].Image
 }
 
 func (u *upgradable) ran() int {
@@ -256,12 +282,7 @@ func TestCluster_Upgrade_TheManagerWaitsForTheOldestAPIServer(t *testing.T) {
 	if out, err := u.do(t, Upgrade{}); err != nil || u.managerImage(t) != u.images["1.35"] {
 		t.Errorf("once more: %v\n%s", err, out)
 	}
-	// cp2 has the same files here, and a name of its own.
-	second, _ := controlPlaneMachine(t, cluster.Config)
-	machinetest.Put(t, second, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "cp1", "cp2", 1))
-	machinetest.Put(t, second, machine.APIServerPod, apiServerPod("v1.35.4"))
-	u.m, u.runner = second, second.Runner.(*machinetest.Commands)
-	u.kubeadm(t, "cp2")
+	u.second(t)
 	if out, err := u.do(t, Upgrade{}); err != nil || u.managerImage(t) != u.images["1.36"] {
 		t.Errorf("the last one: the manager is %s, %v\n%s", u.managerImage(t), err, out)
 	}
@@ -384,5 +405,34 @@ func TestCluster_Upgrade_TwoAtATime(t *testing.T) {
 	}
 	if err := other.Close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Two that begin at the same time have the image pulled each on its own machine: neither takes the other's pod away.
+func TestCluster_Upgrade_PullsBesideAnother(t *testing.T) {
+	u := newUpgradable(t)
+	pods := u.client.CoreV1().Pods("kube-system")
+	other, err := pods.Create(t.Context(), podOfImage(u.images["1.36"], "cp2"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		if err := pods.Delete(context.WithoutCancel(t.Context()), other.Name, now); err != nil {
+			t.Error(err)
+		}
+	})
+	u.kubeletOf(t, "cp1", nil)
+	u.kubeadm(t, "cp1")
+	if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err != nil || u.managerImage(t) != u.images["1.36"] {
+		t.Errorf("%v\n%s", err, out)
+	}
+	list, err := pods.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, imagePod) })
+	if len(left) != 1 || left[0].UID != other.UID {
+		t.Errorf("left are %v", left)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -102,11 +101,9 @@ func restartProxy(ctx context.Context, client kubernetes.Interface, d *Data) str
 	if err == nil || apierrors.IsForbidden(err) {
 		for i := range pods.Items {
 			if strings.HasPrefix(pods.Items[i].Name, "kube-proxy-") {
-				name = podName(&pods.Items[i])
+				name = "pod/" + pods.Items[i].Name
 			}
 		}
 	}
 	return "kubectl -n kube-system delete " + name
 }
-
-func podName(pod *corev1.Pod) string { return "pod/" + pod.Name }

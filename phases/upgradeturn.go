@@ -44,6 +44,7 @@ func decide(ctx context.Context, d *Data, facts *upgrade.Facts, plan *upgrade.Pl
 			strings.Join(u.waits, ", "))
 		return ctx.Err()
 	}
+	u.imageBy = plan.Manager.By
 	u.manager, u.moves = plan.Manager.Then, plan.Manager.Then != plan.Manager.Now || managerLags(facts, plan)
 	return ctx.Err()
 }

@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -34,16 +32,12 @@ func manifestUses(d *Data, here string) ([]upgrade.Use, error) {
 	var list []upgrade.Use
 	for _, c := range []upgrade.Component{upgrade.APIServer, upgrade.ControllerManager, upgrade.Scheduler} {
 		path := filepath.Join(machine.ManifestDir, string(c)+".yaml")
-		data, err := d.Machine.Read(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		pod, err := readStaticPod(d.Machine, path)
 		if err != nil {
-			return nil, fmt.Errorf("read a static pod: %w", err)
+			return nil, err
 		}
-		var pod corev1.Pod
-		if err := yaml.Unmarshal(data, &pod); err != nil {
-			return nil, fmt.Errorf("read %s: %w", path, err)
+		if pod == nil {
+			continue
 		}
 		for _, container := range pod.Spec.Containers {
 			list = append(list, containerUses(container, upgrade.Use{Component: c, Where: path, Node: here, Rewritten: true})...)

@@ -9,6 +9,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -88,6 +89,26 @@ func image(d *Data, s *Settings) (string, error) {
 		return "", err
 	}
 	return s.Profile.ImageRef(v)
+}
+
+// imageBy is who has chosen the image. What the record has already stays whose it was: a newer ccmadm would choose
+// another, and knows no more which one the former has chosen.
+func imageBy(d *Data, s *Settings, image string) (v1alpha1.ImageBy, error) {
+	switch said := s.ControllerManager; {
+	case s.Mode == v1alpha1.ModeManual:
+		return "", nil
+	case said.Image == "" && said.Version == "":
+		return v1alpha1.ImageByProfile, nil
+	case d.Upgrade != nil && d.Upgrade.manager != "":
+		return d.Upgrade.imageBy, nil
+	case s.Recorded == nil || s.Recorded.Configuration.ControllerManager.Image != image:
+		return v1alpha1.ImageByUser, nil
+	}
+	profile, err := recordedProfile(s.Recorded)
+	if err != nil {
+		return "", err
+	}
+	return upgrade.ImageBy(profile, s.Recorded), nil
 }
 
 // compatible refuses settings that the profile has no answer to.

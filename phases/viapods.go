@@ -167,10 +167,12 @@ func (b *byPods) remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// podOfStep is a name that every node's name gives, however long.
-func podOfStep(n *plannedNode) string {
-	sum := sha256.Sum256([]byte(n.name))
-	return "ccmadm-node-" + hex.EncodeToString(sum[:5])
+func podOfStep(n *plannedNode) string { return podForNode("ccmadm-node-", n.name) }
+
+// podForNode is a name that every node's name gives, however long.
+func podForNode(prefix, node string) string {
+	sum := sha256.Sum256([]byte(node))
+	return prefix + hex.EncodeToString(sum[:5])
 }
 
 func stepPod(n *plannedNode, image string, args []string) *corev1.Pod {

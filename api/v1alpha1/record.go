@@ -30,7 +30,19 @@ type Record struct {
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// WrittenBy is the version of ccmadm.
 	WrittenBy string `json:"writtenBy,omitempty"`
+	// ImageBy says who has chosen the cloud-controller-manager's image. Empty in mode Manual, and in records of before
+	// there was this field.
+	ImageBy ImageBy `json:"imageBy,omitempty"`
 }
+
+// ImageBy is who has chosen an image.
+type ImageBy string
+
+// An image is of the provider's profile, and follows it, or the user has named it, and it is kept.
+const (
+	ImageByProfile ImageBy = "Profile"
+	ImageByUser    ImageBy = "User"
+)
 
 // Encode returns the document as YAML.
 func (r *Record) Encode() ([]byte, error) {

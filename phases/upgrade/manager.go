@@ -29,15 +29,18 @@ func (p *planner) planManager() {
 		p.add(f)
 		return
 	}
-	m.Then = then
-	now, known := p.serves(m.Now)
+	m.Then, m.By = then, v1alpha1.ImageByProfile
+	if p.Image != "" || then == m.Now && ImageBy(p.Profile, p.Record) == v1alpha1.ImageByUser {
+		m.By = v1alpha1.ImageByUser
+	}
+	now, known := serves(p.Profile, m.Now)
 	if !known {
 		return
 	}
 	m.Serves = now.String()
 	for _, n := range p.Nodes {
 		api, running := parsed(n.APIServer), now
-		if r, ok := p.serves(n.Manager); ok {
+		if r, ok := serves(p.Profile, n.Manager); ok {
 			running = r
 		}
 		if api != nil && api.Minor() < running.from {
@@ -64,7 +67,7 @@ func (p *planner) imageThen(now string) (string, error) {
 		Version: p.Version, KubernetesVersion: "v" + p.target.String(), ImageRepository: p.Record.ImageRepository,
 	}
 	then, err := p.Profile.ImageRef(v)
-	if p.chosen(now) {
+	if _, known := serves(p.Profile, now); now != "" && !known && ImageBy(p.Profile, p.Record) == v1alpha1.ImageByUser {
 		f := finding.OwnImage.New(now, "somebody has chosen this image, and it is kept: whether it is for Kubernetes 1."+
 			fmt.Sprint(p.target.Minor())+" is not known")
 		f.Next = "ccmadm upgrade plan v" + p.target.String() + " --image IMAGE plans with another"
@@ -74,16 +77,26 @@ func (p *planner) imageThen(now string) (string, error) {
 	return then, err
 }
 
-// chosen tells whether the image is none of the profile's.
-func (p *planner) chosen(now string) bool {
-	if _, known := p.serves(now); known || now == "" {
-		return false
+// ImageBy is who has chosen the manager's image of a record. One of before that was written down tells it by the ccmadm
+// that wrote it: whether its profile has that image.
+func ImageBy(p *templates.Profile, rec *v1alpha1.Record) v1alpha1.ImageBy {
+	if rec.ImageBy != "" {
+		return rec.ImageBy
 	}
 	before := templates.Values{
-		Version: p.Record.WrittenBy, KubernetesVersion: p.Record.KubernetesVersion, ImageRepository: p.Record.ImageRepository,
+		Version: rec.WrittenBy, KubernetesVersion: rec.KubernetesVersion, ImageRepository: rec.ImageRepository,
 	}
-	was, err := p.Profile.ImageRef(before)
-	return err != nil || was != now
+	if was, err := p.ImageRef(before); err == nil && was == rec.Configuration.ControllerManager.Image {
+		return v1alpha1.ImageByProfile
+	}
+	return v1alpha1.ImageByUser
+}
+
+// Newer tells whether an image is for newer versions of Kubernetes than an API server's, and for which. What the
+// profile's table does not know is for none.
+func Newer(p *templates.Profile, image string, api *version.Version) (string, bool) {
+	m, known := serves(p, image)
+	return m.String(), known && api.Minor() < m.from
 }
 
 // minors are the versions of Kubernetes that a release is for, 1.from to 1.to.
@@ -98,13 +111,13 @@ func (m minors) String() string {
 
 // serves tells what an image is for, by the profile's table. A release that is not in the table counts where releases
 // are called as the Kubernetes that they are for.
-func (p *planner) serves(image string) (m minors, known bool) {
+func serves(p *templates.Profile, image string) (m minors, known bool) {
 	name, tag := split(image)
-	if name != base(p.Profile.Image.Repository) {
+	if name != base(p.Image.Repository) {
 		return minors{}, false
 	}
-	alike := len(p.Profile.Image.Tags) > 0
-	for minor, release := range p.Profile.Image.Tags {
+	alike := len(p.Image.Tags) > 0
+	for minor, release := range p.Image.Tags {
 		n := version.MustParseGeneric(minor).Minor()
 		if release == tag && (!known || n < m.from) {
 			m.from = n

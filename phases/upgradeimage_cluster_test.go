@@ -1,0 +1,82 @@
+package phases
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Where the manager is released with ccmadm, a newer ccmadm writes the record before it brings the manager along: with
+// several control planes that is the turn of the last one. Its image is still the profile's by then, and follows; one
+// that the user has named stays.
+func TestCluster_Upgrade_WhoHasChosenTheImage(t *testing.T) {
+	const repository, mine = "ghcr.io/ccmadm/cloud-controller-manager:", "registry.example/mine:1"
+	for _, tt := range []struct {
+		name, image, want string
+		older             bool // the record is of before there was a field for it
+	}{
+		{name: "the profile", want: repository + "v2"},
+		{name: "the profile, in an older record", want: repository + "v2", older: true},
+		{name: "the user", image: mine, want: mine},
+		{name: "the user, in an older record", image: mine, want: mine, older: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			u := &upgradable{client: kubernetes.NewForConfigOrDie(cluster.Config)}
+			u.living(t, v1alpha1.CloudConfiguration{
+				Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
+				ControllerManager: v1alpha1.ControllerManager{Image: tt.image},
+			})
+			before := u.managerImage(t)
+			u.node(t, "cp2", true)
+			u.kubelet(t, nil)
+			u.kubeadm(t, "cp1")
+			if tt.older {
+				u.forgetWhoChose(t)
+			}
+			u.version = "v2"
+			if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err != nil || u.managerImage(t) != before {
+				t.Fatalf("the manager was %s, and is %s: %v\n%s", before, u.managerImage(t), err, out)
+			}
+			u.second(t)
+			if out, err := u.do(t, Upgrade{}); err != nil || u.managerImage(t) != tt.want {
+				t.Errorf("the manager is %s, %v, want %s\n%s", u.managerImage(t), err, tt.want, out)
+			}
+			ran := u.ran()
+			if out, err := u.do(t, Upgrade{}); err != nil || u.ran() != ran || strings.Contains(out, "configured") {
+				t.Errorf("once more: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// forgetWhoChose makes the record one of an older ccmadm.
+func (u *upgradable) forgetWhoChose(t *testing.T) {
+	t.Helper()
+	maps := u.client.CoreV1().ConfigMaps("kube-system")
+	cm, err := maps.Get(t.Context(), v1alpha1.RecordName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := v1alpha1.DecodeRecord("test", []byte(cm.Data[v1alpha1.RecordKey]))
+	if err != nil || rec.ImageBy == "" {
+		t.Fatalf("the record says %+v, %v", rec, err)
+	}
+	rec.ImageBy = ""
+	data, err := rec.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := corev1ac.ExtractConfigMap(cm, v1alpha1.FieldManager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours.WithData(map[string]string{v1alpha1.RecordKey: string(data)})
+	if _, err := maps.Apply(t.Context(), ours, metav1.ApplyOptions{FieldManager: v1alpha1.FieldManager}); err != nil {
+		t.Fatal(err)
+	}
+}
