@@ -137,6 +137,12 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 				subjects = append(subjects, o.subject)
 			}
 		}
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		subjects = append(subjects, "Lease/"+v1alpha1.Namespace+"/"+s.Profile.LeaseName()+
+			", unless another cloud-controller-manager renews it")
 		stays = ""
 	}
 	for _, subject := range subjects {

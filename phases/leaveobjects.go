@@ -19,7 +19,8 @@ func removeObjects() Phase {
 		Name:  "objects",
 		Short: "Remove the cloud-controller-manager, and all that was applied for it",
 		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
-			"the record last. Waits until what runs has ended, before its permissions go.",
+			"the record last. Waits until what runs has ended, before its permissions go. With --purge the record stays until\n" +
+			"all else has gone.",
 		Run: func(ctx context.Context, d *Data) error {
 			if d.DryRun {
 				return nil // preflight has listed them
@@ -80,6 +81,14 @@ func removeRest(ctx context.Context, d *Data, applier apply.Applier) error {
 	if err := removeSets(ctx, d, applier, apply.RBAC, apply.CloudConfig, apply.Inventory); err != nil {
 		return err
 	}
+	if d.Adoption.Purge { // which goes by the record until all else has gone
+		return nil
+	}
+	return removeApplied(ctx, d, applier)
+}
+
+// removeApplied takes away what is still there of all that was applied, the cluster's record last.
+func removeApplied(ctx context.Context, d *Data, applier apply.Applier) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	changes, err := applier.Remove(ctx)
