@@ -128,6 +128,12 @@ func leaveNodes() Phase {
 	}
 }
 
+// What the journal says of a kubelet.
+const (
+	flagExternal = "--cloud-provider=external"
+	noFlags      = "no such flags of ours"
+)
+
 // leave is adopt's way back, for one node.
 func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 	if !n.here && !n.external && !a.again(n) {
@@ -138,8 +144,11 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 	}
 	step := journal.Step{
 		Name: kubeletStep, Node: n.name, What: "Take the kubelet out of external cloud mode",
-		Before: "--cloud-provider=external --node-ip=" + n.ip, After: "no such flags of ours",
-		Undo: "ccmadm node external --node-ip=" + n.ip + " on " + n.name,
+		Before: noFlags, After: noFlags, Undo: "nothing: its kubelet was in no external mode",
+	}
+	if n.external || n.unsure || !n.here && !a.again(n) { // or it does not tell
+		step.Before = flagExternal + " --node-ip=" + n.ip
+		step.Undo = "ccmadm node external --node-ip=" + n.ip + " on " + n.name
 	}
 	return nodeStep(ctx, a.d, step, func(ctx context.Context) error {
 		if err := a.plain(ctx, n); err != nil {

@@ -21,10 +21,10 @@ func removeObjects() Phase {
 		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
 			"the record last. Waits until what runs has ended, before its permissions go. With --purge the record stays until\n" +
 			"all else has gone.",
+		Foretell: func(context.Context, *Data) (string, error) {
+			return "would remove the cloud-controller-manager, and the objects that were listed", nil // by preflight
+		},
 		Run: func(ctx context.Context, d *Data) error {
-			if d.DryRun {
-				return nil // preflight has listed them
-			}
 			applier, err := newApplier(d, machine.AdminConf)
 			if err != nil {
 				return err
