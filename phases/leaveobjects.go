@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -65,6 +66,12 @@ const endsWithin = time.Minute
 // awaitEnd waits until no pod of a workload of ours is left. One on a machine that is gone stays for ever; it has no
 // permissions soon.
 func awaitEnd(ctx context.Context, d *Data, client kubernetes.Interface, name string) {
+	if err := goneInTime(ctx, client, name); err != nil {
+		d.Sayf("warning, it goes on without: %v", err)
+	}
+}
+
+func goneInTime(ctx context.Context, client kubernetes.Interface, name string) error {
 	err := untilGone(ctx, endsWithin, func(ctx context.Context) (*corev1.Pod, error) {
 		pods, err := workloadPods(ctx, client, name)
 		if len(pods) == 0 {
@@ -73,8 +80,9 @@ func awaitEnd(ctx context.Context, d *Data, client kubernetes.Interface, name st
 		return &pods[0], nil
 	})
 	if err != nil {
-		d.Sayf("warning, it goes on without: wait %s for the pods of %s to end: %v", endsWithin, name, err)
+		return fmt.Errorf("wait %s for the pods of %s to end: %w", endsWithin, name, err)
 	}
+	return nil
 }
 
 func removeRest(ctx context.Context, d *Data, applier apply.Applier) error {

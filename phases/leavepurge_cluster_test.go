@@ -21,7 +21,7 @@ import (
 func TestCluster_Leave_Purge(t *testing.T) {
 	m, client := plain(t)
 	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
-	for _, p := range Adopt()[1:5] { // begin, cloud-config, rbac, addon
+	for _, p := range Adopt()[1:6] { // former-provider, begin, cloud-config, rbac, addon
 		if err := p.run(t.Context(), d); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

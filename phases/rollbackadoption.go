@@ -37,15 +37,15 @@ func adoptionOf(run *journal.Run) string {
 func IsAdoption(run *journal.Run) bool { return adoptionOf(run) != "" }
 
 // AdoptionBack returns what leads back to before a run of adopt, which is leave, or of leave, which is adopt with the
-// settings of before: the options and the phases. From wherever the run has stopped it is the same. How it is done,
+// settings of before, as it is where adopt has changed the provider: the options and the phases. From wherever the run has stopped it is the same. How it is done,
 // and whether it is asked, is the caller's; runs are the whole journal.
 func AdoptionBack(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, how Adoption,
 ) (*Options, []Phase, error) {
 	o := &Options{Role: kubeadm.RoleInit, Living: true, Adoption: &how, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
-	if how.Leave = adoptionOf(run) == adoptCommand; !how.Leave {
+	if how.Leave = adoptionOf(run) == adoptCommand && !hasStep(run, formerProvider().Name); !how.Leave {
 		o.Command = fmt.Sprintf("%s (rollback %d)", adoptCommand, run.ID)
-		err := backFromLeave(ctx, client, runs, run, o)
+		err := backToAdopted(ctx, client, runs, run, o)
 		return o, Adopt(), err
 	}
 	o.Command = fmt.Sprintf("%s (rollback %d)", leaveCommand, run.ID)
@@ -83,9 +83,14 @@ func refuseAdoptedBefore(runs []journal.Run, run *journal.Run) error {
 		run.ID)
 }
 
-// backFromLeave fills in the settings of before, and skips nodes that the run has not taken out of external mode: they
+// hasStep tells whether a run has begun a step.
+func hasStep(run *journal.Run, name string) bool {
+	return slices.ContainsFunc(run.Steps, func(s journal.Step) bool { return s.Name == name })
+}
+
+// backToAdopted fills in the settings of before, and skips nodes that the run has not taken out of external mode: they
 // were not in it.
-func backFromLeave(
+func backToAdopted(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, o *Options,
 ) error {
 	settings, profile, err := FormerSettings(run)

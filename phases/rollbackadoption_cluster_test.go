@@ -2,6 +2,7 @@ package phases
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,13 +67,13 @@ func TestCluster_Rollback_AdoptAndLeave(t *testing.T) {
 		ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
 	}
 	adopt := Options{Command: "adopt", Flags: adopted, Adoption: &Adoption{Yes: true}}
-	for i := 2; i <= 5; i++ { // begin, cloud-config, rbac, addon
+	for i := 3; i <= 6; i++ { // former-provider, begin, cloud-config, rbac, addon
 		cutAdoption(t, m, client, adopt, Adopt()[:i])
 		back(t, m, client)
 		expectNothingOfOurs(t, m)
 	}
 	for i := 2; i < len(Leave()); i++ {
-		cutAdoption(t, m, client, adopt, Adopt()[:5])
+		cutAdoption(t, m, client, adopt, Adopt()[:6])
 		leave := Options{Command: "leave", Adoption: &Adoption{Leave: true, Yes: true}}
 		cutAdoption(t, m, client, leave, Leave()[:i])
 		back(t, m, client)
@@ -103,14 +104,25 @@ func equal(said, args []string) bool {
 func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 	t.Helper()
 	d, _ := adoption(t, m, Options{}, Adoption{Yes: true})
-	left, err := leftOfOurs(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range left {
-		if o.subject != "ConfigMap/kube-system/"+v1alpha1.JournalName {
-			t.Errorf("%s is left", o.subject)
+	var names []string
+	for range 200 { // definitions of resources take a moment to go
+		left, err := leftOfOurs(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
 		}
+		names = nil
+		for _, o := range left {
+			if o.subject != "ConfigMap/kube-system/"+v1alpha1.JournalName {
+				names = append(names, o.subject)
+			}
+		}
+		if len(names) == 0 {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if len(names) > 0 {
+		t.Errorf("left are %v", names)
 	}
 	if content(m, machine.RecordFile)+content(m, machine.StateFile) != "" {
 		t.Error("the machine's notes are left")
@@ -121,7 +133,7 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 func TestCluster_Rollback_LostRecord(t *testing.T) {
 	m, client := plain(t)
 	adopt := Options{Command: "adopt", Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}, Adoption: &Adoption{Yes: true}}
-	cutAdoption(t, m, client, adopt, Adopt()[:5])
+	cutAdoption(t, m, client, adopt, Adopt()[:6])
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
 	if err := client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), v1alpha1.RecordName,
 		metav1.DeleteOptions{}); err != nil {

@@ -18,20 +18,20 @@ func TestAdopt_Rollback(t *testing.T) {
 		"machine",
 	} {
 		l.killAt(t, adoptByPods, at)
-		t.Logf("%s", lastLines(l.must(t, "cp1", back), 3))
+		said := l.must(t, "cp1", back)
 		l.expectAsBefore(t, before, l.seen(t, nodes))
 		if out := l.kubectl(t, "-n kube-system get configmap,role,daemonset -l app.kubernetes.io/managed-by=ccmadm -o name"); strings.Trim(out,
 			"\n") != "configmap/ccmadm-journal" {
 			t.Errorf("behind a rollback from %s: %s", at, out)
 		}
 		if t.Failed() {
-			t.FailNow()
+			t.Fatalf("the rollback said\n%s", said)
 		}
 	}
 	l.must(t, "cp1", adoptByPods)
 	for _, at := range []string{"rbac", "addon", "rollout", "nodes] w1", "nodes] cp1", "machine", "objects"} {
 		l.killAt(t, leaveByPods, at)
-		t.Logf("%s", lastLines(l.must(t, "cp1", back), 3))
+		said := l.must(t, "cp1", back)
 		l.expectInitialized(t, nodes...)
 		for _, node := range nodes {
 			if flags := l.must(t, node, kubeletFlags); !strings.Contains(flags, "--cloud-provider=external") {
@@ -42,7 +42,7 @@ func TestAdopt_Rollback(t *testing.T) {
 			t.Errorf("behind a rollback from %s: %s", at, out)
 		}
 		if t.Failed() {
-			t.FailNow()
+			t.Fatalf("the rollback said\n%s", said)
 		}
 	}
 	l.must(t, "cp1", leaveByPods)
@@ -60,9 +60,4 @@ kill -9 -- $pid 2>/dev/null; { wait $pid; } 2>/dev/null; code=$?; tail -n 2 /tmp
 		t.Fatalf("%s was to be killed at %s: exit status %d\n%s", command, at, r.code, l.must(t, "cp1", "cat /tmp/out"))
 	}
 	t.Logf("%s killed at: %s", strings.Fields(command)[1], strings.TrimSpace(r.out))
-}
-
-func lastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
