@@ -163,7 +163,8 @@ func TestRefuseAdoptedBefore(t *testing.T) {
 		{"the first", []journal.Run{{Command: "adopt", State: cut}}, false},
 		{"taken up", []journal.Run{{Command: "adopt", State: cut}, {Command: "adopt", State: done, Before: rec}}, false},
 		{"taken up behind a leave that was cut short", []journal.Run{
-			{Command: "adopt", State: cut}, {Command: "leave", State: cut, Before: rec},
+			{Command: "adopt", State: cut},
+			{Command: "leave", State: cut, Before: rec},
 			{Command: "adopt (rollback 2)", State: done, Before: rec},
 		}, false},
 		{"more nodes", []journal.Run{{Command: "adopt", State: done}, {Command: "adopt", State: done, Before: rec}}, true},
