@@ -53,6 +53,7 @@ func adopting(d *Data) bool { return d.Adoption != nil && !d.Adoption.Leave }
 func Adopt() []Phase {
 	return []Phase{
 		adoptPreflight(),
+		formerProvider(),
 		held(begin()), // from here on leave knows what to take back
 		held(cloudConfig()),
 		held(rbac()),
@@ -75,7 +76,8 @@ func held(p Phase) Phase {
 		if err != nil {
 			return err
 		}
-		d.holdLifecycle = s.Recorded == nil || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff
+		d.holdLifecycle = s.Recorded == nil || s.changesProvider() ||
+			s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff
 		return run(ctx, d)
 	}
 	return p

@@ -35,13 +35,27 @@ func beginAdoption(ctx context.Context, d *Data, rest []Phase, plan []*plannedNo
 	if err != nil || !pending && !cutShort {
 		return err
 	}
-	if err := openRun(ctx, d, client, ""); err != nil {
+	before, err := recordBefore(ctx, d)
+	if err != nil {
+		return err
+	}
+	if err := openRun(ctx, d, client, before); err != nil {
 		return err
 	}
 	if _, err := noteCutShort(ctx, client, plan); err != nil { // the run before may have ended while its Lease was watched
 		return err
 	}
 	return endRest(ctx, d, client, plan)
+}
+
+// recordBefore is what the cluster's record says when a run begins; empty: it has none.
+func recordBefore(ctx context.Context, d *Data) (string, error) {
+	s, err := d.Settings(ctx)
+	if err != nil || s.Recorded == nil {
+		return "", err
+	}
+	text, err := s.Recorded.Encode()
+	return string(text), err
 }
 
 // settled tells whether a node is as the run would have it.
@@ -55,7 +69,7 @@ func settled(d *Data, n *plannedNode) bool {
 // undoOfAdoption is the way back of a step that is the cluster's.
 func undoOfAdoption(d *Data) string {
 	if d.Adoption.Leave {
-		return "ccmadm adopt"
+		return rollbackTo(d)
 	}
 	return "ccmadm leave"
 }

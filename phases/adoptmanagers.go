@@ -55,8 +55,18 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 
 // podIsOurs goes by labels: while a pod ends, its workload may be gone.
 func podIsOurs(p *corev1.Pod, s *Settings) bool {
-	return p.Labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager &&
-		p.Labels[v1alpha1.NameLabel] == manifests.WorkloadName(s.Profile)
+	if p.Labels[v1alpha1.ManagedByLabel] != v1alpha1.FieldManager {
+		return false
+	}
+	name := p.Labels[v1alpha1.NameLabel]
+	if name == manifests.WorkloadName(s.Profile) {
+		return true
+	}
+	if !s.changesProvider() {
+		return false
+	}
+	former, err := recordedProfile(s.Recorded)
+	return err == nil && name == manifests.WorkloadName(former)
 }
 
 // workloadIsOurs tells whether an earlier run has applied it already. One of the same name may be a vendor's.

@@ -104,7 +104,7 @@ func (a *adopter) adopt(ctx context.Context, n *plannedNode) error {
 	if n.here || !n.external || n.unsure {
 		step := journal.Step{
 			Name: kubeletStep, Node: n.name, What: "Set the kubelet to external cloud mode",
-			Before: n.flags, After: "--cloud-provider=external --node-ip=" + n.ip, Undo: "ccmadm node plain on " + n.name,
+			Before: n.flags, After: flagExternal + " --node-ip=" + n.ip, Undo: "ccmadm node plain on " + n.name,
 		}
 		if err := nodeStep(ctx, a.d, step, func(ctx context.Context) error { return a.external(ctx, n) }); err != nil {
 			return err

@@ -93,7 +93,7 @@ func isExternal(n *corev1.Node) bool { return n.Annotations[v1alpha1.ProvidedNod
 // run, though it has a provider ID. What a cloud does not know is not initialized, and would be deleted.
 func awaitsLifecycle(s *Settings) bool {
 	return s.Lifecycle != v1alpha1.LifecycleOff &&
-		(s.Recorded == nil || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff)
+		(s.Recorded == nil || s.changesProvider() || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff)
 }
 
 func isInitialized(n *corev1.Node) bool { return n.Spec.ProviderID != "" && !nodes.IsTainted(n) }

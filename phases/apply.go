@@ -93,7 +93,13 @@ func checkChange(ctx context.Context, d *Data) error {
 // refuseChange refuses what these phases cannot change, each by itself too.
 func refuseChange(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 	said, known := d.Said, rec.Configuration
-	if p := said.Provider; p != "" && p != v1alpha1.ProviderAuto && p != known.Provider {
+	switch other := saysOther(said.Provider, known.Provider); {
+	case other && adopting(d):
+		if err := refuseServed(ctx, d, &known); err != nil {
+			return err
+		}
+		said.Provider = ""
+	case other:
 		if err := refuseProvider(ctx, d, known.Provider); err != nil {
 			return err
 		}
@@ -140,7 +146,8 @@ func refuseProvider(ctx context.Context, d *Data, known string) error {
 	}
 	return finding.Refusedf("apply with provider %q: the cluster's record says %q, and provider IDs cannot change: %s",
 		d.Said.Provider, known, strings.Join(names, ", ")).
-		WithHint("leave it out; a Node comes to another provider as a new one. Nothing was changed")
+		WithHint("leave it out; where the other provider has the same IDs, `ccmadm adopt --provider %s` changes it, and else a "+
+			"Node comes to it as a new one. Nothing was changed", d.Said.Provider)
 }
 
 // refuseOtherLease keeps two managers from leading, each by a Lease of its own, while one replaces the other.

@@ -25,7 +25,10 @@ func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, e
 // cluster, and that names none, goes by those that the first one stored.
 func readCloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
 	stored := storedFiles
-	if d.Living && s.Recorded != nil {
+	switch {
+	case s.changesProvider(): // those in use are for another cloud
+		stored = func(context.Context, *Data, *Settings) (map[string][]byte, error) { return nil, nil }
+	case d.Living && s.Recorded != nil:
 		stored = livingFiles
 	}
 	files, err := stored(ctx, d, s)

@@ -44,8 +44,8 @@ func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec 
 	case "init":
 		hint = "leave it out: this machine has a cluster, whose settings hold; `ccmadm apply` changes those that can be changed"
 	case "apply":
-		hint = "leave it out: nothing changes the name of a cluster, and no command of this release its provider, " +
-			"mode Manual or the address of its control plane"
+		hint = "leave it out: nothing changes the name of a cluster, and no command of this release mode Manual or the " +
+			"address of its control plane; `ccmadm adopt --provider` changes the provider where the Nodes' provider IDs allow it"
 	}
 	return finding.Refusedf("%w", errors.Join(wrong...)).WithHint("%s", hint)
 }

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -114,9 +115,24 @@ func leaveNodes() Phase {
 		Short:    "Take one kubelet after the other out of external cloud mode",
 		Long:     `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
 		Foretell: foretellNodes,
-		Run:      func(ctx context.Context, d *Data) error { return eachNode(ctx, d, (*adopter).leave) },
+		Run: func(ctx context.Context, d *Data) error {
+			if err := eachNode(ctx, d, (*adopter).leave); err != nil {
+				return err
+			}
+			for _, name := range d.Adoption.Skip {
+				d.Sayf("%s was skipped, and is in external mode and has ccmadm's files as before; to end that there, as root: "+
+					"ccmadm node plain --purge", name)
+			}
+			return nil
+		},
 	}
 }
+
+// What the journal says of a kubelet.
+const (
+	flagExternal = "--cloud-provider=external"
+	noFlags      = "no such flags of ours"
+)
 
 // leave is adopt's way back, for one node.
 func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
@@ -128,21 +144,17 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 	}
 	step := journal.Step{
 		Name: kubeletStep, Node: n.name, What: "Take the kubelet out of external cloud mode",
-		Before: "--cloud-provider=external --node-ip=" + n.ip, After: "no such flags of ours",
-		Undo: "ccmadm node external --node-ip=" + n.ip + " on " + n.name,
+		Before: noFlags, After: noFlags, Undo: "nothing: its kubelet was in no external mode",
+	}
+	if n.external || n.unsure || !n.here && !a.again(n) { // or it does not tell
+		step.Before = flagExternal + " --node-ip=" + n.ip
+		step.Undo = "ccmadm node external --node-ip=" + n.ip + " on " + n.name
 	}
 	return nodeStep(ctx, a.d, step, func(ctx context.Context) error {
-		forget := "--forget"
-		if a.d.Adoption.Purge {
-			forget = "--purge"
-		}
-		if err := a.step.run(ctx, n, "plain", forget); err != nil {
+		if err := a.plain(ctx, n); err != nil {
 			return err
 		}
-		err := a.await(ctx, n, "its kubelet to be out of external mode", func(node *corev1.Node) bool {
-			return !isExternal(node) && nodes.IsReady(node)
-		})
-		if err != nil {
+		if err := a.withdrawPurge(ctx, n); err != nil {
 			return err
 		}
 		if err := taint(ctx, a.client, n.name, false); err != nil { // nobody would take it away any more
@@ -152,11 +164,33 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 	})
 }
 
+// plain takes the kubelet's flags back, and waits until that is seen; by hand, files that are gone are seen by the
+// answer of their machine.
+func (a *adopter) plain(ctx context.Context, n *plannedNode) error {
+	forget, what := "--forget", "its kubelet to be out of external mode"
+	if a.d.Adoption.Purge {
+		forget = "--purge"
+	}
+	if a.d.Adoption.Purge && a.byHand() && !n.here {
+		what = "`ccmadm node plain --purge` there, whose end it notes on its Node"
+		if err := askPurge(ctx, a.client, n.name, true); err != nil {
+			return err
+		}
+	}
+	if err := a.step.run(ctx, n, "plain", forget); err != nil {
+		return err
+	}
+	return a.await(ctx, n, what, func(node *corev1.Node) bool {
+		return !isExternal(node) && nodes.IsReady(node) && (n.here || node.Annotations[v1alpha1.PurgeAnnotation] == "")
+	})
+}
+
+func (a *adopter) byHand() bool { return a.d.Adoption.Via == ViaHand || a.d.Adoption.Via == "" }
+
 // again tells of a machine on which the step is done though its kubelet is in no external mode: a run was cut short
 // there, or may have been driven from there, and has notes of it, or all of ours is to go.
 func (a *adopter) again(n *plannedNode) bool {
-	byHand := a.d.Adoption.Via == ViaHand || a.d.Adoption.Via == ""
-	return n.unsure || a.d.Adoption.Purge || n.controlPlane && !byHand
+	return n.unsure || a.d.Adoption.Purge || n.controlPlane && !a.byHand()
 }
 
 // forgetMachine removes what adopt noted on this machine.

@@ -35,7 +35,7 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 			}
 		}
 	}
-	for done := 2; done <= 5; done++ { // begin, cloud-config, rbac, addon
+	for done := 3; done <= 6; done++ { // former-provider, begin, cloud-config, rbac, addon
 		d, out := adoption(t, m, Options{}, Adoption{Yes: true})
 		pass(d, out, Adopt()[1:done]...)
 		wait := Options{Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
@@ -43,7 +43,7 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 		}}}
 		d, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
 		pass(d, out, leavePreflight(), off(rbac()), off(addon()), triedRollout())
-		if got := manager(); got != (done == 5) {
+		if got := manager(); got != (done == 6) {
 			t.Errorf("behind %d phases: there is a manager: %v\n%s", done, got, out)
 		}
 		if err := d.Close(t.Context()); err != nil {
@@ -74,7 +74,7 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 func TestCluster_Leave_WaitsForPods(t *testing.T) {
 	m, client := plain(t)
 	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
-	for _, p := range Adopt()[1:5] {
+	for _, p := range Adopt()[1:6] {
 		if err := p.run(t.Context(), d); err != nil {
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}

@@ -110,21 +110,9 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 			d.Sayf("would take Node/%s out of external mode; its provider ID %s stays", n.name, finding.Clean(n.providerID))
 		}
 	}
-	config, err := restConfig(d, machine.AdminConf)
+	subjects, err := appliedSubjects(ctx, d)
 	if err != nil {
 		return err
-	}
-	printer, err := apply.NewPrinter(config, io.Discard)
-	if err != nil {
-		return err
-	}
-	changes, err := printer.Remove(ctx)
-	if err != nil {
-		return finding.Refusedf("list what was applied: %w", err).WithHint("nothing was changed")
-	}
-	var subjects []string
-	for _, c := range changes {
-		subjects = append(subjects, c.Subject)
 	}
 	stays := "; the manager's Lease and the journal"
 	if d.Adoption.Purge {
@@ -137,6 +125,12 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 				subjects = append(subjects, o.subject)
 			}
 		}
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		subjects = append(subjects, "Lease/"+v1alpha1.Namespace+"/"+s.Profile.LeaseName()+
+			", unless another cloud-controller-manager renews it")
 		stays = ""
 	}
 	for _, subject := range subjects {
@@ -145,4 +139,25 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 	d.Sayf("stays: provider IDs, which cannot be changed, so that another provider takes only nodes made anew; "+
 		"labels of zone, region and type; what kubeadm's configuration lost%s", stays)
 	return nil
+}
+
+// appliedSubjects are the objects that are removed with what was applied.
+func appliedSubjects(ctx context.Context, d *Data) ([]string, error) {
+	config, err := restConfig(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	printer, err := apply.NewPrinter(config, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := printer.Remove(ctx)
+	if err != nil {
+		return nil, finding.Refusedf("list what was applied: %w", err).WithHint("nothing was changed")
+	}
+	var subjects []string
+	for _, c := range changes {
+		subjects = append(subjects, c.Subject)
+	}
+	return subjects, nil
 }

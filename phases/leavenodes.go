@@ -32,7 +32,7 @@ func (a *adopter) hasLeft(ctx context.Context, n *plannedNode) (bool, error) {
 	case flags != nil && flags["cloud-provider"] != "external":
 		a.d.Sayf("%s: its kubelet is not in external mode: it has left already", n.name)
 		return true, nil
-	case a.d.Adoption.Via != ViaHand && a.d.Adoption.Via != "":
+	case !a.byHand():
 		return false, nil
 	case flags != nil:
 		return false, finding.Errorf("its kubelet runs with --cloud-provider=external, and without --node-ip").

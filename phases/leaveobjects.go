@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -19,11 +20,12 @@ func removeObjects() Phase {
 		Name:  "objects",
 		Short: "Remove the cloud-controller-manager, and all that was applied for it",
 		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
-			"the record last. Waits until what runs has ended, before its permissions go.",
+			"the record last. Waits until what runs has ended, before its permissions go. With --purge the record stays until\n" +
+			"all else has gone.",
+		Foretell: func(context.Context, *Data) (string, error) {
+			return "would remove the cloud-controller-manager, and the objects that were listed", nil // by preflight
+		},
 		Run: func(ctx context.Context, d *Data) error {
-			if d.DryRun {
-				return nil // preflight has listed them
-			}
 			applier, err := newApplier(d, machine.AdminConf)
 			if err != nil {
 				return err
@@ -64,6 +66,12 @@ const endsWithin = time.Minute
 // awaitEnd waits until no pod of a workload of ours is left. One on a machine that is gone stays for ever; it has no
 // permissions soon.
 func awaitEnd(ctx context.Context, d *Data, client kubernetes.Interface, name string) {
+	if err := goneInTime(ctx, client, name); err != nil {
+		d.Sayf("warning, it goes on without: %v", err)
+	}
+}
+
+func goneInTime(ctx context.Context, client kubernetes.Interface, name string) error {
 	err := untilGone(ctx, endsWithin, func(ctx context.Context) (*corev1.Pod, error) {
 		pods, err := workloadPods(ctx, client, name)
 		if len(pods) == 0 {
@@ -72,14 +80,23 @@ func awaitEnd(ctx context.Context, d *Data, client kubernetes.Interface, name st
 		return &pods[0], nil
 	})
 	if err != nil {
-		d.Sayf("warning, it goes on without: wait %s for the pods of %s to end: %v", endsWithin, name, err)
+		return fmt.Errorf("wait %s for the pods of %s to end: %w", endsWithin, name, err)
 	}
+	return nil
 }
 
 func removeRest(ctx context.Context, d *Data, applier apply.Applier) error {
 	if err := removeSets(ctx, d, applier, apply.RBAC, apply.CloudConfig, apply.Inventory); err != nil {
 		return err
 	}
+	if d.Adoption.Purge { // which goes by the record until all else has gone
+		return nil
+	}
+	return removeApplied(ctx, d, applier)
+}
+
+// removeApplied takes away what is still there of all that was applied, the cluster's record last.
+func removeApplied(ctx context.Context, d *Data, applier apply.Applier) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	changes, err := applier.Remove(ctx)

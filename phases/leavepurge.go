@@ -21,9 +21,10 @@ import (
 func purge() Phase {
 	return Phase{
 		Name:  "purge",
-		Short: "With --purge, remove what is still there of ccmadm: its journal, and the manager's Leases",
+		Short: "With --purge, remove what is still there of ccmadm: its journal, the manager's Lease, and the record",
 		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ".\n" +
-			"Removes them, and the Lease of the cloud-controller-manager. Without --purge it does nothing.",
+			"Removes them, and the Lease of the cloud-controller-manager, unless another one renews it. The record goes last:\n" +
+			"until then the same command goes on. Without --purge it does nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			if !d.Adoption.Purge || d.DryRun { // preflight has listed it
 				return nil
@@ -42,12 +43,22 @@ func purge() Phase {
 				}
 			}
 			for _, o := range ours {
+				if o.ledBy() {
+					continue
+				}
 				if err := o.remove(ctx); err != nil {
 					return err
 				}
 				d.Sayf("%s removed", o.subject)
 			}
-			return nil
+			if err := removeManagerLease(ctx, d); err != nil {
+				return err
+			}
+			applier, err := newApplier(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			return removeApplied(ctx, d, applier)
 		},
 	}
 }
@@ -58,6 +69,12 @@ type leftover struct {
 	client  metadataclient.ResourceInterface
 	name    string
 	only    metav1.DeleteOptions // the one that was found
+}
+
+// ledBy tells of what a run that was cut short goes on by: the record, and the list of what was applied.
+func (o *leftover) ledBy() bool {
+	const maps = "ConfigMap/" + v1alpha1.Namespace + "/"
+	return o.subject == maps+v1alpha1.RecordName || o.subject == maps+v1alpha1.AppliedName
 }
 
 func (o *leftover) remove(ctx context.Context) error {
@@ -89,12 +106,8 @@ func kindsOfOurs() (list []schema.GroupVersionKind) {
 
 func leaseKind() schema.GroupVersionKind { return coordinationv1.SchemeGroupVersion.WithKind("Lease") }
 
-// leftOfOurs lists what carries our label, and the Leases of the manager, which have none.
+// leftOfOurs lists what carries our label.
 func leftOfOurs(ctx context.Context, d *Data) ([]leftover, error) {
-	s, err := d.Settings(ctx)
-	if err != nil {
-		return nil, err
-	}
 	config, err := restConfig(d, machine.AdminConf)
 	if err != nil {
 		return nil, err
@@ -117,15 +130,7 @@ func leftOfOurs(ctx context.Context, d *Data) ([]leftover, error) {
 			found = append(found, ofOurs(client, kind, &list.Items[i]))
 		}
 	}
-	lease, err := resourceOf(client, leaseKind()).Namespace(v1alpha1.Namespace).Get(ctx, s.Profile.LeaseName(),
-		metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return found, nil
-	case err != nil:
-		return nil, fmt.Errorf("look for the manager's Lease: %w", err)
-	}
-	return append(found, ofOurs(client, leaseKind(), lease)), nil
+	return found, nil
 }
 
 func resourceOf(client metadataclient.Interface, kind schema.GroupVersionKind) metadataclient.Getter {

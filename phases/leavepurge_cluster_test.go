@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ import (
 func TestCluster_Leave_Purge(t *testing.T) {
 	m, client := plain(t)
 	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
-	for _, p := range Adopt()[1:5] { // begin, cloud-config, rbac, addon
+	for _, p := range Adopt()[1:6] { // former-provider, begin, cloud-config, rbac, addon
 		if err := p.run(t.Context(), d); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -86,3 +87,63 @@ func TestCluster_Leave_WaitsForLoadBalancers(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// What is removed by hand is files, which nobody sees from afar: the machine itself says when they are gone.
+func TestCluster_Leave_PurgeByHand(t *testing.T) {
+	m, client := plain(t)
+	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+	if err := held(begin()).run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Purge: true, NodeTimeout: NodeTimeout})
+	a, err := newAdopter(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 2)
+	a.step = impatient{a.step, asked}
+	n := &plannedNode{name: "w1", ip: "198.18.0.101"} // whose kubelet has left already
+	err = asError(a.leave(t.Context(), n))
+	<-asked
+	wantError(t, err, "for `ccmadm node plain --purge` there", finding.ExitNotInTime)
+	if want := "on w1, as root, run: ccmadm node plain --purge\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("it does not say %q\n%s", want, out)
+	}
+
+	worker, _ := kubeletOf(t)
+	put(t, worker, machine.KubeadmConfig, "of a day long ago")
+	identity, err := cluster.Kubeconfig("system:node:w1", "system:nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, worker, machine.KubeletConf, string(identity))
+	done := make(chan error, 1)
+	go func() { done <- a.leave(t.Context(), n) }()
+	<-asked
+	var there bytes.Buffer
+	o := NodeOptions{Purge: true, Timeout: time.Second}
+	if err := Plain(t.Context(), NewNode(worker, o, Streams{Out: &there, Err: &there}, "test"), o); err != nil {
+		t.Fatalf("%v\n%s", err, &there)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("the machine has said that it is done: %v\n%s", err, out)
+	}
+	node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+	if err != nil || node.Annotations[v1alpha1.PurgeAnnotation] != "" {
+		t.Errorf("the note is left: %v", err)
+	}
+}
+
+// impatient gives nobody the time to go anywhere.
+type impatient struct {
+	stepper
+
+	asked chan<- struct{}
+}
+
+func (i impatient) run(ctx context.Context, n *plannedNode, args ...string) error {
+	defer func() { i.asked <- struct{}{} }()
+	return i.stepper.run(ctx, n, args...)
+}
+
+func (impatient) patience() time.Duration { return 5 * time.Second }

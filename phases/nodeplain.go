@@ -56,7 +56,11 @@ func Plain(ctx context.Context, d *Data, o NodeOptions) error {
 	}
 	switch {
 	case err == nil && o.Purge:
-		return purgeFiles(d)
+		if err := purgeFiles(d); err != nil {
+			return err
+		}
+		tellPurged(ctx, d)
+		return nil
 	case err == nil && o.Forget:
 		return forget(d)
 	}

@@ -27,6 +27,9 @@ func FindRun(runs []journal.Run, id int) (*journal.Run, error) {
 // that has only brought another machine to them, or repaired what had drifted, is none: to before it is where the
 // cluster is. It reads the cluster's record.
 func NewestChange(ctx context.Context, client kubernetes.Interface, runs []journal.Run) (*journal.Run, error) {
+	if n := len(runs); n > 0 && IsAdoption(&runs[n-1]) { // leave may have taken the record
+		return &runs[n-1], nil
+	}
 	rec, err := askRecord(ctx, client)
 	if err != nil {
 		return nil, finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
@@ -38,7 +41,7 @@ func NewestChange(ctx context.Context, client kubernetes.Interface, runs []journ
 func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, error) {
 	ended := false
 	for _, run := range slices.Backward(runs) {
-		if run.Before == "" {
+		if run.Before == "" || IsAdoption(&run) {
 			return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has changed more than settings", run.ID,
 				run.Command).WithHint("ccmadm journal %d shows how to undo its steps; ccmadm rollback RUN goes to before "+
 				"an earlier one. Nothing was changed", run.ID)

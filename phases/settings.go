@@ -47,7 +47,11 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	}
 	s := &Settings{Recorded: rec}
 	if rec != nil {
-		s.Override(&rec.Configuration)
+		known := &rec.Configuration
+		if d.Living && saysOther(d.Said.Provider, known.Provider) {
+			known = ofNoProvider(*known)
+		}
+		s.Override(known)
 		s.PodSubnet, s.CertificatesDir, s.ImageRepository = rec.PodSubnet, rec.CertificatesDir, rec.ImageRepository
 	}
 	said := d.Said
@@ -78,7 +82,7 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 		return nil, err
 	}
 	if s.Proxies = proxySettings(d.Env); d.Living && rec != nil {
-		if err := refuseOtherLease(s); err != nil {
+		if err := refuseOtherLease(s); err != nil && !s.changesProvider() { // then the former one has ended before
 			return nil, err
 		}
 		if s.Proxies, err = livingProxies(ctx, d, s); err != nil {

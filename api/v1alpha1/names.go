@@ -78,6 +78,8 @@ const (
 	AutoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 	// ProvidedNodeIPAnnotation is where a kubelet repeats its --node-ip.
 	ProvidedNodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip"
+	// PurgeAnnotation on a Node asks its machine to remove all that is ccmadm's there, which takes it away when it has.
+	PurgeAnnotation = "ccmadm.dev/purge"
 	// NodeUserPrefix is before a Node's name in that of its kubelet's user.
 	NodeUserPrefix = "system:node:"
 	// ControlPlaneLabel is what kubeadm gives to control planes, with an empty value.

@@ -100,13 +100,7 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 	o.CheckFiles = checkFiles
 	flags := cmd.Flags()
 	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration")
-	flags.StringVar(&a.via, "via", string(phases.ViaHand), "how steps on other machines are done: hand, pods or ssh")
-	flags.StringVar(&adoption.Image, "node-image", ownImage+version,
-		"image of the pods of --via pods, whose entrypoint is ccmadm")
-	flags.StringVar(&adoption.SSHUser, "ssh-user", "",
-		"user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
-	flags.IntVar(&adoption.Parallel, "parallel", 1,
-		"how many workers are changed at a time; control planes always alone")
+	declareVia(flags, &a.via, adoption)
 	flags.StringVarP(&o.Output, "output", "o", "text",
 		"text, or json for one object per change of a node's state and per step; what is said goes to standard error")
 	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")
@@ -114,7 +108,6 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
 	flags.BoolVar(&a.plan, "plan", false, "another word for --dry-run")
 	flags.BoolVar(&o.Force, "force", false, "take fields back that another manager of objects owns")
-	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", phases.NodeTimeout, "how long a kubelet may take to come back")
 	flags.DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0,
 		"how long to wait for the manager, and for each node (default 5m)")
 	var names []string
@@ -193,4 +186,16 @@ func rehearsalArgs(binary string, said *v1alpha1.CloudConfiguration) []string {
 		}
 	}
 	return args
+}
+
+// declareVia declares how steps on other machines are done.
+func declareVia(flags *pflag.FlagSet, via *string, adoption *phases.Adoption) {
+	flags.StringVar(via, "via", string(phases.ViaHand), "how steps on other machines are done: hand, pods or ssh")
+	flags.StringVar(&adoption.Image, "node-image", ownImage+version,
+		"image of the pods of --via pods, whose entrypoint is ccmadm")
+	flags.StringVar(&adoption.SSHUser, "ssh-user", "",
+		"user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
+	flags.IntVar(&adoption.Parallel, "parallel", 1,
+		"how many workers are changed at a time; control planes always alone")
+	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", phases.NodeTimeout, "how long a kubelet may take to come back")
 }

@@ -20,8 +20,10 @@ import (
 
 // rollbacker is the command's flags.
 type rollbacker struct {
-	options phases.Options
-	yes     bool
+	options  phases.Options
+	yes      bool
+	via      string
+	adoption phases.Adoption // of a run of adopt or leave
 }
 
 func newRollback(s phases.Streams) *cobra.Command {
@@ -29,15 +31,20 @@ func newRollback(s phases.Streams) *cobra.Command {
 	r.options = phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "rollback [RUN]",
-		Short: "Apply the settings that the cluster had before a run of ccmadm apply",
+		Short: "Lead the cluster back to before a run of ccmadm apply, adopt or leave",
 		Long: `Applies the settings that the cluster's record had before a run of the journal, or before the newest one that
 has changed them: shows the difference, asks, and does what ` + "`ccmadm apply`" + ` does with a file that says
 just that. It is a run of its own, so a rollback can be rolled back. Credentials, configuration files and the inventory
 are in no record, and stay as they are.
 
+Before a run of ` + "`ccmadm adopt`" + ` leads what ` + "`ccmadm leave`" + ` does, and before one of ` + "`ccmadm leave`" + `
+what ` + "`ccmadm adopt`" + ` does with the settings of then, from wherever the run has stopped; --via says how steps on
+other machines are done. Without RUN only where it is the newest run.
+
 It runs on a control plane. In mode StaticPod the other control planes are named, as by ` + "`ccmadm apply`" + `.`,
 		Example: `  ccmadm rollback
-  ccmadm rollback 7 --yes`,
+  ccmadm rollback 7 --yes
+  ccmadm rollback --via pods   # of adopt, or leave`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), s, args) },
 	}
@@ -45,6 +52,7 @@ It runs on a control plane. In mode StaticPod the other control planes are named
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	flags.BoolVar(&r.options.Force, "force", false, "as with ccmadm apply")
 	declareTimeout(cmd, &r.options)
+	declareVia(flags, &r.via, &r.adoption)
 	return cmd
 }
 
@@ -56,9 +64,12 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 			return err
 		}
 	}
-	run, err := findRun(ctx, id)
+	runs, run, err := findRun(ctx, id)
 	if err != nil {
 		return err
+	}
+	if phases.IsAdoption(run) {
+		return r.adopted(ctx, s, runs, run)
 	}
 	wait := r.options.Flags.Wait
 	settings, profile, err := phases.FormerSettings(run)
@@ -83,31 +94,61 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 }
 
 // findRun reads the journal, and without an ID the record, of this control plane's cluster, whatever KUBECONFIG says: what
-// is applied is applied there.
-func findRun(ctx context.Context, id int) (*journal.Run, error) {
+// is applied is applied there. It returns all runs, and the one.
+func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
 	client, err := phases.ControlPlaneClient(machine.New(), version)
 	if err != nil {
-		return nil, observed(err)
+		return nil, nil, observed(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	runs, err := journal.Read(ctx, client)
 	if err != nil {
-		return nil, observed(err)
+		return nil, nil, observed(err)
 	}
 	if id == 0 {
 		run, err := phases.NewestChange(ctx, client, runs)
-		return run, observed(err)
+		return runs, run, observed(err)
 	}
-	return phases.FindRun(runs, id)
+	run, err := phases.FindRun(runs, id)
+	return runs, run, err
+}
+
+// adopted goes the way of adopt or leave back, whose preflight shows what would be done, and asks.
+func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journal.Run, run *journal.Run) error {
+	client, err := phases.ControlPlaneClient(machine.New(), version)
+	if err != nil {
+		return observed(err)
+	}
+	how := r.adoption
+	how.Via, how.Yes = phases.Via(r.via), r.yes
+	if how.Parallel < 1 {
+		return usage("read --parallel: %d is less than 1", how.Parallel)
+	}
+	o, list, err := phases.AdoptionBack(ctx, client, runs, run, how)
+	if err != nil {
+		return observed(err)
+	}
+	o.Force, o.CheckFiles, o.Output = r.options.Force, checkFiles, "text"
+	o.Flags.Wait = r.options.Flags.Wait
+	sayBack(s, run)
+	d, err := phases.New(ctx, machine.New(), *o, s, version)
+	if err != nil {
+		return err
+	}
+	return phases.Run(ctx, d, list)
+}
+
+func sayBack(s phases.Streams, run *journal.Run) {
+	fmt.Fprintf(s.Err, "[rollback] to before run %d, ccmadm %s on %s, %s\n", run.ID, run.Command, run.Machine,
+		run.Began.UTC().Format(time.RFC3339))
 }
 
 // apply shows the difference, asks, and applies it.
 func (r *rollbacker) apply(
 	ctx context.Context, s phases.Streams, o phases.Options, run *journal.Run, profile string,
 ) error {
-	fmt.Fprintf(s.Err, "[rollback] to before run %d, ccmadm %s on %s, %s\n", run.ID, run.Command, run.Machine,
-		run.Began.UTC().Format(time.RFC3339))
+	sayBack(s, run)
 	if strings.HasPrefix(run.Command, "upgrade ") {
 		fmt.Fprintln(s.Err, "[rollback] the cloud-controller-manager goes back; Kubernetes stays at the version that it has")
 	}

@@ -93,12 +93,37 @@ func (inv applied) objects() ([]*manifests.Object, error) {
 	return list, nil
 }
 
+// removal returns all that was applied, in the order in which it is deleted: then the list of it, and the cluster's
+// record behind that, which may be there when the list has gone.
+func removal(ctx context.Context, c client.Client) ([]*manifests.Object, error) {
+	inv, err := readApplied(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	all, err := inv.objects()
+	if err != nil {
+		return nil, err
+	}
+	record := configMap(v1alpha1.RecordName)
+	all = slices.DeleteFunc(all, func(o *manifests.Object) bool {
+		return o.GroupVersionKind() == record.GroupVersionKind() && o.GetNamespace() == record.GetNamespace() &&
+			o.GetName() == record.GetName()
+	})
+	if len(inv) > 0 {
+		all = append(all, inv.object())
+	}
+	switch err := c.Get(ctx, client.ObjectKeyFromObject(record), record); {
+	case apierrors.IsNotFound(err):
+		return all, nil
+	case err != nil:
+		return nil, fmt.Errorf("look for ConfigMap/%s/%s: %w", v1alpha1.Namespace, v1alpha1.RecordName, err)
+	}
+	return append(all, configMap(v1alpha1.RecordName)), nil
+}
+
 // object returns the ConfigMap.
 func (inv applied) object() *manifests.Object {
-	o := &manifests.Object{}
-	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	o.SetNamespace(v1alpha1.Namespace)
-	o.SetName(v1alpha1.AppliedName)
+	o := configMap(v1alpha1.AppliedName)
 	o.SetLabels(map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager})
 	if len(inv) > 0 {
 		data := map[string]any{}
@@ -107,5 +132,13 @@ func (inv applied) object() *manifests.Object {
 		}
 		o.Object["data"] = data
 	}
+	return o
+}
+
+func configMap(name string) *manifests.Object {
+	o := &manifests.Object{}
+	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	o.SetNamespace(v1alpha1.Namespace)
+	o.SetName(name)
 	return o
 }

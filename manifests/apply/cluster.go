@@ -123,7 +123,8 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 	return append(changes, changeOf(*written)), nil
 }
 
-// Remove retries while the API server is coming up.
+// Remove retries while the API server is coming up. The cluster's record goes last: it is what a removal that was cut
+// short is begun again by.
 func (c *Cluster) Remove(ctx context.Context) (changes []Change, err error) {
 	err = retry(ctx, func(ctx context.Context) error {
 		changes, err = c.remove(ctx)
@@ -133,20 +134,11 @@ func (c *Cluster) Remove(ctx context.Context) (changes []Change, err error) {
 }
 
 func (c *Cluster) remove(ctx context.Context) ([]Change, error) {
-	inv, err := readApplied(ctx, c.manager.Client())
-	if err != nil || len(inv) == 0 {
-		return nil, err
-	}
-	all, err := inv.objects()
+	all, err := removal(ctx, c.manager.Client())
 	if err != nil {
 		return nil, err
 	}
-	changes, err := c.delete(ctx, all)
-	if err != nil {
-		return changes, err
-	}
-	last, err := c.delete(ctx, []*manifests.Object{inv.object()})
-	return append(changes, last...), err
+	return c.delete(ctx, all)
 }
 
 // delete leaves alone what does not carry our label: somebody has made it theirs.

@@ -76,15 +76,14 @@ func (p *Printer) Apply(ctx context.Context, set Set, objects []*manifests.Objec
 
 // Remove prints what it would delete.
 func (p *Printer) Remove(ctx context.Context) ([]Change, error) {
-	inv, err := p.inventory(ctx)
-	if err != nil || len(inv) == 0 {
+	if _, err := p.inventory(ctx); err != nil || p.manager == nil {
 		return nil, err
 	}
-	all, err := inv.objects()
+	all, err := removal(ctx, p.manager.Client())
 	if err != nil {
 		return nil, err
 	}
-	return p.showDeleted(append(all, inv.object())), nil
+	return p.showDeleted(all), nil
 }
 
 // inventory finds out at the same time whether there is a cluster.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/google/renameio/v2"
@@ -94,9 +95,12 @@ func (diskFiles) replace(path string, f File, mode fs.FileMode, owner fs.FileInf
 	return nil
 }
 
-// Remove deletes the file and its kept predecessor.
+// Remove deletes the file and its kept predecessor, and what is left of writes of either that were killed.
 func (d diskFiles) Remove(name string) (bool, error) {
 	path := filepath.Join(d.root, name)
+	if err := removeUnfinished(path); err != nil {
+		return false, err
+	}
 	if err := os.Remove(PreviousName(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("remove the previous version: %w", err)
 	}
@@ -108,6 +112,27 @@ func (d diskFiles) Remove(name string) (bool, error) {
 		return false, fmt.Errorf("remove file: %w", err)
 	}
 	return true, nil
+}
+
+// removeUnfinished deletes what a process that was killed while it wrote a file has left beside it: its name behind a dot,
+// with a number.
+func removeUnfinished(path string) error {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for files that were not written to their end: %w", err)
+	}
+	for _, e := range entries {
+		for _, of := range []string{filepath.Base(path), filepath.Base(PreviousName(path))} {
+			number, is := strings.CutPrefix(e.Name(), "."+of)
+			if !is || number == "" || strings.Trim(number, "0123456789") != "" || !e.Type().IsRegular() {
+				continue
+			}
+			if err := os.Remove(filepath.Join(filepath.Dir(path), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("remove what was not written to its end: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // PreviousName is where the former content of a file is kept.

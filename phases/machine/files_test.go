@@ -146,3 +146,21 @@ func TestDiskFiles_Write_KeepsTheOwner(t *testing.T) {
 		t.Errorf("owner is %d, want %d", got, want)
 	}
 }
+
+// A process that is killed while it writes leaves a file of no use, which goes with the one that it was to be.
+func TestDiskFiles_RemoveUnfinished(t *testing.T) {
+	root := t.TempDir()
+	stays := []string{".record.yaml12a", ".record.yaml", "record.yaml.12", ".other.yaml12"}
+	for _, name := range append([]string{"record.yaml", ".record.yaml8021", "..record.yaml.previous77"}, stays...) {
+		if err := os.WriteFile(filepath.Join(root, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, err := (diskFiles{root}).Remove("/record.yaml"); err != nil || !removed {
+		t.Fatal(removed, err)
+	}
+	left, err := os.ReadDir(root)
+	if err != nil || len(left) != len(stays) {
+		t.Errorf("left are %v, %v; want %v", left, err, stays)
+	}
+}

@@ -1,0 +1,100 @@
+package phases
+
+import (
+	"context"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// changesProvider tells whether the cluster's record is of another provider than the one that this run brings.
+func (s *Settings) changesProvider() bool {
+	return s.Recorded != nil && s.Recorded.Configuration.Provider != s.Provider
+}
+
+// saysOther tells whether another provider was said than a cluster has.
+func saysOther(said, known string) bool {
+	return said != "" && said != v1alpha1.ProviderAuto && said != known
+}
+
+// ofNoProvider is what of a cluster's settings holds with any provider.
+func ofNoProvider(c v1alpha1.CloudConfiguration) *v1alpha1.CloudConfiguration {
+	c.Provider, c.Profile, c.Inventory, c.Lifecycle = "", "", "", ""
+	c.ControllerManager, c.CloudConfig, c.Credentials = v1alpha1.ControllerManager{}, v1alpha1.CloudConfigFile{}, nil
+	c.Routes, c.NodeAgent.Enabled, c.NodeAgent.Image = nil, nil, ""
+	c.ServingCertificates = v1alpha1.ServingCertificates{}
+	return &c
+}
+
+// refuseServed finds what the present provider does for the cluster, and the next one would not go on with. Whether
+// provider IDs allow the change is found with each Node, when the plan is made.
+func refuseServed(ctx context.Context, d *Data, known *v1alpha1.CloudConfiguration) error {
+	if known.WantsRoutes() {
+		return finding.Refusedf("adopt with provider %q: the pods' network is the routes that provider %s sets",
+			d.Said.Provider, known.Provider).
+			WithHint("install a CNI plugin, then `ccmadm apply` with routes: false. Nothing was changed")
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	found, err := balancers(ctx, client)
+	if err != nil {
+		return finding.Refusedf("look for load balancers: %w", err).WithHint("nothing was changed")
+	}
+	if len(found) > 0 {
+		return finding.Refusedf("adopt with provider %q: these have load balancers of provider %s: Service/%s",
+			d.Said.Provider, known.Provider, strings.Join(found, ", Service/")).
+			WithHint("delete them, or make them of another type, first; nothing was changed")
+	}
+	return nil
+}
+
+// formerProvider takes away the manager of another provider before anything of the new one is there: two would each
+// initialize Nodes. Its permissions go with the new one's coming.
+func formerProvider() Phase {
+	return Phase{
+		Name:  "former-provider",
+		Short: "Take away the cloud-controller-manager of another provider, if the cluster has one",
+		Long: `Reads the cluster's record. Where it says another provider, removes its workload, its agents and its files, and
+waits until its pods have ended. Until "begin" the record leads back: ccmadm apply.`,
+		Run: func(ctx context.Context, d *Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil || !s.changesProvider() {
+				return err
+			}
+			profile, err := recordedProfile(s.Recorded)
+			if err != nil {
+				return err
+			}
+			if d.DryRun {
+				d.Sayf("would remove the cloud-controller-manager of provider %s, and wait until it has ended", profile.Name)
+				d.known.changed = true
+				return nil
+			}
+			applier, err := newApplier(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			if err := removeSets(ctx, d, applier, apply.Addon, apply.NodeAgent, apply.CloudConfig, apply.Inventory); err != nil {
+				return err
+			}
+			client, err := connect(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			if err := goneInTime(ctx, client, manifests.WorkloadName(profile)); err != nil {
+				return &finding.Error{
+					Code: finding.ExitNotInTime, Err: err,
+					Hint: "the same command goes on; `ccmadm apply` brings the former one back",
+				}
+			}
+			d.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)
+			return nil
+		},
+	}
+}

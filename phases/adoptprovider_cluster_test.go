@@ -1,0 +1,135 @@
+package phases
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// adoptedByOnprem is a cluster that onprem was brought to, with all Nodes known.
+func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
+	t.Helper()
+	m, client := plain(t)
+	adopt := Options{Command: "adopt", Flags: v1alpha1.CloudConfiguration{
+		Provider: "onprem", ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
+	}}
+	d, out := adoption(t, m, adopt, Adoption{Yes: true})
+	runAll(t.Context(), t, d, out, Adopt()[:6])
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
+	d, out = adoption(t, m, Options{}, Adoption{Yes: true})
+	if err := resolved(record()).run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return m, client
+}
+
+// Another provider comes where provider IDs allow it, once the manager of the former one has ended, and each Node is
+// initialized by it before it may delete any.
+func TestCluster_Adopt_OtherProvider(t *testing.T) {
+	m, client := adoptedByOnprem(t)
+	sample := Options{Command: "adopt", Flags: v1alpha1.CloudConfiguration{
+		Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
+			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
+		},
+	}}
+	d, _ := adoption(t, m, Options{Flags: v1alpha1.CloudConfiguration{
+		Provider: "hetzner", Credentials: []v1alpha1.Credential{{Key: "token", File: tokenFile(t)}},
+	}}, Adoption{Yes: true})
+	wantError(t, adoptPreflight().run(t.Context(), d),
+		"w1: its provider ID onprem://ber1/w1 is another provider's, and cannot change", finding.ExitRefused)
+	pods := client.CoreV1().Pods("kube-system")
+	made(t, pods, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "former", Labels: map[string]string{
+			v1alpha1.ManagedByLabel: v1alpha1.FieldManager, v1alpha1.NameLabel: "onprem-cloud-controller-manager",
+		}},
+		Spec: corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{
+			Name: "c", Image: "onprem/cloud-controller-manager:1", Args: []string{"--cloud-provider=onprem"},
+		}}},
+	})
+	d, out := adoption(t, m, sample, Adoption{Yes: true})
+	if err := adoptPreflight().run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- formerProvider().run(t.Context(), d) }()
+	select {
+	case err := <-ended:
+		t.Fatalf("it did not wait for the former manager's pod: %v", err)
+	case <-time.After(2 * time.Second):
+	}
+	if err := pods.Delete(t.Context(), "former", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	runAll(t.Context(), t, d, out, Adopt()[2:6])
+	expectProvider(t, client, "sample", "onprem", v1alpha1.LifecycleOff)
+	rec, err := readRecord(t.Context(), client)
+	if err != nil || len(rec.Configuration.ControllerManager.ExtraArgs) != 1 {
+		t.Errorf("arguments of the former manager are left: %+v, %v", rec, err)
+	}
+	plan, err := plannedNodes(t.Context(), d)
+	if err != nil || plan[0].initialized {
+		t.Errorf("w1 is taken for one that the new provider knows: %v", err)
+	}
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	back(t, m, client)
+	expectProvider(t, client, "onprem", "sample", v1alpha1.LifecycleGuarded)
+	args := argsOf(t, client.AppsV1().DaemonSets("kube-system").Get, "onprem-cloud-controller-manager")
+	if !strings.Contains(strings.Join(args, " "), "--v=4") {
+		t.Errorf("the former manager's arguments are %q", args)
+	}
+}
+
+// expectProvider looks for a manager, and that the other one is gone with its identity.
+func expectProvider(t *testing.T, client kubernetes.Interface, want, gone string, lifecycle v1alpha1.Lifecycle) {
+	t.Helper()
+	rec, err := readRecord(t.Context(), client)
+	if err != nil || rec.Configuration.Provider != want || rec.Configuration.Lifecycle != lifecycle {
+		t.Errorf("the record says %+v, %v", rec, err)
+	}
+	const suffix = "-cloud-controller-manager"
+	if _, err := client.AppsV1().DaemonSets("kube-system").Get(t.Context(), want+suffix, metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	_, err = client.AppsV1().DaemonSets("kube-system").Get(t.Context(), gone+suffix, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the manager of %s is there: %v", gone, err)
+	}
+	_, err = client.CoreV1().ServiceAccounts("kube-system").Get(t.Context(), gone+suffix, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the identity of %s's manager is there: %v", gone, err)
+	}
+}
+
+// What the former provider does for the cluster, and nobody would go on with, is refused.
+func TestCluster_Adopt_OtherProviderServes(t *testing.T) {
+	m, client := adoptedByOnprem(t)
+	services := client.CoreV1().Services("default")
+	lb := made(t, services, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "lb"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	})
+	lb.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+	if _, err := services.UpdateStatus(t.Context(), lb, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := adoption(t, m, Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
+	wantError(t, adoptPreflight().run(t.Context(), d), "these have load balancers of provider onprem: Service/default/lb",
+		finding.ExitRefused)
+}

@@ -1,0 +1,68 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// askPurge notes on a Node that its machine is to lose all that is ccmadm's, or takes the note back. Of a step by hand
+// nobody else would say whether it was done: what it removes are files.
+func askPurge(ctx context.Context, client kubernetes.Interface, name string, ask bool) error {
+	value := "null"
+	if ask {
+		value = `"asked"`
+	}
+	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: %s}}}`, v1alpha1.PurgeAnnotation, value)
+	err := journal.Ask(ctx, func(ctx context.Context) error {
+		_, err := client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note on Node/%s what its machine is to lose: %w", name, err)
+	}
+	return nil
+}
+
+// withdrawPurge takes back what a run by hand that was cut short has asked for, once the step was done in another way.
+func (a *adopter) withdrawPurge(ctx context.Context, n *plannedNode) error {
+	return answerPurge(ctx, a.client, n.name)
+}
+
+// tellPurged answers a note of askPurge as this machine's kubelet, which may change its own Node. Whoever does the step
+// without a run that waits for it needs no answer: where none can be given, it says so.
+func tellPurged(ctx context.Context, d *Data) {
+	if d.DryRun {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	name := nodeOfKubelet(d.Machine)
+	client, err := connect(d, machine.KubeletConf)
+	if err == nil {
+		err = answerPurge(ctx, client, name)
+	}
+	if err != nil {
+		d.Sayf("warning, a `ccmadm leave --purge` that waits for this machine is not told: %v", err)
+	}
+}
+
+func answerPurge(ctx context.Context, client kubernetes.Interface, name string) error {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("ask for Node/%s: %w", name, err)
+	}
+	if node.Annotations[v1alpha1.PurgeAnnotation] == "" {
+		return nil
+	}
+	return askPurge(ctx, client, name, false)
+}
