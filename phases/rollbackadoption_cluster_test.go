@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // back runs what leads back to before the newest run, but for what needs kubelets: those are TestAdopt_Rollback's.
@@ -124,7 +125,7 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 	if len(names) > 0 {
 		t.Errorf("left are %v", names)
 	}
-	if content(m, machine.RecordFile)+content(m, machine.StateFile) != "" {
+	if machinetest.Content(m, machine.RecordFile)+machinetest.Content(m, machine.StateFile) != "" {
 		t.Error("the machine's notes are left")
 	}
 }
