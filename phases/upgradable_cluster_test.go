@@ -169,7 +169,9 @@ func (u *upgradable) begun(t *testing.T, up Upgrade) (*Data, *bytes.Buffer, []Ph
 }
 
 func upgradePhases() []Phase {
-	return slices.DeleteFunc(UpgradeControlPlane(), func(p Phase) bool { return p.Name == "rollout" || p.Name == "service" })
+	return slices.DeleteFunc(UpgradeControlPlane(), func(p Phase) bool {
+		return p.Name == "rollout" || p.Name == "service"
+	})
 }
 
 func (u *upgradable) managerImage(t *testing.T) string {

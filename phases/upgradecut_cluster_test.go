@@ -11,8 +11,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
-// An upgrade that was cut short behind any phase is completed by the same command, with kubeadm's half done once where it
-// had come to its end. Then nothing is half done any more: a third run is none.
+// An upgrade that was cut short behind any phase is completed by the same command, with kubeadm's half done once where
+// it had come to its end. Then nothing is half done any more: a third run is none.
 func TestCluster_Upgrade_CutShortBehindEachPhase(t *testing.T) {
 	apply := Upgrade{Version: "v1.36.3"}
 	for n, p := range upgradePhases() {
@@ -37,8 +37,9 @@ func TestCluster_Upgrade_CutShortBehindEachPhase(t *testing.T) {
 			if err != nil || rec.KubernetesVersion != "v1.36.3" {
 				t.Errorf("the record says %+v, %v", rec, err)
 			}
-			if got := machinetest.Content(u.m, machine.KubeadmFlags); got != "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external\"\n" {
-				t.Errorf("the kubelet's flags are %s", got)
+			flags := machinetest.Content(u.m, machine.KubeadmFlags)
+			if flags != "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external\"\n" {
+				t.Errorf("the kubelet's flags are %s", flags)
 			}
 			before, text := journalOf(t)
 			if newest(before).State != journal.Done {

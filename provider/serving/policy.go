@@ -155,8 +155,8 @@ func (p *Policy) inForce(ctx context.Context) (time.Time, error) {
 	return bound, nil
 }
 
-// changedAt is when an object was last written, but for its status. Its age does not tell that it has let kubelets by for
-// a while.
+// changedAt is when an object was last written, but for its status. Its age does not tell that it has let kubelets by
+// for a while.
 func changedAt(object metav1.Object) time.Time {
 	last := object.GetCreationTimestamp().Time
 	for _, write := range object.GetManagedFields() {
