@@ -146,12 +146,14 @@ func TestNode_PlainOfAMachineThatJoined(t *testing.T) {
 // An upgrade that was cut short has noted the flags of before. What goes on with it does not bring external mode back.
 func TestNode_PlainInTheMiddleOfAnUpgrade(t *testing.T) {
 	m, _ := kubeletOf(t)
-	machinetest.Put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=198.18.0.11 --v=2"`+"\n")
+	const before = `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=198.18.0.11 --v=2"` + "\n"
+	machinetest.Put(t, m, machine.KubeadmFlags, before)
 	d, _ := run{}.must(t, m)
 	if err := keepKubeletFlags(d); err != nil {
 		t.Fatal(err)
 	}
-	machinetest.Put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --v=2"`+"\n") // as kubeadm mangles it
+	// As kubeadm mangles it.
+	machinetest.Put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --v=2"`+"\n")
 	if out, err := runNode(t, m, true, ""); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

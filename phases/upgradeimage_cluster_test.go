@@ -1,9 +1,12 @@
 package phases
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -78,5 +81,34 @@ func (u *upgradable) forgetWhoChose(t *testing.T) {
 	ours.WithData(map[string]string{v1alpha1.RecordKey: string(data)})
 	if _, err := maps.Apply(t.Context(), ours, metav1.ApplyOptions{FieldManager: v1alpha1.FieldManager}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Two that begin at the same time have the image pulled each on its own machine: neither takes the other's pod away.
+func TestCluster_Upgrade_PullsBesideAnother(t *testing.T) {
+	u := newUpgradable(t)
+	pods := u.client.CoreV1().Pods("kube-system")
+	other, err := pods.Create(t.Context(), podOfImage(u.images["1.36"], "cp2"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		if err := pods.Delete(context.WithoutCancel(t.Context()), other.Name, now); err != nil {
+			t.Error(err)
+		}
+	})
+	u.kubeletOf(t, "cp1", nil)
+	u.kubeadm(t, "cp1")
+	if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err != nil || u.managerImage(t) != u.images["1.36"] {
+		t.Errorf("%v\n%s", err, out)
+	}
+	list, err := pods.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, imagePod) })
+	if len(left) != 1 || left[0].UID != other.UID {
+		t.Errorf("left are %v", left)
 	}
 }

@@ -54,7 +54,7 @@ changes, a pod on this Node has it pulled, and is deleted.`,
 					return err
 				}
 			}
-			return beginUpgrade(ctx, d)
+			return beginUpgrade(ctx, d, resumed)
 		},
 	}
 }

@@ -115,8 +115,9 @@ func undoOfUpgrade(d *Data, phase string) string {
 	return rollbackTo(d)
 }
 
-// beginUpgrade opens the journal where something is to be done, and holds its Lease from then on.
-func beginUpgrade(ctx context.Context, d *Data) error {
+// beginUpgrade opens the journal where something is to be done, and holds its Lease from then on. A run that was cut
+// short gets an end there even if nothing was left to do: as long as it has none, this machine counts as half upgraded.
+func beginUpgrade(ctx context.Context, d *Data, resumed bool) error {
 	if d.DryRun {
 		return nil
 	}
@@ -124,7 +125,7 @@ func beginUpgrade(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	pending := d.Upgrade.kubeadm || identity
+	pending := d.Upgrade.kubeadm || identity || resumed
 	for _, found := range d.known.foretold {
 		pending = pending || found.change != ""
 	}

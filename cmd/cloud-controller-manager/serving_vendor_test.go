@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,6 +66,13 @@ func TestCluster_ServingCertificatesBesideAVendor(t *testing.T) {
 	time.Sleep(settle)
 	staysPending(t, asks(t, kubelet, "v1", "198.18.2.66", nil), "AddressNotOfNode")
 
+	letBy(t, true)
+	staysPending(t, asks(t, kubelet, "v1", "198.18.2.5", nil), "NoPolicy")
+	letBy(t, false)
+	csr = asks(t, kubelet, "v1", "198.18.2.5", nil)
+	staysPending(t, csr, "NotSettled") // addresses may be of the time between
+	becomesApproved(t, csr)
+
 	policies := client(t, plane.Config).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	if err := policies.Delete(t.Context(), v1alpha1.KubeletPolicyName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -74,6 +82,22 @@ func TestCluster_ServingCertificatesBesideAVendor(t *testing.T) {
 		t.Errorf("got exit code %d, want 0", code)
 	}
 	compareWithRole(t, approverUser, "ccmadm:serving-certificates")
+}
+
+// letBy has the policy look away where it cannot be evaluated, or look again.
+func letBy(t *testing.T, ignore bool) {
+	t.Helper()
+	policies := client(t, plane.Config).AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	policy, err := policies.Get(t.Context(), v1alpha1.KubeletPolicyName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if policy.Spec.FailurePolicy = new(admissionv1.Fail); ignore {
+		policy.Spec.FailurePolicy = new(admissionv1.Ignore)
+	}
+	if _, err := policies.Update(t.Context(), policy, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func policyHoldsFor(t *testing.T, kubelet *kubernetes.Clientset, node string) {

@@ -126,7 +126,7 @@ func unsettled(left time.Duration, format string, args ...any) *Hold {
 	return h
 }
 
-// inForce says since when the policy is there, complete and bound.
+// inForce says since when the policy is there, complete and bound: since it was last changed.
 func (p *Policy) inForce(ctx context.Context) (time.Time, error) {
 	const name = v1alpha1.KubeletPolicyName
 	policy, err := p.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
@@ -148,10 +148,23 @@ func (p *Policy) inForce(ctx context.Context) (time.Time, error) {
 		return time.Time{}, hold("NoPolicy", "ValidatingAdmissionPolicy/%s or its binding is not as ccmadm made it: ccmadm apply "+
 			"repairs it", name)
 	}
-	if since := policy.CreationTimestamp.Time; since.After(binding.CreationTimestamp.Time) {
+	since, bound := changedAt(policy), changedAt(binding)
+	if since.After(bound) {
 		return since, nil
 	}
-	return binding.CreationTimestamp.Time, nil
+	return bound, nil
+}
+
+// changedAt is when an object was last written, but for its status. Its age does not tell that it has let kubelets by
+// for a while.
+func changedAt(object metav1.Object) time.Time {
+	last := object.GetCreationTimestamp().Time
+	for _, write := range object.GetManagedFields() {
+		if write.Subresource == "" && write.Time != nil && write.Time.After(last) {
+			last = write.Time.Time
+		}
+	}
+	return last
 }
 
 // keeps says whether the two are what they are to be, in all that could let a kubelet by.
