@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // cutter ends a run once so many things have been said to be gone.
@@ -50,7 +51,7 @@ func TestCluster_Leave_PurgeCutShort(t *testing.T) {
 	for n := 1; ; n++ {
 		d, out := adoption(t, m, Options{Command: "adopt"}, Adoption{Yes: true})
 		runAll(t.Context(), t, d, out, Adopt()[1:6])
-		put(t, m, machine.KubeadmConfig, "of a day long ago")
+		machinetest.Put(t, m, machine.KubeadmConfig, "of a day long ago")
 		if !cutLeave(t, m, client, leave, n) {
 			t.Logf("%d boundaries", n-1)
 			return

@@ -111,12 +111,12 @@ func TestCluster_Leave_PurgeByHand(t *testing.T) {
 	}
 
 	worker, _ := kubeletOf(t)
-	put(t, worker, machine.KubeadmConfig, "of a day long ago")
+	machinetest.Put(t, worker, machine.KubeadmConfig, "of a day long ago")
 	identity, err := cluster.Kubeconfig("system:node:w1", "system:nodes")
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, worker, machine.KubeletConf, string(identity))
+	machinetest.Put(t, worker, machine.KubeletConf, string(identity))
 	done := make(chan error, 1)
 	go func() { done <- a.leave(t.Context(), n) }()
 	<-asked

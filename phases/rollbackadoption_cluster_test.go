@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // back runs what leads back to before the newest run, but for what needs kubelets: those are TestAdopt_Rollback's.
@@ -124,7 +125,7 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 	if len(names) > 0 {
 		t.Errorf("left are %v", names)
 	}
-	if content(m, machine.RecordFile)+content(m, machine.StateFile) != "" {
+	if machinetest.Content(m, machine.RecordFile)+machinetest.Content(m, machine.StateFile) != "" {
 		t.Error("the machine's notes are left")
 	}
 }
@@ -132,7 +133,8 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 // A cluster whose record was lost is not one whose adoption had only begun.
 func TestCluster_Rollback_LostRecord(t *testing.T) {
 	m, client := plain(t)
-	adopt := Options{Command: "adopt", Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}, Adoption: &Adoption{Yes: true}}
+	onprem := v1alpha1.CloudConfiguration{Provider: "onprem"}
+	adopt := Options{Command: "adopt", Flags: onprem, Adoption: &Adoption{Yes: true}}
 	cutAdoption(t, m, client, adopt, Adopt()[:6])
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
 	if err := client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), v1alpha1.RecordName,
