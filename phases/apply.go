@@ -146,8 +146,8 @@ func refuseProvider(ctx context.Context, d *Data, known string) error {
 	}
 	return finding.Refusedf("apply with provider %q: the cluster's record says %q, and provider IDs cannot change: %s",
 		d.Said.Provider, known, strings.Join(names, ", ")).
-		WithHint("leave it out; where the other provider has the same IDs, `ccmadm adopt --provider %s` changes it, and else a "+
-			"Node comes to it as a new one. Nothing was changed", d.Said.Provider)
+		WithHint("leave it out; where the other provider has the same IDs, `ccmadm adopt --provider %s` changes it, "+
+			"and else a Node comes to it as a new one. Nothing was changed", d.Said.Provider)
 }
 
 // refuseOtherLease keeps two managers from leading, each by a Lease of its own, while one replaces the other.

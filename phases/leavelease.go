@@ -17,8 +17,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// removeManagerLease deletes the Lease that the manager has left. A vendor's manager may have come meanwhile, and lead by
-// the same one: what somebody renews is kept.
+// removeManagerLease deletes the Lease that the manager has left. A vendor's manager may have come meanwhile, and lead
+// by the same one: what somebody renews is kept.
 func removeManagerLease(ctx context.Context, d *Data) error {
 	s, err := d.Settings(ctx)
 	if err != nil {

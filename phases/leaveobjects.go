@@ -20,8 +20,8 @@ func removeObjects() Phase {
 		Name:  "objects",
 		Short: "Remove the cloud-controller-manager, and all that was applied for it",
 		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
-			"the record last. Waits until what runs has ended, before its permissions go. With --purge the record stays until\n" +
-			"all else has gone.",
+			"the record last. Waits until what runs has ended, before its permissions go. With --purge the record stays\n" +
+			"until all else has gone.",
 		Foretell: func(context.Context, *Data) (string, error) {
 			return "would remove the cloud-controller-manager, and the objects that were listed", nil // by preflight
 		},

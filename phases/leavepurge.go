@@ -23,8 +23,8 @@ func purge() Phase {
 		Name:  "purge",
 		Short: "With --purge, remove what is still there of ccmadm: its journal, the manager's Lease, and the record",
 		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ".\n" +
-			"Removes them, and the Lease of the cloud-controller-manager, unless another one renews it. The record goes last:\n" +
-			"until then the same command goes on. Without --purge it does nothing.",
+			"Removes them, and the Lease of the cloud-controller-manager, unless another one renews it. The record goes\n" +
+			"last: until then the same command goes on. Without --purge it does nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			if !d.Adoption.Purge || d.DryRun { // preflight has listed it
 				return nil

@@ -37,8 +37,8 @@ func adoptionOf(run *journal.Run) string {
 func IsAdoption(run *journal.Run) bool { return adoptionOf(run) != "" }
 
 // AdoptionBack returns what leads back to before a run of adopt, which is leave, or of leave, which is adopt with the
-// settings of before, as it is where adopt has changed the provider: the options and the phases. From wherever the run has stopped it is the same. How it is done,
-// and whether it is asked, is the caller's; runs are the whole journal.
+// settings of before, as it is where adopt has changed the provider: the options and the phases. From wherever the run
+// has stopped it is the same. How it is done, and whether it is asked, is the caller's; runs are the whole journal.
 func AdoptionBack(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, how Adoption,
 ) (*Options, []Phase, error) {
@@ -78,9 +78,10 @@ func refuseAdoptedBefore(runs []journal.Run, run *journal.Run) error {
 	if first.Before == "" {
 		return nil
 	}
-	return finding.Refusedf("go back to before run %d: the cluster had been adopted before it, and is to be left no more than it was",
-		run.ID).WithHint("ccmadm journal %d shows how to undo its steps; ccmadm leave takes all nodes out. Nothing was changed",
-		run.ID)
+	return finding.Refusedf("go back to before run %d: the cluster had been adopted before it, and is not to be left",
+		run.ID).
+		WithHint("ccmadm journal %d shows how to undo its steps; ccmadm leave takes all nodes out. Nothing was changed",
+			run.ID)
 }
 
 // hasStep tells whether a run has begun a step.
@@ -182,7 +183,8 @@ func unbegun() Phase {
 	}
 }
 
-// refuseLostRecord finds kubelets in external mode, whose cluster has lost its record: it was not a run that had only begun.
+// refuseLostRecord finds kubelets in external mode, whose cluster has lost its record: it was no run that had only
+// begun.
 func refuseLostRecord(ctx context.Context, client kubernetes.Interface) error {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -133,7 +133,8 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 // A cluster whose record was lost is not one whose adoption had only begun.
 func TestCluster_Rollback_LostRecord(t *testing.T) {
 	m, client := plain(t)
-	adopt := Options{Command: "adopt", Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}, Adoption: &Adoption{Yes: true}}
+	onprem := v1alpha1.CloudConfiguration{Provider: "onprem"}
+	adopt := Options{Command: "adopt", Flags: onprem, Adoption: &Adoption{Yes: true}}
 	cutAdoption(t, m, client, adopt, Adopt()[:6])
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
 	if err := client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), v1alpha1.RecordName,

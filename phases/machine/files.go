@@ -114,8 +114,8 @@ func (d diskFiles) Remove(name string) (bool, error) {
 	return true, nil
 }
 
-// removeUnfinished deletes what a process that was killed while it wrote a file has left beside it: its name behind a dot,
-// with a number.
+// removeUnfinished deletes what a process that was killed while it wrote a file has left beside it: its name behind a
+// dot, with a number.
 func removeUnfinished(path string) error {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
