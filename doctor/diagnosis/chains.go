@@ -172,8 +172,8 @@ func chain(list []Cause) []Cause {
 }
 
 // covers says whether a cause is about as much as what it explains: one about Nodes explains what is wrong with these,
-// and one that keeps the manager from its work, whatever waits for it. What is wrong with a file of a machine that is not
-// the manager's explains its own Node only.
+// and one that keeps the manager from its work, whatever waits for it. What is wrong with a file of a machine that is
+// not the manager's explains its own Node only.
 func covers(cause, effect *Cause) bool {
 	if name, of := strings.CutPrefix(cause.Object, "Machine/"); of && !strings.Contains(cause.Message, v1alpha1.Component) {
 		return !slices.ContainsFunc(effect.Objects, func(o string) bool { return o != "Node/"+name })

@@ -73,8 +73,8 @@ func quoted(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// Fixes are the safe remedies of what was found in a snapshot, in the order of the causes. Where Nodes are named, no other
-// Node is changed.
+// Fixes are the safe remedies of what was found in a snapshot, in the order of the causes. Where Nodes are named, no
+// other Node is changed.
 func (d *Diagnosis) Fixes(s *Snapshot, names []string) []Fix {
 	v := newView(s)
 	var list []Fix

@@ -107,8 +107,9 @@ func (v *view) renewed(l *coordinationv1.Lease) bool {
 	return v.since(l.Spec.RenewTime.Time) < time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
 }
 
-// kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them. The Lease goes
-// with the Node where a kube-controller-manager runs, and is not made again: then only the machine tells (withoutNode).
+// kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them. The Lease
+// goes with the Node where a kube-controller-manager runs, and is not made again: then only the machine tells
+// (withoutNode).
 func kubeletsWithoutNode(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Heartbeats {

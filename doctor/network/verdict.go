@@ -47,7 +47,8 @@ func (v Verdict) Against() string {
 	return ""
 }
 
-// verdicts are those of all Nodes, by name. A label that rules Nodes out under policy Auto does so while others are left.
+// verdicts are those of all Nodes, by name. A label that rules Nodes out under policy Auto does so while others are
+// left.
 func (s *Snapshot) verdicts(svc *corev1.Service, claims []networkingv1.IPAddress) []Verdict {
 	list := s.judgeNodes(svc, claims, true)
 	if !slices.ContainsFunc(list, func(v Verdict) bool { return v.Eligible }) && s.excludePolicy(claims) == v1alpha1.ExcludeAuto {

@@ -17,8 +17,8 @@ import (
 // maxRequesters are named in one line.
 const maxRequesters = 3
 
-// ServingCertificates says in one line what becomes of the serving certificates that kubelets ask for; empty where none is
-// asked for, and nothing of ccmadm would approve it.
+// ServingCertificates says in one line what becomes of the serving certificates that kubelets ask for; empty where none
+// is asked for, and nothing of ccmadm would approve it.
 func ServingCertificates(ctx context.Context, client kubernetes.Interface) (string, error) {
 	list, err := client.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName,
