@@ -208,14 +208,18 @@ func patch(what, kind, namespace, name string, ops ...map[string]any) *Fix {
 	if err != nil {
 		return nil // of maps of strings there is no error
 	}
-	return &Fix{What: what, Patch: &Patch{Kind: kind, Namespace: namespace, Name: name, Type: types.JSONPatchType, Data: data}}
+	return &Fix{
+		What:  what,
+		Patch: &Patch{Kind: kind, Namespace: namespace, Name: name, Type: types.JSONPatchType, Data: data},
+	}
 }
 
 // restartIsSafe says that the kubelet would come back: what differs are flags of external cloud mode that are right.
 func (h *Host) restartIsSafe() bool {
 	for _, f := range h.unlike() {
 		wanted, _ := f.wanted()
-		known := f.Name == "cloud-provider" && wanted == "external" || f.Name == "node-ip" && slices.Contains(h.Addresses, wanted)
+		known := f.Name == "cloud-provider" && wanted == "external" ||
+			f.Name == "node-ip" && slices.Contains(h.Addresses, wanted)
 		if !known {
 			return false
 		}

@@ -214,7 +214,14 @@ func KubeletFlags(ctx context.Context, c kubernetes.Interface, node string) map[
 func KubeletGates(ctx context.Context, c kubernetes.Interface, node string) map[string]bool {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
-	data, err := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("configz").DoRaw(ctx)
+	data, err := c.CoreV1().
+		RESTClient().
+		Get().
+		Resource("nodes").
+		Name(node).
+		SubResource("proxy").
+		Suffix("configz").
+		DoRaw(ctx)
 	if err != nil {
 		return nil
 	}
