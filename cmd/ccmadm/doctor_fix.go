@@ -19,7 +19,8 @@ import (
 // fixManager is who the API server says has made these changes.
 const fixManager = "ccmadm-doctor"
 
-// fixAll shows the safe remedies of what was found, asks, and applies them; of Nodes only those that are named, if any are. What is left is in the exit status.
+// fixAll shows the safe remedies of what was found, asks, and applies them; of Nodes only those that are named, if any
+// are. What is left is in the exit status.
 func (d *doctor) fixAll(
 	ctx context.Context, s phases.Streams, names []string, snapshot *diagnosis.Snapshot, found *diagnosis.Diagnosis,
 ) error {

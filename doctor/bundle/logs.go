@@ -76,8 +76,8 @@ func (b *Bundle) log(ctx context.Context, c kubernetes.Interface, p *corev1.Pod,
 	b.add("cluster/logs/"+short+".log", []byte(text))
 }
 
-// readEnd returns the end of a stream, at least as many bytes of it as are asked for and at most three times as many, in
-// whole lines. Cut says that there was more. With an error it returns what has come until then.
+// readEnd returns the end of a stream, at least as many bytes of it as are asked for and at most three times as many,
+// in whole lines. Cut says that there was more. With an error it returns what has come until then.
 func readEnd(in io.Reader, most int) (end []byte, cut bool, err error) {
 	chunk := make([]byte, 64<<10)
 	for {

@@ -73,7 +73,10 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 		found = append(found, group(look(s))...)
 	}
 	d.Causes = chain(unique(found))
-	slices.SortStableFunc(d.Causes, func(a, b Cause) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
+	slices.SortStableFunc(
+		d.Causes,
+		func(a, b Cause) int { return strings.Compare(string(a.Severity), string(b.Severity)) },
+	)
 	return d
 }
 
@@ -130,7 +133,10 @@ func inName(c byte) bool {
 func unique(list []Cause) []Cause {
 	var kept []Cause
 	for _, c := range list {
-		if !slices.ContainsFunc(kept, func(k Cause) bool { return k.ID == c.ID && k.Object == c.Object && len(c.Objects) == 1 }) {
+		if !slices.ContainsFunc(
+			kept,
+			func(k Cause) bool { return k.ID == c.ID && k.Object == c.Object && len(c.Objects) == 1 },
+		) {
 			kept = append(kept, c)
 		}
 	}
@@ -172,10 +178,11 @@ func chain(list []Cause) []Cause {
 }
 
 // covers says whether a cause is about as much as what it explains: one about Nodes explains what is wrong with these,
-// and one that keeps the manager from its work, whatever waits for it. What is wrong with a file of a machine that is not
-// the manager's explains its own Node only.
+// and one that keeps the manager from its work, whatever waits for it. What is wrong with a file of a machine that is
+// not the manager's explains its own Node only.
 func covers(cause, effect *Cause) bool {
-	if name, of := strings.CutPrefix(cause.Object, "Machine/"); of && !strings.Contains(cause.Message, v1alpha1.Component) {
+	if name, of := strings.CutPrefix(cause.Object, "Machine/"); of &&
+		!strings.Contains(cause.Message, v1alpha1.Component) {
 		return !slices.ContainsFunc(effect.Objects, func(o string) bool { return o != "Node/"+name })
 	}
 	if !strings.HasPrefix(cause.Object, "Node/") || !strings.HasPrefix(effect.Object, "Node/") {

@@ -73,8 +73,8 @@ func quoted(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// Fixes are the safe remedies of what was found in a snapshot, in the order of the causes. Where Nodes are named, no other
-// Node is changed.
+// Fixes are the safe remedies of what was found in a snapshot, in the order of the causes. Where Nodes are named, no
+// other Node is changed.
 func (d *Diagnosis) Fixes(s *Snapshot, names []string) []Fix {
 	v := newView(s)
 	var list []Fix
@@ -208,14 +208,18 @@ func patch(what, kind, namespace, name string, ops ...map[string]any) *Fix {
 	if err != nil {
 		return nil // of maps of strings there is no error
 	}
-	return &Fix{What: what, Patch: &Patch{Kind: kind, Namespace: namespace, Name: name, Type: types.JSONPatchType, Data: data}}
+	return &Fix{
+		What:  what,
+		Patch: &Patch{Kind: kind, Namespace: namespace, Name: name, Type: types.JSONPatchType, Data: data},
+	}
 }
 
 // restartIsSafe says that the kubelet would come back: what differs are flags of external cloud mode that are right.
 func (h *Host) restartIsSafe() bool {
 	for _, f := range h.unlike() {
 		wanted, _ := f.wanted()
-		known := f.Name == "cloud-provider" && wanted == "external" || f.Name == "node-ip" && slices.Contains(h.Addresses, wanted)
+		known := f.Name == "cloud-provider" && wanted == "external" ||
+			f.Name == "node-ip" && slices.Contains(h.Addresses, wanted)
 		if !known {
 			return false
 		}

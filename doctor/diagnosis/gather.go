@@ -104,7 +104,9 @@ func (s *Snapshot) readRecord(text string) {
 		return
 	}
 	s.Provider, s.Mode = rec.Configuration.Provider, string(rec.Configuration.Mode)
-	s.Image, s.OwnArguments = rec.Configuration.ControllerManager.Image, len(rec.Configuration.ControllerManager.ExtraArgs) > 0
+	s.Image, s.OwnArguments = rec.Configuration.ControllerManager.Image, len(
+		rec.Configuration.ControllerManager.ExtraArgs,
+	) > 0
 	load := func() (*templates.Profile, error) { return templates.Load(rec.Configuration.Provider) }
 	if rec.Profile != "" {
 		load = func() (*templates.Profile, error) {
@@ -147,10 +149,17 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	events(partEvents, v1alpha1.Namespace, "type=Warning")
 	events(partDeletions, metav1.NamespaceDefault, "reason=DeletingNode")
 	l.ask(partServices, func() (func(), error) {
-		list, err := all(ctx, simple(c.CoreV1().Services("").List), metav1.ListOptions{}, mostNodes, func(svc *corev1.Service) bool {
-			trimService(svc)
-			return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer)
-		})
+		list, err := all(
+			ctx,
+			simple(c.CoreV1().Services("").List),
+			metav1.ListOptions{},
+			mostNodes,
+			func(svc *corev1.Service) bool {
+				trimService(svc)
+				return svc.Spec.Type == corev1.ServiceTypeLoadBalancer ||
+					slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer)
+			},
+		)
 		return func() { s.Services = list }, err
 	})
 }
@@ -159,8 +168,13 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	l.ask(partValidating, func() (func(), error) {
-		list, err := all(ctx, simple(c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List), metav1.ListOptions{}, most,
-			func(w *admissionv1.ValidatingWebhookConfiguration) bool { return len(validating(w)) > 0 })
+		list, err := all(
+			ctx,
+			simple(c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List),
+			metav1.ListOptions{},
+			most,
+			func(w *admissionv1.ValidatingWebhookConfiguration) bool { return len(validating(w)) > 0 },
+		)
 		return func() {
 			for i := range list {
 				s.Webhooks = append(s.Webhooks, validating(&list[i])...)
@@ -168,8 +182,13 @@ func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 		}, err
 	})
 	l.ask(partMutating, func() (func(), error) {
-		list, err := all(ctx, simple(c.AdmissionregistrationV1().MutatingWebhookConfigurations().List), metav1.ListOptions{}, most,
-			func(w *admissionv1.MutatingWebhookConfiguration) bool { return len(mutating(w)) > 0 })
+		list, err := all(
+			ctx,
+			simple(c.AdmissionregistrationV1().MutatingWebhookConfigurations().List),
+			metav1.ListOptions{},
+			most,
+			func(w *admissionv1.MutatingWebhookConfiguration) bool { return len(mutating(w)) > 0 },
+		)
 		return func() {
 			for i := range list {
 				s.Webhooks = append(s.Webhooks, mutating(&list[i])...)
@@ -178,12 +197,17 @@ func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 	})
 	l.ask(partRequests, func() (func(), error) {
 		selector := "spec.signerName=" + certificatesv1.KubeletServingSignerName
-		list, err := all(ctx, simple(c.CertificatesV1().CertificateSigningRequests().List), metav1.ListOptions{FieldSelector: selector}, mostNodes,
+		list, err := all(
+			ctx,
+			simple(c.CertificatesV1().CertificateSigningRequests().List),
+			metav1.ListOptions{FieldSelector: selector},
+			mostNodes,
 			func(r *certificatesv1.CertificateSigningRequest) bool {
 				trimMeta(&r.ObjectMeta)
 				r.Spec.Request, r.Spec.Extra = nil, nil
 				return nodes.Unanswered(r)
-			})
+			},
+		)
 		return func() { s.Requests = list }, err
 	})
 }

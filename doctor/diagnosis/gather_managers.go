@@ -47,28 +47,39 @@ func runsManager(profiles templates.Profiles, name string, pod *corev1.PodSpec) 
 }
 
 // pods keeps those of managers and of the control plane, and counts those of the name server.
-func (l *looking) pods(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles, namespace string) (func(), error) {
+func (l *looking) pods(
+	ctx context.Context,
+	c kubernetes.Interface,
+	profiles templates.Profiles,
+	namespace string,
+) (func(), error) {
 	s := l.snapshot
 	var masters []corev1.Pod
 	var dns DNS
-	list, err := all(ctx, simple(c.CoreV1().Pods(namespace).List), metav1.ListOptions{}, mostNodes, func(p *corev1.Pod) bool {
-		if p.Labels["k8s-app"] == "kube-dns" {
-			dns.Pods++
-			if nodes.IsPodReady(p) {
-				dns.Ready++
+	list, err := all(
+		ctx,
+		simple(c.CoreV1().Pods(namespace).List),
+		metav1.ListOptions{},
+		mostNodes,
+		func(p *corev1.Pod) bool {
+			if p.Labels["k8s-app"] == "kube-dns" {
+				dns.Pods++
+				if nodes.IsPodReady(p) {
+					dns.Ready++
+				}
 			}
-		}
-		component := p.Labels[v1alpha1.ComponentLabel]
-		if component == "kube-apiserver" || component == "kube-controller-manager" {
-			trimPod(p)
-			masters = append(masters, *p)
-		}
-		ours := component == v1alpha1.Component || runsManager(profiles, p.Name, &p.Spec)
-		if ours {
-			trimPod(p)
-		}
-		return ours
-	})
+			component := p.Labels[v1alpha1.ComponentLabel]
+			if component == "kube-apiserver" || component == "kube-controller-manager" {
+				trimPod(p)
+				masters = append(masters, *p)
+			}
+			ours := component == v1alpha1.Component || runsManager(profiles, p.Name, &p.Spec)
+			if ours {
+				trimPod(p)
+			}
+			return ours
+		},
+	)
 	return func() {
 		s.Pods = append(s.Pods, list...)
 		s.Masters, s.DNS = append(s.Masters, masters...), DNS{Pods: s.DNS.Pods + dns.Pods, Ready: s.DNS.Ready + dns.Ready}
@@ -107,7 +118,10 @@ func (s *Snapshot) keepFacts(f *nodes.Facts) {
 		}
 	}
 	if len(s.Reviews) > 0 && !slices.ContainsFunc(s.Reviews, func(r nodes.Review) bool { return r.Answer != "unknown" }) {
-		s.NotSeen = append(s.NotSeen, NotSeen{What: partReviews, Message: "the API server does not tell what the manager may do"})
+		s.NotSeen = append(
+			s.NotSeen,
+			NotSeen{What: partReviews, Message: "the API server does not tell what the manager may do"},
+		)
 	}
 	if !f.Renewed.IsZero() {
 		renewed := f.Renewed.UTC()

@@ -27,8 +27,8 @@ const (
 	partCluster = "the cluster"
 )
 
-// Unreached is a snapshot of a cluster that could not be asked at all, for what a machine tells without it. Where nobody
-// has tried, because nobody said where the cluster is, tried is false.
+// Unreached is a snapshot of a cluster that could not be asked at all, for what a machine tells without it. Where
+// nobody has tried, because nobody said where the cluster is, tried is false.
 func Unreached(err error, tried bool) *Snapshot {
 	s := &Snapshot{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Taken: time.Now().UTC()}
 	n := Unseen(partCluster, err)

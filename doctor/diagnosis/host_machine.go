@@ -59,7 +59,10 @@ func fullDisks(_ *view, h *Host) []finding.Finding {
 			continue
 		}
 		seen[alike] = true // the same file system, by another directory
-		f := finding.DiskFull.New(h.machine(), fmt.Sprintf("%s has %d MiB free (%d %%), %d %% of its inodes", d.Path, d.FreeBytes>>20, room, inodes))
+		f := finding.DiskFull.New(
+			h.machine(),
+			fmt.Sprintf("%s has %d MiB free (%d %%), %d %% of its inodes", d.Path, d.FreeBytes>>20, room, inodes),
+		)
 		f.Next = "df -h " + d.Path + "; df -i " + d.Path + "; crictl rmi --prune; journalctl --vacuum-size=200M"
 		list = append(list, f)
 	}
@@ -86,10 +89,16 @@ func certificates(v *view, h *Host) []finding.Finding {
 		case left <= 0:
 			f = finding.CertificateEnded.New(h.machine(), c.File+" ended at "+c.End.UTC().Format(time.RFC3339))
 		case c.Begin.After(v.Taken):
-			f = finding.CertificateEnded.New(h.machine(), c.File+" is valid from "+c.Begin.UTC().Format(time.RFC3339)+" on, by this machine's clock not yet")
+			f = finding.CertificateEnded.New(
+				h.machine(),
+				c.File+" is valid from "+c.Begin.UTC().Format(time.RFC3339)+" on, by this machine's clock not yet",
+			)
 			f.Next = "timedatectl"
 		case left < soon:
-			f = finding.CertificateEnds.New(h.machine(), fmt.Sprintf("%s ends at %s, in %d days", c.File, c.End.UTC().Format(time.RFC3339), int(left.Hours()/24)))
+			f = finding.CertificateEnds.New(
+				h.machine(),
+				fmt.Sprintf("%s ends at %s, in %d days", c.File, c.End.UTC().Format(time.RFC3339), int(left.Hours()/24)),
+			)
 		default:
 			continue
 		}
@@ -136,11 +145,15 @@ func staticPods(_ *view, h *Host) []finding.Finding {
 			f.Next = "journalctl -u kubelet --no-pager | grep -i manifest"
 			list = append(list, f)
 		case twice:
-			f := finding.ManifestBroken.New(h.machine(), fmt.Sprintf("%s and %s are both pod %s, and the kubelet takes either", other, m.File, m.Pod))
+			f := finding.ManifestBroken.New(
+				h.machine(),
+				fmt.Sprintf("%s and %s are both pod %s, and the kubelet takes either", other, m.File, m.Pod),
+			)
 			f.Next = "move one of them out of the directory"
 			list = append(list, f)
 		case strict && len(m.Refers) > 0:
-			f := finding.ID("A15").New(h.machine(), m.File+" refers to "+join(m.Refers)+", and the kubelet refuses that in a static pod")
+			f := finding.ID("A15").
+				New(h.machine(), m.File+" refers to "+join(m.Refers)+", and the kubelet refuses that in a static pod")
 			f.Next = "use files of the machine (hostPath) and a kubeconfig in place of them"
 			list = append(list, f)
 		}
@@ -191,7 +204,10 @@ func takenPorts(v *view, h *Host) []finding.Finding {
 		if p.Port == ccmPort || strings.Contains(who, "cloud-controller-manager") {
 			id = "B10"
 		}
-		f := id.New(h.machine(), fmt.Sprintf("%s (process %d), which is no pod, listens on port %d of %s", p.Program, p.PID, p.Port, who))
+		f := id.New(
+			h.machine(),
+			fmt.Sprintf("%s (process %d), which is no pod, listens on port %d of %s", p.Program, p.PID, p.Port, who),
+		)
 		f.Next = fmt.Sprintf("systemctl status %d", p.PID)
 		list = append(list, f)
 	}

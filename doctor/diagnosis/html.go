@@ -116,7 +116,10 @@ func (d *Diagnosis) page() page {
 		p.NotLooked = append(p.NotLooked, name)
 	}
 	slices.Sort(p.NotLooked)
-	if slices.ContainsFunc(d.NotSeen, func(n NotSeen) bool { return strings.HasPrefix(n.What, "pods") || n.What == partCluster }) {
+	if slices.ContainsFunc(
+		d.NotSeen,
+		func(n NotSeen) bool { return strings.HasPrefix(n.What, "pods") || n.What == partCluster },
+	) {
 		p.NoManager = "The cloud-controller-manager was not seen."
 	}
 	return p

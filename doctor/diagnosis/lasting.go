@@ -29,7 +29,8 @@ func routes(v *view) []finding.Finding {
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		_, c := nodeutil.GetNodeCondition(&n.Status, corev1.NodeNetworkUnavailable)
-		if c == nil || c.Status != corev1.ConditionTrue || c.Reason != "NoRouteCreated" || v.since(c.LastTransitionTime.Time) < time.Minute {
+		if c == nil || c.Status != corev1.ConditionTrue || c.Reason != "NoRouteCreated" ||
+			v.since(c.LastTransitionTime.Time) < time.Minute {
 			continue
 		}
 		f := finding.RouteFailed.New("Node/"+n.Name, "condition NetworkUnavailable: "+c.Message)
@@ -59,8 +60,10 @@ func podNetworks(v *view) []finding.Finding {
 			owners[cidr] = n.Name
 		}
 		m := v.main()
-		if len(n.Spec.PodCIDRs) == 0 && m != nil && m.arg("configure-cloud-routes") == "true" && v.since(n.CreationTimestamp.Time) > time.Minute {
-			f := finding.ID("F5").New("Node/"+n.Name, "cloud routes are on, and the Node has no pod network: it gets no route, without a word")
+		if len(n.Spec.PodCIDRs) == 0 && m != nil && m.arg("configure-cloud-routes") == "true" &&
+			v.since(n.CreationTimestamp.Time) > time.Minute {
+			f := finding.ID("F5").
+				New("Node/"+n.Name, "cloud routes are on, and the Node has no pod network: it gets no route, without a word")
 			f.Next = "kubectl -n kube-system get configmap kubeadm-config -o yaml | grep podSubnet"
 			list = append(list, f)
 		}
@@ -157,7 +160,10 @@ func skew(v *view) []finding.Finding {
 		if err != nil || kubelet.Minor() <= server.Minor() && kubelet.Minor()+3 >= server.Minor() {
 			continue
 		}
-		f := finding.VersionSkew.New("Node/"+n.Name, "its kubelet is of "+n.Status.NodeInfo.KubeletVersion+", the API server of "+v.Version)
+		f := finding.VersionSkew.New(
+			"Node/"+n.Name,
+			"its kubelet is of "+n.Status.NodeInfo.KubeletVersion+", the API server of "+v.Version,
+		)
 		f.Next = "kubectl get nodes"
 		list = append(list, f)
 	}
@@ -172,7 +178,10 @@ func servingCertificates(v *view) []finding.Finding {
 			continue
 		}
 		node := strings.TrimPrefix(r.Spec.Username, v1alpha1.NodeUserPrefix)
-		f := finding.ServingCertificate.New("Node/"+node, "its kubelet waits for a serving certificate for more than ten minutes")
+		f := finding.ServingCertificate.New(
+			"Node/"+node,
+			"its kubelet waits for a serving certificate for more than ten minutes",
+		)
 		f.Next = "kubectl get csr; and once you know who asks: kubectl certificate approve " + r.Name
 		list = append(list, f)
 	}

@@ -26,7 +26,8 @@ func foreignLeader(v *view) []finding.Finding {
 	}
 	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	known := func(p *corev1.Pod) bool { return p.Name == host || p.Spec.NodeName == host || p.Spec.Hostname == host }
-	if slices.ContainsFunc(m.pods, known) || !slices.ContainsFunc(m.pods, running) || len(v.managers) == 1 && v.nodeOf(host) {
+	if slices.ContainsFunc(m.pods, known) || !slices.ContainsFunc(m.pods, running) ||
+		len(v.managers) == 1 && v.nodeOf(host) {
 		return nil
 	}
 	f := finding.ForeignLeader.New("Lease/"+v1alpha1.Namespace+"/"+lease.Name,
@@ -68,7 +69,10 @@ func (v *view) nodeOf(host string) bool {
 }
 
 func running(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
+	return slices.ContainsFunc(
+		p.Status.ContainerStatuses,
+		func(s corev1.ContainerStatus) bool { return s.State.Running != nil },
+	)
 }
 
 // twoManagers finds two that initialize nodes, with Leases of their own that are both renewed.
@@ -107,8 +111,9 @@ func (v *view) renewed(l *coordinationv1.Lease) bool {
 	return v.since(l.Spec.RenewTime.Time) < time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
 }
 
-// kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them. The Lease goes
-// with the Node where a kube-controller-manager runs, and is not made again: then only the machine tells (withoutNode).
+// kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them. The Lease
+// goes with the Node where a kube-controller-manager runs, and is not made again: then only the machine tells
+// (withoutNode).
 func kubeletsWithoutNode(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Heartbeats {

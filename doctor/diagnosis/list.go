@@ -68,7 +68,8 @@ func Unseen(what string, err error) NotSeen {
 // errMany says that a list was cut.
 var errMany = errors.New("there are more than are read")
 
-// all pages through one list, and keeps what is asked for. At most of them are kept, and 40 times as many are looked at.
+// all pages through one list, and keeps what is asked for. At most of them are kept, and 40 times as many are looked
+// at.
 func all[T any, P interface {
 	*T
 	runtime.Object

@@ -70,8 +70,8 @@ func switchedOff(s *Snapshot) {
 	s.Nodes[2].Spec.Taints = []corev1.Taint{{Key: v1alpha1.ShutdownTaint, Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// TestDiagnose_Pairs has two faults at once. Both are named, errors before warnings, a cause above what follows from it,
-// and none hides the other.
+// TestDiagnose_Pairs has two faults at once. Both are named, errors before warnings, a cause above what follows from
+// it, and none hides the other.
 func TestDiagnose_Pairs(t *testing.T) {
 	for pair, want := range map[string]string{
 		"B1 B7":   "B7(1) B1(1)>W22(11)",

@@ -5,7 +5,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// PartJournal is what commands have done, as NotSeen names it. Who gathers reads it: this package does not know its form.
+// PartJournal is what commands have done, as NotSeen names it. Who gathers reads it: this package does not know its
+// form.
 const PartJournal = "the cluster's journal"
 
 // Misread is a document of ccmadm's that is there, and that this version cannot go by.

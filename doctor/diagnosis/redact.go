@@ -27,7 +27,11 @@ func trimMeta(m *metav1.ObjectMeta, annotations ...string) {
 
 func trimNode(n *corev1.Node) {
 	trimMeta(&n.ObjectMeta, v1alpha1.ProvidedNodeIPAnnotation)
-	n.Status = corev1.NodeStatus{Conditions: n.Status.Conditions, Addresses: n.Status.Addresses, NodeInfo: n.Status.NodeInfo}
+	n.Status = corev1.NodeStatus{
+		Conditions: n.Status.Conditions,
+		Addresses:  n.Status.Addresses,
+		NodeInfo:   n.Status.NodeInfo,
+	}
 }
 
 func trimLease(l *coordinationv1.Lease) {

@@ -11,8 +11,8 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// remedy says what to run in a cluster that ccmadm has made: where what it rendered was changed or is gone, it renders it
-// again. Elsewhere, and where the record asks for what is wrong, a finding keeps its own words.
+// remedy says what to run in a cluster that ccmadm has made: where what it rendered was changed or is gone, it renders
+// it again. Elsewhere, and where the record asks for what is wrong, a finding keeps its own words.
 func (v *view) remedy(f finding.Finding) finding.Finding {
 	if m := v.main(); f.ID == "C2" && m != nil && f.Object == m.object {
 		f.Next = v.otherWay(m, f.Next)

@@ -59,7 +59,8 @@ func (v *view) placement(m *manager) []finding.Finding {
 	case len(v.Nodes) == 0:
 		return nil
 	case fits == 0:
-		f := finding.ID("B4").New(m.object, fmt.Sprintf("its pods want a Node with %s, which none of %d has", selectorText(m.pod), len(v.Nodes)))
+		f := finding.ID("B4").
+			New(m.object, fmt.Sprintf("its pods want a Node with %s, which none of %d has", selectorText(m.pod), len(v.Nodes)))
 		f.Next = v.withoutSelector(m)
 		return []finding.Finding{f}
 	case len(best) == 0 && slices.ContainsFunc(m.pods, portsTaken):
@@ -84,8 +85,11 @@ func (v *view) withoutSelector(m *manager) string {
 	if !fits || len(m.pod.NodeSelector) == 0 {
 		return "kubectl get nodes --show-labels"
 	}
-	return fmt.Sprintf(`kubectl -n %s patch %s --type=json -p '[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]'`,
-		m.namespace, workloadOf(m))
+	return fmt.Sprintf(
+		`kubectl -n %s patch %s --type=json -p '[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]'`,
+		m.namespace,
+		workloadOf(m),
+	)
 }
 
 func untoleratedFindings(m *manager, taints []corev1.Taint, node string, fits int) []finding.Finding {
@@ -95,8 +99,11 @@ func untoleratedFindings(m *manager, taints []corev1.Taint, node string, fits in
 		if !known || slices.ContainsFunc(list, func(f finding.Finding) bool { return f.ID == id }) {
 			continue
 		}
-		f := id.New(m.object, fmt.Sprintf("its pods do not tolerate taint %s (%s), which keeps them from Node %s, the nearest of %d",
-			t.Key, t.Effect, node, fits))
+		f := id.New(
+			m.object,
+			fmt.Sprintf("its pods do not tolerate taint %s (%s), which keeps them from Node %s, the nearest of %d",
+				t.Key, t.Effect, node, fits),
+		)
 		keys := []string{t.Key}
 		if len(m.pod.Tolerations) == 0 { // each would replace the list of the former
 			keys = knownKeys(taints)
@@ -138,7 +145,10 @@ func taintRules() map[string]finding.ID {
 func untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) []corev1.Taint {
 	var list []corev1.Taint
 	for _, t := range taints {
-		tolerated := slices.ContainsFunc(tolerations, func(x corev1.Toleration) bool { return x.ToleratesTaint(klog.Logger{}, &t, false) })
+		tolerated := slices.ContainsFunc(
+			tolerations,
+			func(x corev1.Toleration) bool { return x.ToleratesTaint(klog.Logger{}, &t, false) },
+		)
 		if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated {
 			list = append(list, t)
 		}
@@ -159,7 +169,8 @@ func selectorText(pod *corev1.PodSpec) string {
 		list = append(list, key+"="+value)
 	}
 	slices.Sort(list)
-	if a := pod.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+	if a := pod.Affinity; a != nil && a.NodeAffinity != nil &&
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		for _, t := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 			for _, e := range t.MatchExpressions {
 				list = append(list, strings.TrimSpace(e.Key+" "+string(e.Operator)+" "+strings.Join(e.Values, ",")))

@@ -50,7 +50,8 @@ func refusedBalancers(v *view) []finding.Finding {
 	for i := range v.Services {
 		svc := &v.Services[i]
 		c := meta.FindStatusCondition(svc.Status.Conditions, v1alpha1.LoadBalancerReady)
-		if c == nil || c.Status != metav1.ConditionFalse || svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.DeletionTimestamp != nil {
+		if c == nil || c.Status != metav1.ConditionFalse || svc.Spec.Type != corev1.ServiceTypeLoadBalancer ||
+			svc.DeletionTimestamp != nil {
 			continue
 		}
 		if kind, known := finding.Lookup(c.Reason); known {
@@ -85,7 +86,8 @@ func stuckServices(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Services {
 		svc := &v.Services[i]
-		if svc.DeletionTimestamp == nil || !slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer) || v.since(svc.DeletionTimestamp.Time) < time.Minute {
+		if svc.DeletionTimestamp == nil || !slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer) ||
+			v.since(svc.DeletionTimestamp.Time) < time.Minute {
 			continue
 		}
 		f := finding.BalancerStuck.New("Service/"+svc.Namespace+"/"+svc.Name,

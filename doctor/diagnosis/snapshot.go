@@ -1,7 +1,7 @@
 // Package diagnosis finds what is wrong with a cluster in external cloud mode, its causes before their consequences.
 //
-// Start at [Gather], which looks once and makes a [Snapshot], and at [Diagnose], which judges one: of a cluster, or of a
-// file. detectors.go is the list of what is looked for, chains.go says what stands under what, text.go shows it.
+// Start at [Gather], which looks once and makes a [Snapshot], and at [Diagnose], which judges one: of a cluster, or of
+// a file. detectors.go is the list of what is looked for, chains.go says what stands under what, text.go shows it.
 //
 // Reads: Nodes, Leases, pods and logs of cloud-controller-managers, their workloads, Events, Services, webhooks,
 // certificate requests, and what the manager may do. What it may not read stands in [Snapshot.NotSeen], and is never

@@ -42,7 +42,15 @@ func validating(c *admissionv1.ValidatingWebhookConfiguration) []Webhook {
 		if narrow(w.ObjectSelector, w.MatchConditions) {
 			continue
 		}
-		list = appendWebhook(list, "ValidatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector)
+		list = appendWebhook(
+			list,
+			"ValidatingWebhookConfiguration/"+c.Name,
+			w.Name,
+			w.FailurePolicy,
+			w.ClientConfig,
+			w.Rules,
+			w.NamespaceSelector,
+		)
 	}
 	return list
 }
@@ -53,7 +61,15 @@ func mutating(c *admissionv1.MutatingWebhookConfiguration) []Webhook {
 		if narrow(w.ObjectSelector, w.MatchConditions) {
 			continue
 		}
-		list = appendWebhook(list, "MutatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules, w.NamespaceSelector)
+		list = appendWebhook(
+			list,
+			"MutatingWebhookConfiguration/"+c.Name,
+			w.Name,
+			w.FailurePolicy,
+			w.ClientConfig,
+			w.Rules,
+			w.NamespaceSelector,
+		)
 	}
 	return list
 }
@@ -69,7 +85,8 @@ func appendWebhook(
 	inSystem := selects(namespaces)
 	for _, resource := range guarded() {
 		namespaced := resource != "nodes" && resource != "nodes/status"
-		if (!namespaced || inSystem) && slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool { return matches(r, resource) }) {
+		if (!namespaced || inSystem) &&
+			slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool { return matches(r, resource) }) {
 			w.Guards = append(w.Guards, resource)
 		}
 	}
@@ -91,8 +108,12 @@ func selects(s *metav1.LabelSelector) bool {
 
 // matches says whether the rule is about writing the resource.
 func matches(r admissionv1.RuleWithOperations, resource string) bool {
-	any := slices.Contains(r.Resources, "*/*") || slices.Contains(r.Resources, "*") && !slices.Contains([]string{"nodes/status", "services/status"}, resource)
-	writes := slices.ContainsFunc(r.Operations, func(o admissionv1.OperationType) bool { return o != admissionv1.Delete && o != admissionv1.Connect })
+	any := slices.Contains(r.Resources, "*/*") ||
+		slices.Contains(r.Resources, "*") && !slices.Contains([]string{"nodes/status", "services/status"}, resource)
+	writes := slices.ContainsFunc(
+		r.Operations,
+		func(o admissionv1.OperationType) bool { return o != admissionv1.Delete && o != admissionv1.Connect },
+	)
 	group := ""
 	if resource == "leases" {
 		group = "coordination.k8s.io"

@@ -23,7 +23,13 @@ func (d *Diagnosis) WriteWhy(out io.Writer, name string) (wrong bool, err error)
 		state = "Node/" + finding.Clean(name) + " is " + nodes.Absent.String()
 	}
 	c := of.causeOf(name)
-	lines := []string{state, "cause:  none was found" + of.asFarAsSeen(), "seen:   " + of.Summary, "rest:   " + of.rest(nil), "next:   nothing"}
+	lines := []string{
+		state,
+		"cause:  none was found" + of.asFarAsSeen(),
+		"seen:   " + of.Summary,
+		"rest:   " + of.rest(nil),
+		"next:   nothing",
+	}
 	if c != nil {
 		lines = []string{
 			state,

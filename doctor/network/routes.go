@@ -52,7 +52,10 @@ func (s *Snapshot) CheckRoutes() (wanted, found int, problems []finding.Finding)
 			continue // it goes with its Node
 		}
 		if !s.live(a) {
-			problems = append(problems, say(finding.AgentSilent, a.Name, fmt.Sprintf("no report since %s", s.silence(a).Round(1e9))))
+			problems = append(
+				problems,
+				say(finding.AgentSilent, a.Name, fmt.Sprintf("no report since %s", s.silence(a).Round(1e9))),
+			)
 			continue
 		}
 		reported := s.reported(a.Name)
@@ -77,7 +80,8 @@ func (s *Snapshot) CheckRoutes() (wanted, found int, problems []finding.Finding)
 // missing is what keeps a route out of what an agent reports, or nil where it is there.
 func missing(reported v1alpha1.NodeRoutes, to *corev1.Node, cidr string) *finding.Finding {
 	for _, r := range reported.Routes {
-		if r.Destination == cidr && slices.ContainsFunc(to.Status.Addresses, func(addr corev1.NodeAddress) bool { return same(addr.Address, r.Via) }) {
+		if r.Destination == cidr &&
+			slices.ContainsFunc(to.Status.Addresses, func(addr corev1.NodeAddress) bool { return same(addr.Address, r.Via) }) {
 			return nil
 		}
 	}

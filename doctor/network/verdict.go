@@ -47,10 +47,12 @@ func (v Verdict) Against() string {
 	return ""
 }
 
-// verdicts are those of all Nodes, by name. A label that rules Nodes out under policy Auto does so while others are left.
+// verdicts are those of all Nodes, by name. A label that rules Nodes out under policy Auto does so while others are
+// left.
 func (s *Snapshot) verdicts(svc *corev1.Service, claims []networkingv1.IPAddress) []Verdict {
 	list := s.judgeNodes(svc, claims, true)
-	if !slices.ContainsFunc(list, func(v Verdict) bool { return v.Eligible }) && s.excludePolicy(claims) == v1alpha1.ExcludeAuto {
+	if !slices.ContainsFunc(list, func(v Verdict) bool { return v.Eligible }) &&
+		s.excludePolicy(claims) == v1alpha1.ExcludeAuto {
 		list = s.judgeNodes(svc, claims, false)
 	}
 	slices.SortFunc(list, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
@@ -152,7 +154,12 @@ func session(a *v1alpha1.NodeAgent) Rule {
 		if peer.State == "Established" {
 			return Rule{Name: "session", Met: true, Note: "session with " + peer.Peer}
 		}
-		note = fmt.Sprintf("session with BGPPeer %s is %s: %s", peer.Peer, peer.State, finding.Clean(cmp.Or(peer.Message, "no message")))
+		note = fmt.Sprintf(
+			"session with BGPPeer %s is %s: %s",
+			peer.Peer,
+			peer.State,
+			finding.Clean(cmp.Or(peer.Message, "no message")),
+		)
 	}
 	return Rule{Name: "session", Note: note}
 }
@@ -166,7 +173,10 @@ func onInterface(a *v1alpha1.NodeAgent, pool *v1alpha1.AddressPool, address stri
 		}
 	}
 	if len(pool.Spec.Interfaces) > 0 {
-		return Rule{Name: "interface", Note: "it has none of the interfaces " + strings.Join(pool.Spec.Interfaces, ", ") + " with carrier"}
+		return Rule{
+			Name: "interface",
+			Note: "it has none of the interfaces " + strings.Join(pool.Spec.Interfaces, ", ") + " with carrier",
+		}
 	}
 	return Rule{Name: "interface", Note: "none of its interfaces has a subnet that holds " + address}
 }
@@ -189,7 +199,8 @@ func draining(n *corev1.Node) Rule {
 		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {
 			return Rule{Name: "draining", Note: "NetworkUnavailable"}
 		}
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "node is shutting down") {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse &&
+			strings.Contains(c.Message, "node is shutting down") {
 			return Rule{Name: "draining", Note: "the machine is shutting down"}
 		}
 	}

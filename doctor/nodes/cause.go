@@ -55,8 +55,11 @@ func neverTainted(s Status, e *evidence) finding.Finding {
 		return cause
 	}
 	if known {
-		cause := finding.NeverTainted.New("", "the Node has neither the taint nor a provider ID, so nobody initializes it, and its kubelet "+
-			"runs with --cloud-provider=external: it registered before it did, or the taint was removed by hand")
+		cause := finding.NeverTainted.New(
+			"",
+			"the Node has neither the taint nor a provider ID, so nobody initializes it, and its kubelet "+
+				"runs with --cloud-provider=external: it registered before it did, or the taint was removed by hand",
+		)
 		cause.Next = taint
 		return cause
 	}

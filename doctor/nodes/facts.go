@@ -39,7 +39,8 @@ type Facts struct {
 	Flags      map[string]string
 }
 
-// Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It asks nobody.
+// Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It asks
+// nobody.
 func Judge(f *Facts, names []string) *Report {
 	r := &Report{Nodes: f.statuses(names)}
 	e := f.evidence()

@@ -142,8 +142,8 @@ const (
 	flagsTimeout = 3 * time.Second
 )
 
-// AskFlags asks kubelets for their --cloud-provider, by name of the node: those of nodes that nobody will initialize, and
-// of those that are Ready. Kubelets that do not tell, or cannot be asked, are left out.
+// AskFlags asks kubelets for their --cloud-provider, by name of the node: those of nodes that nobody will initialize,
+// and of those that are Ready. Kubelets that do not tell, or cannot be asked, are left out.
 func AskFlags(ctx context.Context, c kubernetes.Interface, statuses []Status) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
@@ -209,11 +209,19 @@ func KubeletFlags(ctx context.Context, c kubernetes.Interface, node string) map[
 	return page.Flags
 }
 
-// KubeletGates asks a kubelet for the feature gates of its configuration, files and flags together. Nil: it did not tell.
+// KubeletGates asks a kubelet for the feature gates of its configuration, files and flags together. Nil: it did not
+// tell.
 func KubeletGates(ctx context.Context, c kubernetes.Interface, node string) map[string]bool {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
-	data, err := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("configz").DoRaw(ctx)
+	data, err := c.CoreV1().
+		RESTClient().
+		Get().
+		Resource("nodes").
+		Name(node).
+		SubResource("proxy").
+		Suffix("configz").
+		DoRaw(ctx)
 	if err != nil {
 		return nil
 	}

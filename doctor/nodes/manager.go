@@ -100,7 +100,8 @@ func (e *evidence) noPod() *finding.Finding {
 	return &found
 }
 
-// endsAgain is about a pod that runs at this moment, and has failed a moment ago: to the next look it may be waiting again.
+// endsAgain is about a pod that runs at this moment, and has failed a moment ago: to the next look it may be waiting
+// again.
 func (e *evidence) endsAgain() *finding.Finding {
 	for i := range e.pods {
 		p := &e.pods[i]

@@ -191,8 +191,8 @@ func missingCause(missing []permission) *finding.Finding {
 	return &cause
 }
 
-// Lacks names what the API server says that the manager may not do, be a Node waiting for it or not; nil where it may do
-// all. What no Node can be initialized without is an error. A Lease need not be made that somebody holds.
+// Lacks names what the API server says that the manager may not do, be a Node waiting for it or not; nil where it may
+// do all. What no Node can be initialized without is an error. A Lease need not be made that somebody holds.
 func (f *Facts) Lacks() *finding.Finding {
 	var missing []permission
 	severity := finding.SeverityWarning

@@ -17,8 +17,8 @@ import (
 // maxRequesters are named in one line.
 const maxRequesters = 3
 
-// ServingCertificates says in one line what becomes of the serving certificates that kubelets ask for; empty where none is
-// asked for, and nothing of ccmadm would approve it.
+// ServingCertificates says in one line what becomes of the serving certificates that kubelets ask for; empty where none
+// is asked for, and nothing of ccmadm would approve it.
 func ServingCertificates(ctx context.Context, client kubernetes.Interface) (string, error) {
 	list, err := client.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName,
@@ -26,7 +26,9 @@ func ServingCertificates(ctx context.Context, client kubernetes.Interface) (stri
 	if err != nil {
 		return "", fmt.Errorf("list CertificateSigningRequests: %w", err)
 	}
-	_, err = client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, v1alpha1.KubeletPolicyName, metav1.GetOptions{})
+	_, err = client.AdmissionregistrationV1().
+		ValidatingAdmissionPolicies().
+		Get(ctx, v1alpha1.KubeletPolicyName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("get ValidatingAdmissionPolicy/%s: %w", v1alpha1.KubeletPolicyName, err)
 	}
@@ -48,7 +50,12 @@ func ServingCertificates(ctx context.Context, client kubernetes.Interface) (stri
 	if !approves {
 		why = "nothing of ccmadm approves them (servingCertificates.enabled)"
 	}
-	return fmt.Sprintf("serving certificates: %s pending, for %s: %s", amount(len(names)), Some(slices.Compact(slices.Sorted(slices.Values(requesters))), maxRequesters), why), nil
+	return fmt.Sprintf(
+		"serving certificates: %s pending, for %s: %s",
+		amount(len(names)),
+		Some(slices.Compact(slices.Sorted(slices.Values(requesters))), maxRequesters),
+		why,
+	), nil
 }
 
 // Unanswered says that a request has neither a certificate, nor anybody's word about it.

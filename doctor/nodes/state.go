@@ -140,7 +140,8 @@ func (s Status) same(other Status) bool {
 		s.Version == other.Version && slices.Equal(s.InternalIPs, other.InternalIPs)
 }
 
-// IsTainted tells whether the Node waits for a cloud-controller-manager. It looks at the key alone, as the cloud-node controller does: value and effect vary.
+// IsTainted tells whether the Node waits for a cloud-controller-manager. It looks at the key alone, as the cloud-node
+// controller does: value and effect vary.
 func IsTainted(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint })
 }

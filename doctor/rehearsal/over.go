@@ -32,8 +32,8 @@ func (s *stage) initialized(w *words) bool {
 	return true
 }
 
-// asked says that the lifecycle controller has come round: a round that marks a phantom has all Nodes, and the phantom's
-// second mark comes when that round is over.
+// asked says that the lifecycle controller has come round: a round that marks a phantom has all Nodes, and the
+// phantom's second mark comes when that round is over.
 func (s *stage) asked(*words) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

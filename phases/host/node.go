@@ -22,7 +22,8 @@ import (
 )
 
 // registered asks the API server for the Node of this machine's kubelet, in its name: it may read its own and no other,
-// and is told when there is none. A kubelet whose Node was deleted renews no Lease, and in the cluster nothing tells of it.
+// and is told when there is none. A kubelet whose Node was deleted renews no Lease, and in the cluster nothing tells of
+// it.
 func (h *looking) registered(ctx context.Context) error {
 	data, err := h.Read(machine.KubeletConf)
 	if errors.Is(err, fs.ErrNotExist) || h.seen.Unit == nil || h.seen.Unit.PID == 0 {

@@ -39,8 +39,8 @@ func (m *Machine) KubeletFlagFiles() []string {
 // flagPattern has the value behind a = or a blank: a switch has none, and what follows it is a flag of its own.
 var flagPattern = regexp.MustCompile(`(?:^|[\s"'=])--([a-z][a-z0-9-]*)(?:=["']?([^\s"']*)| ["']?([^-\s"'][^\s"']*))?`)
 
-// KubeletFlags lists where the named flags stand in the files that feed the kubelet's command line. Comments do not count, nor do our own
-// files: those say what an earlier run chose.
+// KubeletFlags lists where the named flags stand in the files that feed the kubelet's command line. Comments do not
+// count, nor do our own files: those say what an earlier run chose.
 func (m *Machine) KubeletFlags(names ...string) ([]FlagUse, error) {
 	wanted := map[string]bool{}
 	for _, n := range names {
