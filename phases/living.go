@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,12 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -193,24 +191,7 @@ func liveKubeadm(ctx context.Context, client kubernetes.Interface) (*kubeadm.Fil
 }
 
 // nodeOfKubelet is the Node of this machine by its kubelet's certificate, empty where it cannot be read.
-// Its files are read below the machine's root, as rest.LoadTLSFiles would not.
 func nodeOfKubelet(m *machine.Machine) string {
-	config, err := clientcmd.LoadFromFile(m.Path(machine.KubeletConf))
-	if err != nil {
-		return ""
-	}
-	for _, user := range config.AuthInfos {
-		data := user.ClientCertificateData
-		if user.ClientCertificate != "" {
-			if data, err = m.Read(user.ClientCertificate); err != nil {
-				return ""
-			}
-		}
-		if certs, err := certutil.ParseCertsPEM(data); err == nil {
-			if name, found := strings.CutPrefix(certs[0].Subject.CommonName, v1alpha1.NodeUserPrefix); found {
-				return name
-			}
-		}
-	}
-	return ""
+	name, _ := identity.NodeOfKubelet(m)
+	return name
 }

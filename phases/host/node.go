@@ -2,22 +2,16 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	certutil "k8s.io/client-go/util/cert"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -25,10 +19,14 @@ import (
 // and is told when there is none. A kubelet whose Node was deleted renews no Lease, and in the cluster nothing tells of
 // it.
 func (h *looking) registered(ctx context.Context) error {
-	data, err := h.Read(machine.KubeletConf)
-	if errors.Is(err, fs.ErrNotExist) || h.seen.Unit == nil || h.seen.Unit.PID == 0 {
+	name, err := identity.NodeOfKubelet(h.Machine)
+	if h.seen.Unit == nil || h.seen.Unit.PID == 0 || err == nil && name == "" {
 		return nil // it has not come as far as that, which is another finding
 	}
+	if err != nil {
+		return err
+	}
+	data, err := h.Read(machine.KubeletConf)
 	if err != nil {
 		return fmt.Errorf("read the kubelet's kubeconfig: %w", err)
 	}
@@ -41,10 +39,6 @@ func (h *looking) registered(ctx context.Context) error {
 			*file = h.Path(*file)
 		}
 	}
-	name, err := nodeOf(config)
-	if name == "" || err != nil {
-		return err
-	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("connect as this machine's kubelet: %w", err)
@@ -55,27 +49,4 @@ func (h *looking) registered(ctx context.Context) error {
 	}
 	h.seen.Registered = &diagnosis.HostNode{Name: name, Missing: err != nil}
 	return nil
-}
-
-// nodeOf is the Node whose kubelet signs in so; empty where nobody's does.
-func nodeOf(config *rest.Config) (string, error) {
-	data := config.CertData
-	if len(data) == 0 && config.CertFile != "" {
-		var err error
-		if data, err = os.ReadFile(config.CertFile); err != nil {
-			return "", fmt.Errorf("read the kubelet's certificate: %w", err)
-		}
-	}
-	if len(data) == 0 {
-		return "", nil
-	}
-	certs, err := certutil.ParseCertsPEM(data)
-	if err != nil {
-		return "", fmt.Errorf("read the kubelet's certificate: %w", err)
-	}
-	name, is := strings.CutPrefix(certs[0].Subject.CommonName, v1alpha1.NodeUserPrefix)
-	if !is {
-		return "", nil
-	}
-	return name, nil
 }
