@@ -181,7 +181,14 @@ func workloadPods(ctx context.Context, client kubernetes.Interface, name string)
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of the cloud-controller-manager: %w", err)
 	}
-	return list.Items, nil
+	return slices.DeleteFunc(list.Items, isMirror), nil
+}
+
+// isMirror tells whether a pod shows a static one of a machine. A kubelet may show any as its own, under any labels: no
+// workload has such.
+func isMirror(p corev1.Pod) bool {
+	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror
 }
 
 // lookForPort is how often it is asked whether the port is free: until then nobody leads.

@@ -138,8 +138,11 @@ const (
 func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 	if !n.here && !n.external && !a.again(n) {
 		left, err := a.hasLeft(ctx, n)
-		if err != nil || left {
+		if err != nil {
 			return err
+		}
+		if left {
+			return answerPurge(ctx, a.client, n.name)
 		}
 	}
 	step := journal.Step{
@@ -154,7 +157,8 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 		if err := a.plain(ctx, n); err != nil {
 			return err
 		}
-		if err := a.withdrawPurge(ctx, n); err != nil {
+		// A run by hand that was cut short may have asked for a purge, which nobody answers any more.
+		if err := answerPurge(ctx, a.client, n.name); err != nil {
 			return err
 		}
 		if err := taint(ctx, a.client, n.name, false); err != nil { // nobody would take it away any more
@@ -171,7 +175,8 @@ func (a *adopter) plain(ctx context.Context, n *plannedNode) error {
 	if a.d.Adoption.Purge {
 		forget = "--purge"
 	}
-	if a.d.Adoption.Purge && a.byHand() && !n.here {
+	asked := a.d.Adoption.Purge && a.byHand() && !n.here
+	if asked {
 		what = "`ccmadm node plain --purge` there, whose end it notes on its Node"
 		if err := askPurge(ctx, a.client, n.name, true); err != nil {
 			return err
@@ -181,7 +186,7 @@ func (a *adopter) plain(ctx context.Context, n *plannedNode) error {
 		return err
 	}
 	return a.await(ctx, n, what, func(node *corev1.Node) bool {
-		return !isExternal(node) && nodes.IsReady(node) && (n.here || node.Annotations[v1alpha1.PurgeAnnotation] == "")
+		return !isExternal(node) && nodes.IsReady(node) && (!asked || node.Annotations[v1alpha1.PurgeAnnotation] == "")
 	})
 }
 

@@ -36,7 +36,38 @@ func checkLeavable(ctx context.Context, d *Data) error {
 		return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
 			WithHint("install a CNI plugin, then `ccmadm apply` with routes: false")
 	}
+	if err := refuseStaticPods(ctx, d); err != nil {
+		return err
+	}
 	return refuseBalancers(ctx, d)
+}
+
+// refuseStaticPods finds control planes to which another mode has not come yet: their managers would stay, and nobody
+// would take them away.
+func refuseStaticPods(ctx context.Context, d *Data) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	names, err := controlPlaneNames(ctx, client)
+	if err != nil {
+		return finding.Refusedf("look for static pods: %w", err).WithHint("nothing was changed")
+	}
+	pods, err := staticPods(ctx, client)
+	if err != nil {
+		return finding.Refusedf("look for static pods: %w", err).WithHint("nothing was changed")
+	}
+	var left []string
+	for i := range pods {
+		if slices.Contains(names, pods[i].Spec.NodeName) {
+			left = append(left, pods[i].Spec.NodeName)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return finding.Refusedf("leave: the manager is still a static pod on %s", strings.Join(left, ", ")).
+		WithHint("`ccmadm apply` there brings the cluster's mode; nothing was changed")
 }
 
 // refuseBalancers finds the load balancers that nobody would serve any more, nor take away with their Service.

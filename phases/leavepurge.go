@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -156,7 +157,11 @@ func purgeFiles(d *Data) error {
 	if err != nil {
 		return err
 	}
-	files = append(files, machine.PreviousName(machine.KubeadmFlags))
+	// Of the first write of one that was killed there is nothing but what was not written to its end.
+	files = append(files, machine.RecordFile, machine.StateFile, machine.KubeadmConfig,
+		machine.PreviousName(machine.KubeadmFlags))
+	slices.Sort(files)
+	files = slices.Compact(files)
 	certsDir, err := identity.CertificatesDir(d.Machine)
 	if err != nil {
 		return err

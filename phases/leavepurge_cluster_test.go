@@ -29,6 +29,11 @@ func TestCluster_Leave_Purge(t *testing.T) {
 	leases := client.CoordinationV1().Leases(v1alpha1.Namespace)
 	made(t, leases, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName}})
 	machinetest.Put(t, m, machine.KubeadmConfig, "of a day long ago")
+	// Of writes that were killed.
+	cut := []string{machine.ConfigDir + "/.machine.yaml8021", "/var/lib/kubelet/.kubeadm-flags.env77"}
+	for _, path := range cut {
+		machinetest.Put(t, m, path, "x")
+	}
 	made(t, client.CoreV1().ConfigMaps("default"), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: "forgotten", Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 	}})
@@ -57,8 +62,10 @@ func TestCluster_Leave_Purge(t *testing.T) {
 	if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
-	if there, err := m.Exists(machine.ConfigDir); err != nil || there {
-		t.Errorf("%s is there: %v, %v", machine.ConfigDir, there, err)
+	for _, path := range append(cut, machine.ConfigDir) {
+		if there, err := m.Exists(path); err != nil || there {
+			t.Errorf("%s is there: %v, %v", path, there, err)
+		}
 	}
 }
 
@@ -108,6 +115,23 @@ func TestCluster_Leave_PurgeByHand(t *testing.T) {
 	wantError(t, err, "for `ccmadm node plain --purge` there", finding.ExitNotInTime)
 	if want := "on w1, as root, run: ccmadm node plain --purge\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("it does not say %q\n%s", want, out)
+	}
+	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, NodeTimeout: NodeTimeout})
+	without, err := newAdopter(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without.step = impatient{without.step, asked}
+	if err := without.plain(t.Context(), n); err != nil {
+		t.Fatalf("without --purge, the note of a run that was cut short is waited for: %v\n%s", err, out)
+	}
+	<-asked
+	if err := without.leave(t.Context(), n); err != nil { // it has left already; the note goes
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{}); err != nil ||
+		node.Annotations[v1alpha1.PurgeAnnotation] != "" {
+		t.Errorf("the note is left: %v", err)
 	}
 
 	worker, _ := kubeletOf(t)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -33,11 +34,6 @@ func askPurge(ctx context.Context, client kubernetes.Interface, name string, ask
 	return nil
 }
 
-// withdrawPurge takes back what a run by hand that was cut short has asked for, once the step was done in another way.
-func (a *adopter) withdrawPurge(ctx context.Context, n *plannedNode) error {
-	return answerPurge(ctx, a.client, n.name)
-}
-
 // tellPurged answers a note of askPurge as this machine's kubelet, which may change its own Node. Whoever does the step
 // without a run that waits for it needs no answer: where none can be given, it says so.
 func tellPurged(ctx context.Context, d *Data) {
@@ -56,8 +52,13 @@ func tellPurged(ctx context.Context, d *Data) {
 	}
 }
 
+// answerPurge takes the note of askPurge back, if there is one: it is done.
 func answerPurge(ctx context.Context, client kubernetes.Interface, name string) error {
-	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	var node *corev1.Node
+	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
+		node, err = client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("ask for Node/%s: %w", name, err)
 	}

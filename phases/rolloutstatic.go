@@ -98,8 +98,7 @@ func staticPods(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod,
 		return nil, fmt.Errorf("list the static pods of the cloud-controller-manager: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { // the kubelet alone makes these
-		_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
-		return !mirror || p.Name != v1alpha1.Component+"-"+p.Spec.NodeName
+		return !isMirror(p) || p.Name != v1alpha1.Component+"-"+p.Spec.NodeName
 	}), nil
 }
 

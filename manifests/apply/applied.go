@@ -109,16 +109,17 @@ func removal(ctx context.Context, c client.Client) ([]*manifests.Object, error) 
 		return o.GroupVersionKind() == record.GroupVersionKind() && o.GetNamespace() == record.GetNamespace() &&
 			o.GetName() == record.GetName()
 	})
-	if len(inv) > 0 {
-		all = append(all, inv.object())
+	for _, name := range []string{v1alpha1.AppliedName, v1alpha1.RecordName} { // an empty list is one, too
+		last := configMap(name)
+		switch err := c.Get(ctx, client.ObjectKeyFromObject(last), last); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("look for ConfigMap/%s/%s: %w", v1alpha1.Namespace, name, err)
+		default:
+			all = append(all, configMap(name))
+		}
 	}
-	switch err := c.Get(ctx, client.ObjectKeyFromObject(record), record); {
-	case apierrors.IsNotFound(err):
-		return all, nil
-	case err != nil:
-		return nil, fmt.Errorf("look for ConfigMap/%s/%s: %w", v1alpha1.Namespace, v1alpha1.RecordName, err)
-	}
-	return append(all, configMap(v1alpha1.RecordName)), nil
+	return all, nil
 }
 
 // object returns the ConfigMap.

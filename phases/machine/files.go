@@ -115,14 +115,18 @@ func (d diskFiles) Remove(name string) (bool, error) {
 }
 
 // removeUnfinished deletes what a process that was killed while it wrote a file has left beside it: its name behind a
-// dot, with a number.
+// dot, with a number. With a previous version goes what was to follow it.
 func removeUnfinished(path string) error {
+	names := []string{filepath.Base(path), filepath.Base(PreviousName(path))}
+	if origin, is := strings.CutSuffix(names[0], previous); is && strings.HasPrefix(origin, ".") {
+		names = append(names, origin[1:])
+	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look for files that were not written to their end: %w", err)
 	}
 	for _, e := range entries {
-		for _, of := range []string{filepath.Base(path), filepath.Base(PreviousName(path))} {
+		for _, of := range names {
 			number, is := strings.CutPrefix(e.Name(), "."+of)
 			if !is || number == "" || strings.Trim(number, "0123456789") != "" || !e.Type().IsRegular() {
 				continue
@@ -135,9 +139,12 @@ func removeUnfinished(path string) error {
 	return nil
 }
 
+// previous ends the name of a file's former content.
+const previous = ".previous"
+
 // PreviousName is where the former content of a file is kept.
 func PreviousName(path string) string {
-	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".previous")
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+previous)
 }
 
 // printFiles shows the difference that a write would make, and writes nothing.
