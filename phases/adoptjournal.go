@@ -42,6 +42,9 @@ func beginAdoption(ctx context.Context, d *Data, rest []Phase, plan []*plannedNo
 	if err := openRun(ctx, d, client, before); err != nil {
 		return err
 	}
+	if err := refuseOtherRecord(ctx, client, before); err != nil {
+		return err
+	}
 	if _, err := noteCutShort(ctx, client, plan); err != nil { // the run before may have ended while its Lease was watched
 		return err
 	}

@@ -47,15 +47,21 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 		return finding.Refusedf("another cloud-controller-manager is at work: Pod/%s", strings.Join(found, ", Pod/")).
 			WithHint("remove it first, with what installed it; nothing was changed")
 	}
-	if ours || s.Recorded != nil { // a leave that was cut short has taken the workload, and its Lease outlives it
+	if ours || s.Recorded != nil && !s.changesProvider() { // a leave that was cut short took it, and its Lease outlives it
 		return nil
+	}
+	if s.changesProvider() {
+		former, err := recordedProfile(s.Recorded)
+		if err != nil || former.LeaseName() == s.Profile.LeaseName() { // of which it is known once the former has ended
+			return err
+		}
 	}
 	return refuseLed(ctx, d, client, s.Profile.LeaseName())
 }
 
 // podIsOurs goes by labels: while a pod ends, its workload may be gone.
 func podIsOurs(p *corev1.Pod, s *Settings) bool {
-	if p.Labels[v1alpha1.ManagedByLabel] != v1alpha1.FieldManager {
+	if p.Labels[v1alpha1.ManagedByLabel] != v1alpha1.FieldManager || isMirror(*p) {
 		return false
 	}
 	name := p.Labels[v1alpha1.NameLabel]

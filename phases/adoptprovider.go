@@ -2,12 +2,21 @@ package phases
 
 import (
 	"context"
+	"fmt"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -60,8 +69,9 @@ func formerProvider() Phase {
 	return Phase{
 		Name:  "former-provider",
 		Short: "Take away the cloud-controller-manager of another provider, if the cluster has one",
-		Long: `Reads the cluster's record. Where it says another provider, removes its workload, its agents and its files, and
-waits until its pods have ended. Until "begin" the record leads back: ccmadm apply.`,
+		Long: `Reads the cluster's record. Where it says another provider, removes its workload and its agents, and waits
+until its pods have ended. Its files stay until the new one's take their place in "cloud-config", and are marked with
+whose they are. Until "begin" the record leads back: ccmadm apply.`,
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)
 			if err != nil || !s.changesProvider() {
@@ -80,7 +90,7 @@ waits until its pods have ended. Until "begin" the record leads back: ccmadm app
 			if err != nil {
 				return err
 			}
-			if err := removeSets(ctx, d, applier, apply.Addon, apply.NodeAgent, apply.CloudConfig, apply.Inventory); err != nil {
+			if err := removeSets(ctx, d, applier, apply.Addon, apply.NodeAgent); err != nil {
 				return err
 			}
 			client, err := connect(d, machine.AdminConf)
@@ -94,7 +104,70 @@ waits until its pods have ended. Until "begin" the record leads back: ccmadm app
 				}
 			}
 			d.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)
-			return nil
+			if err := refuseLeader(ctx, d, client, s.Profile.LeaseName()); err != nil {
+				return err
+			}
+			return markFiles(ctx, client, profile.Name)
 		},
 	}
+}
+
+// refuseLeader finds a manager that somebody else has brought: it would take the Nodes over where the former one has
+// ended.
+func refuseLeader(ctx context.Context, d *Data, client kubernetes.Interface, name string) error {
+	lease, held, err := watchLease(ctx, d, client, name)
+	if err != nil {
+		return finding.Errorf("look whether somebody leads: %w", err).WithHint("the same command goes on")
+	}
+	if !held {
+		return nil
+	}
+	return finding.Refusedf("another cloud-controller-manager is at work: %s renews Lease/%s/%s",
+		finding.Clean(ptr.Deref(lease.Spec.HolderIdentity, "")), v1alpha1.Namespace, name).
+		WithHint("stop it, and the same command goes on; `ccmadm apply` brings the former one back")
+}
+
+// markFiles notes on the Secret with a provider's files whose they are, while the cluster goes to another one: no other
+// provider is to be given them, and a way back needs them.
+func markFiles(ctx context.Context, client kubernetes.Interface, provider string) error {
+	secrets := client.CoreV1().Secrets(v1alpha1.Namespace)
+	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: %q}}}`, v1alpha1.FilesOfAnnotation, provider)
+	err := journal.Ask(ctx, func(ctx context.Context) error {
+		options := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}
+		_, err := secrets.Patch(ctx, v1alpha1.CloudConfigName, types.MergePatchType, patch, options)
+		return err
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("note whose files are in Secret/%s/%s: %w", v1alpha1.Namespace, v1alpha1.CloudConfigName, err)
+	}
+	return nil
+}
+
+// ofAnother tells whether a Secret has the files of another provider.
+func ofAnother(secret *corev1.Secret, provider string) bool {
+	of := secret.Annotations[v1alpha1.FilesOfAnnotation]
+	return of != "" && of != provider
+}
+
+// dropOthersFiles removes the files of another provider, once those of this one are to come.
+func dropOthersFiles(ctx context.Context, d *Data, s *Settings) error {
+	if !adopting(d) || d.DryRun {
+		return nil
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	secret, err := client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && !ofAnother(secret, s.Provider) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for the files of another provider: %w", err)
+	}
+	applier, err := newApplier(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	return removeSets(ctx, d, applier, apply.CloudConfig, apply.Inventory)
 }

@@ -1,6 +1,8 @@
 package phases
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +21,14 @@ import (
 func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	t.Helper()
 	m, client := plain(t)
+	file := filepath.Join(t.TempDir(), "onprem.yaml")
+	const config = "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	adopt := Options{Command: "adopt", Flags: v1alpha1.CloudConfiguration{
-		Provider: "onprem", ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
+		Provider: "onprem", CloudConfig: v1alpha1.CloudConfigFile{File: file},
+		ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
 	}}
 	d, out := adoption(t, m, adopt, Adoption{Yes: true})
 	runAll(t.Context(), t, d, out, Adopt()[:6])
@@ -62,6 +70,15 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 	if err := adoptPreflight().run(t.Context(), d); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	made(t, pods, &corev1.Pod{ // what a kubelet shows as its own, no workload has
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "shown", Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"},
+			Labels: map[string]string{
+				v1alpha1.ManagedByLabel: v1alpha1.FieldManager, v1alpha1.NameLabel: "onprem-cloud-controller-manager",
+			},
+		},
+		Spec: corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{Name: "c", Image: "busybox"}}},
+	})
 	ended := make(chan error, 1)
 	go func() { ended <- formerProvider().run(t.Context(), d) }()
 	select {
@@ -75,7 +92,12 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
+	expectFiles(t, m, map[string]int{"onprem": 1, "sample": 0})
 	runAll(t.Context(), t, d, out, Adopt()[2:6])
+	expectFiles(t, m, map[string]int{"onprem": 0, "sample": 0})
+	if own, err := m.Record(); err != nil || own.Configuration.CloudConfig.File != "" {
+		t.Errorf("this machine's record names a file of the former provider: %+v, %v", own, err)
+	}
 	expectProvider(t, client, "sample", "onprem", v1alpha1.LifecycleOff)
 	rec, err := readRecord(t.Context(), client)
 	if err != nil || len(rec.Configuration.ControllerManager.ExtraArgs) != 1 {
@@ -94,6 +116,59 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 	if !strings.Contains(strings.Join(args, " "), "--v=4") {
 		t.Errorf("the former manager's arguments are %q", args)
 	}
+}
+
+// expectFiles says how many files a provider finds in use: never those of another one.
+func expectFiles(t *testing.T, m *machine.Machine, want map[string]int) {
+	t.Helper()
+	for provider, count := range want {
+		d, _ := adoption(t, m, Options{}, Adoption{Yes: true})
+		s := &Settings{}
+		s.Provider = provider
+		if files, err := fetchCloudFiles(t.Context(), d, s); err != nil || len(files) != count {
+			t.Errorf("%s finds %d files, %v; want %d", provider, len(files), err, count)
+		}
+	}
+}
+
+// A run that has waited for an answer, or for the journal, while another one has changed the cluster goes by settings
+// of before.
+func TestCluster_Adopt_AnotherRunHasChangedTheRecord(t *testing.T) {
+	m, client := adoptedByOnprem(t)
+	d, _ := adoption(t, m, Options{Command: "leave"}, Adoption{Leave: true, Yes: true})
+	if _, err := d.Settings(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	maps := client.CoreV1().ConfigMaps("kube-system")
+	live, err := maps.Get(t.Context(), v1alpha1.RecordName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.Data[v1alpha1.RecordKey] = strings.Replace(live.Data[v1alpha1.RecordKey], "--v=4", "--v=5", 1)
+	if _, err := maps.Update(t.Context(), live, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, leavePreflight().run(t.Context(), d), "the cluster's record has become another one", finding.ExitRefused)
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The mode of the record may not have come to each control plane: a static pod that is left is nobody's to remove.
+func TestCluster_Leave_StaticPodLeft(t *testing.T) {
+	m, client := adoptedByOnprem(t)
+	addNode(t, client, "cp2", "198.18.0.12", map[string]string{v1alpha1.ControlPlaneLabel: ""})
+	for _, node := range []string{"w1", "cp2"} { // a worker may show what it will
+		made(t, client.CoreV1().Pods("kube-system"), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: v1alpha1.Component + "-" + node, Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"},
+				Labels: map[string]string{v1alpha1.ComponentLabel: v1alpha1.Component},
+			},
+			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "x"}}},
+		})
+	}
+	d, _ := adoption(t, m, Options{Command: "leave"}, Adoption{Leave: true, Yes: true})
+	wantError(t, leavePreflight().run(t.Context(), d), "the manager is still a static pod on cp2", finding.ExitRefused)
 }
 
 // expectProvider looks for a manager, and that the other one is gone with its identity.

@@ -25,6 +25,9 @@ that all control planes read the list of machines from. There a list that differ
 			if err != nil {
 				return err
 			}
+			if err := dropOthersFiles(ctx, d, s); err != nil {
+				return err
+			}
 			if len(files) == 0 {
 				d.Sayf("the provider needs no configuration")
 				return nil

@@ -81,12 +81,12 @@ func storedFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, 
 	if s.Recorded == nil || d.Single || said || d.Role != kubeadm.RoleInit {
 		return nil, nil
 	}
-	return keptFiles(ctx, d)
+	return keptFiles(ctx, d, s)
 }
 
 // keptFiles are those of the Secret, or else those that the static pod reads on this machine.
-func keptFiles(ctx context.Context, d *Data) (map[string][]byte, error) {
-	files, err := fetchCloudFiles(ctx, d)
+func keptFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
+	files, err := fetchCloudFiles(ctx, d, s)
 	if err != nil || files != nil {
 		return files, err
 	}
@@ -161,14 +161,14 @@ func readNamed(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env f
 	return files, nil
 }
 
-// fetchCloudFiles brings the provider's files to a further control plane.
-func fetchCloudFiles(ctx context.Context, d *Data) (map[string][]byte, error) {
+// fetchCloudFiles brings the provider's files to a further control plane. Another provider's are none.
+func fetchCloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
 	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || err == nil && ofAnother(secret, s.Provider) {
 		return nil, nil
 	}
 	if err != nil {

@@ -58,7 +58,7 @@ func joinControlPlane() Phase {
 		if err != nil {
 			return err
 		}
-		files, err := fetchCloudFiles(ctx, d)
+		files, err := fetchCloudFiles(ctx, d, s)
 		if err != nil {
 			return err
 		}

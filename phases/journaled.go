@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -133,19 +134,28 @@ func openJournal(ctx context.Context, d *Data) error {
 	if err := openRun(ctx, d, client, string(before)); err != nil {
 		return err
 	}
-	living, err := askRecord(ctx, client)
-	if err != nil {
-		return errors.Join(fmt.Errorf("compare with the cluster's record: %w", err), d.Close(ctx))
-	}
-	after, err := living.Encode()
-	if err == nil && !bytes.Equal(before, after) {
-		err = finding.Refusedf("begin: the cluster's record has become another one since this run has read it").
-			WithHint("the same command again goes by the new one; nothing was changed")
-	}
-	if err != nil {
+	if err := refuseOtherRecord(ctx, client, string(before)); err != nil {
 		return errors.Join(err, d.Close(ctx))
 	}
 	return nil
+}
+
+// refuseOtherRecord finds a record that is not the one that a run goes by, which holds the journal's Lease from now on:
+// somebody else's run has ended meanwhile. Empty: there was none.
+func refuseOtherRecord(ctx context.Context, client kubernetes.Interface, before string) error {
+	var after []byte
+	living, err := askRecord(ctx, client)
+	if err == nil {
+		after, err = living.Encode()
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("compare with the cluster's record: %w", err)
+	}
+	if before == string(after) {
+		return nil
+	}
+	return finding.Refusedf("begin: the cluster's record has become another one since this run has read it").
+		WithHint("the same command again goes by the new one; nothing was changed")
 }
 
 // Close ends the run in the journal, if it has begun there.

@@ -49,6 +49,9 @@ func livingFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, 
 		if err := refuseLostFiles(ctx, d); err != nil {
 			return nil, err
 		}
+		if err := s.Profile.CheckConfig(nil, ""); err != nil {
+			return nil, finding.Refusedf("find the provider's files: %w", err).WithHint("nothing was changed")
+		}
 	}
 	all := map[string][]byte{}
 	maps.Copy(all, files)
@@ -59,12 +62,13 @@ func livingFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, 
 // filesInUse are those of the Secret, or those that this machine has: in the static pod's folder, or where its own record
 // says that they were read.
 func filesInUse(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
-	files, err := keptFiles(ctx, d)
+	files, err := keptFiles(ctx, d, s)
 	if err != nil || files != nil {
 		return files, err
 	}
 	rec, err := d.Machine.Record()
-	if err != nil || rec == nil || rec.Configuration.CloudConfig.File == "" && len(rec.Configuration.Credentials) == 0 {
+	if err != nil || rec == nil || rec.Configuration.Provider != s.Provider ||
+		rec.Configuration.CloudConfig.File == "" && len(rec.Configuration.Credentials) == 0 {
 		return nil, err
 	}
 	files, err = readNamed(&rec.Configuration, s.Profile, d.Env)
@@ -90,6 +94,13 @@ func refuseLostFiles(ctx context.Context, d *Data) error {
 	}
 	if _, listed := applied.Data[v1alpha1.Namespace+"_"+v1alpha1.CloudConfigName+"__Secret"]; !listed {
 		return nil
+	}
+	_, err = client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
+	if err == nil { // it has the files of the provider of before
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
 	}
 	return finding.Refusedf("find the provider's files: Secret/%s/%s is gone, and this machine has no copy",
 		v1alpha1.Namespace, v1alpha1.CloudConfigName).

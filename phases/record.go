@@ -77,6 +77,9 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 	if rec.Configuration.Profile = ""; d.holdLifecycle { // the profile is a file of this machine; its text goes along
 		rec.Configuration.Lifecycle = v1alpha1.LifecycleOff
 	}
+	if s.Recorded != nil && s.Recorded.Configuration.ControllerManager.Image == s.ControllerManager.Image {
+		rec.ImageBy = s.Recorded.ImageBy // a phase by itself knows no more
+	}
 	if s.Recorded != nil && (!d.Single || d.Living) {
 		rec.Configuration.Wait = s.Recorded.Configuration.Wait // how long this run waits is no setting of the cluster
 		if !d.Living || clusterNodeIP(d.Said.NodeIP) != d.Said.NodeIP {
@@ -89,8 +92,8 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 	return rec
 }
 
-// keepRecord brings this machine's copy up to date: the cluster's name, which a new CA would give another, and the image.
-// The names of its files are this machine's own.
+// keepRecord brings this machine's copy up to date: the cluster's name, which a new CA would give another, and the
+// image. The names of its files are this machine's own.
 func keepRecord(d *Data, s *Settings, published *v1alpha1.Record) error {
 	kept := newRecord(d, s)
 	kept.Configuration.ClusterName = published.Configuration.ClusterName
@@ -100,14 +103,18 @@ func keepRecord(d *Data, s *Settings, published *v1alpha1.Record) error {
 	if err != nil {
 		return err
 	}
-	if before != nil {
+	switch {
+	case before == nil:
+	case before.Configuration.Provider == kept.Configuration.Provider:
 		keepOwn(d, &kept.Configuration, before.Configuration)
+	default: // the files of another provider's are none of this one's
+		kept.Configuration.NodeIP = before.Configuration.NodeIP
 	}
 	return writeRecord(d, kept)
 }
 
-// keepOwn keeps what only this machine's copy says: where the provider's files were read from, all or, in a cluster that
-// lives, one by one; there its own address, too.
+// keepOwn keeps what only this machine's copy says: where the provider's files were read from, all or, in a cluster
+// that lives, one by one; there its own address, too.
 func keepOwn(d *Data, kept *v1alpha1.CloudConfiguration, before v1alpha1.CloudConfiguration) {
 	if !d.Living {
 		if kept.CloudConfig.File == "" && kept.Inventory == "" && kept.Credentials == nil {

@@ -35,6 +35,8 @@ const (
 	// CreateOnlyAnnotation on an object, true, keeps ccmadm from ever writing it again: a key that was made at random.
 	CreateOnlyAnnotation = "ccmadm.dev/create-only"
 
+	// FilesOfAnnotation on the Secret with a provider's files names the provider, while the cluster goes to another one.
+	FilesOfAnnotation = "ccmadm.dev/files-of"
 	// HashAnnotation is on pods: a digest of the provider's files, so that a change rolls them.
 	HashAnnotation = "ccmadm.dev/config-hash"
 	// KubeconfigHashAnnotation is on static pods: a digest of their identity, so that a renewed one starts them again.
