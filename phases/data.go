@@ -50,6 +50,8 @@ type Options struct {
 	CheckFiles func(provider string, files map[string][]byte) error
 	// Output is "text" or "json", for the progress of waiting.
 	Output string
+	// ImageBy is who has chosen the manager's image, where that is known from before; empty: it is found out.
+	ImageBy v1alpha1.ImageBy
 	// Adoption is set where a cluster that lives goes into external cloud mode, or leaves it.
 	Adoption *Adoption
 	// Upgrade is set where Kubernetes is upgraded.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 	"github.com/ccmadm/ccmadm/templates"
@@ -30,7 +31,9 @@ func refuseNewerManager(ctx context.Context, d *Data, s *Settings, v templates.V
 		return err
 	}
 	now, err := runningImage(ctx, d, s)
-	if err != nil || now == then || now == "" && !d.Living { // a machine's first day
+	// Another mode asks other servers.
+	same := now == then && (s.Recorded == nil || s.Recorded.Configuration.Mode == s.Mode)
+	if err != nil || same || now == "" && !d.Living { // a machine's first day
 		return err
 	}
 	servers, err := serversAsked(ctx, d, s)
@@ -70,21 +73,25 @@ func runningImage(ctx context.Context, d *Data, s *Settings) (string, error) {
 // machine's address asks no other. One whose version is not seen is left out.
 func serversAsked(ctx context.Context, d *Data, s *Settings) (map[string]*version.Version, error) {
 	if s.Mode == v1alpha1.ModeStaticPod && asksOwnServer(d) {
-		own, err := ownAPIServer(d.Machine)
-		if err != nil || own == nil {
+		pod, err := readStaticPod(d.Machine, machine.APIServerPod)
+		if err != nil || pod == nil || versionOf(pod) == nil {
 			return nil, err
 		}
 		node, err := nodeName(d)
-		return map[string]*version.Version{node: own}, err
+		return map[string]*version.Version{node: versionOf(pod)}, err
 	}
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
-	servers, err := liveServers(ctx, client)
+	var servers map[string]*version.Version
+	err = journal.Ask(ctx, func(ctx context.Context) (err error) { // it may be restarting, as in each phase beside this
+		servers, err = liveServers(ctx, client)
+		return err
+	})
 	if err != nil {
 		return nil, finding.Refusedf("compare the manager with the API servers: %w", err).
-			WithHint("nothing was changed; the same command again, once the API server answers")
+			WithHint("the same command again, once the API server answers")
 	}
 	return servers, nil
 }

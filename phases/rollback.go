@@ -11,6 +11,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
 // FindRun returns the run of the journal that has the ID.
@@ -86,6 +87,19 @@ func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, err
 		Enabled: new(c.WantsServingCertificates()), AddressRanges: explicit(c.ServingCertificates.AddressRanges),
 	}
 	return &c, rec.Profile, nil
+}
+
+// FormerImageBy is who had chosen the manager's image before a run: a rollback brings that back, too.
+func FormerImageBy(run *journal.Run) (v1alpha1.ImageBy, error) {
+	rec, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	if err != nil {
+		return "", err
+	}
+	profile, err := recordedProfile(rec)
+	if err != nil {
+		return "", err
+	}
+	return upgrade.ImageBy(profile, rec), nil
 }
 
 func explicit(list []string) []string { return append([]string{}, list...) }

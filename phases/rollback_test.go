@@ -67,3 +67,27 @@ func TestNewestChange(t *testing.T) {
 		})
 	}
 }
+
+// Who has chosen the manager's image comes back with it: else a rollback would make the profile's image the user's.
+func TestFormerImageBy(t *testing.T) {
+	for _, want := range []v1alpha1.ImageBy{v1alpha1.ImageByProfile, v1alpha1.ImageByUser} {
+		rec := &v1alpha1.Record{ImageBy: want, Configuration: v1alpha1.CloudConfiguration{
+			Provider: "onprem", Mode: v1alpha1.ModeDaemonSet,
+			ControllerManager: v1alpha1.ControllerManager{Image: "example.org/ccm:v1"},
+		}}
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		before, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		by, err := FormerImageBy(&journal.Run{Before: string(before)})
+		if err != nil || by != want {
+			t.Fatalf("%s, %v, want %s", by, err, want)
+		}
+		d, s := &Data{Options: Options{ImageBy: by}}, &Settings{Recorded: &v1alpha1.Record{}}
+		got, err := imageBy(d, s, "example.org/ccm:v1")
+		if err != nil || got != want {
+			t.Errorf("the record says %s, %v, want %s", got, err, want)
+		}
+	}
+}

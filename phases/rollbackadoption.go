@@ -16,6 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // The commands that go each other's way back.
@@ -102,6 +103,9 @@ func backToAdopted(
 		return finding.Refusedf("go back to before run %d: the cluster went by a profile of your own", run.ID).
 			WithHint("ccmadm journal %d -o json has it; ccmadm adopt --profile FILE. Nothing was changed", run.ID)
 	}
+	if o.ImageBy, err = FormerImageBy(run); err != nil {
+		return err
+	}
 	o.Flags = *settings
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -109,6 +113,29 @@ func backToAdopted(
 	}
 	o.Adoption.Skip = neverExternal(list.Items, takenOut(runs, run))
 	return nil
+}
+
+// LacksFiles tells whether a provider may have had files that are nowhere any more: those of a Secret that has gone, or
+// has another one's, and its list of machines. They are in no record.
+func LacksFiles(ctx context.Context, client kubernetes.Interface, provider string) (bool, error) {
+	profile, err := templates.Load(provider)
+	if err != nil || profile.Config == nil && len(profile.Credentials) == 0 {
+		return false, err
+	}
+	secret, err := client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
+	}
+	of := secret.Annotations[v1alpha1.FilesOfAnnotation]
+	if rec, err := askRecord(ctx, client); err == nil && of == "" {
+		of = rec.Configuration.Provider
+	} else if err != nil && !apierrors.IsNotFound(err) {
+		return false, finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
+	}
+	return of != provider, nil
 }
 
 // takenOut are the nodes whose kubelet a run of leave has taken out of external mode, or was about to, with the runs of

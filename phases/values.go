@@ -97,6 +97,8 @@ func imageBy(d *Data, s *Settings, image string) (v1alpha1.ImageBy, error) {
 	switch said := s.ControllerManager; {
 	case s.Mode == v1alpha1.ModeManual:
 		return "", nil
+	case d.ImageBy != "":
+		return d.ImageBy, nil
 	case said.Image == "" && said.Version == "":
 		return v1alpha1.ImageByProfile, nil
 	case d.Upgrade != nil && d.Upgrade.manager != "":

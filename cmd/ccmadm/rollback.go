@@ -89,6 +89,9 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 		}
 	}
 	o := r.options
+	if o.ImageBy, err = phases.FormerImageBy(run); err != nil {
+		return observed(err)
+	}
 	o.Flags, o.Command, o.CheckFiles, o.Output = *settings, fmt.Sprintf("rollback %d", run.ID), checkFiles, "text"
 	return r.apply(ctx, s, o, run, profile)
 }
@@ -132,6 +135,17 @@ func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journ
 	o.Force, o.CheckFiles, o.Output = r.options.Force, checkFiles, "text"
 	o.Flags.Wait = r.options.Flags.Wait
 	sayBack(s, run)
+	if !o.Adoption.Leave {
+		lacks, err := phases.LacksFiles(ctx, client, o.Flags.Provider)
+		if err != nil {
+			return observed(err)
+		}
+		if lacks {
+			fmt.Fprintf(s.Err, "[rollback] warning: configuration files, credentials and the list of machines are in no record; if provider "+
+				"%[1]s had some, say no, and give them: ccmadm adopt --provider %[1]s --cloud-config FILE --credential KEY=FILE --inventory FILE\n",
+				o.Flags.Provider)
+		}
+	}
 	d, err := phases.New(ctx, machine.New(), *o, s, version)
 	if err != nil {
 		return err

@@ -67,7 +67,14 @@ func (p *planner) imageThen(now string) (string, error) {
 		Version: p.Version, KubernetesVersion: "v" + p.target.String(), ImageRepository: p.Record.ImageRepository,
 	}
 	then, err := p.Profile.ImageRef(v)
-	if _, known := serves(p.Profile, now); now != "" && !known && ImageBy(p.Profile, p.Record) == v1alpha1.ImageByUser {
+	m, known := serves(p.Profile, now)
+	if now == "" || ImageBy(p.Profile, p.Record) != v1alpha1.ImageByUser {
+		return then, err
+	}
+	if known && m.from <= p.target.Minor() && p.target.Minor() <= m.to {
+		return now, nil // it is for the target: so is what the user named for another control plane
+	}
+	if !known {
 		f := finding.OwnImage.New(now, "somebody has chosen this image, and it is kept: whether it is for Kubernetes 1."+
 			fmt.Sprint(p.target.Minor())+" is not known")
 		f.Next = "ccmadm upgrade plan v" + p.target.String() + " --image IMAGE plans with another"
