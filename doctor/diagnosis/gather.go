@@ -91,9 +91,6 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 
 // readRecord takes what detectors ask of the record. Besides that it is said, one that cannot be read is as none.
 func (s *Snapshot) readRecord(text string) {
-	if text == "" {
-		return
-	}
 	rec, err := v1alpha1.DecodeRecord(v1alpha1.RecordName, []byte(text))
 	if err != nil {
 		s.RecordMisread = &Misread{

@@ -28,6 +28,8 @@ import (
 // clock compares this machine's with the date that the kubelet's API server has in its answers, whatever these are. The
 // server's certificate is not judged: by a clock that is wrong it would be refused. No credential is sent.
 func (h *looking) clock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+	defer cancel()
 	data, err := h.Read(machine.KubeletConf)
 	if errors.Is(err, fs.ErrNotExist) {
 		data, err = h.Read(machine.BootstrapConf)
@@ -107,6 +109,9 @@ func (h *looking) runtime(ctx context.Context) error {
 	err := speaksHTTP2(ctx, h.Path(socket))
 	if errors.Is(err, fs.ErrPermission) {
 		return err // who may not ask knows nothing
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // nor who has no time left
 	}
 	h.seen.Runtime = r
 	if err != nil {

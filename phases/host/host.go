@@ -24,8 +24,9 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// timeout bounds what a machine is asked: a runtime that hangs is a finding.
-const timeout = 10 * time.Second
+// timeout bounds what a machine is asked: a runtime that hangs is a finding. Of it, serverTimeout is for a question to the
+// API server, which may be busy.
+const timeout, serverTimeout = 10 * time.Second, 3 * time.Second
 
 // looking looks at one machine.
 type looking struct {
@@ -33,6 +34,7 @@ type looking struct {
 	seen    *diagnosis.Host
 	notSeen []diagnosis.NotSeen
 	kubelet kubeletConfig
+	young   bool // the kubelet has just been started, and may not have come as far as its Node
 }
 
 // kubeletConfig is what of the kubelet's configuration the rest of a machine is compared with.
@@ -41,6 +43,7 @@ type kubeletConfig struct {
 	StaticPodPath string            `json:"staticPodPath"`
 	CgroupDriver  string            `json:"cgroupDriver"`
 	Runtime       string            `json:"containerRuntimeEndpoint"`
+	RegisterNode  *bool             `json:"registerNode"`
 	EvictionHard  map[string]string `json:"evictionHard"`
 }
 
@@ -55,14 +58,14 @@ func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis
 	h.names()
 	h.look(diagnosis.HostKubeletPart, func() error { return h.unit(ctx) })
 	h.look(diagnosis.HostFlagsPart, func() error { return h.flags(ctx) })
-	h.look(diagnosis.HostNodePart, func() error { return h.registered(ctx) })
 	h.look(diagnosis.HostResolverPart, h.resolver)
 	h.look(diagnosis.HostPortsPart, h.ports)
 	h.look(diagnosis.HostManifestsPart, h.manifests)
 	h.look(diagnosis.HostCertsPart, h.certificates)
-	h.look(diagnosis.HostClockPart, func() error { return h.clock(ctx) })
 	h.look(diagnosis.HostRuntimePart, func() error { return h.runtime(ctx) })
 	h.look(diagnosis.HostDisksPart, h.disks)
+	h.look(diagnosis.HostClockPart, func() error { return h.clock(ctx) }) // this and the next ask an API server
+	h.look(diagnosis.HostNodePart, func() error { return h.registered(ctx) })
 	return h.seen, h.notSeen
 }
 
@@ -127,7 +130,7 @@ func (h *looking) names() {
 // unit asks systemd about the kubelet.
 func (h *looking) unit(ctx context.Context) error {
 	out, err := h.Output(ctx, "systemctl", "show", "kubelet", "-p",
-		"LoadState,ActiveState,SubState,UnitFileState,NRestarts,NeedDaemonReload,MainPID")
+		"LoadState,ActiveState,SubState,UnitFileState,NRestarts,NeedDaemonReload,MainPID,ExecMainStartTimestampMonotonic")
 	if err != nil {
 		return err
 	}
@@ -144,7 +147,7 @@ func (h *looking) unit(ctx context.Context) error {
 		Load: says["LoadState"], Active: says["ActiveState"], Sub: says["SubState"], File: says["UnitFileState"],
 		PID: number("MainPID"), Restarts: number("NRestarts"), Stale: says["NeedDaemonReload"] == "yes",
 	}
-	h.seen.Unit = u
+	h.seen.Unit, h.young = u, h.startedLately(says["ExecMainStartTimestampMonotonic"])
 	if u.PID == 0 && u.Load != "not-found" && u.Active != "inactive" { // one that was stopped has ended for no error
 		u.Complaint = h.complaint(ctx)
 	}

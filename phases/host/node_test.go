@@ -25,14 +25,22 @@ func TestClusterLook_Node(t *testing.T) {
 	for name, tt := range map[string]struct {
 		user, want string
 		groups     []string
+		young      bool
 	}{
-		"its Node is there":            {user: "system:node:host-there", groups: []string{"system:nodes"}},
-		"its Node is gone":             {user: "system:node:host-gone", groups: []string{"system:nodes"}, want: "N1"},
-		"it may not ask":               {user: "system:node:host-gone"},
-		"it has not joined: no Node's": {user: "somebody"},
+		"its Node is there":                 {user: "system:node:host-there", groups: []string{"system:nodes"}},
+		"its Node is gone":                  {user: "system:node:host-gone", groups: []string{"system:nodes"}, want: "N1"},
+		"its kubelet has just been started": {user: "system:node:host-gone", groups: []string{"system:nodes"}, young: true},
+		"it may not ask":                    {user: "system:node:host-gone"},
+		"it has not joined: no Node's":      {user: "somebody"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := newHost(t, 0)
+			m, runner := newHost(t, 0)
+			machinetest.Put(t, m, "/proc/uptime", "1000.50 900.00\n")
+			const unit = "systemctl show kubelet -p LoadState"
+			runner.Answers[unit] += "ExecMainStartTimestampMonotonic=900000000\n"
+			if tt.young {
+				runner.Answers[unit] += "ExecMainStartTimestampMonotonic=990000000\n"
+			}
 			config, err := cluster.Kubeconfig(tt.user, tt.groups...)
 			must(t, err)
 			machinetest.Put(t, m, machine.KubeletConf, string(config))

@@ -47,9 +47,9 @@ func (k *Kubelet) Flag(name string) (string, bool) {
 		if value, is := strings.CutPrefix(arg, "--"+name+"="); is {
 			return value, true
 		}
-		if arg == "--"+name && i+1 < len(k.Args) {
-			if strings.HasPrefix(k.Args[i+1], "--") {
-				return "", true // a switch, and another flag
+		if arg == "--"+name {
+			if i+1 == len(k.Args) || strings.HasPrefix(k.Args[i+1], "-") {
+				return "", true // a switch, at the end or before another flag
 			}
 			return k.Args[i+1], true
 		}
