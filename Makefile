@@ -67,7 +67,7 @@ check: tidy generated lint ## What to run between two edits: no root, no lab, no
 
 # The kit runs upstream's service controller, which races with itself: a worker writes cachedService.state while the
 # node worker reads it in allServices (k8s.io/cloud-provider v0.36 controllers/service/controller.go:339 and :503).
-# A package has twenty minutes: phases took seven of go's ten beside nothing else.
+# A package has twenty minutes: beside other work, phases comes near to go's ten.
 # CCMADM_TEST=cluster: whatever lacks the lab's kube-apiserver and etcd fails, where `go test` would leave it out.
 unit: bin/lab ## Tests of the packages, with -race, against a real API server
 	bin/lab build --programs --kubernetes $(K8S)

@@ -13,8 +13,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// NodeOfKubelet is the Node of a machine by its kubelet's certificate; empty where it has no kubelet that has joined. Its
-// files are read below the machine's root, as rest.LoadTLSFiles would not.
+// NodeOfKubelet is the Node of a machine by its kubelet's certificate; empty where it has no kubelet that has joined.
+// Its files are read below the machine's root, as rest.LoadTLSFiles would not.
 func NodeOfKubelet(m *machine.Machine) (string, error) {
 	data, err := m.Read(machine.KubeletConf)
 	if errors.Is(err, fs.ErrNotExist) {
