@@ -30,6 +30,9 @@ func refuseNewerManager(ctx context.Context, d *Data, s *Settings, v templates.V
 	if err != nil {
 		return err
 	}
+	if !upgrade.Knows(s.Profile, then) {
+		return nil // no answer would make a difference
+	}
 	now, err := runningImage(ctx, d, s)
 	// Another mode asks other servers.
 	same := now == then && (s.Recorded == nil || s.Recorded.Configuration.Mode == s.Mode)

@@ -99,6 +99,12 @@ func ImageBy(p *templates.Profile, rec *v1alpha1.Record) v1alpha1.ImageBy {
 	return v1alpha1.ImageByUser
 }
 
+// Knows tells whether the profile's table says what an image is for.
+func Knows(p *templates.Profile, image string) bool {
+	_, known := serves(p, image)
+	return known
+}
+
 // Newer tells whether an image is for newer versions of Kubernetes than an API server's, and for which. What the
 // profile's table does not know is for none.
 func Newer(p *templates.Profile, image string, api *version.Version) (string, bool) {
