@@ -82,7 +82,7 @@ func silent() []Kind {
 		{
 			ID: NotAnnounced, Reason: "NotAnnounced", Title: "Nobody announces the address", Severity: SeverityError,
 			Why: "The address is given, and no agent says that it answers for it.",
-			Do:  "`ccmadm init phase node-agent --node-agent` installs the agent; `kubectl -n kube-system get pods -l app.kubernetes.io/name=ccmadm-node-agent` shows it",
+			Do:  "`ccmadm apply -f FILE` with nodeAgent: {enabled: true} installs the agent; `kubectl -n kube-system get pods -l app.kubernetes.io/name=ccmadm-node-agent` shows it",
 		},
 		{
 			ID: AddressConflict, Reason: "AddressConflict", Title: "Somebody else answers for the address",

@@ -15,6 +15,7 @@ const (
 	ForeignLeader      ID = "H1"
 	TwoManagers        ID = "H2"
 	LeaseLost          ID = "H4"
+	LeaseAbandoned     ID = "H5"
 	ServingCertificate ID = "I2"
 	KubeletWithoutNode ID = "N1"
 	ShutdownStays      ID = "N2"
@@ -78,6 +79,13 @@ func diagnosed() []Kind {
 			ID: LeaseLost, Reason: "LeaseLost", Title: "The manager loses its Lease", Severity: SeverityWarning,
 			Why: "It could not renew it for ten seconds and ends: the API server or etcd is slow.",
 			Do:  "look at the API server's and etcd's latency",
+		},
+		{
+			ID: LeaseAbandoned, Reason: "LeaseAbandoned", Title: "The Lease's holder is gone, and the manager waits for it",
+			Severity: SeverityError,
+			Why: "Whoever finds the Lease held waits for as long as it lasts, counted from then on and with each start " +
+				"anew. Its holder is no more, and has left one that lasts long.",
+			Do: "delete the Lease: the manager makes it anew at once",
 		},
 	}
 }

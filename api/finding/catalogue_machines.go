@@ -16,6 +16,7 @@ const (
 	TaintWithheld    ID = "M12"
 	ForgedRecord     ID = "M13"
 	Untainted        ID = "M14"
+	ReadingRejected  ID = "M15"
 )
 
 // machines is about Nodes whose machine the provider cannot serve.
@@ -43,6 +44,13 @@ func machines() []Kind {
 			Severity: SeverityError,
 			Why:      "With unknownNodes: hold, a Node that is not listed is not initialized.",
 			Do:       "list it",
+		},
+		{
+			ID: ReadingRejected, Reason: "InventoryRejected", Title: "The inventory's latest reading was rejected",
+			Severity: SeverityWarning,
+			Why: "It cannot be read, or cannot be right. The last good one stays in use: no Node is deleted, and a machine " +
+				"that was listed since then is not served.",
+			Do: "correct the inventory, or where it is read from",
 		},
 	}
 }

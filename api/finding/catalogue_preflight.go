@@ -76,9 +76,11 @@ func preflightOfTheNode() []Kind {
 			Do:  "free the disk, or remount it writable",
 		},
 		{
-			ID: CheckNodeName, Reason: "NodeName", Title: "The node's name does not fit the provider", Severity: SeverityError,
-			Why: "The provider looks a machine up by its Node's name.",
-			Do:  "give --node-name what the provider expects",
+			ID: CheckNodeName, Reason: "NodeName", Title: "The node's name does not fit the provider, or is another machine's",
+			Severity: SeverityError,
+			Why:      "The provider looks a machine up by its Node's name, and two machines cannot be one Node.",
+			Do: "give --node-name what the provider expects; where a Node of that name is there already: another name, " +
+				"or, if its machine is gone, `kubectl delete node NAME`",
 		},
 		{
 			ID: CheckNodeAddress, Reason: "NodeAddress", Title: "The cloud may not list the node's address",

@@ -76,7 +76,10 @@ func symptomsOfServices() []Symptom {
 
 func symptomsInLogs() []Symptom {
 	return []Symptom{
-		{inLog, "attempting to acquire leader lease kube-system/cloud-controller-manager...", []ID{ForeignLeader}},
+		{
+			inLog, "attempting to acquire leader lease kube-system/cloud-controller-manager...",
+			[]ID{ForeignLeader, LeaseAbandoned},
+		},
 		{inLog, "error retrieving resource lock kube-system/cloud-controller-manager: ... is forbidden", []ID{"D6"}},
 		{inLog, "leaderelection lost", []ID{LeaseLost}},
 		{inLog, "configmaps \"extension-apiserver-authentication\" is forbidden", []ID{"D5"}},
@@ -104,6 +107,8 @@ func symptomsInLogs() []Symptom {
 		{inLog, "Get \"http://169.254.169.254/latest/meta-data\": i/o timeout", []ID{MetadataUnreached}},
 		{inLog, "x509: certificate signed by unknown authority", []ID{CloudNotTrusted, Unauthorized}},
 		{inLog, "cloud provider does not support instances", []ID{NoNodeController}},
+		{inLog, "there is no inventory: Unreadable: open ...: permission denied", []ID{NoInventory}},
+		{inLog, "Inventory rejected, the last good one stays", []ID{ReadingRejected}},
 	}
 }
 

@@ -10,9 +10,9 @@ const AddressPoolKind = "AddressPool"
 // Level says how an address gets its packets.
 type Level string
 
-// LevelAuto is BGP where a BGPPeer exists, and L2 elsewhere. LevelNodeIP publishes the addresses of Nodes and needs
-// neither pool nor agent. LevelL2 answers ARP and NDP on one Node at a time. LevelBGP announces a route from every
-// eligible Node.
+// LevelAuto is BGP where a BGPPeer exists when the address is given, and L2 elsewhere. LevelNodeIP publishes the
+// addresses of Nodes and needs neither pool nor agent. LevelL2 answers ARP and NDP on one Node at a time. LevelBGP
+// announces a route from every eligible Node.
 const (
 	LevelAuto   Level = "Auto"
 	LevelNodeIP Level = "NodeIP"
@@ -92,7 +92,8 @@ type AddressPoolSpec struct {
 	// Serve limits which Services get addresses from here.
 	// +optional
 	Serve PoolServe `json:"serve,omitzero"`
-	// Level is Auto, L2 or BGP. Default: Auto.
+	// Level is Auto, L2 or BGP. Default: Auto, which is BGP for addresses that are given while a BGPPeer exists, and L2
+	// for others.
 	// +kubebuilder:validation:Enum=Auto;L2;BGP
 	// +kubebuilder:default=Auto
 	// +optional

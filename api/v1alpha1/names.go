@@ -34,6 +34,8 @@ const (
 
 	// CreateOnlyAnnotation on an object, true, keeps ccmadm from ever writing it again: a key that was made at random.
 	CreateOnlyAnnotation = "ccmadm.dev/create-only"
+	// AwaitedAnnotation is on a definition that is being deleted, and when its end was last waited for.
+	AwaitedAnnotation = "ccmadm.dev/awaited"
 
 	// FilesOfAnnotation on the Secret with a provider's files names the provider, while the cluster goes to another one.
 	FilesOfAnnotation = "ccmadm.dev/files-of"
@@ -55,10 +57,14 @@ const (
 
 	// LastGoodMachinesName is the ConfigMap with the last good inventory of the provider onprem, for its next process.
 	LastGoodMachinesName = "ccmadm-machines-last-good"
+	// LastGoodMachinesKey is the key of its document there, packed by gzip.
+	LastGoodMachinesKey = "inventory.yaml.gz"
 	// MachinesKey is the key of an inventory in a ConfigMap.
 	MachinesKey = "inventory.yaml"
 	// MachinesStateAnnotation on the last good inventory says whether its source still confirms it.
 	MachinesStateAnnotation = "ccmadm.dev/inventory-state"
+	// MachinesStale is what its value begins with where the latest reading was rejected; the reason follows.
+	MachinesStale = "Stale: "
 	// DeletionsAnnotation on it says when which Nodes were deleted lately, for the budget of the next process.
 	DeletionsAnnotation = "ccmadm.dev/machines-deleted"
 	// MachineLabel on a Node names the listed machine that it is, and RackLabel its rack.
