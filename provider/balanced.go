@@ -6,17 +6,22 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/provider/balancer"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 var _ cloudprovider.LoadBalancer = (*Cloud)(nil)
+
+// releaseRetry is the time between attempts to give back what is held.
+const releaseRetry = 10 * time.Second
 
 // LoadBalancer is served, unless the configuration leaves Services to somebody else.
 func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
@@ -46,6 +51,18 @@ func (c *Cloud) connectBalancer(factory informers.SharedInformerFactory, recorde
 	go served.Run(c.cluster.ctx)
 	c.balancer.Store(served)
 	return nil
+}
+
+// releaseBalancers gives back what is held from the time when load balancers were on, which takes until the API server
+// has taken all of it.
+func (c *Cloud) releaseBalancers() {
+	_ = wait.PollUntilContextCancel(c.cluster.ctx, releaseRetry, true, func(ctx context.Context) (bool, error) {
+		err := balancer.Release(ctx, c.cluster.client)
+		if err != nil {
+			klog.ErrorS(err, "Load balancers are off, and some are held still", "retry", releaseRetry)
+		}
+		return err == nil, nil
+	}) // an error says that this process ends
 }
 
 func (c *Cloud) readyBalancer() (*balancer.Balancer, error) {

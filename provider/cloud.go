@@ -123,6 +123,8 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 		if err := c.connectBalancer(factory, recorder); err != nil {
 			klog.ErrorS(err, "No Service will be served", "provider", Name)
 		}
+	} else {
+		go c.releaseBalancers()
 	}
 	if c.approves {
 		if err := c.connectServing(factory, recorder); err != nil {

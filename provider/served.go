@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
@@ -18,7 +19,8 @@ func (c *Cloud) ApproveServingCertificates(ranges []netip.Prefix) {
 	c.approves, c.ranges = true, ranges
 }
 
-// connectServing starts what approves them, in the leader.
+// connectServing starts what approves them, in the leader. Its client is its own: kubelets decide how often they ask,
+// and the initialization of Nodes does not wait for that.
 func (c *Cloud) connectServing(factory informers.SharedInformerFactory, recorder record.EventRecorder) error {
 	served := c.nodes.Load()
 	if served == nil {
@@ -28,8 +30,12 @@ func (c *Cloud) connectServing(factory informers.SharedInformerFactory, recorder
 	if err != nil {
 		return err
 	}
+	client, err := kubernetes.NewForConfig(c.cluster.config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
 	approver, err := serving.New(serving.Settings{
-		Client: c.cluster.client, Nodes: factory.Core().V1().Nodes().Informer(), Prover: served,
+		Client: client, Nodes: factory.Core().V1().Nodes().Informer(), Prover: served,
 		Ranges: c.ranges, Endpoint: endpoint, Recorder: recorder,
 	})
 	if err != nil {

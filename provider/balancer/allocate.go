@@ -20,15 +20,29 @@ type allocation struct {
 }
 
 // allocate plans who has which address. What is claimed stays; then Services get what they had according to their
-// annotations and status, then what they ask for, and only then anything new. It is a function of the snapshot alone: a
-// plan that was carried out in part, and is made again, has the same end.
+// annotations and status, first those of which both say so, then what they ask for, and only then anything new. It is a
+// function of the snapshot alone: a plan that was carried out in part, and is made again, has the same end.
 func allocate(s *snapshot) *plan {
 	a := &allocation{snapshot: s, plan: plan{
 		claims: map[netip.Addr]*claim{}, services: map[types.NamespacedName]*assignment{},
 	}, kept: map[types.NamespacedName][]netip.Addr{}}
 	a.begin()
 	a.keep()
-	steps := []func(*assignment, bool){a.revive, a.adoptAnnotation, a.adoptStatus, a.request, a.choose}
+	a.each(a.restore)
+	for _, as := range a.order {
+		as.nodeIP = as.nodeIP || len(a.pools) == 0 && len(as.by) == 0 && len(as.wish.addresses) == 0 && as.wish.pool == "" &&
+			as.problem == nil
+	}
+	a.each(a.revive, a.adoptAnnotation, a.adoptStatus, a.request, a.choose)
+	for _, as := range a.order {
+		a.allOrNone(as)
+	}
+	a.settle()
+	return &a.plan
+}
+
+// each takes one step after the other for every family of every Service that may have claims.
+func (a *allocation) each(steps ...func(*assignment, bool)) {
 	for _, step := range steps {
 		for _, as := range a.order {
 			if as.nodeIP {
@@ -39,11 +53,6 @@ func allocate(s *snapshot) *plan {
 			}
 		}
 	}
-	for _, as := range a.order {
-		a.allOrNone(as)
-	}
-	a.settle()
-	return &a.plan
 }
 
 // begin sorts Services by age, so that the older one wins.
@@ -61,10 +70,13 @@ func (a *allocation) begin() {
 		a.services[nameOf(service)] = as
 		a.order = append(a.order, as)
 	}
-	slices.SortFunc(a.order, func(x, y *assignment) int {
-		return cmp.Or(x.service.CreationTimestamp.Compare(y.service.CreationTimestamp.Time),
-			cmp.Compare(nameOf(x.service).String(), nameOf(y.service).String()))
-	})
+	slices.SortFunc(a.order, older)
+}
+
+// older orders Services by age.
+func older(x, y *assignment) int {
+	return cmp.Or(x.service.CreationTimestamp.Compare(y.service.CreationTimestamp.Time),
+		cmp.Compare(nameOf(x.service).String(), nameOf(y.service).String()))
 }
 
 // keep leaves claims with their owners, as long as these want them.
@@ -81,6 +93,9 @@ func (a *allocation) keep() {
 			x.address.Compare(y.address))
 	})
 	for _, c := range list {
+		if c.released.After(a.now) { // by a clock that was ahead
+			c.released = a.now.Truncate(time.Second)
+		}
 		if !c.released.IsZero() {
 			for _, owner := range c.owners {
 				a.kept[owner] = append(a.kept[owner], c.address)
@@ -95,10 +110,6 @@ func (a *allocation) keep() {
 				as.by[c.address.Is6()] = c.address
 			}
 		}
-	}
-	for _, as := range a.order {
-		as.nodeIP = as.nodeIP || len(a.pools) == 0 && len(as.by) == 0 && len(as.wish.addresses) == 0 && as.wish.pool == "" &&
-			as.problem == nil
 	}
 }
 
@@ -183,13 +194,21 @@ func (a *allocation) settle() {
 			}
 			continue
 		}
-		if p != nil {
-			c.pool, c.level = p.Name, p.level(a.peers)
+		if p != nil && (p.Name == c.pool || !a.named(c)) {
+			c.pool, c.level = p.Name, p.level(c.level, a.peers)
 		}
 		if c.probed.IsZero() && c.object != nil && a.announced[address] {
 			c.probed = a.now
 		}
 	}
+}
+
+// named says that a Service asks for the claim's pool: the claim is of that pool also when others have the address now,
+// so that an edit of pools does not look like a Service which asks for another one.
+func (a *allocation) named(c *claim) bool {
+	return c.pool != "" && slices.ContainsFunc(c.owners, func(owner types.NamespacedName) bool {
+		return a.services[owner] != nil && a.services[owner].wish.pool == c.pool
+	})
 }
 
 // poolOf returns the pool that has the address; rather one that gives.

@@ -1,7 +1,6 @@
 package balancer
 
 import (
-	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -149,75 +148,6 @@ func TestAllocate_Sharing(t *testing.T) {
 			w.pass()
 			if got := len(w.objects); got != 1 {
 				t.Errorf("%d claims, want one", got)
-			}
-		})
-	}
-}
-
-// What a Service has stays, whatever becomes of pools, and it comes back to who had it.
-func TestAllocate_Stays(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		change func(w *world, s *corev1.Service)
-		same   bool
-	}{
-		{"nothing", func(*world, *corev1.Service) {}, true},
-		{"the pool is gone", func(w *world, _ *corev1.Service) { w.pools = nil }, true},
-		{"the pool has other addresses", func(w *world, _ *corev1.Service) {
-			w.pools = []*v1alpha1.AddressPool{addressPool("lan", "198.51.100.0/24")}
-		}, true},
-		{"the pool is disabled", func(w *world, _ *corev1.Service) { w.pools[0].Spec.Disabled = true }, true},
-		{"the pool serves others", func(w *world, _ *corev1.Service) { w.pools[0].Spec.Serve.Namespaces = []string{"x"} }, true},
-		{"it asks for what is in use", func(w *world, s *corev1.Service) {
-			other := w.add("other")
-			s.Annotations[v1alpha1.AddressesAnnotation] = w.pass().of(other)
-		}, true},
-		{"it is made again", func(w *world, s *corev1.Service) {
-			delete(w.services, nameOf(s))
-			w.pass()
-			for n := range 100 { // which would be glad to have it
-				w.add(fmt.Sprint("many-", n))
-			}
-			w.pass()
-			w.services[nameOf(s)] = s
-			delete(s.Annotations, v1alpha1.AllocatedAnnotation)
-		}, true},
-		{"it is made again, too late", func(w *world, s *corev1.Service) {
-			delete(w.services, nameOf(s))
-			w.pass()
-			w.now = w.now.Add(time.Minute)
-			w.pass()
-			other := w.add("other", annotated(v1alpha1.AddressesAnnotation, s.Annotations[v1alpha1.AllocatedAnnotation]))
-			if w.pass().of(other) == "" {
-				panic("the quarantine has not ended")
-			}
-			w.services[nameOf(s)] = s
-		}, false},
-		{"claims are lost", func(w *world, _ *corev1.Service) { clear(w.objects) }, true},
-		{"claims and annotation are lost", func(w *world, s *corev1.Service) {
-			clear(w.objects)
-			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: s.Annotations[v1alpha1.AllocatedAnnotation]}}
-			delete(s.Annotations, v1alpha1.AllocatedAnnotation)
-			delete(w.services, nameOf(s))
-			s.Name = "renamed" // or the hash of the name would find it
-			w.services[nameOf(s)] = s
-		}, true},
-		{"it asks for another one", func(_ *world, s *corev1.Service) {
-			s.Annotations[v1alpha1.ReassignAnnotation] = "true"
-		}, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(addressPool("lan", "192.0.2.0/24"))
-			s := w.add("web")
-			before := w.pass().of(s)
-			tt.change(w, s)
-			for range 3 {
-				if got := w.pass().of(s); got == "" || (got == before) != tt.same {
-					t.Errorf("got %s, before %s: same is to be %t", got, before, tt.same)
-				}
-			}
-			if s.Annotations[v1alpha1.ReassignAnnotation] != "" {
-				t.Error("the Service still asks for another address")
 			}
 		})
 	}

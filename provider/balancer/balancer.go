@@ -3,7 +3,7 @@
 // Start at New and [Balancer.Run], which makes one pass after another: it takes a snapshot of the caches, [allocate]
 // plans who has which address, [judge] says what each Service is told, and write.go writes what differs. Everything
 // before the writing is a function of the snapshot. The Balancer is upstream's cloudprovider.LoadBalancer as well, which
-// it answers from the last pass.
+// it answers from the last pass. [Release] gives everything back where load balancers are off.
 //
 // Reads: Services, Nodes, EndpointSlices, Namespaces, ServiceCIDRs, AddressPools, BGPPeers, NodeAgents, and its claims.
 // Writes: claims, which are IPAddress objects; annotation ccmadm.dev/allocated, condition
@@ -133,23 +133,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	s, j := b.look(now)
 	p := allocate(s)
 	j.plan = p
-	outcomes := map[types.NamespacedName]*outcome{}
-	var nodeIPs []*assignment
-	for _, as := range p.services {
-		if as.nodeIP {
-			nodeIPs = append(nodeIPs, as)
-		}
-		j.elsewhere = j.elsewhere || len(s.pools) == 0 && j.foreign(as)
-	}
-	j.ports = j.machines.ports(nodeIPs)
-	for name, as := range p.services {
-		outcomes[name] = j.outcome(as)
-	}
-	for name := range j.missing {
-		if p.services[name] == nil {
-			delete(j.missing, name)
-		}
-	}
+	outcomes := j.outcomes()
 	err := b.write(ctx, p, outcomes, forgotten(s.known, p))
 	b.mu.Lock()
 	b.outcomes = outcomes
@@ -174,14 +158,17 @@ func (b *Balancer) look(now time.Time) (*snapshot, *judge) {
 	nodes := list[*corev1.Node](c.nodes)
 	agents := c.nodeAgents()
 	j := &judge{
-		now: now, machines: &machines{nodes: nodes, agents: agents, local: localNodes(c.endpoints())},
+		now: now, machines: newMachines(nodes, agents, c.endpoints()),
 		reports: readReports(agents, b.signs, now), missing: b.missing,
 	}
-	j.pools = readPools(c.addressPools(), nodes, c.serviceCIDRs())
+	cidrs := c.serviceCIDRs()
+	j.pools = readPools(c.addressPools(), nodes, cidrs)
 	s := &snapshot{
-		now: now, pools: j.pools, peers: len(c.peers.GetStore().ListKeys()) > 0, namespaces: c.namespaceLabels(),
-		taken: map[netip.Addr]bool{}, announced: j.reports.announced, present: c.present(),
+		now: now, nodes: j.machines.addresses, pools: j.pools, peers: len(c.peers.GetStore().ListKeys()) > 0,
+		namespaces: c.namespaceLabels(),
+		taken:      map[netip.Addr]bool{}, announced: j.reports.announced, present: c.present(),
 	}
+	j.machines.nodes = plausible(nodes, cidrs, s.present)
 	for address, since := range b.taken {
 		if now.Sub(since) > takenTime {
 			delete(b.taken, address)

@@ -53,10 +53,11 @@ func newCaches(s Settings) *caches {
 	}
 }
 
+// ourClaims selects them among all IPAddresses.
+const ourClaims = networkingv1.LabelManagedBy + "=" + v1alpha1.ClaimManager
+
 func claimInformer(client kubernetes.Interface) cache.SharedIndexInformer {
-	ours := informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = networkingv1.LabelManagedBy + "=" + v1alpha1.ClaimManager
-	})
+	ours := informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = ourClaims })
 	return informers.NewSharedInformerFactoryWithOptions(client, 0, ours).Networking().V1().IPAddresses().Informer()
 }
 

@@ -15,8 +15,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// Random Services come, change and go, pools change, and every pass ends anywhere. Nobody ever has an address of somebody
-// else, and once passes are completed, everything is as it would be without any crash: another pass has nothing to do.
+// Random Services come, change and go, pools change, claims are lost, and every pass ends anywhere. Nobody ever has an
+// address of somebody else, and once passes are completed, everything is as it would be without any crash: another pass
+// has nothing to do.
 func TestAllocate_Crashes(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -109,6 +110,9 @@ func (w *world) stir(random *rand.Rand) map[types.NamespacedName]bool {
 	case n == 9:
 		s.Annotations[v1alpha1.ShareKeyAnnotation] = "k"
 		moved[name] = true
+	}
+	if random.IntN(8) == 0 {
+		clear(w.objects)
 	}
 	for name, s := range w.services {
 		wanted := s.Annotations[v1alpha1.AddressesAnnotation]

@@ -1,12 +1,9 @@
 package balancer
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -20,8 +17,22 @@ import (
 type machines struct {
 	nodes  []*corev1.Node
 	agents []*v1alpha1.NodeAgent
+	// addresses are those of all Nodes.
+	addresses map[netip.Addr]bool
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool
+}
+
+func newMachines(nodes []*corev1.Node, agents []*v1alpha1.NodeAgent, slices []*discoveryv1.EndpointSlice) *machines {
+	m := &machines{nodes: nodes, agents: agents, local: localNodes(slices), addresses: map[netip.Addr]bool{}}
+	for _, node := range nodes {
+		for _, a := range node.Status.Addresses {
+			if address, err := netip.ParseAddr(a.Address); err == nil {
+				m.addresses[address.Unmap()] = true
+			}
+		}
+	}
+	return m
 }
 
 // nodeAddresses returns the addresses of the Nodes that take traffic for the Service, and a remark where the exclude
@@ -124,112 +135,8 @@ func localNodes(slices []*discoveryv1.EndpointSlice) map[types.NamespacedName]ma
 	return local
 }
 
-// port is one of a Service at level NodeIP.
-type port struct {
-	number   int32
-	protocol corev1.Protocol
-}
-
-// ports gives each port of the Nodes to one Service of level NodeIP, those first which have it already, and returns what
-// keeps the others from theirs.
-func (m *machines) ports(list []*assignment) map[types.NamespacedName]*finding.Finding {
-	list = slices.SortedStableFunc(slices.Values(list), func(a, b *assignment) int {
-		return cmp.Compare(published(a.service), published(b.service))
-	})
-	owners := map[port]types.NamespacedName{}
-	problems := map[types.NamespacedName]*finding.Finding{}
-	listening := m.listening()
-	for _, as := range list {
-		name := nameOf(as.service)
-		if problem := m.portProblem(as.service, owners, listening); problem != nil {
-			problems[name] = problem
-			continue
-		}
-		for _, p := range as.service.Spec.Ports {
-			owners[port{p.Port, p.Protocol}] = name
-		}
-	}
-	return problems
-}
-
-// published orders Services with addresses before those without.
-func published(service *corev1.Service) int {
-	if len(service.Status.LoadBalancer.Ingress) > 0 {
-		return 0
-	}
-	return 1
-}
-
-// portProblem names what keeps a Service from its ports. One that has them keeps them, whoever listens there later.
-func (m *machines) portProblem(service *corev1.Service, owners map[port]types.NamespacedName, listening map[port]string) *finding.Finding {
-	anyPort := service.Annotations[v1alpha1.PortsAnnotation] == "any"
-	kept := m.have(earlier(service, true))
-	for _, p := range service.Spec.Ports {
-		at := port{p.Port, p.Protocol}
-		if owner, has := owners[at]; has {
-			return finding.PortReserved.Errorf("port %d/%s of the Nodes is that of Service/%s", p.Port, p.Protocol, owner)
-		}
-		if anyPort {
-			continue
-		}
-		if why := reserved(p.Port); why != "" {
-			return finding.PortReserved.Errorf("port %d is reserved for %s", p.Port, why)
-		}
-		if node, there := listening[at]; there && !kept {
-			return finding.PortReserved.Errorf("something on Node/%s listens on port %d/%s", node, p.Port, p.Protocol)
-		}
-	}
-	return nil
-}
-
-// reserved names whose port it is on a Node of any cluster.
-func reserved(number int32) string {
-	within := func(first, last int32) bool { return number >= first && number <= last }
-	switch {
-	case number == 22:
-		return "SSH"
-	case number == 179:
-		return "BGP"
-	case within(2379, 2381):
-		return "etcd"
-	case number == 6443:
-		return "the API server"
-	case within(10248, 10260):
-		return "Kubernetes itself"
-	case within(30000, 32767):
-		return "NodePorts"
-	}
-	return ""
-}
-
-// listening reads PORT or PROTOCOL/PORT, with TCP for none, from the agents' reports.
-func (m *machines) listening() map[port]string {
-	list := map[port]string{}
-	for _, agent := range m.agents {
-		for _, text := range agent.Status.Listening {
-			protocol, number, ok := strings.Cut(text, "/")
-			if !ok {
-				protocol, number = string(corev1.ProtocolTCP), text
-			}
-			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
-				list[port{int32(n), corev1.Protocol(strings.ToUpper(protocol))}] = agent.Name
-			}
-		}
-	}
-	return list
-}
-
-// have says whether all addresses, one at least, are of Nodes.
-func (m *machines) have(list []netip.Addr) bool {
-	for _, address := range list {
-		if !slices.ContainsFunc(m.nodes, func(n *corev1.Node) bool {
-			return slices.Contains(addressesOf(n, address.Is6()), address)
-		}) {
-			return false
-		}
-	}
-	return len(list) > 0
-}
+// have says whether the address is a Node's.
+func (m *machines) have(address netip.Addr) bool { return m.addresses[address] }
 
 // describe is for the condition of a Service at level NodeIP.
 func describe(list []netip.Addr, remark string) string {

@@ -38,6 +38,23 @@ func TestPorts(t *testing.T) {
 		{"a program's, of UDP", []func(*corev1.Service){onPort(53), protocol(corev1.ProtocolUDP)}, "listens on port 53/UDP"},
 		{"a program's of UDP, with TCP", []func(*corev1.Service){onPort(53)}, ""},
 		{"the API server's", []func(*corev1.Service){onPort(6443)}, "port 6443 is reserved for the API server"},
+		{
+			"of the agents' heartbeats, which it has",
+			[]func(*corev1.Service){onPort(v1alpha1.HeartbeatPort), protocol(corev1.ProtocolUDP), published("198.18.0.1")},
+			"port 10391 is reserved for the node agents",
+		},
+		{
+			"of the control plane's heartbeats",
+			[]func(*corev1.Service){onPort(v1alpha1.VIPHeartbeatPort), protocol(corev1.ProtocolUDP)},
+			"port 10393 is reserved for the node agents",
+		},
+		{
+			"of BFD, by annotation",
+			[]func(*corev1.Service){onPort(3784), protocol(corev1.ProtocolUDP), annotated(v1alpha1.PortsAnnotation, "any")},
+			"",
+		},
+		{"of BFD", []func(*corev1.Service){onPort(3784), protocol(corev1.ProtocolUDP)}, "port 3784 is reserved for BFD"},
+		{"of BFD, with TCP", []func(*corev1.Service){onPort(3784)}, ""},
 		{"a program's, which began later", []func(*corev1.Service){onPort(9100), published("198.18.0.1")}, ""},
 		{
 			"a program's, from a pool's address",
@@ -54,7 +71,7 @@ func TestPorts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			older, s := w.add("older"), w.add("asks", tt.changes...)
-			m := &machines{nodes: []*corev1.Node{node}, agents: []*v1alpha1.NodeAgent{agent}}
+			m := newMachines([]*corev1.Node{node}, []*v1alpha1.NodeAgent{agent}, nil)
 			problems := m.ports([]*assignment{{service: older}, {service: s}})
 			got := ""
 			if p := problems[nameOf(s)]; p != nil {

@@ -1,7 +1,6 @@
 package balancer
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,41 +28,6 @@ const (
 	outOfPoolReason = "OutOfPool"
 )
 
-// reports are what the agents say, by address.
-type reports struct {
-	announced map[netip.Addr]bool
-	conflicts map[netip.Addr]string
-	agents    []*v1alpha1.NodeAgent // that live
-	silent    string
-}
-
-// readReports leaves out what agents have said that are silent since, and brings the signs of life up to date.
-func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Time) reports {
-	r := reports{announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
-	there := map[string]bool{}
-	for _, agent := range agents {
-		there[agent.Name] = true
-		signs.Take(now, agent)
-		if !signs.Live(now, agent.Name) {
-			r.silent = agent.Name
-			continue
-		}
-		r.agents = append(r.agents, agent)
-		for _, a := range agent.Status.Announcements {
-			if address, err := netip.ParseAddr(a.Address); err == nil {
-				r.announced[address] = true
-			}
-		}
-		for _, c := range agent.Status.Conflicts {
-			if address, err := netip.ParseAddr(c.Address); err == nil {
-				r.conflicts[address] = c.MAC + " answers for it, as interface " + c.Interface + " of Node/" + agent.Name + " hears"
-			}
-		}
-	}
-	maps.DeleteFunc(signs, func(name string, _ objects.Sign) bool { return !there[name] })
-	return r
-}
-
 // outcome is what becomes of a Service.
 type outcome struct {
 	// service is as it was looked at, and after is what it should be.
@@ -87,6 +51,28 @@ type judge struct {
 	missing map[types.NamespacedName]time.Time
 	// elsewhere says that somebody else serves this cluster, and nobody has made a pool.
 	elsewhere bool
+}
+
+// outcomes say what all Services of the plan get now.
+func (j *judge) outcomes() map[types.NamespacedName]*outcome {
+	var onNodes []*assignment
+	for _, as := range j.plan.services {
+		if as.nodeIP || j.onNodes(as) {
+			onNodes = append(onNodes, as)
+		}
+		j.elsewhere = j.elsewhere || len(j.pools) == 0 && j.foreign(as)
+	}
+	j.ports = j.machines.ports(onNodes)
+	outcomes := map[types.NamespacedName]*outcome{}
+	for name, as := range j.plan.services {
+		outcomes[name] = j.outcome(as)
+	}
+	for name := range j.missing {
+		if j.plan.services[name] == nil {
+			delete(j.missing, name)
+		}
+	}
+	return outcomes
 }
 
 // outcome says what the Service gets now.
@@ -128,22 +114,9 @@ func (j *judge) nodeIP(as *assignment, o *outcome) {
 	o.says(metav1.ConditionTrue, nodeIPReason, describe(list, remark), j.now)
 }
 
-// claimed publishes addresses which have been announced once, or were published before. Until there is one, the Service
-// keeps addresses that it has of Nodes, or from another implementation.
 func (j *judge) claimed(as *assignment, o *outcome) {
 	name, addresses := nameOf(as.service), as.addresses()
-	before := earlier(as.service, true)
-	var list []netip.Addr
-	for _, address := range addresses {
-		if !j.plan.claims[address].probed.IsZero() || slices.Contains(before, address) {
-			list = append(list, address)
-		}
-	}
-	o.complete = len(addresses) > 0 && len(list) == len(addresses)
-	_, ours := as.service.Annotations[v1alpha1.AllocatedAnnotation]
-	if len(list) > 0 || ours && !j.machines.have(before) {
-		o.publish(list)
-	}
+	j.publishClaimed(as, o)
 	if len(addresses) > 0 {
 		metav1.SetMetaDataAnnotation(&o.after.ObjectMeta, v1alpha1.AllocatedAnnotation, join(addresses))
 	}
@@ -156,14 +129,27 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 	if o.problem = j.silence(name, addresses); o.problem != nil || !o.complete || j.waiting(name) {
 		return
 	}
-	for _, address := range addresses {
-		if !slices.ContainsFunc(j.pools, func(p *pool) bool { return p.set.Contains(address) }) {
-			o.says(metav1.ConditionTrue, outOfPoolReason, address.String()+" is in no AddressPool any more; annotation "+
-				v1alpha1.ReassignAnnotation+": \"true\" gives the Service another one", j.now)
-			return
-		}
+	if out := j.outOfPool(as); out != "" {
+		o.says(metav1.ConditionTrue, outOfPoolReason, out+" any more; annotation "+v1alpha1.ReassignAnnotation+
+			": \"true\" gives the Service another one", j.now)
+		return
 	}
 	o.says(metav1.ConditionTrue, announcedReason, join(addresses)+" at level "+string(j.plan.claims[addresses[0]].level), j.now)
+}
+
+// outOfPool names an address of the Service which is in no pool, or not in the one that the Service names.
+func (j *judge) outOfPool(as *assignment) string {
+	for _, address := range as.addresses() {
+		in := func(p *pool) bool { return p.set.Contains(address) && (as.wish.pool == "" || as.wish.pool == p.Name) }
+		switch {
+		case slices.ContainsFunc(j.pools, in):
+			continue
+		case as.wish.pool == "":
+			return address.String() + " is in no AddressPool"
+		}
+		return address.String() + " is not in AddressPool/" + as.wish.pool
+	}
+	return ""
 }
 
 // silence says what keeps packets from the addresses, once it has lasted.
@@ -195,17 +181,6 @@ func (j *judge) silence(name types.NamespacedName, addresses []netip.Addr) *find
 // waiting says that an address is not announced, and that it is too early to say so.
 func (j *judge) waiting(name types.NamespacedName) bool { return !j.missing[name].IsZero() }
 
-// publish sets the addresses that kube-proxy and clients see, unless they are the same.
-func (o *outcome) publish(list []netip.Addr) {
-	var ingress []corev1.LoadBalancerIngress
-	for _, address := range list {
-		ingress = append(ingress, corev1.LoadBalancerIngress{IP: address.String(), IPMode: new(corev1.LoadBalancerIPModeVIP)})
-	}
-	if !helpers.LoadBalancerStatusEqual(&o.after.Status.LoadBalancer, &corev1.LoadBalancerStatus{Ingress: ingress}) {
-		o.after.Status.LoadBalancer.Ingress = ingress
-	}
-}
-
 func (o *outcome) says(status metav1.ConditionStatus, reason, message string, now time.Time) {
 	meta.SetStatusCondition(&o.after.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.LoadBalancerReady, Status: status, Reason: reason, Message: message,
@@ -217,11 +192,17 @@ func condition(service *corev1.Service) *metav1.Condition {
 	return meta.FindStatusCondition(service.Status.Conditions, v1alpha1.LoadBalancerReady)
 }
 
+// saidToBeClaimed tells whether the last that we have said of a Service is that it has claimed addresses.
+func saidToBeClaimed(service *corev1.Service) bool {
+	c := condition(service)
+	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains([]string{announcedReason, outOfPoolReason}, c.Reason)
+}
+
 // foreign says whether somebody else has served the Service: it has addresses that are in no pool and of no Node, and
 // we have said nothing about it.
 func (j *judge) foreign(as *assignment) bool {
-	list := earlier(as.service, true)
-	return as.service.Spec.LoadBalancerClass == nil && condition(as.service) == nil && len(list) > 0 && !j.machines.have(list)
+	return as.service.Spec.LoadBalancerClass == nil && condition(as.service) == nil &&
+		slices.ContainsFunc(earlier(as.service, true), func(address netip.Addr) bool { return !j.machines.have(address) })
 }
 
 func join(list []netip.Addr) string {

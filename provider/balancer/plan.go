@@ -20,6 +20,7 @@ type snapshot struct {
 	peers      bool // there is a BGPPeer
 	namespaces map[string]labels.Set
 	taken      map[netip.Addr]bool // by objects of others
+	nodes      map[netip.Addr]bool // addresses of Nodes
 	announced  map[netip.Addr]bool // by agents that live
 }
 

@@ -90,16 +90,16 @@ func (p *pool) overlap(others []*pool, nodes []*corev1.Node, cidrs []*networking
 				return fmt.Errorf("%s is the %s of Node/%s", address, a.Type, node.Name)
 			}
 		}
-		for _, text := range node.Spec.PodCIDRs {
-			if cidr, err := netip.ParsePrefix(text); err == nil && p.set.OverlapsPrefix(cidr) {
-				return fmt.Errorf("%s belongs to the pods of Node/%s", text, node.Name)
+		for _, cidr := range prefixes(node.Spec.PodCIDRs) {
+			if p.set.OverlapsPrefix(cidr) {
+				return fmt.Errorf("%s belongs to the pods of Node/%s", cidr, node.Name)
 			}
 		}
 	}
 	for _, object := range cidrs {
-		for _, text := range object.Spec.CIDRs {
-			if cidr, err := netip.ParsePrefix(text); err == nil && p.set.OverlapsPrefix(cidr) {
-				return fmt.Errorf("%s is ServiceCIDR/%s: cluster IPs come from there", text, object.Name)
+		for _, cidr := range prefixes(object.Spec.CIDRs) {
+			if p.set.OverlapsPrefix(cidr) {
+				return fmt.Errorf("%s is ServiceCIDR/%s: cluster IPs come from there", cidr, object.Name)
 			}
 		}
 	}
@@ -125,11 +125,14 @@ func (p *pool) has(ipv6 bool) bool {
 	return slices.ContainsFunc(p.set.Ranges(), func(r netipx.IPRange) bool { return r.From().Is6() == ipv6 })
 }
 
-// level of addresses of the pool.
-func (p *pool) level(peers bool) v1alpha1.Level {
+// level of an address of the pool. Auto decides once, when the address is given: one BGPPeer more or less, which may be
+// wrong, must not move what works.
+func (p *pool) level(now v1alpha1.Level, peers bool) v1alpha1.Level {
 	switch {
-	case p.Spec.Level == v1alpha1.LevelL2 || p.Spec.Level == v1alpha1.LevelBGP:
+	case p != nil && (p.Spec.Level == v1alpha1.LevelL2 || p.Spec.Level == v1alpha1.LevelBGP):
 		return p.Spec.Level
+	case now != "":
+		return now
 	case peers:
 		return v1alpha1.LevelBGP
 	}

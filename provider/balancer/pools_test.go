@@ -84,3 +84,34 @@ func TestFirstFree(t *testing.T) {
 		t.Errorf("got %d addresses", got)
 	}
 }
+
+// The level of an address is that of its pool when it was given. Peers that come and go change nothing: a pool that
+// names another level does.
+func TestLevel(t *testing.T) {
+	w := newWorld(addressPool("lan", "192.0.2.0/24"))
+	w.pools[0].Spec.Level = v1alpha1.LevelAuto
+	first := w.add("first")
+	expect := func(when string, s *corev1.Service, want v1alpha1.Level) {
+		t.Helper()
+		p := w.pass()
+		if got := p.claims[netip.MustParseAddr(p.of(s))].level; got != want {
+			t.Errorf("%s: Service %s is at level %s, want %s", when, s.Name, got, want)
+		}
+	}
+	expect("no peer", first, v1alpha1.LevelL2)
+	w.peers = true
+	expect("the first peer", first, v1alpha1.LevelL2)
+	second := w.add("second")
+	expect("with a peer", second, v1alpha1.LevelBGP)
+	w.peers = false
+	expect("the peer has gone", second, v1alpha1.LevelBGP)
+	w.pools[0].Spec.Level = v1alpha1.LevelBGP
+	expect("the pool says so", first, v1alpha1.LevelBGP)
+	w.pools[0].Spec.Level = v1alpha1.LevelL2
+	expect("the pool says so", second, v1alpha1.LevelL2)
+	w.objects[w.pass().of(second)].Annotations[v1alpha1.ClaimLevelAnnotation] = ""
+	w.pools[0].Spec.Level = v1alpha1.LevelAuto
+	w.peers = true
+	expect("it is lost", second, v1alpha1.LevelBGP)
+	expect("the pool says nothing any more", first, v1alpha1.LevelL2)
+}

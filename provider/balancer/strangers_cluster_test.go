@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,7 +174,7 @@ func TestCluster_ComesOver(t *testing.T) {
 func TestCluster_NoCRDs(t *testing.T) {
 	c := newCluster(t)
 	c.end()
-	options := envtest.CRDInstallOptions{Paths: []string{"../../manifests/crds"}}
+	options := envtest.CRDInstallOptions{Paths: []string{"../../manifests/crds"}, MaxTime: time.Minute}
 	if err := envtest.UninstallCRDs(plane.Config, options); err != nil {
 		t.Fatal(err)
 	}
@@ -209,9 +208,7 @@ func TestCluster_NoCRDs(t *testing.T) {
 		return reasonIs(announcedReason)(s) && strings.HasPrefix(address(s), "192.0.2.")
 	})
 	t.Logf("the pool that could not be there before gives addresses after %s", time.Since(began).Round(time.Millisecond))
-	claims, err := c.client.NetworkingV1().IPAddresses().List(t.Context(), metav1.ListOptions{
-		LabelSelector: networkingv1.LabelManagedBy + "=" + v1alpha1.ClaimManager,
-	})
+	claims, err := c.client.NetworkingV1().IPAddresses().List(t.Context(), metav1.ListOptions{LabelSelector: ourClaims})
 	if err != nil || len(claims.Items) == 0 {
 		t.Errorf("no claim: %v", err)
 	}

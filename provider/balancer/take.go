@@ -16,26 +16,40 @@ func (a *allocation) revive(as *assignment, ipv6 bool) {
 	if as.wish.reassign {
 		return
 	}
-	a.adopt(as, ipv6, a.kept[nameOf(as.service)])
+	a.adopt(as, ipv6, a.kept[nameOf(as.service)], a.take)
 }
 
 func (a *allocation) adoptAnnotation(as *assignment, ipv6 bool) {
-	a.adopt(as, ipv6, earlier(as.service, false))
+	a.adopt(as, ipv6, earlier(as.service, false), a.take)
 }
 
 func (a *allocation) adoptStatus(as *assignment, ipv6 bool) {
-	a.adopt(as, ipv6, earlier(as.service, true))
+	a.adopt(as, ipv6, earlier(as.service, true), a.take)
+}
+
+// restore claims again what a Service has by its annotation and its status, where the claim was lost, whatever pools give
+// by now. Tenants write annotations, and no status; there the addresses of Nodes are, too, and those from another
+// implementation, so that what is in no pool has to be what our condition speaks of.
+func (a *allocation) restore(as *assignment, ipv6 bool) {
+	allocated := earlier(as.service, false)
+	published := slices.DeleteFunc(earlier(as.service, true), func(address netip.Addr) bool {
+		return !slices.Contains(allocated, address) || a.nodes[address] ||
+			a.poolOf(address) == nil && !saidToBeClaimed(as.service)
+	})
+	a.adopt(as, ipv6, published, a.join)
 }
 
 // adopt takes the first of some addresses that the Service may have, unless it asks for another one.
-func (a *allocation) adopt(as *assignment, ipv6 bool, addresses []netip.Addr) {
+func (a *allocation) adopt(as *assignment, ipv6 bool, addresses []netip.Addr,
+	take func(*assignment, netip.Addr) *finding.Finding,
+) {
 	wanted, asks := as.wish.of(ipv6)
 	for _, address := range addresses {
 		_, has := as.by[ipv6]
 		if has || address.Is6() != ipv6 || asks && wanted != address {
 			continue
 		}
-		_ = a.take(as, address) // what it cannot have any more it has lost; choose says what it gets
+		_ = take(as, address) // what it cannot have any more it has lost; choose says what it gets
 	}
 }
 
@@ -85,7 +99,7 @@ func (a *allocation) choose(as *assignment, ipv6 bool) {
 		return // what it asks for is wrong
 	case has && as.wish.reassign:
 		as.reassigned = a.move(as, ipv6, func() *finding.Finding { return a.takeAny(as, ipv6) }) || as.reassigned
-	case has && as.wish.pool != "" && !a.poolHas(as.wish.pool, current):
+	case has && as.wish.pool != "" && as.wish.pool != a.claims[current].pool && !a.poolHas(as.wish.pool, current):
 		a.move(as, ipv6, func() *finding.Finding { return a.takeAny(as, ipv6) })
 	case !has && a.share(as, ipv6):
 	case !has:
@@ -164,7 +178,7 @@ func (a *allocation) poolsFor(as *assignment, ipv6 bool) ([]*pool, *finding.Find
 
 // take gives a certain address to a Service, or says why not.
 func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
-	p, name := a.poolOf(address), nameOf(as.service)
+	p := a.poolOf(address)
 	switch {
 	case p == nil:
 		return finding.AddressOutsidePools.Errorf("%s is in no AddressPool", address)
@@ -174,13 +188,18 @@ func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
 		return finding.PoolNotReady.Errorf("AddressPool/%s, which has %s, gives nothing: %w", p.Name, address, p.problem)
 	case !p.serves(as.service, a.namespaces):
 		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, does not serve the Service", p.Name, address)
+	case a.claims[address] == nil && !p.gives():
+		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, is disabled", p.Name, address)
+	}
+	return a.join(as, address)
+}
+
+// join gives a certain address to a Service, whatever pools there are, or says whose it is.
+func (a *allocation) join(as *assignment, address netip.Addr) *finding.Finding {
+	p, c, name := a.poolOf(address), a.claims[address], nameOf(as.service)
+	switch {
 	case a.taken[address]:
 		return finding.AddressInUse.Errorf("%s is claimed by an IPAddress that is not ours", address)
-	}
-	c := a.claims[address]
-	switch {
-	case c == nil && !p.gives():
-		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, is disabled", p.Name, address)
 	case c == nil:
 		a.claim(as, address, p)
 		return nil
@@ -213,11 +232,15 @@ func (a *allocation) shareWith(as *assignment, owner types.NamespacedName, addre
 	return finding.AddressInUse.Errorf("%s belongs to Service/%s", address, owner)
 }
 
-// claim makes a new one.
+// claim makes a new one, of the pool that the Service names, or else of p, which may be nil.
 func (a *allocation) claim(as *assignment, address netip.Addr, p *pool) {
 	name := nameOf(as.service)
-	a.claims[address] = &claim{
-		address: address, pool: p.Name, level: p.level(a.peers), parent: name, owners: []types.NamespacedName{name},
+	c := &claim{
+		address: address, pool: as.wish.pool, level: p.level("", a.peers), parent: name, owners: []types.NamespacedName{name},
 	}
+	if p != nil && c.pool == "" {
+		c.pool = p.Name
+	}
+	a.claims[address] = c
 	as.by[address.Is6()] = address
 }

@@ -23,6 +23,9 @@ type world struct {
 	objects  map[string]*networkingv1.IPAddress
 	pools    []*v1alpha1.AddressPool
 	taken    map[netip.Addr]bool
+	peers    bool
+	nodes    []*corev1.Node
+	agents   []*v1alpha1.NodeAgent
 	made     int
 }
 
@@ -73,7 +76,10 @@ func families(policy corev1.IPFamilyPolicy, list ...corev1.IPFamily) func(*corev
 }
 
 func (w *world) snapshot() *snapshot {
-	s := &snapshot{now: w.now, pools: readPools(w.pools, nil, nil), taken: w.taken}
+	s := &snapshot{
+		now: w.now, pools: readPools(w.pools, w.nodes, nil), taken: w.taken, peers: w.peers,
+		nodes: newMachines(w.nodes, nil, nil).addresses,
+	}
 	for _, service := range w.services {
 		s.known = append(s.known, service)
 	}
@@ -112,6 +118,12 @@ func (w *world) steps(p *plan) []step {
 			rest = append(rest, func() {
 				if s := w.services[name]; s != nil {
 					s.Annotations[v1alpha1.AllocatedAnnotation] = join(list)
+					s.Status.LoadBalancer.Ingress = nil
+					for _, address := range list {
+						ingress := corev1.LoadBalancerIngress{IP: address.String()}
+						s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, ingress)
+					}
+					saysAnnounced(s)
 					if as.reassigned {
 						delete(s.Annotations, v1alpha1.ReassignAnnotation)
 					}

@@ -134,9 +134,10 @@ func (b *Balancer) writeClaim(ctx context.Context, p *plan, c *claim, w *written
 		b.mu.Lock()
 		b.taken[c.address] = b.Now()
 		b.mu.Unlock()
-	}
-	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		b.changed()
+		return nil
+	}
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // the caches will say so, and ask for a pass
 		return nil
 	}
 	return fmt.Errorf("%s IPAddress/%s: %w", verb, object.Name, err)
@@ -159,8 +160,7 @@ func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) err
 	}
 	after, err := b.Client.CoreV1().Services(o.after.Namespace).Patch(ctx, o.after.Name, types.StrategicMergePatchType,
 		patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the caches will say so
-		b.changed()
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the caches will say so, and ask for a pass
 		return nil
 	}
 	if err != nil {

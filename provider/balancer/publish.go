@@ -1,0 +1,55 @@
+package balancer
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/cloud-provider/service/helpers"
+)
+
+// due are the claimed addresses which have been announced once, or were published before.
+func (j *judge) due(as *assignment) []netip.Addr {
+	before := earlier(as.service, true)
+	var list []netip.Addr
+	for _, address := range as.addresses() {
+		if !j.plan.claims[address].probed.IsZero() || slices.Contains(before, address) {
+			list = append(list, address)
+		}
+	}
+	return list
+}
+
+// onNodes says that the Service has addresses of Nodes still, and that there is nothing to put in their place.
+func (j *judge) onNodes(as *assignment) bool {
+	return len(j.due(as)) == 0 && slices.ContainsFunc(earlier(as.service, true), j.machines.have)
+}
+
+// publishClaimed publishes what is due. Until something is, a Service with addresses of Nodes follows these as long as
+// there are any, and what another implementation has published stays. What was ours, and is not any more, goes.
+func (j *judge) publishClaimed(as *assignment, o *outcome) {
+	list, allocated := j.due(as), earlier(as.service, false)
+	ours := func(address netip.Addr) bool { return slices.Contains(allocated, address) }
+	switch {
+	case len(list) > 0, j.ports[nameOf(as.service)] != nil:
+		o.publish(list)
+	case j.onNodes(as):
+		if nodes, _, problem := j.machines.nodeAddresses(as.service); problem == nil {
+			o.publish(nodes)
+		}
+	case slices.ContainsFunc(earlier(as.service, true), ours):
+		o.publish(nil)
+	}
+	o.complete = len(list) > 0 && len(list) == len(as.addresses())
+}
+
+// publish sets the addresses that kube-proxy and clients see, unless they are the same.
+func (o *outcome) publish(list []netip.Addr) {
+	var ingress []corev1.LoadBalancerIngress
+	for _, address := range list {
+		ingress = append(ingress, corev1.LoadBalancerIngress{IP: address.String(), IPMode: new(corev1.LoadBalancerIPModeVIP)})
+	}
+	if !helpers.LoadBalancerStatusEqual(&o.after.Status.LoadBalancer, &corev1.LoadBalancerStatus{Ingress: ingress}) {
+		o.after.Status.LoadBalancer.Ingress = ingress
+	}
+}

@@ -1,0 +1,45 @@
+package balancer
+
+import (
+	"maps"
+	"net/netip"
+	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
+)
+
+// reports are what the agents say, by address.
+type reports struct {
+	announced map[netip.Addr]bool
+	conflicts map[netip.Addr]string
+	agents    []*v1alpha1.NodeAgent // that live
+	silent    string
+}
+
+// readReports leaves out what agents have said that are silent since, and brings the signs of life up to date.
+func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Time) reports {
+	r := reports{announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
+	there := map[string]bool{}
+	for _, agent := range agents {
+		there[agent.Name] = true
+		signs.Take(now, agent)
+		if !signs.Live(now, agent.Name) {
+			r.silent = agent.Name
+			continue
+		}
+		r.agents = append(r.agents, agent)
+		for _, a := range agent.Status.Announcements {
+			if address, err := netip.ParseAddr(a.Address); err == nil {
+				r.announced[address] = true
+			}
+		}
+		for _, c := range agent.Status.Conflicts {
+			if address, err := netip.ParseAddr(c.Address); err == nil {
+				r.conflicts[address] = c.MAC + " answers for it, as interface " + c.Interface + " of Node/" + agent.Name + " hears"
+			}
+		}
+	}
+	maps.DeleteFunc(signs, func(name string, _ objects.Sign) bool { return !there[name] })
+	return r
+}
