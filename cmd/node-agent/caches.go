@@ -27,10 +27,14 @@ type caches struct {
 	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
 	passwords                                             *passwords
 	heard                                                 atomic.Int64 // when there was the last event, in nanoseconds
+	viewed                                                atomic.Int64 // when there was the last view, too
 }
 
 // freshFor is how long the API server counts as heard after an event. Each agent makes one every 20 seconds.
 const freshFor = 30 * time.Second
+
+// viewEvery is how old a view becomes where events go on that do not matter to it.
+const viewEvery = 5 * time.Second
 
 // newCaches makes informers, and runs none.
 func newCaches(config *rest.Config) (*caches, error) {
@@ -80,21 +84,26 @@ func withoutManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-// run fills the caches until working is done, and calls poke whenever something in them has changed. It returns when they
-// are complete, which takes as long as the API server is away, or when ctx is done.
+// run fills the caches until working is done, and calls poke whenever something in them has changed that matters to a
+// view, or anything, if the last view is old: that a Node is silent shows with time. It returns when they are complete,
+// which takes as long as the API server is away, or when ctx is done.
 func (c *caches) run(ctx, working context.Context, poke func()) error {
-	changed := func() {
-		c.heard.Store(time.Now().UnixNano())
-		poke()
+	changed := func(matters bool) {
+		now := time.Now()
+		c.heard.Store(now.UnixNano())
+		if matters || now.Sub(time.Unix(0, c.viewed.Load())) > viewEvery {
+			poke()
+		}
 	}
-	handler := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { changed() },
-		UpdateFunc: func(any, any) { changed() },
-		DeleteFunc: func(any) { changed() },
-	}
+	filters := c.filters()
 	var synced []cache.InformerSynced
 	for _, informer := range c.all() {
-		registration, err := informer.AddEventHandler(handler)
+		matters := filters[informer]
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(object any) { changed(matters == nil || matters(nil, object)) },
+			UpdateFunc: func(before, after any) { changed(matters == nil || matters(before, after)) },
+			DeleteFunc: func(any) { changed(true) },
+		})
 		if err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}
@@ -109,6 +118,8 @@ func (c *caches) run(ctx, working context.Context, poke func()) error {
 
 // view is what the caches have now.
 func (c *caches) view(node string) *announce.View {
+	now := time.Now()
+	c.viewed.Store(now.UnixNano())
 	v := &announce.View{
 		Node:   node,
 		Nodes:  byName[*corev1.Node](c.nodes),
@@ -127,7 +138,6 @@ func (c *caches) view(node string) *announce.View {
 		Services: byName[*corev1.Service](c.services),
 		Slices:   list[*discoveryv1.EndpointSlice](c.slices),
 	})
-	now := time.Now()
 	v.SetMembers(now, now.Sub(time.Unix(0, c.heard.Load())) < freshFor)
 	return v
 }

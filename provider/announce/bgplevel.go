@@ -116,11 +116,12 @@ func (b *BGP) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if view.Draining || leaving(node) {
+	paths := view.paths()
+	if view.Draining && len(paths) == 0 || leaving(node) {
 		speaker.SetRouters(ctx, b.routers)
 		return speaker.Drain(ctx)
 	}
-	err = speaker.SetPaths(view.paths())
+	err = speaker.SetPaths(paths)
 	speaker.SetRouters(ctx, b.routers)
 	return errors.Join(err, speaker.Resume()) // a path that is wrong keeps no other back
 }
@@ -188,19 +189,20 @@ func (b *BGP) Drain(ctx context.Context) {
 	if speaker == nil || view == nil {
 		return
 	}
-	if node := view.Nodes[view.Node]; !view.Draining && node != nil && !leaving(node) {
-		return
+	if node := view.Nodes[view.Node]; node != nil && !leaving(node) {
+		return // what a Node that drains has given to others is withdrawn already
 	}
 	if err := speaker.Drain(ctx); err != nil {
 		b.log.Error(err, "Cannot withdraw by BGP")
 	}
 }
 
-// paths are those of the addresses that the Node may announce by BGP.
+// paths are those of the addresses that the Node may announce by BGP: of one that drains, those that no other does.
+// Where kube-proxies are sick on all Nodes, their rules of before still forward more than nobody does.
 func (v *View) paths() []Path {
 	var paths []Path
 	for _, c := range v.Claims {
-		if c.Level != v1alpha1.LevelBGP || !c.Here(v.Node) {
+		if c.Level != v1alpha1.LevelBGP || !c.Here(v.Node) || v.Draining && v.relieved(c) {
 			continue
 		}
 		path := Path{Prefix: netip.PrefixFrom(c.Address, c.Address.BitLen())}
@@ -210,6 +212,16 @@ func (v *View) paths() []Path {
 		paths = append(paths, path)
 	}
 	return paths
+}
+
+// relieved says whether another Node announces the address by BGP: by its report it speaks with a router, and does not
+// drain, and its kubelet is heard.
+func (v *View) relieved(c Claim) bool {
+	return slices.ContainsFunc(c.Candidates, func(name string) bool {
+		agent := v.Agents[name]
+		return name != v.Node && agent != nil && !agent.Status.Draining && !slices.Contains(v.Silent, name) &&
+			slices.ContainsFunc(agent.Status.Sessions, func(s v1alpha1.BGPSession) bool { return s.State == stateEstablished })
+	})
 }
 
 // internalAddresses of a Node, in its order.

@@ -108,8 +108,9 @@ func TestBGP_View(t *testing.T) {
 		t.Error(route)
 	}
 
+	other := &v1alpha1.NodeAgent{Status: v1alpha1.NodeAgentStatus{Sessions: want.Sessions}}
 	drained := with
-	drained.Draining = true
+	drained.Draining, drained.Agents = true, map[string]*v1alpha1.NodeAgent{"w2": other}
 	b.Set(&drained)
 	eventually(t, 2*time.Second, "withdrawn", func() bool { return len(r.nextHops(t, vip4)) == 0 })
 	b.Set(&with)

@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,15 +27,21 @@ type Endpoints struct {
 func (v *View) SetCandidates(e Endpoints) {
 	local := e.localNodes(v.Claims)
 	slices.SortFunc(v.Claims, func(a, b Claim) int { return a.Address.Compare(b.Address) })
+	staying := slices.Sorted(maps.Keys(v.Nodes))
+	staying = slices.DeleteFunc(staying, func(name string) bool { return leaving(v.Nodes[name]) })
+	selected := map[string][]string{} // of those that stay, by pool
 	for i := range v.Claims {
 		c := &v.Claims[i]
+		if _, known := selected[c.Pool]; !known {
+			selected[c.Pool] = v.selected(c.Pool, staying)
+		}
 		var excluded []string
-		c.Candidates = nil
-		for name, node := range v.Nodes {
-			if !v.agent(name, c.Level) || leaving(node) || !v.fits(node, *c) || local.at(*c, name) == endpointNone {
+		c.Candidates, c.Ending = nil, nil
+		for _, name := range selected[c.Pool] {
+			if !v.agent(name, c.Level) || !v.hears(name, *c) || local.at(*c, name) == endpointNone {
 				continue
 			}
-			if _, labelled := node.Labels[v1alpha1.ExcludeLabel]; labelled && v.policy(*c) != v1alpha1.ExcludeIgnore {
+			if _, labelled := v.Nodes[name].Labels[v1alpha1.ExcludeLabel]; labelled && v.policy(*c) != v1alpha1.ExcludeIgnore {
 				excluded = append(excluded, name)
 				continue
 			}
@@ -43,8 +50,6 @@ func (v *View) SetCandidates(e Endpoints) {
 		if len(c.Candidates) == 0 && v.policy(*c) == v1alpha1.ExcludeAuto {
 			c.Candidates = excluded // kubeadm labels all control planes: a cluster of nothing else has no other Node
 		}
-		slices.Sort(c.Candidates)
-		c.Ending = nil
 		for _, name := range c.Candidates {
 			if local.at(*c, name) == endpointEnding {
 				c.Ending = append(c.Ending, name)
@@ -66,19 +71,24 @@ func (v *View) policy(c Claim) v1alpha1.ExcludePolicy {
 	return v1alpha1.ExcludeAuto
 }
 
-// fits says whether the pool selects the Node, and for L2 whether the Node has an interface for the address.
-func (v *View) fits(node *corev1.Node, c Claim) bool {
-	pool := v.Pools[c.Pool]
-	if pool != nil && pool.Spec.Nodes != nil {
-		selector, err := metav1.LabelSelectorAsSelector(pool.Spec.Nodes)
-		if err != nil || !selector.Matches(labels.Set(node.Labels)) { // the API server validates selectors of Services, not ours
-			return false
-		}
+// selected are those of the Nodes that the pool selects, in their order. One that is gone, or says nothing, selects all.
+func (v *View) selected(pool string, nodes []string) []string {
+	p := v.Pools[pool]
+	if p == nil || p.Spec.Nodes == nil {
+		return nodes
 	}
-	if c.Level != v1alpha1.LevelL2 {
-		return true
+	selector, err := metav1.LabelSelectorAsSelector(p.Spec.Nodes)
+	if err != nil { // the API server validates selectors of Services, not ours
+		return nil
 	}
-	return InterfaceFor(c.Address, v.Agents[node.Name].Status.Interfaces, v.interfaces(c)) != ""
+	return slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
+		return !selector.Matches(labels.Set(v.Nodes[name].Labels))
+	})
+}
+
+// hears says whether the Node, for L2, has an interface for the address.
+func (v *View) hears(node string, c Claim) bool {
+	return c.Level != v1alpha1.LevelL2 || InterfaceFor(c.Address, v.Agents[node].Status.Interfaces, v.interfaces(c)) != ""
 }
 
 // interfaces are those to which the claim's pool limits L2; none: no limit.

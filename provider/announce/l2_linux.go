@@ -94,7 +94,7 @@ func (l *L2) Run(ctx context.Context) error {
 	l.mu.Unlock()
 	defer context.AfterFunc(ctx, func() { _ = hearts.conn.Close() })()
 	group.Go(func() error { hearts.receive(l.take, l.refused); return nil })
-	group.Go(func() error { return watchInterfaces(ctx, l.Namespace, func() { wake(l.refresh) }) })
+	group.Go(func() error { l.followInterfaces(ctx); return nil })
 	group.Go(func() error { return l.loop(ctx) })
 	err = group.Wait()
 	l.closeAll()

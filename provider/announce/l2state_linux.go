@@ -1,34 +1,56 @@
 package announce
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"reflect"
+	"time"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
+// watchAgain is the pause after the kernel's events have ended.
+const watchAgain = time.Second
+
+// followInterfaces has the interfaces read after each change, until ctx is done. Events that are lost are not missed:
+// with each new watch everything is read.
+func (l *L2) followInterfaces(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := watchInterfaces(ctx, l.Namespace, func() { wake(l.refresh) })
+		if ctx.Err() != nil {
+			return
+		}
+		l.Log.Error(err, "Events of the kernel were lost; watching again")
+		select {
+		case <-ctx.Done():
+		case <-time.After(watchAgain):
+		}
+	}
+}
+
 // readInterfaces takes in what the kernel has, and closes segments of interfaces that are gone or are others now.
 func (l *L2) readInterfaces() error {
-	found, err := readInterfaces(l.Namespace)
+	found, indexes, err := readInterfaces(l.Namespace)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if reflect.DeepEqual(found, l.interfaces) {
-		return nil
-	}
-	l.interfaces = found
-	macs := map[string]string{}
+	macs, closed := map[string]string{}, false
 	for _, i := range found {
 		macs[i.Name] = i.MAC
 	}
 	for name, s := range l.segments {
-		if macs[name] != s.mac.String() {
-			l.closeSegment(s)
+		if macs[name] != s.mac.String() || indexes[name] != s.out.IfIndex {
+			l.closeSegment(s, 0)
+			closed = true
 		}
 	}
+	if !closed && reflect.DeepEqual(found, l.interfaces) {
+		return nil
+	}
+	l.interfaces = found
 	for _, o := range l.owned {
 		if o.segment == nil {
 			o.next = 0
@@ -39,14 +61,26 @@ func (l *L2) readInterfaces() error {
 	return nil
 }
 
-func (l *L2) closeSegment(s *segment) {
+// closeSegment has those whose addresses it carried look for another one at that moment.
+func (l *L2) closeSegment(s *segment, next Moment) {
 	s.close()
 	delete(l.segments, s.name)
 	for _, o := range l.owned {
 		if o.segment == s {
-			o.segment, o.next = nil, 0
+			o.segment, o.next = nil, next
 		}
 	}
+}
+
+// sent takes the outcome of a send. An interface that is gone has its segment closed, though no event has said so:
+// whoever needs one opens another a second later.
+func (l *L2) sent(now Moment, s *segment, err error) error {
+	if !gone(err) || l.segments[s.name] != s {
+		return err
+	}
+	l.closeSegment(s, now+time.Second)
+	l.Changed()
+	return err
 }
 
 func (l *L2) closeAll() {
@@ -68,7 +102,7 @@ func (l *L2) segmentOf(c Claim) (*segment, error) {
 	}
 	s := l.segments[name]
 	if s != nil && s.ndp == nil && !c.Address.Is4() {
-		l.closeSegment(s) // it may have got its link-local address meanwhile
+		l.closeSegment(s, 0) // it may have got its link-local address meanwhile
 		s = nil
 	}
 	if s == nil {

@@ -40,10 +40,11 @@ func enter(namespace netns.NsHandle, f func() error) error {
 	return f()
 }
 
-// readInterfaces lists the interfaces that are up and have addresses: of a bridge or bond the master, never a port.
-func readInterfaces(namespace netns.NsHandle) ([]v1alpha1.AgentInterface, error) {
-	var found []v1alpha1.AgentInterface
-	err := enter(namespace, func() error {
+// readInterfaces lists the interfaces that are up and have addresses: of a bridge or bond the master, never a port. With
+// them come their indexes, which tell one that was made again from the former of its name.
+func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, indexes map[string]int, err error) {
+	indexes = map[string]int{}
+	err = enter(namespace, func() error {
 		links, err := netlink.LinkList()
 		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return fmt.Errorf("list interfaces: %w", err)
@@ -67,43 +68,47 @@ func readInterfaces(namespace netns.NsHandle) ([]v1alpha1.AgentInterface, error)
 			if len(i.Addresses) > 0 {
 				slices.Sort(i.Addresses)
 				found = append(found, i)
+				indexes[i.Name] = a.Index
 			}
 		}
 		return nil
 	})
 	slices.SortFunc(found, func(a, b v1alpha1.AgentInterface) int { return strings.Compare(a.Name, b.Name) })
-	return found, err
+	return found, indexes, err
 }
 
-// watchInterfaces calls changed after each event of the kernel about links and addresses, until ctx is done.
+// eventBuffer is the receive buffer of a subscription in bytes: some thousand events at once fit.
+const eventBuffer = 1 << 20
+
+// watchInterfaces calls changed at its beginning, and after each event of the kernel about links and addresses, until
+// ctx is done or a subscription ends, as it does when the kernel has had to drop events.
 func watchInterfaces(ctx context.Context, namespace netns.NsHandle, changed func()) error {
-	links, addresses := make(chan netlink.LinkUpdate, 64), make(chan netlink.AddrUpdate, 64)
-	var at *netns.NsHandle
-	if namespace.IsOpen() {
-		at = &namespace
-	}
-	lost := func(error) { changed() } // the kernel drops events when there are too many: what there is is read anyway
-	if err := netlink.LinkSubscribeWithOptions(links, ctx.Done(), netlink.LinkSubscribeOptions{Namespace: at, ErrorCallback: lost}); err != nil {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	lost := func(err error) { cancel(fmt.Errorf("watch interfaces: %w", err)) }
+	links, addresses := make(chan netlink.LinkUpdate), make(chan netlink.AddrUpdate)
+	err := netlink.LinkSubscribeWithOptions(links, ctx.Done(), netlink.LinkSubscribeOptions{
+		Namespace: &namespace, ErrorCallback: lost, ReceiveBufferSize: eventBuffer, ReceiveBufferForceSize: true,
+	})
+	if err != nil {
 		return fmt.Errorf("watch interfaces: %w", err)
 	}
-	if err := netlink.AddrSubscribeWithOptions(addresses, ctx.Done(), netlink.AddrSubscribeOptions{Namespace: at, ErrorCallback: lost}); err != nil {
+	go follow(links, changed)
+	err = netlink.AddrSubscribeWithOptions(addresses, ctx.Done(), netlink.AddrSubscribeOptions{
+		Namespace: &namespace, ErrorCallback: lost, ReceiveBufferSize: eventBuffer, ReceiveBufferForceSize: true,
+	})
+	if err != nil {
 		return fmt.Errorf("watch addresses: %w", err)
 	}
-	for links != nil || addresses != nil {
-		select {
-		case _, open := <-links:
-			if !open {
-				links = nil
-			}
-		case _, open := <-addresses:
-			if !open {
-				addresses = nil
-			}
-		}
+	go follow(addresses, changed)
+	changed() // what happened before the subscriptions
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// follow calls changed for each update until the channel is closed, which it is once the subscription has ended.
+func follow[T any](updates <-chan T, changed func()) {
+	for range updates {
 		changed()
 	}
-	if ctx.Err() == nil {
-		return errors.New("watch interfaces: the kernel's events have ended")
-	}
-	return nil
 }

@@ -105,7 +105,7 @@ func (l *L2) advance(now Moment, o *ownership) bool {
 		o.next = now + jitter(repeatShout)
 	}
 	o.shouted++
-	if err := o.segment.shout(o.claim.Address); err != nil {
+	if err := l.sent(now, o.segment, o.segment.shout(o.claim.Address)); err != nil {
 		l.Log.Error(err, "Nobody was told of an address", "address", o.claim.Address)
 	}
 	return changed || before != o.segment
@@ -126,7 +126,7 @@ func (l *L2) probing(now Moment, o *ownership) bool {
 	}
 	o.asked++
 	o.next = now + probeInterval
-	if err := o.segment.ask(o.claim.Address); err != nil {
+	if err := l.sent(now, o.segment, o.segment.ask(o.claim.Address)); err != nil {
 		l.Log.Error(err, "The network was not asked for an address", "address", o.claim.Address)
 		o.asked--
 	}
@@ -141,7 +141,7 @@ func (l *L2) heard(f frame) {
 	if o := l.owned[f.asks]; o != nil && o.segment == f.segment && f.mac.String() != f.segment.mac.String() {
 		// The clock is read after the lock: this is the moment that counts.
 		if o.announced && l.quorum.Owns(now, f.asks) {
-			if err := f.segment.answer(f); err != nil {
+			if err := l.sent(now, f.segment, f.segment.answer(f)); err != nil {
 				l.Log.Error(err, "Somebody who asks got no answer", "address", f.asks)
 			}
 		} else if f.from.IsUnspecified() {
