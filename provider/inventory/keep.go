@@ -19,13 +19,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// Where the last good copy is.
-const (
-	copyKey = "inventory.yaml.gz" // 5,000 machines as text would not fit into an object
-)
-
 // Copy keeps the last good inventory in a ConfigMap, so that the next process has
-// one even when the source has none.
+// one even when the source has none. It is packed: 5,000 machines as text would not fit into an object.
 type Copy struct {
 	Client          kubernetes.Interface
 	Namespace, Name string
@@ -40,7 +35,7 @@ func (c Copy) Load(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the last good inventory: %w", err)
 	}
-	packed, there := object.BinaryData[copyKey]
+	packed, there := object.BinaryData[v1alpha1.LastGoodMachinesKey]
 	if !there {
 		return nil, nil
 	}
@@ -63,7 +58,7 @@ func (c Copy) Save(ctx context.Context, document []byte, state string) error {
 	}
 	return c.change(ctx, func(object *corev1.ConfigMap) {
 		object.Annotations[v1alpha1.MachinesStateAnnotation] = state
-		object.BinaryData = map[string][]byte{copyKey: packed.Bytes()}
+		object.BinaryData = map[string][]byte{v1alpha1.LastGoodMachinesKey: packed.Bytes()}
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Watcher keeps a store up to date from a source, and the last good copy as good as the store.
@@ -66,7 +68,7 @@ func (w *Watcher) reject(rejection *Rejection) string {
 		return w.state
 	}
 	w.stale = rejection.Reason
-	return "Stale: " + rejection.Error()
+	return v1alpha1.MachinesStale + rejection.Error()
 }
 
 // keep saves what is good, when that or its state has changed.

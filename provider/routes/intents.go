@@ -174,15 +174,19 @@ func internalIPs(n *corev1.Node) []netip.Addr {
 	return list
 }
 
-// clusterAddresses are those that know the way to pods: ranges of pods, and machines.
-func clusterAddresses(nodes []*corev1.Node, intents []Intent) []netip.Prefix {
+// clusterAddresses are those that know the way to pods: ranges of pods, and of the Nodes' addresses those that are near.
+func clusterAddresses(
+	nodes []*corev1.Node, intents []Intent, near func(n *corev1.Node, address netip.Addr) bool,
+) []netip.Prefix {
 	var list []netip.Prefix
 	for _, intent := range intents {
 		list = append(list, intent.Destination)
 	}
 	for _, n := range nodes {
 		for _, address := range internalIPs(n) {
-			list = append(list, netip.PrefixFrom(address, address.BitLen()))
+			if near(n, address) {
+				list = append(list, netip.PrefixFrom(address, address.BitLen()))
+			}
 		}
 	}
 	return disjoint(list)

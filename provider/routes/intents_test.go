@@ -249,13 +249,16 @@ func TestHold(t *testing.T) {
 }
 
 func TestClusterAddresses(t *testing.T) {
-	nodes := []*corev1.Node{node("a", []string{"192.0.2.1", "2001:db8::1"}), node("b", []string{"10.244.1.7"})}
+	nodes := []*corev1.Node{
+		node("a", []string{"192.0.2.1", "2001:db8::1"}), node("b", []string{"10.244.1.7", "198.51.100.53"}),
+	}
 	intents := []Intent{intent("10.244.0.0/16", "", "a"), intent("10.244.1.0/24", "192.0.2.2", "b")}
 	var want []netip.Prefix
 	for _, p := range []string{"10.244.0.0/16", "192.0.2.1/32", "2001:db8::1/128"} {
 		want = append(want, netip.MustParsePrefix(p))
 	}
-	if diff := cmp.Diff(want, clusterAddresses(nodes, intents), equate()); diff != "" {
+	near := func(_ *corev1.Node, address netip.Addr) bool { return address != netip.MustParseAddr("198.51.100.53") }
+	if diff := cmp.Diff(want, clusterAddresses(nodes, intents, near), equate()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -1,12 +1,14 @@
 package routes
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/google/nftables"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Packets of a pod keep their source on the way to a Node and to a pod of another one, and get the machine's beyond.
@@ -71,30 +73,60 @@ func TestKernel_MasqueradeMany(t *testing.T) {
 	if err := m.masquerade(own, cluster); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := m.nftables()
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := ourTable()
 	for _, f := range families() {
-		elements, err := conn.GetSetElements(&nftables.Set{Table: table, Name: "cluster-" + f.name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[netip.Addr]bool{} // whether a range ends there
-		for _, e := range elements {
-			address, _ := netip.AddrFromSlice(e.Key)
-			got[address] = e.IntervalEnd
-		}
+		got := m.ends(f)
 		for _, p := range append(f.of(cluster), f.multicast) {
 			if ends, there := got[p.Addr()]; !there || ends {
-				t.Fatalf("set of %s: %s does not begin a range, among %d elements", f.name, p.Addr(), len(elements))
+				t.Fatalf("set of %s: %s does not begin a range, among %d elements", f.name, p.Addr(), len(got))
 			}
 			if end := lastAddress(p).Next(); end.IsValid() && !got[end] {
-				t.Fatalf("set of %s: no range ends at %s, among %d elements", f.name, end, len(elements))
+				t.Fatalf("set of %s: no range ends at %s, among %d elements", f.name, end, len(got))
 			}
 		}
 	}
+}
+
+// A kubelet that gives its Node the address of a stranger does not keep other machines' pods from that.
+func TestKernel_MasqueradeStranger(t *testing.T) {
+	r := newRunning(t)
+	r.route("::/0", "2001:db8::fe")
+	liar := node("liar", []string{"8.8.8.8", "192.0.2.5", "2001:4860:4860::8888"})
+	agent := &Agent{Node: "a", Kernel: r.Kernel, CNIDir: t.TempDir()}
+	intents, _ := Intents("a", []*corev1.Node{nodeA, nodeC}, nil)
+	if err := agent.connectPods(time.Now(), nodeA, []*corev1.Node{nodeA, nodeC, liar}, intents); err != nil {
+		t.Fatal(err)
+	}
+	got := map[netip.Addr]bool{}
+	for _, f := range families() {
+		maps.Copy(got, r.ends(f))
+	}
+	for text, want := range map[string]bool{
+		"192.0.2.1": true, "192.0.2.3": true, "192.0.2.5": true, "2001:db8::3": true, "10.244.2.0": true,
+		"8.8.8.8": false, "2001:4860:4860::8888": false,
+	} {
+		if ends, there := got[netip.MustParseAddr(text)]; (there && !ends) != want {
+			t.Errorf("%s is left out of masquerading: got %t, want %t", text, !want, want)
+		}
+	}
+}
+
+// ends reads the set of a family: the addresses where a range begins, or with true, the ones after its last.
+func (m *machine) ends(f family) map[netip.Addr]bool {
+	m.t.Helper()
+	conn, err := m.nftables()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	elements, err := conn.GetSetElements(&nftables.Set{Table: ourTable(), Name: "cluster-" + f.name})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	list := map[netip.Addr]bool{}
+	for _, e := range elements {
+		address, _ := netip.AddrFromSlice(e.Key)
+		list[address] = e.IntervalEnd
+	}
+	return list
 }
 
 // sourceSeen sends a datagram from one machine to another, and returns where it came from.

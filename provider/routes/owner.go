@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	nodeutil "k8s.io/component-helpers/node/util"
 )
 
@@ -59,11 +60,18 @@ func routeCreated(n *corev1.Node) bool {
 func daemonSetOwner(sets []appsv1.DaemonSet) string {
 	for _, set := range sets {
 		known := func(name string) bool { return strings.HasPrefix(set.Name, name) }
-		if slices.ContainsFunc(networkAddOns(), known) {
+		if slices.ContainsFunc(networkAddOns(), known) && onMachines(set) {
 			return fmt.Sprintf("DaemonSet/%s/%s is a network add-on that owns the routes", set.Namespace, set.Name)
 		}
 	}
 	return ""
+}
+
+// onMachines tells an add-on from a DaemonSet that a tenant calls so: it is in a namespace that only administrators
+// write, or has pods, which are in the network of their machines.
+func onMachines(set appsv1.DaemonSet) bool {
+	return set.Namespace == metav1.NamespaceSystem ||
+		set.Spec.Template.Spec.HostNetwork && set.Status.CurrentNumberScheduled > 0
 }
 
 // networkAddOns lists the names of their DaemonSets, as their own manifests and charts have them; architectures follow.

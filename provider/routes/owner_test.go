@@ -84,6 +84,22 @@ func TestOwner(t *testing.T) {
 			t.Errorf("DaemonSet %s: got %q", tt.name, got)
 		}
 	}
+	for _, tt := range []struct {
+		name        string
+		hostNetwork bool
+		pods        int32
+		want        bool
+	}{
+		{"flannel in a namespace of its own", true, 3, true},
+		{"a tenant's", false, 3, false},
+		{"a tenant's that may not be in the machines' network", true, 0, false},
+	} {
+		set := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "somewhere", Name: "kube-flannel-ds"}}
+		set.Spec.Template.Spec.HostNetwork, set.Status.CurrentNumberScheduled = tt.hostNetwork, tt.pods
+		if got := daemonSetOwner([]appsv1.DaemonSet{set}); (got != "") != tt.want {
+			t.Errorf("%s: got %q", tt.name, got)
+		}
+	}
 	for reason, want := range map[string]bool{
 		"FlannelIsUp": true, "CalicoIsDown": true, "CiliumIsUp": true, "RouteCreated": false, "NoRouteCreated": false,
 	} {

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"errors"
 	"net/netip"
 	"reflect"
 	"time"
@@ -21,7 +22,7 @@ func (a *Agent) connectPods(now time.Time, self *corev1.Node, nodes []*corev1.No
 	if len(own) == 0 || len(addresses) == 0 {
 		return nil // both come, and with an event
 	}
-	if err := a.masquerade(now, own, clusterAddresses(nodes, intents)); err != nil {
+	if err := a.masquerade(now, own, clusterAddresses(nodes, intents, a.near)); err != nil {
 		return err
 	}
 	mtu, err := a.Kernel.mtu(addresses[0])
@@ -42,6 +43,17 @@ func (a *Agent) connectPods(now time.Time, self *corev1.Node, nodes []*corev1.No
 		klog.InfoS("Pods of this machine can be connected", "addresses", own, "configuration", cniFile)
 	}
 	return nil
+}
+
+// near says whether an address of a Node is in a network of this machine, as next hops are. Any other one may be
+// somebody else's, whom a kubelet names as its own, and a Node that has it answers to this machine's address as well.
+// What the kernel does not say counts as near.
+func (a *Agent) near(n *corev1.Node, address netip.Addr) bool {
+	if n.Name == a.Node {
+		return true
+	}
+	_, err := a.Kernel.onLink(address)
+	return !errors.Is(err, errNotOnLink)
 }
 
 // masquerade writes the table when it has to say something else, and in case somebody has removed it, now and then.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -18,11 +20,14 @@ import (
 )
 
 const (
-	// workers judge requests at a time: some five small reads each.
+	// workers judge the requests of as many kubelets at a time: some five small reads for each request.
 	workers = 4
-	// lookAgain is when a pending request is looked at again, though nothing of its Node has changed: what stood in the
-	// way may be another Node, or the inventory.
-	lookAgain = time.Minute
+	// newest is how many pending requests of one requester are judged. A kubelet waits for one of them, the last.
+	newest = 3
+	// lookAgain is when what stays pending is looked at again, though nothing of its Node has changed: what stood in
+	// the way may be another Node, or the inventory. Each time it takes twice as long, up to lookSeldom.
+	lookAgain  = time.Minute
+	lookSeldom = time.Hour
 )
 
 // Run approves until ctx is done. The informer of Nodes is run by somebody else.
@@ -43,49 +48,81 @@ func (a *Approver) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// next takes one request from the queue; false: there will be none any more.
+// next takes one requester from the queue; false: there will be none any more.
 func (a *Approver) next(ctx context.Context) bool {
-	name, shutdown := a.queue.Get()
+	requester, shutdown := a.queue.Get()
 	if shutdown {
 		return false
 	}
-	defer a.queue.Done(name)
-	err := a.look(ctx, name)
+	defer a.queue.Done(requester)
+	err := a.look(ctx, requester)
 	var held *Hold
 	switch {
 	case errors.As(err, &held):
-		a.queue.Forget(name)
-		a.queue.AddAfter(name, cmp.Or(held.Again, lookAgain))
+		a.queue.Forget(requester)
+		a.queue.AddAfter(requester, cmp.Or(held.Again, a.held.When(requester)))
 	case err != nil:
-		klog.ErrorS(err, "A serving certificate waits", "csr", name)
-		a.queue.AddRateLimited(name)
+		klog.ErrorS(err, "A serving certificate waits", "requester", requester)
+		a.queue.AddRateLimited(requester)
 	default:
-		a.queue.Forget(name)
+		a.queue.Forget(requester)
+		a.held.Forget(requester)
 	}
 	return true
 }
 
-// look judges a request if it is pending, and approves it or tells why not.
-func (a *Approver) look(ctx context.Context, name string) error {
-	object, exists, err := a.requests.GetStore().GetByKey(name)
+// look judges the newest requests of one requester that are pending, and approves each or tells why not. Older ones are
+// left alone: nobody waits for them, and there may be thousands. The error is a *Hold where some stay pending.
+func (a *Approver) look(ctx context.Context, requester string) error {
+	waiting, err := a.pendingOf(requester)
 	if err != nil {
-		return fmt.Errorf("find CertificateSigningRequest/%s: %w", name, err)
-	}
-	csr, ok := object.(*certificatesv1.CertificateSigningRequest)
-	if !exists || !ok || !pending(csr) {
-		a.told.forget(name)
-		return nil
-	}
-	err = a.check(ctx, csr)
-	var held *Hold
-	switch {
-	case errors.As(err, &held):
-		a.tell(csr, held)
 		return err
-	case err != nil:
-		return fmt.Errorf("judge CertificateSigningRequest/%s: %w", name, err)
 	}
-	return a.approve(ctx, csr)
+	var first *Hold // the one that is looked at again soonest, if time alone changes it
+	for _, csr := range waiting[:min(len(waiting), newest)] {
+		err := a.check(ctx, csr)
+		var held *Hold
+		switch {
+		case errors.As(err, &held):
+			a.tell(csr, held)
+			if first == nil || held.Again != 0 && (first.Again == 0 || held.Again < first.Again) {
+				first = held
+			}
+			continue
+		case err != nil:
+			return fmt.Errorf("judge CertificateSigningRequest/%s: %w", csr.Name, err)
+		}
+		if err := a.approve(ctx, csr); err != nil {
+			return err
+		}
+	}
+	if first != nil {
+		return first
+	}
+	return nil
+}
+
+// pendingOf lists a requester's requests on which nobody has decided, the newest first: they are not written while they
+// are pending.
+func (a *Approver) pendingOf(requester string) ([]*certificatesv1.CertificateSigningRequest, error) {
+	objects, err := a.requests.GetIndexer().ByIndex(byRequester, requester)
+	if err != nil {
+		return nil, fmt.Errorf("find CertificateSigningRequests of %s: %w", requester, err)
+	}
+	var waiting []*certificatesv1.CertificateSigningRequest
+	for _, object := range objects {
+		if csr, ok := object.(*certificatesv1.CertificateSigningRequest); ok && pending(csr) {
+			waiting = append(waiting, csr)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *certificatesv1.CertificateSigningRequest) int {
+		order, err := resourceversion.CompareResourceVersion(b.ResourceVersion, a.ResourceVersion)
+		if err != nil {
+			return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+		}
+		return order
+	})
+	return waiting, nil
 }
 
 // check is nil if the request may be approved. The Node is read anew: what a cache says of it may be older than the

@@ -1,9 +1,6 @@
 package serving
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -58,17 +55,7 @@ func honest() *forgery {
 // verdict judges as an Approver does, beside a control plane and another worker.
 func (f *forgery) verdict(t *testing.T) error {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, f.asked, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.spec.Request == nil {
-		f.spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-	}
+	f.sign(t)
 	r, err := parse(&certificatesv1.CertificateSigningRequest{Spec: *f.spec})
 	if err != nil {
 		return err

@@ -51,6 +51,9 @@ func (p *Policy) Follow(informer cache.SharedIndexInformer) error {
 		AddFunc:    p.see,
 		UpdateFunc: func(_, now any) { p.see(now) },
 		DeleteFunc: func(last any) {
+			if missed, ok := last.(cache.DeletedFinalStateUnknown); ok {
+				last = missed.Obj
+			}
 			if node, ok := last.(*corev1.Node); ok {
 				p.mu.Lock()
 				defer p.mu.Unlock()

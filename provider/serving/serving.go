@@ -8,8 +8,8 @@
 // Reads: CertificateSigningRequests of the signer kubernetes.io/kubelet-serving, Nodes, ServiceCIDRs, and the ConfigMap
 // kube-public/cluster-info.
 // Writes: the condition Approved of such requests, and Events on those that it leaves pending.
-// Running it twice: what is approved is not looked at again; what is pending is, with every change of its Node and once
-// a minute. Two of them at once come to the same.
+// Running it twice: what is approved is not looked at again; the newest that are pending are, with every change of their
+// Node, and after a minute, two, four and so on, up to an hour. Two of them at once come to the same.
 // It will not: deny. What it does not approve an administrator still can, and nothing is decided while anything that
 // has to be known cannot be asked for.
 package serving
@@ -53,7 +53,7 @@ type Hold struct {
 	Reason string
 	// Message says what to do about it. Text of the request may be in it.
 	Message string
-	// Again is when it is looked at again, if time alone changes it; else after a minute.
+	// Again is when it is looked at again, if time alone changes it.
 	Again time.Duration
 }
 
@@ -80,7 +80,8 @@ type Approver struct {
 	Settings
 
 	requests cache.SharedIndexInformer
-	queue    workqueue.TypedRateLimitingInterface[string]
+	queue    workqueue.TypedRateLimitingInterface[string] // of requesters, so that one with many requests is one of many
+	held     workqueue.TypedRateLimiter[string]           // says when what stays pending is looked at again
 	told     *told
 	metrics  *metrics
 }
@@ -90,14 +91,18 @@ const byRequester = "requester"
 
 // New makes an approver. It asks nobody anything.
 func New(s Settings) (*Approver, error) {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
-	a := &Approver{Settings: s, queue: workqueue.NewTypedRateLimitingQueue(limiter), told: &told{last: map[string]string{}}}
+	a := &Approver{
+		Settings: s, told: &told{last: map[string]string{}},
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
+		held: workqueue.NewTypedItemExponentialFailureRateLimiter[string](lookAgain, lookSeldom),
+	}
 	a.metrics = newMetrics(a.told.count)
 	a.requests = newRequests(s.Client)
 	if _, err := a.requests.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    a.enqueue,
 		UpdateFunc: func(_, now any) { a.enqueue(now) },
-		DeleteFunc: a.enqueue,
+		DeleteFunc: a.deleted,
 	}); err != nil {
 		return nil, fmt.Errorf("watch CertificateSigningRequests: %w", err)
 	}
@@ -134,26 +139,28 @@ func newRequests(client kubernetes.Interface) cache.SharedIndexInformer {
 	}})
 }
 
+// enqueue has the requester's requests looked at, if this one is pending.
 func (a *Approver) enqueue(object any) {
-	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
-		a.queue.Add(key)
+	csr, ok := object.(*certificatesv1.CertificateSigningRequest)
+	switch {
+	case !ok:
+	case pending(csr):
+		a.queue.Add(csr.Spec.Username)
+	default:
+		a.told.forget(csr.Name)
+	}
+}
+
+func (a *Approver) deleted(object any) {
+	if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+		a.told.forget(name)
 	}
 }
 
 // nodeChanged looks again at what a Node's kubelet waits for.
 func (a *Approver) nodeChanged(object any) {
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return
-	}
-	waiting, err := a.requests.GetIndexer().ByIndex(byRequester, v1alpha1.NodeUserPrefix+node.Name)
-	if err != nil {
-		return // there is such an index
-	}
-	for _, request := range waiting {
-		if csr, ok := request.(*certificatesv1.CertificateSigningRequest); ok && pending(csr) {
-			a.enqueue(csr)
-		}
+	if node, ok := object.(*corev1.Node); ok {
+		a.queue.Add(v1alpha1.NodeUserPrefix + node.Name)
 	}
 }
 
