@@ -87,6 +87,9 @@ func (c *Cluster) Apply(ctx context.Context, set Set, objects []*manifests.Objec
 }
 
 func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Object) ([]Change, error) {
+	if err := c.refuseLeaving(ctx, objects); err != nil {
+		return nil, err
+	}
 	inv, err := readApplied(ctx, c.manager.Client())
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ const (
 	// patience bounds a run whose caller set no deadline.
 	patience = time.Minute
 	// settling is how long a fresh API server may refuse what it will allow: it makes kube-system and its RBAC only
-	// after it has begun to answer.
+	// after it has begun to answer. What is being deleted mostly goes in a moment, too.
 	settling = 10 * time.Second
 )
 
@@ -69,5 +69,6 @@ func unreachable(err error) bool {
 
 // unsettled says that the same request may be answered otherwise in a moment.
 func unsettled(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInternalError(err)
+	leaving := new(LeavingError)
+	return errors.As(err, &leaving) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInternalError(err)
 }
