@@ -47,14 +47,14 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 		return finding.Refusedf("another cloud-controller-manager is at work: Pod/%s", strings.Join(found, ", Pod/")).
 			WithHint("remove it first, with what installed it; nothing was changed")
 	}
-	if ours || s.Recorded != nil && !s.changesProvider() { // a leave that was cut short took it, and its Lease outlives it
+	former, err := s.formerProfile()
+	switch {
+	case err != nil || ours:
+		return err
+	case former != nil && former.LeaseName() == s.Profile.LeaseName(): // whose it is shows once the former has ended
 		return nil
-	}
-	if s.changesProvider() {
-		former, err := recordedProfile(s.Recorded)
-		if err != nil || former.LeaseName() == s.Profile.LeaseName() { // of which it is known once the former has ended
-			return err
-		}
+	case former == nil && s.Recorded != nil: // a leave that was cut short has taken the workload; its Lease outlives it
+		return nil
 	}
 	return refuseLed(ctx, d, client, s.Profile.LeaseName())
 }
@@ -68,11 +68,8 @@ func podIsOurs(p *corev1.Pod, s *Settings) bool {
 	if name == manifests.WorkloadName(s.Profile) {
 		return true
 	}
-	if !s.changesProvider() {
-		return false
-	}
-	former, err := recordedProfile(s.Recorded)
-	return err == nil && name == manifests.WorkloadName(former)
+	former, err := s.formerProfile()
+	return err == nil && former != nil && name == manifests.WorkloadName(former)
 }
 
 // workloadIsOurs tells whether an earlier run has applied it already. One of the same name may be a vendor's.

@@ -18,11 +18,20 @@ import (
 	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // changesProvider tells whether the cluster's record is of another provider than the one that this run brings.
 func (s *Settings) changesProvider() bool {
 	return s.Recorded != nil && s.Recorded.Configuration.Provider != s.Provider
+}
+
+// formerProfile is that of the provider from which this run changes; nil: it changes none.
+func (s *Settings) formerProfile() (*templates.Profile, error) {
+	if !s.changesProvider() {
+		return nil, nil
+	}
+	return recordedProfile(s.Recorded)
 }
 
 // saysOther tells whether another provider was said than a cluster has.
@@ -74,11 +83,11 @@ until its pods have ended. Its files stay until the new one's take their place i
 whose they are. Until "begin" the record leads back: ccmadm apply.`,
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)
-			if err != nil || !s.changesProvider() {
+			if err != nil {
 				return err
 			}
-			profile, err := recordedProfile(s.Recorded)
-			if err != nil {
+			profile, err := s.formerProfile()
+			if err != nil || profile == nil {
 				return err
 			}
 			if d.DryRun {

@@ -195,7 +195,7 @@ func refuseWithout(d *Data, found bool, kinds []string) error {
 		return nil
 	case !found:
 		return finding.Usagef("read %s: no %s was found in it", d.ConfigFile, v1alpha1.ConfigKind).
-			WithHint("`ccmadm config print --defaults` shows one; without -f the cluster's record is what holds")
+			WithHint("`ccmadm config print` shows one; without -f the cluster's record is what holds")
 	case len(kinds) > 0:
 		fmt.Fprintf(d.Err, "ccmadm: note: of %s, %s is not applied: kubeadm's documents are for init and join\n",
 			d.ConfigFile, strings.Join(kinds, ", "))

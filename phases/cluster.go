@@ -73,6 +73,9 @@ func applySet(ctx context.Context, d *Data, set apply.Set, path string, objects 
 	if errors.As(err, &conflict) {
 		return &finding.Error{Code: finding.ExitRefused, Err: err, Hint: conflict.Hint()}
 	}
+	if leaving := new(apply.LeavingError); errors.As(err, &leaving) {
+		return finding.Errorf("%w", err).WithHint("%s", leaving.Hint())
+	}
 	return err
 }
 

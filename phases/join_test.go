@@ -212,15 +212,3 @@ func TestWriteCloudFiles_RemovesWhatIsWantedNoMore(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
-
-func TestPhasesByThemselves_KeepTheClustersManager(t *testing.T) {
-	m, _ := machinetest.New(t)
-	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
-	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, mode: StaticPod, clusterName: ber1}\n")
-	for _, said := range []v1alpha1.CloudConfiguration{{Mode: v1alpha1.ModeDaemonSet}, {Provider: "sample"}} {
-		for _, p := range []Phase{rbac(), addon(), controlPlane()} {
-			_, err := run{config: initConfig, options: Options{Flags: said}}.do(t, m, p)
-			wantError(t, err, "the cluster's record says", finding.ExitRefused)
-		}
-	}
-}

@@ -31,7 +31,8 @@ func checkLeavable(ctx context.Context, d *Data) error {
 			WithHint("`ccmadm apply` makes another mode one of these first")
 	case s.ControlPlaneVIP.Address != "":
 		return finding.Refusedf("leave: the control plane's address %s is held by ccmadm's pods, and every kubelet uses it",
-			s.ControlPlaneVIP.Address)
+			s.ControlPlaneVIP.Address).
+			WithHint("there is no way back from that; nothing was changed")
 	case s.WantsRoutes():
 		return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
 			WithHint("install a CNI plugin, then `ccmadm apply` with routes: false")
@@ -165,6 +166,9 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 		stays = ""
 	}
 	for _, subject := range subjects {
+		if strings.HasPrefix(subject, "CustomResourceDefinition/") {
+			subject += ", and every object of that kind"
+		}
 		d.Sayf("would remove %s", subject)
 	}
 	d.Sayf("stays: provider IDs, which cannot be changed, so that another provider takes only nodes made anew; "+

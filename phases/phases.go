@@ -116,10 +116,10 @@ func (p Phase) run(ctx context.Context, d *Data) error {
 	if err := ctx.Err(); err != nil {
 		return &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("stopped before phase %s: %w", p.Name, err), Hint: "the same command again goes on from here"}
 	}
+	d = d.in(p.Name)
 	if wanted, err := p.wanted(ctx, d); err != nil || !wanted {
 		return asError(err)
 	}
-	d = d.in(p.Name)
 	if p.Foretell == nil || !d.DryRun {
 		return asError(journaled(ctx, d, p))
 	}
@@ -143,7 +143,7 @@ func (p Phase) wanted(ctx context.Context, d *Data) (bool, error) {
 		return true, nil
 	}
 	if d.Single {
-		d.in(p.Name).Sayf("nothing to do in mode %s", settings.Mode)
+		d.Sayf("nothing to do in mode %s", settings.Mode)
 	}
 	return false, nil
 }

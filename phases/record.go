@@ -80,11 +80,15 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 	if s.Recorded != nil && s.Recorded.Configuration.ControllerManager.Image == s.ControllerManager.Image {
 		rec.ImageBy = s.Recorded.ImageBy // a phase by itself knows no more
 	}
-	if s.Recorded != nil && (!d.Single || d.Living) {
+	switch {
+	case s.Recorded == nil:
+	case !d.Single || d.Living:
 		rec.Configuration.Wait = s.Recorded.Configuration.Wait // how long this run waits is no setting of the cluster
 		if !d.Living || clusterNodeIP(d.Said.NodeIP) != d.Said.NodeIP {
 			rec.Configuration.NodeIP = s.Recorded.Configuration.NodeIP // nor is this machine's address
 		}
+	case d.Said.NodeIP == "":
+		rec.Configuration.NodeIP = s.Recorded.Configuration.NodeIP
 	}
 	if s.CertificatesDir != machine.PKIDir {
 		rec.CertificatesDir = s.CertificatesDir
@@ -99,6 +103,9 @@ func keepRecord(d *Data, s *Settings, published *v1alpha1.Record) error {
 	kept.Configuration.ClusterName = published.Configuration.ClusterName
 	kept.Configuration.ControllerManager = published.Configuration.ControllerManager
 	kept.ImageBy, kept.Configuration.NodeAgent = published.ImageBy, published.Configuration.NodeAgent
+	if d.Single && !d.Living {
+		kept.Configuration.NodeIP = s.NodeIP // this machine's own
+	}
 	before, err := d.Machine.Record()
 	if err != nil {
 		return err
@@ -207,12 +214,11 @@ func forgetUntried(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 	if err != nil {
 		return err
 	}
-	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return finding.Refusedf("ask for Node/%s: %w", name, err).
-			WithHint("nothing was changed; the same command again, once the API server answers")
-	}
-	if err == nil && isInitialized(node) {
+	through, err := cameThrough(ctx, client, name)
+	switch {
+	case err != nil:
+		return finding.Refusedf("%w", err).WithHint("nothing was changed; the same command again, once the API server answers")
+	case through:
 		return noteInitialized(d)
 	}
 	rec.Configuration.ControllerManager, rec.Configuration.NodeAgent.Image = v1alpha1.ControllerManager{}, ""

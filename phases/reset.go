@@ -29,6 +29,7 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 		args = append(args, "--force")
 	}
 	args = append(kubeadmFlags(d, args), rest...)
+	etcd := etcdData(d)
 	if err := stream(ctx, d, args, machine.Command{Args: args, Changes: !d.DryRun}); err != nil {
 		return err
 	}
@@ -67,7 +68,36 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 			return err
 		}
 	}
-	return nil
+	return checkEtcdGone(d, etcd)
+}
+
+// etcdData is where kubeadm's etcd keeps its data; empty where its manifest does not tell. Kubeadm removes both.
+func etcdData(d *Data) string {
+	pod, err := readStaticPod(d.Machine, machine.EtcdManifest)
+	if err != nil || pod == nil {
+		return "" // a reset works on what is half broken
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Name == "etcd-data" && v.HostPath != nil {
+			return v.HostPath.Path
+		}
+	}
+	return ""
+}
+
+// checkEtcdGone says what kubeadm does not: data of etcd that is there still, or again, where a container was just
+// starting when it ended the others. The next init or join would refuse to begin.
+func checkEtcdGone(d *Data, dir string) error {
+	if dir == "" || d.DryRun {
+		return nil
+	}
+	data := filepath.Join(dir, "member")
+	there, err := d.Machine.Exists(data)
+	if err != nil || !there {
+		return err
+	}
+	return finding.Errorf("reset: %s is still there: kubeadm has left it, or a container of etcd has begun meanwhile", data).
+		WithHint("crictl rmp --force --all; rm -r %s; all else is done", data)
 }
 
 // NewBare returns the data of a run that reads no configuration: it must work on a machine that is half done.

@@ -2,6 +2,7 @@ package phases
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -66,6 +67,21 @@ func TestReset(t *testing.T) {
 		t.Errorf("a dry run changed the service manager:\n%s", ran)
 	}
 	reset(Options{Force: true}) // and again, on a machine with nothing of ours
+}
+
+// Etcd's data that is there again once kubeadm has removed it is said, behind all else.
+func TestReset_EtcdBeginsMeanwhile(t *testing.T) {
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, machine.EtcdManifest, "spec: {volumes: [{name: etcd-data, hostPath: {path: /mnt/etcd}}]}\n")
+	machinetest.Put(t, m, machine.EtcdData+"/lost+found", "somebody else's")
+	machinetest.Put(t, m, "/mnt/etcd/member/wal", "x")
+	machinetest.Put(t, m, machine.CCMManifest, "x")
+	d := NewBare(m, Options{Force: true}, Streams{Out: io.Discard, Err: io.Discard}, "test")
+	err := Reset(t.Context(), d, nil)
+	wantError(t, err, "/mnt/etcd/member is still there", finding.ExitError)
+	if machinetest.Content(m, machine.CCMManifest) != "" {
+		t.Error("the static pod's manifest is left")
+	}
 }
 
 func TestReset_NotRoot(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -53,6 +54,9 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 		}
 		s.Override(known)
 		s.PodSubnet, s.CertificatesDir, s.ImageRepository = rec.PodSubnet, rec.CertificatesDir, rec.ImageRepository
+		if err := s.keepOwnNodeIP(d); err != nil {
+			return nil, err
+		}
 	}
 	said := d.Said
 	if d.Upgrade != nil && d.Upgrade.manager != "" {
@@ -81,6 +85,9 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if err := s.findProfile(d); err != nil {
 		return nil, err
 	}
+	if d.Upgrade != nil && rec != nil && upgrade.AgentGoesAlong(s.Profile, rec, d.Upgrade.manager) {
+		s.NodeAgent.Image = ""
+	}
 	if s.Proxies = proxySettings(d.Env); d.Living && rec != nil {
 		if err := refuseOtherLease(s); err != nil && !s.changesProvider() { // then the former one has ended before
 			return nil, err
@@ -103,28 +110,17 @@ func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 		}
 		return rec, err
 	case d.Role == kubeadm.RoleInit && d.Single:
-		return d.Machine.Record()
+		return phaseRecord(ctx, d)
 	case d.Role == kubeadm.RoleInit:
 		return clusterRecord(ctx, d)
 	case !d.Single:
 		return joinedRecord(ctx, d)
 	}
-	rec, err := d.Machine.Record()
+	rec, err := phaseRecord(ctx, d)
 	if err == nil && rec == nil && d.DryRun && d.KubeadmFile.CanDiscover() {
 		return joinedRecord(ctx, d)
 	}
 	return rec, err
-}
-
-// refuseOtherManager keeps a phase that is run by itself from giving a cluster that lives a second manager, or taking the
-// permissions of the one that it has: a change of provider or mode is one plan for all machines, not a phase of one.
-func refuseOtherManager(d *Data, rec *v1alpha1.Record) error {
-	done, err := finished(d)
-	if err != nil || !done || rec == nil || !d.Single || d.Living || d.Role != kubeadm.RoleInit || rec.Configuration.Mode == v1alpha1.ModeManual {
-		return err // in mode Manual the manager is the user's affair, by whatever means
-	}
-	said := v1alpha1.CloudConfiguration{Provider: d.Said.Provider, Mode: d.Said.Mode}
-	return refuseContradictions("init", said, rec)
 }
 
 // findProfile replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.

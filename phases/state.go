@@ -124,7 +124,7 @@ func checkKubeletInUse(ctx context.Context, d *Data) error {
 	for _, left := range []struct{ path, what, hint string }{
 		{machine.KubeletConf, "this machine is registered with a cluster already", "takes it out of that cluster"},
 		{machine.BootstrapConf, "this machine has begun to join a cluster", "removes it"},
-		{machine.ManifestDir + "/etcd.yaml", "this machine runs a control plane, or did", "removes it"},
+		{machine.EtcdManifest, "this machine runs a control plane, or did", "removes it"},
 		{machine.APIServerPod, "this machine runs a control plane, or did", "removes it"},
 	} {
 		there, err := d.Machine.Exists(left.path)
@@ -161,7 +161,7 @@ func preparedByCA(ctx context.Context, d *Data) (bool, error) {
 	if external, err := identity.ExternalCA(d.Machine, s.CertificatesDir); err != nil || !external {
 		return false, err
 	}
-	for _, path := range []string{machine.KubeletConfig, machine.ManifestDir + "/etcd.yaml", machine.APIServerPod} {
+	for _, path := range []string{machine.KubeletConfig, machine.EtcdManifest, machine.APIServerPod} {
 		if there, err := d.Machine.Exists(path); err != nil || there {
 			return false, err
 		}

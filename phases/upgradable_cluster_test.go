@@ -176,15 +176,21 @@ func upgradePhases() []Phase {
 
 func (u *upgradable) managerImage(t *testing.T) string {
 	t.Helper()
+	return u.imageOf(t, "-"+v1alpha1.Component)
+}
+
+// imageOf is that of the DaemonSet whose name ends so.
+func (u *upgradable) imageOf(t *testing.T, name string) string {
+	t.Helper()
 	sets, err := u.client.AppsV1().DaemonSets("kube-system").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(sets.Items, func(s appsv1.DaemonSet) bool {
-		return strings.HasSuffix(s.Name, "-"+v1alpha1.Component)
+		return strings.HasSuffix(s.Name, name)
 	})
 	if i < 0 {
-		t.Fatal("the manager has no DaemonSet")
+		t.Fatalf("there is no DaemonSet *%s", name)
 	}
 	return sets.Items[i].Spec.Template.Spec.Containers[0].Image
 }

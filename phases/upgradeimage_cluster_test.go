@@ -20,19 +20,24 @@ import (
 func TestCluster_Upgrade_WhoHasChosenTheImage(t *testing.T) {
 	const repository, mine = "ghcr.io/ccmadm/cloud-controller-manager:", "registry.example/mine:1"
 	for _, tt := range []struct {
-		name, image, want string
-		older             bool // the record is of before there was a field for it
+		name, image, ownAgent, want, agent string
+		older                              bool // the record is of before there was a field for it
 	}{
-		{name: "the profile", want: repository + "v2"},
-		{name: "the profile, in an older record", want: repository + "v2", older: true},
-		{name: "the user", image: mine, want: mine},
-		{name: "the user, in an older record", image: mine, want: mine, older: true},
+		{name: "the profile", want: repository + "v2", agent: "v2"},
+		{name: "the profile, in an older record", want: repository + "v2", agent: "v2", older: true},
+		{
+			name:     "the profile, and the user the agent's, of the same release",
+			ownAgent: "registry.example/node-agent:test", want: repository + "v2", agent: "test",
+		},
+		{name: "the user", image: mine, want: mine, agent: "test"},
+		{name: "the user, in an older record", image: mine, want: mine, agent: "test", older: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			u := &upgradable{client: kubernetes.NewForConfigOrDie(cluster.Config)}
 			u.living(t, v1alpha1.CloudConfiguration{
 				Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
 				ControllerManager: v1alpha1.ControllerManager{Image: tt.image},
+				NodeAgent:         v1alpha1.AgentPolicy{Enabled: new(true), Image: tt.ownAgent},
 			})
 			before := u.managerImage(t)
 			u.node(t, "cp2", true)
@@ -48,6 +53,9 @@ func TestCluster_Upgrade_WhoHasChosenTheImage(t *testing.T) {
 			u.second(t)
 			if out, err := u.do(t, Upgrade{}); err != nil || u.managerImage(t) != tt.want {
 				t.Errorf("the manager is %s, %v, want %s\n%s", u.managerImage(t), err, tt.want, out)
+			}
+			if agent := u.imageOf(t, v1alpha1.AgentName); tagOf(agent) != tt.agent {
+				t.Errorf("the agent is %s, want that of release %s", agent, tt.agent)
 			}
 			ran := u.ran()
 			if out, err := u.do(t, Upgrade{}); err != nil || u.ran() != ran || strings.Contains(out, "configured") {

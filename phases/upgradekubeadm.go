@@ -185,7 +185,7 @@ func awaitCutShort(ctx context.Context, d *Data) error {
 func checkRoom(_ context.Context, d *Data) error {
 	const spare = 64 << 20 // bytes, for manifests, certificates, and what other programs write meanwhile
 	var size uint64
-	err := filepath.WalkDir(d.Machine.Path("/var/lib/etcd"), func(_ string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(d.Machine.Path(machine.EtcdData), func(_ string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) { // etcd is elsewhere, or compacts its files meanwhile
 			return nil
 		}

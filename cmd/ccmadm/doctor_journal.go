@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -28,14 +27,10 @@ func readJournal(ctx context.Context, client kubernetes.Interface, s *diagnosis.
 	if err == nil {
 		return
 	}
-	message := finding.Clean(redact.Text(err.Error()))
 	var known *finding.Error
 	if errors.As(err, &known) && known.Code == finding.ExitRefused {
-		s.JournalMisread = &diagnosis.Misread{
-			Message: message,
-			Next: "unless a newer ccmadm has written it: kubectl -n " + v1alpha1.Namespace + " delete configmap " +
-				v1alpha1.JournalName,
-		}
+		s.JournalMisread = diagnosis.NewMisread(err, "unless a newer ccmadm has written it: kubectl -n "+
+			v1alpha1.Namespace+" delete configmap "+v1alpha1.JournalName)
 		return
 	}
 	s.NotSeen = append(s.NotSeen, diagnosis.Unseen(diagnosis.PartJournal, err))

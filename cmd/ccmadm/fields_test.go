@@ -8,23 +8,29 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // fieldPage describes every field of a document from the comments of its Go types, the outermost first.
-func fieldPage(t *testing.T, title, intro, folder string, types ...string) string {
+func fieldPage(t *testing.T, title, intro, folder, root string) string {
 	t.Helper()
 	known := structs(t, folder)
 	var page strings.Builder
 	fmt.Fprintf(&page, "# %s\n\n%s\n", title, intro)
-	for _, name := range types {
-		decl, ok := known[name]
+	types := []string{root}
+	for i := 0; i < len(types); i++ { // what a field leads to has its place behind
+		decl, ok := known[types[i]]
 		if !ok {
-			t.Fatalf("%s has no type %s", folder, name)
+			t.Fatalf("%s has no type %s", folder, types[i])
 		}
-		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", name, oneLine(decl.doc))
-		writeFields(&page, decl.fields, known)
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", types[i], oneLine(decl.doc))
+		for _, name := range writeFields(&page, decl.fields, known) {
+			if !slices.Contains(types, name) {
+				types = append(types, name)
+			}
+		}
 	}
 	return page.String()
 }
@@ -69,8 +75,8 @@ func structs(t *testing.T, folder string) map[string]structDecl {
 	return found
 }
 
-// writeFields puts the fields of an inlined type where it stands.
-func writeFields(page *strings.Builder, list *ast.FieldList, known map[string]structDecl) {
+// writeFields puts the fields of an inlined type where it stands, and returns the types of fields.
+func writeFields(page *strings.Builder, list *ast.FieldList, known map[string]structDecl) (types []string) {
 	for _, f := range list.List {
 		if f.Tag == nil {
 			continue
@@ -79,14 +85,18 @@ func writeFields(page *strings.Builder, list *ast.FieldList, known map[string]st
 		if name != "" {
 			text := strings.ReplaceAll(oneLine(f.Doc.Text()), "|", "\\|")
 			fmt.Fprintf(page, "| `%s` | %s | %s |\n", name, typeName(f.Type, known), text)
+			if word := strings.Fields(typeName(f.Type, nil)); len(word) > 0 && known[word[len(word)-1]].fields != nil {
+				types = append(types, word[len(word)-1])
+			}
 			continue
 		}
 		if inlined, ok := known[strings.TrimPrefix(typeName(f.Type, nil), "*")]; ok {
-			writeFields(page, inlined.fields, known)
+			types = append(types, writeFields(page, inlined.fields, known)...)
 			continue
 		}
 		page.WriteString("| `apiVersion`, `kind` | string | |\n") // metav1.TypeMeta
 	}
+	return types
 }
 
 // typeName is a word for people, linked where the page describes the type.

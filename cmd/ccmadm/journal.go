@@ -27,8 +27,8 @@ func newJournal(s phases.Streams) *cobra.Command {
 		Short: "Show what runs of ccmadm have changed in the cluster, and how to undo it",
 		Long: `Shows the runs that have changed the cluster, oldest first; with RUN the steps of that run: what each has
 changed, and how to undo it. A step is written into the ConfigMap kube-system/` + v1alpha1.JournalName + ` before it is
-begun. A run that is Begun and has no end is under way, or was cut short. The oldest runs are let go when there is no
-more room.
+begun. A run that is Begun is under way, or was cut short: once another run has begun it is CutShort. The oldest runs
+are let go when there is no more room.
 
 It holds no secrets. With -o json there is a run in each line.`,
 		Example: `  ccmadm journal

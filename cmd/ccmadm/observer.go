@@ -89,7 +89,7 @@ func (o *observer) config(s phases.Streams) (*rest.Config, error) {
 		return nil, &finding.Error{
 			Code: finding.ExitUsage,
 			Err:  fmt.Errorf("load kubeconfig: %w", err),
-			Hint: "--kubeconfig names one",
+			Hint: "--kubeconfig names one, /etc/kubernetes/admin.conf on a control plane; `ccmadm doctor --host` needs none",
 		}
 	}
 	config, err := o.flags.ToRESTConfig()

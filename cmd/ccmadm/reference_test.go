@@ -40,10 +40,14 @@ func TestReference(t *testing.T) {
 	want["profile.md"] = fieldPage(t, "Provider profile", "What `--profile FILE` and the files of `templates/profiles` may say, apiVersion `ccmadm.dev/v1alpha1`, kind `ProviderProfile`. "+
 		"Reading is strict: an unknown field is an error with its line. In arguments and variables stand ${clusterName}, ${podSubnet}, ${ipFamily} (ipv4, ipv6 or dualstack), ${routes}, ${endpoint}, ${mode}, "+
 		"${version} (of ccmadm), ${kubernetesVersion}, ${kubeconfig} (of a static pod), ${cloudConfig} and ${file:KEY} (paths in the pod); a text with one that is empty is left out. [Add a provider](../guide-add-a-provider.md) has an example.",
-		"../../templates", "Profile", "Checked", "Rehearsal", "Image", "EnvVar", "Mount", "Health", "Port", "Agent", "Config", "Credential", "Rule", "NodeRules", "Metadata", "MetadataToken")
+		"../../templates", "Profile")
 	want["configuration.md"] = fieldPage(t, "CloudConfiguration", "Everything that ccmadm is told about a cluster, apiVersion `ccmadm.dev/v1alpha1`, kind `CloudConfiguration`: "+
 		"a document of its own in kubeadm's file, or a file by itself. `ccmadm config print` shows the defaults.",
-		"../../api/v1alpha1", "CloudConfiguration", "ControllerManager", "CloudConfigFile", "Credential", "WaitPolicy")
+		"../../api/v1alpha1", "CloudConfiguration")
+	want["addresspool.md"] = fieldPage(t, "AddressPool", "Addresses for Services of type LoadBalancer, with provider `onprem`: "+
+		"[load balancers](../guide-load-balancers.md).", "../../api/v1alpha1", "AddressPool")
+	want["bgppeer.md"] = fieldPage(t, "BGPPeer", "A router to which agents announce addresses: [BGP](../guide-bgp.md).",
+		"../../api/v1alpha1", "BGPPeer")
 	if *update {
 		rewrite(t, dir, want)
 	}

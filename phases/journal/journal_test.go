@@ -151,7 +151,8 @@ func TestCluster_Journal_AfterARunThatWasKilled(t *testing.T) {
 			t.Errorf("taken after %s, want %s", waited, LeaseLasts)
 		}
 		runs := read(ctx, t, client)
-		if len(runs) != 2 || runs[0].State != Begun || runs[0].Steps[0].State != Begun || runs[1].ID != 2 {
+		if len(runs) != 2 || runs[0].State != CutShort || runs[0].Steps[0].State != CutShort || runs[1].ID != 2 ||
+			runs[1].State != Begun {
 			t.Errorf("runs are %+v", runs)
 		}
 		slept.lease.note(slept.lease.live) // as if it had slept behind its last look

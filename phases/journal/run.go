@@ -22,11 +22,12 @@ const RunKind = "JournalRun"
 // State is how far a run or a step has come.
 type State string
 
-// The states. What is Begun and has no end is under way, or was cut short.
+// The states. What is Begun is under way, or was cut short; once another run has begun it is known to be CutShort.
 const (
-	Begun  State = "Begun"
-	Done   State = "Done"
-	Failed State = "Failed"
+	Begun    State = "Begun"
+	Done     State = "Done"
+	Failed   State = "Failed"
+	CutShort State = "CutShort"
 )
 
 // Run is one command that changes a cluster, with its steps. Command, Machine, Version, Before and After are the
@@ -104,6 +105,24 @@ func (r *Run) copied() Run {
 	c := *r
 	c.Steps = slices.Clone(r.Steps)
 	return c
+}
+
+// cutShort returns runs of which none is under way: those that have no end, and steps of theirs, never got one.
+func cutShort(runs []Run) []Run {
+	list := slices.Clone(runs)
+	for i := range list {
+		if list[i].State != Begun {
+			continue
+		}
+		list[i] = list[i].copied()
+		list[i].State = CutShort
+		for k := range list[i].Steps {
+			if list[i].Steps[k].State == Begun {
+				list[i].Steps[k].State = CutShort
+			}
+		}
+	}
+	return list
 }
 
 func (r *Run) key() string { return fmt.Sprintf("run-%06d.yaml", r.ID) }

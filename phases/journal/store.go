@@ -81,8 +81,8 @@ func (s *store) save(ctx context.Context, run Run, allowed func(context.Context)
 func (s *store) put(ctx context.Context, run Run) error {
 	runs := slices.Clone(s.runs)
 	i := slices.IndexFunc(runs, func(r Run) bool { return r.ID == run.ID && r.Holder == run.Holder })
-	if i < 0 {
-		runs = append(runs, run)
+	if i < 0 { // the Lease is this run's, so no other one is under way
+		runs = append(cutShort(runs), run)
 	} else {
 		runs[i] = run
 	}

@@ -84,6 +84,21 @@ func (p *planner) imageThen(now string) (string, error) {
 	return then, err
 }
 
+// AgentGoesAlong tells whether an upgrade that brings the manager to an image brings the node agent of that release:
+// the profile has chosen both that the record has, and they are of one.
+func AgentGoesAlong(p *templates.Profile, rec *v1alpha1.Record, then string) bool {
+	now, agent := rec.Configuration.ControllerManager.Image, rec.Configuration.NodeAgent.Image
+	moves := then != "" && then != now && ImageBy(p, rec) == v1alpha1.ImageByProfile
+	if !moves || p.NodeAgent == nil || agent == "" {
+		return false
+	}
+	_, tag := split(now)
+	was, err := p.NodeAgentImage(templates.Values{
+		Version: tag, KubernetesVersion: rec.KubernetesVersion, ImageRepository: rec.ImageRepository,
+	})
+	return err == nil && was == agent
+}
+
 // ImageBy is who has chosen the manager's image of a record. One of before that was written down tells it by the ccmadm
 // that wrote it: whether its profile has that image.
 func ImageBy(p *templates.Profile, rec *v1alpha1.Record) v1alpha1.ImageBy {

@@ -170,10 +170,14 @@ func (p *planner) listImages() {
 	if !ptr.Deref(p.Record.Configuration.NodeAgent.Enabled, false) && !p.Record.Configuration.WantsRoutes() {
 		profile.NodeAgent = nil
 	}
+	agent := p.Record.Configuration.NodeAgent.Image
+	if AgentGoesAlong(p.Profile, p.Record, p.plan.Manager.Then) {
+		agent = ""
+	}
 	images, err := profile.Images(templates.Values{
 		Image: p.plan.Manager.Then, Version: p.Version, KubernetesVersion: p.plan.Then,
 		ImageRepository: p.Record.ImageRepository,
-		NodeAgentImage:  p.Record.Configuration.NodeAgent.Image,
+		NodeAgentImage:  agent,
 
 		ServingCertificates: p.Record.Configuration.WantsServingCertificates(),
 	})

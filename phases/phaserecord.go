@@ -1,0 +1,139 @@
+package phases
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// phaseRecord is what a phase that is run by itself goes by: on a control plane that has its cluster, the cluster's
+// record. This machine's copy is as old as the last run here, and would bring back the manager of those days. Only the
+// copy knows where the machine's own files of the provider are. Until the machine's Node has come through, it is what
+// the user corrects, and goes first.
+func phaseRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
+	own, err := d.Machine.Record()
+	if err != nil {
+		return nil, err
+	}
+	if lives, err := inCluster(d); err != nil || !lives {
+		return own, err
+	}
+	if there, err := d.Machine.Exists(machine.AdminConf); err != nil || d.Role == kubeadm.RoleJoin && !there {
+		return own, err // a worker, which runs nothing of the provider
+	}
+	rec, tried, err := askedRecord(ctx, d)
+	switch {
+	case err != nil && own != nil && leadsToServer(d.phase):
+		return own, nil
+	case err != nil:
+		return nil, finding.Refusedf("compare with the cluster's record: %w", err).
+			WithHint("kubeadm has finished on this machine, whose own copy of the settings may be older than the " +
+				"cluster's. Nothing was changed; the same command again, once the API server answers, or --kubeconfig " +
+				"with a way to another one")
+	case rec == nil || own != nil && !tried:
+		return own, nil
+	case own != nil && rec.Configuration.Provider == own.Configuration.Provider:
+		keepOwn(d, &rec.Configuration, own.Configuration)
+	}
+	return rec, refuseOtherAgent(d, rec)
+}
+
+// leadsToServer tells of phases without which an API server may not be reached at all.
+func leadsToServer(phase string) bool {
+	return slices.Contains([]string{controlPlaneVIP().Name, kubeconfig().Name}, phase)
+}
+
+// askedRecord is the cluster's record, nil where none is published yet, and whether this machine's Node has come
+// through with it.
+func askedRecord(ctx context.Context, d *Data) (rec *v1alpha1.Record, tried bool, err error) {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return nil, false, err
+	}
+	rec, err = askRecord(ctx, client)
+	if apierrors.IsNotFound(err) { // phases one by one publish it last
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if s, err := machineState(d); err != nil || s.Initialized {
+		return rec, true, err
+	}
+	name, err := nodeName(d)
+	if err != nil {
+		return nil, false, err
+	}
+	tried, err = cameThrough(ctx, client, name)
+	return rec, tried, err
+}
+
+// cameThrough tells whether a Node is there, and was initialized.
+func cameThrough(ctx context.Context, client kubernetes.Interface, name string) (bool, error) {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask for Node/%s: %w", name, err)
+	}
+	return isInitialized(node), nil
+}
+
+// inCluster tells whether this machine is in a cluster: kubeadm has finished here, whoever has run it.
+func inCluster(d *Data) (bool, error) {
+	if done, err := finished(d); err != nil || done {
+		return done, err
+	}
+	for _, path := range []string{machine.KubeletConf, machine.AdminConf} {
+		if there, err := d.Machine.Exists(path); err != nil || !there {
+			return false, err
+		}
+	}
+	return roleOfMachine(d.Machine) == kubeadm.RoleJoin, nil
+}
+
+// keepOwnNodeIP has a phase that is run by itself go by this machine's own address.
+func (s *Settings) keepOwnNodeIP(d *Data) error {
+	if !d.Single || d.Living {
+		return nil
+	}
+	own, err := d.Machine.Record()
+	if err == nil && own != nil {
+		s.NodeIP = cmp.Or(own.Configuration.NodeIP, s.NodeIP)
+	}
+	return err
+}
+
+// refuseOtherManager keeps a phase that is run by itself from giving a cluster that lives a second manager, or taking
+// the permissions of the one that it has: a change of provider or mode is one plan for all machines, not a phase of one.
+func refuseOtherManager(d *Data, rec *v1alpha1.Record) error {
+	done, err := inCluster(d)
+	lives := done && rec != nil && d.Single && !d.Living && d.Role == kubeadm.RoleInit
+	if err != nil || !lives || rec.Configuration.Mode == v1alpha1.ModeManual {
+		return err // in mode Manual the manager is the user's affair, by whatever means
+	}
+	said := v1alpha1.CloudConfiguration{Provider: d.Said.Provider, Mode: d.Said.Mode}
+	return refuseContradictions("init", said, rec)
+}
+
+// refuseOtherAgent keeps a phase from bringing a node agent, or routes, that the cluster's record does not know: the
+// next run would remove them.
+func refuseOtherAgent(d *Data, rec *v1alpha1.Record) error {
+	if d.Role != kubeadm.RoleInit || rec.Configuration.Mode == v1alpha1.ModeManual {
+		return nil
+	}
+	said := v1alpha1.CloudConfiguration{Routes: d.Said.Routes}
+	said.NodeAgent.Enabled = d.Said.NodeAgent.Enabled
+	return refuseContradictions("init", said, rec)
+}

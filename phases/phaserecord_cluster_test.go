@@ -1,0 +1,119 @@
+package phases
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+)
+
+func scheduledOnprem() v1alpha1.CloudConfiguration {
+	return v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"}
+}
+
+// This machine's copy of the settings is that of its last run. Another control plane has changed the manager since: a
+// phase of init that is run here by itself does not bring back the former one, nor what the next run would remove.
+func TestCluster_Phase_GoesByTheClustersRecord(t *testing.T) {
+	m := livingAs(t, scheduledOnprem())
+	old := machinetest.Content(m, machine.RecordFile)
+	change := cloudDocument + "nodeIP: 10.0.0.0/24\ncontrollerManager: {extraArgs: [--v=4]}\n"
+	if out, _, err := applyRun(t, m, change, Options{}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	machinetest.Put(t, m, machine.RecordFile, old)
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	managers := client.AppsV1().DaemonSets("kube-system")
+	for _, p := range []Phase{addon(), record()} {
+		if out, err := (run{}).do(t, m, p); err != nil {
+			t.Fatalf("%s: %v\n%s", p.Name, err, out)
+		}
+	}
+	set, err := managers.Get(t.Context(), "onprem-cloud-controller-manager", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if args := strings.Join(set.Spec.Template.Spec.Containers[0].Args, " "); !strings.Contains(args, "--v=4") {
+		t.Errorf("the manager has %s", args)
+	}
+	rec, err := readRecord(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := rec.Configuration
+	if !slices.Equal(c.ControllerManager.ExtraArgs, []string{"--v=4"}) || c.NodeIP != "10.0.0.0/24" {
+		t.Errorf("the record says %+v", c)
+	}
+	for _, said := range []v1alpha1.CloudConfiguration{
+		{Mode: v1alpha1.ModeStaticPod},
+		{Provider: "sample"},
+		{Routes: new(true)},
+		{NodeAgent: v1alpha1.AgentPolicy{Enabled: new(true)}},
+	} {
+		for _, p := range []Phase{rbac(), addon(), controlPlane(), nodeAgent()} {
+			_, err := run{config: initConfig, options: Options{Flags: said}}.do(t, m, p)
+			wantError(t, err, "the cluster's record says", finding.ExitRefused)
+		}
+	}
+}
+
+// A machine that joined by hooks has no note of how far kubeadm has come: its files say so.
+func TestCluster_Phase_OnAControlPlaneThatJoined(t *testing.T) {
+	m := livingAs(t, scheduledOnprem())
+	if err := os.Remove(m.Path(machine.StateFile)); err != nil {
+		t.Fatal(err)
+	}
+	machinetest.Put(t, m, machine.KubeletConfig, "x")
+	machinetest.Put(t, m, machine.KubeadmConfig, joinConfig)
+	other := Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}
+	_, err := run{config: initConfig, options: other}.do(t, m, rbac())
+	wantError(t, err, "the cluster's record says", finding.ExitRefused)
+}
+
+// Until its Node has come through, what the user says to phase kubeadm-config corrects what was published.
+func TestCluster_Phase_CorrectedBeforeANodeCameThrough(t *testing.T) {
+	said := scheduledOnprem()
+	said.ControllerManager.Image = "registry.example/wrong:1"
+	m := livingAs(t, said)
+	before := strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
+	machinetest.Put(t, m, machine.StateFile, before)
+	own := machinetest.Content(m, machine.RecordFile)
+	machinetest.Put(t, m, machine.RecordFile, strings.Replace(own, "wrong:1", "right:1", 1))
+	for _, p := range []Phase{addon(), record()} {
+		if out, err := (run{}).do(t, m, p); err != nil {
+			t.Fatalf("%s: %v\n%s", p.Name, err, out)
+		}
+	}
+	rec, err := readRecord(t.Context(), kubernetes.NewForConfigOrDie(cluster.Config))
+	if err != nil || rec.Configuration.ControllerManager.Image != "registry.example/right:1" {
+		t.Errorf("the record says %+v, %v", rec, err)
+	}
+}
+
+// Where the API server does not answer, a phase does not take the machine's copy for the cluster's record.
+func TestPhase_WithoutAnAnswerNothingIsDone(t *testing.T) {
+	t.Parallel() // half a minute of patience
+	m, _ := controlPlaneMachine(t, &rest.Config{Host: "https://127.0.0.1:1"})
+	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.RecordFile,
+		"apiVersion: ccmadm.dev/v1alpha1\nkind: Record\n"+
+			"configuration: {provider: onprem, mode: StaticPod, clusterName: ber1}\n")
+	before := snapshot(t, m)
+	_, err := run{config: initConfig}.do(t, m, controlPlane())
+	wantError(t, err, "compare with the cluster's record", finding.ExitRefused)
+	if diff := cmp.Diff(before, snapshot(t, m)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil {
+		t.Errorf("without it there may be no way to an answer: %v\n%s", err, out)
+	}
+}
