@@ -183,12 +183,12 @@ func chain(list []Cause) []Cause {
 func covers(cause, effect *Cause) bool {
 	if name, of := strings.CutPrefix(cause.Object, "Machine/"); of &&
 		!strings.Contains(cause.Message, v1alpha1.Component) {
-		return !slices.ContainsFunc(effect.Objects, func(o string) bool { return o != "Node/"+name })
+		return !slices.ContainsFunc(effect.Objects, func(o string) bool { return o != "Node/"+name && o != cause.Object })
 	}
 	if !strings.HasPrefix(cause.Object, "Node/") || !strings.HasPrefix(effect.Object, "Node/") {
 		return true
 	}
-	if slices.Contains(managerWide(), cause.ID) {
+	if slices.Contains(managerWide(), cause.ID) || slices.Contains(cause.explains, finding.NoLeader) {
 		return true
 	}
 	return !slices.ContainsFunc(effect.Objects, func(o string) bool { return !slices.Contains(cause.Objects, o) })

@@ -30,6 +30,7 @@ func detectors() []detector {
 	leaderless := []finding.ID{
 		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
 	}
+	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to somebody else
 	return []detector{
 		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
 		{"scheduling", []string{partPods, partDeployments, partDaemonSets, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
@@ -39,11 +40,14 @@ func detectors() []detector {
 		{"no manager", []string{partPods, partDeployments, partDaemonSets, partLeases}, noManager, slices.Concat(stopped, leaderless), nil, true},
 		{"replicas", []string{partDeployments}, noReplicas, slices.Concat(unplaced, leaderless), nil, true},
 		{"log", []string{partPods}, symptomsInLog, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), nil, true},
-		{"leaders", []string{partLeases, partPods}, foreignLeader, slices.Concat(stopped, leaderless), nil, true},
+		{"leaders", []string{partLeases, partPods}, foreignLeader, others, nil, true},
+		{"holders", []string{partLeases, partPods}, abandonedLease, others, nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
-		{"nodes", []string{partNodes}, waitingNodes, leaderless, nil, false},
+		{"nodes", []string{partNodes}, waitingNodes, leaderless, bySilence, false},
+		{"clocks of machines", []string{partNodes, partHeartbeats}, clocks, nil, nil, false},
+		{"inventory", []string{partInventory, partPods, partEvents, partLeases}, rejectedReading, nil, nil, false},
 		{"names", []string{partNodes}, machineTwice, []finding.ID{finding.KubeletSilent}, nil, true},
 		{"routes", []string{partNodes}, routes, []finding.ID{finding.NotReady}, nil, true},
 		{"pod networks", []string{partNodes}, podNetworks, nil, nil, false},
@@ -80,4 +84,25 @@ func (s *Snapshot) Behind() bool {
 // waits says whether a Node has not come as far as being initialized.
 func (v *view) waits() bool {
 	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool { return s.State < nodes.Initialized })
+}
+
+// bySilence says that where all of the manager's machines are silent, that is why nobody leads.
+func bySilence(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+	pods := v.facts().Pods
+	if f.ID != finding.KubeletSilent || v.leads() || len(pods) == 0 {
+		return explains
+	}
+	silent := map[string]bool{}
+	for _, found := range waitingNodes(v) {
+		silent[found.Object] = silent[found.Object] || found.ID == finding.KubeletSilent
+	}
+	for _, p := range pods {
+		if !silent["Node/"+p.Spec.NodeName] {
+			return explains
+		}
+	}
+	return []finding.ID{
+		finding.NoLeader, finding.LeaderSilent, finding.CrashLoop, finding.BalancerPending, finding.BalancerStuck,
+		finding.ShutdownStays,
+	}
 }

@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
@@ -40,6 +38,7 @@ const (
 	partRecord      = "the cluster's record"
 	partVersion     = "the API server's version"
 	partReviews     = "subject access reviews"
+	partInventory   = "the last good inventory"
 )
 
 // podsIn is the part with the pods of a namespace.
@@ -93,17 +92,13 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 func (s *Snapshot) readRecord(text string) {
 	rec, err := v1alpha1.DecodeRecord(v1alpha1.RecordName, []byte(text))
 	if err != nil {
-		s.RecordMisread = &Misread{
-			Message: finding.Clean(redact.Text(err.Error())),
-			Next: "use the ccmadm that has written it; where somebody has edited it: kubectl -n " + v1alpha1.Namespace +
-				" edit configmap " + v1alpha1.RecordName,
-		}
+		s.RecordMisread = NewMisread(err, "use the ccmadm that has written it; where somebody has edited it: kubectl -n "+
+			v1alpha1.Namespace+" edit configmap "+v1alpha1.RecordName)
 		return
 	}
 	s.Provider, s.Mode = rec.Configuration.Provider, string(rec.Configuration.Mode)
-	s.Image, s.OwnArguments = rec.Configuration.ControllerManager.Image, len(
-		rec.Configuration.ControllerManager.ExtraArgs,
-	) > 0
+	manager := rec.Configuration.ControllerManager
+	s.Image, s.OwnArguments = manager.Image, len(manager.ExtraArgs) > 0
 	load := func() (*templates.Profile, error) { return templates.Load(rec.Configuration.Provider) }
 	if rec.Profile != "" {
 		load = func() (*templates.Profile, error) {

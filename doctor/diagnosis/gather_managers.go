@@ -93,6 +93,9 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		l.ask(podsIn(namespace), func() (func(), error) { return l.pods(ctx, c, profiles, namespace) })
 	}
 	l.webhooks(ctx, c)
+	if m := newView(s).main(); s.Provider == onprem || m != nil && m.Profile != nil && m.Profile.Name == onprem {
+		l.inventory(ctx, c)
+	}
 	l.wg.Wait()
 	v := newView(s)
 	f := v.facts()

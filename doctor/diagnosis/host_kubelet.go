@@ -21,7 +21,7 @@ func hostDetectors() []detector {
 	identity := []finding.ID{finding.IdentityEnds, finding.IdentityEnded, finding.Unauthorized, finding.KubeletNotRun, finding.KubeletSilent}
 	crash := []finding.ID{finding.CrashLoop, finding.PodTerminated}
 	return []detector{
-		{"clock", []string{HostClockPart}, onHost(clockOff), nil, nil, true},
+		{"clock", []string{HostClockPart}, onHost(clockOff), []finding.ID{finding.CertificateEnded}, byClock, true},
 		{"disks", []string{HostDisksPart}, onHost(fullDisks), nil, nil, true},
 		{"kubelet flags", []string{HostFlagsPart}, onHost(hostFlags), slices.Concat(runs, node), onlyOf("A4", "A5"), true},
 		{"kubelet process", []string{HostKubeletPart, HostFlagsPart}, onHost(staleFlags), nil, nil, true},

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"fmt"
-	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -30,20 +29,11 @@ func clockOff(_ *view, h *Host) []finding.Finding {
 	if h.Clock == nil {
 		return nil
 	}
-	off := time.Duration(math.Abs(h.Clock.Ahead) * float64(time.Second)).Round(time.Second)
-	if off < clockWarns {
+	ahead := time.Duration(h.Clock.Ahead * float64(time.Second))
+	if ahead.Abs().Round(time.Second) < clockWarns {
 		return nil
 	}
-	word := "ahead of"
-	if h.Clock.Ahead < 0 {
-		word = "behind"
-	}
-	f := finding.ClockOff.New(h.machine(), fmt.Sprintf("its clock is %s %s that of %s", off, word, h.Clock.Server))
-	if off >= clockFails {
-		f.Severity = finding.SeverityError
-	}
-	f.Next = "timedatectl timesync-status; chronyc tracking"
-	return []finding.Finding{f}
+	return []finding.Finding{clockFinding(h.machine(), ahead, h.Clock.Server)}
 }
 
 func fullDisks(_ *view, h *Host) []finding.Finding {

@@ -25,14 +25,59 @@ func foreignLeader(v *view) []finding.Finding {
 		return nil
 	}
 	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	known := func(p *corev1.Pod) bool { return p.Name == host || p.Spec.NodeName == host || p.Spec.Hostname == host }
-	if slices.ContainsFunc(m.pods, known) || !slices.ContainsFunc(m.pods, running) ||
-		len(v.managers) == 1 && v.nodeOf(host) {
+	if v.leader(m) != nil || !slices.ContainsFunc(m.pods, running) || len(v.managers) == 1 && v.nodeOf(host) {
 		return nil
 	}
+	does := "renews it"
+	if age := v.facts().LeaseAge(); age > time.Minute { // what lasts longer may be held, and its holder gone
+		does = "has renewed it last " + age.Round(time.Second).String() + " ago, and holds it until it runs out"
+	}
 	f := finding.ForeignLeader.New("Lease/"+v1alpha1.Namespace+"/"+lease.Name,
-		fmt.Sprintf("%s renews it, which is no pod of %s", *lease.Spec.HolderIdentity, m.object))
+		fmt.Sprintf("%s %s, which is no pod of %s", *lease.Spec.HolderIdentity, does, m.object))
 	f.Next = "kubectl get pods -A -o wide | grep " + host
+	return []finding.Finding{f}
+}
+
+// leader is the manager's pod that the Lease names; nil where it names none of them.
+func (v *view) leader(m *manager) *corev1.Pod {
+	lease := v.lease(m.leaseName())
+	if lease == nil || lease.Spec.HolderIdentity == nil {
+		return nil
+	}
+	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	i := slices.IndexFunc(m.pods, func(p *corev1.Pod) bool {
+		return p.Name == host || p.Spec.NodeName == host || p.Spec.Hostname == host
+	})
+	if i < 0 {
+		return nil
+	}
+	return m.pods[i]
+}
+
+// lastsLong is beyond what a manager waits for by itself: its own Leases last 15 s, OpenShift's 137.
+const lastsLong = 3 * time.Minute
+
+// abandonedLease finds one that has run out by the time that its holder wrote, was not renewed while it was looked at,
+// and lasts so long that the manager, which counts from when it has seen it first, still waits for it.
+func abandonedLease(v *view) []finding.Finding {
+	m := v.main()
+	if m == nil || v.leads() || !slices.ContainsFunc(m.pods, running) || !v.standsBy(m) {
+		return nil
+	}
+	lease := v.lease(m.leaseName())
+	if lease == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" ||
+		lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return nil
+	}
+	lasts, age := time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second, v.since(lease.Spec.RenewTime.Time)
+	if lasts < lastsLong || age < lasts+clocksApart {
+		return nil
+	}
+	f := finding.LeaseAbandoned.New("Lease/"+v1alpha1.Namespace+"/"+lease.Name,
+		fmt.Sprintf("%s has not renewed it for %s, and all pods of %s wait for it; it lasts %s, counted from each of their "+
+			"starts",
+			*lease.Spec.HolderIdentity, age.Round(time.Second), m.object, lasts))
+	f.Next = "kubectl -n " + v1alpha1.Namespace + " delete lease " + lease.Name
 	return []finding.Finding{f}
 }
 

@@ -24,11 +24,14 @@ func permissions(v *view) []finding.Finding {
 	return []finding.Finding{*f}
 }
 
-// byVerbs leaves what a permission can explain: without those for Services, only what waits for load balancers.
+// byVerbs leaves what a permission can explain: without those for Services, only what waits for load balancers, and
+// without those for ConfigMaps, a list of machines that is in one.
 func byVerbs(_ *view, f *finding.Finding, all []finding.ID) []finding.ID {
 	switch {
 	case f.ID == "D9":
 		return []finding.ID{finding.BalancerPending, finding.BalancerStuck}
+	case strings.Contains(f.Message, "configmaps"):
+		return []finding.ID{finding.ReadingRejected, finding.NoInventory, finding.ManagerFails, finding.NotServed}
 	case f.Severity != finding.SeverityError:
 		return nil
 	}

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -14,6 +15,11 @@ type Misread struct {
 	Message string `json:"message"`
 	// Next is what to run.
 	Next string `json:"next"`
+}
+
+// NewMisread is one by the error of reading it, without credentials, and what to run.
+func NewMisread(err error, next string) *Misread {
+	return &Misread{Message: finding.Clean(redact.Text(err.Error())), Next: next}
 }
 
 // misread finds what ccmadm has written down and cannot read.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // trimMeta keeps of an object's metadata what a detector may ask for.
@@ -34,8 +35,17 @@ func trimNode(n *corev1.Node) {
 	}
 }
 
+// trimLease keeps of who has written it when a kubelet has: that is by the API server's clock.
 func trimLease(l *coordinationv1.Lease) {
-	l.ObjectMeta = metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name, CreationTimestamp: l.CreationTimestamp}
+	var kubelets []metav1.ManagedFieldsEntry
+	for _, m := range l.ManagedFields {
+		if m.Manager == nodes.Kubelet {
+			kubelets = append(kubelets, metav1.ManagedFieldsEntry{Manager: m.Manager, Time: m.Time})
+		}
+	}
+	l.ObjectMeta = metav1.ObjectMeta{
+		Namespace: l.Namespace, Name: l.Name, CreationTimestamp: l.CreationTimestamp, ManagedFields: kubelets,
+	}
 }
 
 func trimPod(p *corev1.Pod) {

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
@@ -16,6 +19,9 @@ import (
 func (v *view) remedy(f finding.Finding) finding.Finding {
 	if m := v.main(); f.ID == "C2" && m != nil && f.Object == m.object {
 		f.Next = v.otherWay(m, f.Next)
+	}
+	if f.ID == finding.PodPending {
+		f.Next = v.uncordoned(f.Next)
 	}
 	machine := v.controlPlane()
 	if v.Provider == "" || machine == "" || !v.rendered(&f) {
@@ -38,6 +44,34 @@ func (v *view) otherWay(m *manager, otherwise string) string {
 		}
 	}
 	return otherwise
+}
+
+// uncordoned is the command that lets the manager's pods on a Node that is right for them but for a cordon; otherwise
+// where there is none, and where a Node has no taint against them at all.
+func (v *view) uncordoned(otherwise string) string {
+	m := v.main()
+	if m == nil || !v.unplaced(m) {
+		return otherwise
+	}
+	affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *m.pod})
+	var names []string
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if ok, err := affinity.Match(n); err != nil || !ok {
+			continue
+		}
+		missing := untolerated(m.pod.Tolerations, n.Spec.Taints)
+		if len(missing) == 0 {
+			return otherwise
+		}
+		if len(missing) == 1 && missing[0].Key == corev1.TaintNodeUnschedulable {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return otherwise
+	}
+	return "kubectl uncordon " + slices.Min(names)
 }
 
 // rendered says whether a finding is about what ccmadm renders, and its record does not have it that way.

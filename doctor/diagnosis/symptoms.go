@@ -59,6 +59,10 @@ func symptoms() []symptom {
 				`\b(401|403|unauthorized|unauthenticated|AuthFailure|InvalidClientTokenId|AccessDenied|invalid credentials|UnauthorizedOperation)\b`),
 		},
 		{id: finding.LeaseLost, pattern: is(`leader ?election lost`)},
+		{
+			id: finding.NoInventory, pattern: is(`there is no inventory: (Unreadable|Malformed|Empty|OtherSite): `),
+			among: is(`there is no inventory: |Inventory read\b|Successfully initialized`),
+		},
 	}
 }
 
@@ -74,6 +78,9 @@ func symptomsInLog(v *view) []finding.Finding {
 			if pod, line := lastLine(v, m, s); line != "" && (s.proven == nil || s.proven(v, m)) {
 				f := s.id.New(m.object, "pod "+pod+" says: "+line)
 				f.Next = "kubectl -n " + m.namespace + " logs " + pod
+				if s.id == finding.NoInventory {
+					f.Next = v.rereading(m, line)
+				}
 				list = append(list, f)
 			}
 		}

@@ -50,9 +50,8 @@ func (s *Snapshot) balancer(svc *corev1.Service) Balancer {
 	claims := s.claims(svc)
 	for _, c := range claims {
 		b.Addresses = append(b.Addresses, addressOf(c))
-		b.Pool, b.Level = c.Annotations[v1alpha1.ClaimPoolAnnotation], v1alpha1.Level(
-			c.Annotations[v1alpha1.ClaimLevelAnnotation],
-		)
+		b.Pool = c.Annotations[v1alpha1.ClaimPoolAnnotation]
+		b.Level = v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation])
 		b.Announcers = append(b.Announcers, s.announcers(addressOf(c))...)
 	}
 	published := publishedAddresses(svc)
@@ -78,9 +77,8 @@ func (s *Snapshot) judge(svc *corev1.Service, claims []networkingv1.IPAddress, p
 	case len(published) > 0:
 		return true, "", ""
 	case svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass != v1alpha1.LoadBalancerClass:
-		return false, "ForeignClass", "loadBalancerClass " + finding.Clean(
-			*svc.Spec.LoadBalancerClass,
-		) + " is served by another program"
+		class := finding.Clean(*svc.Spec.LoadBalancerClass)
+		return false, "ForeignClass", "loadBalancerClass " + class + " is served by another program"
 	case len(claims) > 0 && len(announcers) == 0:
 		return false, finding.NotAnnounced.Kind().Reason, "it has an address, and no agent says that it announces it"
 	case len(claims) > 0:

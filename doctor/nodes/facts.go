@@ -76,6 +76,12 @@ func (f *Facts) Led() bool {
 	return l.held(f.Now)
 }
 
+// LeaseAge is for how long the Lease has not been renewed.
+func (f *Facts) LeaseAge() time.Duration {
+	l := f.leader()
+	return l.age(f.Now)
+}
+
 func (f *Facts) keep(l leadership) {
 	f.LeaseName, f.Lease, f.LeaseErr, f.Renewed = l.name, l.lease, l.err, l.renewed
 }

@@ -96,17 +96,24 @@ func (f *Facts) Silent(statuses []Status) []finding.Finding {
 // behindOthers says for how long a Node's kubelet has been silent; 0 where it is not, or nothing is known of it.
 func behindOthers(leases []coordinationv1.Lease, now time.Time) func(node string) time.Duration {
 	renewed := map[string]time.Time{}
+	var newest time.Time
 	for i := range leases {
-		renewed[leases[i].Name] = renewTime(&leases[i])
+		last := heard(&leases[i])
+		renewed[leases[i].Name] = last
+		if last.After(newest) {
+			newest = last
+		}
 	}
 	recent := recently(leases, now)
+	// By a clock of ours that is ahead all of them would be silent. Where they are, conditions of the Nodes say it.
+	ours := now.Sub(newest) <= heartbeat+clockApart
 	return func(node string) time.Duration {
 		last := renewed[node]
 		if last.IsZero() {
 			return 0
 		}
 		behind := recent.Sub(last)
-		if age := now.Sub(last); age > heartbeat+clockApart {
+		if age := now.Sub(last); ours && age > heartbeat+clockApart {
 			behind = age
 		}
 		if behind <= heartbeat {
@@ -116,13 +123,13 @@ func behindOthers(leases []coordinationv1.Lease, now time.Time) func(node string
 	}
 }
 
-// recently is when kubelets have renewed their Leases: a machine writes its own time, which may be wrong, so it is what
-// most of them say. Where there are two, our clock decides between them.
+// recently is when kubelets have renewed their Leases. Where the API server does not tell, a machine writes its own
+// time, which may be wrong, so it is what most of them say. Where there are two, our clock decides between them.
 func recently(leases []coordinationv1.Lease, now time.Time) time.Time {
 	var said []time.Time
 	for i := range leases {
-		if renewed := renewTime(&leases[i]); !renewed.IsZero() {
-			said = append(said, renewed)
+		if last := heard(&leases[i]); !last.IsZero() {
+			said = append(said, last)
 		}
 	}
 	if len(said) < 2 {
@@ -214,14 +221,8 @@ func KubeletFlags(ctx context.Context, c kubernetes.Interface, node string) map[
 func KubeletGates(ctx context.Context, c kubernetes.Interface, node string) map[string]bool {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
-	data, err := c.CoreV1().
-		RESTClient().
-		Get().
-		Resource("nodes").
-		Name(node).
-		SubResource("proxy").
-		Suffix("configz").
-		DoRaw(ctx)
+	request := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("configz")
+	data, err := request.DoRaw(ctx)
 	if err != nil {
 		return nil
 	}

@@ -26,9 +26,8 @@ func ServingCertificates(ctx context.Context, client kubernetes.Interface) (stri
 	if err != nil {
 		return "", fmt.Errorf("list CertificateSigningRequests: %w", err)
 	}
-	_, err = client.AdmissionregistrationV1().
-		ValidatingAdmissionPolicies().
-		Get(ctx, v1alpha1.KubeletPolicyName, metav1.GetOptions{})
+	policies := client.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	_, err = policies.Get(ctx, v1alpha1.KubeletPolicyName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("get ValidatingAdmissionPolicy/%s: %w", v1alpha1.KubeletPolicyName, err)
 	}

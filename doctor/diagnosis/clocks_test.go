@@ -1,0 +1,94 @@
+package diagnosis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// byServer has the API server say when a kubelet has written its Lease, and the kubelet, which time that was to it.
+func byServer(i int, when, ahead time.Duration) func(*Snapshot) {
+	return func(s *Snapshot) {
+		l := &s.Heartbeats[i]
+		l.Spec.RenewTime.Time = taken.Add(when + ahead + time.Second/2)
+		l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", Time: &metav1.Time{Time: taken.Add(when)}}}
+	}
+}
+
+// TestDiagnose_Clocks: a kubelet whose clock is off is not silent, and one that is silent has no clock.
+func TestDiagnose_Clocks(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		changes  faults
+		want     string
+		severity string
+	}{
+		{"right", faults{byServer(1, -5*time.Second, 0)}, "", ""},
+		{"some seconds off", faults{byServer(1, -5*time.Second, -20*time.Second)}, "", ""},
+		{"three minutes behind", faults{byServer(1, -5*time.Second, -200*time.Second)}, "K7(1)", "warning"},
+		{"ten minutes ahead", faults{byServer(1, -5*time.Second, 10*time.Minute)}, "K7(1)", "error"},
+		{"silent by the API server's clock", faults{byServer(1, -3*time.Minute, 0)}, "W14(1)", "error"},
+		{"all of them by a clock of ours that is ahead", faults{late(0), late(1), late(2), late(3)}, "", ""},
+		{"silent, by the others", faults{late(0), byServer(1, -8*time.Minute, 0), late(2), late(3)}, "W14(1)", "error"},
+		{"silent, and its clock was ahead", faults{byServer(1, -3*time.Minute, 3*time.Minute)}, "W14(1)", "error"},
+		{"behind, and who wrote it is not told", faults{heard(1, -200*time.Second)}, "W14(1)", "error"},
+		{
+			"the machine says so itself",
+			faults{byServer(1, -5*time.Second, -200*time.Second), onMachine(-200)},
+			"K7(1)", "warning",
+		},
+		{
+			"behind, so that a certificate has not begun",
+			faults{onMachine(-600, HostCertificate{File: "/c", Begin: taken.Add(time.Minute), End: taken.Add(900 * time.Hour)})},
+			"K7(1)>K5(1)", "error",
+		},
+		{
+			"behind, and another certificate has ended",
+			faults{onMachine(-600, HostCertificate{File: "/c", Begin: taken.Add(-900 * time.Hour), End: taken.Add(-time.Hour)})},
+			"K7(1) K5(1)", "error",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := Diagnose(newSnapshot(templates.Deployment, 3, tt.changes...))
+			if got := words(d); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			if len(d.Causes) > 0 && string(d.Causes[0].Severity) != tt.severity {
+				t.Errorf("got %s, want %s", d.Causes[0].Severity, tt.severity)
+			}
+		})
+	}
+}
+
+// late has the API server say that a kubelet was heard seven minutes ago.
+func late(i int) func(*Snapshot) { return byServer(i, -7*time.Minute, 0) }
+
+// onMachine is what w1 shows of its clock, so many seconds ahead, and its certificates.
+func onMachine(ahead float64, certificates ...HostCertificate) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Host = &Host{
+			Name: "w1", Node: "w1", Unit: &HostUnit{Load: "loaded", Active: "active", PID: 700},
+			Clock: &HostClock{Server: "https://x", Ahead: ahead}, Certificates: certificates,
+		}
+	}
+}
+
+// Where most machines differ from the API server, it is not said that they are wrong.
+func TestDiagnose_ClockOfTheAPIServer(t *testing.T) {
+	for doubt, changes := range map[string]faults{
+		"": {byServer(0, 0, 0), byServer(1, 0, -time.Hour), byServer(2, 0, 0), byServer(3, 0, 0)},
+		"it may be the API server's": {
+			byServer(0, 0, 0), byServer(1, 0, -time.Hour), byServer(2, 0, -time.Hour), byServer(3, 0, -time.Hour),
+		},
+	} {
+		d := Diagnose(newSnapshot(templates.Deployment, 3, changes...))
+		if len(d.Causes) != 1 || strings.Contains(d.Causes[0].Message, "may be") != (doubt != "") ||
+			!strings.Contains(d.Causes[0].Message, doubt) {
+			t.Errorf("want one cause with %q, got %+v", doubt, d.Causes)
+		}
+	}
+}
