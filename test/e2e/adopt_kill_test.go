@@ -47,9 +47,7 @@ func TestAdopt_Crash_AtRandom(t *testing.T) {
 func (l *lab) plainControlPlanes(t *testing.T, controlPlanes, workers []string) []string {
 	t.Helper()
 	l.must(t, "cp1", sharedEndpoint)
-	for _, node := range l.nodes {
-		l.must(t, node, `sed -i 's/^\(ENDPOINTS=[^ ]*\).*/\1/' /etc/lab/api.env && systemctl restart lab-api`)
-	}
+	l.behindReadyz(t)
 	out := l.must(t, "cp1", "kubeadm init --upload-certs --config /tmp/three.yaml "+ignore)
 	join := strings.TrimSpace(l.must(t, "cp1", "kubeadm token create --print-join-command 2>/dev/null")) + " " + ignore
 	for _, node := range controlPlanes {

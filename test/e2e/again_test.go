@@ -17,6 +17,7 @@ const keptFiles = "find /etc /var/lib/kubelet/*.yaml /var/lib/kubelet/*.env -typ
 // TestInitAgain: once kubeadm has finished on a machine, `ccmadm init` runs none of it there again and changes no file,
 // whatever it sees: an old configuration, other settings, no API server, no Node, a cluster that was changed since.
 func TestInitAgain(t *testing.T) {
+	t.Parallel()
 	l := up(t, "again", 1, 0)
 	l.must(t, "cp1", ccmadmInit)
 	old := strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/old.yaml", 1)

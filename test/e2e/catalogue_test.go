@@ -24,6 +24,7 @@ import (
 // Everything that the catalogue renders, in every mode, is applied to a real API server of the version: nothing is
 // rejected, warned of or dropped, a second time changes nothing, and every RBAC rule names what there is.
 func TestCatalogue_Apply(t *testing.T) {
+	t.Parallel()
 	cluster, err := manifeststest.StartVersion(*kubernetesMinor)
 	if err != nil {
 		t.Fatal(err)

@@ -115,6 +115,10 @@ func deploymentFaults() []injected {
 	return []injected{
 		{id: "W27", what: "Deployment scaled to 0", inject: "kubectl -n kube-system scale --replicas=0 " + deployment},
 		{id: "B5", what: "more replicas than Nodes have ports for", inject: "kubectl -n kube-system scale --replicas=2 " + deployment},
+		{
+			id: "W22", what: "control plane cordoned, and the Deployment's pod gone: nobody holds the Lease",
+			inject: "kubectl cordon cp1\n" + deletePods,
+		},
 	}
 }
 

@@ -74,5 +74,6 @@ func tables() map[string][]string {
 	return map[string][]string{
 		objectCluster: rows(objectFaults()...), staticCluster: rows(staticFaults()...),
 		daemonSetCluster: rows(daemonSetFaults()...), deploymentCluster: rows(deploymentFaults()), cloudCluster: rows(cloudFaults()),
+		inventoryCluster: rows(inventoryFaults()...),
 	}
 }

@@ -47,3 +47,23 @@ func faultsOfMachines() []injected {
 		},
 	}
 }
+
+// faultsOfClocks are of a machine whose processes have another time of day than the API server.
+func faultsOfClocks() []injected {
+	const (
+		doctor = "/usr/local/bin/ccmadm"
+		all    = " $(pidof kubelet containerd kube-proxy)"
+	)
+	return []injected{
+		{
+			id: "K7", what: "clock seven minutes ahead, which the machine shows", on: "w1", host: true,
+			inject: "clock 420" + all + " && mv " + doctor + " /root/ccmadm\n" +
+				"printf '#!/bin/sh\\nexec clock 420 -- /root/ccmadm \"$@\"\\n' > " + doctor + " && chmod 755 " + doctor,
+			choice: "clock 0" + all + "; mv /root/ccmadm " + doctor,
+		},
+		{
+			id: "K7", what: "clock more than three minutes behind, which the kubelet's Lease shows", on: "w1",
+			inject: "clock -200" + all, choice: "clock 0" + all,
+		},
+	}
+}

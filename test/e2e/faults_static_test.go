@@ -3,17 +3,21 @@ package e2e
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // objectFaults are those of a cluster with the provider onprem whose manager runs: cp1, w1 and w2.
 func objectFaults() [][]injected {
 	return [][]injected{
 		faultsOfPermissions(), faultsOfWebhooks(), faultsOfServices(), faultsOfKubelets(), faultsOfMachines(), faultsOfRecords(),
+		faultsOfClocks(),
 	}
 }
 
 // staticFaults are those of its manager as a static pod.
-func staticFaults() [][]injected { return [][]injected{faultsOfArguments(), faultsOfStaticFiles()} }
+func staticFaults() [][]injected {
+	return [][]injected{faultsOfArguments(), faultsOfStaticFiles(), faultsOfHolders()}
+}
 
 // without replaces the verbs of a rule, which has to be about the resource.
 func without(role string, rule int, resource, left string) string {
@@ -165,6 +169,7 @@ func faultsOfKubelets() []injected {
 func TestFaults_Objects(t *testing.T) {
 	t.Parallel()
 	l := newLibrary(t, "faults", objectCluster, "")
+	l.run(t, "cp", "--name", l.name, buildProgram(t, "clock"), "w1:/usr/local/bin/clock")
 	l.all(t, objectFaults()...)
 	l.table.write(t, "objects", l.cluster)
 	if *allFaults {
@@ -193,4 +198,20 @@ func newLibrary(t *testing.T, name, cluster, flags string) *library {
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w2")
 	return l
+}
+
+// faultsOfHolders are of a Lease that nobody holds any more.
+func faultsOfHolders() []injected {
+	return []injected{
+		{
+			id: "H5", what: "Lease that lasts an hour, of a holder that is no more",
+			inject: `kubectl -n kube-system patch lease cloud-controller-manager -p "{\"spec\":{\"holderIdentity\":\"old-cp_1f0a\",` +
+				`\"leaseDurationSeconds\":3600,\"renewTime\":\"$(date -u -d '3 hours ago' +%FT%T.000000Z)\"}}"`,
+			within: 2 * time.Minute,
+		},
+		{
+			id: "W14", what: "kubelet and manager of the leader's machine have ended", within: 2 * time.Minute,
+			inject: "systemctl stop kubelet; sleep 1" + restarted, choice: "systemctl start kubelet",
+		},
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -124,6 +125,17 @@ func (l *lab) explain(t testing.TB) {
 		r := l.sh(t, "cp1", script)
 		t.Logf("$ %s\n%s", script, r.out)
 	}
+}
+
+// together runs tests that share a lab at once. With t.Parallel each of them would wait for a lane of its own, behind all
+// the tests that wait for one, and the machines of the lab would run for nothing.
+func together(t *testing.T, tests map[string]func(*testing.T)) {
+	t.Helper()
+	var group sync.WaitGroup
+	for name, test := range tests {
+		group.Go(func() { t.Run(name, test) })
+	}
+	group.Wait()
 }
 
 // eventually repeats a check until it holds.

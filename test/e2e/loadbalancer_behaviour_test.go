@@ -67,19 +67,15 @@ func TestLoadBalancerBehaviour(t *testing.T) {
 
 	t.Run("Services come over", func(t *testing.T) { l.testMigration(t) })
 	l.apply(t, fmt.Sprintf(lanPool, l.inSubnet(t, 200), l.inSubnet(t, 219)))
-	t.Run("at once", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T){
-			"type and ports of TCP":        func(t *testing.T) { l.testMutability(t, "TCP") },
-			"type and ports of UDP":        func(t *testing.T) { l.testMutability(t, "UDP") },
-			"source ranges":                l.testSourceRanges,
-			"session affinity, Cluster":    func(t *testing.T) { l.testAffinity(t, "Cluster") },
-			"session affinity, Local":      func(t *testing.T) { l.testAffinity(t, "Local") },
-			"without NodePorts, then with": l.testNodePorts,
-			"UDP when its server cycles":   l.testUDPCycle,
-			"externalTrafficPolicy Local":  l.testLocal,
-		} {
-			t.Run(name, func(t *testing.T) { t.Parallel(); test(t) })
-		}
+	together(t, map[string]func(*testing.T){
+		"type and ports of TCP":        func(t *testing.T) { l.testMutability(t, "TCP") },
+		"type and ports of UDP":        func(t *testing.T) { l.testMutability(t, "UDP") },
+		"source ranges":                l.testSourceRanges,
+		"session affinity, Cluster":    func(t *testing.T) { l.testAffinity(t, "Cluster") },
+		"session affinity, Local":      func(t *testing.T) { l.testAffinity(t, "Local") },
+		"without NodePorts, then with": l.testNodePorts,
+		"UDP when its server cycles":   l.testUDPCycle,
+		"externalTrafficPolicy Local":  l.testLocal,
 	})
 	t.Run("no disruption", l.testNoDisruption)
 }

@@ -127,6 +127,8 @@ func (l *lab) killWhen(t *testing.T, command, script string) {
 	}
 }
 
+const restartProxies = "-n kube-system delete pod -l k8s-app=kube-proxy"
+
 // upgradeDespiteProxy upgrades a machine. kube-proxy in nftables mode may have lost its Services after its roll-out,
 // which the run finds: then it is done as it says.
 func (l *lab) upgradeDespiteProxy(t *testing.T, node, command string) string {
@@ -135,7 +137,7 @@ func (l *lab) upgradeDespiteProxy(t *testing.T, node, command string) string {
 	const says = "kube-proxy may have lost its rules: kubectl -n kube-system delete pod/kube-proxy-"
 	if r.code == 4 && strings.Contains(r.out, says) {
 		t.Logf("%s: kube-proxy has lost its rules", node)
-		l.kubectl(t, "-n kube-system delete pod -l k8s-app=kube-proxy")
+		l.kubectl(t, restartProxies)
 		r = l.sh(t, node, command)
 	}
 	if r.code != 0 || !strings.Contains(r.out, "[service] Service/default/kubernetes answers at ") {
