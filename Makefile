@@ -31,7 +31,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check unit e2e faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify
+.PHONY: help numbers build bin/lab lab images demo demo-down test check unit unit-race unit-kit e2e faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ demo: lab images ## Boot three machines and turn them into a cluster with ccmadm
 demo-down: ## Remove every trace of the demo
 	$(LAB) down --name demo
 
-test: verify ## Everything: lint, unit tests, real clusters of every minor; set-up included
+test: verify ## Lint, unit tests, real clusters of every minor; set-up included
 
 check: tidy generated lint ## What to run between two edits: no root, no lab, no cluster
 	go test -short ./...
@@ -71,18 +71,24 @@ check: tidy generated lint ## What to run between two edits: no root, no lab, no
 # CCMADM_TEST=cluster: whatever lacks the lab's kube-apiserver and etcd fails, where `go test` would leave it out.
 unit: bin/lab ## Tests of the packages, with -race, against a real API server
 	bin/lab build --programs --kubernetes $(K8S)
-	CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 20m -parallel 6 $$(go list ./... | grep -v -e /test/e2e -e /conformance)
-	CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
-	CCMADM_TEST=cluster go test ./provider/announce -run Thousand
+	$(MAKE) --no-print-directory -j 2 unit-race unit-kit
+
+# These two take the longest, and mostly wait: they begin first.
+unit-race:
+	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 20m -parallel 6 ./phases ./provider/announce $$(go list ./... | grep -v -e /test/e2e -e /conformance)
+
+unit-kit:
+	$(ROOT) env CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
+	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce -run Thousand
 
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
-	$(E2E) -json -parallel 3 -run '$(RUN)' -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
+	$(E2E) -json -parallel 4 -run '$(RUN)' -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
 
 faults: lab images ## Every fault of the library, and docs/faults.md from what it has seen; make e2e has two of each kind
 	rm -f bin/measured/faults-*.md
 	$(LAB) build --install --kubernetes $(K8S) --ccm openstack
 	$(E2E) -json -parallel 4 -run ^TestFaults_ -args -kubernetes $(K8S) -labs $(LABS) -faults $(ARGS) | $(SUMMARY)
-	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,openstack}.md > docs/faults.md
+	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,inventory,openstack}.md > docs/faults.md
 
 # MetalLB is built for it, which takes some minutes the first time. For ours alone, with kube-proxy in another mode:
 # make e2e RUN=MeasureLoadBalancer SKIP= ARGS='-proxy iptables'
