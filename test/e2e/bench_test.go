@@ -93,7 +93,7 @@ func (l *lab) timedInit(b testing.TB, flags string) (total, after float64) {
 		if strings.HasPrefix(text, "[kubeadm-finish]") {
 			inFinish = true
 		}
-		if inFinish && strings.HasPrefix(text, "[cloud-config]") {
+		if inFinish && strings.HasPrefix(text, "[node-agent]") { // the phase behind it
 			kubeadmEnd, inFinish = now, false
 		}
 		if strings.Contains(text, "Addressed") && addressed == 0 {

@@ -84,6 +84,7 @@ func TestDoctorHost(t *testing.T) {
 			l.expectNoFindings(t, f.node)
 		})
 	}
+	l.expectNoFindings(t, "cp1") // w1 sees no cluster: its Node may not be Ready yet again
 	l.expectBundle(t)
 }
 
