@@ -46,10 +46,7 @@ func (b builder) seed(ctx context.Context, t toolbox, debian string) (string, er
 }
 
 // imageFormat changes when images are put together in another way.
-const imageFormat = "4"
-
-// garbage makes the programs in our images collect theirs less often, as those of the machines do, see files/etc/systemd.
-const garbage = "GOGC=400"
+const imageFormat = "3"
 
 // imageSpecs says how each image that kubeadm wants is made of our binaries, and adds the test workload.
 func (t toolbox) imageSpecs(debian string) ([]image.Spec, error) {
@@ -81,7 +78,7 @@ func (t toolbox) imageSpecs(debian string) ([]image.Spec, error) {
 		default:
 			spec.Files["/usr/local/bin/"+base] = filepath.Join(t.binaries, base)
 		}
-		spec.Env = []string{"PATH=" + machinePath, garbage}
+		spec.Env = []string{"PATH=" + machinePath}
 		specs = append(specs, spec)
 	}
 	return specs, nil
