@@ -60,7 +60,7 @@ func walk(value any, under string, all bool) any {
 		flag := ""
 		for i, item := range value {
 			text, is := item.(string)
-			value[i] = walk(item, under, all || is && secretFlag.MatchString(flag)) // under tells variables from other pairs
+			value[i] = walk(item, under, all || is && isSecretFlag(flag)) // under tells variables from other pairs
 			flag = text
 		}
 	case string:

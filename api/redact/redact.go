@@ -61,7 +61,7 @@ func Text(text string) string {
 	if strings.Contains(text, "-----END ") {
 		text = headless.ReplaceAllString(text, Mark)
 	}
-	if strings.Contains(text, "\n") && hasAny(text, "|", ">") && hasAny(strings.ToLower(text), hints()...) {
+	if strings.Contains(text, "\n") && strings.ContainsAny(text, "|>") && mayName(text) {
 		text = below.ReplaceAllString(text, "${1}"+Mark)
 	}
 	if !strings.Contains(text, "\n") {
@@ -81,43 +81,20 @@ func line(text string) string {
 	if longRun(text) >= 40 {
 		text = base64.ReplaceAllString(text, "$1$2"+Mark)
 	}
-	if hasAny(text, prefixes()...) {
+	if mayBeFormed(text) {
 		text = formed.ReplaceAllString(text, Mark)
 	}
-	if match := environment.FindStringSubmatch(text); match != nil && !strings.HasPrefix(match[2], "KUBELET_") {
-		text = environment.ReplaceAllString(text, "${1}${2}="+Mark)
+	if strings.Contains(text, "Environment=") {
+		text = variable(text)
 	}
-	if hasAny(strings.ToLower(text), hints()...) {
-		for _, pattern := range []*regexp.Regexp{header, listed} {
-			text = pattern.ReplaceAllStringFunc(text, func(match string) string {
-				parts := pattern.FindStringSubmatch(match)
-				if strings.HasPrefix(parts[2], Mark) {
-					return match
-				}
-				return parts[1] + Mark
-			})
-		}
-		for _, pattern := range []*regexp.Regexp{wholeLine, named, flagged} {
-			text = pattern.ReplaceAllStringFunc(text, func(match string) string {
-				parts := pattern.FindStringSubmatch(match)
-				if harmless(parts[2]) {
-					return match
-				}
-				return parts[1] + Mark
-			})
-		}
+	if mayName(text) {
+		text = values(text)
 	}
-	if hasAny(text, "-u", "--user") {
+	if strings.Contains(text, "-u") { // and so --user
 		text = account.ReplaceAllString(text, "${1}"+Mark)
 	}
 	if strings.Contains(text, "://") && strings.Contains(text, "@") {
-		text = userinfo.ReplaceAllStringFunc(text, func(match string) string {
-			parts := userinfo.FindStringSubmatch(match)
-			if parts[3] == "" {
-				return parts[1] + Mark + "@"
-			}
-			return parts[1] + parts[2] + ":" + Mark + "@"
-		})
+		text = beforeHost(text)
 	}
 	if mayBeBootstrap(text) {
 		text = bootstrap.ReplaceAllString(text, "$1."+Mark)
@@ -125,57 +102,45 @@ func line(text string) string {
 	return text
 }
 
-// hints has one word of each alternative of secretWord, and prefixes one of formed.
-func hints() []string {
-	return []string{"pass", "pwd", "token", "secret", "auth", "credential", "cookie", "key"}
-}
-
-func prefixes() []string {
-	return []string{
-		"eyJ", "AKIA", "ASIA", "AIza", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "dop_v1_", "xox", "hvs.", "ya29.",
-		"earer ", "EARER ",
+func variable(text string) string {
+	if match := environment.FindStringSubmatch(text); match != nil && !strings.HasPrefix(match[2], "KUBELET_") {
+		return environment.ReplaceAllString(text, "${1}${2}="+Mark)
 	}
+	return text
 }
 
-func hasAny(text string, words ...string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+// values takes out what stands behind a name.
+func values(text string) string {
+	for _, pattern := range []*regexp.Regexp{header, listed} {
+		text = pattern.ReplaceAllStringFunc(text, func(match string) string {
+			parts := pattern.FindStringSubmatch(match)
+			if strings.HasPrefix(parts[2], Mark) {
+				return match
+			}
+			return parts[1] + Mark
+		})
+	}
+	for _, pattern := range []*regexp.Regexp{wholeLine, named, flagged} {
+		text = pattern.ReplaceAllStringFunc(text, func(match string) string {
+			parts := pattern.FindStringSubmatch(match)
+			if harmless(parts[2]) {
+				return match
+			}
+			return parts[1] + Mark
+		})
+	}
+	return text
 }
 
-// longRun is the length of the longest row of characters of base64.
-func longRun(text string) int {
-	longest, run := 0, 0
-	for i := range len(text) {
-		if c := text[i]; isLower(c) || c >= 'A' && c <= 'Z' || c == '+' || c == '/' {
-			run++
-			longest = max(longest, run)
-			continue
+func beforeHost(text string) string {
+	return userinfo.ReplaceAllStringFunc(text, func(match string) string {
+		parts := userinfo.FindStringSubmatch(match)
+		if parts[3] == "" {
+			return parts[1] + Mark + "@"
 		}
-		run = 0
-	}
-	return longest
+		return parts[1] + parts[2] + ":" + Mark + "@"
+	})
 }
-
-// mayBeBootstrap looks for a dot with six characters before and sixteen after it.
-func mayBeBootstrap(text string) bool {
-	for i := 6; i+16 < len(text); i++ {
-		if text[i] == '.' && allLower(text[i-6:i]) && allLower(text[i+1:i+17]) {
-			return true
-		}
-	}
-	return false
-}
-
-func allLower(text string) bool {
-	for i := range len(text) {
-		if !isLower(text[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// isLower says whether it may be in a bootstrap token.
-func isLower(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
 
 func harmless(value string) bool {
 	value = strings.Trim(value, `\"'`)
@@ -186,11 +151,14 @@ func harmless(value string) bool {
 func Args(args []string) {
 	for i := range args {
 		args[i] = Text(args[i])
-		if i > 0 && secretFlag.MatchString(args[i-1]) {
+		if i > 0 && isSecretFlag(args[i-1]) {
 			args[i] = Mark
 		}
 	}
 }
 
 // Secret tells whether a field or a flag of this name holds a credential.
-func Secret(name string) bool { return secretKey.MatchString(name) }
+func Secret(name string) bool { return mayName(name) && secretKey.MatchString(name) }
+
+// isSecretFlag tells whether the argument behind this one is a credential.
+func isSecretFlag(arg string) bool { return strings.HasPrefix(arg, "-") && secretFlag.MatchString(arg) }

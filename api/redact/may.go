@@ -1,0 +1,96 @@
+package redact
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// mayName says whether a text may have a word of secretWord in it: one of each alternative is looked for. Of letters
+// beyond ASCII the patterns take two for k and s.
+func mayName(text string) bool {
+	for i := range len(text) {
+		rest, found := text[i:], false
+		switch c := text[i]; c | 0x20 { // in small letters
+		case 'a':
+			found = begins(rest, "auth")
+		case 'c':
+			found = begins(rest, "credential") || begins(rest, "cookie")
+		case 'k':
+			found = begins(rest, "key")
+		case 'p':
+			found = begins(rest, "pass") || begins(rest, "pwd")
+		case 's':
+			found = begins(rest, "secret")
+		case 't':
+			found = begins(rest, "token")
+		default:
+			found = c >= utf8.RuneSelf
+		}
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// begins says whether a text begins with a word, in capitals or not.
+func begins(text, word string) bool {
+	return len(text) >= len(word) && strings.EqualFold(text[:len(word)], word)
+}
+
+// mayBeFormed says whether one of the beginnings of formed is in a text.
+func mayBeFormed(text string) bool {
+	if len(text) < len("eyJ12345678.1") { // the shortest of them
+		return false
+	}
+	for _, prefix := range [...]string{
+		"eyJ", "AKIA", "ASIA", "AIza", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "dop_v1_", "xox",
+		"hvs.", "ya29.",
+	} {
+		if strings.Contains(text, prefix) {
+			return true
+		}
+	}
+	for i := range len(text) {
+		if text[i]|0x20 == 'b' && begins(text[i:], "bearer ") {
+			return true
+		}
+	}
+	return false
+}
+
+// longRun is the length of the longest row of characters of base64.
+func longRun(text string) int {
+	longest, run := 0, 0
+	for i := range len(text) {
+		if c := text[i]; isLower(c) || c >= 'A' && c <= 'Z' || c == '+' || c == '/' {
+			run++
+			longest = max(longest, run)
+			continue
+		}
+		run = 0
+	}
+	return longest
+}
+
+// mayBeBootstrap looks for a dot with six characters before and sixteen after it.
+func mayBeBootstrap(text string) bool {
+	for i := 6; i+16 < len(text); i++ {
+		if text[i] == '.' && allLower(text[i-6:i]) && allLower(text[i+1:i+17]) {
+			return true
+		}
+	}
+	return false
+}
+
+func allLower(text string) bool {
+	for i := range len(text) {
+		if !isLower(text[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isLower says whether it may be in a bootstrap token.
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
