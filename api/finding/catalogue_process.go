@@ -68,8 +68,10 @@ func leading() []Kind {
 		},
 		{
 			ID: "B17", Title: "Cluster ID is asked for", Severity: SeverityError,
-			Why: "The provider has no cluster IDs, and without the flag the program ends with: no ClusterID found.",
-			Do:  "--allow-untagged-cloud=true",
+			Why: "The program ends with: no ClusterID found. The provider has none, or its machines do not carry the " +
+				"cluster's.",
+			Do: "--allow-untagged-cloud=true where the provider has none; else give the machines the cluster's tag, or " +
+				"the cloud configuration its ID",
 			Links: []string{
 				"https://github.com/kubernetes/cloud-provider/blob/v0.36.3/app/controllermanager.go",
 			},

@@ -29,7 +29,7 @@ func readJournal(ctx context.Context, client kubernetes.Interface, s *diagnosis.
 	}
 	var known *finding.Error
 	if errors.As(err, &known) && known.Code == finding.ExitRefused {
-		s.JournalMisread = diagnosis.NewMisread(err, "unless a newer ccmadm has written it: kubectl -n "+
+		s.JournalMisread = diagnosis.NewMisread(err, "unless a newer ccmadm has written the journal: kubectl -n "+
 			v1alpha1.Namespace+" delete configmap "+v1alpha1.JournalName)
 		return
 	}

@@ -28,6 +28,12 @@ func (v *view) remedy(f finding.Finding) finding.Finding {
 		return f
 	}
 	f.Next = "on " + machine + ": ccmadm apply --force"
+	if v.JournalMisread != nil { // it would be refused
+		f.Next = v.JournalMisread.Next + ", then: " + f.Next
+	}
+	if f.ID == finding.SecretMissing && strings.Contains(f.Message, `"`+v1alpha1.CloudConfigName+`"`) { // nothing has a copy
+		f.Next = "on " + machine + ": ccmadm apply -f FILE, a CloudConfiguration with cloudConfig and credentials"
+	}
 	return f
 }
 
@@ -89,11 +95,18 @@ func (v *view) rendered(f *finding.Finding) bool {
 	if m == nil {
 		return true
 	}
-	if f.ID == finding.ImagePull && m.pod.Containers[m.Container].Image == v.Image {
+	if f.ID == finding.ImagePull && m.pod.Containers[m.Container].Image == v.Image || f.ID == "B17" && !m.rendersUntagged() {
 		return false
 	}
 	about := f.Object == m.object || strings.HasPrefix(f.Object, "Node/") || strings.HasPrefix(f.Object, "Lease/")
 	return about && m.ours()
+}
+
+// rendersUntagged says that the provider has no cluster IDs, so that its profile tells the program to do without.
+func (m *manager) rendersUntagged() bool {
+	return m.Profile != nil && slices.ContainsFunc(m.Profile.Args, func(arg string) bool {
+		return strings.HasPrefix(arg, "--allow-untagged-cloud")
+	})
 }
 
 // ours says whether ccmadm has made the manager's workload.

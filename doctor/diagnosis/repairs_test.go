@@ -104,6 +104,24 @@ func TestDiagnose_Remedies(t *testing.T) {
 		{"a permission", []func(*Snapshot){made, denied("patch", "", "nodes")}, again},
 		{"by somebody else", []func(*Snapshot){made, byHand, leaderless, unknownFlag}, "kubectl -n kube-system logs ccm-x7k2p"},
 		{"as the record has it", []func(*Snapshot){made, func(s *Snapshot) { s.OwnArguments = true }, leaderless, unknownFlag}, "kubectl -n kube-system logs ccm-x7k2p"},
+		{
+			"a permission, and a journal that would have the command refused",
+			[]func(*Snapshot){made, denied("patch", "", "nodes"), func(s *Snapshot) {
+				s.JournalMisread = &Misread{Message: "digest differs", Next: "kubectl delete configmap x"}
+			}},
+			"kubectl delete configmap x, then: " + again,
+		},
+		{
+			"what only the user has",
+			[]func(*Snapshot){made, leaderless, waiting("ContainerCreating", ""), event("ccm-x7k2p", "FailedMount",
+				`MountVolume.SetUp failed for volume "cloud-config" : secret "ccmadm-cloud-config" not found`)},
+			"on cp1: ccmadm apply -f FILE, a CloudConfiguration with cloudConfig and credentials",
+		},
+		{
+			"a cloud whose machines have lost the cluster's tag",
+			[]func(*Snapshot){made, leaderless, logged("no ClusterID found.  A ClusterID is required for the cloud provider to function properly.")},
+			"kubectl -n kube-system logs ccm-x7k2p",
+		},
 		{"another image than the record's", []func(*Snapshot){
 			made, leaderless, waiting("ImagePullBackOff", ""), func(s *Snapshot) { s.Image = "other:1" },
 		}, again},
