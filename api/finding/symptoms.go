@@ -100,6 +100,7 @@ func symptomsInLogs() []Symptom {
 		{inLog, "unknown cloud provider \"x\"", []ID{"B15"}},
 		{inLog, "resourceLock value must be \"leases\"", []ID{"B16"}},
 		{inLog, "no ClusterID found.  A ClusterID is required", []ID{"B17"}},
+		{inLog, "AWS cloud failed to find ClusterID", []ID{"B17"}},
 		{inLog, "Couldn't open cloud provider configuration /etc/kubernetes/cloud.conf", []ID{"D2"}},
 		{inLog, "invalid CIDR[0]: <nil> (invalid CIDR address: )", []ID{"F1"}},
 		{inLog, "Get \"https://10.96.0.1:443/api/...\": dial tcp 10.96.0.1:443: i/o timeout", []ID{"C2"}},

@@ -81,6 +81,7 @@ func TestDiagnose(t *testing.T) {
 		{"a webhook of which that is not known", []func(*Snapshot){webhook(-1)}, ""},
 		{"port taken", crash("failed to create listener: failed to listen on 0.0.0.0:10258: listen tcp 0.0.0.0:10258: bind: address already in use"), "B10(1)>W26(11)"},
 		{"a flag that is gone", crash("Error: unknown flag: --port"), "B13(1)>W26(11)"},
+		{"no cluster ID, as AWS says it", crash(`Cloud provider could not be initialized: could not init cloud provider "aws": AWS cloud failed to find ClusterID`), "B17(1)>W26(11)"},
 		{"no cluster CIDR", crash("error running controllers: invalid CIDR[0]: <nil> (invalid CIDR address: )"), "F1(1)>W26(11)"},
 		{"the cloud's name, asked of a DNS that waits for it", append(
 			crash(`Post "https://api.example.org/": dial tcp: lookup api.example.org on 10.96.0.10:53: i/o timeout`), clusterDNS(0),

@@ -31,10 +31,18 @@ func (v *view) remedy(f finding.Finding) finding.Finding {
 	if v.JournalMisread != nil { // it would be refused
 		f.Next = v.JournalMisread.Next + ", then: " + f.Next
 	}
-	if f.ID == finding.SecretMissing && strings.Contains(f.Message, `"`+v1alpha1.CloudConfigName+`"`) { // nothing has a copy
+	if v.filesLost(&f) {
 		f.Next = "on " + machine + ": ccmadm apply -f FILE, a CloudConfiguration with cloudConfig and credentials"
 	}
 	return f
+}
+
+// filesLost says that the provider's files are gone from the Secret that pods mount, which is the only copy: a run that
+// goes by the record would be refused, or render the manager to do without.
+func (v *view) filesLost(f *finding.Finding) bool {
+	m := v.main()
+	return f.ID == finding.SecretMissing && strings.Contains(f.Message, `"`+v1alpha1.CloudConfigName+`"`) ||
+		f.ID == "D2" && strings.Contains(f.Message, templates.ConfigDir+"/") && m != nil && !strings.HasPrefix(m.object, "Pod/")
 }
 
 // otherWay gives a manager that goes by the Service another way to the API server: the address that one of them tells.

@@ -118,6 +118,16 @@ func TestDiagnose_Remedies(t *testing.T) {
 			"on cp1: ccmadm apply -f FILE, a CloudConfiguration with cloudConfig and credentials",
 		},
 		{
+			"a file of what only the user has",
+			[]func(*Snapshot){made, leaderless, logged(`Couldn't open cloud provider configuration /etc/kubernetes/cloud-config/cloud.conf: &fs.PathError{Op:"open"}`)},
+			"on cp1: ccmadm apply -f FILE, a CloudConfiguration with cloudConfig and credentials",
+		},
+		{
+			"a path that the record has not",
+			[]func(*Snapshot){made, leaderless, logged(`"command failed" err="--cloud-config: open /etc/kubernetes/nowhere.conf: no such file or directory"`)},
+			again,
+		},
+		{
 			"a cloud whose machines have lost the cluster's tag",
 			[]func(*Snapshot){made, leaderless, logged("no ClusterID found.  A ClusterID is required for the cloud provider to function properly.")},
 			"kubectl -n kube-system logs ccm-x7k2p",

@@ -40,7 +40,7 @@ func symptoms() []symptom {
 		{id: "B14", pattern: is(`is not in the list of known controllers`)},
 		{id: "B15", pattern: is(`--cloud-provider cannot be empty|unknown cloud provider \\?"|this binary has no such provider|[Cc]loud provider is nil`)},
 		{id: "B16", pattern: is(`resourceLock value must be \\?"leases`)},
-		{id: "B17", pattern: is(`no ClusterID [Ff]ound`)},
+		{id: "B17", pattern: is(`no ClusterID [Ff]ound|failed to find ClusterID`)},
 		{id: "D2", pattern: is(`[Cc]ouldn't open cloud provider configuration|--cloud-config: open \S+: no such file|cloud provider config file given`)},
 		{id: "F1", pattern: is(`invalid CIDR\[0\]|RouteController: Must specify clusterCIDR`)},
 		{id: "D5", pattern: is(`extension-apiserver-authentication\\?" is forbidden`)},
