@@ -30,6 +30,7 @@ func newManager(cfg *rest.Config, force bool) (*ssa.ResourceManager, error) {
 	if !force {
 		c = polite{c}
 	}
+	c = &certain{Client: c}
 	manager := ssa.NewResourceManager(c, nil, ssa.Owner{Field: v1alpha1.FieldManager, Group: v1alpha1.Prefix})
 	manager.SetConcurrency(8)
 	return manager, nil
