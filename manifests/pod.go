@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
@@ -49,6 +51,9 @@ func podTemplate(p *templates.Profile, v templates.Values) (*corev1.PodTemplateS
 	t.Labels = map[string]string{v1alpha1.ComponentLabel: v1alpha1.Component, "tier": "control-plane"}
 	if v.ConfigHash != "" {
 		t.Annotations = map[string]string{v1alpha1.HashAnnotation: v.ConfigHash}
+	}
+	if replaced := replacedProxies(v); len(replaced) > 0 {
+		metav1.SetMetaDataAnnotation(&t.ObjectMeta, v1alpha1.ReplacedProxiesAnnotation, strings.Join(replaced, "\n"))
 	}
 	if err := load("pod.yaml", &t.Spec); err != nil {
 		return nil, err
@@ -129,14 +134,41 @@ func setEnvironment(spec *corev1.PodSpec, p *templates.Profile, from templates.C
 		return err
 	}
 	c.Env = append(c.Env, env...)
-	for _, setting := range v.Env {
+	for _, setting := range slices.Concat(v.Proxies, v.Env) {
 		name, value, _ := strings.Cut(setting, "=")
-		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
+		setVariable(c, corev1.EnvVar{Name: name, Value: value})
 	}
 	for i, m := range from.Mounts {
 		mount(spec, fmt.Sprintf("machine-%d", i), m.Path, hostPath(m.Path, corev1.HostPathDirectoryOrCreate))
 	}
 	return nil
+}
+
+// setVariable replaces a variable of the same name: server-side apply takes no name twice.
+func setVariable(c *corev1.Container, e corev1.EnvVar) {
+	if i := slices.IndexFunc(c.Env, func(there corev1.EnvVar) bool { return there.Name == e.Name }); i >= 0 {
+		c.Env[i] = e
+		return
+	}
+	c.Env = append(c.Env, e)
+}
+
+// replacedProxies are the proxy settings of the machine that the user's replace, and the names of those that replace none.
+// By the pod alone one could not tell them apart, and would take the user's for the machine's once the user takes it away.
+func replacedProxies(v templates.Values) []string {
+	var list []string
+	for _, name := range templates.ProxyVariables() {
+		of := func(setting string) bool { return setting == name || strings.HasPrefix(setting, name+"=") }
+		if !slices.ContainsFunc(v.Env, of) {
+			continue
+		}
+		if i := slices.IndexFunc(v.Proxies, of); i >= 0 {
+			list = append(list, v.Proxies[i])
+		} else {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // schedule adds what a pod needs that is placed by the scheduler and talks to the API server with a ServiceAccount.
@@ -159,9 +191,13 @@ func reach(spec *corev1.PodSpec, endpoint string) error {
 	if err != nil || u.Hostname() == "" {
 		return fmt.Errorf("endpoint %q: want https://host:port", endpoint)
 	}
+	own := slices.Clone(spec.Containers[0].Env)
 	spec.Containers[0].Env = append(spec.Containers[0].Env,
 		corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: u.Hostname()},
 		corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT", Value: cmp.Or(u.Port(), "443")})
+	for _, e := range own { // the user may know another way
+		setVariable(&spec.Containers[0], e)
+	}
 	return nil
 }
 

@@ -53,7 +53,7 @@ func TestRender(t *testing.T) {
 	full := func(mode templates.Mode) templates.Values {
 		v := values(mode)
 		v.Files, v.Routes, v.NodeLifecycle = []string{"cloud.conf", "token"}, true, false
-		v.Env = []string{"HTTPS_PROXY=http://proxy.example:3128"}
+		v.Proxies = []string{"HTTPS_PROXY=http://proxy.example:3128"}
 		v.ConfigHash = ConfigHash(map[string][]byte{"cloud.conf": []byte("x")})
 		v.ExtraArgs = []string{"--v=4", "--leader-elect=false"}
 		return v

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -107,33 +106,17 @@ func refuseLostFiles(ctx context.Context, d *Data) error {
 		WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it anew; nothing was changed")
 }
 
-// livingProxies are those of the manager that runs. Where none is found, the environment says, as on the first day.
-func livingProxies(ctx context.Context, d *Data, s *Settings) ([]string, error) {
-	pod, err := livingPod(ctx, d, s)
-	if err != nil || pod == nil || len(pod.Containers) == 0 {
-		return proxySettings(d.Env), err
-	}
-	return proxySettings(func(name string) string {
-		env := pod.Containers[0].Env
-		i := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == name })
-		if i < 0 {
-			return ""
-		}
-		return env[i].Value
-	}), nil
-}
-
 // livingPod is what the manager that runs was made from; nil: none is there. A change of mode that was cut short has
 // left one of another mode than the record says.
-func livingPod(ctx context.Context, d *Data, s *Settings) (*corev1.PodSpec, error) {
+func livingPod(ctx context.Context, d *Data, s *Settings) (*corev1.PodTemplateSpec, error) {
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
 	for _, mode := range append([]v1alpha1.Mode{s.Recorded.Configuration.Mode}, managedModes()...) {
-		spec, err := podOfMode(ctx, d, client, mode, manifests.WorkloadName(s.Profile))
-		if err != nil || spec != nil {
-			return spec, err
+		pod, err := podOfMode(ctx, d, client, mode, manifests.WorkloadName(s.Profile))
+		if err != nil || pod != nil {
+			return pod, err
 		}
 	}
 	return nil, nil
@@ -141,13 +124,13 @@ func livingPod(ctx context.Context, d *Data, s *Settings) (*corev1.PodSpec, erro
 
 func podOfMode(
 	ctx context.Context, d *Data, client kubernetes.Interface, mode v1alpha1.Mode, name string,
-) (*corev1.PodSpec, error) {
+) (*corev1.PodTemplateSpec, error) {
 	if mode == v1alpha1.ModeStaticPod {
 		pod, err := readStaticPod(d.Machine, machine.CCMManifest)
 		if err != nil || pod == nil {
 			return nil, err
 		}
-		return &pod.Spec, nil
+		return &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}, nil
 	}
 	live, err := getWorkload(ctx, client, mode, name)
 	switch {
@@ -157,9 +140,9 @@ func podOfMode(
 		return nil, finding.Refusedf("look at the cloud-controller-manager: %w", err).WithHint("nothing was changed")
 	}
 	if daemonSet, is := live.(*appsv1.DaemonSet); is {
-		return &daemonSet.Spec.Template.Spec, nil
+		return &daemonSet.Spec.Template, nil
 	}
-	return &live.(*appsv1.Deployment).Spec.Template.Spec, nil
+	return &live.(*appsv1.Deployment).Spec.Template, nil
 }
 
 // getWorkload asks for the manager's DaemonSet or Deployment, whichever the mode names.

@@ -59,11 +59,11 @@ func refuseNewerManager(ctx context.Context, d *Data, s *Settings, v templates.V
 // runningImage is the manager's; empty: none runs, or in a cluster that is being made it is not looked for.
 func runningImage(ctx context.Context, d *Data, s *Settings) (string, error) {
 	if d.Living && s.Recorded != nil {
-		spec, err := livingPod(ctx, d, s)
-		if err != nil || spec == nil || len(spec.Containers) == 0 {
+		pod, err := livingPod(ctx, d, s)
+		if err != nil || pod == nil || len(pod.Spec.Containers) == 0 {
 			return "", err
 		}
-		return spec.Containers[0].Image, nil
+		return pod.Spec.Containers[0].Image, nil
 	}
 	pod, err := readStaticPod(d.Machine, machine.CCMManifest)
 	if err != nil || pod == nil || len(pod.Spec.Containers) == 0 {

@@ -74,6 +74,11 @@ func TestCluster_Rollout_KnowsItsOwnStaticPod(t *testing.T) {
 			}
 		})
 	}
+	t.Run("on another control plane, with another variable", func(t *testing.T) {
+		if wanted.same(mirrored(t, client, wanted.pod, "cp2", func(p *corev1.Pod) { p.Spec.Containers[0].Env[0].Value = "2" })) {
+			t.Error("it is taken for the same")
+		}
+	})
 	t.Run("a pod of somebody else with its labels", func(t *testing.T) {
 		mirrored(t, client, wanted.pod, "cp1", func(p *corev1.Pod) { delete(p.Annotations, corev1.MirrorPodAnnotationKey) })
 		if pods, err := staticPods(t.Context(), client); err != nil || len(pods) != 0 {

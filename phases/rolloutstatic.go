@@ -111,7 +111,7 @@ func (m *manager) same(pod *corev1.Pod) bool {
 	}
 	a, b := pod.Spec.Containers[0], m.pod.Spec.Containers[0]
 	if pod.Spec.NodeName != m.node {
-		return a.Image == b.Image && slices.Equal(a.Args, b.Args) && slices.Equal(a.Command, b.Command)
+		return a.Image == b.Image && slices.Equal(a.Args, b.Args) && slices.Equal(a.Command, b.Command) && sameEnv(pod, m.pod)
 	}
 	return pod.Annotations[v1alpha1.KubeconfigHashAnnotation] == m.pod.Annotations[v1alpha1.KubeconfigHashAnnotation] &&
 		equality.Semantic.DeepEqual(given(a), given(b)) &&

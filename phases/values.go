@@ -58,7 +58,8 @@ func namelessValues(d *Data, s *Settings, cloudFiles map[string][]byte) (templat
 		NodeAgentImage:      s.NodeAgent.Image,
 		ServingCertificates: s.WantsServingCertificates(),
 		ServingRanges:       strings.Join(s.ServingCertificates.AddressRanges, ","),
-		Env:                 append(slices.Clone(s.Proxies), s.ControllerManager.ExtraEnv...),
+		Proxies:             s.Proxies,
+		Env:                 s.ControllerManager.ExtraEnv,
 		ExtraArgs:           s.ControllerManager.ExtraArgs,
 	}
 	if v.Routes && v.PodSubnet == "" {
@@ -66,17 +67,6 @@ func namelessValues(d *Data, s *Settings, cloudFiles map[string][]byte) (templat
 			WithHint("networking.podSubnet in the kubeadm configuration, or --pod-network-cidr, names it")
 	}
 	return v, nil
-}
-
-// proxySettings are those of this machine's environment, under the names that kubeadm passes on to its own pods.
-func proxySettings(env func(string) string) []string {
-	var list []string
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"} {
-		if value := env(name); value != "" {
-			list = append(list, name+"="+value)
-		}
-	}
-	return list
 }
 
 // image is the complete reference, for machines that join. In mode Manual it is the user's affair.

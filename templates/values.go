@@ -55,7 +55,9 @@ type Values struct {
 	// address is believed that nobody but a kubelet speaks for.
 	ServingCertificates bool
 	ServingRanges       string
-	// Env are environment variables beside the profile's, NAME=value: the machine's proxy settings, the user's own.
+	// Proxies are the machine's proxy settings, NAME=value.
+	Proxies []string
+	// Env are the user's environment variables, NAME=value. They win over Proxies, and over the profile's.
 	Env []string
 	// ExtraArgs win over arguments of the same name.
 	ExtraArgs []string
@@ -83,6 +85,11 @@ func IPFamilies(subnets string) (v4, v6 bool) {
 		}
 	}
 	return v4, v6
+}
+
+// ProxyVariables are the names under which programs look for proxies, and kubeadm passes them on to its own pods.
+func ProxyVariables() []string {
+	return []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 }
 
 func (v Values) hasConfig(p *Profile) bool {

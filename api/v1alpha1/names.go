@@ -43,6 +43,9 @@ const (
 	HashAnnotation = "ccmadm.dev/config-hash"
 	// KubeconfigHashAnnotation is on static pods: a digest of their identity, so that a renewed one starts them again.
 	KubeconfigHashAnnotation = "ccmadm.dev/kubeconfig-hash"
+	// ReplacedProxiesAnnotation is on pods whose extraEnv has proxy variables: one a line, NAME=value as it is without, or
+	// NAME. What is not among them is the environment's.
+	ReplacedProxiesAnnotation = "ccmadm.dev/replaced-proxies"
 	// ManagedByLabel says whose an object is.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// NameLabel says what it is.
