@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -48,9 +49,11 @@ func NewNode(m *machine.Machine, o NodeOptions, s Streams, version string) *Data
 // kubelet, and looks at its command line. Where it does not come back, its former flags are given back to it. The Node
 // itself is not touched: without a taint nobody initializes it.
 func External(ctx context.Context, d *Data, o NodeOptions) error {
-	if err := checkNode(ctx, d); err != nil {
+	release, err := checkNode(ctx, d, o)
+	if err != nil {
 		return err
 	}
+	defer release()
 	ip, err := addressOfNode(ctx, d, o.NodeIP)
 	if err != nil {
 		return err
@@ -77,19 +80,50 @@ func External(ctx context.Context, d *Data, o NodeOptions) error {
 	})
 }
 
-// checkNode finds what no step on this machine could be done without.
-func checkNode(ctx context.Context, d *Data) error {
+// checkNode finds what no step on this machine could be done without, and waits for another one that is at work here:
+// one over SSH may outlive the run that has begun it. No other one begins until it is released.
+func checkNode(ctx context.Context, d *Data, o NodeOptions) (release func(), err error) {
 	if !d.Machine.Superuser {
-		return errNotRoot("change the kubelet's flags")
+		return nil, errNotRoot("change the kubelet's flags")
 	}
 	there, err := d.Machine.Exists(machine.KubeletConf)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !there {
-		return finding.Refusedf("change the kubelet's flags: there is no %s", machine.KubeletConf).
+		return nil, finding.Refusedf("change the kubelet's flags: there is no %s", machine.KubeletConf).
 			WithHint("this machine is no node: `ccmadm join` makes it one")
 	}
+	if release, err = aloneHere(ctx, d, o.Timeout); err != nil {
+		return nil, err
+	}
+	if err := checkKubelet(ctx, d); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// aloneHere keeps other steps from this machine. One has the kubelet started twice at most, the second time with its
+// former flags.
+func aloneHere(ctx context.Context, d *Data, timeout time.Duration) (release func(), err error) {
+	if d.DryRun {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*timeout+time.Minute)
+	defer cancel()
+	release, err = d.Machine.Lock(ctx, filepath.Dir(machine.KubeletConfig), func() {
+		d.Sayf("another step is at work on this machine: waiting for its end")
+	})
+	if err != nil {
+		return nil, finding.Refusedf("wait for the end of another step on this machine: %w", err).
+			WithHint("ps aux | grep 'ccmadm node'; nothing was changed")
+	}
+	return release, nil
+}
+
+// checkKubelet finds what is wrong with the kubelet as it is.
+func checkKubelet(ctx context.Context, d *Data) error {
 	running, err := d.Machine.RunningKubelet(ctx)
 	if err != nil {
 		return err

@@ -2,12 +2,14 @@ package phases
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +211,48 @@ func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 				t.Errorf("%d restarts, want one there and one back", n)
 			}
 		})
+	}
+}
+
+// A step over SSH may outlive the run that has begun it: the next one waits for its end.
+func TestNode_OneAtATime(t *testing.T) {
+	m, runner := kubeletOf(t)
+	dir := filepath.Dir(machine.KubeletConfig)
+	during := runner.During
+	runner.During = func(line string) {
+		during(line)
+		if !strings.HasPrefix(line, "systemctl restart") {
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if release, err := m.Lock(ctx, dir, func() {}); err == nil {
+			t.Errorf("another step may begin while this one runs %s", line)
+			release()
+		}
+	}
+	release, err := m.Lock(t.Context(), dir, func() { t.Error("nobody else is at work yet") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := kubeletFilesOf(t, m)
+	ended := make(chan string)
+	go func() {
+		out, err := runNode(t, m, false, machinetest.Address)
+		ended <- fmt.Sprint(out, err)
+	}()
+	select {
+	case out := <-ended:
+		t.Errorf("it did not wait:\n%s", out)
+	case <-time.After(500 * time.Millisecond):
+	}
+	if kubeletFilesOf(t, m) != before {
+		t.Error("files were changed meanwhile")
+	}
+	release()
+	if out := <-ended; !strings.Contains(out, "another step is at work on this machine") ||
+		!strings.Contains(out, "was restarted, and answers") {
+		t.Errorf("afterwards:\n%s", out)
 	}
 }
 

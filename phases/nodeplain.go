@@ -11,9 +11,11 @@ import (
 // Plain is the way back: the drop-in goes, and so does the flag that kubeadm has written down for a machine that joined
 // in external mode. The kubelet is restarted, and given its flags again where it does not come back.
 func Plain(ctx context.Context, d *Data, o NodeOptions) error {
-	if err := checkNode(ctx, d); err != nil {
+	release, err := checkNode(ctx, d, o)
+	if err != nil {
 		return err
 	}
+	defer release()
 	uses, err := d.Machine.KubeletFlags("cloud-provider")
 	if err != nil {
 		return err

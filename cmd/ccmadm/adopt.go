@@ -120,6 +120,7 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 	}
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		outliveReader()
 		if a.binary != "" {
 			if err := a.rehearse(cmd, s); err != nil {
 				return err

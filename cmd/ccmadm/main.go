@@ -17,10 +17,23 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilTold()
 	defer stop()
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard) // client-go's own words; what matters of them is in our errors
 	streams := phases.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
 	os.Exit(run(ctx, streams, os.Args)) // stop has nothing left to do
 }
+
+// untilTold ends with a signal that asks for an end. A terminal that is lost is one, too, but under nohup.
+func untilTold() (context.Context, context.CancelFunc) {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(context.Background(), signals...)
+}
+
+// outliveReader is for what changes kubelets: it goes on without somebody who reads what it says, as behind an SSH
+// connection that is lost. Its next line would end it, before a kubelet that does not come back has its former flags.
+func outliveReader() { signal.Ignore(syscall.SIGPIPE) }

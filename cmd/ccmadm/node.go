@@ -68,6 +68,7 @@ func nodeStep(
 	cmd := &cobra.Command{
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			outliveReader()
 			d := phases.NewNode(machine.Host(*root), *o, s, version)
 			return observed(step(cmd.Context(), d, *o))
 		},

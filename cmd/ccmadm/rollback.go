@@ -134,6 +134,7 @@ func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journ
 	}
 	o.Force, o.CheckFiles, o.Output = r.options.Force, checkFiles, "text"
 	o.Flags.Wait = r.options.Flags.Wait
+	outliveReader()
 	sayBack(s, run)
 	if !o.Adoption.Leave {
 		lacks, err := phases.LacksFiles(ctx, client, o.Flags.Provider)
