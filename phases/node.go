@@ -20,6 +20,9 @@ import (
 
 // NodeOptions are those of a step on one machine that is a node already.
 type NodeOptions struct {
+	// Whose is the machine that the step is for: on any other one it is refused.
+	Whose
+
 	// NodeIP is the kubelet's address, one of each family; empty: those that its Node has.
 	NodeIP string
 	// Timeout is how long the kubelet may take to come back.
@@ -93,6 +96,9 @@ func checkNode(ctx context.Context, d *Data, o NodeOptions) (release func(), err
 	if !there {
 		return nil, finding.Refusedf("change the kubelet's flags: there is no %s", machine.KubeletConf).
 			WithHint("this machine is no node: `ccmadm join` makes it one")
+	}
+	if err := o.check(whoseMachine(d.Machine)); err != nil {
+		return nil, finding.Refusedf("change the kubelet's flags of this machine: %w", err).WithHint("nothing was changed")
 	}
 	if release, err = aloneHere(ctx, d, o.Timeout); err != nil {
 		return nil, err

@@ -11,6 +11,8 @@ import (
 
 // NodeReport is what `ccmadm node show` says of a machine.
 type NodeReport struct {
+	Whose `json:",inline"`
+
 	// Version is the kubelet's.
 	Version string `json:"version"`
 	// Kubelet is its process; nil: it does not run.
@@ -34,7 +36,9 @@ func ShowNode(ctx context.Context, m *machine.Machine) (*NodeReport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask for the kubelet's version: %w", err)
 	}
-	report := &NodeReport{Version: strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes ")}
+	report := &NodeReport{
+		Whose: whoseMachine(m), Version: strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes "),
+	}
 	if report.Kubelet, err = m.RunningKubelet(ctx); err != nil {
 		return nil, err
 	}

@@ -56,6 +56,13 @@ func (h here) run(ctx context.Context, n *plannedNode, args ...string) error {
 		if given := h.d.Adoption.NodeTimeout; given != NodeTimeout {
 			args = append(args, "--timeout="+given.String())
 		}
+		if h.d.Adoption.Via == ViaSSH {
+			wanted, err := whose(h.d, n)
+			if err != nil {
+				return err
+			}
+			args = append(args, wanted.flags()...)
+		}
 		return h.others.run(ctx, n, args...)
 	}
 	d := NewNode(h.d.Machine, NodeOptions{}, h.d.Streams, h.d.Version).in(n.name)

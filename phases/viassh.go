@@ -50,6 +50,13 @@ func (b bySSH) show(ctx context.Context, n *plannedNode) (*NodeReport, error) {
 	if err := json.Unmarshal(out, &report); err != nil {
 		return nil, fmt.Errorf("read what ccmadm node show says on %s: %w", n.name, err)
 	}
+	wanted, err := whose(b.d, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := wanted.check(report.Whose); err != nil {
+		return nil, fmt.Errorf("ask who answers at %s: %w", n.ip, err)
+	}
 	return &report, nil
 }
 
@@ -69,9 +76,15 @@ func reachBySSH(ctx context.Context, d *Data, plan []*plannedNode) []*NodeReport
 		byName[n.name], names[i] = n, n.name
 	}
 	answers := nodes.AskEach(ctx, names, func(ctx context.Context, name string) (a answer) {
-		if n := byName[name]; !n.here && !n.skipped && n.ready {
-			a.report, a.err = bySSH{d}.show(ctx, n)
+		n := byName[name]
+		if n.here || n.skipped || !n.ready {
+			return a
 		}
+		if other := n.sharesAddress(plan); other != "" {
+			a.err = fmt.Errorf("its address %s is also that of Node/%s: nobody knows which of them SSH reaches", n.ip, other)
+			return a
+		}
+		a.report, a.err = bySSH{d}.show(ctx, n)
 		return a
 	})
 	for i, a := range answers {

@@ -1,11 +1,16 @@
 package phases
 
 import (
+	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/identity"
+	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
@@ -15,7 +20,9 @@ func TestCluster_Adopt_OverSSH(t *testing.T) {
 	runner := m.Runner.(*machinetest.Commands)
 	const line = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 " +
 		"admin@198.18.0.101 -- ccmadm node show --output=json"
-	const flags = `{"version":"v1.36.3","flags":[{"name":"node-ip","value":"198.18.0.101","from":[%s],"runs":true}]}`
+	ca := identity.Pins(cluster.Config.CAData)[0]
+	flags := `{"node":"w1","caCertHashes":["` + ca + `"],"version":"v1.36.3",` +
+		`"flags":[{"name":"node-ip","value":"198.18.0.101","from":[%s],"runs":true}]}`
 	for _, tt := range []struct {
 		name, answer, want, say string
 		fails                   error
@@ -26,6 +33,15 @@ func TestCluster_Adopt_OverSSH(t *testing.T) {
 			want: "w1: --node-ip is set in two places: /a:1 and /b:2",
 		},
 		{name: "no way there", fails: errors.New("exit status 255"), want: "w1: run ssh -o BatchMode=yes"},
+		{
+			name: "another machine", answer: `{"node":"cp2","caCertHashes":["` + ca + `"]}`,
+			want: "w1: ask who answers at 198.18.0.101: it is the machine of Node/cp2, and not of Node/w1",
+		},
+		{
+			name: "another cluster", answer: `{"node":"w1","caCertHashes":["sha256:00"]}`,
+			want: "w1: ask who answers at 198.18.0.101: its kubelet is in another cluster",
+		},
+		{name: "no word of it", answer: `{}`, want: "it does not say which Node of which cluster it is"},
 		{name: "no such ccmadm", answer: "hello", want: "read what ccmadm node show says on w1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -42,5 +58,75 @@ func TestCluster_Adopt_OverSSH(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// Where two Nodes have one address, be it that a kubelet claims another one's, nobody knows which machine SSH reaches.
+func TestCluster_Adopt_OverSSHToOneAddressOfTwo(t *testing.T) {
+	m, client := plain(t)
+	addNode(t, client, "w2", "198.18.0.102", nil)
+	addNode(t, client, "w3", "198.18.0.102", nil)
+	addNode(t, client, "w4", machinetest.Address, nil)
+	runner := m.Runner.(*machinetest.Commands)
+	for _, leave := range []bool{false, true} {
+		if leave {
+			d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+			if err := held(begin()).run(t.Context(), d); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		}
+		d, _ := adoption(t, m, Options{}, Adoption{Leave: leave, Yes: true, Via: ViaSSH, Skip: []string{"w1", "w3"}})
+		preflight := adoptPreflight()
+		if leave {
+			preflight = leavePreflight()
+		}
+		err := preflight.run(t.Context(), d)
+		wantError(t, err, "w2: its address 198.18.0.102 is also that of Node/w3", finding.ExitRefused)
+		wantError(t, err, "w4: its address 198.18.0.11 is also that of Node/", finding.ExitRefused)
+	}
+	for _, line := range runner.Ran {
+		if strings.HasPrefix(line, "ssh") {
+			t.Errorf("it ran %s", line)
+		}
+	}
+}
+
+// A machine refuses a step that is another one's.
+func TestCluster_Node_StepOfAnotherMachine(t *testing.T) {
+	m, client := plain(t)
+	config, err := cluster.Kubeconfig("system:node:cp2", "system:nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	machinetest.Put(t, m, machine.KubeletConf, string(config))
+	// What a run gives to a step on w1.
+	d, _ := adoption(t, m, Options{}, Adoption{Via: ViaSSH, NodeTimeout: NodeTimeout})
+	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
+	if err := newStepper(d, client).run(t.Context(), n, "external"); err != nil {
+		t.Fatal(err)
+	}
+	ca := identity.Pins(cluster.Config.CAData)
+	runner := m.Runner.(*machinetest.Commands)
+	if last := runner.Ran[len(runner.Ran)-1]; !strings.HasSuffix(last,
+		"198.18.0.101 -- ccmadm node external --node=w1 --ca-cert-hash="+strings.Join(ca, ",")) {
+		t.Errorf("it ran %s", last)
+	}
+	before := kubeletFilesOf(t, m)
+	for want, whose := range map[string]Whose{
+		"it is the machine of Node/cp2, and not of Node/w1": {Node: "w1", CAs: ca},
+		"its kubelet is in another cluster":                 {Node: "cp2", CAs: []string{"sha256:00"}},
+	} {
+		for _, step := range []func(context.Context, *Data, NodeOptions) error{External, Plain} {
+			o := NodeOptions{Whose: whose, NodeIP: machinetest.Address, Timeout: time.Second}
+			err := step(t.Context(), NewNode(m, o, Streams{Out: io.Discard, Err: io.Discard}, "test"), o)
+			wantError(t, err, want, finding.ExitRefused)
+		}
+	}
+	if kubeletFilesOf(t, m) != before || restarts(runner) > 0 {
+		t.Error("something was changed")
+	}
+	o := NodeOptions{Whose: Whose{Node: "cp2", CAs: ca}, NodeIP: machinetest.Address, Timeout: time.Second}
+	if err := External(t.Context(), NewNode(m, o, Streams{Out: io.Discard, Err: io.Discard}, "test"), o); err != nil {
+		t.Error(err)
 	}
 }

@@ -73,6 +73,9 @@ func nodeStep(
 			return observed(step(cmd.Context(), d, *o))
 		},
 	}
+	cmd.Flags().StringVar(&o.Node, "node", "", "refuse it on a machine that is not this Node's")
+	cmd.Flags().StringSliceVar(&o.CAs, "ca-cert-hash", nil,
+		"refuse it on a machine of a cluster with none of these CAs, each sha256:HASH as for kubeadm join")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", phases.NodeTimeout, "how long the kubelet may take to come back")
 	return cmd
