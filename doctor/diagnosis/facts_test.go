@@ -93,6 +93,7 @@ func pod(name, node string) corev1.Pod {
 	}
 	p.Status.Phase = corev1.PodRunning
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "ccm", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	return p
 }
 

@@ -41,8 +41,10 @@ const (
 	partInventory   = "the last good inventory"
 )
 
-// podsIn is the part with the pods of a namespace.
+// podsIn is the part with the pods of a namespace, leasesIn that with its Leases.
 func podsIn(namespace string) string { return "pods in " + namespace }
+
+func leasesIn(namespace string) string { return "leases in " + namespace }
 
 // mostNodes bounds the lists of what there is one of for each Node, most all others.
 const mostNodes, most = 20_000, 2_000

@@ -101,7 +101,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 	f := v.facts()
 	statuses := nodes.Judge(f, nil).Nodes
 	l.ask(partReviews, func() (func(), error) {
-		f.AskLease(ctx, c, v.leaseName())
+		f.AskLease(ctx, c, v.leaseNamespace(), v.leaseName())
 		f.AskPods(ctx, c)
 		return func() { s.keepFacts(f) }, nil
 	})
@@ -130,12 +130,17 @@ func (s *Snapshot) keepFacts(f *nodes.Facts) {
 		renewed := f.Renewed.UTC()
 		s.Renewed = &renewed
 	}
+	if f.LeaseErr != nil && f.LeaseNamespace != v1alpha1.Namespace { // nobody else asks for it there
+		s.NotSeen = append(s.NotSeen, Unseen(leasesIn(f.LeaseNamespace), f.LeaseErr))
+	}
 	if f.Lease == nil {
 		return
 	}
 	lease := f.Lease.DeepCopy()
 	trimLease(lease)
-	s.Leases = slices.DeleteFunc(s.Leases, func(l coordinationv1.Lease) bool { return l.Name == lease.Name })
+	s.Leases = slices.DeleteFunc(s.Leases, func(l coordinationv1.Lease) bool {
+		return l.Namespace == lease.Namespace && l.Name == lease.Name
+	})
 	s.Leases = append(s.Leases, *lease)
 }
 

@@ -52,8 +52,8 @@ func (v *view) picture() picture {
 				shown.Running++
 			}
 		}
-		if lease := v.lease(m.leaseName()); shown.Main && v.leads() && lease != nil && lease.Spec.HolderIdentity != nil {
-			shown.Leader = *lease.Spec.HolderIdentity
+		if shown.Main {
+			shown.Leader = v.facts().Leader()
 		}
 		p.managers = append(p.managers, shown)
 	}

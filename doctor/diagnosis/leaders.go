@@ -12,15 +12,16 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // foreignLeader finds a Lease that is renewed by somebody who is no pod of the manager, while those run.
 func foreignLeader(v *view) []finding.Finding {
 	m := v.main()
-	if m == nil || !v.leads() || len(m.pods) == 0 || !v.waits() && !v.standsBy(m) {
+	if m == nil || nodes.Unelected(m.pod) || !v.leads() || len(m.pods) == 0 || !v.waits() && !v.standsBy(m) {
 		return nil
 	}
-	lease := v.lease(m.leaseName())
+	lease := v.leaseOf(m)
 	if lease == nil || lease.Spec.HolderIdentity == nil {
 		return nil
 	}
@@ -32,7 +33,7 @@ func foreignLeader(v *view) []finding.Finding {
 	if age := v.facts().LeaseAge(); age > time.Minute { // what lasts longer may be held, and its holder gone
 		does = "has renewed it last " + age.Round(time.Second).String() + " ago, and holds it until it runs out"
 	}
-	f := finding.ForeignLeader.New("Lease/"+v1alpha1.Namespace+"/"+lease.Name,
+	f := finding.ForeignLeader.New("Lease/"+lease.Namespace+"/"+lease.Name,
 		fmt.Sprintf("%s %s, which is no pod of %s", *lease.Spec.HolderIdentity, does, m.object))
 	f.Next = "kubectl get pods -A -o wide | grep " + host
 	return []finding.Finding{f}
@@ -40,7 +41,7 @@ func foreignLeader(v *view) []finding.Finding {
 
 // leader is the manager's pod that the Lease names; nil where it names none of them.
 func (v *view) leader(m *manager) *corev1.Pod {
-	lease := v.lease(m.leaseName())
+	lease := v.leaseOf(m)
 	if lease == nil || lease.Spec.HolderIdentity == nil {
 		return nil
 	}
@@ -64,7 +65,7 @@ func abandonedLease(v *view) []finding.Finding {
 	if m == nil || v.leads() || !slices.ContainsFunc(m.pods, running) || !v.standsBy(m) {
 		return nil
 	}
-	lease := v.lease(m.leaseName())
+	lease := v.leaseOf(m)
 	if lease == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" ||
 		lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return nil
@@ -73,11 +74,11 @@ func abandonedLease(v *view) []finding.Finding {
 	if lasts < lastsLong || age < lasts+clocksApart {
 		return nil
 	}
-	f := finding.LeaseAbandoned.New("Lease/"+v1alpha1.Namespace+"/"+lease.Name,
+	f := finding.LeaseAbandoned.New("Lease/"+lease.Namespace+"/"+lease.Name,
 		fmt.Sprintf("%s has not renewed it for %s, and all pods of %s wait for it; it lasts %s, counted from each of their "+
 			"starts",
 			*lease.Spec.HolderIdentity, age.Round(time.Second), m.object, lasts))
-	f.Next = "kubectl -n " + v1alpha1.Namespace + " delete lease " + lease.Name
+	f.Next = "kubectl -n " + lease.Namespace + " delete lease " + lease.Name
 	return []finding.Finding{f}
 }
 
@@ -126,8 +127,11 @@ func twoManagers(v *view) []finding.Finding {
 	for i := range v.managers {
 		m := &v.managers[i]
 		lease := m.leaseName()
+		if namespace := m.leaseNamespace(); namespace != v1alpha1.Namespace {
+			lease = namespace + "/" + lease
+		}
 		if !m.initializes() || withoutNodeController(m) || !slices.ContainsFunc(m.pods, running) ||
-			slices.Contains(leases, lease) || !v.renewed(v.lease(lease)) {
+			slices.Contains(leases, lease) || !v.renewed(v.leaseOf(m)) {
 			continue
 		}
 		names, leases = append(names, m.object), append(leases, lease)

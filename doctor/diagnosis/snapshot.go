@@ -57,7 +57,7 @@ type Snapshot struct {
 	Kubeadm string `json:"kubeadm,omitempty"`
 
 	Nodes []corev1.Node `json:"nodes,omitempty"`
-	// Heartbeats are the Leases of kubelets, Leases all others of kube-system.
+	// Heartbeats are the Leases of kubelets, Leases all others of kube-system, and the manager's where it is elsewhere.
 	Heartbeats []coordinationv1.Lease `json:"heartbeats,omitempty"`
 	Leases     []coordinationv1.Lease `json:"leases,omitempty"`
 	// LeaseName is the manager's; Renewed is when a renewal was seen, where its clock is doubtful.
@@ -149,9 +149,9 @@ func (s *Snapshot) notSeen(what string) *NotSeen {
 	return &s.NotSeen[i]
 }
 
-// lease returns that of kube-system with the name, or nil.
-func (s *Snapshot) lease(name string) *coordinationv1.Lease {
-	i := slices.IndexFunc(s.Leases, func(l coordinationv1.Lease) bool { return l.Name == name })
+// lease returns the one that is no kubelet's with the name, or nil.
+func (s *Snapshot) lease(namespace, name string) *coordinationv1.Lease {
+	i := slices.IndexFunc(s.Leases, func(l coordinationv1.Lease) bool { return l.Namespace == namespace && l.Name == name })
 	if i < 0 {
 		return nil
 	}

@@ -33,8 +33,8 @@ func (v *view) summary() string {
 	default:
 		parts = append(parts, "no cloud-controller-manager")
 	}
-	if lease := v.lease(v.leaseName()); v.leads() && lease != nil && lease.Spec.HolderIdentity != nil {
-		parts = append(parts, "led by "+*lease.Spec.HolderIdentity)
+	if leader := v.facts().Leader(); leader != "" {
+		parts = append(parts, "led by "+leader)
 	}
 	return finding.Clean(strings.Join(parts, ", "))
 }

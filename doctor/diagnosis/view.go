@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -131,6 +132,13 @@ func (m *manager) leaseName() string {
 	return cmp.Or(name, v1alpha1.LeaseName)
 }
 
+func (m *manager) leaseNamespace() string {
+	return cmp.Or(m.arg("leader-elect-resource-namespace"), v1alpha1.Namespace)
+}
+
+// leaseOf is the Lease that a manager asks for; nil where it is not there.
+func (v *view) leaseOf(m *manager) *coordinationv1.Lease { return v.lease(m.leaseNamespace(), m.leaseName()) }
+
 // main is the manager that initializes nodes; nil where there is none.
 func (v *view) main() *manager {
 	i := slices.IndexFunc(v.managers, func(m manager) bool { return m.initializes() })
@@ -148,17 +156,24 @@ func (v *view) leaseName() string {
 	return cmp.Or(v.LeaseName, v1alpha1.LeaseName)
 }
 
+func (v *view) leaseNamespace() string {
+	if m := v.main(); m != nil {
+		return m.leaseNamespace()
+	}
+	return v1alpha1.Namespace
+}
+
 // facts are what the engine of wait and status goes by.
 func (v *view) facts() *nodes.Facts {
 	f := &nodes.Facts{
-		Now: v.Taken, Nodes: v.Nodes, LeaseName: v.leaseName(), Logs: v.Logs, Reviews: v.Reviews, Flags: v.Flags,
-		Heartbeats: v.Heartbeats,
+		Now: v.Taken, Nodes: v.Nodes, LeaseNamespace: v.leaseNamespace(), LeaseName: v.leaseName(), Logs: v.Logs,
+		Reviews: v.Reviews, Flags: v.Flags, Heartbeats: v.Heartbeats,
 	}
 	if m := v.main(); m != nil && m.Profile != nil {
 		f.Balances, f.Asks = m.Profile.Has(templates.Services), !m.Profile.OwnFlags
 	}
-	f.Lease = v.lease(f.LeaseName)
-	if n := v.notSeen(partLeases); n != nil && f.Lease == nil {
+	f.Lease = v.lease(f.LeaseNamespace, f.LeaseName)
+	if n := v.notSeen(leasesIn(f.LeaseNamespace)); n != nil && f.Lease == nil {
 		f.LeaseErr = n
 	}
 	if v.Renewed != nil {
@@ -190,7 +205,7 @@ func (v *view) podsNotSeen() *NotSeen {
 	return v.notSeen(podsIn(m.namespace))
 }
 
-// leads says whether the main manager's Lease was being renewed.
+// leads says whether the main manager's Lease was being renewed, or it works without.
 func (v *view) leads() bool { return v.facts().Led() }
 
 // since is how long before the snapshot something was.

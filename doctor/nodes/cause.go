@@ -146,12 +146,12 @@ func waitsForManager(s Status, node *corev1.Node, e *evidence) finding.Finding {
 
 // missingBesides is what the log says was refused, and the API server confirms, beyond what every manager needs.
 func (e *evidence) missingBesides() []permission {
-	all := needed(e.leader.name)
+	all := needed(&e.leader)
 	return slices.DeleteFunc(slices.Clone(e.denied), func(p permission) bool { return slices.Contains(all, p) })
 }
 
 func notServed(r remark, e *evidence) finding.Finding {
-	message := "the cloud-controller-manager leads (" + e.leader.holder() + "), "
+	message := "the cloud-controller-manager leads (" + e.leader.who() + "), "
 	switch {
 	case len(e.pods) == 0:
 		message += "its pods have not the label " + v1alpha1.ComponentLabel + "=" + v1alpha1.Component + ", so its log is not read"

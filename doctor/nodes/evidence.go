@@ -68,8 +68,11 @@ func (f *Facts) AskPods(ctx context.Context, c kubernetes.Interface) {
 	f.Reviews = e.review(ctx, c)
 }
 
-// leads tells whether the pod holds the lease. A holder is HOSTNAME_UUID, and our pods have their machine's name.
+// leads tells whether the pod holds the lease, or leads without. A holder is HOSTNAME_UUID, and our pods have their machine's name.
 func (e *evidence) leads(p *corev1.Pod) bool {
+	if e.leader.alone != "" {
+		return p.Name == e.leader.alone
+	}
 	host, _, _ := strings.Cut(e.leader.holder(), "_")
 	return host != "" && host == p.Spec.NodeName
 }
@@ -88,7 +91,7 @@ func (e *evidence) tail(ctx context.Context, c kubernetes.Interface, p *corev1.P
 		return nil // it has never run
 	}
 	lines := linesOf(ctx, c, p, status.Name, waits)
-	if !waits && e.failed(status) {
+	if !waits && failed(status, e.now) {
 		lines = append(linesOf(ctx, c, p, status.Name, true), lines...)
 	}
 	return lines

@@ -24,10 +24,11 @@ type Facts struct {
 	PodsErr error
 	// Balances says that it serves load balancers, Asks that it asks the API server about who calls it.
 	Balances, Asks bool
-	// LeaseName is what the leader's Lease is called; Lease is nil where there is none, and where LeaseErr is set.
-	LeaseName string
-	Lease     *coordinationv1.Lease
-	LeaseErr  error
+	// LeaseName is what the leader's Lease is called, LeaseNamespace where it is; Lease is nil where there is none, and
+	// where LeaseErr is set.
+	LeaseName, LeaseNamespace string
+	Lease                     *coordinationv1.Lease
+	LeaseErr                  error
 	// Renewed is when a renewal of it was seen, by this machine's clock. Zero: the holder's clock is believed.
 	Renewed time.Time
 	// Logs are the last lines of the manager's pods by name, cleaned.
@@ -70,10 +71,19 @@ func (f *Facts) statuses(names []string) []Status {
 	return list
 }
 
-// Led says whether somebody held the Lease.
+// Led says whether somebody held the Lease, or leads without.
 func (f *Facts) Led() bool {
 	l := f.leader()
 	return l.held(f.Now)
+}
+
+// Leader is who leads: the Lease's holder, or a pod that asks for none. Empty where nobody does.
+func (f *Facts) Leader() string {
+	l := f.leader()
+	if !l.held(f.Now) {
+		return ""
+	}
+	return l.who()
 }
 
 // LeaseAge is for how long the Lease has not been renewed.
@@ -83,11 +93,13 @@ func (f *Facts) LeaseAge() time.Duration {
 }
 
 func (f *Facts) keep(l leadership) {
-	f.LeaseName, f.Lease, f.LeaseErr, f.Renewed = l.name, l.lease, l.err, l.renewed
+	f.LeaseNamespace, f.LeaseName, f.Lease, f.LeaseErr, f.Renewed = l.namespace, l.name, l.lease, l.err, l.renewed
 }
 
 func (f *Facts) leader() leadership {
-	return leadership{name: f.LeaseName, lease: f.Lease, err: f.LeaseErr, renewed: f.Renewed}
+	l := leadership{namespace: f.LeaseNamespace, name: f.LeaseName, lease: f.Lease, err: f.LeaseErr, renewed: f.Renewed}
+	l.elect(f.Pods, f.Now)
+	return l
 }
 
 // evidence has the leader's pod first: its log tells most.
@@ -108,6 +120,6 @@ func (f *Facts) evidence() *evidence {
 }
 
 // AskLease looks at the leader's Lease, and where clocks make it doubtful, for long enough to see a renewal.
-func (f *Facts) AskLease(ctx context.Context, c kubernetes.Interface, name string) {
-	f.keep(getLeadership(ctx, c, cmp.Or(name, v1alpha1.LeaseName)))
+func (f *Facts) AskLease(ctx context.Context, c kubernetes.Interface, namespace, name string) {
+	f.keep(getLeadership(ctx, c, namespace, cmp.Or(name, v1alpha1.LeaseName)))
 }

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,13 +17,22 @@ import (
 // leadership is what is known of the leader's Lease. As in leader election itself, a renewal that was seen counts from
 // when it was seen: the clocks of two machines need not agree.
 type leadership struct {
-	// name is what the Lease is called, or would be.
-	name string
+	// name is what the Lease is called, or would be, and namespace where. Empty: v1alpha1.Namespace.
+	namespace, name string
 	// lease is nil where there is none, and where err says that it could not be looked at.
 	lease *coordinationv1.Lease
 	err   error
 	// renewed is when a renewal was last seen, by this machine's clock. Zero: none was seen yet.
 	renewed time.Time
+	// unelected says that no pod of the manager asks for the Lease (--leader-elect=false); alone is the one that leads
+	// without, for it is ready.
+	unelected bool
+	alone     string
+}
+
+// object is the Lease's name in a finding.
+func (l *leadership) object() string {
+	return "Lease/" + cmp.Or(l.namespace, v1alpha1.Namespace) + "/" + l.name
 }
 
 // see takes what the Lease looks like now.
@@ -35,6 +45,9 @@ func (l *leadership) see(lease *coordinationv1.Lease, now time.Time) {
 
 // held tells whether somebody leads. Before the first renewal was seen, it believes the holder's clock.
 func (l *leadership) held(now time.Time) bool {
+	if l.alone != "" {
+		return true
+	}
 	if l.holder() == "" || renewTime(l.lease).IsZero() {
 		return false
 	}
@@ -47,6 +60,14 @@ func (l *leadership) age(now time.Time) time.Duration {
 		return now.Sub(l.renewed)
 	}
 	return now.Sub(renewTime(l.lease))
+}
+
+// who names the leader.
+func (l *leadership) who() string {
+	if l.alone != "" {
+		return "pod " + l.alone + ", with --leader-elect=false"
+	}
+	return l.holder()
 }
 
 func (l *leadership) holder() string {
@@ -72,8 +93,10 @@ func renewTime(l *coordinationv1.Lease) time.Time {
 
 // leaderless says in which way there is no leader.
 func (l *leadership) leaderless(now time.Time) string {
-	lease := "Lease/" + v1alpha1.Namespace + "/" + l.name
+	lease := l.object()
 	switch {
+	case l.unelected:
+		return "is not ready; it asks for no Lease (--leader-elect=false)"
 	case l.err != nil:
 		return lease + " cannot be looked at: " + l.err.Error()
 	case l.holder() == "" || renewTime(l.lease).IsZero():
@@ -91,15 +114,15 @@ const (
 )
 
 // getLeadership looks at the Lease, and where clocks make it doubtful, for long enough to see a renewal.
-func getLeadership(ctx context.Context, c kubernetes.Interface, name string) leadership {
-	l := leadership{name: name}
+func getLeadership(ctx context.Context, c kubernetes.Interface, namespace, name string) leadership {
+	l := leadership{namespace: namespace, name: name}
 	get := func() (*coordinationv1.Lease, error) {
-		lease, err := c.CoordinationV1().Leases(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+		lease, err := c.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("get Lease/%s/%s: %w", v1alpha1.Namespace, name, err)
+			return nil, fmt.Errorf("get %s: %w", l.object(), err)
 		}
 		return lease, nil
 	}

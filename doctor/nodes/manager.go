@@ -106,7 +106,7 @@ func (e *evidence) endsAgain() *finding.Finding {
 	for i := range e.pods {
 		p := &e.pods[i]
 		status := mainStatus(p)
-		if status == nil || status.State.Running == nil || !e.failed(status) {
+		if status == nil || status.State.Running == nil || !failed(status, e.now) {
 			continue
 		}
 		last := status.LastTerminationState.Terminated
@@ -119,9 +119,9 @@ func (e *evidence) endsAgain() *finding.Finding {
 }
 
 // failed says whether a container has failed so lately that this run of it has proven nothing yet.
-func (e *evidence) failed(s *corev1.ContainerStatus) bool {
+func failed(s *corev1.ContainerStatus, now time.Time) bool {
 	last := s.LastTerminationState.Terminated
-	return last != nil && last.ExitCode != 0 && e.now.Sub(last.FinishedAt.Time) < failedLately
+	return last != nil && last.ExitCode != 0 && now.Sub(last.FinishedAt.Time) < failedLately
 }
 
 // failedLately is a little more than a Lease lasts, which the next run has to wait for.

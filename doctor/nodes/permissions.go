@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -54,22 +55,33 @@ func (p permission) id() finding.ID {
 	return finding.MissingPermission
 }
 
-// needed is what no cloud-controller-manager can initialize a node without, and after that what it uses now and then.
-func needed(leaseName string) []permission {
+// vital is what no cloud-controller-manager can initialize a node without.
+func vital(l *leadership) []permission {
 	const leases = "coordination.k8s.io"
-	return []permission{
+	namespace := cmp.Or(l.namespace, v1alpha1.Namespace)
+	return slices.DeleteFunc([]permission{
 		{verb: "list", resource: "nodes"},
 		{verb: "watch", resource: "nodes"},
-		{verb: "create", group: leases, resource: "leases", namespace: v1alpha1.Namespace},
-		{verb: "get", group: leases, resource: "leases", namespace: v1alpha1.Namespace, name: leaseName},
-		{verb: "update", group: leases, resource: "leases", namespace: v1alpha1.Namespace, name: leaseName},
+		{verb: "create", group: leases, resource: "leases", namespace: namespace},
+		{verb: "get", group: leases, resource: "leases", namespace: namespace, name: l.name},
+		{verb: "update", group: leases, resource: "leases", namespace: namespace, name: l.name},
 		{verb: "update", resource: "nodes"},
 		{verb: "patch", resource: "nodes", subresource: "status"},
-		{verb: "get", resource: "nodes"},
-		{verb: "patch", resource: "nodes"},
-		{verb: "create", resource: "events"},
-		{verb: "patch", resource: "events"},
-	}
+	}, func(p permission) bool { return !l.asks(p) })
+}
+
+// asks says whether a manager uses the permission: one without leader election uses none for Leases.
+func (l *leadership) asks(p permission) bool { return !l.unelected || p.resource != "leases" }
+
+// needed is what is vital, and after that what a manager uses now and then.
+func needed(l *leadership) []permission {
+	return append(
+		vital(l),
+		permission{verb: "get", resource: "nodes"},
+		permission{verb: "patch", resource: "nodes"},
+		permission{verb: "create", resource: "events"},
+		permission{verb: "patch", resource: "events"},
+	)
 }
 
 // besides is what a manager uses beyond its Nodes: what one needs that serves load balancers, and one that asks the API
@@ -91,9 +103,6 @@ func besides(balances, asks bool) []permission {
 	}
 	return list
 }
-
-// vital is how many of them, from the front, a node cannot be initialized without.
-const vital = 7
 
 // user is somebody that the API server is asked about.
 type user struct {
@@ -196,12 +205,13 @@ func missingCause(missing []permission) *finding.Finding {
 func (f *Facts) Lacks() *finding.Finding {
 	var missing []permission
 	severity := finding.SeverityWarning
+	leader := f.leader()
 	for _, r := range f.Reviews {
 		p := r.permission()
-		if r.Answer != no || p.resource == "leases" && p.verb == "create" && f.Led() {
+		if r.Answer != no || !leader.asks(p) || p.resource == "leases" && p.verb == "create" && leader.held(f.Now) {
 			continue
 		}
-		if slices.Contains(needed(f.LeaseName)[:vital], p) {
+		if slices.Contains(vital(&leader), p) {
 			severity = finding.SeverityError
 		}
 		missing = append(missing, p)
@@ -217,7 +227,7 @@ func (f *Facts) Lacks() *finding.Finding {
 // missingVital is what keeps every node from being initialized. Permissions for the Lease are not asked for by a
 // manager that leads without them.
 func (e *evidence) missingVital() []permission {
-	all := needed(e.leader.name)[:vital]
+	all := vital(&e.leader)
 	return slices.DeleteFunc(slices.Clone(e.denied), func(p permission) bool {
 		return !slices.Contains(all, p) || p.resource == "leases" && e.led()
 	})

@@ -238,7 +238,7 @@ func (l lab) settle(rules []rbacv1.PolicyRule) {
 	l.Helper()
 	ctx := within(l.T, 20*time.Second)
 	who := serviceAccount(v1alpha1.Namespace, "acme")
-	for _, p := range append(needed(v1alpha1.LeaseName), permission{verb: "get", resource: "secrets"}) {
+	for _, p := range append(needed(&leadership{name: v1alpha1.LeaseName}), permission{verb: "get", resource: "secrets"}) {
 		resource := strings.TrimSuffix(p.resource+"/"+p.subresource, "/")
 		want := no
 		if slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {

@@ -41,7 +41,7 @@ func (e *evidence) questions() []Review {
 			continue
 		}
 		known = true // the pods of one manager have one identity
-		for _, p := range append(needed(e.leader.name), e.besides...) {
+		for _, p := range append(needed(&e.leader), e.besides...) {
 			list = append(list, question(who, p))
 		}
 	}
@@ -81,7 +81,7 @@ func (e *evidence) deniedBy(reviews []Review) []permission {
 	answered := false
 	for _, r := range reviews {
 		answered = answered || r.Answer == yes
-		if r.Answer == no && !slices.Contains(e.besides, r.permission()) {
+		if r.Answer == no && !slices.Contains(e.besides, r.permission()) && e.leader.asks(r.permission()) {
 			denied = append(denied, r.permission())
 		}
 	}

@@ -31,7 +31,7 @@ func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, name
 		return nil, err
 	}
 	f := &Facts{Nodes: nodes}
-	f.AskLease(ctx, c, leaseName)
+	f.AskLease(ctx, c, v1alpha1.Namespace, leaseName)
 	f.Now = time.Now()
 	statuses, leader := f.statuses(names), f.leader()
 	if !leader.held(f.Now) || len(below(statuses, Ready)) > 0 {
@@ -45,7 +45,7 @@ func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, name
 // addLeaderless says that nobody leads, unless that is what a node waits for. A cluster with neither Lease nor pod may
 // have a manager under names of its own: that is a warning.
 func (r *Report) addLeaderless(e *evidence) {
-	lease := "Lease/" + v1alpha1.Namespace + "/" + e.leader.name
+	lease := e.leader.object()
 	cause := e.managerCause()
 	switch {
 	case e.leader.err != nil:
@@ -57,7 +57,7 @@ func (r *Report) addLeaderless(e *evidence) {
 		cause = &found
 	case cause.ID == finding.NoPod:
 		cause.Severity = finding.SeverityWarning
-	case cause.ID == finding.NoLeader:
+	case cause.ID == finding.NoLeader || e.leader.unelected:
 	default:
 		cause.Message += "; " + e.leader.leaderless(e.now)
 	}
