@@ -141,7 +141,7 @@ func lasting() []Kind {
 		{
 			ID: NoZone, Reason: "NoZone", Title: "A Node has no zone, and others have one", Severity: SeverityWarning,
 			Why:   "Labels are written when the Node is initialized: it was not, or the cloud did not tell.",
-			Do:    "initialize it again: kubectl taint node NODE node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
+			Do:    "let the manager initialize it again; where its provider does not know the machine, set the label by hand",
 			Links: []string{"oracle/oci-cloud-controller-manager#458"},
 		},
 		{

@@ -87,23 +87,43 @@ func shutdown(v *view) []finding.Finding {
 
 // zones finds initialized Nodes without a zone where most have one.
 func zones(v *view) []finding.Finding {
-	var list []finding.Finding
+	var without []*corev1.Node
+	providers := map[string]bool{} // that have given zones
 	with := 0
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		switch {
 		case n.Labels[corev1.LabelTopologyZone] != "":
 			with++
+			providers[scheme(n)] = true
 		case n.Spec.ProviderID != "":
-			f := finding.NoZone.New("Node/"+n.Name, "it is initialized, and has no label "+corev1.LabelTopologyZone)
-			f.Next = "kubectl taint node " + n.Name + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule"
-			list = append(list, f)
+			without = append(without, n)
 		}
 	}
-	if with <= len(list) {
+	if with <= len(without) {
 		return nil
 	}
+	var list []finding.Finding
+	for _, n := range without {
+		f := finding.NoZone.New("Node/"+n.Name, "it is initialized, and has no label "+corev1.LabelTopologyZone)
+		switch {
+		case !providers[scheme(n)]:
+			f.Message += "; its provider ID, " + scheme(n) + "://, is not of the provider that has given the others theirs"
+			f.Next = "kubectl label node " + n.Name + " " + corev1.LabelTopologyZone + "=ZONE"
+		case v.leads():
+			f.Next = "kubectl taint node " + n.Name + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule"
+		default: // nobody would take the taint away
+			f.Next = "once a cloud-controller-manager leads: ccmadm doctor"
+		}
+		list = append(list, f)
+	}
 	return list
+}
+
+// scheme is what stands before the :// of a Node's provider ID.
+func scheme(n *corev1.Node) string {
+	name, _, _ := strings.Cut(n.Spec.ProviderID, "://")
+	return name
 }
 
 // machineTwice finds two Nodes of one machine, one of which is silent. Clones of one image have the same IDs, too: two

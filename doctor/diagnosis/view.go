@@ -137,7 +137,9 @@ func (m *manager) leaseNamespace() string {
 }
 
 // leaseOf is the Lease that a manager asks for; nil where it is not there.
-func (v *view) leaseOf(m *manager) *coordinationv1.Lease { return v.lease(m.leaseNamespace(), m.leaseName()) }
+func (v *view) leaseOf(m *manager) *coordinationv1.Lease {
+	return v.lease(m.leaseNamespace(), m.leaseName())
+}
 
 // main is the manager that initializes nodes; nil where there is none.
 func (v *view) main() *manager {
@@ -183,6 +185,7 @@ func (v *view) facts() *nodes.Facts {
 		f.PodsErr = n
 		return f
 	}
+	f.Unmanaged = v.unmanaged()
 	for _, m := range v.managers {
 		for _, p := range m.pods {
 			if m.initializes() {
@@ -191,6 +194,20 @@ func (v *view) facts() *nodes.Facts {
 		}
 	}
 	return f
+}
+
+// unmanaged says that neither ccmadm nor anybody else has brought a manager that initializes Nodes. One that runs
+// outside of the cluster, or in another program, has a Lease.
+func (v *view) unmanaged() bool {
+	for _, part := range []string{partRecord, partDeployments, partDaemonSets, partLeases} {
+		if v.notSeen(part) != nil {
+			return false
+		}
+	}
+	return v.Provider == "" && v.RecordMisread == nil && v.main() == nil &&
+		!slices.ContainsFunc(v.Leases, func(l coordinationv1.Lease) bool {
+			return strings.Contains(l.Name, v1alpha1.LeaseName) && v.renewed(&l)
+		})
 }
 
 // podsNotSeen returns why it is not known which pods the main manager has; nil where it is.

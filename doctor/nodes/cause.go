@@ -15,8 +15,9 @@ import (
 // explain fills in the causes of nodes that are not Ready.
 func explain(e *evidence, find func(string) *corev1.Node, statuses []Status) {
 	for i, s := range statuses {
-		if s.State != Ready {
-			cause := causeOf(s, find(s.Node), e)
+		node := find(s.Node)
+		if s.State != Ready && !(e.unmanaged && s.State == Registered && IsReady(node)) {
+			cause := causeOf(s, node, e)
 			statuses[i].Cause = &cause
 		}
 	}
@@ -31,6 +32,9 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 			cause.Next = "on " + s.Node + ": journalctl -u kubelet --no-pager -n 50"
 			return cause
 		case Registered:
+			if e.unmanaged {
+				return notReady(s, node)
+			}
 			return neverTainted(s, e)
 		case Initialized:
 			return noAddress(s, node, e)
@@ -44,8 +48,12 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 	return cause
 }
 
+// neverTainted offers the taint where somebody leads: nobody else takes it away again.
 func neverTainted(s Status, e *evidence) finding.Finding {
-	taint := "kubectl taint node " + s.Node + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule"
+	taint := "once a cloud-controller-manager leads: ccmadm doctor"
+	if e.led() {
+		taint = "kubectl taint node " + s.Node + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule"
+	}
 	mode, known := e.flags[s.Node]
 	if known && mode != "external" {
 		cause := finding.ID("A1").New("", fmt.Sprintf("the kubelet runs with --cloud-provider=%q, not external, so the Node "+

@@ -29,7 +29,9 @@ type evidence struct {
 	besides []permission
 	// flags are the --cloud-provider of kubelets that told it, by node.
 	flags map[string]string
-	now   time.Time
+	// unmanaged says that this is no cluster in external cloud mode.
+	unmanaged bool
+	now       time.Time
 }
 
 const (

@@ -3,6 +3,7 @@ package nodes
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,6 +39,9 @@ type Facts struct {
 	// Heartbeats are the Leases of kubelets; Flags the --cloud-provider of those that told it, by node.
 	Heartbeats []coordinationv1.Lease
 	Flags      map[string]string
+	// Unmanaged says that nothing of external cloud mode was seen beside Nodes: no record of ccmadm's, no manager, no
+	// Lease of one.
+	Unmanaged bool
 }
 
 // Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It asks
@@ -47,7 +51,9 @@ func Judge(f *Facts, names []string) *Report {
 	e := f.evidence()
 	explain(e, finder(f.Nodes), r.Nodes)
 	judgeHeartbeats(r.Nodes, f.Heartbeats, f.Now)
-	judgeFlags(r.Nodes, f.Flags)
+	if !e.unmanaged {
+		judgeFlags(r.Nodes, f.Flags)
+	}
 	if len(r.Nodes) == 0 {
 		r.Findings = append(r.Findings, finding.NoNodes.New("", "there is no node at all"))
 	}
@@ -106,7 +112,7 @@ func (f *Facts) leader() leadership {
 func (f *Facts) evidence() *evidence {
 	e := &evidence{
 		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags,
-		besides: besides(f.Balances, f.Asks), now: f.Now,
+		besides: besides(f.Balances, f.Asks), unmanaged: f.notExternal(), now: f.Now,
 	}
 	leads := func(p corev1.Pod) int {
 		if e.leads(&p) {
@@ -117,6 +123,12 @@ func (f *Facts) evidence() *evidence {
 	slices.SortStableFunc(e.pods, func(a, b corev1.Pod) int { return leads(a) - leads(b) })
 	e.denied = e.deniedBy(f.Reviews)
 	return e
+}
+
+// notExternal says that neither a Node nor a kubelet is in external cloud mode, nor is there a manager for them.
+func (f *Facts) notExternal() bool {
+	tainted := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return IsTainted(&n) })
+	return f.Unmanaged && !tainted && !slices.Contains(slices.Collect(maps.Values(f.Flags)), "external")
 }
 
 // AskLease looks at the leader's Lease, and where clocks make it doubtful, for long enough to see a renewal.

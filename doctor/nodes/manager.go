@@ -94,9 +94,20 @@ func (e *evidence) noPod() *finding.Finding {
 	if e.led() { // somebody else's, with labels of its own
 		return nil
 	}
+	if e.unmanaged {
+		return e.notExternal()
+	}
 	found := finding.NoPod.New("", "no pod with label "+label+" is in "+v1alpha1.Namespace+
 		": no cloud-controller-manager was installed, or no kubelet runs its static pod")
 	found.Next = "ccmadm init phase control-plane (or addon), then on that machine: journalctl -u kubelet | grep " + v1alpha1.Component
+	return &found
+}
+
+// notExternal is about a cluster that waits for nobody: what is wrong with its Nodes has other causes.
+func (e *evidence) notExternal() *finding.Finding {
+	found := finding.NoPod.New("", "this cluster is not in external cloud mode: ccmadm has no record of it, no "+
+		"cloud-controller-manager runs, and "+e.leader.leaderless(e.now))
+	found.Next = "to take it into external mode: ccmadm adopt --provider NAME --dry-run"
 	return &found
 }
 

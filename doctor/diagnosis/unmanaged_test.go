@@ -1,0 +1,95 @@
+package diagnosis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// nobody has neither a manager nor a Lease of one.
+func nobody(s *Snapshot) { s.Deployments, s.Pods, s.Leases = nil, nil, nil }
+
+func plainNodes(s *Snapshot) {
+	for i := range s.Nodes {
+		s.Nodes[i].Spec.ProviderID, s.Nodes[i].Labels = "", nil
+	}
+}
+
+func flags(mode string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Flags = map[string]string{}
+		for _, n := range s.Nodes {
+			s.Flags[n.Name] = mode
+		}
+	}
+}
+
+// TestDiagnose_Unmanaged: no Node is told to be tainted which nobody would initialize.
+func TestDiagnose_Unmanaged(t *testing.T) {
+	vip := func(s *Snapshot) {
+		p := pod("kube-vip-cloud-provider-0", "w1")
+		p.Spec.Containers[0].Image, p.Spec.Containers[0].Args = "ghcr.io/kube-vip/kube-vip-cloud-provider:v0.0.12", nil
+		s.Pods = []corev1.Pod{p}
+	}
+	away := func(s *Snapshot) { s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }
+	held := func(name string) func(*Snapshot) {
+		return func(s *Snapshot) { s.Leases = append(s.Leases, lease(v1alpha1.Namespace, name, "cp1_1", time.Second)) }
+	}
+	recorded := func(s *Snapshot) { s.Provider, s.Mode = cloud, "Manual" }
+	for _, tt := range []struct {
+		name    string
+		changes faults
+		want    string
+	}{
+		{"plain kubeadm", faults{nobody, plainNodes, flags("")}, "W20(1)"},
+		{"plain kubeadm, whose kubelets do not tell", faults{nobody, plainNodes}, "W20(1)"},
+		{"kube-vip's cloud provider only", faults{nobody, vip, plainNodes, flags("")}, "W20(1)"},
+		{"provider IDs of the kubelets'", faults{nobody, flags("")}, "W20(1)"},
+		{"a kubelet is silent", faults{nobody, plainNodes, flags(""), away}, "W14(1) W20(1)"},
+		{"kubelets in external mode", faults{nobody, plainNodes, flags("external")}, "W2(4) W20(1)"},
+		{"Nodes wait", faults{nobody, tainted}, "W20(4)"},
+		{"a record", faults{nobody, plainNodes, flags(""), recorded}, "A1(4) W20(1)"},
+		{"a manager in another program", faults{nobody, plainNodes, flags(""), held("k3s-cloud-controller-manager")}, "A1(4) W20(1)"},
+		{"workloads not seen", faults{nobody, plainNodes, flags(""), without(partDeployments)}, "A1(4) W13(1)"},
+		{"a manager that leads", faults{untainted(1), flag("w1", "")}, "A1(1)"},
+		{"a manager that does not lead", faults{stale, untainted(1), flag("w1", "")}, "A1(1) W7(1)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSnapshot(templates.Deployment, 3, tt.changes...)
+			d := Diagnose(s)
+			if got := words(d); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			for _, f := range d.Findings() {
+				if taints := strings.Contains(f.Next, "kubectl taint"); taints != (f.ID == "A1" && newView(s).leads()) {
+					t.Errorf("%s: next %s", f.ID, f.Next)
+				}
+			}
+		})
+	}
+}
+
+// TestZones: whom the provider does not know it cannot initialize again.
+func TestZones(t *testing.T) {
+	bare := func(s *Snapshot) { s.Nodes[2].Labels = nil }
+	static := func(s *Snapshot) { s.Nodes[2].Spec.ProviderID = "static://w2" }
+	for name, tt := range map[string]struct {
+		changes faults
+		want    string
+	}{
+		"of the same provider":   {faults{bare}, "kubectl taint node w2 " + v1alpha1.UninitializedTaint + "=true:NoSchedule"},
+		"nobody leads":           {faults{bare, stale}, "once a cloud-controller-manager leads: ccmadm doctor"},
+		"of a provider's own":    {faults{bare, static}, "kubectl label node w2 topology.kubernetes.io/zone=ZONE"},
+		"the same, nobody leads": {faults{bare, static, stale}, "kubectl label node w2 topology.kubernetes.io/zone=ZONE"},
+	} {
+		list := zones(newView(newSnapshot(templates.Deployment, 3, tt.changes...)))
+		if len(list) != 1 || list[0].Next != tt.want {
+			t.Errorf("%s: got %+v, want %s", name, list, tt.want)
+		}
+	}
+}
