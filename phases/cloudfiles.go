@@ -1,10 +1,14 @@
 package phases
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,13 +79,53 @@ func checkCloudConfig(ctx context.Context, d *Data) error {
 }
 
 // storedFiles are what a second run goes by that names no file: the environment of whoever runs it may be for another
-// cluster. Where the Secret is gone, those that the static pod reads on this machine are the last copy.
+// cluster. Where the Secret is gone, those that the static pod reads on this machine are the last copy. What it names
+// corrects them until this machine's Node has come through, and must be the same from then on.
 func storedFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
-	said := d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0
-	if s.Recorded == nil || d.Single || said || d.Role != kubeadm.RoleInit {
+	if s.Recorded == nil || d.Single || d.Role != kubeadm.RoleInit {
 		return nil, nil
 	}
-	return keptFiles(ctx, d, s)
+	named := d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0
+	lives, err := established(ctx, d)
+	if err != nil || named && !lives {
+		return nil, err
+	}
+	files, err := keptFiles(ctx, d, s)
+	if err != nil {
+		return nil, finding.Refusedf("find the provider's files that are in use: %w", err).WithHint("nothing was changed")
+	}
+	if named && files != nil {
+		return files, refuseOtherFiles(d, s, files)
+	}
+	return files, nil
+}
+
+// refuseOtherFiles compares what this run names with what is in use: the files of the first day would undo what has
+// been changed since.
+func refuseOtherFiles(d *Data, s *Settings, inUse map[string][]byte) error {
+	named, err := namedFiles(d, s)
+	if err != nil {
+		return err
+	}
+	pointed := maps.Clone(named)
+	if path := inventoryFile(d, s); path != "" {
+		if _, err := addInventory(pointed, s.Profile, path); err != nil {
+			return err
+		}
+	}
+	var differ []string
+	for _, key := range slices.Sorted(maps.Keys(named)) {
+		if !bytes.Equal(named[key], inUse[key]) && !bytes.Equal(pointed[key], inUse[key]) {
+			differ = append(differ, key)
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return finding.Refusedf("init with the provider's %s: what is in use in the cluster is another one",
+		strings.Join(differ, ", ")).
+		WithHint("leave the files out: those of the cluster hold; `ccmadm apply -f FILE` with cloudConfig and credentials " +
+			"replaces them. Nothing was changed")
 }
 
 // keptFiles are those of the Secret, or else those that the static pod reads on this machine.
@@ -120,6 +164,12 @@ func ReadFiles(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env f
 		}
 	}
 	return files, nil
+}
+
+// namedFiles are those that this run names.
+func namedFiles(d *Data, s *Settings) (map[string][]byte, error) {
+	said := v1alpha1.CloudConfiguration{CloudConfig: d.Said.CloudConfig, Credentials: d.Said.Credentials}
+	return readNamed(&said, s.Profile, d.Env)
 }
 
 // readNamed reads what the configuration names, and nothing else.

@@ -96,18 +96,19 @@ type Data struct {
 
 // known is what a run finds out, each thing when it is first asked for, and never again.
 type known struct {
-	settings once[*Settings]
-	state    once[*state]
-	cluster  once[*kubeadm.Cluster]
-	record   once[*v1alpha1.Record]
-	kubeadm  once[*version.Version]
-	metadata once[map[string]string]
-	files    once[map[string][]byte] // the provider's
-	changed  bool                    // something was written, or in a dry run would be
-	conflict *apply.ConflictError    // that a dry run has found
-	foretold map[string]foretold     // by a dry run of the phases of this run, by their names; nil: there was none
-	journal  *journal.Journal        // of a run that has changed something, or is about to
-	plan     once[[]*plannedNode]
+	settings    once[*Settings]
+	state       once[*state]
+	cluster     once[*kubeadm.Cluster]
+	record      once[*v1alpha1.Record]
+	kubeadm     once[*version.Version]
+	metadata    once[map[string]string]
+	files       once[map[string][]byte] // the provider's
+	established once[bool]
+	changed     bool                 // something was written, or in a dry run would be
+	conflict    *apply.ConflictError // that a dry run has found
+	foretold    map[string]foretold  // by a dry run of the phases of this run, by their names; nil: there was none
+	journal     *journal.Journal     // of a run that has changed something, or is about to
+	plan        once[[]*plannedNode]
 }
 
 // New reads the configuration that the options name. It changes nothing.

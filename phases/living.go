@@ -39,8 +39,7 @@ func livingFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, 
 	if err != nil {
 		return nil, err
 	}
-	said := v1alpha1.CloudConfiguration{CloudConfig: d.Said.CloudConfig, Credentials: d.Said.Credentials}
-	named, err := readNamed(&said, s.Profile, d.Env)
+	named, err := namedFiles(d, s)
 	if err != nil {
 		return nil, err
 	}

@@ -67,19 +67,40 @@ func askedRecord(ctx context.Context, d *Data) (rec *v1alpha1.Record, tried bool
 	if err != nil {
 		return nil, false, err
 	}
-	if s, err := machineState(d); err != nil || s.Initialized {
-		return rec, true, err
-	}
-	name, err := nodeName(d)
-	if err != nil {
-		return nil, false, err
-	}
-	tried, err = cameThrough(ctx, client, name)
+	tried, err = established(ctx, d)
 	return rec, tried, err
 }
 
-// cameThrough tells whether a Node is there, and was initialized.
-func cameThrough(ctx context.Context, client kubernetes.Interface, name string) (bool, error) {
+// established tells whether this machine has its cluster, and its Node has come through: from then on what is in use
+// there holds, and is no longer corrected by the same command.
+func established(ctx context.Context, d *Data) (bool, error) {
+	return d.known.established.get(func() (bool, error) {
+		if lives, err := inCluster(d); err != nil || !lives {
+			return false, err
+		}
+		client, err := connect(d, machine.AdminConf)
+		if err != nil {
+			return false, err
+		}
+		through, err := cameThrough(ctx, d, client)
+		if err != nil {
+			return false, finding.Refusedf("%w", err).
+				WithHint("nothing was changed; the same command again, once the API server answers")
+		}
+		return through, nil
+	})
+}
+
+// cameThrough tells whether this machine's Node was initialized. Where no run of ours has seen it, it is asked.
+func cameThrough(ctx context.Context, d *Data, client kubernetes.Interface) (bool, error) {
+	s, err := machineState(d)
+	if err != nil || s.Initialized {
+		return err == nil, err
+	}
+	name, err := nodeName(d)
+	if err != nil {
+		return false, err
+	}
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil

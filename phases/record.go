@@ -203,22 +203,14 @@ func publishedRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 // ours has seen it.
 func forgetUntried(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 	s, err := machineState(d)
-	if err != nil || s.Stage != v1alpha1.StageFinished || s.Initialized {
+	if err != nil || s.Stage != v1alpha1.StageFinished {
 		return err
 	}
-	name, err := nodeName(d)
+	through, err := established(ctx, d)
 	if err != nil {
 		return err
 	}
-	client, err := connect(d, machine.AdminConf)
-	if err != nil {
-		return err
-	}
-	through, err := cameThrough(ctx, client, name)
-	switch {
-	case err != nil:
-		return finding.Refusedf("%w", err).WithHint("nothing was changed; the same command again, once the API server answers")
-	case through:
+	if through {
 		return noteInitialized(d)
 	}
 	rec.Configuration.ControllerManager, rec.Configuration.NodeAgent.Image = v1alpha1.ControllerManager{}, ""

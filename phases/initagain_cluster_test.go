@@ -1,0 +1,137 @@
+package phases
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+)
+
+// credential is a file with a credential.
+func credential(t *testing.T, key, value string) v1alpha1.Credential {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), key)
+	if err := os.WriteFile(path, []byte(value), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return v1alpha1.Credential{Key: key, File: path}
+}
+
+// initAgain runs phases as a run of the whole list does on a machine that has its cluster.
+func initAgain(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration, list ...Phase) (string, error) {
+	t.Helper()
+	d, out := run{config: initConfig, options: Options{Flags: said}}.must(t, m)
+	err := Run(t.Context(), d, list)
+	return out.String(), err
+}
+
+// The files of the first day do not come back over those that `ccmadm apply` has brought.
+func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
+	m := living(t)
+	secrets := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Secrets("kube-system")
+	inUse := func() map[string]string {
+		t.Helper()
+		secret, err := secrets.Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := map[string]string{}
+		for key, data := range secret.Data {
+			files[key] = string(data)
+		}
+		return files
+	}
+	now := []v1alpha1.Credential{credential(t, "token", "new"), credential(t, "network", "net-1")}
+	file := cloudDocument + "credentials: [{key: token, file: " + now[0].File + "}, " +
+		"{key: network, file: " + now[1].File + "}]\n"
+	if out, _, err := applyRun(t, m, file, Options{}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := map[string]string{"token": "new", "network": "net-1"}
+	const refusal = "init with the provider's token: what is in use in the cluster is another one"
+	unproven := strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
+	for _, tt := range []struct {
+		name    string
+		names   []v1alpha1.Credential
+		state   string
+		wantErr string
+		want    map[string]string
+	}{
+		{name: "names nothing", want: want},
+		{name: "names what is in use", names: now, want: want},
+		{name: "names one of two", names: now[:1], want: want},
+		{
+			name:  "names that of the first day",
+			names: []v1alpha1.Credential{credential(t, "token", "old")}, wantErr: refusal, want: want,
+		},
+		{
+			name:  "corrects it before the Node has come through",
+			names: []v1alpha1.Credential{credential(t, "token", "right")}, state: unproven,
+			want: map[string]string{"token": "right"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.state != "" {
+				machinetest.Put(t, m, machine.StateFile, tt.state)
+			}
+			_, err := initAgain(t, m, v1alpha1.CloudConfiguration{Credentials: tt.names}, cloudConfig())
+			wantError(t, err, tt.wantErr, finding.ExitRefused)
+			if diff := cmp.Diff(tt.want, inUse()); diff != "" {
+				t.Errorf("the Secret (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A Secret that cannot be asked for is not gone.
+func TestCluster_InitAgain_FilesCannotBeAsked(t *testing.T) {
+	m := living(t)
+	silent := proxied(t, func(w http.ResponseWriter, r *http.Request) bool {
+		answered := strings.HasSuffix(r.URL.Path, "/secrets/"+v1alpha1.CloudConfigName)
+		if answered {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+		}
+		return answered
+	})
+	machinetest.Put(t, m, machine.AdminConf, kubeconfigText(t, silent))
+	said := v1alpha1.CloudConfiguration{Credentials: []v1alpha1.Credential{credential(t, "token", "a-token")}}
+	_, err := initAgain(t, m, said, cloudConfig())
+	wantError(t, err, "find the provider's files that are in use", finding.ExitRefused)
+}
+
+// A list of machines is newer by its serial; the file that points at it is the same.
+func TestCluster_InitAgain_WithAnInventory(t *testing.T) {
+	said := scheduledOnprem()
+	said.CloudConfig.File = filepath.Join(t.TempDir(), "onprem.yaml")
+	said.Inventory = filepath.Join(t.TempDir(), "machines.yaml")
+	put := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(said.CloudConfig.File, "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration # ours\nlabels: {  a: b}\n")
+	const list = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {name: ber1, serial: 1}\n" +
+		"machines: [{name: cp1}]\n"
+	put(said.Inventory, list)
+	m := livingAs(t, said)
+	put(said.Inventory, strings.Replace(list, "serial: 1", "serial: 2", 1))
+	for range 2 {
+		if out, err := initAgain(t, m, said, cloudConfig()); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	put(said.CloudConfig.File, "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n")
+	_, err := initAgain(t, m, said, cloudConfig())
+	wantError(t, err, "init with the provider's cloud.conf", finding.ExitRefused)
+}
