@@ -27,6 +27,14 @@ func credential(t *testing.T, key, value string) v1alpha1.Credential {
 	return v1alpha1.Credential{Key: key, File: path}
 }
 
+// behindProxy is the environment of a shell that has a proxy.
+func behindProxy(name string) string { return map[string]string{"HTTPS_PROXY": "http://shell:1"}[name] }
+
+// unproven is the state of a machine whose Node no run of ours has seen initialized.
+func unproven() string {
+	return strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
+}
+
 // initAgain runs phases as a run of the whole list does on a machine that has its cluster.
 func initAgain(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration, list ...Phase) (string, error) {
 	t.Helper()
@@ -59,7 +67,6 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 	}
 	want := map[string]string{"token": "new", "network": "net-1"}
 	const refusal = "init with the provider's token: what is in use in the cluster is another one"
-	unproven := strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
 	for _, tt := range []struct {
 		name    string
 		names   []v1alpha1.Credential
@@ -76,7 +83,7 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 		},
 		{
 			name:  "corrects it before the Node has come through",
-			names: []v1alpha1.Credential{credential(t, "token", "right")}, state: unproven,
+			names: []v1alpha1.Credential{credential(t, "token", "right")}, state: unproven(),
 			want: map[string]string{"token": "right"},
 		},
 	} {
@@ -134,4 +141,48 @@ func TestCluster_InitAgain_WithAnInventory(t *testing.T) {
 	put(said.CloudConfig.File, "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n")
 	_, err := initAgain(t, m, said, cloudConfig())
 	wantError(t, err, "init with the provider's cloud.conf", finding.ExitRefused)
+}
+
+// The manager keeps the proxy that it has, or has none, whatever the shell says that runs init again.
+func TestCluster_InitAgain_KeepsTheProxies(t *testing.T) {
+	m := living(t)
+	proxiesOf := func(single bool) []string {
+		t.Helper()
+		d, _ := run{config: initConfig, options: Options{Single: single}}.must(t, m)
+		d.Env = behindProxy
+		s, err := d.in(addon().Name).Settings(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Proxies
+	}
+	for _, single := range []bool{false, true} {
+		if got := proxiesOf(single); len(got) != 0 {
+			t.Errorf("single %v: proxies %v; the manager has none", single, got)
+		}
+	}
+	machinetest.Put(t, m, machine.StateFile, unproven())
+	if got := proxiesOf(false); len(got) != 1 {
+		t.Errorf("proxies %v; until a Node has come through, the shell says", got)
+	}
+}
+
+func TestCluster_InitAgain_KeepsTheProxyOfAStaticPod(t *testing.T) {
+	said := scheduledOnprem()
+	said.Mode = v1alpha1.ModeStaticPod
+	m := livingAs(t, said)
+	write := func(env func(string) string) string {
+		t.Helper()
+		d, out := run{config: initConfig}.must(t, m)
+		d.Env = env
+		if err := controlPlane().run(t.Context(), d); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return machinetest.Content(m, machine.CCMManifest)
+	}
+	first := write(behindProxy)
+	again := write(func(string) string { return "" })
+	if diff := cmp.Diff(first, again); diff != "" || !strings.Contains(again, "http://shell:1") {
+		t.Errorf("the static pod (-first +again):\n%s", diff)
+	}
 }

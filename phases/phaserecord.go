@@ -74,6 +74,9 @@ func askedRecord(ctx context.Context, d *Data) (rec *v1alpha1.Record, tried bool
 // established tells whether this machine has its cluster, and its Node has come through: from then on what is in use
 // there holds, and is no longer corrected by the same command.
 func established(ctx context.Context, d *Data) (bool, error) {
+	if d.Living {
+		return true, nil
+	}
 	return d.known.established.get(func() (bool, error) {
 		if lives, err := inCluster(d); err != nil || !lives {
 			return false, err

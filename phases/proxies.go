@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -23,6 +24,18 @@ func proxySettings(env func(string) string) []string {
 		}
 	}
 	return list
+}
+
+// proxies are those of the manager that runs, once this machine's Node has come through with it: whoever runs ccmadm
+// again may have others.
+func proxies(ctx context.Context, d *Data, s *Settings) ([]string, error) {
+	if s.Recorded == nil || d.Role != kubeadm.RoleInit || leadsToServer(d.phase) && !d.Living {
+		return proxySettings(d.Env), nil
+	}
+	if lives, err := established(ctx, d); err != nil || !lives {
+		return proxySettings(d.Env), err
+	}
+	return livingProxies(ctx, d, s)
 }
 
 // livingProxies are those of the manager that runs, here or, as a static pod, on another control plane: a change of mode

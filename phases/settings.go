@@ -88,13 +88,13 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if d.Upgrade != nil && rec != nil && upgrade.AgentGoesAlong(s.Profile, rec, d.Upgrade.manager) {
 		s.NodeAgent.Image = ""
 	}
-	if s.Proxies = proxySettings(d.Env); d.Living && rec != nil {
+	if d.Living && rec != nil {
 		if err := refuseOtherLease(s); err != nil && !s.changesProvider() { // then the former one has ended before
 			return nil, err
 		}
-		if s.Proxies, err = livingProxies(ctx, d, s); err != nil {
-			return nil, err
-		}
+	}
+	if s.Proxies, err = proxies(ctx, d, s); err != nil {
+		return nil, err
 	}
 	return s, s.findVersion(ctx, d)
 }
