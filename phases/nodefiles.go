@@ -87,7 +87,7 @@ func dropKubeadmFlag(d *Data) error {
 	if err != nil {
 		return fmt.Errorf("read kubeadm's flags of the kubelet: %w", err)
 	}
-	text, ok := withoutExternal(string(data))
+	text, ok := withoutFlag(string(data), "cloud-provider")
 	if !ok {
 		return finding.Refusedf("edit %s: it is not as kubeadm writes it", machine.KubeadmFlags).
 			WithHint("remove --cloud-provider there; nothing was changed")
@@ -101,22 +101,10 @@ func dropNotedFlag(d *Data) error {
 	if err != nil || s.KubeletFlags == "" || d.DryRun {
 		return err
 	}
-	text, ok := withoutExternal(s.KubeletFlags)
+	text, ok := withoutFlag(s.KubeletFlags, "cloud-provider")
 	if !ok || text == s.KubeletFlags {
 		return nil
 	}
 	s.KubeletFlags = text
 	return s.keep(d.Machine)
-}
-
-// withoutExternal is the text of kubeadm's file without --cloud-provider; false: it is not as kubeadm writes it.
-func withoutExternal(text string) (string, bool) {
-	name, flags, ok := envOf(text)
-	var kept []string
-	for _, f := range flags {
-		if f.name != "cloud-provider" {
-			kept = append(kept, f.text)
-		}
-	}
-	return envText(name, kept), ok
 }

@@ -27,15 +27,23 @@ writes it where a flag of external mode is lost.`,
 			if err != nil {
 				return err
 			}
+			data, err := d.Machine.Read(machine.KubeadmFlags)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("read kubeadm's flags of the kubelet: %w", err)
+			}
+			now := string(data)
+			text := now
 			if s.KubeletFlags != "" {
-				now, err := d.Machine.Read(machine.KubeadmFlags)
-				if err != nil && !errors.Is(err, fs.ErrNotExist) {
-					return fmt.Errorf("read kubeadm's flags of the kubelet: %w", err)
+				if text, err = mergeFlags(s.KubeletFlags, now); err != nil {
+					d.Sayf("warning, it is left as it is: %v", err)
 				}
-				merged := mergeFlags(s.KubeletFlags, string(now))
-				if err := d.write(machine.File{Path: machine.KubeadmFlags, Data: []byte(merged), Mode: 0o644}); err != nil {
+			}
+			if text != now {
+				if err := d.write(machine.File{Path: machine.KubeadmFlags, Data: []byte(text), Mode: 0o644}); err != nil {
 					return err
 				}
+			}
+			if s.KubeletFlags != "" {
 				s.KubeletFlags = ""
 				if err := s.keep(d.Machine); err != nil {
 					return err
@@ -87,34 +95,52 @@ func tellExternal(d *Data) error {
 	return nil
 }
 
-// flag is one of the kubelet's as it stands in a file: --name=value, --name value, or --name.
-type flag struct{ name, text string }
+// flag is one of the kubelet's as it stands in a file: --name=value, --name value, or --name. Nth counts those of one
+// name.
+type flag struct {
+	name, text string
+	nth        int
+}
 
 func flagsOf(args string) []flag {
 	var list []flag
+	count := map[string]int{}
 	for word := range strings.FieldsSeq(args) {
 		if !strings.HasPrefix(word, "-") && len(list) > 0 {
 			list[len(list)-1].text += " " + word
 			continue
 		}
 		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		list = append(list, flag{name, word})
+		list = append(list, flag{name, word, count[name]})
+		count[name]++
 	}
 	return list
 }
 
+// in is where a list has the flag; below zero: it has not.
+func (f flag) in(list []flag) int {
+	return slices.IndexFunc(list, func(other flag) bool { return other.name == f.name && other.nth == f.nth })
+}
+
 // mergeFlags is kubeadm's file as it has written it, with the flags of external mode as they were before, and without
-// flags that have become the value of another.
-func mergeFlags(before, after string) string {
-	head, old, _ := envOf(before)
-	newHead, now, _ := envOf(after)
+// flags that have become the value of another. What is not as kubeadm writes it cannot be merged, and stays.
+func mergeFlags(before, after string) (string, error) {
+	if before == after {
+		return after, nil
+	}
+	head, old, ok := envOf(before)
+	newHead, now, newOK := envOf(after)
+	if !ok || !newOK && after != "" {
+		return after, fmt.Errorf("put back into %s what kubeadm may have lost: it is not as kubeadm writes it, one line",
+			machine.KubeadmFlags)
+	}
 	if newHead != "" {
 		head = newHead
 	}
 	mangled := func(f flag) bool { return strings.Contains(f.text, "=--") }
 	var merged []string
 	for _, f := range old {
-		i := slices.IndexFunc(now, func(n flag) bool { return n.name == f.name })
+		i := f.in(now)
 		switch {
 		case i >= 0 && !mangled(now[i]): // what is there now may be newer than the note
 			merged = append(merged, now[i].text)
@@ -123,22 +149,37 @@ func mergeFlags(before, after string) string {
 		}
 	}
 	for _, f := range now {
-		known := slices.ContainsFunc(old, func(o flag) bool { return o.name == f.name })
-		if !known && !mangled(f) {
+		if f.in(old) < 0 && !mangled(f) {
 			merged = append(merged, f.text)
 		}
 	}
 	text := envText(head, merged)
 	if strings.TrimSpace(text) == strings.TrimSpace(after) {
-		return after
+		return after, nil
 	}
-	return text
+	return text, nil
+}
+
+// withoutFlag is the text of kubeadm's file without a flag; false: it is not as kubeadm writes it.
+func withoutFlag(text, name string) (string, bool) {
+	env, flags, ok := envOf(text)
+	var kept []string
+	for _, f := range flags {
+		if f.name != name {
+			kept = append(kept, f.text)
+		}
+	}
+	if len(kept) == len(flags) {
+		return text, ok
+	}
+	return envText(env, kept), ok
 }
 
 // envOf reads NAME="flags", which is one line where it is as kubeadm writes it.
 func envOf(text string) (name string, flags []flag, ok bool) {
 	name, value, ok := strings.Cut(strings.TrimSpace(text), "=")
-	return name, flagsOf(strings.Trim(value, `"`)), ok && !strings.Contains(value, "\n")
+	value = strings.Trim(value, `"`)
+	return name, flagsOf(value), ok && !strings.ContainsAny(value, "\n\"")
 }
 
 // envText is the opposite of envOf.

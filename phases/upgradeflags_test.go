@@ -9,12 +9,39 @@ import (
 )
 
 func TestMergeFlags(t *testing.T) {
-	for _, tt := range []struct{ name, before, after, want string }{
+	const twoLines = "A=\"--cloud-provider=external --node-ip=10.0.0.5\"\nB=\"--max-pods=200\"\n"
+	for _, tt := range []struct{ name, before, after, want, wantErr string }{
 		{
 			name:   "what kubeadm has left alone stays, byte for byte",
 			before: "A=\"--cloud-provider=external --node-ip=10.0.0.1\"\n",
 			after:  "A=\"--cloud-provider=external --node-ip=10.0.0.1\"\n",
 			want:   "A=\"--cloud-provider=external --node-ip=10.0.0.1\"\n",
+		},
+		{
+			name:   "two lines that kubeadm has left alone",
+			before: twoLines, after: twoLines, want: twoLines,
+		},
+		{
+			name:   "two lines of which kubeadm has made one: nobody can tell what is whose",
+			before: twoLines, after: `A="--cloud-provider=external"`, want: `A="--cloud-provider=external"`,
+			wantErr: "it is not as kubeadm writes it, one line",
+		},
+		{
+			name:   "quotes inside",
+			before: `A="--cloud-provider=external" B="--v=2"`, after: `A="--v=2"`, want: `A="--v=2"`,
+			wantErr: "it is not as kubeadm writes it, one line",
+		},
+		{
+			name:   "a flag that stands twice, left alone",
+			before: "A=\"--feature-gates=A=true --feature-gates=B=true\"\n",
+			after:  "A=\"--feature-gates=A=true --feature-gates=B=true\"\n",
+			want:   "A=\"--feature-gates=A=true --feature-gates=B=true\"\n",
+		},
+		{
+			name:   "a flag that stands twice, beside one that is lost",
+			before: `A="--node-ip=10.0.0.1 --feature-gates=A=true --feature-gates=B=true"`,
+			after:  `A="--feature-gates=A=true --feature-gates=B=true"`,
+			want:   "A=\"--node-ip=10.0.0.1 --feature-gates=A=true --feature-gates=B=true\"\n",
 		},
 		{
 			name:   "what kubeadm takes away on purpose is gone",
@@ -47,11 +74,14 @@ func TestMergeFlags(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := mergeFlags(tt.before, tt.after)
+			got, err := mergeFlags(tt.before, tt.after)
 			if got != tt.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
-			if again := mergeFlags(tt.before, got); again != got {
+			if (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("%v, want %q", err, tt.wantErr)
+			}
+			if again, _ := mergeFlags(tt.before, got); again != got {
 				t.Errorf("once more:\n%s", again)
 			}
 		})
