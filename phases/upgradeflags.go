@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
 // kubeletFlags gives this machine's kubelet the flags of external mode again, where kubeadm has lost them.
@@ -17,8 +18,8 @@ func kubeletFlags() Phase {
 		Name:  "kubelet-flags",
 		Short: "Look whether the kubelet keeps its flags of external cloud mode",
 		Long: `kubeadm writes ` + machine.KubeadmFlags + ` anew where an argument in it is gone, and takes a flag without a
-value for the name of the next. Reads the file as it was before, from ` + machine.StateFile + `;
-writes it where a flag of external mode is lost.`,
+value for the name of the next. Reads the file as it was before, from ` + machine.StateFile + `; writes it where a
+flag of external mode is lost, and takes --` + podInfraImage + ` away, which ends a kubelet of 1.35 and newer.`,
 		Foretell: func(context.Context, *Data) (string, error) {
 			return "would look at " + machine.KubeadmFlags + " after that", nil
 		},
@@ -38,6 +39,9 @@ writes it where a flag of external mode is lost.`,
 					d.Sayf("warning, it is left as it is: %v", err)
 				}
 			}
+			if dropsPodInfraImage(d, text) {
+				text, _ = withoutFlag(text, podInfraImage)
+			}
 			if text != now {
 				if err := d.write(machine.File{Path: machine.KubeadmFlags, Data: []byte(text), Mode: 0o644}); err != nil {
 					return err
@@ -52,6 +56,26 @@ writes it where a flag of external mode is lost.`,
 			return tellExternal(d)
 		},
 	}
+}
+
+// podInfraImage is a flag that kubeadm up to 1.34 gave to each kubelet, without which that is as it was, and kubelets
+// from 1.35 on do not start with. Of all releases of kubeadm, 1.35 alone takes it away: a kubelet may go past that.
+const podInfraImage = "pod-infra-container-image"
+
+// dropsPodInfraImage tells whether an upgrade takes the flag out of kubeadm's file.
+func dropsPodInfraImage(d *Data, text string) bool {
+	_, _, ok := envOf(text)
+	return ok && upgrade.Refuses(d.Upgrade.target, upgrade.Use{Component: upgrade.Kubelet, Name: podInfraImage})
+}
+
+// cleanedByUs tells whether this is that flag, where an upgrade takes it away.
+func cleanedByUs(d *Data, u machine.FlagUse) bool {
+	if u.File != d.Machine.Path(machine.KubeadmFlags) || u.Flag != podInfraImage {
+		return false
+	}
+	data, err := d.Machine.Read(machine.KubeadmFlags)
+	_, _, ok := envOf(string(data))
+	return err == nil && ok
 }
 
 // keepKubeletFlags notes kubeadm's file before kubeadm may write it. What an earlier run has noted is older, and stays.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
@@ -93,12 +95,12 @@ func TestKubeletFlags_GivenBack(t *testing.T) {
 	m, _ := machinetest.New(t)
 	const before = "KUBELET_KUBEADM_ARGS=\"--register-node --cloud-provider=external\"\n"
 	machinetest.Put(t, m, machine.KubeadmFlags, before)
-	d, _ := run{options: Options{Upgrade: &Upgrade{}}}.must(t, m)
+	d, _ := run{options: Options{Upgrade: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}}.must(t, m)
 	if err := keepKubeletFlags(d); err != nil {
 		t.Fatal(err)
 	}
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--register-node=--cloud-provider=external\"\n")
-	later, _ := run{options: Options{Upgrade: &Upgrade{}}}.must(t, m) // another process
+	later, _ := run{options: Options{Upgrade: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}}.must(t, m) // another process
 	if err := keepKubeletFlags(later); err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 	}
 	m, runner := machinetest.New(t)
 	machinetest.Put(t, m, machine.KubeletConf, kubeconfigText(t, cluster.Config))
-	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external --pod-infra-container-image=p\"\n")
+	const flags = "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external --pod-infra-container-image=p\"\n"
 	upgrade := func() (string, error) {
 		t.Helper()
 		o := Options{Role: kubeadm.RoleJoin, Upgrade: &Upgrade{}}
@@ -99,6 +99,11 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 	_, err = upgrade()
 	wantError(t, err, "kubelet v1.36.3 refuses it; remove it there", finding.ExitPreflight)
 	machinetest.Put(t, m, "/etc/default/kubelet", "")
+	// Kubeadm 1.36 leaves the flag, and the kubelet ends with it: it is taken away where the file is as kubeadm writes it.
+	machinetest.Put(t, m, machine.KubeadmFlags, flags+"KUBELET_EXTRA_ARGS=\"--max-pods=200\"\n")
+	_, err = upgrade()
+	wantError(t, err, "kubelet v1.36.3 refuses it; remove it there", finding.ExitPreflight)
+	machinetest.Put(t, m, machine.KubeadmFlags, flags)
 	for i := range 2 {
 		out, err := upgrade()
 		if err != nil {
@@ -107,6 +112,10 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 		if ran := strings.Count(strings.Join(runner.Ran, "\n"), "kubeadm upgrade node"); ran != 1 {
 			t.Errorf("run %d: kubeadm ran %d times\n%s", i+1, ran, out)
 		}
+	}
+	want := "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external\"\n"
+	if got := machinetest.Content(m, machine.KubeadmFlags); got != want {
+		t.Errorf("the kubelet's flags are %s, want %s", got, want)
 	}
 	runner.Answers["kubeadm version"] = "v1.35.4\n"
 	_, err = upgrade()

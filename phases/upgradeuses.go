@@ -79,10 +79,9 @@ func kubeletUses(ctx context.Context, d *Data, client kubernetes.Interface, f *u
 	}
 	for _, u := range found {
 		path := strings.TrimPrefix(u.File, strings.TrimSuffix(d.Machine.Root, "/"))
-		rewritten := path == machine.KubeadmFlags && u.Flag == "pod-infra-container-image" // by kubeadm 1.35
 		f.Uses = append(f.Uses, usesOf(upgrade.Use{
 			Component: upgrade.Kubelet, Name: u.Flag, Value: u.Value, Node: f.Here,
-			Where: fmt.Sprintf("%s:%d", path, u.Line), Rewritten: rewritten,
+			Where: fmt.Sprintf("%s:%d", path, u.Line), Cleaned: cleanedByUs(d, u),
 		})...)
 	}
 	ctx, cancel := context.WithTimeout(ctx, kubeletsTimeout)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -63,8 +62,8 @@ func checkKubeletRefuses(_ context.Context, d *Data) error {
 	}
 	var wrong []error
 	for _, u := range found {
-		if strings.HasSuffix(u.File, machine.KubeadmFlags) && u.Flag == "pod-infra-container-image" {
-			continue // kubeadm takes it away
+		if cleanedByUs(d, u) {
+			continue
 		}
 		for _, one := range usesOf(upgrade.Use{Component: upgrade.Kubelet, Name: u.Flag, Value: u.Value}) {
 			if upgrade.Refuses(d.Upgrade.target, one) {

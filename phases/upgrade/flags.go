@@ -104,7 +104,7 @@ func (p *planner) checkUses() {
 		}
 		if u.Cleaned && Refuses(p.target, u) {
 			f.Severity = finding.SeverityWarning
-			f.Next = "ccmadm upgrade apply removes it there; a plain kubeadm upgrade does not"
+			f.Next = "ccmadm upgrade apply removes it there; a plain kubeadm upgrade may leave it"
 		}
 		p.add(f)
 	}
