@@ -1,14 +1,19 @@
 package phases
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
 // An upgrade that was cut short behind any phase is completed by the same command, with kubeadm's half done once where
@@ -52,5 +57,63 @@ func TestCluster_Upgrade_CutShortBehindEachPhase(t *testing.T) {
 				t.Errorf("once more is in the journal:\n%s", text)
 			}
 		})
+	}
+}
+
+// What was told to leave something out is no upgrade, and neither is one that was killed behind kubeadm's last visible
+// word: the same command goes on, no other one does, and the plan says so.
+func TestCluster_Upgrade_APartIsNoUpgrade(t *testing.T) {
+	u := newUpgradable(t)
+	u.kubelet(t, nil)
+	u.kubeadm(t, "cp1")
+	apply := Upgrade{Version: "v1.36.3"}
+	out, err := u.do(t, Upgrade{Version: "v1.36.3", Rest: []string{"--skip-phases=addon"}})
+	if err != nil || !strings.Contains(out, "finish the upgrade that was cut short") {
+		t.Fatalf("%v; what is left is not said:\n%s", err, out)
+	}
+	_, err = u.do(t, Upgrade{})
+	wantError(t, err, "ccmadm upgrade apply v1.36.3 was begun on this machine", finding.ExitPreflight)
+	if out, err := u.do(t, apply); err != nil || u.ran() != 2 || strings.Contains(out, "finish the upgrade") {
+		t.Errorf("kubeadm ran %d times: %v\n%s", u.ran(), err, out)
+	}
+	if out, err := u.do(t, apply); err != nil || u.ran() != 2 {
+		t.Errorf("once more, kubeadm ran %d times: %v\n%s", u.ran(), err, out)
+	}
+}
+
+// By hand, too: the API server and the configuration are of the version before kubeadm's last word.
+func TestCluster_Upgrade_APartByHandIsNoUpgrade(t *testing.T) {
+	u := newUpgradable(t)
+	u.kubelet(t, nil)
+	u.kubeadm(t, "cp1")
+	u.runner.During("kubeadm upgrade apply")
+	manifest := strings.Replace(machine.APIServerPod, "apiserver", "scheduler", 1)
+	machinetest.Put(t, u.m, manifest, strings.ReplaceAll(apiServerPod("v1.35.4"), "apiserver", "scheduler"))
+	d, _ := run{options: Options{Living: true, Upgrade: &Upgrade{Version: "v1.36.3"}}}.must(t, u.m)
+	facts, plan, err := planned(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts.Nodes = slices.DeleteFunc(facts.Nodes, func(n upgrade.Node) bool { return !n.ControlPlane })
+	older := upgrade.Node{Name: "cp2", ControlPlane: true, APIServer: "v1.35.4"}
+	for _, tt := range []struct {
+		scheduler, proxy string
+		nodes            []upgrade.Node
+		want             bool
+	}{
+		{scheduler: "v1.35.4", want: true},
+		{scheduler: "v1.36.3"},
+		{scheduler: "v1.36.3", proxy: "v1.35.4", want: true},
+		{scheduler: "v1.36.3", proxy: "v1.35.4", nodes: []upgrade.Node{older}}, // whose upgrade brings kube-proxy
+		{scheduler: "v1.36.3", proxy: "mine"},
+		{scheduler: "v1.36.3", proxy: "v1.36.3"},
+	} {
+		machinetest.Put(t, u.m, manifest, strings.ReplaceAll(apiServerPod(tt.scheduler), "apiserver", "scheduler"))
+		given := *facts
+		given.Proxy, given.Nodes = tt.proxy, append(tt.nodes, facts.Nodes...)
+		d.Upgrade.target = version.MustParseSemantic("v1.36.3")
+		if err := decide(t.Context(), d, &given, plan, false); err != nil || d.Upgrade.kubeadm != tt.want {
+			t.Errorf("%+v: kubeadm's half is run: %t, %v", tt, d.Upgrade.kubeadm, err)
+		}
 	}
 }

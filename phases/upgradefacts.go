@@ -51,6 +51,9 @@ func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.F
 	if err != nil {
 		return nil, err
 	}
+	if f.CutShort, err = cutShortHere(d, target); err != nil {
+		return nil, err
+	}
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return nil, err
@@ -95,6 +98,9 @@ func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *upgr
 		f.Uses = append(f.Uses, argument(arg, upgrade.Use{
 			Component: upgrade.Manager, Where: "ConfigMap/" + v1alpha1.Namespace + "/" + v1alpha1.RecordName,
 		})...)
+	}
+	if err := liveProxy(ctx, client, f); err != nil {
+		return err
 	}
 	return kubeletGates(ctx, client, f)
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +37,7 @@ where it was cut short, it is: it goes on by itself.`,
 				d.Sayf("unchanged: kubeadm has upgraded this machine to v%s", d.Upgrade.target)
 				return nil
 			}
-			if err := keepKubeletFlags(d); err != nil {
+			if err := noteUpgrading(d); err != nil {
 				return err
 			}
 			args := upgradeArgs(d)
@@ -49,21 +48,32 @@ where it was cut short, it is: it goes on by itself.`,
 				return err
 			}
 			if partly, err := upgradesPartly(d); err != nil || partly {
-				d.Sayf("kubeadm was told to leave something out: that this machine is upgraded is not noted, the same command without goes on")
+				d.Sayf("kubeadm was told to leave something out: that is noted, and the same command without goes on")
 				return err
 			}
 			s, err := machineState(d)
 			if err != nil {
 				return err
 			}
-			s.Upgraded = "v" + d.Upgrade.target.String()
+			s.Upgraded, s.Upgrading = "v"+d.Upgrade.target.String(), ""
 			return s.keep(d.Machine)
 		},
 	}
 }
 
-// leftOut is what leaves half of an upgrade out, in kubeadm's configuration.
-var leftOut = regexp.MustCompile(`(?m)^\s*(dryRun:\s*true|skipPhases:)`)
+// noteUpgrading writes down that kubeadm is about to begin: until it has come to its end with all that it does, that is
+// what this machine says, whoever looks and however half of it looks.
+func noteUpgrading(d *Data) error {
+	if err := keepKubeletFlags(d); err != nil {
+		return err
+	}
+	s, err := machineState(d)
+	if err != nil {
+		return err
+	}
+	s.Upgrading = d.Upgrade.command()
+	return s.keep(d.Machine)
+}
 
 // upgradesPartly tells whether kubeadm was told to do less than all, and ends well all the same.
 func upgradesPartly(d *Data) (bool, error) {
@@ -79,7 +89,11 @@ func upgradesPartly(d *Data) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read kubeadm's configuration: %w", err)
 	}
-	return leftOut.Match(data), nil
+	file, err := kubeadm.Parse(d.Upgrade.Config, data)
+	if err != nil {
+		return false, err
+	}
+	return file.UpgradesPartly(upgradeArgs(d)[1]), nil
 }
 
 func upgradeArgs(d *Data) []string {

@@ -31,7 +31,7 @@ changes, a pod on this Node has it pulled, and is deleted.`,
 				return err
 			}
 			if !d.Upgrade.first() { // one of another version is no beginning of this one
-				d.Command = "upgrade node v" + d.Upgrade.target.String()
+				d.Command = d.Upgrade.command()
 			}
 			resumed, err := upgradeCutShort(ctx, d)
 			if err != nil {
@@ -124,7 +124,7 @@ func refuseBlocked(d *Data, plan *upgrade.Plan, facts *upgrade.Facts, resumed bo
 // refuseByHand finds an upgrade that somebody has begun in another way, and one that is not the first any more.
 func refuseByHand(d *Data, facts *upgrade.Facts, resumed bool) error {
 	if !d.Upgrade.first() {
-		return nil
+		return refuseOtherHalf(d)
 	}
 	cluster, err := version.ParseSemantic(facts.Cluster)
 	if err != nil {
@@ -146,6 +146,16 @@ func refuseByHand(d *Data, facts *upgrade.Facts, resumed bool) error {
 		}
 	}
 	return nil
+}
+
+// refuseOtherHalf finds a first upgrade that has no end: kubeadm's other command does not do all that is left of it.
+func refuseOtherHalf(d *Data) error {
+	command, err := cutShortHere(d, d.Upgrade.target)
+	if err != nil || command == "" || command == "ccmadm upgrade node" {
+		return err
+	}
+	return finding.Preflightf("follow the cluster's configuration: %s was begun on this machine, and has not come to its end",
+		command).WithHint("%s. Nothing was changed", command)
 }
 
 // checkKubeadmIs wants the installed kubeadm to be of the very version.

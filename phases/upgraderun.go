@@ -35,6 +35,14 @@ type Upgrade struct {
 // first tells whether this is the upgrade of the cluster's configuration.
 func (u *Upgrade) first() bool { return u.Version != "" }
 
+// command is how the journal and the machine's state call it.
+func (u *Upgrade) command() string {
+	if u.first() {
+		return "upgrade apply v" + u.target.String()
+	}
+	return "upgrade node v" + u.target.String()
+}
+
 // UpgradeControlPlane lists the phases of `ccmadm upgrade apply`, and of `ccmadm upgrade node` on a control plane, in
 // their order. Those that apply has are the same ones.
 func UpgradeControlPlane() []Phase {

@@ -2,6 +2,7 @@ package phases
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -88,24 +89,33 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 	m, runner := machinetest.New(t)
 	machinetest.Put(t, m, machine.KubeletConf, kubeconfigText(t, cluster.Config))
 	const flags = "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external --pod-infra-container-image=p\"\n"
-	upgrade := func() (string, error) {
+	upgrade := func(u Upgrade) (string, error) {
 		t.Helper()
-		o := Options{Role: kubeadm.RoleJoin, Upgrade: &Upgrade{}}
+		o := Options{Role: kubeadm.RoleJoin, Upgrade: &u}
 		d, out := run{options: o}.must(t, m)
 		err := Run(t.Context(), d, UpgradeWorker()[:3])
 		return out.String(), err
 	}
 	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--feature-gates=MemoryManager=true,Other=true\n")
-	_, err = upgrade()
+	_, err = upgrade(Upgrade{})
 	wantError(t, err, "kubelet v1.36.3 refuses it; remove it there", finding.ExitPreflight)
 	machinetest.Put(t, m, "/etc/default/kubelet", "")
 	// Kubeadm 1.36 leaves the flag, and the kubelet ends with it: it is taken away where the file is as kubeadm writes it.
 	machinetest.Put(t, m, machine.KubeadmFlags, flags+"KUBELET_EXTRA_ARGS=\"--max-pods=200\"\n")
-	_, err = upgrade()
+	_, err = upgrade(Upgrade{})
 	wantError(t, err, "kubelet v1.36.3 refuses it; remove it there", finding.ExitPreflight)
 	machinetest.Put(t, m, machine.KubeadmFlags, flags)
+	dry := filepath.Join(t.TempDir(), "upgrade.yaml")
+	config := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\nnode: {dryRun: true}\n"
+	if err := os.WriteFile(dry, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := upgrade(Upgrade{Config: dry}); err != nil || strings.Contains(machinetest.Content(m, machine.StateFile), "upgraded") {
+		t.Errorf("a dry run of kubeadm counts as an upgrade: %v\n%s", err, out)
+	}
+	runner.Ran = nil
 	for i := range 2 {
-		out, err := upgrade()
+		out, err := upgrade(Upgrade{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -118,6 +128,6 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 		t.Errorf("the kubelet's flags are %s, want %s", got, want)
 	}
 	runner.Answers["kubeadm version"] = "v1.35.4\n"
-	_, err = upgrade()
+	_, err = upgrade(Upgrade{})
 	wantError(t, err, "the installed kubeadm is of v1.35.4, not v1.36.3", finding.ExitPreflight)
 }

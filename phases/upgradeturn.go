@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -25,9 +27,15 @@ func decide(ctx context.Context, d *Data, facts *upgrade.Facts, plan *upgrade.Pl
 	if err != nil {
 		return err
 	}
-	own, ok := apiServerOf(facts, facts.Here)
-	there := ok && !own.LessThan(u.target) && !cluster.LessThan(u.target)
-	u.kubeadm = !marked && (resumed || !there)
+	s, err := machineState(d)
+	if err != nil {
+		return err
+	}
+	there, err := wholeByHand(d, facts)
+	if err != nil {
+		return err
+	}
+	u.kubeadm = !marked && (resumed || s.Upgrading != "" || !there || cluster.LessThan(u.target))
 	mode := facts.Record.Configuration.Mode
 	if mode == v1alpha1.ModeManual {
 		return nil
@@ -47,6 +55,49 @@ func decide(ctx context.Context, d *Data, facts *upgrade.Facts, plan *upgrade.Pl
 	u.imageBy = plan.Manager.By
 	u.manager, u.moves = plan.Manager.Then, plan.Manager.Then != plan.Manager.Now || managerLags(facts, plan)
 	return ctx.Err()
+}
+
+// wholeByHand tells whether somebody has run all of kubeadm's upgrade here. The API server is not its last word: the
+// other static pods follow, and behind the last machine kube-proxy.
+func wholeByHand(d *Data, facts *upgrade.Facts) (bool, error) {
+	target := d.Upgrade.target
+	own, ok := apiServerOf(facts, facts.Here)
+	if !ok || own.LessThan(target) {
+		return false, nil
+	}
+	for _, c := range []upgrade.Component{upgrade.ControllerManager, upgrade.Scheduler} {
+		pod, err := readStaticPod(d.Machine, filepath.Join(machine.ManifestDir, string(c)+".yaml"))
+		if err != nil {
+			return false, err
+		}
+		if pod != nil && versionOf(pod) != nil && versionOf(pod).LessThan(target) {
+			return false, nil
+		}
+	}
+	proxy, err := version.ParseSemantic(facts.Proxy)
+	if err != nil || !proxy.LessThan(target) {
+		return true, nil //nolint:nilerr // none, or one of somebody else's
+	}
+	return slices.ContainsFunc(facts.Nodes, func(n upgrade.Node) bool { // then it waits for another control plane
+		v, seen := apiServerOf(facts, n.Name)
+		return n.ControlPlane && (!seen || v.LessThan(target))
+	}), nil
+}
+
+// cutShortHere is the command that goes on with what kubeadm has begun here, and not finished; empty: nothing.
+func cutShortHere(d *Data, target *version.Version) (string, error) {
+	s, err := machineState(d)
+	if err != nil {
+		return "", err
+	}
+	apply, node := Upgrade{target: target, Version: "v" + target.String()}, Upgrade{target: target}
+	switch s.Upgrading {
+	case apply.command():
+		return "ccmadm " + apply.command(), nil
+	case node.command():
+		return "ccmadm upgrade node", nil
+	}
+	return "", nil
 }
 
 // managerLags tells whether this machine's static pod is of another image.

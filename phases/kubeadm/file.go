@@ -31,6 +31,7 @@ const (
 	v1beta3            = kubeadmGroup + "/v1beta3"
 	v1beta4            = kubeadmGroup + "/v1beta4"
 	clusterConfigKind  = "ClusterConfiguration"
+	upgradeConfigKind  = "UpgradeConfiguration"
 	byteOrderMark      = "\ufeff"
 	cloudConfigAPIPart = "ccmadm.dev/"
 )

@@ -32,6 +32,11 @@ type Facts struct {
 	Record *v1alpha1.Record
 	// Profile is that of its provider.
 	Profile *templates.Profile
+	// Proxy is the version of kube-proxy, by its DaemonSet; empty: there is none, or it is not known.
+	Proxy string
+	// CutShort is the command that goes on with an upgrade to Asked that kubeadm has begun on this machine, and not
+	// finished; empty: there is none.
+	CutShort string
 	// Image is the cloud-controller-manager's that the user names for the target; empty: the profile's.
 	Image string
 	// Version is ccmadm's own.

@@ -63,15 +63,19 @@ func (p *planner) apiServers(controlPlanes []Node) bool {
 	applied := !p.cluster.LessThan(p.target)
 	for _, n := range controlPlanes {
 		known := parsed(n.APIServer) != nil
-		if applied && known && !p.older(n.APIServer) {
+		cut := n.Name == p.Here && p.CutShort != ""
+		if applied && known && !p.older(n.APIServer) && !cut {
 			continue
 		}
 		what, command := "upgrade the control plane", "ccmadm upgrade node"
 		if !known { // the command says so where nothing is to be done
 			what += ", whose API server's version is not seen"
 		}
-		if !applied {
+		switch {
+		case !applied:
 			command, applied = "ccmadm upgrade apply "+p.plan.Then, true
+		case cut:
+			what, command = "finish the upgrade that was cut short, or told to leave something out", p.CutShort
 		}
 		if n.Name != p.Here || !p.plan.kubeadmFits() {
 			what = "install kubeadm " + p.plan.Then + ", and " + what
