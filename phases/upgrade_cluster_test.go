@@ -37,6 +37,11 @@ controllerManager:
 			"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
 				"featureGates: {MemoryManager: true}\n",
 		},
+		kubeProxyName: {
+			kubeProxyKey: "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n" +
+				"featureGates:\n  ServiceTrafficDistribution: true\n  NFTablesProxyMode: true\n",
+			"kubeconfig.conf": "not touched",
+		},
 	} {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.Namespace}, Data: data}
 		if _, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
@@ -126,6 +131,7 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 		"warning U5 ConfigMap/kube-system/kubeadm-config", // of kube-controller-manager
 		"warning U5 ConfigMap/kube-system/kubeadm-config", // of kubeadm's own
 		"warning U5 ConfigMap/kube-system/kubelet-config",
+		"warning U5 ConfigMap/kube-system/kube-proxy",
 		"error A5 cp1:/etc/default/kubelet:1",
 		"warning U4 cp1:/var/lib/kubelet/kubeadm-flags.env:1",
 		"warning A6 cp1:/etc/kubernetes/manifests/kube-apiserver.yaml",

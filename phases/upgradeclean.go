@@ -21,15 +21,16 @@ func cleanConfiguration() Phase {
 	return Phase{
 		Name:  "configuration",
 		Short: "Take out of kubeadm's live configuration what components of the version refuse",
-		Long: `Reads and writes the ConfigMaps kubeadm-config and kubelet-config in kube-system: arguments and feature gates
-that the plan names go. What they said before is in the journal.`,
+		Long: `Reads and writes the ConfigMaps kubeadm-config, kubelet-config and kube-proxy in kube-system: arguments and feature
+gates that the plan names go. What they said before is in the journal.`,
 		Run: func(ctx context.Context, d *Data) error {
 			for _, c := range []struct {
 				name, key string
 				clean     func(*Data, string, string) (string, []string, error)
 			}{
 				{kubeadmConfigName, clusterConfigKey, cleanClusterConfiguration},
-				{kubeletConfigName, "kubelet", cleanKubeletConfiguration},
+				{kubeletConfigName, kubeletConfigKey, cleanGates(upgrade.Kubelet)},
+				{kubeProxyName, kubeProxyKey, cleanGates(upgrade.Proxy)},
 			} {
 				if err := cleanConfigMap(ctx, d, c.name, c.key, c.clean); err != nil {
 					return err
@@ -52,7 +53,7 @@ func cleanConfigMap(
 		}
 		return after, changes, err
 	})
-	if apierrors.IsNotFound(err) && name == kubeletConfigName {
+	if apierrors.IsNotFound(err) && name != kubeadmConfigName {
 		return nil
 	}
 	if err != nil || edited == nil {
@@ -129,29 +130,31 @@ func componentOf(field string) upgrade.Component {
 	}[field]
 }
 
-// cleanKubeletConfiguration takes feature gates away that kubelets of the target do not know.
-func cleanKubeletConfiguration(d *Data, object, text string) (string, []string, error) {
-	docs, err := edit.Split(object, text)
-	if err != nil {
-		return "", nil, err
-	}
-	var removed []string
-	var all strings.Builder
-	for _, doc := range docs {
-		if err := doc.Parse(); err != nil {
+// cleanGates takes feature gates away that a component of the target does not know.
+func cleanGates(c upgrade.Component) func(*Data, string, string) (string, []string, error) {
+	return func(d *Data, object, text string) (string, []string, error) {
+		docs, err := edit.Split(object, text)
+		if err != nil {
 			return "", nil, err
 		}
-		names, err := dropKubeletGates(d, doc)
-		if err != nil {
-			return "", nil, fmt.Errorf("remove feature gates from %s: %w", object, err)
+		var removed []string
+		var all strings.Builder
+		for _, doc := range docs {
+			if err := doc.Parse(); err != nil {
+				return "", nil, err
+			}
+			names, err := dropGates(d, c, doc)
+			if err != nil {
+				return "", nil, fmt.Errorf("remove feature gates from %s: %w", object, err)
+			}
+			removed = append(removed, names...)
+			all.WriteString(doc.Separator + doc.Text)
 		}
-		removed = append(removed, names...)
-		all.WriteString(doc.Separator + doc.Text)
+		return all.String(), removed, nil
 	}
-	return all.String(), removed, nil
 }
 
-func dropKubeletGates(d *Data, doc *edit.Document) ([]string, error) {
+func dropGates(d *Data, c upgrade.Component, doc *edit.Document) ([]string, error) {
 	gates := edit.Resolve(edit.Lookup(doc.Root, "featureGates"))
 	if gates == nil || gates.Kind != yaml.MappingNode {
 		return nil, nil
@@ -159,7 +162,7 @@ func dropKubeletGates(d *Data, doc *edit.Document) ([]string, error) {
 	var names []string
 	for i := 0; i+1 < len(gates.Content); i += 2 {
 		name := edit.Scalar(gates.Content[i])
-		if upgrade.Refuses(d.Upgrade.target, upgrade.Use{Component: upgrade.Kubelet, Name: upgrade.GatePrefix + name}) {
+		if upgrade.Refuses(d.Upgrade.target, upgrade.Use{Component: c, Name: upgrade.GatePrefix + name}) {
 			names = append(names, name)
 		}
 	}

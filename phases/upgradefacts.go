@@ -18,7 +18,7 @@ import (
 )
 
 // kubeletConfigName is the ConfigMap with the kubelets' configuration.
-const kubeletConfigName = "kubelet-config"
+const kubeletConfigName, kubeletConfigKey = "kubelet-config", "kubelet"
 
 // UpgradeFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the
 // version that the user named, empty for the installed kubeadm's; image is the cloud-controller-manager's that is named
@@ -99,10 +99,16 @@ func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *upgr
 			Component: upgrade.Manager, Where: "ConfigMap/" + v1alpha1.Namespace + "/" + v1alpha1.RecordName,
 		})...)
 	}
-	if err := liveProxy(ctx, client, f); err != nil {
+	kubelets, err := configuredGates(ctx, client, upgrade.Kubelet, kubeletConfigName, kubeletConfigKey)
+	if err != nil {
 		return err
 	}
-	return kubeletGates(ctx, client, f)
+	proxies, err := configuredGates(ctx, client, upgrade.Proxy, kubeProxyName, kubeProxyKey)
+	if err != nil {
+		return err
+	}
+	f.Uses = append(append(f.Uses, kubelets...), proxies...)
+	return liveProxy(ctx, client, f)
 }
 
 // argument is --name=value as uses.

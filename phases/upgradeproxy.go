@@ -13,7 +13,7 @@ import (
 )
 
 // kubeProxyName is kube-proxy's DaemonSet, and the ConfigMap with its configuration.
-const kubeProxyName = "kube-proxy"
+const kubeProxyName, kubeProxyKey = "kube-proxy", "config.conf"
 
 // liveProxy reads which kube-proxy there is. Without one, something else does its work.
 func liveProxy(ctx context.Context, client kubernetes.Interface, f *upgrade.Facts) error {

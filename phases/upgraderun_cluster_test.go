@@ -41,6 +41,11 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	if err != nil || strings.Contains(kubelets.Data["kubelet"], "MemoryManager") {
 		t.Errorf("kubelets are given %v, %v", kubelets.Data, err)
 	}
+	proxies, err := u.client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), kubeProxyName, metav1.GetOptions{})
+	if err != nil || strings.Contains(proxies.Data[kubeProxyKey], "ServiceTrafficDistribution") ||
+		!strings.Contains(proxies.Data[kubeProxyKey], "NFTablesProxyMode: true") || proxies.Data["kubeconfig.conf"] == "" {
+		t.Errorf("kube-proxies are given %v, %v", proxies.Data, err)
+	}
 	if want := "kubeadm upgrade apply v1.36.3 --yes --etcd-upgrade=false"; !slices.Contains(u.runner.Ran, want) {
 		t.Errorf("it ran %q, not %q", u.runner.Ran, want)
 	}
@@ -60,7 +65,7 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	for _, s := range runs[0].Steps {
 		names = append(names, s.Name)
 	}
-	if got := strings.Join(names, " "); got != "configuration configuration kubeadm kubelet-flags addon record" ||
+	if got := strings.Join(names, " "); got != "configuration configuration configuration kubeadm kubelet-flags addon record" ||
 		runs[0].State != journal.Done || !strings.Contains(text, "name: cloud_provider, value: external") {
 		t.Errorf("steps %s\n%s", got, text)
 	}

@@ -46,28 +46,29 @@ func manifestUses(d *Data, here string) ([]upgrade.Use, error) {
 	return list, nil
 }
 
-// kubeletGates are those of the configuration that kubeadm gives to kubelets.
-func kubeletGates(ctx context.Context, client kubernetes.Interface, f *upgrade.Facts) error {
-	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, kubeletConfigName, metav1.GetOptions{})
+// configuredGates are those of a component's configuration that kubeadm keeps in a ConfigMap, where it does.
+func configuredGates(
+	ctx context.Context, client kubernetes.Interface, component upgrade.Component, name, key string,
+) ([]upgrade.Use, error) {
+	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return nil, nil
 	}
+	where := "ConfigMap/" + v1alpha1.Namespace + "/" + name
 	if err != nil {
-		return fmt.Errorf("read the kubelets' configuration: %w", err)
+		return nil, fmt.Errorf("read %s: %w", where, err)
 	}
-	where := "ConfigMap/" + v1alpha1.Namespace + "/" + kubeletConfigName
 	var config struct {
 		FeatureGates map[string]bool `json:"featureGates"`
 	}
-	if err := yaml.Unmarshal([]byte(cm.Data["kubelet"]), &config); err != nil {
-		return fmt.Errorf("read %s: %w", where, err)
+	if err := yaml.Unmarshal([]byte(cm.Data[key]), &config); err != nil {
+		return nil, fmt.Errorf("read %s: %w", where, err)
 	}
+	var list []upgrade.Use
 	for gate := range config.FeatureGates {
-		f.Uses = append(f.Uses, upgrade.Use{
-			Component: upgrade.Kubelet, Name: upgrade.GatePrefix + gate, Where: where, Cleaned: true,
-		})
+		list = append(list, upgrade.Use{Component: component, Name: upgrade.GatePrefix + gate, Where: where, Cleaned: true})
 	}
-	return nil
+	return list, nil
 }
 
 // kubeletUses is what kubelets are told: this machine's by the files behind its command line, all by what they say of

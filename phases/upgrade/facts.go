@@ -75,6 +75,7 @@ const (
 	Kubelet           Component = "kubelet"
 	Manager           Component = "cloud-controller-manager"
 	Kubeadm           Component = "kubeadm"
+	Proxy             Component = "kube-proxy"
 )
 
 // GatePrefix begins the name of a Use that is a feature gate.
