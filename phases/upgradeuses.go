@@ -117,12 +117,14 @@ func askKubelet(ctx context.Context, client kubernetes.Interface, node string) t
 		if value, there := flags[name]; there && value != "" {
 			told = append(told, usesOf(upgrade.Use{
 				Component: upgrade.Kubelet, Name: name, Value: finding.Clean(value), Node: node, Where: "the kubelet's arguments",
+				Told: true,
 			})...)
 		}
 	}
 	for gate := range nodes.KubeletGates(ctx, client, node) {
 		u := upgrade.Use{
-			Component: upgrade.Kubelet, Name: upgrade.GatePrefix + finding.Clean(gate), Node: node, Where: "the kubelet's configuration",
+			Component: upgrade.Kubelet, Name: upgrade.GatePrefix + finding.Clean(gate), Node: node, Told: true,
+			Where: "the kubelet's configuration",
 		}
 		if !slices.ContainsFunc(told, func(t upgrade.Use) bool { return t.Name == u.Name }) {
 			told = append(told, u)

@@ -88,6 +88,8 @@ type Use struct {
 	Name, Value string
 	// Where is the object, or the file and line, and Node whose it is; empty: the whole cluster's.
 	Where, Node string
+	// Told says that the Node's kubelet has said so of itself.
+	Told bool
 	// Rewritten says that kubeadm writes the place anew in an upgrade, from what it has elsewhere.
 	Rewritten bool
 	// Cleaned says that `ccmadm upgrade apply` takes it away before kubeadm reads the place.

@@ -95,12 +95,16 @@ func (p *planner) checkUses() {
 		if u.Node != "" && !strings.Contains(u.Where, u.Node) {
 			f.Object = u.Node + ":" + u.Where
 		}
-		if u.Rewritten {
+		if u.Rewritten || u.Told && p.cleansGate(u.Name) {
 			f.Severity = finding.SeverityWarning
 			f.Message += "; kubeadm upgrade writes it anew without that, unless its own configuration says so"
 		}
 		if f.Severity == finding.SeverityError {
 			f.Next = "remove it there, before anything is upgraded"
+		}
+		if u.Told && f.Severity == finding.SeverityError && !p.leads(u.Node) {
+			f.Severity = finding.SeverityWarning
+			f.Next = "remove it there, before that kubelet is upgraded"
 		}
 		if u.Cleaned && Refuses(p.target, u) {
 			f.Severity = finding.SeverityWarning
@@ -114,6 +118,18 @@ func (p *planner) checkUses() {
 			"/etc/default/kubelet /etc/sysconfig/kubelet /etc/systemd/system/kubelet.service.d/*"
 		p.add(f)
 	}
+}
+
+// cleansGate tells whether kubelets have a gate by kubeadm's configuration of them, out of which it is taken: kubeadm
+// upgrade gives each machine what is left.
+func (p *planner) cleansGate(name string) bool {
+	return slices.ContainsFunc(p.Uses, func(u Use) bool { return u.Component == Kubelet && u.Name == name && u.Cleaned })
+}
+
+// leads tells whether a Node is a control plane. A worker's kubelet may say of itself what it likes, and does not keep
+// the cluster from an upgrade with that.
+func (p *planner) leads(node string) bool {
+	return slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Name == node && n.ControlPlane })
 }
 
 // judgeKubeadmGate: kubeadm upgrade passes over what it does not know in the live configuration, and leaves it there.

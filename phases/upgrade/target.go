@@ -75,22 +75,28 @@ func (p *planner) checkTarget() {
 	p.oldest = oldest
 }
 
-// checkKubelets finds those that would not be served.
+// checkKubelets finds those that would not be served. Kubeadm itself refuses one that is too old, unless it is forced.
 func (p *planner) checkKubelets() {
+	skew := func(n Node, format string, args ...any) {
+		f := finding.KubeletSkew.New("Node/"+n.Name, fmt.Sprintf(format, args...))
+		if !n.ControlPlane {
+			f.Severity = finding.SeverityWarning // a worker's kubelet may say what it likes
+		}
+		p.add(f)
+	}
 	for _, n := range p.Nodes {
 		v := parsed(n.Kubelet)
 		switch {
 		case v == nil:
 		case p.target.LessThan(v):
-			p.add(finding.KubeletSkew.New("Node/"+n.Name, fmt.Sprintf("its kubelet is of v%s, newer than v%s", v, p.target)))
+			skew(n, "its kubelet is of v%s, newer than v%s", v, p.target)
 		case p.oldest.LessThan(v) && v.Minor() > p.oldest.Minor():
 			f := finding.KubeletSkew.New("Node/"+n.Name,
 				fmt.Sprintf("its kubelet is of v%s, newer than an API server, v%s", v, p.oldest))
 			f.Severity = finding.SeverityWarning // it goes with the upgrade
 			p.add(f)
 		case v.Minor()+kubeletsBehind < p.target.Minor():
-			p.add(finding.KubeletSkew.New("Node/"+n.Name,
-				fmt.Sprintf("its kubelet is of v%s, more than %d minors older than v%s", v, kubeletsBehind, p.target)))
+			skew(n, "its kubelet is of v%s, more than %d minors older than v%s", v, kubeletsBehind, p.target)
 		}
 	}
 }
