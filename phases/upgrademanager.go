@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/podstate"
 )
 
 // renewIdentity renews the static pod's certificate where kubeadm has renewed its own since: an upgrade does. The phase
@@ -156,7 +156,7 @@ func checkManagerImage(ctx context.Context, d *Data) (err error) {
 
 // refusal ends the wait where the kubelet has said that the image cannot be had.
 func refusal(why error) error {
-	if errors.Is(why, errImage) {
+	if errors.Is(why, podstate.ErrImage) {
 		return why
 	}
 	return nil
@@ -172,25 +172,17 @@ func pulled(pod *corev1.Pod) (bool, error) {
 		case w.Reason == "ContainerCreating", w.Reason == "PodInitializing", w.Reason == "ErrImagePull":
 			return false, fmt.Errorf("%s %s", w.Reason, finding.Clean(w.Message))
 		case w.Reason == "ImagePullBackOff", w.Reason == "ErrImageNeverPull", w.Reason == "InvalidImageName":
-			return false, notStarting(pod)
-		case slices.Contains(behindPull(), w.Reason):
+			return false, podstate.NotStarting(pod)
+		case podstate.BehindPull(w.Reason):
 			return true, nil
 		default: // RegistryUnavailable, SignatureValidationFailed, ImageInspectError, and what newer kubelets say
 			return false, fmt.Errorf("%s %s", w.Reason, finding.Clean(w.Message))
 		}
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		return false, fmt.Errorf("%w: %s %s", errImage, pod.Status.Reason, finding.Clean(pod.Status.Message))
+		return false, fmt.Errorf("%w: %s %s", podstate.ErrImage, pod.Status.Reason, finding.Clean(pod.Status.Message))
 	}
 	return false, errors.New("the kubelet has not begun")
-}
-
-// behindPull are what a kubelet says of containers whose image it has.
-func behindPull() []string {
-	return []string{
-		"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError",
-		"PostStartHookError", "CrashLoopBackOff",
-	}
 }
 
 func podOfImage(image, node string) *corev1.Pod {

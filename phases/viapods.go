@@ -17,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/podstate"
 )
 
 // byPods does steps in a privileged pod on the node itself, with the machine's root below /host. It is there for the
@@ -95,7 +96,7 @@ func (b *byPods) await(ctx context.Context, name string) (*corev1.Pod, error) {
 				return false, err
 			}
 			if why = err; err == nil {
-				pod, why = found, notStarting(found)
+				pod, why = found, podstate.NotStarting(found)
 			}
 			ended := pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 			return ended, fatal(why)
@@ -106,26 +107,8 @@ func (b *byPods) await(ctx context.Context, name string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// errImage says that an image cannot be had.
-var errImage = errors.New("its image cannot be had")
-
-// notStarting tells what keeps a container from starting.
-func notStarting(pod *corev1.Pod) error {
-	for _, c := range pod.Status.ContainerStatuses {
-		w := c.State.Waiting
-		switch {
-		case w == nil:
-		case w.Reason == "ImagePullBackOff" || w.Reason == "ErrImageNeverPull" || w.Reason == "InvalidImageName":
-			return fmt.Errorf("%w: %s: %s", errImage, w.Reason, finding.Clean(w.Message))
-		default:
-			return fmt.Errorf("%s %s", w.Reason, finding.Clean(w.Message))
-		}
-	}
-	return nil
-}
-
 func fatal(err error) error {
-	if errors.Is(err, errImage) {
+	if errors.Is(err, podstate.ErrImage) {
 		return finding.Errorf("%w", err).WithHint("--node-image names one whose entrypoint is ccmadm")
 	}
 	return nil

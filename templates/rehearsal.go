@@ -1,6 +1,10 @@
 package templates
 
-import "k8s.io/apimachinery/pkg/util/validation/field"
+import (
+	"path"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // Rehearsal says whether the program can be run against a live cluster, by `ccmadm rehearse`, without doing anything
 // beside what upstream's controllers do: those are kept from writing, its own calls to the cloud are not.
@@ -9,6 +13,10 @@ type Rehearsal struct {
 	Verdict RehearsalVerdict `json:"verdict"`
 	// Why says what is known.
 	Why string `json:"why"`
+	// Program is the file that the image starts, absolute, where Command does not name it: a rehearsal in a pod starts it
+	// itself, several times. Empty: only the user can name it.
+	// +pattern=^/
+	Program string `json:"program,omitempty"`
 }
 
 // RehearsalVerdict is what is known of a program that is rehearsed.
@@ -29,6 +37,9 @@ func (r *Rehearsal) validate(at *field.Path) field.ErrorList {
 	if r.Why == "" {
 		errs = append(errs, field.Required(at.Child("why"), "say what is known"))
 	}
+	if r.Program != "" && !path.IsAbs(r.Program) {
+		errs = append(errs, field.Invalid(at.Child("program"), r.Program, "must be absolute"))
+	}
 	return errs
 }
 
@@ -38,4 +49,12 @@ func (p *Profile) CanRehearse() Rehearsal {
 		return Rehearsal{Verdict: RehearsalUnknown, Why: "the profile does not say"}
 	}
 	return *p.Rehearsal
+}
+
+// ProgramInImage is the file that the image starts, as far as the profile knows.
+func (p *Profile) ProgramInImage() string {
+	if len(p.Command) == 1 {
+		return p.Command[0]
+	}
+	return p.CanRehearse().Program
 }

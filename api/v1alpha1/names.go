@@ -25,6 +25,10 @@ const (
 	RunLeaseName = "ccmadm-run"
 	// JournalDigestAnnotation on the journal is a digest of what it says: one that was edited by hand is not acted upon.
 	JournalDigestAnnotation = "ccmadm.dev/journal-digest"
+	// RehearsalLabel is on all that a rehearsal in a pod makes. Its value is the name of its namespace, and of each of its
+	// objects outside of that; RehearsalPrefix begins it.
+	RehearsalLabel  = "ccmadm.dev/rehearsal"
+	RehearsalPrefix = "ccmadm-rehearsal-"
 	// LeaseName is the Lease of a cloud-controller-manager whose profile names no other.
 	LeaseName = "cloud-controller-manager"
 	// StaticPodUser is the name in the client certificate of a static pod.

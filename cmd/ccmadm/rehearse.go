@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -23,11 +25,13 @@ import (
 type rehearser struct {
 	observer
 	renderer
-	binary  string
-	env     []string
-	args    []string
-	log     string
-	timeout time.Duration
+	binary   string
+	program  string
+	ownImage string
+	env      []string
+	args     []string
+	log      string
+	timeout  time.Duration
 }
 
 func newRehearse(s phases.Streams) *cobra.Command {
@@ -35,31 +39,45 @@ func newRehearse(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rehearse",
 		Short: "Show what a provider's cloud-controller-manager would do to every Node, and let it write nothing",
-		Long: `Runs a provider's own cloud-controller-manager on this machine against a live cluster, through a proxy that lets no write
-through, and shows for each Node whether the cloud recognizes it, what would be written to it, and whether it would be
-deleted. It takes two runs of the program, of some seconds each; 1,000 Nodes take about a minute and a half.
+		Long: `Runs a provider's own cloud-controller-manager against a live cluster, through a proxy that lets no write
+through, and shows for each Node whether the cloud recognizes it, what would be written to it, and whether it would be deleted. It
+takes two runs of the program, of some seconds each; 1,000 Nodes take about a minute and a half.
 
-The program finds an empty HOME and the environment variables that --env names, and no others. It asks its cloud as ever:
-give it credentials that can only read, where the cloud has such. "Would be deleted" is what the cloud says now.
+It runs in a pod on a control plane, in the provider's image, where the machine's network and its identity in the cloud
+are: in a namespace of its own, which goes afterwards. That pod may read what the program reads; an admission policy,
+which is seen to be in force before, denies whatever it would write. With --binary it runs on this machine, and nothing
+is made in the cluster.
+
+The program finds an empty HOME and the environment variables that --env names, and no others. It asks its cloud as
+ever: give it credentials that can only read, where the cloud has such. "Would be deleted" is what the cloud says now.
 
 Exit status 1 if a Node would be deleted or not be recognized, or if that is not known; 5 if the provider's profile says
-that the program does more than a rehearsal can keep it from ("ccmadm provider show" tells).`,
-		Example: "  ccmadm rehearse --provider aws --binary ./aws-cloud-controller-manager --cloud-config cloud.conf --credential credentials=./credentials",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), s) },
+that the program does more than a rehearsal can keep it from ("ccmadm provider show" tells), or if there can be no
+pod.`,
+		Example: `  ccmadm rehearse --provider aws --cloud-config cloud.conf
+  ccmadm rehearse --provider aws --binary ./aws-cloud-controller-manager --cloud-config cloud.conf --credential credentials=./credentials`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), s) },
 	}
 	r.declareFormats(cmd, "text", "wide", "json")
 	flags := cmd.Flags()
 	flags.StringVar(&r.settings.Provider, "provider", "", "built-in provider")
 	flags.StringVar(&r.settings.Profile, "profile", "", "file with a provider profile of your own")
-	flags.StringVar(&r.binary, "binary", "", "the cloud-controller-manager's program")
+	flags.StringVar(&r.binary, "binary", "",
+		"the cloud-controller-manager's program, to be run on this machine and not in a pod")
+	flags.StringVar(&r.settings.ControllerManager.Image, "image", "",
+		"cloud-controller-manager image of the pod instead of the profile's")
+	flags.StringVar(&r.program, "program", "", "the program's file in the image, where the profile does not know it")
+	flags.StringVar(&r.ownImage, "node-image", ownImage+version, "image whose entrypoint is ccmadm, for the same pod")
 	flags.StringVar(&r.settings.CloudConfig.File, "cloud-config", "", "the provider's configuration file")
-	flags.StringArrayVar(&r.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, one of the provider's credentials; may be repeated")
+	flags.StringArrayVar(&r.credentials, "credential", nil,
+		"KEY=FILE or KEY=env:NAME, one of the provider's credentials; may be repeated")
 	flags.StringVar(&r.settings.ClusterName, "cluster-name", "kubernetes", "name given to the provider")
 	flags.StringArrayVar(&r.env, "env", nil, "environment variable of yours that the program gets; may be repeated")
 	flags.StringArrayVar(&r.args, "arg", nil, "further argument of the program, --flag=value; may be repeated")
 	flags.StringVar(&r.log, "log", "", "file for the program's log")
 	flags.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long each of the two runs may take")
+	cmd.AddCommand(newCopyItself(s), newRunTask(s))
 	return cmd
 }
 
@@ -74,40 +92,46 @@ func (r *rehearser) run(ctx context.Context, s phases.Streams) error {
 	if err := r.allowed(p, s); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "ccmadm-credentials-")
-	if err != nil {
-		return observed(fmt.Errorf("make a directory for credentials: %w", err))
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	o, err := r.options(p, s, dir)
-	if err != nil {
-		return err
-	}
+	var log io.Writer
 	if r.log != "" {
 		file, err := os.OpenFile(r.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
 			return usage("open the log: %w", err)
 		}
 		defer func() { _ = file.Close() }()
-		o.Log = file
+		log = file
 	}
-	report, err := rehearsal.Run(ctx, o)
+	rehearse := r.inPod
+	if r.binary != "" {
+		rehearse = r.here
+	}
+	report, err := rehearse(ctx, p, log, s)
+	if report == nil {
+		return failedRehearsal(err)
+	}
+	if shown := r.show(report, s); shown != nil {
+		return observed(shown)
+	}
+	if err != nil { // something was left behind
+		return observed(err)
+	}
+	return judgeRehearsal(report)
+}
+
+// failedRehearsal is the error of a rehearsal without a report.
+func failedRehearsal(err error) error {
 	var found *finding.Finding
 	if errors.As(err, &found) {
 		return finding.Errorf("%w", err).WithHint("%s", found.Do)
 	}
-	if err != nil {
-		return observed(err)
-	}
+	return observed(err)
+}
+
+func (r *rehearser) show(report *rehearsal.Report, s phases.Streams) error {
 	if r.output == "json" {
-		err = printLines(s.Out, report.Nodes)
-	} else {
-		err = report.WriteTable(s.Out, r.output == "wide")
+		return printLines(s.Out, report.Nodes)
 	}
-	if err != nil {
-		return observed(err)
-	}
-	return judgeRehearsal(report)
+	return report.WriteTable(s.Out, r.output == "wide")
 }
 
 // allowed says whether the program can be rehearsed, by its profile and by what was given.
@@ -120,8 +144,11 @@ func (r *rehearser) allowed(p *templates.Profile, s phases.Streams) error {
 			why = "it has not upstream's controllers of Nodes"
 		}
 		return finding.Refusedf("rehearse provider %s: %s", p.Name, why)
-	case r.binary == "":
-		return usage("--binary is missing: the program of provider %s, out of its image", p.Name)
+	case r.binary != "" && (r.program != "" || r.settings.ControllerManager.Image != ""):
+		return usage("--binary rehearses on this machine: --image and --program are of a pod")
+	case r.binary == "" && cmp.Or(r.program, p.ProgramInImage()) == "":
+		return usage("--program is missing: the file of provider %s that its image starts; or --binary, for this machine",
+			p.Name)
 	case known.Verdict == templates.RehearsalUnknown:
 		fmt.Fprintf(s.Err, "ccmadm: warning: whether provider %s does more than upstream's controllers is not known: %s\n", p.Name, known.Why)
 	}
@@ -131,93 +158,57 @@ func (r *rehearser) allowed(p *templates.Profile, s phases.Streams) error {
 	return nil
 }
 
-// options fills the profile with what was given. Files of credentials are written into dir, and go with it.
-func (r *rehearser) options(p *templates.Profile, s phases.Streams, dir string) (rehearsal.Options, error) {
-	o := rehearsal.Options{Lifecycle: p.Has(templates.Lifecycle), MayRead: p.RBAC, Timeout: r.timeout}
-	o.Progress = func(text string) { fmt.Fprintln(s.Err, text) }
-	var err error
-	if o.Program, err = filepath.Abs(r.binary); err != nil {
-		return o, usage("read --binary: %w", err)
-	}
-	if o.Cluster, err = r.config(s); err != nil {
-		return o, err
-	}
-	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
-		return o, err
-	}
-	files, err := phases.ReadFiles(&r.settings, p, s.Env)
+// here rehearses on this machine. Files of credentials are there as long as the rehearsal.
+func (r *rehearser) here(
+	ctx context.Context, p *templates.Profile, log io.Writer, s phases.Streams,
+) (*rehearsal.Report, error) {
+	dir, err := os.MkdirTemp("", "ccmadm-credentials-")
 	if err != nil {
-		return o, err
+		return nil, fmt.Errorf("make a directory for credentials: %w", err)
 	}
-	if err := p.CheckConfig(files, r.settings.CloudConfig.File); err != nil {
-		return o, usage("%w", err)
+	defer func() { _ = os.RemoveAll(dir) }()
+	o, files, err := r.options(p, s, dir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Program, err = filepath.Abs(r.binary); err != nil {
+		return nil, usage("read --binary: %w", err)
 	}
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			return o, observed(fmt.Errorf("write %s: %w", name, err))
+			return nil, fmt.Errorf("write %s: %w", name, err)
 		}
+	}
+	o.Log = log
+	return rehearsal.Run(ctx, o)
+}
+
+// options fills the profile with what was given. The provider's files are those of dir.
+func (r *rehearser) options(
+	p *templates.Profile, s phases.Streams, dir string,
+) (rehearsal.Options, map[string][]byte, error) {
+	o := rehearsal.Options{Lifecycle: p.Has(templates.Lifecycle), MayRead: p.RBAC, Timeout: r.timeout}
+	o.Progress = func(text string) { fmt.Fprintln(s.Err, text) }
+	var err error
+	if o.Cluster, err = r.config(s); err != nil {
+		return o, nil, err
+	}
+	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
+		return o, nil, err
+	}
+	files, err := phases.ReadFiles(&r.settings, p, s.Env)
+	if err != nil {
+		return o, nil, err
+	}
+	if err := p.CheckConfig(files, r.settings.CloudConfig.File); err != nil {
+		return o, nil, usage("%w", err)
 	}
 	local := strings.NewReplacer(templates.ConfigDir, dir, templates.Kubeconfig, rehearsal.KubeconfigPlace)
 	if o.Args, err = r.arguments(p, slices.Sorted(maps.Keys(files)), local); err != nil {
-		return o, usage("%w", err)
+		return o, nil, usage("%w", err)
 	}
 	o.Env, err = r.environment(p, files, local, s.Env)
-	return o, err
-}
-
-// arguments are the profile's, and the user's. What a pod finds in its own places is in ours.
-func (r *rehearser) arguments(p *templates.Profile, files []string, local *strings.Replacer) ([]string, error) {
-	v := templates.Values{
-		Mode: templates.StaticPod, Version: version, ClusterName: r.settings.ClusterName, Files: files, NodeLifecycle: true,
-	}
-	own, err := p.ExpandArgs(v)
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"--cloud-provider=" + p.CloudProviderName(), "--cluster-name=" + v.ClusterName}
-	if config := v.ConfigPath(p); config != "" {
-		args = append(args, "--cloud-config="+config)
-	}
-	if args, err = templates.MergeArgs(args, own); err != nil {
-		return nil, err
-	}
-	for i := range args {
-		args[i] = local.Replace(args[i])
-	}
-	for _, name := range p.UserArgs {
-		if !slices.ContainsFunc(r.args, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) {
-			return nil, fmt.Errorf("provider %s needs --arg %s=VALUE", p.Name, name)
-		}
-	}
-	return templates.MergeArgs(args, r.args)
-}
-
-// environment is the profile's, with credentials in place of their keys, and what --env names.
-func (r *rehearser) environment(
-	p *templates.Profile, files map[string][]byte, local *strings.Replacer, lookup func(string) string,
-) ([]string, error) {
-	v := templates.Values{Mode: templates.StaticPod, ClusterName: r.settings.ClusterName, Files: slices.Sorted(maps.Keys(files))}
-	list, err := p.ExpandEnv(p.Container, v, "")
-	if err != nil {
-		return nil, usage("%w", err)
-	}
-	var env []string
-	for _, e := range list {
-		switch {
-		case e.ValueFrom == nil:
-			env = append(env, e.Name+"="+local.Replace(e.Value))
-		case e.ValueFrom.SecretKeyRef != nil:
-			env = append(env, e.Name+"="+strings.TrimSpace(string(files[e.ValueFrom.SecretKeyRef.Key])))
-		}
-	}
-	for _, name := range r.env {
-		value := lookup(name)
-		if value == "" {
-			return nil, usage("read --env: variable %s is empty or not set", name)
-		}
-		env = append(env, name+"="+value)
-	}
-	return env, nil
+	return o, files, err
 }
 
 // judgeRehearsal is the exit status.

@@ -4,7 +4,8 @@
 // Start at [Run], which has two passes. In the first only upstream's node controller runs, and is shown every Node
 // uninitialized; what it writes is what it would initialize (stage.go, answers.go). In the second only the lifecycle
 // controller runs, and is shown every Node as one whose kubelet has gone silent, so that it asks the cloud for each.
-// proxy.go is the only API server that the program knows; words.go has the reasons, which are in its log alone.
+// proxy.go is the only API server that the program knows; words.go has the reasons, which are in its log alone. What is
+// said elsewhere, in a pod say, comes back as a stream (stream.go).
 //
 // Reads: Nodes, and whatever the program reads of the cluster, by GET; the program's cloud, as the program does.
 // Writes: nothing to the cluster. It keeps a directory of its own while it runs. Two runs do not know of each other.
@@ -26,27 +27,27 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// Options say what is rehearsed.
+// Options say what is rehearsed. As JSON they are a task for another process: what is of this process stays here.
 type Options struct {
 	// Cluster is how the API server is reached. Whoever it names has to be able to read what the program reads.
-	Cluster *rest.Config
+	Cluster *rest.Config `json:"-"`
 	// Program is the cloud-controller-manager's file.
-	Program string
+	Program string `json:"program"`
 	// Args are its own arguments, --flag=value, KubeconfigPlace among them where it takes a kubeconfig by other flags
 	// than upstream's.
-	Args []string
+	Args []string `json:"args"`
 	// Env is its environment, NAME=value: nothing of ours is added but an empty HOME.
-	Env []string
+	Env []string `json:"env"`
 	// Lifecycle says that the program has the controller that deletes Nodes. Without it there is no second pass.
-	Lifecycle bool
+	Lifecycle bool `json:"lifecycle"`
 	// MayRead are the rules by which it may read Secrets. It may read everything else.
-	MayRead []templates.Rule
+	MayRead []templates.Rule `json:"mayRead"`
 	// Timeout is how long a pass may take.
-	Timeout time.Duration
+	Timeout time.Duration `json:"timeout"`
 	// Log takes the program's own log. Nil: nobody wants it.
-	Log io.Writer
+	Log io.Writer `json:"-"`
 	// Progress is told what has begun. Nil: nobody is.
-	Progress func(string)
+	Progress func(string) `json:"-"`
 }
 
 // Run rehearses. The error says what could not be done at all; what is wrong with Nodes is in the report.

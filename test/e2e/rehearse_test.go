@@ -22,12 +22,13 @@ const rehearse = "ccmadm rehearse --binary /usr/local/bin/ccm --log /tmp/ccm.log
 // wrong region and the wrong credentials.
 func TestRehearse(t *testing.T) {
 	t.Parallel()
-	l := up(t, "rehearse", 1, 2)
+	l := up(t, "rehearse", 1, 2, "--image", adoptImage)
 	l.must(t, "cp1", "kubeadm init --config "+kubeadmYAML+" "+ignore)
 	t.Run("aws", func(t *testing.T) { rehearseAWS(t, l) })
 	t.Run("openstack", func(t *testing.T) { rehearseOpenStack(t, l) })
 	t.Run("vsphere", func(t *testing.T) { rehearseVSphere(t, l) })
 	t.Run("sample", func(t *testing.T) { rehearseSample(t, l) })
+	t.Run("pod", func(t *testing.T) { rehearseInPod(t, l) })
 	t.Run("a program that does more is refused", func(t *testing.T) {
 		if r := l.sh(t, "cp1", rehearse+"scaleway"); r.code != 5 || !strings.Contains(r.out, "whatever --controllers says") {
 			t.Errorf("exit status %d, want 5 and the reason\n%s", r.code, r.out)
