@@ -22,6 +22,7 @@ type adopter struct {
 	via         string
 	plan        bool
 	binary      string
+	rehearsed   bool
 }
 
 func newAdopt(s phases.Streams) *cobra.Command {
@@ -45,7 +46,7 @@ node that does not come through, and the same command goes on from there. "ccmad
 Exit status 4: a node did not come through in time. 5: refused, nothing was changed.`,
 		Example: `  ccmadm adopt --provider onprem --plan
   ccmadm adopt --provider onprem --via pods
-  ccmadm adopt --provider aws -f cloud.yaml --binary ./aws-cloud-controller-manager   # rehearsed before`,
+  ccmadm adopt --provider aws -f cloud.yaml --rehearse`,
 		Args: noArgs,
 	}
 	flags := cmd.Flags()
@@ -62,7 +63,9 @@ Exit status 4: a node did not come through in time. 5: refused, nothing was chan
 	flags.StringVar(&a.options.Flags.ClusterName, "cluster-name", "",
 		"name given to the provider (default: derived from the cluster's CA)")
 	flags.StringVar(&a.binary, "binary", "",
-		"the cloud-controller-manager's program: it is rehearsed before anything is changed")
+		"the cloud-controller-manager's program: it is rehearsed on this machine before anything is changed")
+	flags.BoolVar(&a.rehearsed, "rehearse", false,
+		"rehearse the provider in a pod before anything else is changed, as \"ccmadm rehearse\" does")
 	a.bind(cmd, s, phases.Adopt())
 	return cmd
 }
@@ -121,7 +124,10 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		outliveReader()
-		if a.binary != "" {
+		if a.rehearsed && (a.plan || a.options.DryRun) {
+			return usage("--rehearse makes a pod, and a plan makes nothing: rehearse with --binary")
+		}
+		if a.rehearsed || a.binary != "" {
 			if err := a.rehearse(cmd, s); err != nil {
 				return err
 			}
@@ -157,19 +163,26 @@ func (a *adopter) rehearse(cmd *cobra.Command, s phases.Streams) error {
 	}
 	command := newRehearse(s)
 	command.SilenceErrors, command.SilenceUsage = true, true
-	command.SetArgs(rehearsalArgs(a.binary, &d.Said))
+	command.SetArgs(rehearsalArgs(a.binary, a.options.Adoption.Image, &d.Said))
 	return command.ExecuteContext(cmd.Context())
 }
 
 // rehearsalArgs are the flags of a rehearsal with what was said, be it in the file or as flags.
-func rehearsalArgs(binary string, said *v1alpha1.CloudConfiguration) []string {
-	args := []string{"--binary=" + binary}
-	for _, f := range []struct{ name, value string }{
+// Without a binary it is one in a pod, which has images.
+func rehearsalArgs(binary, nodeImage string, said *v1alpha1.CloudConfiguration) []string {
+	type flag struct{ name, value string }
+	where := []flag{{"binary", binary}}
+	if binary == "" {
+		manager := &said.ControllerManager
+		where = []flag{{"image", manager.Image}, {"image-tag", manager.Version}, {"node-image", nodeImage}}
+	}
+	var args []string
+	for _, f := range append(where, []flag{
 		{"provider", said.Provider},
 		{"profile", said.Profile},
 		{"cloud-config", said.CloudConfig.File},
 		{"cluster-name", said.ClusterName},
-	} {
+	}...) {
 		if f.value != "" && (f.name != "provider" || said.Profile == "") { // which names it, too
 			args = append(args, "--"+f.name+"="+f.value)
 		}

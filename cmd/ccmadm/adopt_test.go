@@ -18,7 +18,12 @@ func TestRehearsalArgs(t *testing.T) {
 		"--binary=./ccm", "--provider=aws", "--cloud-config=/etc/cloud.conf", "--credential=a=/etc/a", "--credential=b=env:B",
 		"--arg=--v=4",
 	}
-	if got := rehearsalArgs("./ccm", said); !slices.Equal(got, want) {
+	if got := rehearsalArgs("./ccm", "ccmadm:v1", said); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	said.ControllerManager.Version = "v7"
+	want = append([]string{"--image-tag=v7", "--node-image=ccmadm:v1"}, want[1:]...)
+	if got := rehearsalArgs("", "ccmadm:v1", said); !slices.Equal(got, want) {
+		t.Errorf("in a pod: got %q, want %q", got, want)
 	}
 }

@@ -67,6 +67,8 @@ pod.`,
 		"the cloud-controller-manager's program, to be run on this machine and not in a pod")
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "",
 		"cloud-controller-manager image of the pod instead of the profile's")
+	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
+	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
 	flags.StringVar(&r.program, "program", "", "the program's file in the image, where the profile does not know it")
 	flags.StringVar(&r.ownImage, "node-image", ownImage+version, "image whose entrypoint is ccmadm, for the same pod")
 	flags.StringVar(&r.settings.CloudConfig.File, "cloud-config", "", "the provider's configuration file")

@@ -39,6 +39,7 @@ func (r *rehearser) inPod(
 		Cluster: task.Cluster, Profile: p, Files: files, Task: task, OwnImage: r.ownImage, Holder: holder,
 		Values: templates.Values{
 			Mode: templates.StaticPod, Version: version, Image: r.settings.ControllerManager.Image,
+			ImageTag: r.settings.ControllerManager.Version, ImageRepository: r.mirror,
 			ClusterName: r.settings.ClusterName, NodeLifecycle: true, Files: slices.Sorted(maps.Keys(files)),
 		},
 	})
