@@ -90,9 +90,9 @@ e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 
 faults: lab images ## Every fault of the library, and docs/faults.md from what it has seen; make e2e has two of each kind
 	rm -f bin/measured/faults-*.md
-	$(LAB) build --install --kubernetes $(K8S) --ccm openstack
+	$(LAB) build --install --kubernetes $(K8S) --ccm openstack,aws
 	$(E2E) -json -parallel 4 -run ^TestFaults_ -args -kubernetes $(K8S) -labs $(LABS) -faults $(ARGS) | $(SUMMARY)
-	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,inventory,openstack}.md > docs/faults.md
+	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,inventory,openstack,aws,pairs}.md > docs/faults.md
 
 # MetalLB is built for it, which takes some minutes the first time. For ours alone, with kube-proxy in another mode:
 # make e2e RUN=MeasureLoadBalancer SKIP= ARGS='-proxy iptables'

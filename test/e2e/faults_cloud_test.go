@@ -56,6 +56,13 @@ func cloudFaults() []injected {
 	}
 }
 
+// asNew makes a Node anew that runs on, as one that registers: tainted, and with no provider ID.
+func asNew(node string) string {
+	return "kubectl get node " + node + " -o yaml | grep -v -e providerID -e resourceVersion -e ' uid:' | " +
+		"sed 's|^spec:|&\\n  taints: [{key: " + taint + `, value: "true", effect: NoSchedule}]|' > /root/node.yaml` + "\n" +
+		"kubectl delete node " + node + "; kubectl create -f /root/node.yaml"
+}
+
 // TestFaults_Cloud is about what only a cloud can do wrong.
 func TestFaults_Cloud(t *testing.T) {
 	t.Parallel()

@@ -16,9 +16,9 @@ func patched(workload, patch string) string {
 }
 
 // withoutToleration takes one away, by its place, which has to be that of the key.
-func withoutToleration(place, key string) string {
+func withoutToleration(workload, place, key string) string {
 	at := "/spec/template/spec/tolerations/" + place
-	return patched(managerSet, `{"op":"test","path":"`+at+`/key","value":"`+key+`"},{"op":"remove","path":"`+at+`"}`)
+	return patched(workload, `{"op":"test","path":"`+at+`/key","value":"`+key+`"},{"op":"remove","path":"`+at+`"}`)
 }
 
 // argument adds one to the manager's.
@@ -27,11 +27,39 @@ func argument(text string) string {
 }
 
 // parked sends the manager's pods away while something else is done, and lets them come back.
-func parked(meanwhile string) string {
+func parked(workload, meanwhile string) string {
 	const selector = `"path":"/spec/template/spec/nodeSelector"`
-	return patched(managerSet, `{"op":"add",`+selector+`,"value":{"no":"where"}}`) +
+	return patched(workload, `{"op":"add",`+selector+`,"value":{"no":"where"}}`) +
 		"kubectl -n kube-system wait --for=delete pod --timeout=40s " + managerPods + "\n" +
-		meanwhile + patched(managerSet, `{"op":"remove",`+selector+`}`)
+		meanwhile + patched(workload, `{"op":"remove",`+selector+`}`)
+}
+
+// oldSelector is that of manifests for kubeadm before 1.24.
+func oldSelector(workload string) string {
+	const master = `{"node-role.kubernetes.io/master":""}`
+	return patched(workload, `{"op":"add","path":"/spec/template/spec/nodeSelector","value":`+master+`}`)
+}
+
+// secondLease lets a subject hold a Lease of its own.
+func secondLease(subject string) string {
+	return "kubectl -n kube-system create role second --verb=get,create,update --resource=leases.coordination.k8s.io\n" +
+		"kubectl -n kube-system create rolebinding second --role=second " + subject + "\n"
+}
+
+// noSecondLease takes that back.
+const noSecondLease = "kubectl -n kube-system delete role/second rolebinding/second lease/second"
+
+// secondSet is a DaemonSet of the same program and account as the manager's, with a Lease and a port of its own.
+func secondSet(name string) injected {
+	return injected{
+		id: "H2", what: "second manager with a Lease of its own",
+		inject: secondLease("--serviceaccount=kube-system:"+name) +
+			"kubectl -n kube-system get daemonset/" + name + " -o yaml | sed -e '/serviceAccount/!s/" + name + "/second/' " +
+			"-e 's/10258/10268/' -e '/managed-by/d' " +
+			"-e 's/--leader-elect=true/--leader-elect-resource-name=second\\n        - --secure-port=10268/' " +
+			"-e '/^  uid:/d' -e '/resourceVersion/d' | kubectl create -f -",
+		choice: "kubectl -n kube-system delete daemonset/second", undo: noSecondLease,
+	}
 }
 
 // unrouted is what upstream's route controller writes when a cloud refuses.
@@ -50,13 +78,16 @@ func daemonSetFaults() [][]injected {
 
 func faultsOfPlacement() []injected {
 	return []injected{
-		{id: "B1", what: "toleration of the uninitialized taint taken", inject: parked(taintCP + withoutToleration("0", taint))},
-		{id: "B3", what: "toleration of the control plane's taint taken", inject: withoutToleration("1", controlPlane)},
-		{id: "F3", what: "condition of a route that failed, and routes are off now", inject: unrouted},
 		{
-			id: "B4", what: "nodeSelector of kubeadm before 1.24",
-			inject: patched(managerSet, `{"op":"add","path":"/spec/template/spec/nodeSelector","value":{"node-role.kubernetes.io/master":""}}`),
+			id: "B1", what: "toleration of the uninitialized taint taken",
+			inject: parked(managerSet, taintCP+withoutToleration(managerSet, "0", taint)),
 		},
+		{
+			id: "B3", what: "toleration of the control plane's taint taken",
+			inject: withoutToleration(managerSet, "1", controlPlane),
+		},
+		{id: "F3", what: "condition of a route that failed, and routes are off now", inject: unrouted},
+		{id: "B4", what: "nodeSelector of kubeadm before 1.24", inject: oldSelector(managerSet)},
 		{
 			id: "B6", what: "Pod Security restricts kube-system",
 			inject: "kubectl label namespace kube-system pod-security.kubernetes.io/enforce=restricted\n" + deletePods,
@@ -84,16 +115,7 @@ func faultsOfPods() []injected {
 			inject: patched(managerSet, `{"op":"add","path":"/spec/template/spec/containers/0/envFrom","value":[{"secretRef":{"name":"cloud-token"}}]}`),
 			choice: patched(managerSet, `{"op":"remove","path":"/spec/template/spec/containers/0/envFrom"}`),
 		},
-		{
-			id: "H2", what: "second manager with a Lease of its own",
-			inject: "kubectl -n kube-system create role second --verb=get,create,update --resource=leases.coordination.k8s.io\n" +
-				"kubectl -n kube-system create rolebinding second --role=second --serviceaccount=kube-system:onprem-cloud-controller-manager\n" +
-				"kubectl -n kube-system get " + managerSet + " -o yaml | sed -e '/serviceAccount/!s/onprem-cloud-controller-manager/second/' " +
-				"-e 's/10258/10268/' -e '/managed-by/d' -e 's/--leader-elect=true/--leader-elect-resource-name=second\\n        - --secure-port=10268/' " +
-				"-e '/^  uid:/d' -e '/resourceVersion/d' | kubectl create -f -",
-			choice: "kubectl -n kube-system delete daemonset/second",
-			undo:   "kubectl -n kube-system delete role,rolebinding second; kubectl -n kube-system delete lease second",
-		},
+		secondSet("onprem-cloud-controller-manager"),
 	}
 }
 

@@ -1,92 +1,162 @@
 package e2e
 
 import (
-	"cmp"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// pairs have both faults of each be there at once, and both be named. Those that need no new pod are taken: of a manager
-// that does not start, the first thing that keeps it from starting is all there is to see.
-func (l *library) pairs(t *testing.T) {
-	find := func(what string) injected {
-		all := slices.Concat(objectFaults()...)
-		i := slices.IndexFunc(all, func(f injected) bool { return f.what == what })
-		if i < 0 {
-			t.Fatalf("no fault is called %q", what)
-		}
-		return all[i]
-	}
-	for _, p := range [][2]string{
-		{"RBAC: create events taken", "webhook on nodes fails closed"},
-		{"RBAC: list services taken", "--cloud-provider gone from kubeadm-flags.env"},
-		{"webhook on pods fails closed", "Service on a port of the Nodes"},
-		{"RBAC: update leases taken", "Service that asks for a pool that is not there"},
-		{"webhook on leases fails closed", "RBAC: watch nodes taken"},
-	} {
-		a, b := find(p[0]), find(p[1])
-		t.Run(fmt.Sprintf("%s and %s", a.what, b.what), func(t *testing.T) { l.pair(t, a, b) })
+// pairsCluster is the section of docs/faults.md with those.
+const pairsCluster = "Two at once, static pod, provider onprem"
+
+// pairs are faults of which two can be seen at once, by what they are called. Of a manager that does not start, the
+// first thing that keeps it from starting is all that there is to see: the other one is somebody else's. What is
+// injected by a run of ccmadm stands first, for that would repair the other one.
+func pairs() [][2]string {
+	const (
+		noFlag                  = "--cloud-provider gone from kubeadm-flags.env"
+		overridden              = "--cloud-provider overridden in /etc/default/kubelet"
+		dropIn                  = "--cloud-provider overridden by a drop-in of systemd"
+		noCNI, byHand           = "CNI configuration removed", "Node made again by hand, without taint and provider ID"
+		behind                  = "clock more than three minutes behind, which the kubelet's Lease shows"
+		newer, edited           = "record of a newer version", "journal edited by hand"
+		noEvents, noLeases      = "RBAC: create events taken", "RBAC: update leases taken"
+		noServices, noAddresses = "RBAC: list services taken", "RBAC: patch services/status taken"
+		onPods, onLeases        = "webhook on pods fails closed", "webhook on leases fails closed"
+		onServices, onNodes     = "webhook on services fails closed", "webhook on nodes fails closed"
+		noPool                  = "Service that asks for a pool that is not there"
+		noAddress               = "Service that asks for an address of no pool"
+		onPort, noAgents        = "Service on a port of the Nodes", "pool of addresses, and no agent to announce them"
+	)
+	return slices.Concat([][2]string{
+		{noEvents, onNodes},
+		{noServices, noFlag},
+		{onPods, onPort},
+		{noLeases, noPool},
+		{onLeases, "RBAC: watch nodes taken"},
+		{noEvents, noCNI},
+		{"RBAC: RoleBinding to extension-apiserver-authentication-reader deleted", dropIn},
+		{"RBAC: update nodes taken", noPool},
+		{"RBAC: patch nodes/status taken", noCNI},
+		{newer, overridden},
+		{edited, noAddress},
+		{onServices, noCNI},
+		{newer, "mutating webhook on everything fails closed"},
+		{byHand, noAddresses},
+		{byHand, noAgents},
+		{overridden, noPool},
+		{noFlag, noCNI},
+		{behind, onServices},
+		{behind, noAddress},
+		{"RBAC: ClusterRoleBinding deleted", overridden},
+		{edited, "RBAC: list nodes taken"},
+		{newer, onLeases},
+		{"RBAC: ClusterRole deleted", noCNI},
+	}, pairsOfMachines(), pairsOfManagers())
+}
+
+// pairsOfMachines are seen by the doctor on the machine.
+func pairsOfMachines() [][2]string {
+	return [][2]string{
+		{"kubelet not enabled", "resolver on loopback"},
+		{"manifest that is no YAML", "no room where etcd writes"},
+		{"flag in a file, and the kubelet not started again", "kubelet not enabled"},
 	}
 }
 
-func (l *library) pair(t *testing.T, a, b injected) {
+// pairsOfManagers have one that does not run, or does not lead.
+func pairsOfManagers() [][2]string {
+	return [][2]string{
+		{"argument that the manager does not know", "--cloud-provider gone from kubeadm-flags.env"},
+		{"image that no registry has", "RBAC: create events taken"},
+		{"manifest of the static pod removed", "CNI configuration removed"},
+		{"Lease held by another program", "webhook on services fails closed"},
+		{"journal edited by hand", "cloud config that is not there"},
+		{"client certificate that has ended", "--cloud-provider overridden in /etc/default/kubelet"},
+	}
+}
+
+// pair has two faults be there at once. Both are named, and nothing beside them, errors before warnings; what is
+// printed is run in that order. The row is for docs/faults.md.
+func (l *library) pair(t *testing.T, a, b injected) (row string) {
+	row = fmt.Sprintf("| %s %s | %s %s | ", a.id, cell(a.what), b.id, cell(b.what))
 	l.expectSilent(t, "before", foundWithin)
 	l.inject(t, a)
 	l.inject(t, b)
+	if a.host {
+		l.host = a.on
+		defer func() { l.host = "" }()
+	}
+	start := time.Now()
 	want := ids([]cause{{ID: a.id}, {ID: b.id}})
 	named, others, ok := l.until(t, want, foundWithin)
+	found := time.Since(start).Seconds()
 	if !ok {
 		t.Errorf("want %s, got %+v; before that %v", want, named, others)
+		l.remedies(t, a, b, named)
+		l.repair(t, a)
+		l.repair(t, b)
+		return row + fmt.Sprintf("NO: it names %q | %.0f | - | - |", ids(named), found)
 	}
-	for _, f := range []injected{a, b} {
-		i := slices.IndexFunc(named, func(c cause) bool { return c.ID == f.id })
-		if i < 0 {
-			l.repair(t, f)
-			continue
-		}
-		l.heal(t, f, named[i].Next)
+	if !slices.IsSortedFunc(named, func(x, y cause) int { return strings.Compare(x.Severity, y.Severity) }) {
+		t.Errorf("a warning stands before an error: %+v", named)
 	}
-	l.expectSilent(t, "after both remedies", foundWithin)
+	start = time.Now()
+	order := l.remedies(t, a, b, named)
+	worked := "yes"
+	if !l.expectSilent(t, "after both remedies", foundWithin) || t.Failed() {
+		worked = "NO: see the log"
+		l.repair(t, a)
+		l.repair(t, b)
+	}
+	return row + fmt.Sprintf("%s | %.0f | %s | %.0f |", strings.Join(order, ", "), found, worked, time.Since(start).Seconds())
 }
 
-// unknown is what the catalogue does not have. May lists what the doctor may say of it, for it is true as well.
-type unknown struct {
-	what, on, inject, undo string
-	may                    []string
-	// watched is how long it lasts. Zero: unknownFor.
-	watched time.Duration
-}
-
-// unknowns: whatever the doctor says, it names no wrong cause.
-func (l *library) unknowns(t *testing.T) {
-	const saved, restore = " -o yaml > /root/saved.yaml; kubectl -n kube-system delete ", "kubectl create -f /root/saved.yaml"
-	for _, u := range []unknown{
-		{what: "a firewall between two workers", on: "w1", inject: "nft add table ip wall; nft add chain ip wall input '{ type filter hook input priority 0; }'; nft add rule ip wall input ip saddr 198.18.0.0/15 udp dport 53 drop", undo: "nft delete table ip wall"},
-		{what: "an MTU that is too small", on: "w2", inject: "ip link set dev eth0 mtu 1280", undo: "ip link set dev eth0 mtu 1500"},
-		{what: "no CoreDNS", inject: "kubectl -n kube-system scale deployment/coredns --replicas=0", undo: "kubectl -n kube-system scale deployment/coredns --replicas=2"},
-		{what: "no kube-proxy", inject: "kubectl -n kube-system get daemonset kube-proxy" + saved + "daemonset kube-proxy", undo: restore},
-		{what: "no scheduler", inject: "mv /etc/kubernetes/manifests/kube-scheduler.yaml /root/", undo: "mv /root/kube-scheduler.yaml /etc/kubernetes/manifests/"},
-		{what: "no kube-controller-manager", inject: "mv /etc/kubernetes/manifests/kube-controller-manager.yaml /root/", undo: "mv /root/kube-controller-manager.yaml /etc/kubernetes/manifests/"},
-		{what: "a quota on pods of kube-system", inject: "kubectl -n kube-system create quota none --hard=pods=0", undo: "kubectl -n kube-system delete quota none"},
-		{what: "a ConfigMap renamed", inject: "kubectl -n kube-system get configmap coredns" + saved + "configmap coredns", undo: restore},
-		{what: "no forwarding", on: "w1", inject: "sysctl -w net.ipv4.ip_forward=0", undo: "sysctl -w net.ipv4.ip_forward=1"},
-		{what: "a manager that hangs", inject: "kill -STOP $(pidof cloud-controller-manager)", undo: "kill -CONT $(pidof cloud-controller-manager)", may: []string{"W7", "W13"}, watched: 20 * time.Second},
-	} {
-		t.Run(u.what, func(t *testing.T) {
-			l.inject(t, injected{on: u.on, inject: u.inject})
-			for until := time.Now().Add(cmp.Or(u.watched, unknownFor)); time.Now().Before(until); time.Sleep(time.Second) {
-				if got := l.roots(t); len(got) > 0 && !slices.Contains(u.may, ids(got)) {
-					t.Errorf("it names a cause: %+v", got)
-					break
-				}
+// remedies runs what was printed for either of two faults, in this order, which it returns.
+func (l *library) remedies(t *testing.T, a, b injected, named []cause) (order []string) {
+	t.Helper()
+	for _, c := range named {
+		order = append(order, string(c.ID))
+		for _, f := range []injected{a, b} {
+			if f.id == c.ID {
+				l.heal(t, f, c.Next)
 			}
-			l.inject(t, injected{on: u.on, inject: u.undo})
-			l.expectSilent(t, "afterwards", 2*foundWithin)
-		})
+		}
 	}
+	return order
 }
 
-// unknownFor is for how long the doctor is asked of each.
-const unknownFor = 8 * time.Second
+// TestFaults_Pairs has two faults at once, and then faults that nobody has thought of, which get no wrong name.
+func TestFaults_Pairs(t *testing.T) {
+	if !*allFaults {
+		t.Skip("left to `make faults`")
+	}
+	t.Parallel()
+	l := newLibrary(t, "faultspairs", objectCluster, "")
+	l.run(t, "cp", "--name", l.name, buildProgram(t, "clock"), "w1:/usr/local/bin/clock")
+	var rows []string
+	for _, p := range pairs() {
+		a, _ := faultCalled(p[0])
+		b, _ := faultCalled(p[1])
+		t.Run(a.what+" and "+b.what, func(t *testing.T) { rows = append(rows, l.pair(t, a, b)) })
+	}
+	text := "\n## " + pairsCluster + "\n\n| One | Another | Named, in this order | s | Remedies worked | s |\n" +
+		"|---|---|---|---|---|---|\n" + strings.Join(rows, "\n") + "\n"
+	if err := os.WriteFile(measuredFaults(t, "pairs"), []byte(text), 0o644); err != nil {
+		t.Error(err)
+	}
+	t.Run("Unknown", l.unknowns)
+}
+
+// faultCalled finds one of those of a cluster with the provider onprem as a static pod.
+func faultCalled(what string) (injected, bool) {
+	all := slices.Concat(slices.Concat(objectFaults(), staticFaults())...)
+	i := slices.IndexFunc(all, func(f injected) bool { return f.what == what })
+	if i < 0 {
+		return injected{}, false
+	}
+	return all[i], true
+}

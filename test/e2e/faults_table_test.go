@@ -53,15 +53,22 @@ func (ft *faultTable) write(t *testing.T, name string, clusters ...string) {
 		b.WriteString("| ID | Injected | Root cause | On the way | s | Remedy worked | Remedy | s |\n|---|---|---|---|---|---|---|---|\n")
 		b.WriteString(strings.Join(ft.rows[c], "\n") + "\n")
 	}
+	path := measuredFaults(t, name)
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("table: %s", path)
+}
+
+// measuredFaults is the file of a table, in a folder that is there.
+func measuredFaults(t *testing.T, name string) string {
+	t.Helper()
 	path, err := filepath.Abs("../../bin/measured/faults-" + name + ".md")
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
-	if err == nil {
-		err = os.WriteFile(path, []byte(b.String()), 0o644)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("table: %s", path)
+	return path
 }

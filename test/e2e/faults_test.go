@@ -45,6 +45,8 @@ type cause struct {
 	Object  string     `json:"object"`
 	Message string     `json:"message"`
 	Next    string     `json:"next"`
+	// Severity is error, warning or info, which is their order, too.
+	Severity string `json:"severity"`
 }
 
 // outcome is a line of the table.
