@@ -119,6 +119,12 @@ func formerManager(ctx context.Context, d *Data, s *Settings) (bool, error) {
 		}
 		return formerElsewhere(ctx, d, s)
 	}
+	return scheduledManager(ctx, d, s)
+}
+
+// scheduledManager tells whether there is a DaemonSet or a Deployment of the manager: a change of mode that was cut short
+// has left either.
+func scheduledManager(ctx context.Context, d *Data, s *Settings) (bool, error) {
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return false, err

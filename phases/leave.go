@@ -7,11 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -31,7 +31,7 @@ func Leave() []Phase {
 }
 
 // off runs a phase as if the lifecycle were off. A manager that is gone, by a run that was cut short or as it never
-// came, deletes nothing and is not brought back.
+// came, deletes nothing and is not brought back, nor are its permissions.
 func off(p Phase) Phase {
 	run := p.Run
 	p.Run = func(ctx context.Context, d *Data) error {
@@ -39,22 +39,35 @@ func off(p Phase) Phase {
 		if err != nil {
 			return err
 		}
-		client, err := connect(d, machine.AdminConf)
+		there, err := scheduledManager(ctx, d, s)
+		if err == nil && !there && p.Name == rbac().Name {
+			there, err = mayDelete(ctx, d, s)
+		}
 		if err != nil {
 			return err
 		}
-		_, err = getWorkload(ctx, client, s.Mode, manifests.WorkloadName(s.Profile))
-		switch {
-		case apierrors.IsNotFound(err):
+		if !there {
 			d.Sayf("there is no cloud-controller-manager any more")
 			return nil
-		case err != nil:
-			return fmt.Errorf("look for the cloud-controller-manager: %w", err)
 		}
 		d.holdLifecycle = true
 		return run(ctx, d)
 	}
 	return p
+}
+
+// mayDelete tells whether the manager's permissions are there, with or without it.
+func mayDelete(ctx context.Context, d *Data, s *Settings) (bool, error) {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return false, err
+	}
+	name := v1alpha1.Prefix + s.Profile.Name
+	_, err = client.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("look at ClusterRole/%s: %w", name, err)
+	}
+	return err == nil, nil
 }
 
 // triedRollout waits for a manager without the lifecycle. One that does not come up, which may be why the cluster
