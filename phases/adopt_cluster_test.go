@@ -341,6 +341,7 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 	if may() {
 		t.Error("a Node may be deleted while the cluster leaves")
 	}
+	knowAll(t, client, nil) // their kubelets have left
 	if err := removeObjects().run(t.Context(), d); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

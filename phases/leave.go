@@ -155,7 +155,7 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 			return err
 		}
 		if left {
-			return answerPurge(ctx, a.client, n.name)
+			return errors.Join(answerPurge(ctx, a.client, n.name), taint(ctx, a.client, n.name, false))
 		}
 	}
 	step := journal.Step{

@@ -3,15 +3,20 @@ package phases
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -21,7 +26,7 @@ func removeObjects() Phase {
 		Short: "Remove the cloud-controller-manager, and all that was applied for it",
 		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
 			"the record last. Waits until what runs has ended, before its permissions go. With --purge the record stays\n" +
-			"until all else has gone.",
+			"until all else has gone. It stops where a machine has joined in external cloud mode meanwhile.",
 		Foretell: func(context.Context, *Data) (string, error) {
 			return "would remove the cloud-controller-manager, and the objects that were listed", nil // by preflight
 		},
@@ -30,12 +35,48 @@ func removeObjects() Phase {
 			if err != nil {
 				return err
 			}
+			if err := refuseJoined(ctx, d); err != nil {
+				return err
+			}
 			if err := removeWorkloads(ctx, d, applier); err != nil {
+				return err
+			}
+			if err := refuseJoined(ctx, d); err != nil { // one may have registered after the manager has ended
 				return err
 			}
 			return removeRest(ctx, d, applier)
 		},
 	}
+}
+
+// refuseJoined finds machines that have joined since the plan was made. Nobody would take their taint away, and without
+// the record no further run would take them out of external mode.
+func refuseJoined(ctx context.Context, d *Data) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	var list *corev1.NodeList
+	err = journal.Ask(ctx, func(ctx context.Context) (err error) {
+		list, err = client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("look whether machines have joined meanwhile: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		n := &list.Items[i]
+		if (isExternal(n) || nodes.IsTainted(n)) && !slices.Contains(d.Adoption.Skip, n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return finding.Errorf("leave: in external cloud mode, or tainted, by now: Node/%s", strings.Join(names, ", Node/")).
+		WithHint("machines that have joined meanwhile: the same command again takes them out, too; --skip %s leaves them. "+
+			"The cluster's record is still there", strings.Join(names, ","))
 }
 
 // removeWorkloads takes away what runs, and waits until it has ended: for as long it needs its permissions, and it is

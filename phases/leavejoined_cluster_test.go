@@ -1,0 +1,59 @@
+package phases
+
+import (
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// Machines that join while the others leave are not left behind with a taint that nobody takes away.
+func TestCluster_Leave_SomebodyJoins(t *testing.T) {
+	m, client := bySample(t)
+	addNode(t, client, "w8", "198.18.0.108", nil)
+	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Skip: []string{"w8"}})
+	runAll(t.Context(), t, d, out, []Phase{leavePreflight()})
+	knowAll(t, client, nil) // as they are when the phase "nodes" has come to its end
+	addNode(t, client, "w9", "198.18.0.109", nil)
+	for _, name := range []string{"w8", "w9"} {
+		if err := taint(t.Context(), client, name, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := removeObjects().run(t.Context(), d)
+	wantError(t, asError(err), "in external cloud mode, or tainted, by now: Node/w9", finding.ExitError)
+	if _, err := readRecord(t.Context(), client); err != nil {
+		t.Errorf("the record: %v", err)
+	}
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "w9", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	runAll(t.Context(), t, d, out, []Phase{removeObjects()})
+	if _, err := readRecord(t.Context(), client); !apierrors.IsNotFound(err) {
+		t.Errorf("the record: %v", err)
+	}
+}
+
+// A taint of a Node whose kubelet has left is one that nobody takes away.
+func TestCluster_Leave_TaintOfOneThatHasLeft(t *testing.T) {
+	m, client := bySample(t)
+	knowAll(t, client, nil)
+	if err := taint(t.Context(), client, "w1", true); err != nil {
+		t.Fatal(err)
+	}
+	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Via: ViaHand})
+	a, err := newAdopter(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.leave(t.Context(), &plannedNode{name: "w1", ip: "198.18.0.101"}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+	if err != nil || nodes.IsTainted(node) {
+		t.Errorf("it is tainted: %v, %v", nodes.IsTainted(node), err)
+	}
+}
