@@ -105,16 +105,29 @@ func begin() Phase {
 	return p
 }
 
+const lifecycleStaysOff = "it stays off, as the cluster has it: ccmadm apply -f FILE with lifecycle: Guarded switches it on"
+
 func lifecycle() Phase {
 	return Phase{
 		Name:  "lifecycle",
 		Short: "Let the cloud-controller-manager delete Nodes whose machine is gone, once it knows every node",
 		Long:  "Reads the Nodes. Writes the permissions and the workload as the settings have them, and waits for it.",
 		Only:  managedModes(),
-		Foretell: func(context.Context, *Data) (string, error) {
+		Foretell: func(ctx context.Context, d *Data) (string, error) {
+			if s, err := d.Settings(ctx); err != nil || s.Lifecycle == v1alpha1.LifecycleOff {
+				return lifecycleStaysOff, err
+			}
 			return "would switch the lifecycle on, once every node is initialized", nil
 		},
 		Run: func(ctx context.Context, d *Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			if s.Lifecycle == v1alpha1.LifecycleOff { // the phases before have gone by it
+				d.Sayf(lifecycleStaysOff)
+				return nil
+			}
 			unknown, err := unresolved(ctx, d)
 			if err != nil {
 				return err

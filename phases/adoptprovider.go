@@ -41,7 +41,7 @@ func saysOther(said, known string) bool {
 
 // ofNoProvider is what of a cluster's settings holds with any provider.
 func ofNoProvider(c v1alpha1.CloudConfiguration) *v1alpha1.CloudConfiguration {
-	c.Provider, c.Profile, c.Inventory, c.Lifecycle = "", "", "", ""
+	c.Provider, c.Profile, c.Inventory = "", "", ""
 	c.ControllerManager, c.CloudConfig, c.Credentials = v1alpha1.ControllerManager{}, v1alpha1.CloudConfigFile{}, nil
 	c.Routes, c.NodeAgent.Enabled, c.NodeAgent.Image = nil, nil, ""
 	c.ServingCertificates = v1alpha1.ServingCertificates{}

@@ -106,6 +106,13 @@ func backToAdopted(
 	if o.ImageBy, err = FormerImageBy(run); err != nil {
 		return err
 	}
+	before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	if err != nil {
+		return err
+	}
+	if before.LifecycleHeld {
+		settings.Lifecycle = "" // it was off for the time of an adoption
+	}
 	o.Flags = *settings
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

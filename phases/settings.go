@@ -71,8 +71,8 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
 		said.Provider = ""
 	}
-	if adopting(d) && said.Lifecycle == "" {
-		said.Lifecycle = v1alpha1.LifecycleGuarded // the record of a run that left nodes out says Off
+	if adopting(d) && said.Lifecycle == "" && rec != nil && rec.LifecycleHeld {
+		said.Lifecycle = v1alpha1.LifecycleGuarded // a run that left nodes out has not come to its end
 	}
 	s.Override(&said)
 	s.Default()

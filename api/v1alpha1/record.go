@@ -33,6 +33,9 @@ type Record struct {
 	// ImageBy says who has chosen the cloud-controller-manager's image. Empty in mode Manual, and in records of before
 	// there was this field.
 	ImageBy ImageBy `json:"imageBy,omitempty"`
+	// LifecycleHeld says that the lifecycle is Off only until an adoption has come to its end. What a user has switched off
+	// stays so.
+	LifecycleHeld bool `json:"lifecycleHeld,omitempty"`
 }
 
 // ImageBy is who has chosen an image.

@@ -1,0 +1,79 @@
+package phases
+
+import (
+	"testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// What a user has switched off stays off, whatever machines and providers come: adopt switches on only what it has held.
+func TestCluster_Adopt_LifecycleOff(t *testing.T) {
+	m, client := bySample(t)
+	off := Options{Living: true, Flags: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleOff}}
+	d, out := run{options: off}.must(t, m)
+	if err := Run(t.Context(), d, []Phase{rbac(), addon(), record()}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := func(when string, lifecycle v1alpha1.Lifecycle, held bool) {
+		t.Helper()
+		rec, err := readRecord(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := mayDeleteNodes(t, client); rec.Configuration.Lifecycle != lifecycle || rec.LifecycleHeld != held ||
+			is != (lifecycle == v1alpha1.LifecycleGuarded) {
+			t.Errorf("%s: Nodes may be deleted: %v, the record says %s, held %v", when, is, rec.Configuration.Lifecycle,
+				rec.LifecycleHeld)
+		}
+	}
+	adopt := func() {
+		t.Helper()
+		d, out := adoption(t, m, Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
+		plan, err := plannedNodes(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range plan {
+			if !n.initialized {
+				t.Errorf("%s would be initialized anew", n.name)
+			}
+		}
+		runAll(t.Context(), t, d, out, []Phase{
+			held(begin()), held(rbac()), held(addon()), resolved(rbac()), resolved(addon()), resolved(record()),
+		})
+	}
+	want("switched off", v1alpha1.LifecycleOff, false)
+	adopt()
+	want("and adopted", v1alpha1.LifecycleOff, false)
+
+	d, out = run{options: Options{Living: true, Flags: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleGuarded}}}.must(t, m)
+	if err := Run(t.Context(), d, []Phase{rbac(), addon(), record()}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want("switched on", v1alpha1.LifecycleGuarded, false)
+}
+
+// Off for the time of an adoption is noted as that, and stays noted whatever else changes.
+func TestCluster_Adopt_LifecycleHeld(t *testing.T) {
+	m, client := plain(t)
+	held := func(when string, want bool) {
+		t.Helper()
+		rec, err := readRecord(t.Context(), client)
+		if err != nil || rec.LifecycleHeld != want || (rec.Configuration.Lifecycle == v1alpha1.LifecycleOff) != want {
+			t.Errorf("%s: %+v, %v", when, rec, err)
+		}
+	}
+	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+	runAll(t.Context(), t, d, out, []Phase{resolved(record())}) // with nodes that are not known
+	held("left out", true)
+	other := Options{Living: true, Flags: v1alpha1.CloudConfiguration{NodeIP: "198.18.0.0/16"}}
+	d, out = run{options: other}.must(t, m)
+	if err := Run(t.Context(), d, []Phase{record()}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	held("and changed", true)
+	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
+	d, out = adoption(t, m, Options{}, Adoption{Yes: true})
+	runAll(t.Context(), t, d, out, []Phase{resolved(record())})
+	held("all known", false)
+}
