@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // each changes the nodes in the order of the plan: workers as many at a time as was asked for, control planes alone.
@@ -84,6 +85,10 @@ func (a *adopter) stopped(failed []notThrough) error {
 	var hints, names []string
 	for _, n := range failed {
 		all, names = append(all, fmt.Errorf("node %s: %w", n.name, n.err)), append(names, n.name)
+		if n.tainted && !a.d.Adoption.Leave {
+			hints = append(hints, "no pod is scheduled to "+n.name+" as long as it has its taint: kubectl taint node "+n.name+" "+
+				v1alpha1.UninitializedTaint+"-")
+		}
 		var known *finding.Error
 		if !errors.As(n.err, &known) {
 			continue

@@ -114,7 +114,7 @@ func (a *adopter) adopt(ctx context.Context, n *plannedNode) error {
 		return nil
 	}
 	step := journal.Step{
-		Name: "initialize", Node: n.name, What: "Have the cloud-controller-manager initialize the Node",
+		Name: initializeStep, Node: n.name, What: "Have the cloud-controller-manager initialize the Node",
 		After: "taint " + v1alpha1.UninitializedTaint + ", for as long as it takes",
 		Undo:  "the provider ID stays; kubectl taint node " + n.name + " " + v1alpha1.UninitializedTaint + "-",
 	}
@@ -151,6 +151,7 @@ func (a *adopter) initialize(ctx context.Context, n *plannedNode) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if undone := taint(last, a.client, n.name, false); undone != nil {
+		n.tainted = true
 		return errors.Join(err, undone)
 	}
 	return err

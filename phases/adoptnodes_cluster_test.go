@@ -1,7 +1,10 @@
 package phases
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
 // A provider ID of former days is no proof that the cloud knows the machine: the Node is initialized anew, and one that
@@ -72,6 +76,59 @@ func TestCluster_Adopt_NobodyInitializes(t *testing.T) {
 		}
 		if nodes.IsTainted(node) != before {
 			t.Errorf("tainted before: %v, and after: %v\n%s", before, nodes.IsTainted(node), out)
+		}
+	}
+}
+
+// A taint that a run has set which was cut short is that run's, and goes; one that nobody of ours has set is told.
+func TestCluster_Adopt_TaintOfARunThatWasCutShort(t *testing.T) {
+	m, client := plain(t)
+	t.Cleanup(func() {
+		err := client.CoreV1().ConfigMaps("kube-system").Delete(context.WithoutCancel(t.Context()), v1alpha1.JournalName,
+			metav1.DeleteOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	for _, ours := range []bool{false, true} {
+		if err := taint(t.Context(), client, "w1", true); err != nil {
+			t.Fatal(err)
+		}
+		if ours {
+			j, err := journal.Open(t.Context(), client, journal.Run{Command: "adopt", Machine: "cp1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := journal.Step{Name: "initialize", Node: "w1"}
+			_ = j.Do(t.Context(), step, func(context.Context) error { return errors.New("killed") })
+			if err := j.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		short := Options{Output: "text", Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+			Timeout: metav1.Duration{Duration: time.Second},
+		}}}
+		d, out := adoption(t, m, short, Adoption{Yes: true})
+		a, err := newAdopter(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := plannedNodes(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := noteCutShort(t.Context(), client, plan); err != nil {
+			t.Fatal(err)
+		}
+		failed := a.stopped([]notThrough{{plan[0], a.initialize(t.Context(), plan[0])}})
+		node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var known *finding.Error
+		if !errors.As(failed, &known) || nodes.IsTainted(node) == ours ||
+			strings.Contains(known.Hint, "kubectl taint node w1 node.cloudprovider.kubernetes.io/uninitialized-") == ours {
+			t.Errorf("the taint is ours: %v; tainted: %v, %v\n%s", ours, nodes.IsTainted(node), failed, out)
 		}
 	}
 }

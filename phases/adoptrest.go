@@ -13,22 +13,25 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
-// kubeletStep is the journal's name for a change of a kubelet.
-const kubeletStep = "kubelet"
+// kubeletStep is the journal's name for a change of a kubelet, and initializeStep for that of a Node.
+const (
+	kubeletStep    = "kubelet"
+	initializeStep = "initialize"
+)
 
 // noteCutShort marks nodes whose kubelet a run was changing when it was cut short: its files may be changed, and the
 // process not, or a pod may be at it still. What such a kubelet says of itself now is not believed. It tells whether
-// there are any.
+// there are any. A taint of a run that has not come through is no taint of before.
 func noteCutShort(ctx context.Context, client kubernetes.Interface, plan []*plannedNode) (bool, error) {
 	runs, err := journal.Read(ctx, client)
 	if err != nil {
 		return false, err
 	}
-	last := map[string]journal.State{}
+	last := map[string]map[string]journal.State{kubeletStep: {}, initializeStep: {}}
 	for _, run := range runs {
 		for _, step := range run.Steps {
-			if step.Name == kubeletStep {
-				last[step.Node] = step.State
+			if nodes, known := last[step.Name]; known {
+				nodes[step.Node] = step.State
 			}
 		}
 	}
@@ -38,7 +41,10 @@ func noteCutShort(ctx context.Context, client kubernetes.Interface, plan []*plan
 	}
 	found := false
 	for _, n := range plan {
-		state, known := last[n.name]
+		if state, known := last[initializeStep][n.name]; known && state != journal.Done {
+			n.tainted = false
+		}
+		state, known := last[kubeletStep][n.name]
 		n.unsure = !n.skipped && (known && state != journal.Done || slices.Contains(pods, podOfStep(n)))
 		found = found || n.unsure
 	}
