@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -45,14 +47,14 @@ func noteCutShort(ctx context.Context, client kubernetes.Interface, plan []*plan
 			n.tainted = false
 		}
 		state, known := last[kubeletStep][n.name]
-		n.unsure = !n.skipped && (known && state != journal.Done || slices.Contains(pods, podOfStep(n)))
+		n.unsure = !n.skipped && (known && state != journal.Done || slices.ContainsFunc(pods, n.runs))
 		found = found || n.unsure
 	}
 	return found, nil
 }
 
-// podsOfSteps are those that runs have left.
-func podsOfSteps(ctx context.Context, client kubernetes.Interface) ([]string, error) {
+// podsOfSteps are those that runs have left. What a kubelet shows as its own is none.
+func podsOfSteps(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, error) {
 	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{
 		MatchLabels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 	})
@@ -60,12 +62,12 @@ func podsOfSteps(ctx context.Context, client kubernetes.Interface) ([]string, er
 	if err != nil {
 		return nil, finding.Refusedf("look for pods of a run that was cut short: %w", err).WithHint("nothing was changed")
 	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, nil
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return isMirror(p) || !strings.HasPrefix(p.Name, stepPrefix)
+	}), nil
 }
+
+func (n *plannedNode) runs(p corev1.Pod) bool { return p.Spec.NodeName == n.name }
 
 // endRest ends what a run that was cut short has left at work, before anything else is done: whoever comes after it
 // would find its kubelet changed behind them.
@@ -76,7 +78,7 @@ func endRest(ctx context.Context, d *Data, client kubernetes.Interface, plan []*
 			continue
 		}
 		d.Sayf("%s: a run was cut short while it changed the kubelet: it is done again", n.name)
-		if err := b.remove(ctx, podOfStep(n)); err != nil {
+		if err := b.removeFormer(ctx, n); err != nil {
 			return fmt.Errorf("end what a run has left on %s: %w", n.name, err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -64,10 +63,8 @@ func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 	if !strings.Contains(out.String(), "w1: a run was cut short while it changed the kubelet") {
 		t.Errorf("it is not said:\n%s", out)
 	}
-	n := &plannedNode{name: "w1"}
-	_, err := client.CoreV1().Pods(v1alpha1.Namespace).Get(t.Context(), podOfStep(n), metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		t.Errorf("its pod is left: %v", err)
+	if left, err := podsOfSteps(t.Context(), client); err != nil || len(left) > 0 {
+		t.Errorf("its pod is left: %v, %v", left, err)
 	}
 	plan, err := plannedNodes(t.Context(), d)
 	if err != nil {

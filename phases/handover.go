@@ -162,7 +162,7 @@ func formerElsewhere(ctx context.Context, d *Data, s *Settings) (bool, error) {
 type stillThere func(ctx context.Context, client kubernetes.Interface, s *Settings, node string) (*corev1.Pod, error)
 
 func staticPodHere(ctx context.Context, client kubernetes.Interface, _ *Settings, node string) (*corev1.Pod, error) {
-	pods, err := staticPods(ctx, client)
+	pods, err := shownPods(ctx, client)
 	return onNode(pods, node), err
 }
 

@@ -130,6 +130,7 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("there", func(t *testing.T) {
+		addNode(t, client, "cp2", "198.18.0.12", map[string]string{v1alpha1.ControlPlaneLabel: ""})
 		mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
 		out, _, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{})
 		if err != nil {
@@ -142,9 +143,16 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 			t.Errorf("once more: changed %v, %v\n%s", changed, err, out)
 		}
 	})
+	addNode(t, client, "w1", "198.18.0.101", nil)
+	mirrored(t, client, pod, "w1", func(*corev1.Pod) {}) // a worker may show what it will
 	out, changed, err := applyRun(t, m, "", Options{})
 	if err != nil || !changed || who(t, client) != "ServiceAccount" {
 		t.Errorf("once it is gone: changed %v, %v, permissions of %s\n%s", changed, err, who(t, client), out)
+	}
+	const name = "onprem-cloud-controller-manager"
+	workload := manager{mode: v1alpha1.ModeDaemonSet, name: name}
+	if err := workload.runs(client)(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "DaemonSet/kube-system/"+name) {
+		t.Errorf("the whole workload is not asked for: %v", err)
 	}
 }
 

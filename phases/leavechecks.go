@@ -50,19 +50,13 @@ func refuseStaticPods(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	names, err := controlPlaneNames(ctx, client)
-	if err != nil {
-		return finding.Refusedf("look for static pods: %w", err).WithHint("nothing was changed")
-	}
 	pods, err := staticPods(ctx, client)
 	if err != nil {
 		return finding.Refusedf("look for static pods: %w", err).WithHint("nothing was changed")
 	}
 	var left []string
 	for i := range pods {
-		if slices.Contains(names, pods[i].Spec.NodeName) {
-			left = append(left, pods[i].Spec.NodeName)
-		}
+		left = append(left, pods[i].Spec.NodeName)
 	}
 	if len(left) == 0 {
 		return nil

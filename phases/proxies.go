@@ -64,16 +64,10 @@ func elsewherePod(ctx context.Context, d *Data) (*corev1.PodTemplateSpec, error)
 	if err != nil {
 		return nil, finding.Refusedf("look for proxy settings: %w", err).WithHint("nothing was changed")
 	}
-	names, err := controlPlaneNames(ctx, client)
-	if err != nil {
-		return nil, finding.Refusedf("look for proxy settings: %w", err).WithHint("nothing was changed")
+	if len(pods) == 0 {
+		return nil, nil
 	}
-	for _, pod := range pods {
-		if slices.Contains(names, pod.Spec.NodeName) {
-			return &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}, nil
-		}
-	}
-	return nil, nil
+	return &corev1.PodTemplateSpec{ObjectMeta: pods[0].ObjectMeta, Spec: pods[0].Spec}, nil
 }
 
 // proxiesOf gives the proxy variables that a pod has from a machine's environment. Those of extraEnv are the user's: the

@@ -109,23 +109,19 @@ func (m *manager) runs(client kubernetes.Interface) probe {
 		return m.workloadRuns(client)
 	}
 	return func(ctx context.Context) error {
-		pods, err := staticPods(ctx, client)
+		pods, err := shownPods(ctx, client)
 		if err != nil {
 			return err
 		}
-		for i := range pods {
-			if pods[i].Spec.NodeName != m.node {
-				continue
-			}
-			switch {
-			case !m.same(&pods[i]):
-				return fmt.Errorf("the kubelet of Node/%s still runs the former static pod", m.node)
-			case !nodes.IsPodReady(&pods[i]):
-				return fmt.Errorf("not ready: Pod/%s/%s", pods[i].Namespace, pods[i].Name)
-			}
-			return nil
+		switch pod := onNode(pods, m.node); {
+		case pod == nil:
+			return fmt.Errorf("no such static pod on Node/%s yet", m.node)
+		case !m.same(pod):
+			return fmt.Errorf("the kubelet of Node/%s still runs the former static pod", m.node)
+		case !nodes.IsPodReady(pod):
+			return fmt.Errorf("not ready: Pod/%s/%s", pod.Namespace, pod.Name)
 		}
-		return fmt.Errorf("no such static pod on Node/%s yet", m.node)
+		return nil
 	}
 }
 

@@ -81,7 +81,7 @@ func TestCluster_Rollout_KnowsItsOwnStaticPod(t *testing.T) {
 	})
 	t.Run("a pod of somebody else with its labels", func(t *testing.T) {
 		mirrored(t, client, wanted.pod, "cp1", func(p *corev1.Pod) { delete(p.Annotations, corev1.MirrorPodAnnotationKey) })
-		if pods, err := staticPods(t.Context(), client); err != nil || len(pods) != 0 {
+		if pods, err := shownPods(t.Context(), client); err != nil || len(pods) != 0 {
 			t.Errorf("%d static pods, %v", len(pods), err)
 		}
 	})

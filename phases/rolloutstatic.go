@@ -88,8 +88,22 @@ func (m *manager) without(ctx context.Context, client kubernetes.Interface, pods
 	return names, nil
 }
 
-// staticPods are those of all control planes, as their kubelets show them.
+// staticPods are those of all control planes, as their kubelets show them. Any kubelet may show such a pod as its own:
+// that of a worker is none.
 func staticPods(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, error) {
+	pods, err := shownPods(ctx, client)
+	if err != nil || len(pods) == 0 {
+		return nil, err
+	}
+	names, err := controlPlaneNames(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !slices.Contains(names, p.Spec.NodeName) }), nil
+}
+
+// shownPods are the manager's static pods that kubelets show.
+func shownPods(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, error) {
 	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: map[string]string{
 		v1alpha1.ComponentLabel: v1alpha1.Component,
 	}})

@@ -2,13 +2,19 @@ package phases
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -53,10 +59,12 @@ func playPod(t *testing.T, client kubernetes.Interface, n *plannedNode, status c
 		defer close(ran)
 		pods := client.CoreV1().Pods(v1alpha1.Namespace)
 		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
-			pod, err := pods.Get(t.Context(), podOfStep(n), metav1.GetOptions{})
-			if err != nil {
+			list, err := podsOfSteps(t.Context(), client)
+			i := slices.IndexFunc(list, n.runs)
+			if err != nil || i < 0 {
 				continue
 			}
+			pod := &list[i]
 			pod.Status = status
 			if _, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err == nil {
 				ran <- strings.Join(pod.Spec.Containers[0].Args, " ")
@@ -97,4 +105,52 @@ func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 			}
 		})
 	}
+}
+
+// shownByWorker is a pod that the kubelet of w1 shows as its own, with the name and labels of a step on w2.
+func shownByWorker(name string) *corev1.Pod {
+	pod := stepPod(&plannedNode{name: "w1"}, "x", nil)
+	pod.Name, pod.Annotations = name, map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+	pod.Spec.Containers[0].SecurityContext, pod.Spec.HostPID = nil, false
+	return pod
+}
+
+// What another node's kubelet shows is no pod of a step: it neither holds one up nor tells how it has ended.
+func TestCluster_Adopt_PodsThatAKubeletShows(t *testing.T) {
+	m, client := plain(t)
+	pods := client.CoreV1().Pods(v1alpha1.Namespace)
+	n := &plannedNode{name: "w2", ip: "198.18.0.102"}
+	for _, name := range []string{podForNode(stepPrefix, n.name), podForNode(stepPrefix, n.name) + "-x"} {
+		shown := made(t, pods, shownByWorker(name))
+		shown.Status.Phase = corev1.PodSucceeded
+		if _, err := pods.UpdateStatus(t.Context(), shown, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w1 := &plannedNode{name: "w1"}
+	if found, err := noteCutShort(t.Context(), client, []*plannedNode{w1, n}); err != nil || found {
+		t.Errorf("it counts as a run that was cut short: %v, %v", found, err)
+	}
+	d, out := adoption(t, m, Options{}, Adoption{Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
+	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
+		ran := playPod(t, client, n, corev1.PodStatus{Phase: phase})
+		err := newStepper(d, client).run(t.Context(), n, "plain")
+		if args := <-ran; args != "node plain --root=/host" || (err == nil) != (phase == corev1.PodSucceeded) {
+			t.Errorf("%s: it ran %q, %v\n%s", phase, args, err, out)
+		}
+	}
+}
+
+// Where another node's kubelet shows a pod of the very name, it is named at once.
+func TestPods_NameThatAKubeletShows(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		name := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).Name
+		err := client.Tracker().Add(shownByWorker(name))
+		return true, nil, errors.Join(err, apierrors.NewAlreadyExists(corev1.Resource("pods"), name))
+	})
+	d := &Data{Options: Options{Adoption: &Adoption{NodeTimeout: time.Second}}}
+	b := byPods{d: d, client: client}
+	wantError(t, b.run(t.Context(), &plannedNode{name: "w2"}, "plain"), "the kubelet of Node/w1 shows Pod/kube-system/"+
+		podForNode(stepPrefix, "w2"), finding.ExitRefused)
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
@@ -31,16 +32,17 @@ type byPods struct {
 func (b *byPods) patience() time.Duration { return 2*b.d.Adoption.NodeTimeout + time.Minute }
 
 func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err error) {
-	if err := b.remove(ctx, podOfStep(n)); err != nil { // of a run that was cut short
+	if err := b.removeFormer(ctx, n); err != nil {
 		return err
 	}
 	pod := stepPod(n, b.d.Adoption.Image, append([]string{"node"}, append(args, "--root=/host")...))
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(b.patience().Seconds())) // giving flags back takes as long again
-	err = journal.Ask(ctx, func(ctx context.Context) error {
-		_, err := b.client.CoreV1().Pods(v1alpha1.Namespace).Create(ctx, pod,
+	wanted := pod
+	err = journal.Ask(ctx, func(ctx context.Context) (err error) {
+		pod, err = b.client.CoreV1().Pods(v1alpha1.Namespace).Create(ctx, wanted,
 			metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
-		if apierrors.IsAlreadyExists(err) { // an answer was lost: the one before is gone
-			return nil
+		if apierrors.IsAlreadyExists(err) { // an answer was lost
+			pod, err = b.found(ctx, wanted)
 		}
 		return err
 	})
@@ -54,13 +56,23 @@ func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err e
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		err = errors.Join(err, b.remove(last, pod.Name))
+		err = errors.Join(err, b.remove(last, pod))
 	}()
-	ended, err := b.await(ctx, pod.Name)
+	ended, err := b.await(ctx, pod)
 	if err != nil {
 		return err
 	}
 	return b.judge(ctx, n, args[0], ended)
+}
+
+// found is the pod as it was created before. A kubelet may show one of any name as its own, and say how it has ended.
+func (b *byPods) found(ctx context.Context, wanted *corev1.Pod) (*corev1.Pod, error) {
+	pod, err := b.client.CoreV1().Pods(v1alpha1.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+	if err == nil && (isMirror(*pod) || pod.Spec.NodeName != wanted.Spec.NodeName) {
+		return nil, finding.Refusedf("the kubelet of Node/%s shows Pod/%s/%s as its own: look at that machine",
+			pod.Spec.NodeName, v1alpha1.Namespace, pod.Name)
+	}
+	return pod, err
 }
 
 // judge goes by how the pod has ended. Its lines are for people: kubelets whose serving certificate nobody has signed
@@ -86,14 +98,18 @@ func (b *byPods) judge(ctx context.Context, n *plannedNode, step string, ended *
 
 // await waits until the pod has ended. The kubelet is started again meanwhile, so that its reports may be late, and an
 // API server that does not answer is asked again.
-func (b *byPods) await(ctx context.Context, name string) (*corev1.Pod, error) {
+func (b *byPods) await(ctx context.Context, created *corev1.Pod) (*corev1.Pod, error) {
 	var pod *corev1.Pod
 	var why error
+	name := created.Name
 	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.patience(), true,
 		func(ctx context.Context) (bool, error) {
 			found, err := b.client.CoreV1().Pods(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return false, err
+			}
+			if err == nil && found.UID != created.UID {
+				return false, errors.New("it is another one than was created")
 			}
 			if why = err; err == nil {
 				pod, why = found, podstate.NotStarting(found)
@@ -129,28 +145,44 @@ func (b *byPods) log(ctx context.Context, name string) (string, error) {
 	return string(data), nil
 }
 
-// remove deletes the pod, if there is one. One that is at work gives the kubelet its former flags, and has the time.
-func (b *byPods) remove(ctx context.Context, name string) error {
+// removeFormer deletes what runs that were cut short have left on a node.
+func (b *byPods) removeFormer(ctx context.Context, n *plannedNode) error {
+	pods, err := podsOfSteps(ctx, b.client)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if n.runs(pods[i]) {
+			err = errors.Join(err, b.remove(ctx, &pods[i]))
+		}
+	}
+	return err
+}
+
+// remove deletes the pod, if it is there. One that is at work gives the kubelet its former flags, and has the time.
+func (b *byPods) remove(ctx context.Context, pod *corev1.Pod) error {
 	pods := b.client.CoreV1().Pods(v1alpha1.Namespace)
-	err := journal.Ask(ctx, func(ctx context.Context) error { return pods.Delete(ctx, name, metav1.DeleteOptions{}) })
-	if apierrors.IsNotFound(err) {
+	only := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	err := journal.Ask(ctx, func(ctx context.Context) error { return pods.Delete(ctx, pod.Name, only) })
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
+		return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, pod.Name, err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.patience(), true,
 		func(ctx context.Context) (bool, error) {
-			_, err := pods.Get(ctx, name, metav1.GetOptions{})
-			return apierrors.IsNotFound(err), nil
+			now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID, nil
 		})
 	if err != nil {
-		return fmt.Errorf("wait for the end of Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
+		return fmt.Errorf("wait for the end of Pod/%s/%s: %w", v1alpha1.Namespace, pod.Name, err)
 	}
 	return nil
 }
 
-func podOfStep(n *plannedNode) string { return podForNode("ccmadm-node-", n.name) }
+// stepPrefix begins the names of pods that do steps. What follows is not known beforehand: no kubelet can be first.
+const stepPrefix = "ccmadm-node-"
 
 // podForNode is a name that every node's name gives, however long.
 func podForNode(prefix, node string) string {
@@ -161,7 +193,7 @@ func podForNode(prefix, node string) string {
 func stepPod(n *plannedNode, image string, args []string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: podOfStep(n), Namespace: v1alpha1.Namespace,
+			Name: podForNode(stepPrefix, n.name) + "-" + utilrand.String(8), Namespace: v1alpha1.Namespace,
 			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 		},
 		Spec: corev1.PodSpec{
