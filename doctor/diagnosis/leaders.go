@@ -18,7 +18,7 @@ import (
 // foreignLeader finds a Lease that is renewed by somebody who is no pod of the manager, while those run.
 func foreignLeader(v *view) []finding.Finding {
 	m := v.main()
-	if m == nil || nodes.Unelected(m.pod) || !v.leads() || len(m.pods) == 0 || !v.waits() && !v.standsBy(m) {
+	if m == nil || nodes.Unelected(m.pod) || !v.leads() || !slices.ContainsFunc(m.pods, running) || v.leader(m) != nil {
 		return nil
 	}
 	lease := v.leaseOf(m)
@@ -26,7 +26,7 @@ func foreignLeader(v *view) []finding.Finding {
 		return nil
 	}
 	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	if v.leader(m) != nil || !slices.ContainsFunc(m.pods, running) || len(v.managers) == 1 && v.nodeOf(host) {
+	if m.nodeOf(host) || !v.standsBy(m) && !(v.waits() && v.isElsewhere(m, host)) {
 		return nil
 	}
 	does := "renews it"
@@ -87,31 +87,46 @@ var (
 	hasLease     = regexp.MustCompile(`(?i)successfully acquired lease`)
 )
 
-// standsBy says that pods of the manager tell that they wait for the Lease, and none that it has got it since.
+// standsBy says that each pod of the manager that runs tells that it waits for the Lease, and not that it has got it
+// since.
 func (v *view) standsBy(m *manager) bool {
-	waits := false
+	some := false
 	for _, p := range m.pods {
+		if !running(p) {
+			continue
+		}
+		waits := false
 		for _, line := range v.Logs[p.Name] {
 			waits = asksForLease.MatchString(line) || waits && !hasLease.MatchString(line)
 		}
 		if !waits {
 			return false
 		}
+		some = true
 	}
-	return waits
+	return some
 }
 
-// nodeOf says whether a Node where a manager's pod runs may call itself so: a hostname with or without its domain.
-func (v *view) nodeOf(host string) bool {
-	for _, m := range v.managers {
-		for _, p := range m.pods {
-			short, _, _ := strings.Cut(p.Spec.NodeName, ".")
-			if given, _, _ := strings.Cut(host, "."); given == short {
-				return true
-			}
-		}
+// isElsewhere says, where no log was read, that the holder's name alone tells that it is no pod of the manager. A pod
+// without a network of its own has its machine's hostname, which need not be the Node's name: one that fits no Node may
+// be the manager's.
+func (v *view) isElsewhere(m *manager, host string) bool {
+	if slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool { return len(v.Logs[p.Name]) > 0 }) {
+		return false
 	}
-	return false
+	return !m.pod.HostNetwork || slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return sameHost(n.Name, host) })
+}
+
+// nodeOf says whether a Node where a pod of the manager runs may call itself so.
+func (m *manager) nodeOf(host string) bool {
+	return slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool { return sameHost(p.Spec.NodeName, host) })
+}
+
+// sameHost compares hostnames, with or without their domains.
+func sameHost(a, b string) bool {
+	a, _, _ = strings.Cut(a, ".")
+	b, _, _ = strings.Cut(b, ".")
+	return a == b
 }
 
 func running(p *corev1.Pod) bool {
