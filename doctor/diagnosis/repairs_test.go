@@ -142,7 +142,7 @@ func TestDiagnose_Remedies(t *testing.T) {
 		},
 		{
 			"no way to the Service",
-			[]func(*Snapshot){leaderless, server, logged(`Get "https://10.96.0.1:443/x": dial tcp 10.96.0.1:443: connect: connection refused`)},
+			[]func(*Snapshot){leaderless, server, logged(`Get "https://10.96.0.1:443/api/v1/nodes": dial tcp 10.96.0.1:443: connect: connection refused`)},
 			"kubectl -n kube-system set env deployment/ccm KUBERNETES_SERVICE_HOST=192.0.2.1 KUBERNETES_SERVICE_PORT=6444",
 		},
 	}

@@ -21,8 +21,16 @@ type symptom struct {
 	unless *regexp.Regexp
 	// among are lines of which only the last counts: what was refused before may be granted now. Nil: all count.
 	among *regexp.Regexp
+	// same says that what the pattern's first two groups match must be the same.
+	same bool
 	// proven asks the rest of the snapshot. Nil: the line says it all.
 	proven func(*view, *manager) bool
+}
+
+// says tells whether a line does.
+func (s *symptom) says(line string) bool {
+	found := s.pattern.FindStringSubmatch(line)
+	return found != nil && (!s.same || found[1] == found[2]) && (s.unless == nil || !s.unless.MatchString(line))
 }
 
 var (
@@ -45,8 +53,10 @@ func symptoms() []symptom {
 		{id: "F1", pattern: is(`invalid CIDR\[0\]|RouteController: Must specify clusterCIDR`)},
 		{id: "D5", pattern: is(`extension-apiserver-authentication\\?" is forbidden`)},
 		{
-			id: "C2", pattern: is(`https://[^/ ]+:443/\S* ?.*dial tcp \S+:443: (i/o timeout|connect: connection refused|connect: no route to host)`),
-			proven: byServiceAddress,
+			// by the Service's address: other servers have names, or other paths
+			id: "C2", same: true, proven: byServiceAddress,
+			pattern: is(`https://([\d.]+|\[[\da-fA-F:]+\]):443/(?:apis?|version|healthz|livez)\b.*dial tcp (\S+):443: ` +
+				`(?:i/o timeout|connect: connection refused|connect: no route to host)`),
 		},
 		{id: "C3", pattern: lookup, proven: byClusterDNS},
 		{id: finding.CloudNotFound, pattern: lookup, proven: func(_ *view, m *manager) bool { return !asksClusterDNS(m) }},
@@ -91,7 +101,7 @@ func symptomsInLog(v *view) []finding.Finding {
 func lastLine(v *view, m *manager, s symptom) (pod, line string) {
 	for _, p := range m.pods {
 		for _, line := range slices.Backward(v.Logs[p.Name]) {
-			if s.pattern.MatchString(line) && (s.unless == nil || !s.unless.MatchString(line)) {
+			if s.says(line) {
 				return p.Name, nodes.Shorten(line)
 			}
 			if s.among != nil && s.among.MatchString(line) {
