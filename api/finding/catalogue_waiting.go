@@ -92,7 +92,7 @@ func waitingForCluster() []Kind {
 		{
 			ID: MissingPermission, Reason: "MissingPermission", Title: "A permission is missing", Severity: SeverityError,
 			Why: "The API server refuses what the cloud-controller-manager has to do.",
-			Do:  "grant it; `ccmadm init phase rbac` grants what a provider needs",
+			Do:  "allow it in a role of the manager's user; `ccmadm apply --force` does in a cluster that ccmadm has made",
 		},
 		{
 			ID: Unauthorized, Reason: "Unauthorized", Title: "The manager's credentials are not accepted",

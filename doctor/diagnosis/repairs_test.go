@@ -102,6 +102,23 @@ func TestDiagnose_Remedies(t *testing.T) {
 	}{
 		{"rendered", []func(*Snapshot){made, leaderless, unknownFlag}, again},
 		{"a permission", []func(*Snapshot){made, denied("patch", "", "nodes")}, again},
+		{
+			"a permission of somebody else's ServiceAccount", []func(*Snapshot){denied("patch", "", "nodes")},
+			"allow it in a role of system:serviceaccount:kube-system:ccm, then: kubectl auth can-i patch nodes " +
+				"--as=system:serviceaccount:kube-system:ccm",
+		},
+		{
+			"the same, for its Lease", []func(*Snapshot){denied("update", "coordination.k8s.io", "leases")},
+			"allow it in a role of system:serviceaccount:kube-system:ccm, then: kubectl auth can-i update " +
+				"leases.coordination.k8s.io/cloud-controller-manager -n kube-system --as=system:serviceaccount:kube-system:ccm",
+		},
+		{
+			"a permission of a static pod that is nobody's", []func(*Snapshot){denied("patch", "", "nodes"), func(s *Snapshot) {
+				s.Pods[0].Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+				s.Deployments = nil
+			}}, "allow it in a role of the manager's user",
+		},
+		{"no pod, where somebody else has made it", []func(*Snapshot){nobody, tainted}, "kubectl get pods -A -o wide | grep -e cloud -e ccm"},
 		{"by somebody else", []func(*Snapshot){made, byHand, leaderless, unknownFlag}, "kubectl -n kube-system logs ccm-x7k2p"},
 		{"as the record has it", []func(*Snapshot){made, func(s *Snapshot) { s.OwnArguments = true }, leaderless, unknownFlag}, "kubectl -n kube-system logs ccm-x7k2p"},
 		{

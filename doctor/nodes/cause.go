@@ -85,7 +85,7 @@ func noAddress(s Status, node *corev1.Node, e *evidence) finding.Finding {
 		return nodeIPCause(s, wrong)
 	}
 	if missing := e.deniedOn("nodes", "status"); len(missing) > 0 {
-		return *missingCause(missing)
+		return *e.missingCause(missing)
 	}
 	message := "initialized, but without an internal IP: neither the kubelet nor the provider has given one, or the " +
 		"cloud-controller-manager may not patch nodes/status"
@@ -136,7 +136,7 @@ func waitsForManager(s Status, node *corev1.Node, e *evidence) finding.Finding {
 		return nodeIPCause(s, []string{node.Annotations[v1alpha1.ProvidedNodeIPAnnotation]})
 	}
 	if missing := e.missingBesides(); len(missing) > 0 {
-		return *missingCause(missing)
+		return *e.missingCause(missing)
 	}
 	if remark.about && remark.complains {
 		cause := finding.ManagerFails.New(
@@ -147,7 +147,7 @@ func waitsForManager(s Status, node *corev1.Node, e *evidence) finding.Finding {
 		return cause
 	}
 	if len(e.denied) > 0 {
-		return *missingCause(e.denied)
+		return *e.missingCause(e.denied)
 	}
 	return notServed(remark, e)
 }

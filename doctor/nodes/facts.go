@@ -39,6 +39,8 @@ type Facts struct {
 	// Heartbeats are the Leases of kubelets; Flags the --cloud-provider of those that told it, by node.
 	Heartbeats []coordinationv1.Lease
 	Flags      map[string]string
+	// Recorded says that ccmadm has a record of the cluster: what it has made there it makes again.
+	Recorded bool
 	// Unmanaged says that nothing of external cloud mode was seen beside Nodes: no record of ccmadm's, no manager, no
 	// Lease of one.
 	Unmanaged bool
@@ -112,7 +114,8 @@ func (f *Facts) leader() leadership {
 func (f *Facts) evidence() *evidence {
 	e := &evidence{
 		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags,
-		besides: besides(f.Balances, f.Asks), unmanaged: f.notExternal(), now: f.Now,
+		besides: besides(f.Balances, f.Asks), recorded: f.Recorded,
+		unmanaged: f.notExternal(), now: f.Now,
 	}
 	leads := func(p corev1.Pod) int {
 		if e.leads(&p) {

@@ -52,8 +52,7 @@ func (e *evidence) managerCause() *finding.Finding {
 		}
 	}
 	if missing := e.missingVital(); len(missing) > 0 {
-		found := missingCause(missing)
-		return found
+		return e.missingCause(missing)
 	}
 	switch {
 	case cause != nil:
@@ -99,7 +98,10 @@ func (e *evidence) noPod() *finding.Finding {
 	}
 	found := finding.NoPod.New("", "no pod with label "+label+" is in "+v1alpha1.Namespace+
 		": no cloud-controller-manager was installed, or no kubelet runs its static pod")
-	found.Next = "ccmadm init phase control-plane (or addon), then on that machine: journalctl -u kubelet | grep " + v1alpha1.Component
+	found.Next = "kubectl get pods -A -o wide | grep -e cloud -e ccm"
+	if e.recorded {
+		found.Next = "ccmadm apply --force, then on that machine: journalctl -u kubelet | grep " + v1alpha1.Component
+	}
 	return &found
 }
 

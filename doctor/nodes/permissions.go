@@ -189,15 +189,46 @@ func userNamed(name string) user {
 }
 
 // missingCause names what is missing. The ID is that of the first, which the node waits for.
-func missingCause(missing []permission) *finding.Finding {
+func (e *evidence) missingCause(missing []permission) *finding.Finding {
 	var names []string
 	for _, p := range missing {
 		names = append(names, p.String())
 	}
 	cause := missing[0].id().New("", fmt.Sprintf("the cloud-controller-manager may not %s", strings.Join(names, ", ")))
 	cause.Reason = finding.MissingPermission.Kind().Reason
-	cause.Next = "ccmadm init phase rbac"
+	cause.Next = "ccmadm apply --force"
+	if !e.recorded { // its permissions are not ours to write
+		cause.Next = e.allow(missing[0])
+	}
 	return &cause
+}
+
+// allow says whom a role has to grant a permission.
+func (e *evidence) allow(p permission) string {
+	for i := range e.pods {
+		if who, known := userOf(&e.pods[i]); known {
+			return "allow it in a role of " + who.name + ", then: kubectl auth can-i " + p.asked() + " --as=" + who.name
+		}
+	}
+	return "allow it in a role of the manager's user"
+}
+
+// asked is how kubectl auth can-i asks for it.
+func (p permission) asked() string {
+	text := p.verb + " " + p.resource
+	if p.group != "" {
+		text += "." + p.group
+	}
+	if p.name != "" {
+		text += "/" + p.name
+	}
+	if p.subresource != "" {
+		text += " --subresource=" + p.subresource
+	}
+	if p.namespace != "" {
+		text += " -n " + p.namespace
+	}
+	return text
 }
 
 // Lacks names what the API server says that the manager may not do, be a Node waiting for it or not; nil where it may
@@ -219,7 +250,7 @@ func (f *Facts) Lacks() *finding.Finding {
 	if len(missing) == 0 {
 		return nil
 	}
-	cause := missingCause(missing)
+	cause := f.evidence().missingCause(missing)
 	cause.Severity = severity
 	return cause
 }

@@ -23,14 +23,14 @@ type Report struct {
 }
 
 // Observe looks at nodes once, at all if none are named, and finds the cause for each that is not Ready, or whose
-// kubelet is not well. leaseName is that of the leader's Lease; empty is v1alpha1.LeaseName. The error says what
-// could not be asked.
+// kubelet is not well. leaseName is that of the leader's Lease by the cluster's record. Empty: there is no record that
+// one may see, and it is v1alpha1.LeaseName. The error says what could not be asked.
 func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, names []string) (*Report, error) {
 	nodes, err := getNodes(ctx, c, names)
 	if err != nil {
 		return nil, err
 	}
-	f := &Facts{Nodes: nodes}
+	f := &Facts{Nodes: nodes, Recorded: leaseName != ""}
 	f.AskLease(ctx, c, v1alpha1.Namespace, leaseName)
 	f.Now = time.Now()
 	statuses, leader := f.statuses(names), f.leader()

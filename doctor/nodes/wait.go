@@ -21,7 +21,7 @@ type WaitOptions struct {
 	Nodes []string
 	// Until is the state that each shall reach.
 	Until State
-	// Lease is that of the leader. Empty: LeaseName.
+	// Lease is that of the leader by the cluster's record. Empty: there is no record, and it is v1alpha1.LeaseName.
 	Lease string
 	// Changed is called with each change, and at the end with what is missing and why.
 	Changed func(Status)
@@ -152,7 +152,7 @@ func (o WaitOptions) late(
 	case len(e.Nodes) == 0:
 		return statuses, nil
 	}
-	f := &Facts{Nodes: nodes, Now: now}
+	f := &Facts{Nodes: nodes, Now: now, Recorded: o.Lease != ""}
 	f.keep(w.leader)
 	if len(below(e.Nodes, Ready)) > 0 {
 		f.askManager(ctx, c)
