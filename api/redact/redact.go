@@ -16,7 +16,7 @@ import (
 // Mark stands where a credential was.
 const Mark = "(redacted)"
 
-const secretWord = `(?:password|passwd|passphrase|\bpwd|\bpass|\bauth|token|secret|authorization|credentials?|cookie|` +
+const secretWord = `(?:password|passwd|passphrase|(?:\b|_)(?:pwd|pass|auth)|token|secret|authorization|credentials?|cookie|` +
 	`(?:api|access|private|client|secret|certificate|encryption|signing|shared|account)[-_]?key(?:[-_]?(?:id|data))?)`
 
 var (
@@ -30,8 +30,6 @@ var (
 	header = regexp.MustCompile(`(?i)((?:(?:proxy-)?authorization|(?:set-)?cookie|x-[a-z-]*token)\\?["']?[ \t]*[=:][ \t]*)` +
 		`(\[[^\]\n]*\]?|\\?"[^"\n]*"?|[^"'\n]+)`)
 	listed = regexp.MustCompile(`(?i)(` + secretWord + `\\?["']?[ \t]*[=:][ \t]*)(\[[^\]\n]*\]?)`)
-	// environment is a variable of a unit of systemd. Those of the kubelet are its flags.
-	environment = regexp.MustCompile(`(\bEnvironment=["']?)(\w+)=(.*)$`)
 	// below is a value on the lines after its name.
 	below   = regexp.MustCompile(`(?i)(` + secretWord + `["']?:[ \t]*[|>][-+]?[ \t]*\n[ \t]+)\S.*`)
 	flagged = regexp.MustCompile(`(?i)(--?[\w-]*(?:password|passwd|token|secret|credentials?|key)[ \t]+)("[^"]*"?|'[^']*'?|[^\s"'-]\S*)`)
@@ -85,7 +83,7 @@ func line(text string) string {
 		text = formed.ReplaceAllString(text, Mark)
 	}
 	if strings.Contains(text, "Environment=") {
-		text = variable(text)
+		text = variables(text)
 	}
 	if mayName(text) {
 		text = values(text)
@@ -98,13 +96,6 @@ func line(text string) string {
 	}
 	if mayBeBootstrap(text) {
 		text = bootstrap.ReplaceAllString(text, "$1."+Mark)
-	}
-	return text
-}
-
-func variable(text string) string {
-	if match := environment.FindStringSubmatch(text); match != nil && !strings.HasPrefix(match[2], "KUBELET_") {
-		return environment.ReplaceAllString(text, "${1}${2}="+Mark)
 	}
 	return text
 }

@@ -22,6 +22,10 @@ func TestText(t *testing.T) {
 		`{"headers":{"Authorization":["Basic ` + secret + `"],"Accept":["x"]}}`, `"X-Auth-Token":["` + secret + `"]`,
 		"map[Authorization:[Basic " + secret + "] Accept:[x]]", "Authorization: Token " + secret, "Authorization: Digest a, response=" + secret,
 		"Cookie: a=x; session=" + secret, `Environment="HTTPS_PROXY=http://` + secret + `"`, "Environment=ANY=" + secret,
+		`Environment="KUBELET_KUBECONFIG_ARGS=--a=b" KUBELET_CONFIG_ARGS=--c=d REGISTRY_PASS=` + secret,
+		`Environment="KUBELET_KUBECONFIG_ARGS=--a=b" "GH_PAT=one ` + secret + `" 'SENTRY_DSN=it\'s ` + secret + `' KUBELET_X=y`,
+		"Environment=KUBELET_X=y ANY=one\\ " + secret, `Environment="KUBELET_X=--v=2 --token=` + secret + `"`,
+		`Environment=KUBELET_X=y "ANY=not closed ` + secret, "REGISTRY_PASS=" + secret, "basic_auth: " + secret,
 		"ghp_" + secret + secret, "abcdef.hunter2hunter200 is a bootstrap token",
 	} {
 		got := Text(line)
@@ -37,6 +41,8 @@ func TestText(t *testing.T) {
 func TestText_LeavesWhatIsNoCredential(t *testing.T) {
 	for _, line := range []string{
 		`secret "cloud-config" not found`, `Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"`,
+		`Environment="KUBELET_KUBECONFIG_ARGS=--a=b --c" KUBELET_CONFIG_ARGS=--config=/x KUBELET_EXTRA_ARGS=`, "Environment=",
+		"PassEnvironment=REGISTRY_PASS", "UnsetEnvironment=GH_PAT",
 		"authorization:", "--authorization-mode=Node,RBAC",
 		`secrets "x" is forbidden: User "system:serviceaccount:kube-system:acme" cannot get resource "secrets" in API group ""`,
 		`--authentication-token-webhook-cache-ttl=10s --use-service-account-credentials=true --tls-private-key-file=/etc/x.key`,
@@ -133,5 +139,13 @@ func BenchmarkText(b *testing.B) {
 	b.SetBytes(int64(len(log)))
 	for b.Loop() {
 		Text(log)
+	}
+}
+
+// A unit's variables that are not the kubelet's lose their values, each for itself.
+func TestText_Environment(t *testing.T) {
+	const line = `Environment="KUBELET_A=--b --c" REGISTRY_PASS=x 'D=e f' KUBELET_G=h`
+	if got, want := Text(line), `Environment="KUBELET_A=--b --c" REGISTRY_PASS=(redacted) D=(redacted) KUBELET_G=h`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
