@@ -22,6 +22,7 @@ const (
 	NoZone             ID = "N3"
 	MachineTwice       ID = "N4"
 	VersionSkew        ID = "N5"
+	MachineOff         ID = "N6"
 )
 
 // diagnosed is about what managers hang on.
@@ -154,6 +155,12 @@ func lasting() []Kind {
 			Why:   "Kubelets may be up to three minor versions older than the API server, and never newer.",
 			Do:    "upgrade what is older",
 			Links: []string{"https://kubernetes.io/releases/version-skew-policy/"},
+		},
+		{
+			ID: MachineOff, Reason: "MachineOff", Title: "A machine is switched off", Severity: SeverityWarning,
+			Why: "The manager has asked the cloud about a Node that is not Ready, and it says so: taint " +
+				"node.cloudprovider.kubernetes.io/shutdown. Its kubelet is silent for that reason.",
+			Do: "nothing where that is meant; else start the machine",
 		},
 	}
 }

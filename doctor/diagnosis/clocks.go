@@ -15,7 +15,7 @@ func clocks(v *view) []finding.Finding {
 	agree := 0
 	silent := map[string]bool{}
 	for _, s := range v.report.Nodes {
-		silent[s.Node] = s.Cause != nil && s.Cause.ID == finding.KubeletSilent
+		silent[s.Node] = s.Cause != nil && (s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.MachineOff)
 	}
 	for i := range v.Heartbeats {
 		l := &v.Heartbeats[i]

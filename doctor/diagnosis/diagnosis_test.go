@@ -144,6 +144,15 @@ func TestDiagnose(t *testing.T) {
 		{"switched off, and Ready", []func(*Snapshot){func(s *Snapshot) {
 			s.Nodes[2].Spec.Taints = []corev1.Taint{{Key: v1alpha1.ShutdownTaint, Effect: corev1.TaintEffectNoSchedule}}
 		}}, "N2(1)"},
+		{"switched off", []func(*Snapshot){func(s *Snapshot) {
+			switchedOff(s)
+			away(2)(s)
+		}}, "N6(1)"},
+		{"switched off, beside one whose kubelet is silent", []func(*Snapshot){func(s *Snapshot) {
+			switchedOff(s)
+			away(2)(s)
+			away(4)(s)
+		}}, "W14(1) N6(1)"},
 		{"no zone", []func(*Snapshot){func(s *Snapshot) { s.Nodes[2].Labels = nil }}, "N3(1)"},
 		{"versions", []func(*Snapshot){func(s *Snapshot) { s.Nodes[2].Status.NodeInfo.KubeletVersion = "v1.37.0" }}, "N5(1)"},
 		{"all Nodes excluded", []func(*Snapshot){service("web", time.Hour), func(s *Snapshot) {
@@ -212,6 +221,14 @@ func denied(verb, group, resource string) func(*Snapshot) {
 			ask.Namespace, ask.Name = v1alpha1.Namespace, v1alpha1.LeaseName
 		}
 		s.Reviews = []nodes.Review{{User: "system:serviceaccount:kube-system:ccm", Asked: ask, Answer: "no"}}
+	}
+}
+
+// away has a machine that has gone two minutes ago.
+func away(i int) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Nodes[i].Status.Conditions[0].Status = corev1.ConditionUnknown
+		s.Heartbeats[i].Spec.RenewTime.Time = taken.Add(-2 * time.Minute)
 	}
 }
 

@@ -36,7 +36,6 @@ func TestDiagnose_Unmanaged(t *testing.T) {
 		p.Spec.Containers[0].Image, p.Spec.Containers[0].Args = "ghcr.io/kube-vip/kube-vip-cloud-provider:v0.0.12", nil
 		s.Pods = []corev1.Pod{p}
 	}
-	away := func(s *Snapshot) { s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }
 	held := func(name string) func(*Snapshot) {
 		return func(s *Snapshot) { s.Leases = append(s.Leases, lease(v1alpha1.Namespace, name, "cp1_1", time.Second)) }
 	}
@@ -50,7 +49,7 @@ func TestDiagnose_Unmanaged(t *testing.T) {
 		{"plain kubeadm, whose kubelets do not tell", faults{nobody, plainNodes}, "W20(1)"},
 		{"kube-vip's cloud provider only", faults{nobody, vip, plainNodes, flags("")}, "W20(1)"},
 		{"provider IDs of the kubelets'", faults{nobody, flags("")}, "W20(1)"},
-		{"a kubelet is silent", faults{nobody, plainNodes, flags(""), away}, "W14(1) W20(1)"},
+		{"a kubelet is silent", faults{nobody, plainNodes, flags(""), away(1)}, "W14(1) W20(1)"},
 		{"kubelets in external mode", faults{nobody, plainNodes, flags("external")}, "W2(4) W20(1)"},
 		{"Nodes wait", faults{nobody, tainted}, "W20(4)"},
 		{"a record", faults{nobody, plainNodes, flags(""), recorded}, "A1(4) W20(1)"},

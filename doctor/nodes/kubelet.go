@@ -16,12 +16,17 @@ import (
 	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func notReady(s Status, node *corev1.Node) finding.Finding {
 	next := "kubectl describe node " + s.Node
 	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
 	switch {
+	case isShutdown(node):
+		cause := finding.MachineOff.New("", "its machine is switched off, by the cloud's word (taint "+v1alpha1.ShutdownTaint+")")
+		cause.Next = next
+		return cause
 	case c == nil:
 		cause := finding.NotReady.New("", "the kubelet has not reported yet")
 		cause.Next = next
@@ -38,6 +43,11 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 		cause.Next = "install a CNI plugin"
 	}
 	return cause
+}
+
+// isShutdown tells whether a manager has seen the machine switched off.
+func isShutdown(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.ShutdownTaint })
 }
 
 func silent(s Status, message string) finding.Finding {
@@ -83,7 +93,7 @@ func (f *Facts) Silent(statuses []Status) []finding.Finding {
 	var list []finding.Finding
 	behind := behindOthers(f.Heartbeats, f.Now)
 	for _, s := range statuses {
-		if s.Cause == nil || s.Cause.ID == finding.KubeletSilent || s.State == Absent {
+		if s.Cause == nil || s.State == Absent || s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.MachineOff {
 			continue
 		}
 		if quiet := behind(s.Node); quiet > 0 {
