@@ -92,7 +92,7 @@ func newApplier(d *Data, path string) (apply.Applier, error) {
 	}
 	if d.DryRun {
 		printer, err := apply.NewPrinter(config, d.Out)
-		if err == nil && d.Living {
+		if err == nil && (d.Living || d.trial) {
 			printer.Living(d.Force)
 		}
 		return printer, err

@@ -66,7 +66,7 @@ func publish(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		maps := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps(v1alpha1.Namespace)
-		for _, name := range []string{v1alpha1.RecordName, v1alpha1.AppliedName} {
+		for _, name := range []string{v1alpha1.RecordName, v1alpha1.AppliedName, v1alpha1.JournalName} {
 			if err := maps.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				t.Error(err)
 			}

@@ -89,6 +89,8 @@ type Data struct {
 
 	known *known
 	phase string
+	// trial says that nobody sees the dry run: its differences are wanted by themselves.
+	trial bool
 	// holdLifecycle keeps the manager from deleting Nodes, whatever the settings say.
 	holdLifecycle bool
 	ctx           context.Context // the workflow runner hands phases nothing but data

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
@@ -175,7 +177,7 @@ func TestCluster_InitAgain_KeepsTheProxyOfAStaticPod(t *testing.T) {
 		t.Helper()
 		d, out := run{config: initConfig}.must(t, m)
 		d.Env = env
-		if err := controlPlane().run(t.Context(), d); err != nil {
+		if err := Run(t.Context(), d, []Phase{controlPlane()}); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return machinetest.Content(m, machine.CCMManifest)
@@ -184,5 +186,110 @@ func TestCluster_InitAgain_KeepsTheProxyOfAStaticPod(t *testing.T) {
 	again := write(func(string) string { return "" })
 	if diff := cmp.Diff(first, again); diff != "" || !strings.Contains(again, "http://shell:1") {
 		t.Errorf("the static pod (-first +again):\n%s", diff)
+	}
+}
+
+// A change of mode that was cut short is nobody's to undo by half: the static pod that works keeps its permissions, and
+// gets no rival. The repair of init is a run like another one, once that has ended.
+func TestCluster_InitAgain_BesideARunThatWasCutShort(t *testing.T) {
+	m := livingAs(t, scheduledOnprem())
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	cutShort(t, client, m, cloudDocument+"mode: StaticPod\n", 6)
+	const left = "StaticPod, permissions of User ServiceAccount"
+	got := func() string { return managers(t, client, m) + ", permissions of " + who(t, client) }
+	if got() != left {
+		t.Fatalf("cut short with managers %s", got())
+	}
+	for _, single := range []bool{false, true} {
+		for _, list := range [][]Phase{{rbac(), addon()}, {record(), addon()}} {
+			d, _ := run{config: initConfig, options: Options{Single: single}}.must(t, m)
+			err := Run(t.Context(), d, list)
+			wantError(t, err, "run 1, ccmadm apply on cp1, has not come to a good end", finding.ExitRefused)
+			if got() != left {
+				t.Errorf("managers %s, want %s", got(), left)
+			}
+		}
+	}
+	if out, _, err := applyRun(t, m, "", Options{Command: "apply"}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const name = "onprem-cloud-controller-manager"
+	sets := client.AppsV1().DaemonSets("kube-system")
+	if err := sets.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := journalOf(t)
+	for _, became := range []string{"created", "unchanged"} {
+		want := "DaemonSet/kube-system/" + name + " " + became
+		out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, rbac(), addon(), record())
+		if err != nil || !strings.Contains(out, want) {
+			t.Fatalf("want %q: %v\n%s", want, err, out)
+		}
+		runs, _ := journalOf(t)
+		if last := newest(runs); len(runs) != len(before)+1 || last.Command != "init" || len(last.Steps) != 1 {
+			t.Errorf("%d runs in the journal, the last one %+v", len(runs), last)
+		}
+	}
+}
+
+// Nobody's settings are lost to a run of init that has read the record before they were there.
+func TestCluster_InitAgain_OneRunAtATime(t *testing.T) {
+	m := livingAs(t, scheduledOnprem())
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	drift := func() {
+		t.Helper()
+		err := client.RbacV1().ClusterRoles().Delete(t.Context(), "ccmadm:onprem", metav1.DeleteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	drift()
+	late, _ := run{config: initConfig}.must(t, m)
+	if _, err := late.Settings(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other, err := journal.Open(t.Context(), client, journal.Run{Command: "apply", Machine: "cp2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = initAgain(t, m, v1alpha1.CloudConfiguration{}, rbac())
+	wantError(t, err, "run 1, ccmadm apply on cp2", finding.ExitRefused)
+	if err := other.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	file := cloudDocument + "controllerManager: {extraArgs: [--v=4]}\n"
+	if out, _, err := applyRun(t, m, file, Options{Command: "apply"}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	drift()
+	err = Run(t.Context(), late, []Phase{rbac(), addon(), record()})
+	wantError(t, err, "the cluster's record has become another one", finding.ExitRefused)
+	rec, err := readRecord(t.Context(), client)
+	if err != nil || len(rec.Configuration.ControllerManager.ExtraArgs) != 1 {
+		t.Errorf("the record says %+v, %v", rec, err)
+	}
+}
+
+// On each control plane that has not had its turn, a static pod works with permissions that the new manager does not
+// need.
+func TestCluster_InitAgain_AStaticPodElsewhere(t *testing.T) {
+	said := scheduledOnprem()
+	said.Mode = v1alpha1.ModeStaticPod
+	m := livingAs(t, said)
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	if out, err := initAgain(t, m, said, controlPlane()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pod, err := readStaticPod(m, machine.CCMManifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
+	if out, _, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{Command: "apply"}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, rbac())
+	if err != nil || who(t, client) != "User ServiceAccount" {
+		t.Errorf("permissions of %s, %v\n%s", who(t, client), err, out)
 	}
 }

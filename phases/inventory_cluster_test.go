@@ -38,12 +38,8 @@ func listedIn(t *testing.T, client corev1client.CoreV1Interface) string {
 func (r run) inOneRun(t *testing.T, m *machine.Machine, phases ...Phase) (string, error) {
 	t.Helper()
 	d, out := r.must(t, m)
-	for _, p := range phases {
-		if err := p.run(t.Context(), d); err != nil {
-			return out.String(), err
-		}
-	}
-	return out.String(), nil
+	err := Run(t.Context(), d, phases)
+	return out.String(), err
 }
 
 // Control planes have one list, in a ConfigMap; a second init changes it only for one that is newer.

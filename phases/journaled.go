@@ -32,6 +32,7 @@ func tryPhases(ctx context.Context, d *Data, list []Phase) (trial *Data, err err
 	if trial, err = New(ctx, d.Machine, o, Streams{In: d.In, Out: &out, Err: &said, Env: d.Env}, d.Version); err != nil {
 		return nil, err
 	}
+	trial.trial = true
 	d.known.foretold = map[string]foretold{}
 	for _, p := range list {
 		out.Reset()
@@ -53,8 +54,11 @@ func tryPhases(ctx context.Context, d *Data, list []Phase) (trial *Data, err err
 // run that is to change something begins there with its first phase, and holds the Lease from then on; any other writes
 // nothing, waits for nobody, and only says what its dry run has found.
 func journaled(ctx context.Context, d *Data, p Phase) error {
-	if !d.Living || d.DryRun || p.Name == applyPreflight().Name { // which writes nothing, and tries the others
+	if d.DryRun || p.Name == applyPreflight().Name { // which writes nothing, and tries the others
 		return p.Run(ctx, d)
+	}
+	if !d.Living {
+		return initStep(ctx, d, p)
 	}
 	if d.Adoption != nil {
 		return adoptionStep(ctx, d, p)

@@ -56,19 +56,23 @@ func leadsToServer(phase string) bool {
 // askedRecord is the cluster's record, nil where none is published yet, and whether this machine's Node has come
 // through with it.
 func askedRecord(ctx context.Context, d *Data) (rec *v1alpha1.Record, tried bool, err error) {
-	client, err := connect(d, machine.AdminConf)
-	if err != nil {
+	rec, err = d.known.record.get(func() (*v1alpha1.Record, error) {
+		client, err := connect(d, machine.AdminConf)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := askRecord(ctx, client)
+		if apierrors.IsNotFound(err) { // phases one by one publish it last
+			return nil, nil
+		}
+		return rec, err
+	})
+	if err != nil || rec == nil {
 		return nil, false, err
 	}
-	rec, err = askRecord(ctx, client)
-	if apierrors.IsNotFound(err) { // phases one by one publish it last
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
+	c := *rec // a phase adds what only this machine knows
 	tried, err = established(ctx, d)
-	return rec, tried, err
+	return &c, tried, err
 }
 
 // established tells whether this machine has its cluster, and its Node has come through: from then on what is in use

@@ -46,7 +46,7 @@ func (d *Data) event(e Event) {
 
 // progress is where lines for people go: not into the way of a program that reads JSON.
 func (d *Data) progress() io.Writer {
-	if d.Output == "json" || d.Living && d.DryRun { // of a diff, Out is what differs
+	if d.Output == "json" || d.DryRun && (d.Living || d.trial) { // of a diff, Out is what differs
 		return d.Err
 	}
 	return d.Out

@@ -18,11 +18,12 @@ func rbac() Phase {
 			if err != nil {
 				return err
 			}
-			former := false
-			if d.Living {
-				if former, err = formerManager(ctx, d, s); err != nil {
-					return err
-				}
+			former, err := established(ctx, d)
+			if former && err == nil {
+				former, err = formerManager(ctx, d, s)
+			}
+			if err != nil {
+				return err
 			}
 			return applyRBAC(ctx, d, former)
 		},

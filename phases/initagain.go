@@ -1,0 +1,102 @@
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// initStep runs a phase of init. In a cluster that lives it brings back what the record says, as apply does: what it
+// changes is a step of the journal, under the Lease of the one run that changes a cluster at a time.
+func initStep(ctx context.Context, d *Data, p Phase) error {
+	lives, err := repairs(ctx, d, p)
+	if err != nil {
+		return err
+	}
+	if !lives {
+		return p.Run(ctx, d)
+	}
+	if _, err := tryPhases(ctx, d, []Phase{p}); err != nil {
+		return err
+	}
+	found := d.known.foretold[p.Name]
+	if found.change == "" {
+		fmt.Fprint(d.progress(), found.said)
+		return nil
+	}
+	c := *d
+	c.Command = string(kubeadm.RoleInit)
+	if d.known.journal == nil {
+		if err := openRepair(ctx, &c); err != nil {
+			return err
+		}
+	}
+	err = journalStep(ctx, &c, p, found.change, rollbackTo(&c))
+	if d.Single {
+		err = errors.Join(err, d.Close(ctx))
+	}
+	return err
+}
+
+// repairs tells whether a phase of init would write what belongs to all control planes, in a cluster whose record is
+// published, and with which this machine's Node has come through.
+func repairs(ctx context.Context, d *Data, p Phase) (bool, error) {
+	ofApply := slices.ContainsFunc(Apply(), func(other Phase) bool { return other.Name == p.Name })
+	if d.Role != kubeadm.RoleInit || !ofApply || leadsToServer(p.Name) {
+		return false, nil
+	}
+	if lives, err := established(ctx, d); err != nil || !lives {
+		return false, err
+	}
+	if _, err := d.Settings(ctx); err != nil { // which ask for the record
+		return false, err
+	}
+	rec, err := publishedRecord(ctx, d)
+	return rec != nil, err
+}
+
+// openRepair begins a run that goes by the record: that must be what the cluster is meant to be.
+func openRepair(ctx context.Context, d *Data) error {
+	if err := refuseUnended(ctx, d); err != nil {
+		return err
+	}
+	if err := openJournal(ctx, d); err != nil {
+		return err
+	}
+	if err := refuseUnended(ctx, d); err != nil { // one that has begun, and ended, in between
+		return errors.Join(err, d.Close(ctx))
+	}
+	return nil
+}
+
+// refuseUnended finds a run that is under way, or has left the cluster between two states: the record is written last,
+// and by it init would take away what the new manager needs. Runs of init change nothing that the record does not say.
+func refuseUnended(ctx context.Context, d *Data) error {
+	client, err := connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	runs, err := journal.Read(ctx, client)
+	if err != nil {
+		return err
+	}
+	for _, run := range slices.Backward(runs) {
+		switch {
+		case run.Command == d.Command:
+			continue
+		case run.State == journal.Done:
+			return nil
+		}
+		return finding.Refusedf("bring back what the cluster's record says: run %d, ccmadm %s on %s, has not come to a "+
+			"good end", run.ID, run.Command, run.Machine).
+			WithHint("ccmadm journal %d shows how far it is; ccmadm %s, as it was called, completes it, and ccmadm rollback or "+
+				"ccmadm apply leads back. Nothing was changed", run.ID, run.Command)
+	}
+	return nil
+}
