@@ -2,8 +2,13 @@ package phases
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -57,8 +62,39 @@ func writeKubeadmConfig(ctx context.Context, d *Data, s *Settings) error {
 	if err != nil {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}
+	if err := refuseOtherFirstHalf(d); err != nil {
+		return err
+	}
 	for _, c := range changes {
 		d.Sayf("%s", c)
 	}
 	return d.write(machine.File{Path: machine.KubeadmConfig, Data: d.KubeadmFile.Bytes(), Mode: 0o600})
+}
+
+// refuseOtherFirstHalf keeps what kubeadm's first half has made a control plane of: its second half would publish
+// another configuration than that of the components that run.
+func refuseOtherFirstHalf(d *Data) error {
+	s, err := machineState(d)
+	if err != nil || s.Stage != v1alpha1.StageControlPlane || d.Role != kubeadm.RoleInit {
+		return err
+	}
+	data, err := d.Machine.Read(machine.KubeadmConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read what kubeadm's first half was given: %w", err)
+	}
+	before, err := kubeadm.Parse(machine.KubeadmConfig, data)
+	if err != nil {
+		return err
+	}
+	differ, err := before.Differences(d.KubeadmFile)
+	if err != nil || len(differ) == 0 {
+		return err
+	}
+	return finding.Refusedf("go on with another configuration than that of the running control plane: %s",
+		strings.Join(differ, "; ")).
+		WithHint("with the former one the same command goes on from here; for another one, `ccmadm reset` and begin anew: " +
+			"no machine has joined yet. Nothing was changed")
 }
