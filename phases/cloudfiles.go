@@ -37,6 +37,9 @@ func readCloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byt
 	}
 	files, err := stored(ctx, d, s)
 	inventory := inventoryFile(d, s)
+	if files != nil {
+		inventory = d.Said.Inventory // those in use point at theirs
+	}
 	named := d.Living && (d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0)
 	if err != nil || files != nil && inventory == "" && !named {
 		return files, err
@@ -80,14 +83,15 @@ func checkCloudConfig(ctx context.Context, d *Data) error {
 
 // storedFiles are what a second run goes by that names no file: the environment of whoever runs it may be for another
 // cluster. Where the Secret is gone, those that the static pod reads on this machine are the last copy. What it names
-// corrects them until this machine's Node has come through, and must be the same from then on.
+// corrects them until this machine's Node has come through, and must be the same from then on; from
+// then on a phase by itself goes by those in use, too.
 func storedFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
-	if s.Recorded == nil || d.Single || d.Role != kubeadm.RoleInit {
+	if s.Recorded == nil || d.Role != kubeadm.RoleInit {
 		return nil, nil
 	}
 	named := d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0
 	lives, err := established(ctx, d)
-	if err != nil || named && !lives {
+	if err != nil || !lives && (named || d.Single) {
 		return nil, err
 	}
 	files, err := keptFiles(ctx, d, s)

@@ -293,3 +293,20 @@ func TestCluster_InitAgain_AStaticPodElsewhere(t *testing.T) {
 		t.Errorf("permissions of %s, %v\n%s", who(t, client), err, out)
 	}
 }
+
+// A phase by itself goes by the files in use, wherever those of the first day were: most phases need none of them.
+func TestCluster_Phase_GoesByTheFilesInUse(t *testing.T) {
+	first := credential(t, "token", "a-token")
+	m := livingAs(t, v1alpha1.CloudConfiguration{
+		Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
+		Credentials: []v1alpha1.Credential{first},
+	})
+	if err := os.Remove(first.File); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []Phase{rbac(), addon(), cloudConfig()} {
+		if out, err := (run{}).do(t, m, p); err != nil || !strings.Contains(out, "unchanged") {
+			t.Errorf("%s: %v\n%s", p.Name, err, out)
+		}
+	}
+}
