@@ -310,3 +310,15 @@ func TestCluster_Phase_GoesByTheFilesInUse(t *testing.T) {
 		}
 	}
 }
+
+// Tokens last a day: the control plane that has none is as well as before.
+func TestCluster_InitAgain_WithoutAToken(t *testing.T) {
+	m := livingAs(t, scheduledOnprem())
+	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", string(cluster.Config.CAData))
+	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, showJoinCommand())
+	if err != nil || !strings.Contains(out, "kubeadm token create") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	_, err = run{config: initConfig}.do(t, m, showJoinCommand())
+	wantError(t, err, "no bootstrap token is valid", finding.ExitError)
+}

@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -27,6 +28,10 @@ func showJoinCommand() Phase {
 		},
 		Run: func(ctx context.Context, d *Data) error {
 			command, err := joinCommand(ctx, d)
+			if errors.Is(err, errNoToken) && !d.Single { // all else is done, and the first day's tokens last a day
+				d.Sayf("%v: %s", errNoToken, tokenHint)
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -35,6 +40,11 @@ func showJoinCommand() Phase {
 		},
 	}
 }
+
+var errNoToken = errors.New("no bootstrap token is valid")
+
+// tokenHint is how further machines join then.
+const tokenHint = "kubeadm token create, then ccmadm init phase show-join-command"
 
 func joinCommand(ctx context.Context, d *Data) (string, error) {
 	client, err := connect(d, machine.AdminConf)
@@ -65,8 +75,7 @@ func joinCommand(ctx context.Context, d *Data) (string, error) {
 	}
 	token := usableToken(secrets.Items, d.Machine.Now())
 	if token == "" {
-		return "", finding.Errorf("show the join command: no bootstrap token is valid").
-			WithHint("kubeadm token create, then ccmadm init phase show-join-command")
+		return "", finding.Errorf("show the join command: %w", errNoToken).WithHint("%s", tokenHint)
 	}
 	return fmt.Sprintf("ccmadm join %s --token %s --discovery-token-ca-cert-hash %s", endpoint.Host, token, kubeadm.PinOf(certs[0])), nil
 }
