@@ -88,7 +88,7 @@ func journaled(ctx context.Context, d *Data, p Phase) error {
 	}
 	err := journalStep(ctx, d, p, found.change, rollbackTo(d))
 	if d.Single {
-		err = errors.Join(err, d.Close(ctx))
+		err = errors.Join(err, d.end(ctx, err))
 	}
 	return err
 }
@@ -139,7 +139,7 @@ func openJournal(ctx context.Context, d *Data) error {
 		return err
 	}
 	if err := refuseOtherRecord(ctx, client, string(before)); err != nil {
-		return errors.Join(err, d.Close(ctx))
+		return errors.Join(err, d.Close(ctx)) // nothing is left to go on with
 	}
 	return nil
 }
@@ -162,19 +162,22 @@ func refuseOtherRecord(ctx context.Context, client kubernetes.Interface, before 
 		WithHint("the same command again goes by the new one; nothing was changed")
 }
 
-// Close ends the run in the journal, if it has begun there.
-func (d *Data) Close(ctx context.Context) error {
+// Close ends the run in the journal, if it has begun there, and nothing has failed beside its steps.
+func (d *Data) Close(ctx context.Context) error { return d.end(ctx, nil) }
+
+// end is Close of a run that may have failed.
+func (d *Data) end(ctx context.Context, failed error) error {
 	j := d.known.journal
 	d.known.journal = nil
 	if j == nil {
 		return nil
 	}
-	return j.Close(ctx)
+	return j.End(ctx, failed)
 }
 
 // Run runs all phases of a list, one after the other.
 func Run(ctx context.Context, d *Data, list []Phase) (err error) {
-	defer func() { err = asError(errors.Join(err, d.Close(ctx))) }()
+	defer func() { err = asError(errors.Join(err, d.end(ctx, err))) }()
 	for _, p := range list {
 		if err := p.run(ctx, d); err != nil {
 			return err

@@ -1,6 +1,8 @@
 package phases
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -166,5 +168,30 @@ func TestCluster_Apply_APhaseByItself(t *testing.T) {
 		if runs, text := journalOf(t); len(runs) != 1 || len(runs[0].Steps) != 1 || runs[0].State != journal.Done {
 			t.Errorf("the journal says\n%s", text)
 		}
+	}
+}
+
+// A run that stops between two steps has failed all the same: it is what `ccmadm rollback` leads back from, not the one
+// before it.
+func TestCluster_Apply_FailsBetweenSteps(t *testing.T) {
+	m := living(t)
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	o := Options{Living: true, Command: "apply"}
+	if out, _, err := applyRun(t, m, cloudDocument+"controllerManager: {extraArgs: [--v=4]}\n", o); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d, out := run{config: cloudDocument + "controllerManager: {extraArgs: [--v=5]}\n", options: o}.must(t, m)
+	err := Run(t.Context(), d, []Phase{applyPreflight(), addon(), {Name: "cleanup", Run: func(context.Context, *Data) error {
+		return errors.New("the API server answers 503")
+	}}})
+	if err == nil {
+		t.Fatalf("it has not failed\n%s", out)
+	}
+	runs, text := journalOf(t)
+	if len(runs) != 2 || len(runs[1].Steps) != 1 || runs[1].Steps[0].State != journal.Done || runs[1].State != journal.Failed {
+		t.Fatalf("the journal says\n%s", text)
+	}
+	if newest, err := NewestChange(t.Context(), client, runs); err != nil || newest.ID != 2 {
+		t.Errorf("rollback leads back from %+v, %v", newest, err)
 	}
 }

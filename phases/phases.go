@@ -106,7 +106,7 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 		if made == nil {
 			return err
 		}
-		return joined(err, made.Close(cmd.Context()))
+		return joined(err, made.end(cmd.Context(), err))
 	}
 }
 

@@ -36,7 +36,7 @@ const lastWords = time.Minute
 
 // Open takes the Lease, and begins a run in the journal. While another run renews the Lease it is refused, and names
 // that run. A Lease that is not renewed is taken once nobody was seen to renew it for as long as it lasts, 15 seconds:
-// its holder was cut short. Close gives it back.
+// its holder was cut short. End gives it back.
 func Open(ctx context.Context, client kubernetes.Interface, run Run) (*Journal, error) {
 	j := &Journal{store: store{client: client}, run: run}
 	if _, err := j.store.load(ctx); err != nil {
@@ -97,13 +97,20 @@ func (j *Journal) Do(ctx context.Context, step Step, run func(context.Context) e
 	return errors.Join(failed, err)
 }
 
-// Close writes the run's end, which is a failed one if a step of it failed or has no end, and gives the Lease back.
-func (j *Journal) Close(ctx context.Context) error {
+// Close is the end of a run of which nothing has failed beside its steps.
+func (j *Journal) Close(ctx context.Context) error { return j.End(ctx, nil) }
+
+// End writes the run's end, and gives the Lease back. It is a failed one if the run has failed, which it may between two
+// steps, or if a step of it failed or has no end.
+func (j *Journal) End(ctx context.Context, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	err := j.change(ctx, func(r *Run) {
 		t := now()
 		r.State, r.Ended = Done, &t
+		if failed != nil {
+			r.State = Failed
+		}
 		for _, s := range r.Steps {
 			if s.State != Done {
 				r.State = Failed
