@@ -41,11 +41,10 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 			if rec.ImageBy, err = imageBy(d, s, rec.Configuration.ControllerManager.Image); err != nil {
 				return err
 			}
-			rec.Configuration.ControllerManager.Version = ""
 			if err := recordNodeAgent(d, s, rec); err != nil {
 				return err
 			}
-			rec.Configuration.NodeIP = clusterNodeIP(rec.Configuration.NodeIP)
+			rec.Configuration.ControllerManager.Version, rec.Configuration.NodeIP = "", clusterNodeIP(rec.Configuration.NodeIP)
 			rec.Configuration.CloudConfig, rec.Configuration.Inventory, rec.Configuration.Credentials = v1alpha1.CloudConfigFile{}, "", nil
 			data, err := rec.Encode()
 			if err != nil {
@@ -73,6 +72,7 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 		ImageRepository:   s.ImageRepository,
 		KubernetesVersion: s.KubernetesVersion,
 		WrittenBy:         d.Version,
+		NextImage:         nextImage(d, s),
 	}
 	rec.Configuration.Profile = "" // it is a file of this machine; its text goes along
 	if s.Lifecycle == v1alpha1.LifecycleOff {

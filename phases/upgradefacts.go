@@ -29,7 +29,7 @@ func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.F
 		return nil, err
 	}
 	f := &upgrade.Facts{
-		Asked: asked, Image: image, Record: rec, Oldest: kubeadm.Oldest, Newest: kubeadm.Newest, Version: d.Version,
+		Asked: asked, Record: rec, Oldest: kubeadm.Oldest, Newest: kubeadm.Newest, Version: d.Version,
 	}
 	if f.Profile, err = recordedProfile(rec); err != nil {
 		return nil, err
@@ -51,6 +51,7 @@ func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.F
 	if err != nil {
 		return nil, err
 	}
+	f.Image = namedImage(rec, image, target)
 	if f.CutShort, err = cutShortHere(d, target); err != nil {
 		return nil, err
 	}

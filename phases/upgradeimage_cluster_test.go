@@ -65,6 +65,35 @@ func TestCluster_Upgrade_WhoHasChosenTheImage(t *testing.T) {
 	}
 }
 
+// An image that is named on the first control plane is the one that the last brings along, also where the profile has
+// none for the version; what runs in between keeps it, and a rollback does not.
+func TestCluster_Upgrade_ANamedImageWaitsForItsTurn(t *testing.T) {
+	const mine = "registry.example/mine:1"
+	u := newUpgradable(t)
+	before := u.managerImage(t)
+	u.node(t, "cp2", true)
+	u.kubelet(t, nil)
+	u.kubeadm(t, "cp1")
+	out, err := u.do(t, Upgrade{Version: "v1.36.3", Image: mine})
+	if err != nil || u.managerImage(t) != before || !strings.Contains(out, "having "+mine+" pulled") {
+		t.Fatalf("the manager is %s: %v\n%s", u.managerImage(t), err, out)
+	}
+	if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err != nil {
+		t.Fatalf("once more: %v\n%s", err, out)
+	}
+	if out, _, err := applyRun(t, u.m, cloudDocument+"lifecycle: \"Off\"\n", Options{Command: "apply"}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	u.second(t)
+	if out, err := u.do(t, Upgrade{}); err != nil || u.managerImage(t) != mine {
+		t.Errorf("the manager is %s, %v\n%s", u.managerImage(t), err, out)
+	}
+	rec, err := readRecord(t.Context(), u.client)
+	if err != nil || rec.NextImage != "" || rec.ImageBy != v1alpha1.ImageByUser {
+		t.Errorf("the record says %+v, %v", rec, err)
+	}
+}
+
 // forgetWhoChose makes the record one of an older ccmadm.
 func (u *upgradable) forgetWhoChose(t *testing.T) {
 	t.Helper()

@@ -100,7 +100,7 @@ const (
 
 // checkManagerImage has this Node's kubelet pull the manager's image for the version: with its credentials and mirrors,
 // and before the present manager is touched. The pod runs nothing that matters, and has no token.
-func checkManagerImage(ctx context.Context, d *Data) (err error) {
+func checkManagerImage(ctx context.Context, d *Data, image string) (err error) {
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
 		return err
@@ -120,15 +120,15 @@ func checkManagerImage(ctx context.Context, d *Data) (err error) {
 	if err := remove(ctx); err != nil { // of a run that was cut short
 		return err
 	}
-	d.Sayf("having %s pulled by the kubelet", d.Upgrade.manager)
+	d.Sayf("having %s pulled by the kubelet", image)
 	options := metav1.CreateOptions{FieldManager: v1alpha1.FieldManager}
-	created, err := pods.Create(ctx, podOfImage(d.Upgrade.manager, node), options)
+	created, err := pods.Create(ctx, podOfImage(image, node), options)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // an admission that nothing is to be blamed for
-		d.Sayf("warning, whether %s can be pulled is not known: %v", d.Upgrade.manager, err)
+		d.Sayf("warning, whether %s can be pulled is not known: %v", image, err)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("have %s pulled: %w", d.Upgrade.manager, err)
+		return fmt.Errorf("have %s pulled: %w", image, err)
 	}
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -148,7 +148,7 @@ func checkManagerImage(ctx context.Context, d *Data) (err error) {
 		return there, refusal(why)
 	})
 	if err != nil {
-		return finding.Preflightf("have %s pulled on Node/%s: %w", d.Upgrade.manager, node, last).
+		return finding.Preflightf("have %s pulled on Node/%s: %w", image, node, last).
 			WithHint("--image names another one; docs/guide-upgrade.md says where the image of a version comes from")
 	}
 	return nil

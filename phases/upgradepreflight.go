@@ -49,14 +49,27 @@ changes, a pod on this Node has it pulled, and is deleted.`,
 			if err := runChecks(ctx, d, upgradeChecks()); err != nil {
 				return err
 			}
-			if d.Upgrade.moves && d.Upgrade.manager != "" && !d.DryRun {
-				if err := runChecks(ctx, d, []Check{{finding.ManagerImage, checkManagerImage}}); err != nil {
+			if image := imageToPull(d.Upgrade); image != "" && !d.DryRun {
+				check := func(ctx context.Context, d *Data) error { return checkManagerImage(ctx, d, image) }
+				if err := runChecks(ctx, d, []Check{{finding.ManagerImage, check}}); err != nil {
 					return err
 				}
 			}
 			return beginUpgrade(ctx, d, resumed)
 		},
 	}
+}
+
+// imageToPull is that which this run brings, or leaves to the last control plane: then it is known early that it is
+// there.
+func imageToPull(u *Upgrade) string {
+	switch {
+	case u.manager != "" && u.moves:
+		return u.manager
+	case u.Image != "":
+		return u.next
+	}
+	return ""
 }
 
 func upgradeChecks() []Check {

@@ -26,6 +26,7 @@ type Upgrade struct {
 
 	target  *version.Version
 	manager string // the image that the manager comes to in this run; empty: its turn has not come
+	next    string // the image that was named, and that the last control plane brings
 	imageBy v1alpha1.ImageBy
 	waits   []string // control planes whose API server is older than that image's Kubernetes
 	moves   bool     // the image is another one than the present

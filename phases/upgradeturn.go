@@ -48,6 +48,7 @@ func decide(ctx context.Context, d *Data, facts *upgrade.Facts, plan *upgrade.Pl
 		u.waits = olderThan(facts, u.target)
 	}
 	if len(u.waits) > 0 {
+		u.next = facts.Image
 		d.Sayf("the cloud-controller-manager stays at %s: the API servers of %s come first", plan.Manager.Now,
 			strings.Join(u.waits, ", "))
 		return ctx.Err()
@@ -98,6 +99,27 @@ func cutShortHere(d *Data, target *version.Version) (string, error) {
 		return "ccmadm upgrade node", nil
 	}
 	return "", nil
+}
+
+// namedImage is the image that the user names for the version, now or on a control plane before this one.
+func namedImage(rec *v1alpha1.Record, said string, target *version.Version) string {
+	recorded, err := version.ParseSemantic(rec.KubernetesVersion)
+	if said != "" || err != nil || recorded.Major() != target.Major() || recorded.Minor() != target.Minor() {
+		return said
+	}
+	return rec.NextImage
+}
+
+// nextImage is that image for the record: until the manager comes to another one, or a rollback takes it back.
+func nextImage(d *Data, s *Settings) string {
+	switch rec := s.Recorded; {
+	case d.Upgrade != nil:
+		return d.Upgrade.next
+	case rec == nil || d.ImageBy != "" || rec.Configuration.ControllerManager.Image != s.ControllerManager.Image:
+		return ""
+	default:
+		return rec.NextImage
+	}
 }
 
 // managerLags tells whether this machine's static pod is of another image.

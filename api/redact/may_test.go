@@ -24,7 +24,7 @@ func wholly(text string) string {
 func everyPattern(text string) string {
 	text = base64.ReplaceAllString(text, "$1$2"+Mark)
 	text = formed.ReplaceAllString(text, Mark)
-	text = values(variable(text))
+	text = values(variables(text))
 	text = account.ReplaceAllString(text, "${1}"+Mark)
 	return bootstrap.ReplaceAllString(beforeHost(text), "$1."+Mark)
 }

@@ -36,6 +36,9 @@ type Record struct {
 	// LifecycleHeld says that the lifecycle is Off only until an adoption has come to its end. What a user has switched off
 	// stays so.
 	LifecycleHeld bool `json:"lifecycleHeld,omitempty"`
+	// NextImage is the cloud-controller-manager's that was named for an upgrade to KubernetesVersion, and that the last
+	// control plane brings.
+	NextImage string `json:"nextImage,omitempty"`
 }
 
 // ImageBy is who has chosen an image.
