@@ -145,6 +145,15 @@ func TestNew_Manager(t *testing.T) {
 			want: []string{"error U3 Node/cp1"}, says: "newer than the API server, v1.35.4",
 		},
 		{
+			name: "a control plane on which no static pod of it is seen, behind one that is upgraded",
+			do: func(f *Facts) {
+				f.Cluster, f.Nodes[1].APIServer, f.Nodes[1].Manager = "v1.36.3", "v1.36.3", awsImage+"v1.36.1"
+				f.Record.Configuration.ControllerManager.Image, f.Record.KubernetesVersion = awsImage+"v1.36.1", "v1.36.3"
+				f.Nodes[0].Manager = ""
+			},
+			want: []string{"warning U8 "}, says: "ccmadm upgrade node",
+		},
+		{
 			name: "a manager that would be two minors behind",
 			do:   func(f *Facts) { f.Record.Configuration.ControllerManager.Image = awsImage + "v1.34.3" },
 			want: []string{"error U3 "}, says: "its release for 1.35 first",

@@ -39,6 +39,9 @@ func (p *planner) planManager() {
 	}
 	m.Serves = now.String()
 	for _, n := range p.Nodes {
+		if c.Mode == v1alpha1.ModeStaticPod && n.Manager == "" {
+			continue // none runs there, and what the record says is not yet its own
+		}
 		api, running := parsed(n.APIServer), now
 		if r, ok := serves(p.Profile, n.Manager); ok {
 			running = r
