@@ -21,39 +21,32 @@ const (
 // takes the pod's token writes nothing, not even where somebody has given it every permission; and nothing stays.
 func rehearseInPod(t *testing.T, l *lab) {
 	l.installCCM(t, "sample")
-	nodes := []rehearsed{{"s1", "sample://1", "Recognized", ""}, {"s2", "sample://2", "WouldBeDeleted", ""}}
 	l.writeFiles(t, map[string]string{
 		cloudConf: `{"s1": {"id": "1", "address": "198.18.77.1"}, "cp1": {"id": "0", "address": "198.18.77.9"}}` + "\n",
 	})
-	l.addNodes(t, nodes)
-	l.rehearse(t, rehearsePod+sampleImage+" -o json --log /tmp/ccm.log", 1, nodes)
-	l.must(t, "cp1", "grep -q 'became leader' /tmp/ccm.log")
+	l.addNodes(t, []rehearsed{{name: "s1", providerID: "sample://1"}, {name: "s2", providerID: "sample://2"}})
+	before := l.untouched(t)
+	inPod := l.sh(t, "cp1", rehearsePod+sampleImage+" -o json --log /tmp/ccm.log 2>/dev/null")
 	l.expectNoRehearsal(t)
-	t.Run("it is what --binary says", func(t *testing.T) {
-		inPod := l.sh(t, "cp1", rehearsePod+sampleImage+" 2>/dev/null")
-		here := l.sh(t, "cp1", rehearsePod+" --binary /usr/local/bin/ccm 2>/dev/null")
-		if inPod != here || here.code != 1 {
-			t.Errorf("in a pod:\n%s\nhere:\n%s", inPod.out, here.out)
-		}
-	})
-	t.Run("an image that nobody has", func(t *testing.T) {
+	here := l.sh(t, "cp1", rehearsePod+" -o json --binary /usr/local/bin/ccm 2>/dev/null")
+	if inPod != here || here.code != 1 || !strings.Contains(here.out, `"node":"s2","outcome":"WouldBeDeleted"`) {
+		t.Errorf("in a pod, exit status %d:\n%s\nhere, exit status %d:\n%s", inPod.code, inPod.out, here.code, here.out)
+	}
+	if after := l.untouched(t); after != before {
+		t.Errorf("Nodes have changed from\n%s\nto\n%s", before, after)
+	}
+	l.must(t, "cp1", "grep -q 'became leader' /tmp/ccm.log")
+	t.Run("a program that takes the pod's token", func(t *testing.T) { attackFromPod(t, l) })
+	t.Run("a run that was killed, and an image that nobody has", func(t *testing.T) {
+		l.must(t, "cp1", rehearsePod+sampleImage+" > /tmp/killed 2>&1 & run=$!; "+
+			"until grep -q 'pass 1' /tmp/killed; do sleep 0.2; done; kill -KILL $run")
 		start := time.Now()
 		r := l.sh(t, "cp1", rehearsePod+" --image registry.invalid/ccm:1 --program /ccm")
-		if r.code != 1 || !strings.Contains(r.out, "its image cannot be had: ImagePullBackOff: ") {
-			t.Errorf("exit status %d, want 1 and the kubelet's words\n%s", r.code, r.out)
-		}
 		t.Logf("after %.1f s: %s", time.Since(start).Seconds(), r.out)
-		l.expectNoRehearsal(t)
-	})
-	t.Run("a program that takes the pod's token", func(t *testing.T) { attackFromPod(t, l) })
-	t.Run("a run that was killed", func(t *testing.T) {
-		l.sh(t, "cp1", "timeout --signal KILL 7 "+rehearsePod+sampleImage)
-		if l.rehearsals(t) == "" {
-			t.Error("it has left nothing; kill it later")
-		}
-		out := l.sh(t, "cp1", rehearsePod+sampleImage).out
-		if !strings.Contains(out, ", which cp1 has left") || !strings.Contains(out, "1 WouldBeDeleted") {
-			t.Errorf("the next run says\n%s", out)
+		for _, text := range []string{", which cp1 has left", "its image cannot be had: ImagePullBackOff: "} {
+			if r.code != 1 || !strings.Contains(r.out, text) {
+				t.Errorf("exit status %d, want 1 and %q", r.code, text)
+			}
 		}
 		l.expectNoRehearsal(t)
 	})
