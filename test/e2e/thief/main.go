@@ -26,7 +26,7 @@ func run() error {
 	_, err := os.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token")
 	address := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 	fmt.Println("thief: a token where programs look:", err == nil, "an address of the cluster:", address)
-	token, err := os.ReadFile("/ccmadm/account/token")
+	token, err := os.ReadFile("/rehearsal/account/token")
 	if err != nil {
 		return err
 	}
