@@ -22,6 +22,7 @@ func faultsOfEC2() []injected {
 	deny, allow := inCloud(`s/"denied":false/"denied":true/`), inCloud(`s/"denied":true/"denied":false/`)
 	revoke, restore := inCloud(`s/"key":"`+cloudKey+`"/"key":"OTHER"/`), inCloud(`s/"key":"OTHER"/"key":"`+cloudKey+`"/`)
 	unnamed, named := inCloud(`s/"name":"w1"/"name":"other"/`), inCloud(`s/"name":"other"/"name":"w1"/`)
+	untag, tag := inCloud(`s/"cluster":"lab"/"cluster":""/g`), inCloud(`s/"cluster":""/"cluster":"lab"/g`)
 	const taintW1 = "kubectl taint node w1 " + taint + "=true:NoSchedule"
 	return []injected{
 		{
@@ -35,6 +36,10 @@ func faultsOfEC2() []injected {
 		{
 			id: "W10", what: "EC2 has no instance of the Node's name (E1)", first: unnamed, inject: asNew("w1"),
 			choice: named.command, choiceOn: cloudNode,
+		},
+		{
+			id: "B17", what: "the tag of the cluster is gone from the instances", first: untag, inject: deletePods,
+			choice: tag.command, choiceOn: cloudNode, undo: deletePods,
 		},
 		{
 			id: "C4", what: "the metadata service is not reached",

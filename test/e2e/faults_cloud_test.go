@@ -41,7 +41,7 @@ func cloudFaults() []injected {
 			choice: "sed -i 's|dnsPolicy: ClusterFirstWithHostNet|dnsPolicy: Default|' " + managerYAML + "\n" + back +
 				`kubectl -n kube-system patch deployment coredns -p '{"spec":{"template":{"spec":{"nodeSelector":{"no":null}}}}}'`,
 		},
-		{id: "D2", what: "the cloud's configuration was removed", inject: keep + "rm " + osConf + "\n" + remade, choice: back},
+		{id: "D2", what: "the cloud's configuration was removed", inject: keep + "rm " + osConf + "\n" + remade},
 		{
 			id: "N3", what: "the labels of a Node's zone were removed",
 			inject: "kubectl label node w1 topology.kubernetes.io/zone- failure-domain.beta.kubernetes.io/zone-",
@@ -55,6 +55,39 @@ func cloudFaults() []injected {
 		{id: "B16", what: "openstack's manager with a lock that is no Lease", inject: withArgument("--leader-elect-resource-lock=endpoints")},
 	}
 }
+
+// cloudFaultsOfAnybody are those that have nothing to do with the cloud, with a vendor's manager as the victim.
+func cloudFaultsOfAnybody() []injected {
+	unnamed, named := inCloud(`s/"name":"w1"/"name":"other"/`), inCloud(`s/"name":"other"/"name":"w1"/`)
+	const role = "clusterrole/ccmadm:openstack"
+	return []injected{
+		{
+			id: "W10", what: "OpenStack has no server of the Node's name (E1)", first: unnamed, inject: asNew("w1"),
+			choice: named.command, choiceOn: cloudNode,
+		},
+		{id: "D8", what: "openstack's manager may not update nodes", inject: without(role, 1, "nodes", `"patch"`)},
+		{id: "D13", what: "openstack's manager may not watch nodes", inject: without(role, 0, "nodes", `"get","list"`)},
+		{
+			id: "D5", what: "openstack's manager starts anew, and may not read how callers are authenticated",
+			inject: "kubectl -n kube-system delete rolebinding ccmadm:openstack:authentication-reader\n" + remade,
+		},
+		{
+			id: "W25", what: "image of openstack's manager that no registry has",
+			inject: "sed -i 's|image: .*|image: registry.invalid/nothing:1|' " + managerYAML,
+		},
+		{
+			id: "H2", what: "second static pod of openstack's manager, with a Lease of its own",
+			inject: secondLease("--user=system:cloud-controller-manager") +
+				"sed -e 's|^  name: cloud-controller-manager|  name: second|' -e 's|10258|10268|;/managed-by/d' " +
+				"-e 's|--leader-elect=true|--leader-elect-resource-name=second\\n    - --secure-port=10268|' " +
+				managerYAML + " > " + secondYAML,
+			choice: "rm " + secondYAML, undo: noSecondLease,
+		},
+		longLease("Lease of openstack's manager that lasts an hour, of a holder that is no more"),
+	}
+}
+
+const secondYAML = "/etc/kubernetes/manifests/second.yaml"
 
 // asNew makes a Node anew that runs on, as one that registers: tainted, and with no provider ID.
 func asNew(node string) string {
@@ -84,6 +117,6 @@ func TestFaults_Cloud(t *testing.T) {
 	}
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w3")
-	l.all(t, cloudFaults())
+	l.all(t, cloudFaults(), cloudFaultsOfAnybody())
 	l.table.write(t, "openstack", l.cluster)
 }

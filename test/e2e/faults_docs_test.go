@@ -75,7 +75,7 @@ func tables() map[string][]string {
 	return map[string][]string{
 		objectCluster: rows(objectFaults()...), staticCluster: rows(staticFaults()...),
 		daemonSetCluster: rows(daemonSetFaults()...), deploymentCluster: rows(deploymentFaults()),
-		cloudCluster: rows(cloudFaults()), awsCluster: rows(awsFaults()...),
+		cloudCluster: rows(cloudFaults(), cloudFaultsOfAnybody()), awsCluster: rows(awsFaults()...),
 		inventoryCluster: rows(inventoryFaults()...), pairsCluster: rowsOfPairs(),
 	}
 }
