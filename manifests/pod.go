@@ -153,8 +153,8 @@ func setVariable(c *corev1.Container, e corev1.EnvVar) {
 	c.Env = append(c.Env, e)
 }
 
-// replacedProxies are the proxy settings of the machine that the user's replace, and the names of those that replace none.
-// By the pod alone one could not tell them apart, and would take the user's for the machine's once the user takes it away.
+// replacedProxies are the proxy settings of the machine that the user's replace, and the names of those that replace
+// none. By its variables alone a pod would not tell them apart: the user's would be kept as the machine's.
 func replacedProxies(v templates.Values) []string {
 	var list []string
 	for _, name := range templates.ProxyVariables() {

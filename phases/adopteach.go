@@ -86,8 +86,8 @@ func (a *adopter) stopped(failed []notThrough) error {
 	for _, n := range failed {
 		all, names = append(all, fmt.Errorf("node %s: %w", n.name, n.err)), append(names, n.name)
 		if n.tainted && !a.d.Adoption.Leave {
-			hints = append(hints, "no pod is scheduled to "+n.name+" as long as it has its taint: kubectl taint node "+n.name+" "+
-				v1alpha1.UninitializedTaint+"-")
+			hints = append(hints, fmt.Sprintf("no pod is scheduled to %s as long as it has its taint: kubectl taint node %[1]s %s-",
+				n.name, v1alpha1.UninitializedTaint))
 		}
 		var known *finding.Error
 		if !errors.As(n.err, &known) {

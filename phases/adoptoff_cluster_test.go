@@ -6,13 +6,16 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// What a user has switched off stays off, whatever machines and providers come: adopt switches on only what it has held.
+// What a user has switched off stays off: adopt switches on only what it has held.
 func TestCluster_Adopt_LifecycleOff(t *testing.T) {
 	m, client := bySample(t)
-	off := Options{Living: true, Flags: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleOff}}
-	d, out := run{options: off}.must(t, m)
-	if err := Run(t.Context(), d, []Phase{rbac(), addon(), record()}); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	change := func(to v1alpha1.Lifecycle) {
+		t.Helper()
+		o := Options{Living: true, Flags: v1alpha1.CloudConfiguration{Lifecycle: to}}
+		d, out := run{options: o}.must(t, m)
+		if err := Run(t.Context(), d, []Phase{rbac(), addon(), record()}); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
 	want := func(when string, lifecycle v1alpha1.Lifecycle, held bool) {
 		t.Helper()
@@ -42,14 +45,11 @@ func TestCluster_Adopt_LifecycleOff(t *testing.T) {
 			held(begin()), held(rbac()), held(addon()), resolved(rbac()), resolved(addon()), resolved(record()),
 		})
 	}
+	change(v1alpha1.LifecycleOff)
 	want("switched off", v1alpha1.LifecycleOff, false)
 	adopt()
 	want("and adopted", v1alpha1.LifecycleOff, false)
-
-	d, out = run{options: Options{Living: true, Flags: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleGuarded}}}.must(t, m)
-	if err := Run(t.Context(), d, []Phase{rbac(), addon(), record()}); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	change(v1alpha1.LifecycleGuarded)
 	want("switched on", v1alpha1.LifecycleGuarded, false)
 }
 

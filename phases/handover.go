@@ -122,8 +122,7 @@ func formerManager(ctx context.Context, d *Data, s *Settings) (bool, error) {
 	return scheduledManager(ctx, d, s)
 }
 
-// scheduledManager tells whether there is a DaemonSet or a Deployment of the manager: a change of mode that was cut short
-// has left either.
+// scheduledManager finds a DaemonSet or a Deployment: a change of mode that was cut short has left either.
 func scheduledManager(ctx context.Context, d *Data, s *Settings) (bool, error) {
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {

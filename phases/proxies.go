@@ -38,8 +38,8 @@ func proxies(ctx context.Context, d *Data, s *Settings) ([]string, error) {
 	return livingProxies(ctx, d, s)
 }
 
-// livingProxies are those of the manager that runs, here or, as a static pod, on another control plane: a change of mode
-// comes to one after the other. Where none is found, the environment says, as on the first day.
+// livingProxies are those of the manager that runs, here or, as a static pod, on another control plane: a change of
+// mode comes to one after the other. Where none is found, the environment says, as on the first day.
 func livingProxies(ctx context.Context, d *Data, s *Settings) ([]string, error) {
 	pod, err := livingPod(ctx, d, s)
 	if err == nil && pod == nil {
@@ -70,8 +70,8 @@ func elsewherePod(ctx context.Context, d *Data) (*corev1.PodTemplateSpec, error)
 	return &corev1.PodTemplateSpec{ObjectMeta: pods[0].ObjectMeta, Spec: pods[0].Spec}, nil
 }
 
-// proxiesOf gives the proxy variables that a pod has from a machine's environment. Those of extraEnv are the user's: the
-// pod says what they replace, and one of before it did goes by the recorded ones.
+// proxiesOf gives the proxy variables that a pod has from a machine's environment. Those of extraEnv are the user's:
+// the pod says what they replace, and one of before it did goes by the recorded ones.
 func proxiesOf(meta metav1.ObjectMeta, spec corev1.PodSpec, recorded []string) func(string) string {
 	replaced := strings.Split(meta.Annotations[v1alpha1.ReplacedProxiesAnnotation], "\n")
 	return func(name string) string {

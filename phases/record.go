@@ -75,11 +75,7 @@ func newRecord(d *Data, s *Settings) *v1alpha1.Record {
 		NextImage:         nextImage(d, s),
 	}
 	rec.Configuration.Profile = "" // it is a file of this machine; its text goes along
-	if s.Lifecycle == v1alpha1.LifecycleOff {
-		rec.LifecycleHeld = s.Recorded != nil && s.Recorded.LifecycleHeld && d.Said.Lifecycle == ""
-	} else if d.holdLifecycle {
-		rec.Configuration.Lifecycle, rec.LifecycleHeld = v1alpha1.LifecycleOff, true
-	}
+	rec.Configuration.Lifecycle, rec.LifecycleHeld = recordedLifecycle(d, s)
 	if s.Recorded != nil && s.Recorded.Configuration.ControllerManager.Image == s.ControllerManager.Image {
 		rec.ImageBy = s.Recorded.ImageBy // a phase by itself knows no more
 	}

@@ -75,7 +75,8 @@ func TestCluster_Rollout_KnowsItsOwnStaticPod(t *testing.T) {
 		})
 	}
 	t.Run("on another control plane, with another variable", func(t *testing.T) {
-		if wanted.same(mirrored(t, client, wanted.pod, "cp2", func(p *corev1.Pod) { p.Spec.Containers[0].Env[0].Value = "2" })) {
+		other := mirrored(t, client, wanted.pod, "cp2", func(p *corev1.Pod) { p.Spec.Containers[0].Env[0].Value = "2" })
+		if wanted.same(other) {
 			t.Error("it is taken for the same")
 		}
 	})

@@ -15,8 +15,8 @@ import (
 	"github.com/ccmadm/ccmadm/manifests"
 )
 
-// certain is a client that applies no object which it could not look at before: to the engine every Get that failed says
-// that there is none, so that it would apply what is only ever created over what is there. Such it creates.
+// certain is a client that applies no object which it could not look at before: to the engine every Get that failed
+// says that there is none, so that it would apply what is only ever created over what is there. Such it creates.
 type certain struct {
 	client.Client
 

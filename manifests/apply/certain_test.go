@@ -26,7 +26,8 @@ func answersOnce(code int, body string) (cfg *rest.Config, asked *atomic.Bool) {
 	cfg, asked = rest.CopyConfig(cluster.Config), new(atomic.Bool)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
-			if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, "/secrets/"+v1alpha1.AgentName) || asked.Swap(true) {
+			is := req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/secrets/"+v1alpha1.AgentName)
+			if !is || asked.Swap(true) {
 				return next.RoundTrip(req)
 			}
 			return &http.Response{
@@ -39,7 +40,8 @@ func answersOnce(code int, body string) (cfg *rest.Config, asked *atomic.Bool) {
 }
 
 // leaderChanged is what an API server says for a moment when etcd has another leader.
-const leaderChanged = `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"etcdserver: leader changed","code":500}`
+const leaderChanged = `{"kind": "Status", "apiVersion": "v1", "status": "Failure",
+	"message": "etcdserver: leader changed", "code": 500}`
 
 func keySecret(t *testing.T, letter byte) []*manifests.Object {
 	t.Helper()
@@ -62,7 +64,9 @@ func wantKey(t *testing.T, letter byte) {
 // What is only ever created stays as it is, whatever a look at it is answered.
 func TestCluster_Apply_CreatesOnce(t *testing.T) {
 	subjects := []string{"Secret/kube-system/" + v1alpha1.AgentName, "ConfigMap/kube-system/ccmadm-inventory"}
-	wantChanges(t, changesWith("created", subjects...), apply(t, newCluster(t, cluster.Config, false), NodeAgent, keySecret(t, 'a')))
+	first := newCluster(t, cluster.Config, false)
+	wantChanges(t, changesWith("created", subjects...), apply(t, first, NodeAgent, keySecret(t, 'a')))
+	notFound := strings.Replace(leaderChanged, "500", `404, "reason": "NotFound"`, 1)
 	wanted := changesWith("unchanged", subjects...)
 	wanted[0].Action = "skipped"
 	for name, answer := range map[string]struct {
@@ -71,7 +75,7 @@ func TestCluster_Apply_CreatesOnce(t *testing.T) {
 	}{
 		"etcd has another leader":               {http.StatusInternalServerError, leaderChanged},
 		"a load balancer knows no server":       {http.StatusServiceUnavailable, "no server is available"},
-		"it is not there, by a server's answer": {http.StatusNotFound, strings.Replace(leaderChanged, `500`, `404,"reason":"NotFound"`, 1)},
+		"it is not there, by a server's answer": {http.StatusNotFound, notFound},
 	} {
 		for _, force := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -96,7 +100,8 @@ func TestCluster_Printer_CouldNotLook(t *testing.T) {
 	cfg, _ := answersOnce(http.StatusInternalServerError, leaderChanged)
 	p, out := printer(t, cfg)
 	changes, err := p.Apply(t.Context(), NodeAgent, keySecret(t, 'b'))
-	if err == nil || !strings.Contains(err.Error(), "look at Secret/kube-system/"+v1alpha1.AgentName+": etcdserver: leader changed") {
+	want := "look at Secret/kube-system/" + v1alpha1.AgentName + ": etcdserver: leader changed"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, changes %v\n%s", err, changes, out)
 	}
 	if out.Len() > 0 {

@@ -70,6 +70,6 @@ func unreachable(err error) bool {
 // unsettled says that the same request may be answered otherwise in a moment.
 func unsettled(err error) bool {
 	leaving := new(LeavingError)
-	return errors.As(err, &leaving) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInternalError(err) ||
-		apierrors.IsAlreadyExists(err) // somebody else has just created it
+	return errors.As(err, &leaving) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsAlreadyExists(err) // somebody else has just created it
 }
