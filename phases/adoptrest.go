@@ -47,7 +47,7 @@ func noteCutShort(ctx context.Context, client kubernetes.Interface, plan []*plan
 			n.tainted = false
 		}
 		state, known := last[kubeletStep][n.name]
-		n.unsure = !n.skipped && (known && state != journal.Done || slices.ContainsFunc(pods, n.runs))
+		n.unsure = n.unsure || !n.skipped && (known && state != journal.Done || slices.ContainsFunc(pods, n.runs))
 		found = found || n.unsure
 	}
 	return found, nil

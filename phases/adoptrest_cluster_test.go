@@ -15,10 +15,10 @@ import (
 )
 
 // cutShortAtKubelet leaves the journal as a run does that is killed while it changes the kubelet of w1, and its pod.
-func cutShortAtKubelet(t *testing.T, client kubernetes.Interface) {
+func cutShortAtKubelet(t *testing.T, client kubernetes.Interface, after string) {
 	t.Helper()
 	ctx, die := context.WithCancel(t.Context())
-	j, err := journal.Open(ctx, client, journal.Run{Command: "adopt", Machine: "cp9", Version: "test"})
+	j, err := journal.Open(ctx, client, journal.Run{Command: "adopt", Machine: "cp9", Version: "test", After: after})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 	if err := held(begin()).run(t.Context(), d); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cutShortAtKubelet(t, client)
+	cutShortAtKubelet(t, client, "")
 	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
 	if err := leavePreflight().run(t.Context(), d); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -87,5 +87,38 @@ func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 	node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 	if err != nil || nodes.IsTainted(node) {
 		t.Errorf("the taint is left: %v", err)
+	}
+}
+
+// A run of a large cluster leaves more than the journal has room for otherwise. The run that takes it up still knows where
+// it stopped, and so does the one after that.
+func TestCluster_Leave_LargeRunThatWasCutShort(t *testing.T) {
+	m, client := plain(t)
+	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+	if err := held(begin()).run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cutShortAtKubelet(t, client, strings.Repeat("x", 210_000))
+	for range 2 {
+		d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
+		if err := leavePreflight().run(t.Context(), d); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		plan, err := plannedNodes(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range plan {
+			if n.unsure != (n.name == "w1") {
+				t.Errorf("%s: unsure is %v", n.name, n.unsure)
+			}
+		}
+		runs, err := journal.Read(t.Context(), client)
+		if err != nil || len(runs) < 2 || len(runs[0].Steps) != 1 || runs[0].Shortened {
+			t.Errorf("the run is not in the journal any more: %d runs, %v", len(runs), err)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

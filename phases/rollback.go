@@ -42,6 +42,9 @@ func NewestChange(ctx context.Context, client kubernetes.Interface, runs []journ
 func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, error) {
 	ended := false
 	for _, run := range slices.Backward(runs) {
+		if run.Shortened {
+			break
+		}
 		if run.Before == "" || IsAdoption(&run) {
 			return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has changed more than settings", run.ID,
 				run.Command).WithHint("ccmadm journal %d shows how to undo its steps; ccmadm rollback RUN goes to before "+

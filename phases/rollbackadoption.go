@@ -71,7 +71,7 @@ func refuseAdoptedBefore(runs []journal.Run, run *journal.Run) error {
 		if before.ID >= first.ID || first.Before == "" {
 			continue
 		}
-		if adoptionOf(&before) == "" || before.State == journal.Done {
+		if adoptionOf(&before) == "" || before.State == journal.Done || before.Shortened {
 			break
 		}
 		first = &before
@@ -150,7 +150,7 @@ func LacksFiles(ctx context.Context, client kubernetes.Interface, provider strin
 func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
 	names, ended := map[string]bool{}, false
 	for _, r := range slices.Backward(runs) {
-		if ended = ended || r.ID < run.ID && (adoptionOf(&r) != leaveCommand || r.State == journal.Done); ended {
+		if ended = ended || r.Shortened || r.ID < run.ID && (adoptionOf(&r) != leaveCommand || r.State == journal.Done); ended {
 			break
 		}
 		if adoptionOf(&r) != leaveCommand {

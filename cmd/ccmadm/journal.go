@@ -27,8 +27,8 @@ func newJournal(s phases.Streams) *cobra.Command {
 		Short: "Show what runs of ccmadm have changed in the cluster, and how to undo it",
 		Long: `Shows the runs that have changed the cluster, oldest first; with RUN the steps of that run: what each has
 changed, and how to undo it. A step is written into the ConfigMap kube-system/` + v1alpha1.JournalName + ` before it is
-begun. A run that is Begun is under way, or was cut short: once another run has begun it is CutShort. The oldest runs
-are let go when there is no more room.
+begun. A run that is Begun is under way, or was cut short: once another run has begun it is CutShort. Of the oldest runs
+only steps that did not succeed are kept when there is no more room, until a later run repeats them.
 
 It holds no secrets. With -o json there is a run in each line.`,
 		Example: `  ccmadm journal
@@ -117,6 +117,9 @@ func took(began metav1.Time, ended *metav1.Time) string {
 func printSteps(out io.Writer, r *journal.Run) {
 	fmt.Fprintf(out, "Run %d: ccmadm %s on %s, version %s, %s\n", r.ID, r.Command, r.Machine, r.Version, r.State)
 	fmt.Fprintf(out, "Began %s, took %s\n", r.Began.UTC().Format(time.RFC3339), took(r.Began, r.Ended))
+	if r.Shortened {
+		fmt.Fprintln(out, "The journal had no room for it: these are its steps that did not succeed")
+	}
 	for i, step := range r.Steps {
 		fmt.Fprintf(out, "\n%d.%d %s: %s\n", r.ID, i+1, step.Name, step.What)
 		for _, line := range []struct{ name, text string }{

@@ -114,6 +114,10 @@ func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
 		return runs, run, observed(err)
 	}
 	run, err := phases.FindRun(runs, id)
+	if err == nil && run.Shortened {
+		err = finding.Refusedf("go back to before run %d: the journal has only its steps that did not succeed", id).
+			WithHint("ccmadm journal %d shows them; nothing was changed", id)
+	}
 	return runs, run, err
 }
 

@@ -51,6 +51,8 @@ type Run struct {
 	Began  metav1.Time  `json:"began"`
 	Ended  *metav1.Time `json:"ended,omitempty"`
 	Steps  []Step       `json:"steps,omitempty"`
+	// Shortened says that the journal had no room for it: of its steps there are those that did not succeed.
+	Shortened bool `json:"shortened,omitempty"`
 
 	// Waiting is told of a Lease that another run has left or holds, while it is watched for a renewal; may be nil.
 	Waiting func(holder string) `json:"-"`
@@ -128,34 +130,83 @@ func cutShort(runs []Run) []Run {
 func (r *Run) key() string { return fmt.Sprintf("run-%06d.yaml", r.ID) }
 
 const (
-	// keepSize is how many bytes of text the journal has before former runs are let go, the oldest first.
+	// keepSize is how many bytes of text the journal has before former runs are shortened, the oldest first.
 	keepSize = 200_000
-	// maxSize is how many it may have at all: an object of Kubernetes has a little more than a million at most.
+	// maxSize is how many a run may have.
 	maxSize = 500_000
+	// fullSize is how many the journal has before runs without success are shortened, too, which the one behind them has
+	// taken up. An object of Kubernetes has a little more than a million at most.
+	fullSize = 900_000
 )
 
-// encode returns the ConfigMap's data: the runs, oldest first, as far back as there is room for them.
+// encode returns the ConfigMap's data: the runs, oldest first, as far back as there is room for them. What is older has
+// left no more than its steps without success, until they are repeated: who comes later must not believe that all is
+// well there.
 func encode(runs []Run) (map[string]string, error) {
-	data, size := map[string]string{}, 0
+	data, size, whole := map[string]string{}, 0, true
+	repeated := map[string]bool{}
 	for i, run := range slices.Backward(runs) {
-		run.APIVersion, run.Kind = v1alpha1.APIVersion, RunKind
-		text, err := yaml.Marshal(run)
+		text, err := run.text()
 		if err != nil {
-			return nil, fmt.Errorf("encode run %d of the journal: %w", run.ID, err)
+			return nil, err
 		}
-		size += len(text)
 		newest := i == len(runs)-1
-		if newest && size > maxSize {
+		if newest && len(text) > maxSize {
 			return nil, finding.Errorf("encode run %d of the journal: it has %d bytes, and there is room for %d",
-				run.ID, size, maxSize)
+				run.ID, len(text), maxSize)
 		}
-		if !newest && size > keepSize {
-			break
+		whole = whole && !run.Shortened && (newest || size+len(text) <= run.room())
+		steps := run.Steps
+		if !whole {
+			run = run.shortened(repeated)
+			if text, err = run.text(); err != nil {
+				return nil, err
+			}
 		}
-		data[run.key()] = string(text)
+		for _, step := range steps {
+			repeated[step.subject()] = true
+		}
+		if whole || len(run.Steps) > 0 {
+			data[run.key()] = text
+			size += len(text)
+		}
 	}
 	return data, nil
 }
+
+func (r Run) text() (string, error) {
+	r.APIVersion, r.Kind = v1alpha1.APIVersion, RunKind
+	text, err := yaml.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("encode run %d of the journal: %w", r.ID, err)
+	}
+	return string(text), nil
+}
+
+// room is how large the journal may be with this run and those behind it.
+func (r *Run) room() int {
+	if r.State == Done {
+		return keepSize
+	}
+	return fullSize
+}
+
+// shortened is a run with its steps without success that no other one has repeated.
+func (r Run) shortened(repeated map[string]bool) Run {
+	r.Shortened, r.Before, r.After = true, "", ""
+	var open []Step
+	for _, step := range r.Steps {
+		if step.State != Done && !repeated[step.subject()] {
+			step.Change, step.Error = "", cut(step.Error, maxError/10)
+			open = append(open, step)
+		}
+	}
+	r.Steps = open
+	return r
+}
+
+// subject is what a step is done to.
+func (s *Step) subject() string { return s.Name + " " + s.Node }
 
 // decode is strict: what is not as this version wrote it is not to be acted upon.
 func decode(data map[string]string) ([]Run, error) {
