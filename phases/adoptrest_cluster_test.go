@@ -90,8 +90,8 @@ func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 	}
 }
 
-// A run of a large cluster leaves more than the journal has room for otherwise. The run that takes it up still knows where
-// it stopped, and so does the one after that.
+// A run of a large cluster leaves more than the journal has room for otherwise. The run that takes it up still knows
+// where it stopped, and so does the one after that.
 func TestCluster_Leave_LargeRunThatWasCutShort(t *testing.T) {
 	m, client := plain(t)
 	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
@@ -100,7 +100,7 @@ func TestCluster_Leave_LargeRunThatWasCutShort(t *testing.T) {
 	}
 	cutShortAtKubelet(t, client, strings.Repeat("x", 210_000))
 	for range 2 {
-		d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
+		d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Via: ViaPods, NodeTimeout: NodeTimeout})
 		if err := leavePreflight().run(t.Context(), d); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

@@ -151,7 +151,8 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 	}
 	const name = "onprem-cloud-controller-manager"
 	workload := manager{mode: v1alpha1.ModeDaemonSet, name: name}
-	if err := workload.runs(client)(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "DaemonSet/kube-system/"+name) {
+	if err := workload.runs(client)(t.Context()); err == nil ||
+		!strings.HasPrefix(err.Error(), "DaemonSet/kube-system/"+name) {
 		t.Errorf("the whole workload is not asked for: %v", err)
 	}
 }

@@ -6,8 +6,9 @@
 // Reads: the ConfigMap ccmadm-journal and the Lease ccmadm-run in kube-system.
 // Writes: the same. The Lease is there while a run is, and renewed in the background; it is deleted at the end, and
 // left by a run that was cut short. A step is in the ConfigMap before it is begun: what cannot be written is not done.
-// The newest runs are kept, in less than a megabyte, and of others what did not succeed. It will not: undo anything, take an API server's silence for
-// an empty journal, or go on with a journal that was edited by hand or that a newer version has written.
+// The newest runs are kept, in less than a megabyte, and of others what did not succeed. It will not: undo anything,
+// take an API server's silence for an empty journal, or go on with a journal that was edited by hand or that a newer
+// version has written.
 package journal
 
 import (
