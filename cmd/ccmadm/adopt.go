@@ -167,8 +167,9 @@ func (a *adopter) rehearse(cmd *cobra.Command, s phases.Streams) error {
 	return command.ExecuteContext(cmd.Context())
 }
 
-// rehearsalArgs are the flags of a rehearsal with what was said, be it in the file or as flags.
-// Without a binary it is one in a pod, which has images.
+// rehearsalArgs are the flags of a rehearsal with what was said, be it in the file or as flags. The cluster is that of
+// this control plane, which is changed afterwards, whatever KUBECONFIG says. Without a binary it is one in a pod, which
+// has images.
 func rehearsalArgs(binary, nodeImage string, said *v1alpha1.CloudConfiguration) []string {
 	type flag struct{ name, value string }
 	where := []flag{{"binary", binary}}
@@ -178,6 +179,7 @@ func rehearsalArgs(binary, nodeImage string, said *v1alpha1.CloudConfiguration) 
 	}
 	var args []string
 	for _, f := range append(where, []flag{
+		{"kubeconfig", machine.AdminConf},
 		{"provider", said.Provider},
 		{"profile", said.Profile},
 		{"cloud-config", said.CloudConfig.File},

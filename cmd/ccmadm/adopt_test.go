@@ -15,8 +15,8 @@ func TestRehearsalArgs(t *testing.T) {
 	}
 	said.ControllerManager.ExtraArgs = []string{"--v=4", "--master=x"}
 	want := []string{
-		"--binary=./ccm", "--provider=aws", "--cloud-config=/etc/cloud.conf", "--credential=a=/etc/a", "--credential=b=env:B",
-		"--arg=--v=4",
+		"--binary=./ccm", "--kubeconfig=/etc/kubernetes/admin.conf", "--provider=aws", "--cloud-config=/etc/cloud.conf",
+		"--credential=a=/etc/a", "--credential=b=env:B", "--arg=--v=4",
 	}
 	if got := rehearsalArgs("./ccm", "ccmadm:v1", said); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
