@@ -124,6 +124,9 @@ Writes nothing.`,
 			if err := refuseOtherManagers(ctx, d, s); err != nil {
 				return err
 			}
+			if err := refusePools(ctx, d, s); err != nil {
+				return err
+			}
 			if err := refuseAdmission(ctx, d); err != nil {
 				return err
 			}

@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	metadataclient "k8s.io/client-go/metadata"
 	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -99,7 +101,10 @@ whose they are. Until "begin" the record leads back: ccmadm apply.`,
 			if err != nil {
 				return err
 			}
-			if err := removeSets(ctx, d, applier, apply.Addon, apply.NodeAgent); err != nil {
+			if err := removeSets(ctx, d, applier, apply.Addon); err != nil {
+				return err
+			}
+			if err := removeAgents(ctx, d, applier, s.Profile); err != nil {
 				return err
 			}
 			client, err := connect(d, machine.AdminConf)
@@ -119,6 +124,60 @@ whose they are. Until "begin" the record leads back: ccmadm apply.`,
 			return markFiles(ctx, client, profile.Name)
 		},
 	}
+}
+
+// removeAgents leaves the definitions of what agents go by, where the next provider has agents, too: with a definition
+// go all objects of its kind.
+func removeAgents(ctx context.Context, d *Data, applier apply.Applier, next *templates.Profile) error {
+	if next.NodeAgent == nil {
+		return removeSets(ctx, d, applier, apply.NodeAgent)
+	}
+	stay, err := manifests.CRDs()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	changes, err := applier.Apply(ctx, apply.NodeAgent, stay)
+	sayDeleted(d, changes)
+	return err
+}
+
+// refusePools finds pools and peers of a cluster whose next provider has no use for them: they would go with their
+// definitions, and no way back brings them.
+func refusePools(ctx context.Context, d *Data, s *Settings) error {
+	former, err := s.formerProfile()
+	if err != nil || former == nil || s.Profile.NodeAgent != nil {
+		return err
+	}
+	config, err := restConfig(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	client, err := metadataclient.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("look for pools: %w", err)
+	}
+	var found []string
+	for _, kind := range []string{"AddressPool", "BGPPeer"} {
+		resource := resourceOf(client, schema.FromAPIVersionAndKind(v1alpha1.APIVersion, kind))
+		list, err := resource.List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // the API server does not know such objects
+		}
+		if err != nil {
+			return finding.Refusedf("look for objects of kind %s: %w", kind, err).WithHint("nothing was changed")
+		}
+		for i := range list.Items {
+			found = append(found, kind+"/"+list.Items[i].Name)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return finding.Refusedf("adopt with provider %q: these would go with provider %s: %s", s.Provider, former.Name,
+		strings.Join(found, ", ")).
+		WithHint("kubectl get addresspools,bgppeers -o yaml > pools.yaml keeps them: delete them first. Nothing was changed")
 }
 
 // refuseLeader finds a manager that somebody else has brought: it would take the Nodes over where the former one has

@@ -10,11 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // adoptedByOnprem is a cluster that onprem was brought to, with all Nodes known.
@@ -207,4 +211,39 @@ func TestCluster_Adopt_OtherProviderServes(t *testing.T) {
 	d, _ := adoption(t, m, Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
 	wantError(t, adoptPreflight().run(t.Context(), d), "these have load balancers of provider onprem: Service/default/lb",
 		finding.ExitRefused)
+}
+
+// Pools go with their definitions: a provider without agents is refused, and to one with agents they stay.
+func TestCluster_Adopt_OtherProviderAndPools(t *testing.T) {
+	m, _ := adoptedByOnprem(t)
+	if out, err := (run{options: Options{Living: true, Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}).do(t, m,
+		nodeAgent()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pools := dynamic.NewForConfigOrDie(cluster.Config).
+		Resource(schema.GroupVersionResource{Group: "ccmadm.dev", Version: "v1alpha1", Resource: "addresspools"})
+	pool := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": "AddressPool", "metadata": map[string]any{"name": "office"},
+		"spec": map[string]any{"ranges": []any{"192.0.2.0/28"}},
+	}}
+	if _, err := pools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := adoption(t, m, Options{Flags: v1alpha1.CloudConfiguration{
+		Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
+			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
+		},
+	}}, Adoption{Yes: true})
+	wantError(t, adoptPreflight().run(t.Context(), d), "these would go with provider onprem: AddressPool/office",
+		finding.ExitRefused)
+	applier, err := newApplier(d, machine.AdminConf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := removeAgents(t.Context(), d, applier, &templates.Profile{NodeAgent: &templates.NodeAgent{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pools.Get(t.Context(), "office", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
 }
