@@ -104,27 +104,6 @@ func TestDiagnose(t *testing.T) {
 		{"a permission for the Lease, by the log", []func(*Snapshot){tainted, leaderless, denied("get", "coordination.k8s.io", "leases")}, "D6(11)"},
 		{"the leader is silent, and nothing else", []func(*Snapshot){stale}, "W7(1)"},
 		{"the leader is silent, and a Service waits", []func(*Snapshot){stale, service("web", time.Hour), service("old", 2*time.Hour, deleted)}, "W7(1)>G4(1)>G1(1)"},
-		{"somebody else holds the Lease", []func(*Snapshot){
-			tainted, heldBy("rke2-server-1_77"), logged("attempting to acquire leader lease kube-system/cloud-controller-manager..."),
-		}, "H1(1)>W9(11)"},
-		{"somebody on another Node holds it, and no log was read", []func(*Snapshot){tainted, heldBy("w3.example.org_77")}, "H1(1)>W9(10)>W9(1)"},
-		{"a hostname that is no Node's holds it, and no log was read", []func(*Snapshot){tainted, heldBy("ip-10-0-0-5_1")}, "W9(11)"},
-		{"the same, and the manager has a network of its own", []func(*Snapshot){
-			tainted, heldBy("ip-10-0-0-5_1"), func(s *Snapshot) { s.Deployments[0].Spec.Template.Spec.HostNetwork = false },
-		}, "H1(1)>W9(11)"},
-		{"the manager itself, whose Node is not called as its machine", []func(*Snapshot){
-			tainted, heldBy("ip-10-0-0-5_1"), logged("attempting to acquire leader lease", "successfully acquired lease"),
-		}, "W9(11)"},
-		{"one of two pods itself, whose log was not read", []func(*Snapshot){
-			tainted, heldBy("ip-10-0-0-5_1"), logged("attempting to acquire leader lease"),
-			func(s *Snapshot) {
-				s.Pods = append(s.Pods, pod("ccm-2", "w1"))
-				s.Pods[1].OwnerReferences = s.Pods[0].OwnerReferences
-			},
-		}, "W9(11)"},
-		{"the manager itself by its full name, beside another one", []func(*Snapshot){tainted, secondManager, func(s *Snapshot) {
-			s.Leases[0].Spec.HolderIdentity = new("cp1.example.org_1")
-		}}, "H2(1) W9(1) W9(10)"},
 		{"two managers", []func(*Snapshot){secondManager}, "H2(1)"},
 		{"a kubelet without the flag", []func(*Snapshot){untainted(1), flag("w1", "")}, "A1(1)"},
 		{"a kubelet that has the flag now", []func(*Snapshot){untainted(1), flag("w1", "external")}, "W2(1)"},
@@ -144,15 +123,6 @@ func TestDiagnose(t *testing.T) {
 		{"switched off, and Ready", []func(*Snapshot){func(s *Snapshot) {
 			s.Nodes[2].Spec.Taints = []corev1.Taint{{Key: v1alpha1.ShutdownTaint, Effect: corev1.TaintEffectNoSchedule}}
 		}}, "N2(1)"},
-		{"switched off", []func(*Snapshot){func(s *Snapshot) {
-			switchedOff(s)
-			away(2)(s)
-		}}, "N6(1)"},
-		{"switched off, beside one whose kubelet is silent", []func(*Snapshot){func(s *Snapshot) {
-			switchedOff(s)
-			away(2)(s)
-			away(4)(s)
-		}}, "W14(1) N6(1)"},
 		{"no zone", []func(*Snapshot){func(s *Snapshot) { s.Nodes[2].Labels = nil }}, "N3(1)"},
 		{"versions", []func(*Snapshot){func(s *Snapshot) { s.Nodes[2].Status.NodeInfo.KubeletVersion = "v1.37.0" }}, "N5(1)"},
 		{"all Nodes excluded", []func(*Snapshot){service("web", time.Hour), func(s *Snapshot) {

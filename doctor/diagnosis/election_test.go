@@ -18,6 +18,7 @@ func unready(s *Snapshot) { s.Pods[0].Status.Conditions[0].Status = corev1.Condi
 func TestDiagnose_Unelected(t *testing.T) {
 	alone := args("--leader-elect=false")
 	const fails = "E1122 error syncing 'w1': failed to get instance metadata for node w1: no such server, requeuing"
+	lease := denied("get", "coordination.k8s.io", "leases")
 	for _, tt := range []struct {
 		name    string
 		changes faults
@@ -27,8 +28,8 @@ func TestDiagnose_Unelected(t *testing.T) {
 		{"the Lease of a former manager is left", faults{alone, heldBy("old_1"), stale}, ""},
 		{"somebody else renews the Lease, for which nobody waits", faults{alone, heldBy("rke2_1"), tainted}, "W9(4)"},
 		{"Leases cannot be looked at", faults{alone, without(partLeases)}, ""},
-		{"permissions for Leases are not asked for", faults{alone, leaderless, denied("get", "coordination.k8s.io", "leases")}, ""},
-		{"nor are they what a Node waits for", faults{alone, leaderless, tainted, denied("get", "coordination.k8s.io", "leases")}, "W9(4)"},
+		{"permissions for Leases are not asked for", faults{alone, leaderless, lease}, ""},
+		{"nor are they what a Node waits for", faults{alone, leaderless, tainted, lease}, "W9(4)"},
 		{"a Node waits, and the log says why", faults{alone, leaderless, tainted, logged(fails)}, "W9(3) W10(1)"},
 		{"the pod is not ready", faults{alone, leaderless, unready}, "W7(1)"},
 		{"the pod has just begun, after it failed", faults{alone, leaderless, failedLately}, "W26(1)"},
@@ -58,7 +59,7 @@ func TestDiagnose_LeaseElsewhere(t *testing.T) {
 	}
 	unseen := func(s *Snapshot) {
 		s.Leases = nil
-		s.NotSeen = append(s.NotSeen, NotSeen{What: "leases in ccm", Reason: metav1.StatusReasonForbidden, Message: "forbidden"})
+		s.NotSeen = []NotSeen{{What: "leases in ccm", Reason: metav1.StatusReasonForbidden, Message: "forbidden"}}
 	}
 	for _, tt := range []struct {
 		name    string

@@ -118,7 +118,7 @@ func TestDiagnose_Remedies(t *testing.T) {
 				s.Deployments = nil
 			}}, "allow it in a role of the manager's user",
 		},
-		{"no pod, where somebody else has made it", []func(*Snapshot){nobody, tainted}, "kubectl get pods -A -o wide | grep -e cloud -e ccm"},
+		{"no pod", []func(*Snapshot){nobody, tainted}, "kubectl get pods -A -o wide | grep -e cloud -e ccm"},
 		{"by somebody else", []func(*Snapshot){made, byHand, leaderless, unknownFlag}, "kubectl -n kube-system logs ccm-x7k2p"},
 		{"as the record has it", []func(*Snapshot){made, func(s *Snapshot) { s.OwnArguments = true }, leaderless, unknownFlag}, "kubectl -n kube-system logs ccm-x7k2p"},
 		{
@@ -159,7 +159,7 @@ func TestDiagnose_Remedies(t *testing.T) {
 		},
 		{
 			"no way to the Service",
-			[]func(*Snapshot){leaderless, server, logged(`Get "https://10.96.0.1:443/api/v1/nodes": dial tcp 10.96.0.1:443: connect: connection refused`)},
+			[]func(*Snapshot){leaderless, server, logged(`Get "https://10.96.0.1:443/api": dial tcp 10.96.0.1:443: connect: connection refused`)},
 			"kubectl -n kube-system set env deployment/ccm KUBERNETES_SERVICE_HOST=192.0.2.1 KUBERNETES_SERVICE_PORT=6444",
 		},
 	}

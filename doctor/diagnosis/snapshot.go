@@ -151,7 +151,9 @@ func (s *Snapshot) notSeen(what string) *NotSeen {
 
 // lease returns the one that is no kubelet's with the name, or nil.
 func (s *Snapshot) lease(namespace, name string) *coordinationv1.Lease {
-	i := slices.IndexFunc(s.Leases, func(l coordinationv1.Lease) bool { return l.Namespace == namespace && l.Name == name })
+	i := slices.IndexFunc(s.Leases, func(l coordinationv1.Lease) bool {
+		return l.Namespace == namespace && l.Name == name
+	})
 	if i < 0 {
 		return nil
 	}

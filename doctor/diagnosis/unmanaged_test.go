@@ -53,7 +53,7 @@ func TestDiagnose_Unmanaged(t *testing.T) {
 		{"kubelets in external mode", faults{nobody, plainNodes, flags("external")}, "W2(4) W20(1)"},
 		{"Nodes wait", faults{nobody, tainted}, "W20(4)"},
 		{"a record", faults{nobody, plainNodes, flags(""), recorded}, "A1(4) W20(1)"},
-		{"a manager in another program", faults{nobody, plainNodes, flags(""), held("k3s-cloud-controller-manager")}, "A1(4) W20(1)"},
+		{"in another program", faults{nobody, plainNodes, flags(""), held("k3s-cloud-controller-manager")}, "A1(4) W20(1)"},
 		{"workloads not seen", faults{nobody, plainNodes, flags(""), without(partDeployments)}, "A1(4) W13(1)"},
 		{"a manager that leads", faults{untainted(1), flag("w1", "")}, "A1(1)"},
 		{"a manager that does not lead", faults{stale, untainted(1), flag("w1", "")}, "A1(1) W7(1)"},
