@@ -315,6 +315,11 @@ func TestCluster_Phase_GoesByTheFilesInUse(t *testing.T) {
 func TestCluster_InitAgain_WithoutAToken(t *testing.T) {
 	m := livingAs(t, scheduledOnprem())
 	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", string(cluster.Config.CAData))
+	secrets := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Secrets("kube-system")
+	tokens := metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken)}
+	if err := secrets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, tokens); err != nil {
+		t.Fatal(err)
+	}
 	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, showJoinCommand())
 	if err != nil || !strings.Contains(out, "kubeadm token create") {
 		t.Errorf("%v\n%s", err, out)
