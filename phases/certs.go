@@ -2,9 +2,8 @@ package phases
 
 import (
 	"context"
-	"crypto/x509"
-	"errors"
-	"io/fs"
+	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -27,8 +26,7 @@ func RenewCertificates(ctx context.Context, d *Data, within time.Duration) error
 	if !d.Machine.Superuser {
 		return errNotRoot("renew certificates")
 	}
-	cert, err := ownIdentity(d.Machine)
-	if err != nil {
+	if err := hasIdentity(d.Machine); err != nil {
 		return err
 	}
 	certsDir, err := identity.CertificatesDir(d.Machine)
@@ -47,13 +45,16 @@ func RenewCertificates(ctx context.Context, d *Data, within time.Duration) error
 	if external {
 		wanted = "" // the administrator's own
 	}
+	if !external && identity.Theirs(d.Machine) {
+		return keepTheirs(d, certsDir, within)
+	}
 	path, ca := d.Machine.Path(machine.CCMKubeconfig), d.Machine.Path(filepath.Join(certsDir, "ca.crt"))
 	flaw := identity.Flaw(path, ca, wanted, d.Machine.Now().Add(within))
 	switch {
 	case flaw == nil && within > 0:
 		d.Sayf("%s unchanged: it lasts for more than %s", machine.CCMKubeconfig, within)
 		return restampStaticPod(d) // it may have been replaced by hand, or by a run that was cut short
-	case external, cert == nil && flaw == nil:
+	case external:
 		return refuseExternal(certsDir, external)
 	case within > 0:
 		d.Sayf("%s is renewed: %v", machine.CCMKubeconfig, flaw)
@@ -61,16 +62,46 @@ func RenewCertificates(ctx context.Context, d *Data, within time.Duration) error
 	return newIdentity(d, d.Machine.Path(certsDir), server)
 }
 
-// ownIdentity is the certificate of the static pod, nil where its kubeconfig is missing or has none.
-func ownIdentity(m *machine.Machine) (*x509.Certificate, error) {
-	cert, err := identity.ClientCertificate(m, machine.CCMKubeconfig)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return cert, nil // what cannot be read is a flaw, and is renewed
+// keepTheirs has an identity of the administrator's trust the CAs of today, and is no reason to write another one.
+func keepTheirs(d *Data, certsDir string, within time.Duration) error {
+	changed, err := trustCAs(d, d.Machine.Path(filepath.Join(certsDir, "ca.crt")))
+	if err != nil {
+		return err
+	}
+	path, ca := d.Machine.Path(machine.CCMKubeconfig), d.Machine.Path(filepath.Join(certsDir, "ca.crt"))
+	if !changed && (within == 0 || identity.Flaw(path, ca, "", d.Machine.Now().Add(within)) != nil) {
+		return refuseExternal(certsDir, false)
+	}
+	d.Sayf("%s has a token or files of yours, which are kept", machine.CCMKubeconfig)
+	return restampStaticPod(d)
+}
+
+// trustCAs gives the bundle to the kubeconfig of the static pod, and leaves the rest of it.
+func trustCAs(d *Data, ca string) (bool, error) {
+	bundle, err := os.ReadFile(ca)
+	if err != nil {
+		return false, fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	data, err := d.Machine.Read(machine.CCMKubeconfig)
+	if err != nil {
+		return false, fmt.Errorf("read an identity: %w", err)
+	}
+	text, err := identity.WithCAs(data, bundle)
+	if err != nil || text == nil {
+		return false, err
+	}
+	return true, d.write(machine.File{Path: machine.CCMKubeconfig, Data: text, Mode: 0o600, Opaque: true})
+}
+
+// hasIdentity wants a static pod here, or the kubeconfig of one. What cannot be read is a flaw, and is renewed.
+func hasIdentity(m *machine.Machine) error {
+	if there, err := m.Exists(machine.CCMKubeconfig); err != nil || there {
+		return err
 	}
 	if there, err := m.Exists(machine.CCMManifest); err != nil || there {
-		return nil, err
+		return err
 	}
-	return nil, finding.Preflightf("renew certificates: this machine has none of ccmadm's").
+	return finding.Preflightf("renew certificates: this machine has none of ccmadm's").
 		WithHint("they are on control planes whose cloud-controller-manager is a static pod; in the other modes it has a " +
 			"token, which the kubelet renews. Those of kubeadm: kubeadm certs renew all")
 }

@@ -2,6 +2,10 @@ package phases
 
 import (
 	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/identity"
@@ -110,6 +116,92 @@ func TestRenewCertificates(t *testing.T) {
 				t.Error("the pod would keep the former identity")
 			}
 		})
+	}
+}
+
+// As the guide says it: the bundle first, then the key, and the same command after each.
+func TestRenewCertificates_RotationStepByStep(t *testing.T) {
+	const within = 30 * 24 * time.Hour
+	m, next := identityMachine(t), machinetest.NewCA(t)
+	signedBy := func(dir string) error {
+		ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+		if err != nil {
+			return err
+		}
+		cas, err := certutil.ParseCertsPEM(ca)
+		if err != nil {
+			return err
+		}
+		cert, err := identity.ClientCertificate(m, machine.CCMKubeconfig)
+		if err != nil {
+			return err
+		}
+		return cert.CheckSignatureFrom(cas[0])
+	}
+	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", machinetest.Content(m, machine.PKIDir+"/ca.crt")+readCA(t, next))
+	if out, err := renew(t, m, within); err != nil || signedBy(m.Path(machine.PKIDir)) != nil {
+		t.Fatalf("the bundle: %v\n%s", err, out)
+	}
+	copyKey(t, next, m)
+	out, err := renew(t, m, within)
+	if err != nil || signedBy(next) != nil || !strings.Contains(out, "signed by a former CA") {
+		t.Fatalf("the key: %v, %v\n%s", err, signedBy(next), out)
+	}
+	if out, err := renew(t, m, within); err != nil || !strings.Contains(out, "unchanged") {
+		t.Errorf("once more: %v\n%s", err, out)
+	}
+}
+
+// A CA that ends soon, and signs still beside the next one, gives nothing that lasts longer: it is not asked each day.
+func TestRenewCertificates_TheSigningCAEnds(t *testing.T) {
+	const within = 30 * 24 * time.Hour
+	m := identityMachine(t)
+	cas, err := certutil.CertsFromFile(m.Path(machine.PKIDir + "/ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Now = func() time.Time { return cas[0].NotAfter.AddDate(0, 0, -10) }
+	later, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "next", NotBefore: cas[0].NotAfter.AddDate(0, 0, -20)}, newKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle := machinetest.Content(m, machine.PKIDir+"/ca.crt") + string(pkiutil.EncodeCertPEM(later))
+	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", bundle)
+	if out, err := renew(t, m, within); err != nil || !strings.Contains(out, "is renewed") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := renew(t, m, within); err != nil || !strings.Contains(out, "unchanged") {
+		t.Errorf("the next day: %v\n%s", err, out)
+	}
+}
+
+func newKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// A token of the administrator's lasts: it is told of the CAs, and nothing else.
+func TestRenewCertificates_KeepsATokenWhenTheCAChanges(t *testing.T) {
+	m := identityMachine(t)
+	ca := machinetest.Content(m, machine.PKIDir+"/ca.crt")
+	machinetest.Put(t, m, machine.CCMKubeconfig, tokenKubeconfig([]byte(ca)))
+	bundle := ca + readCA(t, machinetest.NewCA(t))
+	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", bundle)
+	for _, do := range []func() (string, error){
+		func() (string, error) { return renew(t, m, 30*24*time.Hour) },
+		func() (string, error) { return run{config: initConfig}.do(t, m, kubeconfig()) },
+	} {
+		if out, err := do(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		config, err := clientcmd.BuildConfigFromFlags("", m.Path(machine.CCMKubeconfig))
+		if err != nil || config.BearerToken == "" || !identity.SameCerts(config.CAData, []byte(bundle)) {
+			t.Errorf("the identity is %v, %v", config, err)
+		}
 	}
 }
 

@@ -63,9 +63,13 @@ func writeKubeconfig(d *Data, s *Settings) error {
 			WithHint("kubeadm makes the CA: kubeadm init phase certs ca --config %s", machine.KubeadmConfig)
 	}
 	wanted := server
-	if external, err := identity.ExternalCA(d.Machine, s.CertificatesDir); err != nil {
+	switch external, err := identity.ExternalCA(d.Machine, s.CertificatesDir); {
+	case err != nil:
 		return err
-	} else if external {
+	case !external && identity.Theirs(d.Machine):
+		_, err := trustCAs(d, ca)
+		return errors.Join(err, restampStaticPod(d))
+	case external:
 		wanted = "" // the administrator's own
 	}
 	if identity.Lasts(d.Machine.Path(machine.CCMKubeconfig), ca, wanted, d.Machine.Now()) {

@@ -1,9 +1,11 @@
 package identity
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 
+	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
@@ -33,6 +35,24 @@ func CertificatesDir(m *machine.Machine) (string, error) {
 func SameCerts(a, b []byte) bool {
 	first, second := Pins(a), Pins(b)
 	return len(first) > 0 && slices.Equal(first, second)
+}
+
+// WithCAs is a kubeconfig that trusts the bundle, and is otherwise as it was; nil: it does already.
+func WithCAs(data, bundle []byte) ([]byte, error) {
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, err
+	}
+	current := config.Contexts[config.CurrentContext]
+	if current == nil || config.Clusters[current.Cluster] == nil {
+		return nil, errors.New("it has no current context")
+	}
+	cluster := config.Clusters[current.Cluster]
+	if cluster.CertificateAuthority != "" || SameCerts(bundle, cluster.CertificateAuthorityData) {
+		return nil, nil // a file is the administrator's
+	}
+	cluster.CertificateAuthorityData = bundle
+	return clientcmd.Write(*config)
 }
 
 // SharesCA tells whether two bundles have a certificate in common: during a rotation a cluster has two.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -55,8 +56,8 @@ func Lasts(path, caFile, server string, now time.Time) bool {
 }
 
 // Flaw says why the file should be written anew: it must connect to this server (or any, if empty), trust just
-// the CA bundle that is there now, and have an identity that is good at that time. With an external CA that is the
-// administrator's: a token, or certificates by their paths, too.
+// the CA bundle that is there now, and have an identity that is good at that time, signed by the CA whose key is there.
+// With an external CA that is the administrator's: a token, or certificates by their paths, too.
 func Flaw(path, caFile, server string, at time.Time) error {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err == nil {
@@ -82,7 +83,10 @@ func Flaw(path, caFile, server string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	at = beforeTheirEnd(at, bundle)
+	if signer := signerOf(caFile, bundle); signer != nil && certs[0].CheckSignatureFrom(signer) != nil {
+		return fmt.Errorf("its certificate is signed by a former CA, not by that of %s", keyOf(caFile))
+	}
+	at = beforeItsEnd(at, certs[0], bundle)
 	if end := certs[0].NotAfter; end.Before(at) {
 		return fmt.Errorf("its certificate ends on %s", end.Format(time.DateOnly))
 	}
@@ -94,23 +98,25 @@ func Flaw(path, caFile, server string, at time.Time) error {
 	return err
 }
 
-// beforeTheirEnd is no time at which none of the CAs is good any more: a new identity would not outlast them, either,
-// and would be written anew each day.
-func beforeTheirEnd(at time.Time, bundle []byte) time.Time {
+func keyOf(caFile string) string { return filepath.Join(filepath.Dir(caFile), "ca.key") }
+
+// beforeItsEnd is no time at which the CA that has signed a certificate is not good any more: a new one would not outlast
+// it, either, and would be written anew each day.
+func beforeItsEnd(at time.Time, cert *x509.Certificate, bundle []byte) time.Time {
 	cas, err := certutil.ParseCertsPEM(bundle)
 	if err != nil {
 		return at
 	}
 	var last time.Time
 	for _, ca := range cas {
-		if ca.NotAfter.After(last) {
+		if cert.CheckSignatureFrom(ca) == nil && ca.NotAfter.After(last) {
 			last = ca.NotAfter
 		}
 	}
-	if at.After(last) {
-		return last
+	if last.IsZero() || at.Before(last) {
+		return at
 	}
-	return at
+	return last
 }
 
 // ClientCertificate is the one that a kubeconfig has in itself; nil where it has a token, or names files.
@@ -131,4 +137,11 @@ func ClientCertificate(m *machine.Machine, path string) (*x509.Certificate, erro
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return certs[0], nil
+}
+
+// Theirs tells whether the identity is the administrator's: its kubeconfig has a token, or names files. It is not
+// replaced by one of ours. What cannot be read is nobody's.
+func Theirs(m *machine.Machine) bool {
+	cert, err := ClientCertificate(m, machine.CCMKubeconfig)
+	return err == nil && cert == nil
 }

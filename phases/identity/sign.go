@@ -82,3 +82,16 @@ func certificateOf(key crypto.Signer, bundle []byte) (*x509.Certificate, error) 
 	}
 	return nil, errors.New("ca.key is the key of no certificate in ca.crt")
 }
+
+// signerOf is the certificate in the bundle with which a new identity would be signed; nil where none can be.
+func signerOf(caFile string, bundle []byte) *x509.Certificate {
+	key, err := pkiutil.TryLoadKeyFromDisk(filepath.Dir(caFile), "ca")
+	if err != nil {
+		return nil
+	}
+	signer, err := certificateOf(key, bundle)
+	if err != nil {
+		return nil
+	}
+	return signer
+}
