@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -76,8 +77,20 @@ func UpgradeWorker() []Phase {
 	}
 }
 
-// ControlPlaneHere tells whether this machine is a control plane that kubeadm has made.
-func ControlPlaneHere(m *machine.Machine) (bool, error) { return m.Exists(machine.AdminConf) }
+// ControlPlaneHere tells whether this machine is a control plane, by what kubeadm goes by. One whose administrator keeps
+// the credentials elsewhere cannot be upgraded as one, and is no worker.
+func ControlPlaneHere(m *machine.Machine) (bool, error) {
+	is, err := m.Exists(machine.APIServerPod)
+	if err != nil || !is {
+		return false, err
+	}
+	there, err := m.Exists(machine.AdminConf)
+	if err == nil && !there {
+		return true, finding.Refusedf("upgrade this control plane: there is no %s", machine.AdminConf).
+			WithHint("put it back for the upgrade: kubeadm init phase kubeconfig admin makes one where ca.key is. Nothing was changed")
+	}
+	return true, err
+}
 
 // inTurn leaves a phase out until the manager's turn has come.
 func inTurn(p Phase) Phase {

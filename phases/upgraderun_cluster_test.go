@@ -231,3 +231,19 @@ func TestCluster_Upgrade_TwoAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Kubeadm takes a machine for a control plane by its API server's manifest: so it is no worker here, either.
+func TestControlPlaneHere(t *testing.T) {
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, machine.KubeletConf, "x")
+	if is, err := ControlPlaneHere(m); is || err != nil {
+		t.Errorf("a worker is a control plane: %t, %v", is, err)
+	}
+	machinetest.Put(t, m, machine.APIServerPod, apiServerPod("v1.35.4"))
+	_, err := ControlPlaneHere(m)
+	wantError(t, err, "there is no /etc/kubernetes/admin.conf", finding.ExitRefused)
+	machinetest.Put(t, m, machine.AdminConf, "x")
+	if is, err := ControlPlaneHere(m); !is || err != nil {
+		t.Errorf("a control plane is none: %t, %v", is, err)
+	}
+}
