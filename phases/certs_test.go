@@ -161,7 +161,8 @@ func TestRenewCertificates_TheSigningCAEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Now = func() time.Time { return cas[0].NotAfter.AddDate(0, 0, -10) }
-	later, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "next", NotBefore: cas[0].NotAfter.AddDate(0, 0, -20)}, newKey(t))
+	next := certutil.Config{CommonName: "next", NotBefore: cas[0].NotAfter.AddDate(0, 0, -20)}
+	later, err := certutil.NewSelfSignedCACert(next, newKey(t))
 	if err != nil {
 		t.Fatal(err)
 	}

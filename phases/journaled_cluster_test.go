@@ -181,14 +181,13 @@ func TestCluster_Apply_FailsBetweenSteps(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	d, out := run{config: cloudDocument + "controllerManager: {extraArgs: [--v=5]}\n", options: o}.must(t, m)
-	err := Run(t.Context(), d, []Phase{applyPreflight(), addon(), {Name: "cleanup", Run: func(context.Context, *Data) error {
-		return errors.New("the API server answers 503")
-	}}})
-	if err == nil {
+	fails := Phase{Name: "cleanup", Run: func(context.Context, *Data) error { return errors.New("the API server answers 503") }}
+	if err := Run(t.Context(), d, []Phase{applyPreflight(), addon(), fails}); err == nil {
 		t.Fatalf("it has not failed\n%s", out)
 	}
 	runs, text := journalOf(t)
-	if len(runs) != 2 || len(runs[1].Steps) != 1 || runs[1].Steps[0].State != journal.Done || runs[1].State != journal.Failed {
+	if len(runs) != 2 || len(runs[1].Steps) != 1 || runs[1].Steps[0].State != journal.Done ||
+		runs[1].State != journal.Failed {
 		t.Fatalf("the journal says\n%s", text)
 	}
 	if newest, err := NewestChange(t.Context(), client, runs); err != nil || newest.ID != 2 {

@@ -21,8 +21,8 @@ func cleanConfiguration() Phase {
 	return Phase{
 		Name:  "configuration",
 		Short: "Take out of kubeadm's live configuration what components of the version refuse",
-		Long: `Reads and writes the ConfigMaps kubeadm-config, kubelet-config and kube-proxy in kube-system: arguments and feature
-gates that the plan names go. What they said before is in the journal.`,
+		Long: `Reads and writes the ConfigMaps kubeadm-config, kubelet-config and kube-proxy in kube-system: arguments and
+feature gates that the plan names go. What they said before is in the journal.`,
 		Run: func(ctx context.Context, d *Data) error {
 			for _, c := range []struct {
 				name, key string

@@ -100,7 +100,8 @@ func TestKubeletFlags_GivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--register-node=--cloud-provider=external\"\n")
-	later, _ := run{options: Options{Upgrade: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}}.must(t, m) // another process
+	another := Options{Upgrade: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}
+	later, _ := run{options: another}.must(t, m) // another process
 	if err := keepKubeletFlags(later); err != nil {
 		t.Fatal(err)
 	}

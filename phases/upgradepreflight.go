@@ -167,8 +167,8 @@ func refuseOtherHalf(d *Data) error {
 	if err != nil || command == "" || command == "ccmadm upgrade node" {
 		return err
 	}
-	return finding.Preflightf("follow the cluster's configuration: %s was begun on this machine, and has not come to its end",
-		command).WithHint("%s. Nothing was changed", command)
+	return finding.Preflightf("follow the cluster's configuration: %s was begun on this machine, and has not come to its "+
+		"end", command).WithHint("%s. Nothing was changed", command)
 }
 
 // checkKubeadmIs wants the installed kubeadm to be of the very version.

@@ -77,8 +77,8 @@ func UpgradeWorker() []Phase {
 	}
 }
 
-// ControlPlaneHere tells whether this machine is a control plane, by what kubeadm goes by. One whose administrator keeps
-// the credentials elsewhere cannot be upgraded as one, and is no worker.
+// ControlPlaneHere tells whether this machine is a control plane, by what kubeadm goes by. One whose administrator
+// keeps the credentials elsewhere cannot be upgraded as one, and is no worker.
 func ControlPlaneHere(m *machine.Machine) (bool, error) {
 	is, err := m.Exists(machine.APIServerPod)
 	if err != nil || !is {
@@ -87,7 +87,7 @@ func ControlPlaneHere(m *machine.Machine) (bool, error) {
 	there, err := m.Exists(machine.AdminConf)
 	if err == nil && !there {
 		return true, finding.Refusedf("upgrade this control plane: there is no %s", machine.AdminConf).
-			WithHint("put it back for the upgrade: kubeadm init phase kubeconfig admin makes one where ca.key is. Nothing was changed")
+			WithHint("put it back for the upgrade; `kubeadm init phase kubeconfig admin` makes one. Nothing was changed")
 	}
 	return true, err
 }

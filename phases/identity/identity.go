@@ -100,8 +100,8 @@ func Flaw(path, caFile, server string, at time.Time) error {
 
 func keyOf(caFile string) string { return filepath.Join(filepath.Dir(caFile), "ca.key") }
 
-// beforeItsEnd is no time at which the CA that has signed a certificate is not good any more: a new one would not outlast
-// it, either, and would be written anew each day.
+// beforeItsEnd is no time at which the CA that has signed a certificate is not good any more: a new one would not
+// outlast it, either, and would be written anew each day.
 func beforeItsEnd(at time.Time, cert *x509.Certificate, bundle []byte) time.Time {
 	cas, err := certutil.ParseCertsPEM(bundle)
 	if err != nil {

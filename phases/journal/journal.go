@@ -101,8 +101,8 @@ func (j *Journal) Do(ctx context.Context, step Step, run func(context.Context) e
 // Close is the end of a run of which nothing has failed beside its steps.
 func (j *Journal) Close(ctx context.Context) error { return j.End(ctx, nil) }
 
-// End writes the run's end, and gives the Lease back. It is a failed one if the run has failed, which it may between two
-// steps, or if a step of it failed or has no end.
+// End writes the run's end, and gives the Lease back. It is a failed one if the run has failed, which it may between
+// two steps, or if a step of it failed or has no end.
 func (j *Journal) End(ctx context.Context, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()

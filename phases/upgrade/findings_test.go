@@ -74,21 +74,6 @@ func TestNew_Target(t *testing.T) {
 			want: []string{"warning U10 Node/w1"},
 		},
 		{
-			name: "a worker's kubelet that says to be of a version that does not exist",
-			do:   func(f *Facts) { f.Nodes[2].Kubelet = "v1.99.0" },
-			want: []string{"warning U10 Node/w1"}, says: "ccmadm upgrade apply v1.36.3",
-		},
-		{
-			name: "the same of a control plane",
-			do:   func(f *Facts) { f.Nodes[0].Kubelet = "v1.99.0" },
-			want: []string{"error U10 Node/cp1"},
-		},
-		{
-			name: "a worker's kubelet that is too old: kubeadm refuses it",
-			do:   func(f *Facts) { f.Nodes[2].Kubelet = "v1.32.0" },
-			want: []string{"warning U10 Node/w1"},
-		},
-		{
 			name: "nobody takes kubeadm's Job",
 			do: func(f *Facts) {
 				for i := range f.Nodes {
@@ -211,35 +196,6 @@ func TestNew_Uses(t *testing.T) {
 			name: "a feature gate",
 			do:   use(Use{Component: Kubelet, Name: GatePrefix + "MemoryManager", Value: "true", Where: "ConfigMap/kube-system/kubelet-config"}),
 			want: []string{"error U5 ConfigMap/kube-system/kubelet-config"}, says: "kubelet v1.36.3 does not know the feature gate MemoryManager",
-		},
-		{
-			name: "a gate that kubelets have by kubeadm's configuration, which is cleaned",
-			do: func(f *Facts) {
-				gate := Use{Component: Kubelet, Name: GatePrefix + "MemoryManager"}
-				cleaned, cp1, w1 := gate, gate, gate
-				cleaned.Where, cleaned.Cleaned = "ConfigMap/kube-system/kubelet-config", true
-				cp1.Where, cp1.Node, cp1.Told = "the kubelet's configuration", "cp1", true
-				w1.Where, w1.Node, w1.Told = "the kubelet's configuration", "w1", true
-				f.Uses = []Use{cleaned, cp1, w1}
-			},
-			want: []string{
-				"warning U5 ConfigMap/kube-system/kubelet-config", "warning U5 cp1:the kubelet's configuration",
-				"warning U5 w1:the kubelet's configuration",
-			},
-		},
-		{
-			name: "what a control plane's kubelet says of itself",
-			do: use(Use{
-				Component: Kubelet, Name: GatePrefix + "MemoryManager", Where: "the kubelet's configuration", Node: "cp1", Told: true,
-			}),
-			want: []string{"error U5 cp1:the kubelet's configuration"},
-		},
-		{
-			name: "what a worker's kubelet says of itself is no reason for others to wait",
-			do: use(Use{
-				Component: Kubelet, Name: GatePrefix + "MemoryManager", Where: "the kubelet's configuration", Node: "w1", Told: true,
-			}),
-			want: []string{"warning U5 w1:the kubelet's configuration"}, says: "before that kubelet is upgraded",
 		},
 		{
 			name: "the same, and a version that knows it still",

@@ -107,14 +107,6 @@ func TestNew_Order(t *testing.T) {
 			},
 		},
 		{
-			name: "cut short behind the configuration: no other command goes on",
-			do: func(f *Facts) {
-				allAt(f, "v1.36.3", "v1.36.1")
-				f.CutShort = "ccmadm upgrade apply v1.36.3"
-			},
-			want: []string{"cp2: ccmadm upgrade apply v1.36.3", ": ccmadm status"},
-		},
-		{
 			name: "only the other control plane's manager is left",
 			do: func(f *Facts) {
 				allAt(f, "v1.36.3", "v1.36.1")
