@@ -26,11 +26,12 @@ func rehearseInPod(t *testing.T, l *lab) {
 	})
 	l.addNodes(t, []rehearsed{{name: "s1", providerID: "sample://1"}, {name: "s2", providerID: "sample://2"}})
 	before := l.untouched(t)
-	inPod := l.sh(t, "cp1", rehearsePod+sampleImage+" -o json --log /tmp/ccm.log 2>/dev/null")
+	inPod := l.sh(t, "cp1", rehearsePod+sampleImage+" -o json --log /tmp/ccm.log 2>/tmp/err")
 	l.expectNoRehearsal(t)
 	here := l.sh(t, "cp1", rehearsePod+" -o json --binary /usr/local/bin/ccm 2>/dev/null")
 	if inPod != here || here.code != 1 || !strings.Contains(here.out, `"node":"s2","outcome":"WouldBeDeleted"`) {
-		t.Errorf("in a pod, exit status %d:\n%s\nhere, exit status %d:\n%s", inPod.code, inPod.out, here.code, here.out)
+		t.Errorf("in a pod, exit status %d:\n%s%s\nhere, exit status %d:\n%s", inPod.code, inPod.out,
+			l.sh(t, "cp1", "cat /tmp/err").out, here.code, here.out)
 	}
 	if after := l.untouched(t); after != before {
 		t.Errorf("Nodes have changed from\n%s\nto\n%s", before, after)
