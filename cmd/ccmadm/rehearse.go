@@ -40,8 +40,8 @@ func newRehearse(s phases.Streams) *cobra.Command {
 		Use:   "rehearse",
 		Short: "Show what a provider's cloud-controller-manager would do to every Node, and let it write nothing",
 		Long: `Runs a provider's own cloud-controller-manager against a live cluster, through a proxy that lets no write
-through, and shows for each Node whether the cloud recognizes it, what would be written to it, and whether it would be deleted. It
-takes two runs of the program, of some seconds each; 1,000 Nodes take about a minute and a half.
+through, and shows for each Node whether the cloud recognizes it, what would be written to it, and whether it would be
+deleted. It takes two runs of the program, of some seconds each; 1,000 Nodes take about a minute and a half.
 
 It runs in a pod on a control plane, in the provider's image, where the machine's network and its identity in the cloud
 are: in a namespace of its own, which goes afterwards. That pod may read what the program reads; an admission policy,
