@@ -79,7 +79,7 @@ pod.`,
 	flags.StringArrayVar(&r.args, "arg", nil, "further argument of the program, --flag=value; may be repeated")
 	flags.StringVar(&r.log, "log", "", "file for the program's log")
 	flags.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long each of the two runs may take")
-	cmd.AddCommand(newCopyItself(s), newRunTask(s))
+	cmd.AddCommand(newCopyItself(), newRunTask(s))
 	return cmd
 }
 

@@ -46,7 +46,7 @@ func (r *rehearser) inPod(
 }
 
 // newCopyItself brings ccmadm into the provider's image.
-func newCopyItself(phases.Streams) *cobra.Command {
+func newCopyItself() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "copy-itself", Short: "Copy this program into a directory", Hidden: true, Args: noArgs,
