@@ -35,7 +35,8 @@ func machine(i int) corev1.Node {
 		})
 	}
 	n.Status.Addresses = []corev1.NodeAddress{
-		{Type: corev1.NodeInternalIP, Address: "10.0.0.7"}, {Type: corev1.NodeHostName, Address: name},
+		{Type: corev1.NodeInternalIP, Address: "10.0.0.7"},
+		{Type: corev1.NodeHostName, Address: name},
 		{Type: corev1.NodeInternalDNS, Address: name},
 	}
 	n.Status.NodeInfo = corev1.NodeSystemInfo{
