@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"encoding/pem"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
-	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/identity"
@@ -166,7 +166,7 @@ func TestRenewCertificates_TheSigningCAEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bundle := machinetest.Content(m, machine.PKIDir+"/ca.crt") + string(pkiutil.EncodeCertPEM(later))
+	bundle := machinetest.Content(m, machine.PKIDir+"/ca.crt") + string(pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: later.Raw}))
 	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", bundle)
 	if out, err := renew(t, m, within); err != nil || !strings.Contains(out, "is renewed") {
 		t.Fatalf("%v\n%s", err, out)

@@ -284,6 +284,7 @@ func TestCluster_InitAgain_AStaticPodElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	addNode(t, client, "cp2", "198.18.0.12", map[string]string{v1alpha1.ControlPlaneLabel: ""})
 	mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
 	if out, _, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{Command: "apply"}); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -65,7 +65,8 @@ const podInfraImage = "pod-infra-container-image"
 // dropsPodInfraImage tells whether an upgrade takes the flag out of kubeadm's file.
 func dropsPodInfraImage(d *Data, text string) bool {
 	_, _, ok := envOf(text)
-	return ok && upgrade.Refuses(d.Upgrade.target, upgrade.Use{Component: upgrade.Kubelet, Name: podInfraImage})
+	flag := upgrade.Use{Component: upgrade.Kubelet, Name: podInfraImage}
+	return ok && d.Upgrade != nil && upgrade.Refuses(d.Upgrade.target, flag)
 }
 
 // cleanedByUs tells whether this is that flag, where an upgrade takes it away.

@@ -105,8 +105,8 @@ func TestDiagnose(t *testing.T) {
 		{"the leader is silent, and nothing else", []func(*Snapshot){stale}, "W7(1)"},
 		{"the leader is silent, and a Service waits", []func(*Snapshot){stale, service("web", time.Hour), service("old", 2*time.Hour, deleted)}, "W7(1)>G4(1)>G1(1)"},
 		{"two managers", []func(*Snapshot){secondManager}, "H2(1)"},
-		{"a kubelet without the flag", []func(*Snapshot){untainted(1), flag("w1", "")}, "A1(1)"},
-		{"a kubelet that has the flag now", []func(*Snapshot){untainted(1), flag("w1", "external")}, "W2(1)"},
+		{"a kubelet without the flag", []func(*Snapshot){untainted, flag("w1", "")}, "A1(1)"},
+		{"a kubelet that has the flag now", []func(*Snapshot){untainted, flag("w1", "external")}, "W2(1)"},
 		{"an initialized one that has lost the flag", []func(*Snapshot){flag("w2", "")}, "W18(1)"},
 		{"a kubelet is silent", []func(*Snapshot){func(s *Snapshot) { s.Heartbeats[3].Spec.RenewTime.Time = taken.Add(-2 * time.Minute) }}, "W14(1)"},
 		{"a Node was deleted under its kubelet", []func(*Snapshot){func(s *Snapshot) { s.Nodes = s.Nodes[:10] }}, "N1(1)"},
@@ -211,7 +211,7 @@ func secondManager(s *Snapshot) {
 	s.Leases = append(s.Leases, lease(v1alpha1.Namespace, "old", "w1_1", time.Second))
 }
 
-func untainted(i int) func(*Snapshot) { return func(s *Snapshot) { s.Nodes[i].Spec.ProviderID = "" } }
+func untainted(s *Snapshot) { s.Nodes[1].Spec.ProviderID = "" }
 
 func flag(node, mode string) func(*Snapshot) {
 	return func(s *Snapshot) { s.Flags = map[string]string{node: mode} }

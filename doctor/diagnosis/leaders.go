@@ -26,7 +26,7 @@ func foreignLeader(v *view) []finding.Finding {
 		return nil
 	}
 	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	if m.nodeOf(host) || !v.standsBy(m) && !(v.waits() && v.isElsewhere(m, host)) {
+	if m.nodeOf(host) || !v.standsBy(m) && (!v.waits() || !v.isElsewhere(m, host)) {
 		return nil
 	}
 	does := "renews it"

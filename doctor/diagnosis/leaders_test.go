@@ -29,7 +29,8 @@ func TestDiagnose_Leaders(t *testing.T) {
 		{"one of two pods, whose log was not read", faults{other, asks, second}, "W9(4)"},
 		{
 			"the manager itself by its full name, beside another one",
-			faults{secondManager, heldBy("cp1.example.org_1")}, "H2(1) W9(1) W9(3)",
+			faults{secondManager, heldBy("cp1.example.org_1")},
+			"H2(1) W9(1) W9(3)",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

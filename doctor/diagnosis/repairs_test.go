@@ -103,12 +103,14 @@ func TestDiagnose_Remedies(t *testing.T) {
 		{"rendered", []func(*Snapshot){made, leaderless, unknownFlag}, again},
 		{"a permission", []func(*Snapshot){made, denied("patch", "", "nodes")}, again},
 		{
-			"a permission of somebody else's ServiceAccount", []func(*Snapshot){denied("patch", "", "nodes")},
+			"a permission of somebody else's ServiceAccount",
+			[]func(*Snapshot){denied("patch", "", "nodes")},
 			"allow it in a role of system:serviceaccount:kube-system:ccm, then: kubectl auth can-i patch nodes " +
 				"--as=system:serviceaccount:kube-system:ccm",
 		},
 		{
-			"the same, for its Lease", []func(*Snapshot){denied("update", "coordination.k8s.io", "leases")},
+			"the same, for its Lease",
+			[]func(*Snapshot){denied("update", "coordination.k8s.io", "leases")},
 			"allow it in a role of system:serviceaccount:kube-system:ccm, then: kubectl auth can-i update " +
 				"leases.coordination.k8s.io/cloud-controller-manager -n kube-system --as=system:serviceaccount:kube-system:ccm",
 		},

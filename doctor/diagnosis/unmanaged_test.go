@@ -55,8 +55,8 @@ func TestDiagnose_Unmanaged(t *testing.T) {
 		{"a record", faults{nobody, plainNodes, flags(""), recorded}, "A1(4) W20(1)"},
 		{"in another program", faults{nobody, plainNodes, flags(""), held("k3s-cloud-controller-manager")}, "A1(4) W20(1)"},
 		{"workloads not seen", faults{nobody, plainNodes, flags(""), without(partDeployments)}, "A1(4) W13(1)"},
-		{"a manager that leads", faults{untainted(1), flag("w1", "")}, "A1(1)"},
-		{"a manager that does not lead", faults{stale, untainted(1), flag("w1", "")}, "A1(1) W7(1)"},
+		{"a manager that leads", faults{untainted, flag("w1", "")}, "A1(1)"},
+		{"a manager that does not lead", faults{stale, untainted, flag("w1", "")}, "A1(1) W7(1)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSnapshot(templates.Deployment, 3, tt.changes...)

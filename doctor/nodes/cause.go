@@ -16,7 +16,7 @@ import (
 func explain(e *evidence, find func(string) *corev1.Node, statuses []Status) {
 	for i, s := range statuses {
 		node := find(s.Node)
-		if s.State != Ready && !(e.unmanaged && s.State == Registered && IsReady(node)) {
+		if s.State != Ready && (!e.unmanaged || s.State != Registered || !IsReady(node)) {
 			cause := causeOf(s, node, e)
 			statuses[i].Cause = &cause
 		}

@@ -176,10 +176,8 @@ func (r *run) withoutReport(ctx context.Context, why error) error {
 	text := strings.TrimSpace(fmt.Sprintf("it ended as %s %s %s", s.Phase, s.Reason, s.Message))
 	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-			text += fmt.Sprintf("; container %s of %s: exit status %d, %s", c.Name, c.Image, t.ExitCode, t.Reason)
-			if t.Message != "" {
-				text += ": " + t.Message
-			}
+			text = fmt.Sprintf("%s; container %s of %s: exit status %d, %s", text, c.Name, c.Image, t.ExitCode,
+				strings.TrimSuffix(t.Reason+": "+t.Message, ": "))
 			break
 		}
 	}

@@ -44,13 +44,11 @@ func (r *run) inForce(ctx context.Context) error {
 	}
 	denied, last := 0, errNotDenied
 	err = wait.PollUntilContextTimeout(ctx, often, policyTimeout, true, func(ctx context.Context) (bool, error) {
-		last = r.probe(ctx, client)
-		utilnet.CloseIdleConnectionsFor(transport.Transport)
-		if last != nil {
-			denied = 0
-			return false, nil
-		}
 		denied++
+		if last = r.probe(ctx, client); last != nil { // of several API servers one may not know the policy yet
+			denied = 0
+		}
+		utilnet.CloseIdleConnectionsFor(transport.Transport)
 		return denied >= denials, nil
 	})
 	if err != nil && ctx.Err() == nil {

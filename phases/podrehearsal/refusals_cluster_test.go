@@ -57,24 +57,29 @@ func failures() []failing {
 	}
 	return []failing{
 		{
-			"the provider's image", kubelet{status: waiting(false, "ImagePullBackOff", "no such host")},
+			"the provider's image",
+			kubelet{status: waiting(false, "ImagePullBackOff", "no such host")},
 			"its image cannot be had: ImagePullBackOff: no such host", finding.ExitError,
 		},
 		{
-			"ccmadm's image", kubelet{status: waiting(true, "ErrImageNeverPull", "not present")},
+			"ccmadm's image",
+			kubelet{status: waiting(true, "ErrImageNeverPull", "not present")},
 			"its image cannot be had: ErrImageNeverPull: not present", finding.ExitError,
 		},
 		{
-			"a container that cannot be made", kubelet{status: waiting(false, "CreateContainerConfigError", "no user")},
+			"a container that cannot be made",
+			kubelet{status: waiting(false, "CreateContainerConfigError", "no user")},
 			"its container cannot be started: CreateContainerConfigError: no user", finding.ExitError,
 		},
 		{"no room", kubelet{status: crowded}, "no Node takes the pod: Insufficient cpu", finding.ExitRefused},
 		{
-			"ccmadm of another version", kubelet{status: ended},
+			"ccmadm of another version",
+			kubelet{status: ended},
 			"as Failed; container ccmadm of registry.example/ccmadm:v1: exit status 2, Error", finding.ExitError,
 		},
 		{
-			"an end without a report", kubelet{status: late, log: says(`{"progress":"pass 1"}` + "\npanic: x\n")},
+			"an end without a report",
+			kubelet{status: late, log: says(`{"progress":"pass 1"}` + "\npanic: x\n")},
 			"it ended as Failed DeadlineExceeded too long: " + rehearsal.ErrCut.Error() + "; its last line: panic: x",
 			finding.ExitError,
 		},
