@@ -6,11 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -168,48 +166,4 @@ func TestCluster_ComesOver(t *testing.T) {
 	c.within(5*time.Second, "plain", func(s *corev1.Service) bool {
 		return reasonIs(announcedReason)(s) && address(s) == addresses["plain"]
 	})
-}
-
-// Without the CRDs there are no pools: Services have addresses of Nodes. When the CRDs come, pools do.
-func TestCluster_NoCRDs(t *testing.T) {
-	c := newCluster(t)
-	c.end()
-	options := envtest.CRDInstallOptions{Paths: []string{"../../manifests/crds"}, MaxTime: time.Minute}
-	if err := envtest.UninstallCRDs(plane.Config, options); err != nil {
-		t.Fatal(err)
-	}
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		_, err := c.objects.AddressPools.Get(t.Context(), "lan", metav1.GetOptions{})
-		_, other := c.objects.NodeAgents.List(t.Context(), metav1.ListOptions{})
-		if apierrors.IsNotFound(err) && apierrors.IsNotFound(other) {
-			break
-		}
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("the API server still knows them: %v, %v", err, other)
-		}
-	}
-	c.lead()
-	c.create("web")
-	c.within(10*time.Second, "web", hasAddress("198.18.0.1"))
-	c.create("wants", onPort(81), annotated(v1alpha1.PoolAnnotation, "lan"))
-	c.within(5*time.Second, "wants", reasonIs("PoolNotFound"))
-
-	if _, err := envtest.InstallCRDs(plane.Config, options); err != nil {
-		t.Fatal(err)
-	}
-	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	_, err := c.objects.NodeAgents.Create(t.Context(), agent, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.addPool(addressPool("lan", "192.0.2.50-192.0.2.60"))
-	began := time.Now()
-	c.within(90*time.Second, "wants", func(s *corev1.Service) bool {
-		return reasonIs(announcedReason)(s) && strings.HasPrefix(address(s), "192.0.2.")
-	})
-	t.Logf("the pool that could not be there before gives addresses after %s", time.Since(began).Round(time.Millisecond))
-	claims, err := c.client.NetworkingV1().IPAddresses().List(t.Context(), metav1.ListOptions{LabelSelector: ourClaims})
-	if err != nil || len(claims.Items) == 0 {
-		t.Errorf("no claim: %v", err)
-	}
 }

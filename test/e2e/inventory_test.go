@@ -197,8 +197,7 @@ cloudConfig: {file: /tmp/url.conf}
 credentials: [{key: ca.crt, file: /tmp/ca.crt}]
 `)
 	s.answer(500, "the database is away")
-	l.must(t, "cp1", "(cat "+kubeadmYAML+"; echo ---; cat /tmp/url.yaml) > /tmp/k.yaml")
-	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/k.yaml", 1))
+	l.must(t, "cp1", "ccmadm apply -f /tmp/url.yaml")
 	l.expectRejected(t, "500 Internal Server Error")
 	s.answer(200, "<!DOCTYPE html><title>Log in</title><p>Your session has expired.</p>")
 	l.expectRejected(t, "Malformed")
