@@ -39,7 +39,7 @@ func noteCutShort(ctx context.Context, client kubernetes.Interface, plan []*plan
 	}
 	pods, err := podsOfSteps(ctx, client)
 	if err != nil {
-		return false, err
+		return false, finding.Refusedf("%w", err).WithHint("nothing was changed")
 	}
 	found := false
 	for _, n := range plan {
@@ -58,12 +58,16 @@ func podsOfSteps(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod
 	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{
 		MatchLabels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 	})
-	list, err := client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	var list *corev1.PodList
+	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
+		list, err = client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		return err
+	})
 	if err != nil {
-		return nil, finding.Refusedf("look for pods of a run that was cut short: %w", err).WithHint("nothing was changed")
+		return nil, fmt.Errorf("look for pods of a run that was cut short: %w", err)
 	}
-	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
-		return isMirror(p) || !strings.HasPrefix(p.Name, stepPrefix)
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { // those of the node agent are its DaemonSet's
+		return isMirror(p) || len(p.OwnerReferences) > 0 || !strings.HasPrefix(p.Name, stepPrefix)
 	}), nil
 }
 

@@ -22,7 +22,11 @@ func initStep(ctx context.Context, d *Data, p Phase) error {
 	if !lives {
 		return p.Run(ctx, d)
 	}
-	if _, err := tryPhases(ctx, d, []Phase{p}); err != nil {
+	trial, err := tryPhases(ctx, d, []Phase{p})
+	if err == nil {
+		err = trial.Refusal()
+	}
+	if err != nil {
 		return err
 	}
 	found := d.known.foretold[p.Name]

@@ -11,6 +11,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
@@ -54,7 +55,8 @@ func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, err
 		if err != nil {
 			return nil, err
 		}
-		if !sameSettings(before, after) || run.State != journal.Done && !ended {
+		unended := run.State != journal.Done && !ended && run.Command != string(kubeadm.RoleInit) // which changes no setting
+		if unended || !sameSettings(before, after) {
 			return &run, nil
 		}
 		ended, after = ended || run.State == journal.Done, before
@@ -82,6 +84,9 @@ func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, err
 	c := rec.Configuration
 	c.Wait, c.ControlPlaneVIP.Interface = v1alpha1.WaitPolicy{}, "" // of a run, and of a machine
 	c.Profile = ""
+	if rec.LifecycleHeld { // nobody has said it: adopt switches it on at its end
+		c.Lifecycle = ""
+	}
 	c.ControllerManager.ExtraArgs = explicit(c.ControllerManager.ExtraArgs)
 	c.ControllerManager.ExtraEnv = explicit(c.ControllerManager.ExtraEnv)
 	c.Routes = new(c.WantsRoutes())

@@ -33,6 +33,8 @@ func TestNewestChange(t *testing.T) {
 		return r
 	}
 	done, cut := journal.Done, journal.Begun
+	repair := run("a:2", cut)
+	repair.Command = "init"
 	tests := []struct {
 		name string
 		runs []journal.Run
@@ -42,6 +44,7 @@ func TestNewestChange(t *testing.T) {
 		{"the newest", []journal.Run{run("a:1", done), run("a:2", done)}, "a:3", 2},
 		{"brought to two others", []journal.Run{run("a:1", done), run("a:2", done), run("a:2", done)}, "a:2", 1},
 		{"a rollback, and again", []journal.Run{run("a:1", done), run("a:2", done), run("a:1", done)}, "a:1", 2},
+		{"an init that has failed", []journal.Run{run("a:1", done), repair}, "a:2", 1},
 		{"cut short before the record", []journal.Run{run("a:1", done), run("a:2", cut)}, "a:2", 2},
 		{"cut short, then completed", []journal.Run{run("a:1", cut), run("a:1", done)}, "a:2", 2},
 		{"cut short, then led back", []journal.Run{run("a:1", done), run("a:2", cut), run("a:2", done)}, "a:2", 1},
@@ -88,6 +91,24 @@ func TestFormerImageBy(t *testing.T) {
 		got, err := imageBy(d, s, "example.org/ccm:v1")
 		if err != nil || got != want {
 			t.Errorf("the record says %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+// A lifecycle that an adoption holds is nobody's word: a rollback leaves it to adopt.
+func TestFormerSettings_LifecycleHeld(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		rec := &v1alpha1.Record{LifecycleHeld: held, Configuration: v1alpha1.CloudConfiguration{
+			Provider: "onprem", Mode: v1alpha1.ModeStaticPod, Lifecycle: v1alpha1.LifecycleOff,
+		}}
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		data, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings, _, err := FormerSettings(&journal.Run{Before: string(data)})
+		if err != nil || (settings.Lifecycle == "") != held {
+			t.Errorf("held %t: %q, %v", held, settings.Lifecycle, err)
 		}
 	}
 }

@@ -127,6 +127,12 @@ func TestCluster_Adopt_PodsThatAKubeletShows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	agents := shownByWorker("ccmadm-node-agent-x")
+	agents.Annotations, agents.Spec.NodeName = nil, n.name
+	agents.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "ccmadm-node-agent", UID: "x"},
+	}
+	made(t, pods, agents)
 	w1 := &plannedNode{name: "w1"}
 	if found, err := noteCutShort(t.Context(), client, []*plannedNode{w1, n}); err != nil || found {
 		t.Errorf("it counts as a run that was cut short: %v, %v", found, err)
