@@ -55,7 +55,8 @@ func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, err
 		if err != nil {
 			return nil, err
 		}
-		unended := run.State != journal.Done && !ended && run.Command != string(kubeadm.RoleInit) // which changes no setting
+		changes := run.Command != string(kubeadm.RoleInit) // which brings back what the record says
+		unended := run.State != journal.Done && !ended && changes
 		if unended || !sameSettings(before, after) {
 			return &run, nil
 		}

@@ -81,6 +81,24 @@ func TestCluster_Upgrade_APartIsNoUpgrade(t *testing.T) {
 	}
 }
 
+// Where another control plane has been the first since, this one follows, whatever was cut short here.
+func TestRefuseOtherHalf(t *testing.T) {
+	for own, refused := range map[string]bool{"v1.36.3": true, "v1.35.4": false} {
+		m, _ := machinetest.New(t)
+		machinetest.Put(t, m, machine.APIServerPod, apiServerPod(own))
+		d, _ := run{}.must(t, m)
+		target := version.MustParseSemantic("v1.36.3")
+		d.Upgrade = &Upgrade{Version: "v1.36.3", target: target}
+		if err := noteUpgrading(d); err != nil {
+			t.Fatal(err)
+		}
+		d.Upgrade = &Upgrade{target: target}
+		if err := refuseOtherHalf(d); refused != (err != nil) {
+			t.Errorf("own API server %s: %v", own, err)
+		}
+	}
+}
+
 // By hand, too: the API server and the configuration are of the version before kubeadm's last word.
 func TestCluster_Upgrade_APartByHandIsNoUpgrade(t *testing.T) {
 	u := newUpgradable(t)

@@ -167,6 +167,10 @@ func refuseOtherHalf(d *Data) error {
 	if err != nil || command == "" || command == "ccmadm upgrade node" {
 		return err
 	}
+	own, err := ownAPIServer(d.Machine)
+	if err != nil || own != nil && own.LessThan(d.Upgrade.target) { // another control plane has been the first since
+		return err
+	}
 	return finding.Preflightf("follow the cluster's configuration: %s was begun on this machine, and has not come to its "+
 		"end", command).WithHint("%s. Nothing was changed", command)
 }

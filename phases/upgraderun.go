@@ -81,6 +81,9 @@ func UpgradeWorker() []Phase {
 // keeps the credentials elsewhere cannot be upgraded as one, and is no worker.
 func ControlPlaneHere(m *machine.Machine) (bool, error) {
 	is, err := m.Exists(machine.APIServerPod)
+	if err == nil && !is {
+		err = refuseHalfControlPlane(m)
+	}
 	if err != nil || !is {
 		return false, err
 	}
@@ -90,6 +93,19 @@ func ControlPlaneHere(m *machine.Machine) (bool, error) {
 			WithHint("put it back for the upgrade; `kubeadm init phase kubeconfig admin` makes one. Nothing was changed")
 	}
 	return true, err
+}
+
+// refuseHalfControlPlane tells a control plane whose API server's manifest is away from a worker: kubeadm that is
+// killed between two moves leaves it so.
+func refuseHalfControlPlane(m *machine.Machine) error {
+	const controllers = "/etc/kubernetes/manifests/kube-controller-manager.yaml"
+	there, err := m.Exists(controllers)
+	if err != nil || !there {
+		return err
+	}
+	return finding.Refusedf("upgrade this machine: there is %s, and no %s", controllers, machine.APIServerPod).
+		WithHint("kubeadm keeps what it replaces in /etc/kubernetes/tmp/kubeadm-backup-manifests-*: put it back. " +
+			"Nothing was changed")
 }
 
 // inTurn leaves a phase out until the manager's turn has come.

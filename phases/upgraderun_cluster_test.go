@@ -239,8 +239,12 @@ func TestControlPlaneHere(t *testing.T) {
 	if is, err := ControlPlaneHere(m); is || err != nil {
 		t.Errorf("a worker is a control plane: %t, %v", is, err)
 	}
-	machinetest.Put(t, m, machine.APIServerPod, apiServerPod("v1.35.4"))
+	const controllers = "/etc/kubernetes/manifests/kube-controller-manager.yaml"
+	machinetest.Put(t, m, controllers, "x")
 	_, err := ControlPlaneHere(m)
+	wantError(t, err, "there is "+controllers, finding.ExitRefused)
+	machinetest.Put(t, m, machine.APIServerPod, apiServerPod("v1.35.4"))
+	_, err = ControlPlaneHere(m)
 	wantError(t, err, "there is no /etc/kubernetes/admin.conf", finding.ExitRefused)
 	machinetest.Put(t, m, machine.AdminConf, "x")
 	if is, err := ControlPlaneHere(m); !is || err != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // environment is the line of a unit of systemd with variables, or of `systemctl show`, which has all of them in one.
-var environment = regexp.MustCompile(`^(.*\bEnvironment=)(.*)$`)
+var environment = regexp.MustCompile(`^(.*?\bEnvironment=)(.*)$`)
 
 // variables keeps of a unit's variables the names, and the values of the kubelet's own: those are its flags.
 func variables(line string) string {

@@ -25,7 +25,7 @@ func TestText(t *testing.T) {
 		`Environment="KUBELET_KUBECONFIG_ARGS=--a=b" KUBELET_CONFIG_ARGS=--c=d REGISTRY_PASS=` + secret,
 		`Environment="KUBELET_X=--a=b" "GH_PAT=one ` + secret + `" 'SENTRY_DSN=it\'s ` + secret + `' KUBELET_Y=c`,
 		"Environment=KUBELET_X=y ANY=one\\ " + secret, `Environment="KUBELET_X=--v=2 --token=` + secret + `"`,
-		`Environment=KUBELET_X=y "ANY=not closed ` + secret, "REGISTRY_PASS=" + secret, "basic_auth: " + secret,
+		"Environment=DB_PW=" + secret + " X-Environment=y", `Environment=KUBELET_X=y "ANY=not closed ` + secret, "REGISTRY_PASS=" + secret, "basic_auth: " + secret,
 		"ghp_" + secret + secret, "abcdef.hunter2hunter200 is a bootstrap token",
 	} {
 		got := Text(line)

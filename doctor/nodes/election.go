@@ -31,9 +31,11 @@ func (l *leadership) elect(pods []corev1.Pod, now time.Time) {
 			l.alone = p.Name
 		}
 	}
-	if l.unelected {
-		l.err = nil // whoever does not ask for the Lease needs none
+	if !l.unelected {
+		l.alone = "" // one that asks for no Lease says nothing of those that do
+		return
 	}
+	l.err = nil // whoever does not ask for the Lease needs none
 }
 
 // works says that a pod is ready, and has not just begun after it failed.

@@ -63,7 +63,8 @@ func (p *planner) apiServers(controlPlanes []Node) bool {
 	applied := !p.cluster.LessThan(p.target)
 	for _, n := range controlPlanes {
 		known := parsed(n.APIServer) != nil
-		cut := n.Name == p.Here && p.CutShort != ""
+		follows := applied && p.older(n.APIServer) // whatever was cut short here, another one has been the first since
+		cut := n.Name == p.Here && p.CutShort != "" && !follows
 		if applied && known && !p.older(n.APIServer) && !cut {
 			continue
 		}
