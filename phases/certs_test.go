@@ -166,7 +166,8 @@ func TestRenewCertificates_TheSigningCAEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bundle := machinetest.Content(m, machine.PKIDir+"/ca.crt") + string(pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: later.Raw}))
+	block := pem.Block{Type: certutil.CertificateBlockType, Bytes: later.Raw}
+	bundle := machinetest.Content(m, machine.PKIDir+"/ca.crt") + string(pem.EncodeToMemory(&block))
 	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", bundle)
 	if out, err := renew(t, m, within); err != nil || !strings.Contains(out, "is renewed") {
 		t.Fatalf("%v\n%s", err, out)
