@@ -4,17 +4,23 @@ SHELL       := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 K8S     ?= 1.36
 RUN     ?= .
+# What differs from its neighbours in length more than in kind: left to make long.
+LONG    := ^TestInitAgain_Upgraded|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud)
+LONG    := $(LONG)|^TestRehearse/^vsphere|^TestCatalogue_Machine/.*/^StaticPod
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
-SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpgrade
+SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpgrade|$(LONG)
+# Tests on machines that run side by side: they wait for most of their time.
+LANES   ?= 5
 # Labs belong to the machine: two runs at once need two names.
 LABS    ?= e2e
 # Further flags of the tests on machines: make e2e RUN=Crash_AtRandom ARGS='-kills 30'
 ARGS    ?=
 LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 # The linter knows packages by their content, and their files by where they were: a cache that checkouts share speaks of
-# files of another one, and finds its exceptions no more where that is gone.
-export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
+# files of another one, and finds its exceptions no more where that is gone. One for each place of a checkout, which
+# a new clone in that place finds again.
+export GOLANGCI_LINT_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ccmadm-lint$(CURDIR)
 # One way to compile for programs, lab, tests and lint: what they share is compiled once. Only -race needs another.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(filter-out -trimpath,$(shell go env GOFLAGS))
@@ -31,7 +37,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check unit unit-race unit-kit e2e faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify
+.PHONY: help numbers build bin/lab lab images demo demo-down test check unit unit-race unit-kit unit-rest race e2e long faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,24 +75,43 @@ check: tidy generated lint ## What to run between two edits: no root, no lab, no
 # node worker reads it in allServices (k8s.io/cloud-provider v0.36 controllers/service/controller.go:339 and :503).
 # A package has twenty minutes: beside other work, phases comes near to go's ten.
 # CCMADM_TEST=cluster: whatever lacks the lab's kube-apiserver and etcd fails, where `go test` would leave it out.
-unit: bin/lab ## Tests of the packages, with -race, against a real API server
+unit: bin/lab ## Tests of the packages, with -race where they have goroutines, against a real API server
 	bin/lab build --programs --kubernetes $(K8S)
-	$(MAKE) --no-print-directory -j 2 unit-race unit-kit
+	$(MAKE) --no-print-directory -j 3 unit-race unit-kit unit-rest
 
 # Dozens of runs, one behind the other: there is nothing in them that races, and -race takes four times as long.
 SWEEPS := BehindEachPhase
+# Where goroutines of ours share something. make race has the others with -race, too.
+RACY   := ./provider/... ./cmd/cloud-controller-manager ./cmd/node-agent ./doctor/... ./manifests/apply ./phases/journal
+RACY   := $(RACY) ./phases/machine ./phases/podrehearsal ./test/lab/...
 
-# These two take the longest, and mostly wait: they begin first.
+# What takes the longest, and mostly waits, begins first.
 unit-race:
-	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -skip '$(SWEEPS)' -timeout 20m -parallel 6 ./phases ./provider/announce $$(go list ./... | grep -v -e /test/e2e -e /conformance)
+	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 20m -parallel 6 ./provider/announce $$(go list $(RACY) | grep -v /conformance)
+
+race: bin/lab ## All packages with -race
+	bin/lab build --programs --kubernetes $(K8S)
+	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -skip '$(SWEEPS)' -timeout 30m -parallel 6 ./phases $$(go list ./... | grep -v -e /test/e2e -e /conformance)
 
 unit-kit:
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases
 	$(ROOT) env CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
 	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce -run Thousand
 
+unit-rest:
+	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 20m -parallel 6 ./phases \
+	  $$(go list ./... | grep -vxF -f <(go list $(RACY)) | grep -v /test/e2e)
+
+# Beside others, on few processors, something may come later than any test waits for. Up to two tests have another try,
+# alone, and the end says which: a defect fails there, too.
+AGAIN = bin/again-$(LABS)
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
-	$(E2E) -json -parallel 4 -run '$(RUN)' -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
+	run() { $(E2E) -json -parallel $(LANES) -run "$$1" -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY) -again $(AGAIN); }; \
+	  run '$(RUN)' || { failed=$$(cat $(AGAIN)); [ -n "$$failed" ] && run "$$failed" && echo "FAILED BESIDE OTHERS, passed alone: $$failed"; }
+
+long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, upgraded by hand, killed at random
+	$(MAKE) e2e RUN='$(LONG)' SKIP=^TestMeasure ARGS='$(ARGS)'
+
 
 faults: lab images ## Every fault of the library, and docs/faults.md from what it has seen; make e2e has two of each kind
 	rm -f bin/measured/faults-*.md

@@ -3,8 +3,9 @@
 //
 //	go test -json ./test/e2e -run TestReset | go run ./test/summary
 //
-// Start at [summarize]. Reads standard input, writes standard output. It fails when a test failed, when something that
-// is no test did, such as a package that does not compile, and when nothing ran: a misspelled name is no success.
+// Start at [summarize]. Reads standard input, writes standard output, and the file that -again names. It fails when a
+// test failed, when something that is no test did, such as a package that does not compile, and when nothing ran: a
+// misspelled name is no success.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -30,16 +32,67 @@ type event struct {
 }
 
 func main() {
-	if err := summarize(os.Stdin, os.Stdout); err != nil {
+	again := flag.String("again", "", "`file` for what -run takes to have another try at those that failed, if they are few")
+	flag.Parse()
+	r, err := summarize(os.Stdin, os.Stdout)
+	if *again != "" {
+		err = errors.Join(err, os.WriteFile(*again, []byte(r.again()), 0o644))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "summary:", err)
 		os.Exit(1)
 	}
 }
 
-func summarize(in io.Reader, out io.Writer) error {
-	var tests []event
-	failed := 0
-	said, failures := map[string][]string{}, []string{}
+// report is what became of the tests, each with its parts as one.
+type report struct {
+	ended    []event         // in the order of their ends
+	begun    map[string]bool // and not ended yet
+	failures []string        // tests and parts of tests
+	failed   int             // failures, and packages with a failure
+	said     map[string][]string
+}
+
+// mostAgain is how many tests may have another try: a defect has more than one victim, and fails again.
+const mostAgain = 2
+
+// again returns the regular expression of the tests that failed: nothing where there are many, or where one of them
+// never came to its end, as in a panic.
+func (r *report) again() string {
+	var names []string
+	for _, e := range r.ended {
+		if e.Action == "fail" {
+			names = append(names, e.Test)
+		}
+	}
+	if len(names) == 0 || len(names) > mostAgain || len(r.begun) > 0 {
+		return ""
+	}
+	return "^(" + strings.Join(names, "|") + ")$"
+}
+
+func (r *report) add(e event) {
+	r.said[e.Test] = remember(r.said[e.Test], e.Output)
+	whole := e.Test != "" && !strings.Contains(e.Test, "/")
+	switch {
+	case e.Action == "run" && whole:
+		r.begun[e.Test] = true
+	case e.Action != "pass" && e.Action != "fail":
+		return
+	case whole:
+		delete(r.begun, e.Test)
+		r.ended = append(r.ended, e)
+	}
+	if e.Action == "fail" {
+		r.failed++
+		if e.Test != "" {
+			r.failures = append(r.failures, e.Test)
+		}
+	}
+}
+
+func summarize(in io.Reader, out io.Writer) (*report, error) {
+	r := &report{begun: map[string]bool{}, said: map[string][]string{}}
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -49,41 +102,34 @@ func summarize(in io.Reader, out io.Writer) error {
 				fmt.Fprintf(out, "%s", line) // the go command's own words
 			}
 			fmt.Fprint(out, e.Output)
-			said[e.Test] = remember(said[e.Test], e.Output)
-			switch e.Action {
-			case "fail":
-				failed++
-				if e.Test != "" {
-					failures = append(failures, e.Test)
-				}
-				fallthrough
-			case "pass":
-				if e.Test != "" && !strings.Contains(e.Test, "/") {
-					tests = append(tests, e)
-				}
-			}
+			r.add(e)
 		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("read test output: %w", err)
+			return r, fmt.Errorf("read test output: %w", err)
 		}
 	}
-	slices.SortFunc(tests, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
-	if len(tests) > 0 {
-		fmt.Fprintf(out, "\nthe slowest of %d tests:\n", len(tests))
+	return r, r.print(out)
+}
+
+// print shows the slowest tests, and of those that failed what they said last.
+func (r *report) print(out io.Writer) error {
+	slowest := slices.SortedStableFunc(slices.Values(r.ended), func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	if len(slowest) > 0 {
+		fmt.Fprintf(out, "\nthe slowest of %d tests:\n", len(slowest))
 	}
-	for _, t := range tests[:min(10, len(tests))] {
+	for _, t := range slowest[:min(10, len(slowest))] {
 		fmt.Fprintf(out, "%8.1f s  %s\n", t.Elapsed, t.Test)
 	}
-	for _, name := range failures {
-		fmt.Fprintf(out, "\n%s failed:\n%s", name, strings.Join(said[name], ""))
+	for _, name := range r.failures {
+		fmt.Fprintf(out, "\n%s failed:\n%s", name, strings.Join(r.said[name], ""))
 	}
 	switch {
-	case failed > 0:
-		return fmt.Errorf("%d failures", failed)
-	case len(tests) == 0:
+	case r.failed > 0:
+		return fmt.Errorf("%d failures", r.failed)
+	case len(slowest) == 0:
 		return errors.New("no test matches")
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 )
@@ -62,7 +63,7 @@ func TestSummarize(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder
-			err := summarize(strings.NewReader(tt.in), &out)
+			_, err := summarize(strings.NewReader(tt.in), &out)
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 					t.Errorf("got error %v, want %q", err, tt.wantErr)
@@ -74,6 +75,34 @@ func TestSummarize(t *testing.T) {
 			}
 			if err != nil || out.String() != tt.want {
 				t.Errorf("got %q, %v, want %q", out.String(), err, tt.want)
+			}
+		})
+	}
+}
+
+// Another try is for one or two tests that came to their end: what fails more, or ends a process, is no chance.
+func TestAgain(t *testing.T) {
+	const (
+		a     = `{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"fail","Test":"TestA/part"}` + "\n" + `{"Action":"fail","Test":"TestA"}` + "\n"
+		b     = `{"Action":"fail","Test":"TestB"}` + "\n"
+		c     = `{"Action":"fail","Test":"TestC"}` + "\n"
+		begun = `{"Action":"run","Test":"TestD"}` + "\n"
+		good  = `{"Action":"pass","Test":"TestE"}` + "\n"
+		whole = `{"Action":"fail","Package":"p"}` + "\n"
+	)
+	tests := []struct{ name, in, want string }{
+		{"nothing failed", good, ""},
+		{"one", good + a + whole, "^(TestA)$"},
+		{"two", a + good + b + whole, "^(TestA|TestB)$"},
+		{"three are no chance", a + b + c + whole, ""},
+		{"one never ended", begun + a + whole, ""},
+		{"a package without a test", whole, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, _ := summarize(strings.NewReader(tt.in), io.Discard)
+			if got := r.again(); got != tt.want {
+				t.Errorf("again() = %q, want %q", got, tt.want)
 			}
 		})
 	}
