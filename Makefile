@@ -5,8 +5,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 K8S     ?= 1.36
 RUN     ?= .
 # What differs from its neighbours in length more than in kind: left to make long.
-LONG    := ^TestInitAgain_Upgraded|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud)
-LONG    := $(LONG)|^TestRehearse/^vsphere|^TestCatalogue_Machine/.*/^StaticPod
+LONG    := ^TestInitAgain_Upgraded|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory)
+LONG    := $(LONG)|^TestModes/^three|^TestRehearse/^vsphere|^TestCatalogue_Machine/.*/^StaticPod
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
 SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpgrade|$(LONG)
@@ -37,7 +37,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check unit unit-race unit-kit unit-rest race e2e long faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify
+.PHONY: help numbers build bin/lab lab images demo demo-down test check unit unit-race unit-kit unit-rest race e2e long faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify on-1.36 on-1.35 on-1.34
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,10 +104,13 @@ unit-rest:
 
 # Beside others, on few processors, something may come later than any test waits for. Up to two tests have another try,
 # alone, and the end says which: a defect fails there, too.
-AGAIN = bin/again-$(LABS)
+define machines
+run() { $(E2E) -json -parallel $(1) -run "$$1" -skip '$(SKIP)' -args -kubernetes $(3) -labs $(4) $(ARGS) | $(SUMMARY) -again bin/again-$(4); }; \
+  run '$(2)' || { failed=$$(cat bin/again-$(4)); [ -n "$$failed" ] && run "$$failed" && echo "FAILED BESIDE OTHERS, passed alone: $$failed"; }
+endef
+
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
-	run() { $(E2E) -json -parallel $(LANES) -run "$$1" -skip '$(SKIP)' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY) -again $(AGAIN); }; \
-	  run '$(RUN)' || { failed=$$(cat $(AGAIN)); [ -n "$$failed" ] && run "$$failed" && echo "FAILED BESIDE OTHERS, passed alone: $$failed"; }
+	$(call machines,$(LANES),$(RUN),$(K8S),$(LABS))
 
 long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, upgraded by hand, killed at random
 	$(MAKE) e2e RUN='$(LONG)' SKIP=^TestMeasure ARGS='$(ARGS)'
@@ -162,11 +165,12 @@ generate: ## Rewrite docs/reference from the commands
 verify: tidy committed generated lint bin/lab ## What CI runs
 	$(LAB) build --install --kubernetes 1.36,1.35,1.34 --ccm aws,openstack,vsphere,sample
 	$(MAKE) unit
-	$(MAKE) e2e
-	$(MAKE) --no-print-directory -j 2 skew-1.35 skew-1.34
+	$(MAKE) --no-print-directory lab images
+	$(MAKE) --no-print-directory -j 3 on-1.36 on-1.35 on-1.34
 	$(MAKE) committed
 
-# The same binaries and images on another minor; side by side, as each waits for one thing after the other.
-skew-%:
-	$(E2E) -json -parallel 2 -run '$(SKEW)' -args -kubernetes $* -labs e2e-$(subst .,,$*) | $(SUMMARY)
-SKEW := ^Test(StaticPod|Hooks|Configurer|Catalogue_Apply)
+# On the newest minor everything, on those before it what may differ.
+on-1.36:
+	$(call machines,$(LANES),$(RUN),1.36,e2e)
+on-1.35 on-1.34: on-%:
+	$(call machines,1,^Test(StaticPod|Hooks|Catalogue_Apply),$*,e2e-$(subst .,,$*))
