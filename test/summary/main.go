@@ -77,6 +77,9 @@ func (r *report) add(e event) {
 	switch {
 	case e.Action == "run" && whole:
 		r.begun[e.Test] = true
+	case e.Action == "skip":
+		delete(r.begun, e.Test)
+		return
 	case e.Action != "pass" && e.Action != "fail":
 		return
 	case whole:

@@ -96,6 +96,7 @@ func TestAgain(t *testing.T) {
 		{"two", a + good + b + whole, "^(TestA|TestB)$"},
 		{"three are no chance", a + b + c + whole, ""},
 		{"one never ended", begun + a + whole, ""},
+		{"one was left out", begun + `{"Action":"skip","Test":"TestD"}` + "\n" + a + whole, "^(TestA)$"},
 		{"a package without a test", whole, ""},
 	}
 	for _, tt := range tests {
