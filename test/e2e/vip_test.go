@@ -121,13 +121,27 @@ func (c *vipCluster) content() bool {
 	return f.lost == 0 && f.tried > 10
 }
 
-// stays expects that the address has not moved.
-func (c *vipCluster) stays(t *testing.T, what, owner string) {
+// stays expects that the address does not move while something is done, unless its owner's own API server was late
+// meanwhile: on few processors a machine that boots may have that effect on the others.
+func (c *vipCluster) stays(t *testing.T, what, owner string, do func()) {
 	t.Helper()
+	before := c.late(t, owner)
+	do()
 	time.Sleep(2 * time.Second)
-	if now := c.machineOf(t, c.client.owner()); now != owner {
+	switch now := c.machineOf(t, c.client.owner()); {
+	case now == owner:
+	case c.late(t, owner) > before:
+		t.Logf("%s: the API server of %s was late, and the address is on %s", what, owner, now)
+	default:
 		t.Errorf("%s: the address has moved from %s to %s", what, owner, now)
 	}
+}
+
+// late counts how often the address's pod on a machine has found its API server wanting.
+func (c *vipCluster) late(t *testing.T, machine string) int {
+	t.Helper()
+	out := c.must(t, machine, "cat /var/log/pods/kube-system_ccmadm-vip*/vip/*.log")
+	return strings.Count(out, "healthy=false")
 }
 
 // TestControlPlaneVIP: three control planes whose endpoint is an address of their own. It goes on answering when the
@@ -148,14 +162,16 @@ func TestControlPlaneVIP(t *testing.T) {
 		t.Errorf("%s has no API server, and the address on lo", owner)
 	}
 	c.must(t, owner, admin+"get nodes") // by the other one's
-	c.must(t, owner, "mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/")
-	c.steady(t, "cp1", "cp2", "cp3")
-	c.stays(t, "API server back", next)
+	c.stays(t, "API server back", next, func() {
+		c.must(t, owner, "mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/")
+		c.steady(t, "cp1", "cp2", "cp3")
+	})
 
 	owner, next = c.moves(t, "power cut", 10*time.Second, func(owner string) { c.run(t, "kill", "--name", c.name, owner) })
-	c.run(t, "start", "--name", c.name, owner)
-	c.steady(t, "cp1", "cp2", "cp3")
-	c.stays(t, "machine back", next)
+	c.stays(t, "machine back", next, func() {
+		c.run(t, "start", "--name", c.name, owner)
+		c.steady(t, "cp1", "cp2", "cp3")
+	})
 
 	owner, next = c.moves(t, "reset", 5*time.Second, func(owner string) { c.must(t, owner, "ccmadm reset --force") })
 	if c.holds(t, owner) {
