@@ -32,7 +32,7 @@ type event struct {
 }
 
 func main() {
-	again := flag.String("again", "", "`file` for what -run takes to have another try at those that failed, if they are few")
+	again := flag.String("again", "", "`file` for the -run that gives those that failed another try, if they are few")
 	flag.Parse()
 	r, err := summarize(os.Stdin, os.Stdout)
 	if *again != "" {
@@ -119,7 +119,8 @@ func summarize(in io.Reader, out io.Writer) (*report, error) {
 
 // print shows the slowest tests, and of those that failed what they said last.
 func (r *report) print(out io.Writer) error {
-	slowest := slices.SortedStableFunc(slices.Values(r.ended), func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	slowest := slices.Clone(r.ended)
+	slices.SortStableFunc(slowest, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
 	if len(slowest) > 0 {
 		fmt.Fprintf(out, "\nthe slowest of %d tests:\n", len(slowest))
 	}

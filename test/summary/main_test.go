@@ -83,7 +83,8 @@ func TestSummarize(t *testing.T) {
 // Another try is for one or two tests that came to their end: what fails more, or ends a process, is no chance.
 func TestAgain(t *testing.T) {
 	const (
-		a     = `{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"fail","Test":"TestA/part"}` + "\n" + `{"Action":"fail","Test":"TestA"}` + "\n"
+		part  = `{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"fail","Test":"TestA/part"}` + "\n"
+		a     = part + `{"Action":"fail","Test":"TestA"}` + "\n"
 		b     = `{"Action":"fail","Test":"TestB"}` + "\n"
 		c     = `{"Action":"fail","Test":"TestC"}` + "\n"
 		begun = `{"Action":"run","Test":"TestD"}` + "\n"
