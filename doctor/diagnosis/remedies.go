@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -47,7 +48,11 @@ func (v *view) filesLost(f *finding.Finding) bool {
 
 // otherWay gives a manager that goes by the Service another way to the API server: the address that one of them tells.
 func (v *view) otherWay(m *manager, otherwise string) string {
+	stray := nodes.Strays(v.Nodes)
 	for _, p := range v.Masters {
+		if stray(&p) {
+			continue
+		}
 		for _, c := range p.Spec.Containers {
 			host, told := templates.LookupArg(templates.ReadArgs(c), "advertise-address")
 			port, _ := templates.LookupArg(templates.ReadArgs(c), "secure-port")

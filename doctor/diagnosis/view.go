@@ -65,8 +65,12 @@ func (v *view) findManagers(profiles templates.Profiles) {
 			m.wanted = d.Status.DesiredNumberScheduled
 		}
 	}
+	stray := nodes.Strays(v.Nodes)
 	for i := range v.Pods {
 		p := &v.Pods[i]
+		if stray(p) {
+			continue
+		}
 		kind, name := owner(p)
 		at := slices.IndexFunc(v.managers, func(m manager) bool {
 			return m.namespace == p.Namespace && m.name == name && strings.HasPrefix(m.object, kind+"/")

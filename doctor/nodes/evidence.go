@@ -50,8 +50,9 @@ func (f *Facts) askManager(ctx context.Context, c kubernetes.Interface) {
 		f.PodsErr = fmt.Errorf("list pods of the cloud-controller-manager: %w", err)
 		return
 	}
-	f.Pods = list.Items
-	f.AskPods(ctx, c)
+	if f.Pods, f.PodsErr = withoutStrays(ctx, c, list.Items); f.PodsErr == nil {
+		f.AskPods(ctx, c)
+	}
 }
 
 // AskPods reads the last lines of the manager's pods, and asks what it may do.
