@@ -1,6 +1,8 @@
 package phases
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +80,37 @@ func TestCluster_Upgrade_APartIsNoUpgrade(t *testing.T) {
 	}
 	if out, err := u.do(t, apply); err != nil || u.ran() != 2 {
 		t.Errorf("once more, kubeadm ran %d times: %v\n%s", u.ran(), err, out)
+	}
+}
+
+// Whoever keeps an add-on for himself has upgraded the machine: it is said which was skipped, and nothing is half done.
+func TestCluster_Upgrade_AnAddonThatIsSkippedIsNoHalf(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "upgrade.yaml")
+	text := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\napply: {skipPhases: [addon/coredns]}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, told := range map[string]Upgrade{
+		"by a flag": {Version: "v1.36.3", Rest: []string{"--skip-phases", "addon/coredns"}},
+		"by a file": {Version: "v1.36.3", Config: config},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpgradable(t)
+			u.kubelet(t, nil)
+			u.kubeadm(t, "cp1")
+			out, err := u.do(t, told)
+			if err != nil || strings.Contains(out, "finish the upgrade") || !strings.Contains(out, "to skip addon/coredns") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			state := machinetest.Content(u.m, machine.StateFile)
+			if !strings.Contains(state, "upgradeSkipped:\n- addon/coredns\n") {
+				t.Errorf("%s has\n%s", machine.StateFile, state)
+			}
+			out, err = u.do(t, Upgrade{Version: "v1.36.3"})
+			if err != nil || u.ran() != 1 || !strings.Contains(out, "v1.36.3, told to skip addon/coredns\n") {
+				t.Errorf("once more, kubeadm ran %d times: %v\n%s", u.ran(), err, out)
+			}
+		})
 	}
 }
 

@@ -34,8 +34,7 @@ where it was cut short, it is: it goes on by itself.`,
 		},
 		Run: func(ctx context.Context, d *Data) error {
 			if !d.Upgrade.kubeadm {
-				d.Sayf("unchanged: kubeadm has upgraded this machine to v%s", d.Upgrade.target)
-				return nil
+				return tellUpgraded(d)
 			}
 			if err := noteUpgrading(d); err != nil {
 				return err
@@ -47,16 +46,7 @@ where it was cut short, it is: it goes on by itself.`,
 			if err := lookUpgraded(ctx, d); err != nil {
 				return err
 			}
-			if partly, err := upgradesPartly(d); err != nil || partly {
-				d.Sayf("kubeadm was told to leave something out: that is noted, and the same command without goes on")
-				return err
-			}
-			s, err := machineState(d)
-			if err != nil {
-				return err
-			}
-			s.Upgraded, s.Upgrading = "v"+d.Upgrade.target.String(), ""
-			return s.keep(d.Machine)
+			return noteUpgraded(d)
 		},
 	}
 }
@@ -75,25 +65,55 @@ func noteUpgrading(d *Data) error {
 	return s.keep(d.Machine)
 }
 
-// upgradesPartly tells whether kubeadm was told to do less than all, and ends well all the same.
-func upgradesPartly(d *Data) (bool, error) {
-	for _, arg := range d.Upgrade.Rest {
-		if name, _, _ := strings.Cut(arg, "="); name == "--skip-phases" || name == "--help" || name == "-h" {
-			return true, nil
+// noteUpgraded writes down that kubeadm has come to its end, unless it was told to leave out what an upgrade needs.
+func noteUpgraded(d *Data) error {
+	left, err := leftOutOfUpgrade(d)
+	if err != nil {
+		return err
+	}
+	if !left.Whole() {
+		d.Sayf("kubeadm was told to leave something out: that is noted, and the same command without goes on")
+		return nil
+	}
+	s, err := machineState(d)
+	if err != nil {
+		return err
+	}
+	s.Upgraded, s.Upgrading, s.UpgradeSkipped = "v"+d.Upgrade.target.String(), "", left.Phases
+	if len(left.Phases) > 0 {
+		d.Sayf("kubeadm was told to skip %s: %s keeps that, and the upgrade counts as whole",
+			strings.Join(left.Phases, ", "), machine.StateFile)
+	}
+	return s.keep(d.Machine)
+}
+
+// tellUpgraded says what an earlier run has done here.
+func tellUpgraded(d *Data) error {
+	s, err := machineState(d)
+	if err != nil {
+		return err
+	}
+	but := ""
+	if s.Upgraded == "v"+d.Upgrade.target.String() && len(s.UpgradeSkipped) > 0 {
+		but = ", told to skip " + strings.Join(s.UpgradeSkipped, ", ")
+	}
+	d.Sayf("unchanged: kubeadm has upgraded this machine to v%s%s", d.Upgrade.target, but)
+	return nil
+}
+
+// leftOutOfUpgrade is what kubeadm was told not to do, and ends well all the same.
+func leftOutOfUpgrade(d *Data) (kubeadm.LeftOut, error) {
+	var file *kubeadm.File
+	if d.Upgrade.Config != "" {
+		data, err := os.ReadFile(d.Upgrade.Config)
+		if err != nil {
+			return kubeadm.LeftOut{}, fmt.Errorf("read kubeadm's configuration: %w", err)
+		}
+		if file, err = kubeadm.Parse(d.Upgrade.Config, data); err != nil {
+			return kubeadm.LeftOut{}, err
 		}
 	}
-	if d.Upgrade.Config == "" {
-		return false, nil
-	}
-	data, err := os.ReadFile(d.Upgrade.Config)
-	if err != nil {
-		return false, fmt.Errorf("read kubeadm's configuration: %w", err)
-	}
-	file, err := kubeadm.Parse(d.Upgrade.Config, data)
-	if err != nil {
-		return false, err
-	}
-	return file.UpgradesPartly(upgradeArgs(d)[1]), nil
+	return kubeadm.LeftOutOfUpgrade(upgradeArgs(d)[1], d.Upgrade.Rest, file)
 }
 
 func upgradeArgs(d *Data) []string {

@@ -42,8 +42,10 @@ type LocalState struct {
 	Files []string `json:"files,omitempty"`
 	// Upgraded is the version to which kubeadm has upgraded this machine, under ccmadm.
 	Upgraded string `json:"upgraded,omitempty"`
-	// Upgrading is the kubeadm upgrade that was begun here under ccmadm and has not come to its end, or has left something
-	// out: "upgrade apply v1.36.3" or "upgrade node v1.36.3".
+	// UpgradeSkipped are kubeadm's phases that were left out of that on purpose: add-ons by their names, say.
+	UpgradeSkipped []string `json:"upgradeSkipped,omitempty"`
+	// Upgrading is the kubeadm upgrade that was begun here under ccmadm and has not come to its end, or has left out what
+	// an upgrade needs: "upgrade apply v1.36.3" or "upgrade node v1.36.3".
 	Upgrading string `json:"upgrading,omitempty"`
 	// KubeletFlags is kubeadm's file of kubelet flags as it was before an upgrade that is under way.
 	KubeletFlags string `json:"kubeletFlags,omitempty"`

@@ -63,12 +63,6 @@ func localEndpoint(role Role, field string) []string {
 // SkipPhases are the phases that kubeadm leaves out.
 func (f *File) SkipPhases(role Role) []string { return f.list(role.kind(), "skipPhases") }
 
-// UpgradesPartly tells whether an upgrade, apply or node, leaves something out by this configuration, or is a dry run.
-func (f *File) UpgradesPartly(command string) bool {
-	dry := f.text(upgradeConfigKind, command, "dryRun")
-	return dry != "" && dry != "false" || len(f.list(upgradeConfigKind, command, "skipPhases")) > 0
-}
-
 // Taints are the keys of those that the kubelet is told to register with, here or in a KubeletConfiguration.
 func (f *File) Taints(role Role) []string {
 	lists := []*yaml.Node{f.value(role.kind(), "nodeRegistration", "taints")}

@@ -107,23 +107,3 @@ func TestKubeadmFile_Shapes(t *testing.T) {
 		})
 	}
 }
-
-func TestFile_UpgradesPartly(t *testing.T) {
-	for _, tt := range []struct {
-		name, text  string
-		apply, node bool
-	}{
-		{name: "flow style", text: "apply: {skipPhases: [addon]}", apply: true},
-		{name: "block style", text: "node:\n  skipPhases:\n  - addon", node: true},
-		{name: "a dry run", text: "node: {dryRun: true}\napply: {dryRun: false, skipPhases: []}", node: true},
-		{name: "as older YAML says true", text: "apply: {dryRun: yes}", apply: true},
-		{name: "another command's", text: "plan: {dryRun: true}\napply: {etcdUpgrade: false}"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := parseFile(t, "k.yaml", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\n"+tt.text+"\n"))
-			if apply, node := f.UpgradesPartly("apply"), f.UpgradesPartly("node"); apply != tt.apply || node != tt.node {
-				t.Errorf("apply %t, node %t", apply, node)
-			}
-		})
-	}
-}

@@ -1,0 +1,47 @@
+package kubeadm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// LeftOut is what kubeadm is told not to do in an upgrade.
+type LeftOut struct {
+	// Phases are those that it skips.
+	Phases []string
+	// All says that it changes nothing, and ends well all the same: a dry run, or its help.
+	All bool
+}
+
+// LeftOutOfUpgrade reads that from the arguments of `kubeadm upgrade apply` or `node`, and from its configuration, which
+// may be nil. As for kubeadm, phases of the flag are in place of the configuration's.
+func LeftOutOfUpgrade(command string, args []string, f *File) (LeftOut, error) {
+	flags := pflag.NewFlagSet(command, pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	skip := flags.StringSlice("skip-phases", nil, "")
+	help := flags.BoolP("help", "h", false, "")
+	if err := flags.Parse(args); err != nil {
+		return LeftOut{}, fmt.Errorf("read the flags of kubeadm upgrade %s: %w", command, err)
+	}
+	left := LeftOut{Phases: *skip, All: *help}
+	if f == nil {
+		return left, nil
+	}
+	if len(left.Phases) == 0 {
+		left.Phases = f.list(upgradeConfigKind, command, "skipPhases")
+	}
+	dry := f.text(upgradeConfigKind, command, "dryRun")
+	left.All = left.All || dry != "" && dry != "false"
+	return left, nil
+}
+
+// Whole tells whether what is done is an upgrade of the machine all the same: an add-on that is skipped by its name is
+// somebody else's, and the phases before and behind the upgrade change nothing that stays behind.
+func (l LeftOut) Whole() bool {
+	return !l.All && !slices.ContainsFunc(l.Phases, func(phase string) bool {
+		return phase != "preflight" && phase != "post-upgrade" && !strings.HasPrefix(phase, "addon/")
+	})
+}
