@@ -7,15 +7,12 @@ import (
 
 const (
 	awsCluster = "AWS's own manager, DaemonSet"
-	awsName    = "aws-cloud-controller-manager"
-	awsSet     = "daemonset/" + awsName
 	awsRole    = "clusterrole/ccmadm:aws"
-	awsSecret  = "secret/ccmadm-cloud-config"
 )
 
 // awsFaults are those of AWS's own manager as a DaemonSet, on cp1 and w1, with its cloud and metadata service on w2.
 func awsFaults() [][]injected {
-	return [][]injected{faultsOfEC2(), faultsOfAWSObjects(), faultsOfAWSPods()}
+	return [][]injected{faultsOfEC2(), faultsOfAWSObjects(), faultsOfVendorsPods("aws")}
 }
 
 func faultsOfEC2() []injected {
@@ -63,29 +60,33 @@ func faultsOfAWSObjects() []injected {
 	}
 }
 
-func faultsOfAWSPods() []injected {
-	const save = "kubectl -n kube-system get " + awsSecret + " -o yaml | grep -v -e resourceVersion -e ' uid:' > /root/secret.yaml\n"
+// faultsOfVendorsPods are those of a DaemonSet of somebody's own program, with a Secret that has its configuration.
+func faultsOfVendorsPods(vendor string) []injected {
+	const secret = "secret/ccmadm-cloud-config"
+	const save = "kubectl -n kube-system get " + secret + " -o yaml | grep -v -e resourceVersion -e ' uid:' > /root/secret.yaml\n"
+	name := vendor + "-cloud-controller-manager"
+	set := "daemonset/" + name
 	return []injected{
 		{
-			id: "B1", what: "aws's manager without toleration of the uninitialized taint",
-			inject: parked(awsSet, taintCP+withoutToleration(awsSet, "0", taint)),
+			id: "B1", what: vendor + "'s manager without toleration of the uninitialized taint",
+			inject: parked(set, taintCP+withoutToleration(set, "0", taint)),
 		},
-		{id: "B4", what: "aws's manager with a nodeSelector of kubeadm before 1.24", inject: oldSelector(awsSet)},
+		{id: "B4", what: vendor + "'s manager with a nodeSelector of kubeadm before 1.24", inject: oldSelector(set)},
 		{
-			id: "W25", what: "image of aws's manager that no registry has",
-			inject: "kubectl -n kube-system set image " + awsSet + " cloud-controller-manager=registry.invalid/nothing:1",
+			id: "W25", what: "image of " + vendor + "'s manager that no registry has",
+			inject: "kubectl -n kube-system set image " + set + " cloud-controller-manager=registry.invalid/nothing:1",
 		},
 		{
 			id: "D1", what: "Secret with the cloud's configuration deleted",
-			inject: save + "kubectl -n kube-system delete " + awsSecret + "\n" + deletePods,
+			inject: save + "kubectl -n kube-system delete " + secret + "\n" + deletePods,
 			choice: "kubectl create -f /root/secret.yaml",
 		},
 		{
 			id: "D2", what: "key of the cloud's configuration gone from the Secret",
-			inject: save + patched(awsSecret, `{"op":"move","from":"/data/cloud.conf","path":"/data/other.conf"}`) + deletePods,
+			inject: save + patched(secret, `{"op":"move","from":"/data/cloud.conf","path":"/data/other.conf"}`) + deletePods,
 			choice: "kubectl replace --force -f /root/secret.yaml", undo: deletePods,
 		},
-		secondSet(awsName),
+		secondSet(name),
 	}
 }
 

@@ -17,14 +17,24 @@ const (
 	back   = "cp /root/cloud.conf " + osConf + "\n" + remade
 )
 
-// cloudFaults are those of a vendor's own manager: openstack's, on cp1, w1 and w3, with its cloud on w2.
-func cloudFaults() []injected {
+// openstackFaults are those of its cloud, wherever its manager runs: on cp1, w1 and w3, with the cloud on w2.
+func openstackFaults() []injected {
 	deny, allow := inCloud(`s/"denied":false/"denied":true/`), inCloud(`s/"denied":true/"denied":false/`)
 	unknown, known := inCloud(`s/"id":"6d5f3c4e-0000-4000-8000-000000000002"/"id":"gone"/`), inCloud(`s/"id":"gone"/"id":"6d5f3c4e-0000-4000-8000-000000000002"/`)
 	const taintW1 = "kubectl taint node w1 " + taint + "=true:NoSchedule"
 	return []injected{
 		{id: "D3", what: "OpenStack refuses: a policy has changed", first: deny, inject: taintW1, choice: allow.command, choiceOn: cloudNode},
 		{id: "W10", what: "OpenStack does not know the server (E1)", first: unknown, inject: taintW1, choice: known.command, choiceOn: cloudNode},
+		{
+			id: "N3", what: "the labels of a Node's zone were removed",
+			inject: "kubectl label node w1 topology.kubernetes.io/zone- failure-domain.beta.kubernetes.io/zone-",
+		},
+	}
+}
+
+// cloudFaults are those of the files and arguments of a vendor's own manager as a static pod: openstack's.
+func cloudFaults() []injected {
+	return []injected{
 		{
 			id: "D3", what: "OpenStack's secret is wrong", inject: keep + "sed -i 's/" + cloudKey + "/wrong/' " + osConf + "\n" + remade,
 			choice: back,
@@ -42,10 +52,6 @@ func cloudFaults() []injected {
 				`kubectl -n kube-system patch deployment coredns -p '{"spec":{"template":{"spec":{"nodeSelector":{"no":null}}}}}'`,
 		},
 		{id: "D2", what: "the cloud's configuration was removed", inject: keep + "rm " + osConf + "\n" + remade},
-		{
-			id: "N3", what: "the labels of a Node's zone were removed",
-			inject: "kubectl label node w1 topology.kubernetes.io/zone- failure-domain.beta.kubernetes.io/zone-",
-		},
 		{id: "B15", what: "external as the manager's provider", inject: "sed -i 's|--cloud-provider=openstack|--cloud-provider=external|' " + managerYAML},
 		{id: "B14", what: "a controller that openstack's manager does not know", inject: withArgument("--controllers=cloud-nodes")},
 		{
@@ -56,24 +62,30 @@ func cloudFaults() []injected {
 	}
 }
 
-// cloudFaultsOfAnybody are those that have nothing to do with the cloud, with a vendor's manager as the victim.
+// faultsOfVendorsStaticPod have nothing to do with a cloud, and somebody's own manager as a static pod for a victim.
+func faultsOfVendorsStaticPod(vendor string) []injected {
+	role, manager := "clusterrole/ccmadm:"+vendor, vendor+"'s manager"
+	return []injected{
+		{id: "D8", what: manager + " may not update nodes", inject: without(role, 1, "nodes", `"patch"`)},
+		{id: "D13", what: manager + " may not watch nodes", inject: without(role, 0, "nodes", `"get","list"`)},
+		{
+			id: "D5", what: manager + " starts anew, and may not read how callers are authenticated",
+			inject: "kubectl -n kube-system delete rolebinding ccmadm:" + vendor + ":authentication-reader\n" + remade,
+		},
+		{
+			id: "W25", what: "image of " + manager + " that no registry has",
+			inject: "sed -i 's|image: .*|image: registry.invalid/nothing:1|' " + managerYAML,
+		},
+	}
+}
+
+// cloudFaultsOfAnybody are such, and about OpenStack's own besides.
 func cloudFaultsOfAnybody() []injected {
 	unnamed, named := inCloud(`s/"name":"w1"/"name":"other"/`), inCloud(`s/"name":"other"/"name":"w1"/`)
-	const role = "clusterrole/ccmadm:openstack"
-	return []injected{
+	return append(faultsOfVendorsStaticPod("openstack"), []injected{
 		{
 			id: "W10", what: "OpenStack has no server of the Node's name (E1)", first: unnamed, inject: asNew("w1"),
 			choice: named.command, choiceOn: cloudNode,
-		},
-		{id: "D8", what: "openstack's manager may not update nodes", inject: without(role, 1, "nodes", `"patch"`)},
-		{id: "D13", what: "openstack's manager may not watch nodes", inject: without(role, 0, "nodes", `"get","list"`)},
-		{
-			id: "D5", what: "openstack's manager starts anew, and may not read how callers are authenticated",
-			inject: "kubectl -n kube-system delete rolebinding ccmadm:openstack:authentication-reader\n" + remade,
-		},
-		{
-			id: "W25", what: "image of openstack's manager that no registry has",
-			inject: "sed -i 's|image: .*|image: registry.invalid/nothing:1|' " + managerYAML,
 		},
 		{
 			id: "H2", what: "second static pod of openstack's manager, with a Lease of its own",
@@ -84,7 +96,7 @@ func cloudFaultsOfAnybody() []injected {
 			choice: "rm " + secondYAML, undo: noSecondLease,
 		},
 		longLease("Lease of openstack's manager that lasts an hour, of a holder that is no more"),
-	}
+	}...)
 }
 
 const secondYAML = "/etc/kubernetes/manifests/second.yaml"
@@ -117,6 +129,9 @@ func TestFaults_Cloud(t *testing.T) {
 	}
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w3")
-	l.all(t, cloudFaults(), cloudFaultsOfAnybody())
-	l.table.write(t, "openstack", l.cluster)
+	l.all(t, openstackFaults(), cloudFaults(), cloudFaultsOfAnybody())
+	l.must(t, "cp1", cloudDocument+"'mode: DaemonSet\ncloudConfig: {file: "+cloudConf+"}' > /root/cloud.yaml; ccmadm apply -f /root/cloud.yaml")
+	l.cluster = cloudSetCluster
+	l.all(t, openstackFaults(), faultsOfVendorsPods("openstack"))
+	l.table.write(t, "openstack", cloudCluster, l.cluster)
 }

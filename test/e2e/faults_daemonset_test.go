@@ -49,12 +49,13 @@ func secondLease(subject string) string {
 // noSecondLease takes that back.
 const noSecondLease = "kubectl -n kube-system delete role/second rolebinding/second lease/second"
 
-// secondSet is a DaemonSet of the same program and account as the manager's, with a Lease and a port of its own.
+// secondSet is a DaemonSet of the same program and account as the manager's, with a Lease and a port of its own. Image
+// and command of a vendor's may have the DaemonSet's name.
 func secondSet(name string) injected {
 	return injected{
 		id: "H2", what: "second manager with a Lease of its own",
 		inject: secondLease("--serviceaccount=kube-system:"+name) +
-			"kubectl -n kube-system get daemonset/" + name + " -o yaml | sed -e '/serviceAccount/!s/" + name + "/second/' " +
+			"kubectl -n kube-system get daemonset/" + name + " -o yaml | sed -e '/serviceAccount\\|image:\\|- .bin/!s/" + name + "/second/' " +
 			"-e 's/10258/10268/' -e '/managed-by/d' " +
 			"-e 's/--leader-elect=true/--leader-elect-resource-name=second\\n        - --secure-port=10268/' " +
 			"-e '/^  uid:/d' -e '/resourceVersion/d' | kubectl create -f -",

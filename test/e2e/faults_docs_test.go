@@ -75,7 +75,9 @@ func tables() map[string][]string {
 	return map[string][]string{
 		objectCluster: rows(objectFaults()...), staticCluster: rows(staticFaults()...),
 		daemonSetCluster: rows(daemonSetFaults()...), deploymentCluster: rows(deploymentFaults()),
-		cloudCluster: rows(cloudFaults(), cloudFaultsOfAnybody()), awsCluster: rows(awsFaults()...),
+		cloudCluster:    rows(openstackFaults(), cloudFaults(), cloudFaultsOfAnybody()),
+		cloudSetCluster: rows(openstackFaults(), faultsOfVendorsPods("openstack")), awsCluster: rows(awsFaults()...),
+		vsphereCluster: rows(faultsOfVendorsStaticPod("vsphere")), sampleCluster: rows(faultsOfVendorsStaticPod("sample")),
 		inventoryCluster: rows(inventoryFaults()...), pairsCluster: rowsOfPairs(),
 	}
 }

@@ -16,6 +16,7 @@ const (
 	daemonSetCluster  = "DaemonSet, provider onprem"
 	deploymentCluster = "Deployment, provider onprem"
 	cloudCluster      = "OpenStack's own manager, static pod"
+	cloudSetCluster   = "OpenStack's own manager, DaemonSet"
 )
 
 // faultTable is what a run of the library has seen: bin/measured/faults-*.md, of which `make faults` makes docs/faults.md.

@@ -49,15 +49,15 @@ vcenter:
   lab: {server: HOST, port: ` + cloudPort + `, user: lab, password: ` + cloudKey + `, insecureFlag: true, datacenters: [DC0]}
 `
 
-// TestRealCCM_VSphere: the controller manager of k8s.io/cloud-provider-vsphere, with VMware's simulator of a vCenter.
-func TestRealCCM_VSphere(t *testing.T) {
-	t.Parallel()
-	l := up(t, "vsphere", 1, 2)
+// newVSphere is a cluster with the controller manager of k8s.io/cloud-provider-vsphere, and with VMware's simulator of a
+// vCenter on w2.
+func newVSphere(t *testing.T, name string) (*lab, cloudState) {
+	t.Helper()
+	l := up(t, name, 1, 2)
 	built := l.loadCCM(t, "vsphere")
-	cp, w := l.address(t, "cp1"), l.address(t, "w1")
 	state := cloudState{Key: cloudKey, Machines: []cloudMachine{
-		{ID: "42307a3c-0000-4000-8000-000000000001", Name: "cp1", Address: cp, State: "running"},
-		{ID: "42307a3c-0000-4000-8000-000000000002", Name: "w1", Address: w, State: "running"},
+		{ID: "42307a3c-0000-4000-8000-000000000001", Name: "cp1", Address: l.address(t, "cp1"), State: "running"},
+		{ID: "42307a3c-0000-4000-8000-000000000002", Name: "w1", Address: l.address(t, "w1"), State: "running"},
 	}}
 	host, _, _ := strings.Cut(l.runCloud(t, filepath.Join(built, "vcenter"), state), ":")
 	l.configure(t, "provider: vsphere\ncloudConfig: {file: "+cloudConf+"}\n",
@@ -65,9 +65,17 @@ func TestRealCCM_VSphere(t *testing.T) {
 	eventually(t, time.Minute, "vCenter is ready", func() bool { return l.asked(t, "ready on") > 0 })
 	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
 	l.must(t, "w1", l.joinCommand(t))
+	return l, state
+}
+
+// TestRealCCM_VSphere: a machine is known by its UUID, and its node goes with it.
+func TestRealCCM_VSphere(t *testing.T) {
+	t.Parallel()
+	l, state := newVSphere(t, "vsphere")
 	const kind = "vsphere-vm.cpu-1.mem-0gb.os-other" // the simulator's machines are all alike
-	l.expectNode(t, "cp1", wantNode{"vsphere://42307a3c-0000-4000-8000-000000000001", "", "", kind, cp})
-	l.expectNode(t, "w1", wantNode{"vsphere://42307a3c-0000-4000-8000-000000000002", "", "", kind, w})
+	for _, m := range state.Machines {
+		l.expectNode(t, m.Name, wantNode{"vsphere://" + m.ID, "", "", kind, m.Address})
+	}
 	l.expectNothingForbiddenInLog(t)
 
 	t.Run("the node of a destroyed machine goes", func(t *testing.T) {
@@ -78,20 +86,27 @@ func TestRealCCM_VSphere(t *testing.T) {
 	})
 }
 
-// TestRealCCM_Sample: upstream's sample of a cloud-controller-manager, with a provider that reads a file.
-func TestRealCCM_Sample(t *testing.T) {
-	t.Parallel()
-	l := up(t, "sample", 1, 1)
+// newSample is a cluster with upstream's sample of a cloud-controller-manager, with a provider that reads a file.
+func newSample(t *testing.T, name string) *lab {
+	t.Helper()
+	l := up(t, name, 1, 1)
 	l.loadCCM(t, "sample")
-	cp, w := l.address(t, "cp1"), l.address(t, "w1")
-	instance := func(id, address string) string {
-		return fmt.Sprintf(`{"id": %q, "type": "metal", "zone": "z1", "region": "r1", "address": %q}`, id, address)
+	instance := func(id, node string) string {
+		return fmt.Sprintf(`{"id": %q, "type": "metal", "zone": "z1", "region": "r1", "address": %q}`, id, l.address(t, node))
 	}
-	l.configure(t, "provider: sample\ncontrollerManager: {image: lab.local/sample-ccm:1, extraArgs: [--cloud-provider=sample]}\ncloudConfig: {file: "+cloudConf+"}\n",
-		map[string]string{cloudConf: fmt.Sprintf("{\"cp1\": %s, \"w1\": %s}\n", instance("one", cp), instance("two", w))})
+	l.configure(t, "provider: sample\ncontrollerManager: {image: lab.local/sample-ccm:1, extraArgs: [--cloud-provider=sample]}\n"+
+		"cloudConfig: {file: "+cloudConf+"}\n",
+		map[string]string{cloudConf: fmt.Sprintf("{\"cp1\": %s, \"w1\": %s}\n", instance("one", "cp1"), instance("two", "w1"))})
 	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
 	l.must(t, "w1", l.joinCommand(t))
-	l.expectNode(t, "cp1", wantNode{"sample://one", "z1", "r1", "metal", cp})
-	l.expectNode(t, "w1", wantNode{"sample://two", "z1", "r1", "metal", w})
+	return l
+}
+
+// TestRealCCM_Sample: each node is what its file says.
+func TestRealCCM_Sample(t *testing.T) {
+	t.Parallel()
+	l := newSample(t, "sample")
+	l.expectNode(t, "cp1", wantNode{"sample://one", "z1", "r1", "metal", l.address(t, "cp1")})
+	l.expectNode(t, "w1", wantNode{"sample://two", "z1", "r1", "metal", l.address(t, "w1")})
 	l.expectNothingForbiddenInLog(t)
 }
