@@ -139,6 +139,7 @@ bench: lab images ## Measure against bare kubeadm, and thousands of Nodes agains
 
 bench-scale: build ## Only the thousands of Nodes
 	go test ./provider/routes -count=1 -run '^$$' -bench .
+	CCMADM_TEST=cluster go test ./doctor/diagnosis -count=1 -timeout 30m -run '^$$' -bench .
 	go test ./test/scale -count=1 -timeout 30m -v -run '^$$' -bench . -args -ccm $(CURDIR)/bin/cloud-controller-manager
 
 tidy:

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -37,27 +34,6 @@ func newLab(t testing.TB) lab {
 	t.Cleanup(l.empty)
 	return l
 }
-
-// client counts its requests.
-func client(config *rest.Config, count *atomic.Int64) kubernetes.Interface {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 50, 100
-	config.ContentType = apiruntime.ContentTypeProtobuf
-	config.AcceptContentTypes = apiruntime.ContentTypeProtobuf + "," + apiruntime.ContentTypeJSON
-	if count != nil {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
-				count.Add(1)
-				return next.RoundTrip(r)
-			})
-		})
-	}
-	return kubernetes.NewForConfigOrDie(config)
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (l lab) must(err error) {
 	l.Helper()
