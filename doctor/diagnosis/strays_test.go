@@ -44,15 +44,18 @@ func TestDiagnose_Strays(t *testing.T) {
 		{"that could not be placed", templates.StaticPod, faults{shownByWorker(unscheduled)}, ""},
 		{
 			"that runs, beside a manager without its image", templates.StaticPod,
-			faults{tainted, leaderless, waiting("ImagePullBackOff", "not found"), shownByWorker()}, "W25(4)",
+			faults{tainted, leaderless, waiting("ImagePullBackOff", "not found"), shownByWorker()},
+			"W25(4)",
 		},
 		{
 			"that leads by its own word, in the place of the manager", templates.DaemonSet,
-			faults{tainted, leaderless, gone, shownByWorker(unelected)}, "W20(4)",
+			faults{tainted, leaderless, gone, shownByWorker(unelected)},
+			"W20(4)",
 		},
 		{
 			"where nobody knows who is a control plane", templates.DaemonSet,
-			faults{leaderless, gone, unlabelled, shownByWorker(unelected)}, "",
+			faults{leaderless, gone, unlabelled, shownByWorker(unelected)},
+			"",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
