@@ -642,6 +642,11 @@ func (in *LocalState) DeepCopyInto(out *LocalState) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.UpgradeSkipped != nil {
+		in, out := &in.UpgradeSkipped, &out.UpgradeSkipped
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 
