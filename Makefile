@@ -4,12 +4,12 @@ SHELL       := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 K8S     ?= 1.36
 RUN     ?= .
-# What differs from its neighbours in length more than in kind: left to make long.
-LONG    := ^TestInitAgain_Upgraded|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|StaticPod)
+# What differs from its neighbours in length more than in kind: left to make long, unless RUN names it.
+LONG    := ^TestInitAgain_Upgraded|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Sample|StaticPod|VSphere)
 LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity/under_another_name|^TestRehearse/^vsphere|^TestCatalogue_Machine/.*/^StaticPod
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
-SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpgrade|$(LONG)
+SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
 # Tests on machines that run side by side: they wait for most of their time.
 LANES   ?= 5
 # Labs belong to the machine: two runs at once need two names.
