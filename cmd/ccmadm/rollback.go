@@ -72,7 +72,7 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 		return r.adopted(ctx, s, runs, run)
 	}
 	wait := r.options.Flags.Wait
-	settings, profile, err := phases.FormerSettings(run)
+	settings, profile, err := phases.FormerSettings(runs, run)
 	if err != nil {
 		return observed(err)
 	}
