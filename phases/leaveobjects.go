@@ -27,9 +27,7 @@ func removeObjects() Phase {
 		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
 			"the record last. Waits until what runs has ended, before its permissions go. With --purge the record stays\n" +
 			"until all else has gone. It stops where a machine has joined in external cloud mode meanwhile.",
-		Foretell: func(context.Context, *Data) (string, error) {
-			return "would remove the cloud-controller-manager, and the objects that were listed", nil // by preflight
-		},
+		Foretell: foretellObjects,
 		Run: func(ctx context.Context, d *Data) error {
 			applier, err := newApplier(d, machine.AdminConf)
 			if err != nil {
@@ -47,6 +45,22 @@ func removeObjects() Phase {
 			return removeRest(ctx, d, applier)
 		},
 	}
+}
+
+// foretellObjects leaves the list to preflight, which asks behind it, but for the journal: a way back goes by what was
+// there.
+func foretellObjects(ctx context.Context, d *Data) (string, error) {
+	if d.trial {
+		subjects, err := appliedSubjects(ctx, d)
+		if err != nil {
+			return "", err
+		}
+		d.known.changed = true
+		for _, subject := range subjects {
+			fmt.Fprintln(d.Out, subject+" removed")
+		}
+	}
+	return "would remove the cloud-controller-manager, and the objects that were listed", nil
 }
 
 // refuseJoined finds machines that have joined since the plan was made. Nobody would take their taint away, and without

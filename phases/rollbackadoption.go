@@ -16,7 +16,6 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/templates"
 )
 
 // The commands that go each other's way back.
@@ -115,47 +114,29 @@ func backToAdopted(
 	return nil
 }
 
-// LacksFiles tells whether a provider may have had files that are nowhere any more: those of a Secret that has gone, or
-// has another one's, and its list of machines. They are in no record.
-func LacksFiles(ctx context.Context, client kubernetes.Interface, provider string) (bool, error) {
-	profile, err := templates.Load(provider)
-	if err != nil || profile.Config == nil && len(profile.Credentials) == 0 {
-		return false, err
-	}
-	secret, err := client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
-	}
-	of := secret.Annotations[v1alpha1.FilesOfAnnotation]
-	if rec, err := askRecord(ctx, client); err == nil && of == "" {
-		of = rec.Configuration.Provider
-	} else if err != nil && !apierrors.IsNotFound(err) {
-		return false, finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
-	}
-	return of != provider, nil
-}
-
-// takenOut are the nodes whose kubelet a run of leave has taken out of external mode, or was about to, with the runs of
-// leave before it that did not come to their end, and those after it.
+// takenOut are the nodes whose kubelet a run of leave has taken out of external mode, or was about to.
 func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
-	names, ended := map[string]bool{}, false
-	for _, r := range slices.Backward(runs) {
-		if ended = ended || r.Shortened || r.ID < run.ID && (adoptionOf(&r) != leaveCommand || r.State == journal.Done); ended {
-			break
-		}
-		if adoptionOf(&r) != leaveCommand {
-			continue
-		}
-		for _, step := range r.Steps {
-			if step.Name == kubeletStep && strings.HasPrefix(step.Before, flagExternal) {
-				names[step.Node] = true
-			}
+	names := map[string]bool{}
+	for _, step := range stepsOfLeave(runs, run) {
+		if step.Name == kubeletStep && strings.HasPrefix(step.Before, flagExternal) {
+			names[step.Node] = true
 		}
 	}
 	return names
+}
+
+// stepsOfLeave are those of a run of leave, of the runs before it that did not come to their end, and of those after it.
+func stepsOfLeave(runs []journal.Run, run *journal.Run) (steps []journal.Step) {
+	for _, r := range slices.Backward(runs) {
+		leaves := adoptionOf(&r) == leaveCommand
+		if r.Shortened || r.ID < run.ID && (!leaves || r.State == journal.Done) {
+			break
+		}
+		if leaves {
+			steps = append(steps, r.Steps...)
+		}
+	}
+	return steps
 }
 
 func neverExternal(list []corev1.Node, taken map[string]bool) (names []string) {

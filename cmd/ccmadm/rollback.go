@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
@@ -24,6 +25,8 @@ type rollbacker struct {
 	yes      bool
 	via      string
 	adoption phases.Adoption // of a run of adopt or leave
+	files    v1alpha1.CloudConfiguration
+	keys     []string // of credentials
 }
 
 func newRollback(s phases.Streams) *cobra.Command {
@@ -39,12 +42,14 @@ are in no record, and stay as they are.
 
 Before a run of ` + "`ccmadm adopt`" + ` leads what ` + "`ccmadm leave`" + ` does, and before one of ` + "`ccmadm leave`" + `
 what ` + "`ccmadm adopt`" + ` does with the settings of then, from wherever the run has stopped; --via says how steps on
-other machines are done. Without RUN only where it is the newest run.
+other machines are done. Without RUN only where it is the newest run. Where leave has removed the provider's files, they
+are to be given again.
 
 It runs on a control plane. In mode StaticPod the other control planes are named, as by ` + "`ccmadm apply`" + `.`,
 		Example: `  ccmadm rollback
   ccmadm rollback 7 --yes
-  ccmadm rollback --via pods   # of adopt, or leave`,
+  ccmadm rollback --via pods   # of adopt, or leave
+  ccmadm rollback --via pods --cloud-config cloud.conf --credential token=token   # of a leave that has come to its end`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), s, args) },
 	}
@@ -53,6 +58,9 @@ It runs on a control plane. In mode StaticPod the other control planes are named
 	flags.BoolVar(&r.options.Force, "force", false, "as with ccmadm apply")
 	declareTimeout(cmd, &r.options)
 	declareVia(flags, &r.via, &r.adoption)
+	flags.StringVar(&r.files.CloudConfig.File, "cloud-config", "", "the provider's configuration file, which leave has removed")
+	flags.StringArrayVar(&r.keys, "credential", nil, "KEY=FILE or KEY=env:NAME, as with ccmadm adopt; may be repeated")
+	flags.StringVar(&r.files.Inventory, "inventory", "", "list of the site's machines, which leave has removed")
 	return cmd
 }
 
@@ -70,6 +78,9 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 	}
 	if phases.IsAdoption(run) {
 		return r.adopted(ctx, s, runs, run)
+	}
+	if r.givesFiles() {
+		return noFiles(run)
 	}
 	wait := r.options.Flags.Wait
 	settings, profile, err := phases.FormerSettings(runs, run)
@@ -140,15 +151,16 @@ func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journ
 	o.Flags.Wait = r.options.Flags.Wait
 	outliveReader()
 	sayBack(s, run)
+	if o.Adoption.Leave && r.givesFiles() {
+		return noFiles(run)
+	}
 	if !o.Adoption.Leave {
-		lacks, err := phases.LacksFiles(ctx, client, o.Flags.Provider)
+		lost, err := phases.LostFiles(ctx, client, runs, run, o.Flags.Provider)
 		if err != nil {
 			return observed(err)
 		}
-		if lacks {
-			fmt.Fprintf(s.Err, "[rollback] warning: configuration files, credentials and the list of machines are in no record; if provider "+
-				"%[1]s had some, say no, and give them: ccmadm adopt --provider %[1]s --cloud-config FILE --credential KEY=FILE --inventory FILE\n",
-				o.Flags.Provider)
+		if err := r.giveFiles(s, &o.Flags, run, lost); err != nil {
+			return err
 		}
 	}
 	d, err := phases.New(ctx, machine.New(), *o, s, version)
@@ -156,6 +168,38 @@ func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journ
 		return err
 	}
 	return phases.Run(ctx, d, list)
+}
+
+// giveFiles lays the files that are given over the settings of before, which have none. What is known to be lost has to
+// be given.
+func (r *rollbacker) giveFiles(s phases.Streams, to *v1alpha1.CloudConfiguration, run *journal.Run, lost phases.Lost) error {
+	var err error
+	if r.files.Credentials, err = parseCredentials(r.keys); err != nil {
+		return err
+	}
+	if r.givesFiles() {
+		to.Override(&r.files)
+		return nil
+	}
+	const how = "--cloud-config FILE, --credential KEY=FILE and --inventory FILE"
+	switch lost {
+	case phases.LostAll:
+		return finding.Refusedf("go back to before run %d: the files of provider %s were removed since, and are in no record",
+			run.ID, to.Provider).
+			WithHint("give those that it had: ccmadm rollback %d with %s. Nothing was changed", run.ID, how)
+	case phases.LostPerhaps:
+		fmt.Fprintf(s.Err, "[rollback] warning: configuration files, credentials and the list of machines are in no record; if "+
+			"provider %s had some, say no, and give them with %s\n", to.Provider, how)
+	}
+	return nil
+}
+
+func noFiles(run *journal.Run) error {
+	return usage("go back to before run %d: ccmadm %s has removed no files that could be given again", run.ID, run.Command)
+}
+
+func (r *rollbacker) givesFiles() bool {
+	return r.files.CloudConfig.File != "" || len(r.keys) > 0 || r.files.Inventory != ""
 }
 
 func sayBack(s phases.Streams, run *journal.Run) {

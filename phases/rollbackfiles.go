@@ -1,0 +1,70 @@
+package phases
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Lost says whether a provider's configuration, credentials and list of machines, which are in no record, are nowhere
+// any more.
+type Lost string
+
+// The answers. Perhaps: nobody has noted whether there were any.
+const (
+	LostNone    Lost = "None"
+	LostAll     Lost = "All"
+	LostPerhaps Lost = "Perhaps"
+)
+
+// LostFiles tells it of what led to before a run: the Secret with the files has gone, or has another provider's.
+func LostFiles(
+	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, provider string,
+) (Lost, error) {
+	profile, err := templates.Load(provider)
+	if err != nil || profile.Config == nil && len(profile.Credentials) == 0 {
+		return LostNone, err
+	}
+	secret, err := client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return removedFiles(stepsOfLeave(runs, run)), nil
+	}
+	if err != nil {
+		return "", finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
+	}
+	of := secret.Annotations[v1alpha1.FilesOfAnnotation]
+	if rec, err := askRecord(ctx, client); err == nil && of == "" {
+		of = rec.Configuration.Provider
+	} else if err != nil && !apierrors.IsNotFound(err) {
+		return "", finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
+	}
+	if of != provider {
+		return LostPerhaps, nil
+	}
+	return LostNone, nil
+}
+
+// removedFiles goes by what runs of leave have listed before they removed it. One of a former release has listed
+// nothing.
+func removedFiles(steps []journal.Step) Lost {
+	lost := LostPerhaps
+	for _, step := range steps {
+		if step.Name != removeObjects().Name || step.Change == "" {
+			continue
+		}
+		if slices.Contains(strings.Split(step.Change, "\n"), "Secret/"+v1alpha1.Namespace+"/"+v1alpha1.CloudConfigName+" removed") {
+			return LostAll
+		}
+		lost = LostNone
+	}
+	return lost
+}
