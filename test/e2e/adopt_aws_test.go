@@ -7,7 +7,8 @@ import (
 )
 
 // TestAdopt_AWS: a cluster that plain kubeadm has made on machines of EC2, which the test plays, is adopted with the
-// controller manager of k8s.io/cloud-provider-aws, rehearsed before. An instance that EC2 does not know stops it.
+// controller manager of k8s.io/cloud-provider-aws, rehearsed before, here or in a pod. An instance that EC2 does not know
+// stops it. A rollback of leave, which has removed the credentials, is given them again.
 func TestAdopt_AWS(t *testing.T) {
 	l := up(t, "adoptaws", 1, 2, "--image", adoptImage) // w2 plays EC2
 	l.installCCM(t, "aws")
@@ -35,20 +36,30 @@ func TestAdopt_AWS(t *testing.T) {
 	})
 	l.must(t, "cp1", "sed -n '/ccmadm.dev/,$p' "+realConfig+" > /tmp/cloud.yaml")
 	restarts := l.kubectl(t, podRestarts)
-	adopt := "ccmadm adopt -f /tmp/cloud.yaml --via pods --yes --timeout 60s --binary /usr/local/bin/ccm"
+	adopt := "ccmadm adopt -f /tmp/cloud.yaml --via pods --yes --timeout 60s"
 
 	t.Run("an instance that EC2 does not know stops it before anything is changed", func(t *testing.T) {
 		revision := l.quietRevision(t)
-		if r := l.sh(t, "cp1", adopt); r.code == 0 || !strings.Contains(r.out, wName) {
-			t.Errorf("exit status %d\n%s", r.code, r.out)
+		r := l.sh(t, "cp1", adopt+" --binary /usr/local/bin/ccm")
+		if r.code != 1 || !strings.Contains(r.out, wName) {
+			t.Errorf("exit status %d, want 1 and %s\n%s", r.code, wName, r.out)
 		}
 		l.expectNoWritesSince(t, revision)
+		r = l.sh(t, "cp1", adopt+" --rehearse")
+		if r.code != 1 || !strings.Contains(r.out, wName) {
+			t.Errorf("in a pod: exit status %d, want 1 and %s\n%s", r.code, wName, r.out)
+		}
+		l.expectNoRehearsal(t)
+		if record := l.kubectl(t, "-n kube-system get configmap ccmadm-config --ignore-not-found -o name"); record != "" {
+			t.Errorf("behind a rehearsal that has failed there is %s", record)
+		}
 	})
 	state.Machines = append(state.Machines, cloudMachine{
 		ID: wName, Name: wName, Address: w, Zone: "eu-central-1b", Type: "t3.small", State: "running", Cluster: "lab",
 	})
 	l.setCloud(t, state)
-	t.Logf("%s", l.must(t, "cp1", adopt))
+	t.Logf("%s", l.must(t, "cp1", adopt+" --rehearse"))
+	l.expectNoRehearsal(t)
 	l.expectNode(t, privateDNS(cp), wantNode{
 		"aws:///eu-central-1a/i-0aaaaaaaaaaaaaaa1", "eu-central-1a", "eu-central-1", "t3.large", cp,
 	})
@@ -60,4 +71,11 @@ func TestAdopt_AWS(t *testing.T) {
 	if flags := l.must(t, "w1", kubeletFlags); strings.Contains(flags, "--cloud-provider") {
 		t.Errorf("behind leave the kubelet of w1 runs with %s", flags)
 	}
+	const back = "ccmadm rollback --via pods --yes --timeout 60s"
+	if r := l.sh(t, "cp1", back); r.code != 5 || !strings.Contains(r.out, "the files of provider aws were removed since") {
+		t.Errorf("a rollback without files: exit status %d, want 5 and the reason\n%s", r.code, r.out)
+	}
+	t.Logf("%s", l.must(t, "cp1", back+" --cloud-config "+cloudConf+" --credential credentials=/tmp/credentials"))
+	l.expectInitialized(t, strings.Fields(nodes)...)
+	l.expectNotRestarted(t, restarts)
 }

@@ -62,6 +62,8 @@ func rehearseAWS(t *testing.T, l *lab) {
 	l.addNodes(t, nodes)
 	const command = rehearse + "aws --cloud-config " + cloudConf + " --credential credentials=/tmp/credentials"
 	l.rehearse(t, command, 1, nodes)
+	l.rehearse(t, strings.Replace(command, " --binary /usr/local/bin/ccm", "", 1), 1, nodes) // in a pod
+	l.expectNoRehearsal(t)
 	t.Run("another region", func(t *testing.T) {
 		elsewhere := state
 		elsewhere.Machines = []cloudMachine{here}
