@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -158,13 +157,13 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 			},
 		},
 		{
-			name: "a manager that leads", want: "else_1 holds Lease/kube-system/cloud-controller-manager",
+			name: "a manager that leads", want: "else_1 renews Lease/kube-system/cloud-controller-manager",
 			happens: func(t *testing.T) {
-				renewed := metav1.NewMicroTime(now.Add(-5 * time.Second))
 				made(t, leases, &coordinationv1.Lease{
 					ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName},
-					Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("else_1"), RenewTime: &renewed},
+					Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("else_1")},
 				})
+				go keepRenewing(t.Context(), client)
 			},
 		},
 		{

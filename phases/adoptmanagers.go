@@ -3,14 +3,12 @@ package phases
 import (
 	"context"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -56,7 +54,7 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 	case former == nil && s.Recorded != nil: // a leave that was cut short has taken the workload; its Lease outlives it
 		return nil
 	}
-	return refuseLed(ctx, d, client, s.Profile.LeaseName())
+	return refuseLeader(ctx, d, client, s.Profile.LeaseName(), "stop it first; nothing was changed")
 }
 
 // podIsOurs goes by labels: while a pod ends, its workload may be gone.
@@ -86,22 +84,4 @@ func workloadIsOurs(ctx context.Context, client kubernetes.Interface, s *Setting
 		return false, err
 	}
 	return object.GetLabels()[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager, nil
-}
-
-// refuseLed finds a manager that runs outside of the cluster: its Lease is renewed.
-func refuseLed(ctx context.Context, d *Data, client kubernetes.Interface, name string) error {
-	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return finding.Refusedf("look for a leader: %w", err).WithHint("nothing was changed")
-	}
-	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-	if holder == "" || lease.Spec.RenewTime == nil || d.Machine.Now().Sub(lease.Spec.RenewTime.Time) > time.Minute {
-		return nil
-	}
-	return finding.Refusedf("another cloud-controller-manager is at work: %s holds Lease/kube-system/%s, renewed at %s",
-		finding.Clean(holder), name, lease.Spec.RenewTime.UTC().Format(time.RFC3339)).
-		WithHint("stop it first, and a minute later it is over; nothing was changed")
 }

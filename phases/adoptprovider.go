@@ -118,7 +118,9 @@ whose they are. Until "begin" the record leads back: ccmadm apply.`,
 				}
 			}
 			d.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)
-			if err := refuseLeader(ctx, d, client, s.Profile.LeaseName()); err != nil {
+			err = refuseLeader(ctx, d, client, s.Profile.LeaseName(),
+				"stop it, and the same command goes on; `ccmadm apply` brings the former one back")
+			if err != nil {
 				return err
 			}
 			return markFiles(ctx, client, profile.Name)
@@ -180,9 +182,9 @@ func refusePools(ctx context.Context, d *Data, s *Settings) error {
 		WithHint("kubectl get addresspools,bgppeers -o yaml > pools.yaml keeps them: delete them first. Nothing was changed")
 }
 
-// refuseLeader finds a manager that somebody else has brought: it would take the Nodes over where the former one has
-// ended.
-func refuseLeader(ctx context.Context, d *Data, client kubernetes.Interface, name string) error {
+// refuseLeader finds a manager that somebody else has brought, or that runs outside of the cluster: it renews its Lease.
+// One that has ended may have left it held.
+func refuseLeader(ctx context.Context, d *Data, client kubernetes.Interface, name, hint string) error {
 	lease, held, err := watchLease(ctx, d, client, name)
 	if err != nil {
 		return finding.Errorf("look whether somebody leads: %w", err).WithHint("the same command goes on")
@@ -191,8 +193,7 @@ func refuseLeader(ctx context.Context, d *Data, client kubernetes.Interface, nam
 		return nil
 	}
 	return finding.Refusedf("another cloud-controller-manager is at work: %s renews Lease/%s/%s",
-		finding.Clean(ptr.Deref(lease.Spec.HolderIdentity, "")), v1alpha1.Namespace, name).
-		WithHint("stop it, and the same command goes on; `ccmadm apply` brings the former one back")
+		finding.Clean(ptr.Deref(lease.Spec.HolderIdentity, "")), v1alpha1.Namespace, name).WithHint("%s", hint)
 }
 
 // markFiles notes on the Secret with a provider's files whose they are, while the cluster goes to another one: no other

@@ -140,6 +140,22 @@ func TestCluster_Leave_PurgeLease(t *testing.T) {
 	}
 }
 
+// A vendor's manager that has ended, as by leave a moment ago, leaves its Lease held: adopt again, or a rollback, is not
+// refused for it.
+func TestCluster_Adopt_LeaseOfAManagerThatHasEnded(t *testing.T) {
+	m, client := plain(t)
+	made(t, client.CoordinationV1().Leases(v1alpha1.Namespace), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("cp1_ended"), LeaseDurationSeconds: new(int32(2)), RenewTime: new(metav1.NowMicro()),
+		},
+	})
+	d, out := adoption(t, m, Options{DryRun: true}, Adoption{})
+	if err := adoptPreflight().run(t.Context(), d); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // keepRenewing does what a leader does.
 func keepRenewing(ctx context.Context, client kubernetes.Interface) {
 	leases := client.CoordinationV1().Leases(v1alpha1.Namespace)
