@@ -182,8 +182,8 @@ func refusePools(ctx context.Context, d *Data, s *Settings) error {
 		WithHint("kubectl get addresspools,bgppeers -o yaml > pools.yaml keeps them: delete them first. Nothing was changed")
 }
 
-// refuseLeader finds a manager that somebody else has brought, or that runs outside of the cluster: it renews its Lease.
-// One that has ended may have left it held.
+// refuseLeader finds a manager that somebody else has brought, or that runs outside of the cluster: it renews its
+// Lease. One that has ended may have left it held.
 func refuseLeader(ctx context.Context, d *Data, client kubernetes.Interface, name, hint string) error {
 	lease, held, err := watchLease(ctx, d, client, name)
 	if err != nil {

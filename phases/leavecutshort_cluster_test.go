@@ -140,8 +140,8 @@ func TestCluster_Leave_PurgeLease(t *testing.T) {
 	}
 }
 
-// A vendor's manager that has ended, as by leave a moment ago, leaves its Lease held: adopt again, or a rollback, is not
-// refused for it.
+// A vendor's manager that has ended, as by leave a moment ago, leaves its Lease held: adopt again, or a rollback, is
+// not refused for it.
 func TestCluster_Adopt_LeaseOfAManagerThatHasEnded(t *testing.T) {
 	m, client := plain(t)
 	made(t, client.CoordinationV1().Leases(v1alpha1.Namespace), &coordinationv1.Lease{
