@@ -30,9 +30,16 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// signatureTimeout is how long a token that was made just now may take to be signed by the controller manager.
-// kubeadm waits five minutes for it, and a mistyped token then looks like a slow cluster.
-const signatureTimeout = 10 * time.Second
+// A token that was made just now is signed by the controller manager. kubeadm waits five minutes for it, and a mistyped
+// token then looks like a slow cluster.
+const (
+	// signatureTimeout is how long that may take where the controller manager has signed others.
+	signatureTimeout = 15 * time.Second
+	// signerTimeout is how long it may take where it has signed none, as one that has not started yet.
+	signerTimeout = time.Minute
+	// fetchTimeout is for a small document.
+	fetchTimeout = 10 * time.Second
+)
 
 // Cluster is one that a machine is about to join, found and proven as `kubeadm join` does it.
 type Cluster struct {
@@ -118,7 +125,7 @@ func discoveryConfig(ctx context.Context, path string) (*rest.Config, error) {
 
 // fetch downloads a small document.
 func fetch(ctx context.Context, address string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, signatureTimeout)
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -184,17 +191,18 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.Co
 	}
 	var info *corev1.ConfigMap
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, signatureTimeout, true, func(ctx context.Context) (bool, error) {
+	begun := time.Now()
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, signerTimeout, true, func(ctx context.Context) (bool, error) {
 		cm, err := anonymous.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
 		if err != nil {
 			if ctx.Err() == nil { // the end of our patience is no reason
 				last = err
 			}
-			return false, nil // asked again: the API server may be restarting
+			// Asked again: the API server may be restarting.
+			return time.Since(begun) > signatureTimeout, nil
 		}
 		info = cm // what one answer said is not undone by the next request, which the deadline may cut off
-		_, signed := info.Data[bootstrapapi.JWSSignatureKeyPrefix+tokenID]
-		return signed, nil
+		return waitedEnough(info, tokenID, time.Since(begun)), nil
 	})
 	if info != nil {
 		return info, nil
@@ -208,6 +216,19 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.Co
 	}
 	return nil, finding.Preflightf("reach the API server at %s: %w", endpoint, last).
 		WithHint("is the address right, is the API server up, does a firewall stand between? Nothing was changed")
+}
+
+// waitedEnough tells whether a token is signed, or would be by now.
+func waitedEnough(info *corev1.ConfigMap, tokenID string, waited time.Duration) bool {
+	others := false
+	for key := range info.Data {
+		id, signature := strings.CutPrefix(key, bootstrapapi.JWSSignatureKeyPrefix)
+		if signature && id == tokenID {
+			return true
+		}
+		others = others || signature
+	}
+	return waited > signerTimeout || others && waited > signatureTimeout
 }
 
 func tokenError(endpoint, id string, signed bool) error {

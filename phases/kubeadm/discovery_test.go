@@ -1,0 +1,35 @@
+package kubeadm
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// On a busy machine the controller manager starts a minute after the API server: until it has signed anything at all,
+// a token that was made just now is not one that the cluster does not have.
+func TestWaitedEnough(t *testing.T) {
+	const kubeconfig = "kubeconfig"
+	none, other := map[string]string{kubeconfig: ""}, map[string]string{kubeconfig: "", "jws-kubeconfig-other1": "x"}
+	own := map[string]string{kubeconfig: "", "jws-kubeconfig-abcdef": "x"}
+	tests := []struct {
+		name   string
+		data   map[string]string
+		waited time.Duration
+		want   bool
+	}{
+		{"signed", own, 0, true},
+		{"another one is, for a moment", other, 10 * time.Second, false},
+		{"another one is, for long", other, 16 * time.Second, true},
+		{"none is, as the signer has not started", none, 50 * time.Second, false},
+		{"none is, and nobody signs", none, 61 * time.Second, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := waitedEnough(&corev1.ConfigMap{Data: tt.data}, "abcdef", tt.waited); got != tt.want {
+				t.Errorf("waitedEnough() = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
