@@ -70,8 +70,8 @@ func refuseAdoptedBefore(runs []journal.Run, run *journal.Run) error {
 	}
 	return finding.Refusedf("go back to before run %d: the cluster had been adopted before it, and is not to be left",
 		run.ID).
-		WithHint("ccmadm rollback %[1]d.STEP leads back the nodes from a step of ccmadm journal %[1]d on; ccmadm leave "+
-			"takes all nodes out. Nothing was changed", run.ID)
+		WithHint("ccmadm journal %d shows how to undo its steps; ccmadm leave takes all nodes out. Nothing was changed",
+			run.ID)
 }
 
 // firstOf is the run that has begun what a run of adopt has come through with: those that were cut short, and that the
