@@ -31,8 +31,6 @@ type Adoption struct {
 	Yes bool
 	// Skip names nodes that are left as they are.
 	Skip []string
-	// Only names the nodes that are changed; nil: all. Those of a rollback to before a step.
-	Only []string
 	// Parallel is how many workers are changed at a time.
 	Parallel int
 	// KeepLoadBalancers leaves those that nobody will serve any more.

@@ -31,10 +31,10 @@ func TestCluster_Adopt_LifecycleOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		is, isHeld := mayDeleteNodes(t, client), ptr.Deref(rec.LifecycleHeld, false)
-		if rec.Configuration.Lifecycle != lifecycle || isHeld != held || is != (lifecycle == v1alpha1.LifecycleGuarded) {
+		if is := mayDeleteNodes(t, client); rec.Configuration.Lifecycle != lifecycle || ptr.Deref(rec.LifecycleHeld, false) != held ||
+			is != (lifecycle == v1alpha1.LifecycleGuarded) {
 			t.Errorf("%s: Nodes may be deleted: %v, the record says %s, held %v", when, is, rec.Configuration.Lifecycle,
-				isHeld)
+				ptr.Deref(rec.LifecycleHeld, false))
 		}
 	}
 	adopt := func() {
@@ -67,11 +67,7 @@ func TestCluster_Adopt_LifecycleHeld(t *testing.T) {
 	held := func(when string, want bool) {
 		t.Helper()
 		rec, err := readRecord(t.Context(), client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		off := rec.Configuration.Lifecycle == v1alpha1.LifecycleOff
-		if ptr.Deref(rec.LifecycleHeld, false) != want || off != want {
+		if err != nil || ptr.Deref(rec.LifecycleHeld, false) != want || (rec.Configuration.Lifecycle == v1alpha1.LifecycleOff) != want {
 			t.Errorf("%s: %+v, %v", when, rec, err)
 		}
 	}
@@ -124,8 +120,8 @@ func TestCluster_Adopt_LifecycleOfFormerRelease(t *testing.T) {
 	}
 }
 
-// formerRelease leaves a cluster as a run of the former release does that has switched the lifecycle off, and returns
-// its record.
+// formerRelease leaves a cluster as a run of the former release does that has switched the lifecycle off, and returns its
+// record.
 func formerRelease(t *testing.T, m *machine.Machine, client kubernetes.Interface, command string) string {
 	t.Helper()
 	maps := client.CoreV1().ConfigMaps(v1alpha1.Namespace)

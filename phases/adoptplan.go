@@ -61,7 +61,7 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 			_, controlPlane := n.Labels[v1alpha1.ControlPlaneLabel]
 			plan = append(plan, &plannedNode{
 				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
-				skipped: d.Adoption.leaves(n.Name), ready: nodes.IsReady(n), external: isExternal(n),
+				skipped: slices.Contains(d.Adoption.Skip, n.Name), ready: nodes.IsReady(n), external: isExternal(n),
 				initialized: isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave),
 				tainted:     nodes.IsTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion),
 				providerID: n.Spec.ProviderID,
@@ -84,11 +84,6 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 		})
 		return plan, nil
 	})
-}
-
-// leaves tells whether a node is left as it is.
-func (a *Adoption) leaves(name string) bool {
-	return slices.Contains(a.Skip, name) || a.Only != nil && !slices.Contains(a.Only, name)
 }
 
 // isExternal goes by the address that a kubelet in external mode repeats on its Node, and takes away when it leaves it.

@@ -4,26 +4,13 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
-// saidLifecycle is what the user said of it, or a run of adopt does where one before it has held it off.
-func (s *Settings) saidLifecycle(ctx context.Context, d *Data) (said v1alpha1.Lifecycle, err error) {
-	if s.LifecycleHeld, err = lifecycleHeld(ctx, d, s.Recorded); err != nil {
-		return "", err
-	}
-	if adopting(d) && d.Said.Lifecycle == "" && ptr.Deref(s.LifecycleHeld, false) {
-		return v1alpha1.LifecycleGuarded, nil
-	}
-	return d.Said.Lifecycle, nil
-}
-
-// recordedLifecycle is what the record says of it, and whether it is off for the time of an adoption alone. That
-// outlives other changes, but not what a user says.
+// recordedLifecycle is what the record says of it, and whether it is off for the time of an adoption alone. That outlives
+// other changes, but not what a user says.
 func recordedLifecycle(d *Data, s *Settings) (to v1alpha1.Lifecycle, held *bool) {
 	switch {
 	case s.Lifecycle == v1alpha1.LifecycleOff && d.Said.Lifecycle == "":
@@ -36,8 +23,8 @@ func recordedLifecycle(d *Data, s *Settings) (to v1alpha1.Lifecycle, held *bool)
 	return s.Lifecycle, nil
 }
 
-// lifecycleHeld tells whether an adoption holds the lifecycle of a cluster that lives. A record of before it said so
-// has it from the journal.
+// lifecycleHeld tells whether an adoption holds the lifecycle of a cluster that lives. A record of before it said so has
+// it from the journal.
 func lifecycleHeld(ctx context.Context, d *Data, rec *v1alpha1.Record) (*bool, error) {
 	if rec == nil {
 		return nil, nil

@@ -63,20 +63,8 @@ func AdoptionBack(
 }
 
 // refuseAdoptedBefore finds a run of adopt that has brought nodes to a cluster that had been adopted: before it was not
-// a cluster without us.
+// a cluster without us. Runs that were cut short, and that one of them has taken up, are one.
 func refuseAdoptedBefore(runs []journal.Run, run *journal.Run) error {
-	if firstOf(runs, run).Before == "" {
-		return nil
-	}
-	return finding.Refusedf("go back to before run %d: the cluster had been adopted before it, and is not to be left",
-		run.ID).
-		WithHint("ccmadm journal %d shows how to undo its steps; ccmadm leave takes all nodes out. Nothing was changed",
-			run.ID)
-}
-
-// firstOf is the run that has begun what a run of adopt has come through with: those that were cut short, and that the
-// next one has taken up, are one.
-func firstOf(runs []journal.Run, run *journal.Run) *journal.Run {
 	first := run
 	for _, before := range slices.Backward(runs) {
 		if before.ID >= first.ID || first.Before == "" {
@@ -87,7 +75,13 @@ func firstOf(runs []journal.Run, run *journal.Run) *journal.Run {
 		}
 		first = &before
 	}
-	return first
+	if first.Before == "" {
+		return nil
+	}
+	return finding.Refusedf("go back to before run %d: the cluster had been adopted before it, and is not to be left",
+		run.ID).
+		WithHint("ccmadm journal %d shows how to undo its steps; ccmadm leave takes all nodes out. Nothing was changed",
+			run.ID)
 }
 
 // hasStep tells whether a run has begun a step.
@@ -131,8 +125,7 @@ func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
 	return names
 }
 
-// stepsOfLeave are those of a run of leave, of the runs before it that did not come to their end, and of those after
-// it.
+// stepsOfLeave are those of a run of leave, of the runs before it that did not come to their end, and of those after it.
 func stepsOfLeave(runs []journal.Run, run *journal.Run) (steps []journal.Step) {
 	for _, r := range slices.Backward(runs) {
 		leaves := adoptionOf(&r) == leaveCommand

@@ -56,13 +56,12 @@ func LostFiles(
 // removedFiles goes by what runs of leave have listed before they removed it. One of a former release has listed
 // nothing.
 func removedFiles(steps []journal.Step) Lost {
-	const secret = "Secret/" + v1alpha1.Namespace + "/" + v1alpha1.CloudConfigName + " removed"
 	lost := LostPerhaps
 	for _, step := range steps {
 		if step.Name != removeObjects().Name || step.Change == "" {
 			continue
 		}
-		if slices.Contains(strings.Split(step.Change, "\n"), secret) {
+		if slices.Contains(strings.Split(step.Change, "\n"), "Secret/"+v1alpha1.Namespace+"/"+v1alpha1.CloudConfigName+" removed") {
 			return LostAll
 		}
 		lost = LostNone

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -73,8 +74,11 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
 		said.Provider = ""
 	}
-	if said.Lifecycle, err = s.saidLifecycle(ctx, d); err != nil {
+	if s.LifecycleHeld, err = lifecycleHeld(ctx, d, rec); err != nil {
 		return nil, err
+	}
+	if adopting(d) && said.Lifecycle == "" && ptr.Deref(s.LifecycleHeld, false) {
+		said.Lifecycle = v1alpha1.LifecycleGuarded // a run that left nodes out has not come to its end
 	}
 	s.Override(&said)
 	s.Default()

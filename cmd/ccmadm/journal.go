@@ -80,25 +80,17 @@ func firstError(err error, next func() error) error {
 	return next()
 }
 
-// runID reads the number of a run.
+// runID reads the number of a run. That of a step, RUN.STEP, is not undone by itself.
 func runID(arg string) (int, error) {
-	id, err := strconv.Atoi(arg)
+	run, step, _ := strings.Cut(arg, ".")
+	id, err := strconv.Atoi(run)
 	if err != nil || id <= 0 {
 		return 0, finding.Usagef("%q is not the number of a run", arg).WithHint("ccmadm journal lists them")
 	}
+	if step != "" {
+		return 0, finding.Usagef("step %s: the steps of a run are undone together", arg).WithHint("ccmadm rollback %s", run)
+	}
 	return id, nil
-}
-
-// stepID reads RUN or RUN.STEP; without STEP it is 0.
-func stepID(arg string) (run, step int, err error) {
-	number, of, found := strings.Cut(arg, ".")
-	if run, err = runID(number); err != nil || !found {
-		return run, 0, err
-	}
-	if step, err = strconv.Atoi(of); err != nil || step <= 0 {
-		return 0, 0, finding.Usagef("%q is not the number of a step", arg).WithHint("ccmadm journal %s lists them", number)
-	}
-	return run, step, nil
 }
 
 func printRuns(out io.Writer, runs []journal.Run, format string, now time.Time) error {

@@ -33,7 +33,7 @@ func newRollback(s phases.Streams) *cobra.Command {
 	var r rollbacker
 	r.options = phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
-		Use:   "rollback [RUN[.STEP]]",
+		Use:   "rollback [RUN]",
 		Short: "Lead the cluster back to before a run of ccmadm apply, adopt or leave",
 		Long: `Applies the settings that the cluster's record had before a run of the journal, or before the newest one that
 has changed them: shows the difference, asks, and does what ` + "`ccmadm apply`" + ` does with a file that says
@@ -43,14 +43,12 @@ are in no record, and stay as they are.
 Before a run of ` + "`ccmadm adopt`" + ` leads what ` + "`ccmadm leave`" + ` does, and before one of ` + "`ccmadm leave`" + `
 what ` + "`ccmadm adopt`" + ` does with the settings of then, from wherever the run has stopped; --via says how steps on
 other machines are done. Without RUN only where it is the newest run. Where leave has removed the provider's files, they
-are to be given again. With STEP of a node it leads back only the nodes that the run has come to from there on, to where
-the same command goes on.
+are to be given again.
 
 It runs on a control plane. In mode StaticPod the other control planes are named, as by ` + "`ccmadm apply`" + `.`,
 		Example: `  ccmadm rollback
   ccmadm rollback 7 --yes
   ccmadm rollback --via pods   # of adopt, or leave
-  ccmadm rollback 7.9 --via pods   # the nodes of run 7 from step 9 on
   ccmadm rollback --via pods --cloud-config cloud.conf --credential token=token   # of a leave that has come to its end`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), s, args) },
@@ -67,10 +65,10 @@ It runs on a control plane. In mode StaticPod the other control planes are named
 }
 
 func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) error {
-	id, step := 0, 0
+	id := 0
 	if len(args) > 0 {
 		var err error
-		if id, step, err = stepID(args[0]); err != nil {
+		if id, err = runID(args[0]); err != nil {
 			return err
 		}
 	}
@@ -78,8 +76,8 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 	if err != nil {
 		return err
 	}
-	if phases.IsAdoption(run) || step > 0 {
-		return r.adopted(ctx, s, runs, run, step)
+	if phases.IsAdoption(run) {
+		return r.adopted(ctx, s, runs, run)
 	}
 	if r.givesFiles() {
 		return noFiles(run)
@@ -134,8 +132,78 @@ func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
 	return runs, run, err
 }
 
-func sayBack(s phases.Streams, step string, run *journal.Run) {
-	fmt.Fprintf(s.Err, "[rollback] to before %srun %d, ccmadm %s on %s, %s\n", step, run.ID, run.Command, run.Machine,
+// adopted goes the way of adopt or leave back, whose preflight shows what would be done, and asks.
+func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journal.Run, run *journal.Run) error {
+	client, err := phases.ControlPlaneClient(machine.New(), version)
+	if err != nil {
+		return observed(err)
+	}
+	how := r.adoption
+	how.Via, how.Yes = phases.Via(r.via), r.yes
+	if how.Parallel < 1 {
+		return usage("read --parallel: %d is less than 1", how.Parallel)
+	}
+	o, list, err := phases.AdoptionBack(ctx, client, runs, run, how)
+	if err != nil {
+		return observed(err)
+	}
+	o.Force, o.CheckFiles, o.Output = r.options.Force, checkFiles, "text"
+	o.Flags.Wait = r.options.Flags.Wait
+	outliveReader()
+	sayBack(s, run)
+	if o.Adoption.Leave && r.givesFiles() {
+		return noFiles(run)
+	}
+	if !o.Adoption.Leave {
+		lost, err := phases.LostFiles(ctx, client, runs, run, o.Flags.Provider)
+		if err != nil {
+			return observed(err)
+		}
+		if err := r.giveFiles(s, &o.Flags, run, lost); err != nil {
+			return err
+		}
+	}
+	d, err := phases.New(ctx, machine.New(), *o, s, version)
+	if err != nil {
+		return err
+	}
+	return phases.Run(ctx, d, list)
+}
+
+// giveFiles lays the files that are given over the settings of before, which have none. What is known to be lost has to
+// be given.
+func (r *rollbacker) giveFiles(s phases.Streams, to *v1alpha1.CloudConfiguration, run *journal.Run, lost phases.Lost) error {
+	var err error
+	if r.files.Credentials, err = parseCredentials(r.keys); err != nil {
+		return err
+	}
+	if r.givesFiles() {
+		to.Override(&r.files)
+		return nil
+	}
+	const how = "--cloud-config FILE, --credential KEY=FILE and --inventory FILE"
+	switch lost {
+	case phases.LostAll:
+		return finding.Refusedf("go back to before run %d: the files of provider %s were removed since, and are in no record",
+			run.ID, to.Provider).
+			WithHint("give those that it had: ccmadm rollback %d with %s. Nothing was changed", run.ID, how)
+	case phases.LostPerhaps:
+		fmt.Fprintf(s.Err, "[rollback] warning: configuration files, credentials and the list of machines are in no record; if "+
+			"provider %s had some, say no, and give them with %s\n", to.Provider, how)
+	}
+	return nil
+}
+
+func noFiles(run *journal.Run) error {
+	return usage("go back to before run %d: ccmadm %s has removed no files that could be given again", run.ID, run.Command)
+}
+
+func (r *rollbacker) givesFiles() bool {
+	return r.files.CloudConfig.File != "" || len(r.keys) > 0 || r.files.Inventory != ""
+}
+
+func sayBack(s phases.Streams, run *journal.Run) {
+	fmt.Fprintf(s.Err, "[rollback] to before run %d, ccmadm %s on %s, %s\n", run.ID, run.Command, run.Machine,
 		run.Began.UTC().Format(time.RFC3339))
 }
 
@@ -143,7 +211,7 @@ func sayBack(s phases.Streams, step string, run *journal.Run) {
 func (r *rollbacker) apply(
 	ctx context.Context, s phases.Streams, o phases.Options, run *journal.Run, profile string,
 ) error {
-	sayBack(s, "", run)
+	sayBack(s, run)
 	if strings.HasPrefix(run.Command, "upgrade ") {
 		fmt.Fprintln(s.Err, "[rollback] the cloud-controller-manager goes back; Kubernetes stays at the version that it has")
 	}

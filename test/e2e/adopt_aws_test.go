@@ -7,8 +7,8 @@ import (
 )
 
 // TestAdopt_AWS: a cluster that plain kubeadm has made on machines of EC2, which the test plays, is adopted with the
-// controller manager of k8s.io/cloud-provider-aws, rehearsed before, here or in a pod. An instance that EC2 does not
-// know stops it. A rollback of leave, which has removed the credentials, is given them again.
+// controller manager of k8s.io/cloud-provider-aws, rehearsed before, here or in a pod. An instance that EC2 does not know
+// stops it. A rollback of leave, which has removed the credentials, is given them again.
 func TestAdopt_AWS(t *testing.T) {
 	l := up(t, "adoptaws", 1, 2, "--image", adoptImage) // w2 plays EC2
 	l.installCCM(t, "aws")

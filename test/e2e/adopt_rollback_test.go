@@ -1,13 +1,9 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
 // TestAdopt_Rollback kills adopt and leave behind each of their steps, as soon as the next one has said something, and
@@ -52,50 +48,6 @@ func TestAdopt_Rollback(t *testing.T) {
 	l.must(t, "cp1", leaveByPods)
 	l.must(t, "cp1", back)
 	l.expectInitialized(t, nodes...)
-	l.toBeforeCP1(t)
-}
-
-// toBeforeCP1 leads back, from an adopted cluster, to before the run came to cp1; then from half a leave the nodes that
-// it has come to.
-func (l *lab) toBeforeCP1(t *testing.T) {
-	t.Helper()
-	external := func(when string, want map[string]bool) {
-		t.Helper()
-		for node, is := range want {
-			if flags := l.must(t, node, kubeletFlags); strings.Contains(flags, "--cloud-provider=external") != is {
-				t.Errorf("%s: %s: the kubelet runs with %s", when, node, flags)
-			}
-		}
-	}
-	t.Logf("%s", l.must(t, "cp1", l.stepBack(t, "cp1")))
-	external("behind a rollback to before cp1", map[string]bool{"w1": true, "cp1": false})
-	l.kubectl(t, "-n kube-system rollout status daemonset/onprem-cloud-controller-manager --timeout=60s")
-	const manager = "system:serviceaccount:kube-system:onprem-cloud-controller-manager"
-	if may := l.kubectl(t, "auth can-i delete nodes --as "+manager+" || true"); strings.TrimSpace(may) != "no" {
-		t.Errorf("may the manager delete Nodes: %s", may)
-	}
-	l.must(t, "cp1", adoptByPods)
-	l.expectInitialized(t, "w1", "cp1")
-	l.killAt(t, leaveByPods, "nodes] cp1")
-	t.Logf("%s", l.must(t, "cp1", l.stepBack(t, "w1")))
-	external("behind a rollback of leave to before w1", map[string]bool{"w1": true})
-	l.must(t, "cp1", leaveByPods)
-	external("behind leave", map[string]bool{"w1": false, "cp1": false})
-}
-
-// stepBack is the command that leads back to before the kubelet of a node, in the newest run of the journal.
-func (l *lab) stepBack(t *testing.T, node string) string {
-	t.Helper()
-	lines := strings.Split(strings.TrimSpace(l.must(t, "cp1", "ccmadm journal -o json")), "\n")
-	var run journal.Run
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &run); err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(run.Steps, func(s journal.Step) bool { return s.Name == "kubelet" && s.Node == node })
-	if i < 0 {
-		t.Fatalf("the newest run has no step of the kubelet of %s: %s", node, lines[len(lines)-1])
-	}
-	return fmt.Sprintf("ccmadm rollback %d.%d --via pods --yes", run.ID, i+1)
 }
 
 // killAt ends a command with SIGKILL once it has said the first thing of a step.
