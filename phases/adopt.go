@@ -105,6 +105,18 @@ func begin() Phase {
 	return p
 }
 
+// recordedLifecycle is what the record says of it, and whether it is off for the time of an adoption alone. That outlives
+// other changes, but not what a user says.
+func recordedLifecycle(d *Data, s *Settings) (to v1alpha1.Lifecycle, held bool) {
+	if s.Lifecycle == v1alpha1.LifecycleOff {
+		return s.Lifecycle, s.Recorded != nil && s.Recorded.LifecycleHeld && d.Said.Lifecycle == ""
+	}
+	if d.holdLifecycle {
+		return v1alpha1.LifecycleOff, true
+	}
+	return s.Lifecycle, false
+}
+
 const lifecycleStaysOff = "stays off, as the cluster has it: ccmadm apply -f FILE with lifecycle: Guarded switches it on"
 
 func lifecycle() Phase {

@@ -77,7 +77,7 @@ func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
 				runs, _ := journalOf(t)
 				cutShort(t, client, m, change(modes[1], 4), i)
 				if now, _ := journalOf(t); newest(now).ID > newest(runs).ID { // else it has changed nothing
-					back, _, err := FormerSettings(now, newest(now))
+					back, _, err := FormerSettings(newest(now))
 					if err != nil {
 						t.Fatal(err)
 					}

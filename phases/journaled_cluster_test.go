@@ -76,7 +76,7 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 	if again, _ := journalOf(t); len(again) != 1 {
 		t.Errorf("%d runs after one that changes nothing", len(again))
 	}
-	back, profile, err := FormerSettings(runs, &runs[0])
+	back, profile, err := FormerSettings(&runs[0])
 	if err != nil || profile != "" {
 		t.Fatal(profile, err)
 	}

@@ -70,10 +70,10 @@ func sameSettings(a, b *v1alpha1.Record) bool {
 	return a.Profile == b.Profile && equality.Semantic.DeepEqual(a.Configuration, b.Configuration)
 }
 
-// FormerSettings are those of the cluster before a run of the journal, complete: what was not set then is set to nothing.
-// Credentials, files and the inventory are in no record, and stay. The second result is the text of the user's own
-// profile, if there was one.
-func FormerSettings(runs []journal.Run, run *journal.Run) (*v1alpha1.CloudConfiguration, string, error) {
+// FormerSettings are those of the cluster before a run, complete: what was not set then is set to nothing. Credentials,
+// files and the inventory are in no record, and stay. The second result is the text of the user's own profile, if there
+// was one.
+func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, error) {
 	if run.Before == "" {
 		return nil, "", finding.Refusedf("go back to before run %d: ccmadm %s has changed no settings", run.ID, run.Command).
 			WithHint("ccmadm journal %d shows how to undo its steps. Nothing was changed", run.ID)
@@ -85,8 +85,7 @@ func FormerSettings(runs []journal.Run, run *journal.Run) (*v1alpha1.CloudConfig
 	c := rec.Configuration
 	c.Wait, c.ControlPlaneVIP.Interface = v1alpha1.WaitPolicy{}, "" // of a run, and of a machine
 	c.Profile = ""
-	runs = slices.DeleteFunc(slices.Clone(runs), func(r journal.Run) bool { return r.ID >= run.ID })
-	if c.Lifecycle == v1alpha1.LifecycleOff && ptr.Deref(rec.LifecycleHeld, heldBefore(runs)) { // nobody has said it: adopt switches it on at its end
+	if rec.LifecycleHeld { // nobody has said it: adopt switches it on at its end
 		c.Lifecycle = ""
 	}
 	c.ControllerManager.ExtraArgs = explicit(c.ControllerManager.ExtraArgs)

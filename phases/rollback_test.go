@@ -98,7 +98,7 @@ func TestFormerImageBy(t *testing.T) {
 // A lifecycle that an adoption holds is nobody's word: a rollback leaves it to adopt.
 func TestFormerSettings_LifecycleHeld(t *testing.T) {
 	for _, held := range []bool{false, true} {
-		rec := &v1alpha1.Record{LifecycleHeld: &held, Configuration: v1alpha1.CloudConfiguration{
+		rec := &v1alpha1.Record{LifecycleHeld: held, Configuration: v1alpha1.CloudConfiguration{
 			Provider: "onprem", Mode: v1alpha1.ModeStaticPod, Lifecycle: v1alpha1.LifecycleOff,
 		}}
 		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
@@ -106,7 +106,7 @@ func TestFormerSettings_LifecycleHeld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings, _, err := FormerSettings(nil, &journal.Run{Before: string(data)})
+		settings, _, err := FormerSettings(&journal.Run{Before: string(data)})
 		if err != nil || (settings.Lifecycle == "") != held {
 			t.Errorf("held %t: %q, %v", held, settings.Lifecycle, err)
 		}

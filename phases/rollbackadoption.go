@@ -94,7 +94,7 @@ func hasStep(run *journal.Run, name string) bool {
 func backToAdopted(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, o *Options,
 ) error {
-	settings, profile, err := FormerSettings(runs, run)
+	settings, profile, err := FormerSettings(run)
 	if err != nil {
 		return err
 	}
@@ -104,6 +104,13 @@ func backToAdopted(
 	}
 	if o.ImageBy, err = FormerImageBy(run); err != nil {
 		return err
+	}
+	before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	if err != nil {
+		return err
+	}
+	if before.LifecycleHeld {
+		settings.Lifecycle = "" // it was off for the time of an adoption
 	}
 	o.Flags = *settings
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -34,8 +33,6 @@ type Settings struct {
 	ImageRepository string
 	// Proxies are the proxy variables of the manager, NAME=VALUE.
 	Proxies []string
-	// LifecycleHeld is that of the record, or what the journal says where the record does not.
-	LifecycleHeld *bool
 	// Recorded is what was known already of the cluster; nil on a machine that makes one.
 	Recorded *v1alpha1.Record
 }
@@ -74,10 +71,7 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
 		said.Provider = ""
 	}
-	if s.LifecycleHeld, err = lifecycleHeld(ctx, d, rec); err != nil {
-		return nil, err
-	}
-	if adopting(d) && said.Lifecycle == "" && ptr.Deref(s.LifecycleHeld, false) {
+	if adopting(d) && said.Lifecycle == "" && rec != nil && rec.LifecycleHeld {
 		said.Lifecycle = v1alpha1.LifecycleGuarded // a run that left nodes out has not come to its end
 	}
 	s.Override(&said)

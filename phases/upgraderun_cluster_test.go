@@ -76,7 +76,7 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	if again, _ := journalOf(t); len(again) != 1 {
 		t.Errorf("%d runs after one that changes nothing", len(again))
 	}
-	back, _, err := FormerSettings(runs, &runs[0])
+	back, _, err := FormerSettings(&runs[0])
 	if err != nil {
 		t.Fatal(err)
 	}

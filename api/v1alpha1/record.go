@@ -33,9 +33,9 @@ type Record struct {
 	// ImageBy says who has chosen the cloud-controller-manager's image. Empty in mode Manual, and in records of before
 	// there was this field.
 	ImageBy ImageBy `json:"imageBy,omitempty"`
-	// LifecycleHeld says whether the lifecycle is Off only until an adoption has come to its end. What a user has switched
-	// off stays so. Nothing: it is not Off, or the record is of before there was this field.
-	LifecycleHeld *bool `json:"lifecycleHeld,omitempty"`
+	// LifecycleHeld says that the lifecycle is Off only until an adoption has come to its end. What a user has switched
+	// off stays so.
+	LifecycleHeld bool `json:"lifecycleHeld,omitempty"`
 	// NextImage is the cloud-controller-manager's that was named for an upgrade to KubernetesVersion, and that the last
 	// control plane brings.
 	NextImage string `json:"nextImage,omitempty"`

@@ -1048,11 +1048,6 @@ func (in *Record) DeepCopyInto(out *Record) {
 	*out = *in
 	out.TypeMeta = in.TypeMeta
 	in.Configuration.DeepCopyInto(&out.Configuration)
-	if in.LifecycleHeld != nil {
-		in, out := &in.LifecycleHeld, &out.LifecycleHeld
-		*out = new(bool)
-		**out = **in
-	}
 	return
 }
 

@@ -83,7 +83,7 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 		return noFiles(run)
 	}
 	wait := r.options.Flags.Wait
-	settings, profile, err := phases.FormerSettings(runs, run)
+	settings, profile, err := phases.FormerSettings(run)
 	if err != nil {
 		return observed(err)
 	}
