@@ -55,8 +55,13 @@ func removeManagerLease(ctx context.Context, d *Data) error {
 	return nil
 }
 
+// takeOver is for a manager that has just been started, which asks for its former Lease every two to four seconds, and
+// has it only as long behind its first look as it lasts (k8s.io/client-go/tools/leaderelection, RetryPeriod).
+const takeOver = 10 * time.Second
+
 // watchLease returns a Lease, nil where there is none, and whether its holder renews it. No clocks are compared: it is
-// watched for as long as it lasts. A time in which the API server did not answer does not count.
+// watched for as long as it lasts, and until another one would have taken it over. A time in which the API server did
+// not answer does not count.
 func watchLease(
 	ctx context.Context, d *Data, client kubernetes.Interface, name string,
 ) (first *coordinationv1.Lease, held bool, err error) {
@@ -79,12 +84,12 @@ func watchLease(
 		case first == nil:
 			first, since = now, time.Now()
 			d.Sayf("Lease/%s/%s is watched for %s, until it is known whether %s lives", v1alpha1.Namespace, name,
-				leaseLasts(now), finding.Clean(*now.Spec.HolderIdentity))
+				leaseLasts(now)+takeOver, finding.Clean(*now.Spec.HolderIdentity))
 		case now.UID != first.UID || now.ResourceVersion != first.ResourceVersion:
 			return now, true, nil
 		case time.Since(asked) > leaseLasts(first)/3:
 			since = time.Now()
-		case time.Since(since) > leaseLasts(first):
+		case time.Since(since) > leaseLasts(first)+takeOver:
 			return first, false, nil
 		}
 		select {

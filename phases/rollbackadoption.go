@@ -124,7 +124,7 @@ func backToAdopted(
 // takenOut are the nodes whose kubelet a run of leave has taken out of external mode, or was about to.
 func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
 	names := map[string]bool{}
-	for _, step := range stepsOfLeave(runs, run) {
+	for _, step := range stepsOfLeave(runs, run, nil) {
 		if step.Name == kubeletStep && strings.HasPrefix(step.Before, flagExternal) {
 			names[step.Node] = true
 		}
@@ -132,14 +132,15 @@ func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
 	return names
 }
 
-// stepsOfLeave are those of a run of leave, of the runs before it that did not come to their end, and of those after it.
-func stepsOfLeave(runs []journal.Run, run *journal.Run) (steps []journal.Step) {
+// stepsOfLeave are those of a run of leave, of the runs before it that did not come to their end, and of those after it;
+// with which, only of those that it takes.
+func stepsOfLeave(runs []journal.Run, run *journal.Run, which func(*journal.Run) bool) (steps []journal.Step) {
 	for _, r := range slices.Backward(runs) {
 		leaves := adoptionOf(&r) == leaveCommand
 		if r.Shortened || r.ID < run.ID && (!leaves || r.State == journal.Done) {
 			break
 		}
-		if leaves {
+		if leaves && (which == nil || which(&r)) {
 			steps = append(steps, r.Steps...)
 		}
 	}

@@ -36,7 +36,7 @@ func LostFiles(
 	}
 	secret, err := client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return removedFiles(stepsOfLeave(runs, run)), nil
+		return removedFiles(stepsOfLeave(runs, run, func(r *journal.Run) bool { return leavesProvider(r, provider) })), nil
 	}
 	if err != nil {
 		return "", finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
@@ -51,6 +51,16 @@ func LostFiles(
 		return LostPerhaps, nil
 	}
 	return LostNone, nil
+}
+
+// leavesProvider tells whether a run of leave has found a provider's manager: another one's files say nothing of this
+// one's. A run that has taken up another one may have found no record any more.
+func leavesProvider(run *journal.Run, provider string) bool {
+	if run.Before == "" {
+		return true
+	}
+	before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	return err == nil && before.Configuration.Provider == provider
 }
 
 // removedFiles goes by what runs of leave have listed before they removed it. One of a former release has listed

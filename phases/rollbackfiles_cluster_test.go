@@ -64,3 +64,19 @@ func TestRemovedFiles(t *testing.T) {
 		}
 	}
 }
+
+func TestLeavesProvider(t *testing.T) {
+	rec := &v1alpha1.Record{Configuration: v1alpha1.CloudConfiguration{Provider: "sample", Mode: v1alpha1.ModeStaticPod}}
+	rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+	before, err := rec.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &journal.Run{Command: "leave", Before: string(before)}
+	if !leavesProvider(run, "sample") || leavesProvider(run, "onprem") {
+		t.Error("a run that has left sample has left sample, and not onprem")
+	}
+	if !leavesProvider(&journal.Run{Command: "leave"}, "onprem") {
+		t.Error("a run that found no record may have left any")
+	}
+}

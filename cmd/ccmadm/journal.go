@@ -80,7 +80,7 @@ func firstError(err error, next func() error) error {
 	return next()
 }
 
-// runID reads the number of a run. That of a step, RUN.STEP, is not undone by itself.
+// runID reads the number of a run.
 func runID(arg string) (int, error) {
 	run, step, _ := strings.Cut(arg, ".")
 	id, err := strconv.Atoi(run)
