@@ -132,8 +132,8 @@ func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
 	return names
 }
 
-// stepsOfLeave are those of a run of leave, of the runs before it that did not come to their end, and of those after it;
-// with which, only of those that it takes.
+// stepsOfLeave are those of a run of leave, of the runs before it that did not come to their end, and of those after
+// it; with which, only of those that it takes.
 func stepsOfLeave(runs []journal.Run, run *journal.Run, which func(*journal.Run) bool) (steps []journal.Step) {
 	for _, r := range slices.Backward(runs) {
 		leaves := adoptionOf(&r) == leaveCommand

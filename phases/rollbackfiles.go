@@ -36,7 +36,8 @@ func LostFiles(
 	}
 	secret, err := client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return removedFiles(stepsOfLeave(runs, run, func(r *journal.Run) bool { return leavesProvider(r, provider) })), nil
+		ofProvider := func(r *journal.Run) bool { return leavesProvider(r, provider) }
+		return removedFiles(stepsOfLeave(runs, run, ofProvider)), nil
 	}
 	if err != nil {
 		return "", finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
@@ -66,12 +67,13 @@ func leavesProvider(run *journal.Run, provider string) bool {
 // removedFiles goes by what runs of leave have listed before they removed it. One of a former release has listed
 // nothing.
 func removedFiles(steps []journal.Step) Lost {
+	const secret = "Secret/" + v1alpha1.Namespace + "/" + v1alpha1.CloudConfigName + " removed"
 	lost := LostPerhaps
 	for _, step := range steps {
 		if step.Name != removeObjects().Name || step.Change == "" {
 			continue
 		}
-		if slices.Contains(strings.Split(step.Change, "\n"), "Secret/"+v1alpha1.Namespace+"/"+v1alpha1.CloudConfigName+" removed") {
+		if slices.Contains(strings.Split(step.Change, "\n"), secret) {
 			return LostAll
 		}
 		lost = LostNone

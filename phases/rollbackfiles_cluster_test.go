@@ -66,7 +66,8 @@ func TestRemovedFiles(t *testing.T) {
 }
 
 func TestLeavesProvider(t *testing.T) {
-	rec := &v1alpha1.Record{Configuration: v1alpha1.CloudConfiguration{Provider: "sample", Mode: v1alpha1.ModeStaticPod}}
+	rec := &v1alpha1.Record{}
+	rec.Configuration.Provider, rec.Configuration.Mode = "sample", v1alpha1.ModeStaticPod
 	rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
 	before, err := rec.Encode()
 	if err != nil {

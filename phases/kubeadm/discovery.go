@@ -3,43 +3,24 @@ package kubeadm
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	certutil "k8s.io/client-go/util/cert"
-	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
-	"k8s.io/cluster-bootstrap/token/jws"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// A token that was made just now is signed by the controller manager. kubeadm waits five minutes for it, and a mistyped
-// token then looks like a slow cluster.
-const (
-	// signatureTimeout is how long that may take where the controller manager has signed others.
-	signatureTimeout = 15 * time.Second
-	// signerTimeout is how long it may take where it has signed none, as one that has not started yet.
-	signerTimeout = time.Minute
-	// fetchTimeout is for a small document.
-	fetchTimeout = 10 * time.Second
-)
+// fetchTimeout is for a small document.
+const fetchTimeout = 10 * time.Second
 
 // Cluster is one that a machine is about to join, found and proven as `kubeadm join` does it.
 type Cluster struct {
@@ -149,118 +130,4 @@ func newClient(config *rest.Config) (kubernetes.Interface, error) {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	return client, nil
-}
-
-// clusterInfo fetches the cluster's CA and endpoint as `kubeadm join` does: without trust, then checked against the
-// token's signature and the pinned CA hash.
-func clusterInfo(ctx context.Context, boot BootstrapDiscovery) (ca []byte, server string, err error) {
-	id, secret, ok := strings.Cut(boot.Token, ".")
-	if !ok {
-		return nil, "", finding.Usagef("read the bootstrap token: want the form abcdef.0123456789abcdef")
-	}
-	info, err := fetchClusterInfo(ctx, boot.Endpoint, id)
-	if err != nil {
-		return nil, "", err
-	}
-	text := info.Data[bootstrapapi.KubeConfigKey]
-	signature, signed := info.Data[bootstrapapi.JWSSignatureKeyPrefix+id]
-	if !signed || !jws.DetachedTokenIsValid(signature, text, id, secret) {
-		return nil, "", tokenError(boot.Endpoint, id, signed)
-	}
-	config, err := clientcmd.Load([]byte(text))
-	if err != nil {
-		return nil, "", fmt.Errorf("read ConfigMap/kube-public/cluster-info: %w", err)
-	}
-	for _, cluster := range config.Clusters {
-		if err := checkPins(cluster.CertificateAuthorityData, boot); err != nil {
-			return nil, "", err
-		}
-		return cluster.CertificateAuthorityData, cluster.Server, nil
-	}
-	return nil, "", errors.New("read ConfigMap/kube-public/cluster-info: no cluster in it")
-}
-
-// fetchClusterInfo waits a while for the signature, and returns what there is after that.
-func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.ConfigMap, error) {
-	anonymous, err := newClient(&rest.Config{
-		Host: "https://" + endpoint, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, Timeout: 5 * time.Second,
-		QPS: -1, // one request in 200 ms; a limiter would only put its own words before the server's
-	})
-	if err != nil {
-		return nil, err
-	}
-	var info *corev1.ConfigMap
-	var last error
-	begun := time.Now()
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, signerTimeout, true, func(ctx context.Context) (bool, error) {
-		cm, err := anonymous.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
-		if err != nil {
-			if ctx.Err() == nil { // the end of our patience is no reason
-				last = err
-			}
-			// Asked again: the API server may be restarting.
-			return time.Since(begun) > signatureTimeout, nil
-		}
-		info = cm // what one answer said is not undone by the next request, which the deadline may cut off
-		return waitedEnough(info, tokenID, time.Since(begun)), nil
-	})
-	if info != nil {
-		return info, nil
-	}
-	if last == nil {
-		last = err
-	}
-	if apierrors.IsForbidden(last) || apierrors.IsNotFound(last) {
-		return nil, finding.Preflightf("discover the cluster at %s: %w", endpoint, last).
-			WithHint("the cluster does not publish cluster-info; on a control plane: kubeadm init phase bootstrap-token")
-	}
-	return nil, finding.Preflightf("reach the API server at %s: %w", endpoint, last).
-		WithHint("is the address right, is the API server up, does a firewall stand between? Nothing was changed")
-}
-
-// waitedEnough tells whether a token is signed, or would be by now.
-func waitedEnough(info *corev1.ConfigMap, tokenID string, waited time.Duration) bool {
-	others := false
-	for key := range info.Data {
-		id, signature := strings.CutPrefix(key, bootstrapapi.JWSSignatureKeyPrefix)
-		if signature && id == tokenID {
-			return true
-		}
-		others = others || signature
-	}
-	return waited > signerTimeout || others && waited > signatureTimeout
-}
-
-func tokenError(endpoint, id string, signed bool) error {
-	cause := "the cluster has no such token: it expired, was deleted or is mistyped"
-	if signed {
-		cause = "its second half is wrong"
-	}
-	return finding.Preflightf("use bootstrap token %s at %s: %s", id, endpoint, cause).
-		WithHint("on a control plane: kubeadm token create, then ccmadm init phase show-join-command. Nothing was changed")
-}
-
-// checkPins compares the CA with the --discovery-token-ca-cert-hash values, which are of the form sha256:HEX over the
-// public key (RFC 7469).
-func checkPins(caData []byte, boot BootstrapDiscovery) error {
-	if boot.UnsafeSkipCAVerification {
-		return nil
-	}
-	certs, err := certutil.ParseCertsPEM(caData)
-	if err != nil {
-		return fmt.Errorf("read the cluster's CA: %w", err)
-	}
-	for _, cert := range certs {
-		if slices.ContainsFunc(boot.CACertHashes, func(pin string) bool { return strings.EqualFold(pin, PinOf(cert)) }) {
-			return nil
-		}
-	}
-	return finding.Preflightf("verify the CA of %s: its hash is %s, which --discovery-token-ca-cert-hash does not name", boot.Endpoint, PinOf(certs[0])).
-		WithHint("either the hash is of another cluster, or something stands between this machine and the API server")
-}
-
-// PinOf is the hash by which --discovery-token-ca-cert-hash names a CA, sha256:HEX over the public key (RFC 7469).
-func PinOf(cert *x509.Certificate) string {
-	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
