@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -40,14 +41,13 @@ where it was cut short, it is: it goes on by itself.`,
 			if err := noteUpgrading(d); err != nil {
 				return err
 			}
-			args := upgradeArgs(d)
-			if err := stream(ctx, d, args, machine.Command{Args: args, Changes: true}); err != nil {
+			if err := runUpgrade(ctx, d); err != nil {
 				return err
 			}
 			if err := lookUpgraded(ctx, d); err != nil {
 				return err
 			}
-			if partly, err := upgradesPartly(d); err != nil || partly {
+			if partly, err := d.Upgrade.partly(upgradeArgs(d)[1]); err != nil || partly {
 				d.Sayf("kubeadm was told to leave something out: that is noted, and the same command without goes on")
 				return err
 			}
@@ -75,25 +75,32 @@ func noteUpgrading(d *Data) error {
 	return s.keep(d.Machine)
 }
 
-// upgradesPartly tells whether kubeadm was told to do less than all, and ends well all the same.
-func upgradesPartly(d *Data) (bool, error) {
-	for _, arg := range d.Upgrade.Rest {
+// partly tells whether kubeadm was told to do less than all, in one of these of its commands, and ends well all the same.
+func (u *Upgrade) partly(commands ...string) (bool, error) {
+	for _, arg := range u.Rest {
 		if name, _, _ := strings.Cut(arg, "="); name == "--skip-phases" || name == "--help" || name == "-h" {
 			return true, nil
 		}
 	}
-	if d.Upgrade.Config == "" {
+	if u.ConfigText == "" {
 		return false, nil
 	}
-	data, err := os.ReadFile(d.Upgrade.Config)
-	if err != nil {
-		return false, fmt.Errorf("read kubeadm's configuration: %w", err)
-	}
-	file, err := kubeadm.Parse(d.Upgrade.Config, data)
+	file, err := kubeadm.Parse(u.Config, []byte(u.ConfigText))
 	if err != nil {
 		return false, err
 	}
-	return file.UpgradesPartly(upgradeArgs(d)[1]), nil
+	return slices.ContainsFunc(commands, file.UpgradesPartly), nil
+}
+
+// runUpgrade runs kubeadm's half.
+func runUpgrade(ctx context.Context, d *Data) (err error) {
+	remove, err := carried(d)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	args := upgradeArgs(d)
+	return stream(ctx, d, args, machine.Command{Args: args, Changes: true})
 }
 
 func upgradeArgs(d *Data) []string {

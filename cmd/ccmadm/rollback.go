@@ -52,7 +52,8 @@ It runs on a control plane. In mode StaticPod the other control planes are named
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	flags.BoolVar(&r.options.Force, "force", false, "as with ccmadm apply")
 	declareTimeout(cmd, &r.options)
-	declareVia(flags, &r.via, &r.adoption)
+	declareVia(flags, &r.via, &r.adoption.Remote)
+	declareNodeTimeout(flags, &r.adoption)
 	return cmd
 }
 
