@@ -75,7 +75,8 @@ func noteUpgrading(d *Data) error {
 	return s.keep(d.Machine)
 }
 
-// partly tells whether kubeadm was told to do less than all, in one of these of its commands, and ends well all the same.
+// partly tells whether kubeadm was told to do less than all in one of these of its commands, and ends well all the
+// same.
 func (u *Upgrade) partly(commands ...string) (bool, error) {
 	for _, arg := range u.Rest {
 		if name, _, _ := strings.Cut(arg, "="); name == "--skip-phases" || name == "--help" || name == "-h" {
