@@ -77,7 +77,7 @@ func TestFullDisk(t *testing.T) {
 	if os.Getenv(limited) == "" {
 		// -short: without a cluster.
 		own := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v", "-test.short")
-		own.Env = append(os.Environ(), limited+"=yes")
+		own.Env = append(os.Environ(), limited+"=yes", "CCMADM_TEST=")
 		out, err := own.CombinedOutput()
 		if t.Logf("%s", out); err != nil {
 			t.Error(err)
