@@ -6,7 +6,7 @@ K8S     ?= 1.36
 RUN     ?= .
 # What differs from its neighbours in length more than in kind: left to make long, unless RUN names it.
 LONG    := ^TestInitAgain_Upgraded|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Sample|StaticPod|VSphere)
-LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity/under_another_name|^TestRehearse/^vsphere|^TestCatalogue_Machine/.*/^StaticPod
+LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse/^vsphere|^TestCatalogue_Machine
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
 SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
@@ -37,7 +37,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check unit unit-race unit-kit unit-rest race e2e long faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify on-1.36 on-1.35 on-1.34
+.PHONY: help numbers build bin/lab lab images demo demo-down test check unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify on-1.36 on-1.35 on-1.34
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,13 +77,12 @@ check: tidy generated lint ## What to run between two edits: no root, no lab, no
 # CCMADM_TEST=cluster: whatever lacks the lab's kube-apiserver and etcd fails, where `go test` would leave it out.
 unit: bin/lab ## Tests of the packages, with -race where they have goroutines, against a real API server
 	bin/lab build --programs --kubernetes $(K8S)
-	$(MAKE) --no-print-directory -j 3 unit-race unit-kit unit-rest
+	$(MAKE) --no-print-directory -j 4 unit-race unit-half unit-rest unit-kit
 
-# Dozens of runs, one behind the other: there is nothing in them that races, and -race takes four times as long.
+# Dozens of runs, one behind the other, cut short behind each phase: left to make long, and without -race.
 SWEEPS := BehindEachPhase
 # Where goroutines of ours share something. make race has the others with -race, too.
-RACY   := ./provider/... ./cmd/cloud-controller-manager ./cmd/node-agent ./doctor/... ./manifests/apply ./phases/journal
-RACY   := $(RACY) ./phases/machine ./phases/podrehearsal ./test/lab/...
+RACY   := ./provider/... ./cmd/node-agent ./doctor/rehearsal ./manifests/apply ./phases/journal
 
 # What takes the longest, and mostly waits, begins first.
 unit-race:
@@ -94,12 +93,15 @@ race: bin/lab ## All packages with -race
 	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -skip '$(SWEEPS)' -timeout 30m -parallel 6 ./phases $$(go list ./... | grep -v -e /test/e2e -e /conformance)
 
 unit-kit:
-	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases
 	$(ROOT) env CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
 	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce -run Thousand
 
+# phases waits for one thing after the other, and is done in two halves.
+HALF := ^TestCluster_(Adopt|Leave|Rollback|Upgrade)
+unit-half:
+	$(ROOT) env CCMADM_TEST=cluster go test -run '$(HALF)' -skip '$(SWEEPS)' -timeout 20m ./phases
 unit-rest:
-	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 20m -parallel 6 ./phases \
+	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)|$(HALF)' -timeout 20m -parallel 6 ./phases \
 	  $$(go list ./... | grep -vxF -f <(go list $(RACY)) | grep -v /test/e2e)
 
 # Beside others, on few processors, something may come later than any test waits for. Up to two tests have another try,
@@ -114,6 +116,7 @@ e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 
 long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, upgraded by hand, killed at random
 	$(MAKE) e2e RUN='$(LONG)' SKIP=^TestMeasure ARGS='$(ARGS)'
+	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases
 
 
 faults: lab images ## Every fault of the library, and docs/faults.md from what it has seen; make e2e has two of each kind
