@@ -30,7 +30,7 @@ func TestAdopt_AWS(t *testing.T) {
 	})
 	l.run(t, "network", "--name", l.name)
 	nodes := privateDNS(cp) + " " + wName
-	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node "+nodes)
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+nodes)
 	l.configure(t, awsDocument+awsKeys, map[string]string{
 		cloudConf: awsConfig(endpoint), "/tmp/credentials": awsCredentials,
 	})

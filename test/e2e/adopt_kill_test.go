@@ -58,8 +58,8 @@ func (l *lab) plainControlPlanes(t *testing.T, controlPlanes, workers []string) 
 	}
 	l.run(t, "network", "--name", l.name)
 	nodes := append(append([]string{"cp1"}, controlPlanes...), workers...)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=120s node "+strings.Join(nodes, " "))
-	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=120s")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+strings.Join(nodes, " "))
+	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=240s")
 	return nodes
 }
 
@@ -133,7 +133,7 @@ func (s *shaken) during(t *testing.T, from, command string, after time.Duration,
 	happens()
 	r := <-done
 	s.held = false
-	s.kubectl(t, "wait --for=condition=Ready --timeout=120s node "+strings.Join(s.nodes, " "))
+	s.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+strings.Join(s.nodes, " "))
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	return r.code, strings.Join(lines[max(0, len(lines)-3):], " | ")
 }

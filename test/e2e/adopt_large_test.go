@@ -68,7 +68,7 @@ func TestAdopt_Large(t *testing.T) {
 	}
 	t.Run("the node that was left out follows", func(t *testing.T) {
 		l.must(t, "w3", "systemctl start kubelet")
-		l.kubectl(t, "wait --for=condition=Ready --timeout=90s node/w3")
+		l.kubectl(t, "wait --for=condition=Ready --timeout=240s node/w3")
 		again := l.must(t, "cp2", adoptByPods)
 		if strings.Contains(again, "[lifecycle] stays off") || strings.Contains(again, "cp1: the kubelet was restarted") {
 			t.Errorf("%s", again)

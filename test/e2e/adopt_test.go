@@ -114,7 +114,7 @@ func (l *lab) plainCluster(t *testing.T) []string {
 	}
 	l.run(t, "network", "--name", l.name)
 	nodes := []string{"cp1", "w1", "w2"}
-	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node "+strings.Join(nodes, " "))
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+strings.Join(nodes, " "))
 	l.runPods(t, adoptedPods, "deployment/web")
 	return nodes
 }
@@ -125,9 +125,9 @@ func (l *lab) runPods(t *testing.T, objects string, workloads ...string) {
 	l.writeFiles(t, map[string]string{"/root/web.yaml": objects})
 	l.kubectl(t, "apply -f /root/web.yaml")
 	for _, w := range workloads {
-		l.kubectl(t, "rollout status "+w+" --timeout=90s")
+		l.kubectl(t, "rollout status "+w+" --timeout=240s")
 	}
-	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=90s")
+	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=240s")
 }
 
 // seen is what can be compared of a cluster and its machines.

@@ -24,7 +24,7 @@ func TestInitAgain_Upgraded(t *testing.T) {
 		l.must(t, cp, join+" --control-plane --certificate-key "+certificateKey(out))
 	}
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node cp1 cp2 cp3")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 cp2 cp3")
 	l.expectPlan(t)
 	l.upgrade(t, "1.36")
 	eventually(t, time.Minute, "once somebody leads, nothing is left to do but the record", func() bool {

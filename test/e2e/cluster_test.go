@@ -79,8 +79,8 @@ func (l *lab) expectCluster(t testing.TB, nodes ...string) {
 	t.Helper()
 	l.expectInitialized(t, nodes...)
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node "+strings.Join(nodes, " "))
-	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=90s")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+strings.Join(nodes, " "))
+	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=240s")
 	l.expectPodsTalk(t)
 }
 
@@ -112,7 +112,7 @@ func (l *lab) expectPodsTalk(t testing.TB) {
 	for _, w := range []string{"w1", "w2"} {
 		l.kubectl(t, fmt.Sprintf(`run echo-%[1]s --image=%[2]s --image-pull-policy=Never --overrides='{"spec":{"nodeName":"%[1]s"}}'`, w, echoImage))
 	}
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/echo-w1 pod/echo-w2")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/echo-w1 pod/echo-w2")
 	for ip := range strings.FieldsSeq(l.kubectl(t, "get pod echo-w2 -o jsonpath='{.status.podIPs[*].ip}'")) {
 		got := l.kubectl(t, fmt.Sprintf("exec echo-w1 -- /echo get http://%s/", net.JoinHostPort(ip, "8080")))
 		if !strings.Contains(got, "echo-w2") {

@@ -48,7 +48,7 @@ func (l *lab) ours() contender {
 		who: ownName, class: "null", asks: "ccmadm.dev/addresses", router: "hold time 9; bfd on;", program: "node-agent",
 		agents: "-n kube-system -l app.kubernetes.io/name=ccmadm-node-agent", leave: "ccmadm.dev/drain",
 		install: func(t *testing.T) {
-			l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=60s")
+			l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=240s")
 			l.apply(t, fmt.Sprintf(balancers, l.inSubnet(t, 200), l.inSubnet(t, 209), l.address(t, clientMachine)))
 		},
 		ready:   l.announcing,

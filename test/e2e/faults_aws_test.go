@@ -107,7 +107,7 @@ func TestFaults_AWS(t *testing.T) {
 	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1)+" --mode DaemonSet")
 	l.must(t, "w1", l.joinCommand(t))
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1")
 	l.all(t, awsFaults()...)
 	l.table.write(t, "aws", l.cluster)
 }

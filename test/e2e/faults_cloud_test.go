@@ -128,7 +128,7 @@ func TestFaults_Cloud(t *testing.T) {
 		l.must(t, w, l.joinCommand(t))
 	}
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w3")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w3")
 	l.all(t, openstackFaults(), cloudFaults(), cloudFaultsOfAnybody())
 	l.must(t, "cp1", cloudDocument+"'mode: DaemonSet\ncloudConfig: {file: "+cloudConf+"}' > /root/cloud.yaml; ccmadm apply -f /root/cloud.yaml")
 	l.cluster = cloudSetCluster

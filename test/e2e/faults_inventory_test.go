@@ -92,7 +92,7 @@ func TestFaults_Inventory(t *testing.T) {
 	l.must(t, "cp1", ccmadmInit+" --cloud-config /tmp/cloud.conf --credential inventory.yaml="+goodInventory)
 	l.must(t, "w1", l.joinCommand(t))
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1")
 	l.all(t, faultsOfInventoryFile())
 
 	l.must(t, "cp1", asAdmin+machinesMap)

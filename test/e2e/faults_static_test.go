@@ -191,7 +191,7 @@ func newLibrary(t *testing.T, name, cluster, flags string) *library {
 		l.must(t, w, join)
 	}
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w2")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
 	return l
 }
 

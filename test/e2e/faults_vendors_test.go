@@ -27,7 +27,7 @@ func vendorsFaults(t *testing.T, vendor, cluster string, start func(*testing.T) 
 	t.Parallel()
 	l := &library{lab: start(t), cluster: cluster, table: &faultTable{rows: map[string][]string{}}}
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1")
 	l.all(t, faultsOfVendorsStaticPod(vendor))
 	l.table.write(t, vendor, cluster)
 }

@@ -52,13 +52,13 @@ func TestLoadBalancerBehaviour(t *testing.T) {
 		l.must(t, node, "sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0")
 	}
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w2")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
 	l.apply(t, fmt.Sprintf(answerers, answererImage))
 	for _, node := range []string{"w1", "w2"} {
 		l.pod(t, "more-"+node, "answer", node)
 	}
-	l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=60s")
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod -l app=answer")
+	l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=240s")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod -l app=answer")
 	t.Cleanup(func() {
 		if t.Failed() {
 			l.explainBalancers(t)
@@ -135,7 +135,7 @@ func (l *lab) service(t *testing.T, name string) corev1.Service {
 // waitAddress returns the address that the Service gets.
 func (l *lab) waitAddress(t *testing.T, name string) string {
 	t.Helper()
-	l.kubectl(t, "wait --for=jsonpath='{.status.loadBalancer.ingress}' --timeout=30s service/"+name)
+	l.kubectl(t, "wait --for=jsonpath='{.status.loadBalancer.ingress}' --timeout=240s service/"+name)
 	return l.service(t, name).Status.LoadBalancer.Ingress[0].IP
 }
 

@@ -13,7 +13,7 @@ func (l *lab) measureLocal(t *testing.T, figures *table, b contender) {
 	t.Helper()
 	addresses := map[string]string{"L2": l.inSubnet(t, 201).String(), "BGP": "192.0.2.42"}
 	l.podOf(t, "local-1", echoImage, "local", "w1")
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/local-1")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/local-1")
 	var clients []*onlooker
 	for _, level := range []string{"L2", "BGP"} {
 		service := l.serviceOf(b, "local-"+strings.ToLower(level), "local", addresses[level], "Local")
@@ -27,7 +27,7 @@ func (l *lab) measureLocal(t *testing.T, figures *table, b contender) {
 		{"Local endpoint moves slowly", "local-2", "local-3", echoImage, "w1"},
 	} {
 		l.podOf(t, move.to, move.image, "local", move.node)
-		l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/"+move.to)
+		l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/"+move.to)
 		l.waitFor(t, b, clients, func() bool { return true })
 		started := time.Now()
 		l.kubectl(t, "delete --wait=false pod "+move.from)

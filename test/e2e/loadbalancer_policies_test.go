@@ -78,7 +78,7 @@ func (l *lab) testLocal(t *testing.T) {
 	})
 
 	l.pod(t, "local-2", "local", "w2")
-	l.kubectl(t, "wait --for=condition=Ready --timeout=30s pod/local-2")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/local-2")
 	l.kubectl(t, "delete --wait=false pod local-1")
 	l.expectAnswer(t, "TCP", address, "local-2 "+client)
 	eventually(t, 20*time.Second, "w2 is healthy for the Service, w1 is not", func() bool {
@@ -99,14 +99,14 @@ func (l *lab) testNoDisruption(t *testing.T) {
 		clients[policy] = l.probe(t, policy, clientMachine, address+":80", "eth0")
 	}
 	for _, step := range []struct{ name, do, wait string }{
-		{"pods are replaced", "rollout restart daemonset/answer", "rollout status daemonset/answer --timeout=60s"},
+		{"pods are replaced", "rollout restart daemonset/answer", "rollout status daemonset/answer --timeout=240s"},
 		{
 			"externalTrafficPolicy flips", `patch service steady-cluster -p '{"spec": {"externalTrafficPolicy": "Local"}}'`,
 			`patch service steady-cluster -p '{"spec": {"externalTrafficPolicy": "Cluster"}}'`,
 		},
 		{
 			"agents are replaced", "-n kube-system rollout restart daemonset/ccmadm-node-agent",
-			"-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=90s",
+			"-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=240s",
 		},
 	} {
 		l.expectSteady(t, step.name, clients, func() {

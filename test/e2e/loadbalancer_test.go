@@ -47,9 +47,9 @@ func TestMeasureLoadBalancer(t *testing.T) {
 	l.must(t, "w1", join)
 	l.must(t, "w2", join)
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w2")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
 	l.podOf(t, "echo", echoImage, "echo", "cp1")
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/echo")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/echo")
 	figures := newTable(t, "loadbalancer")
 	t.Run(ownName, func(t *testing.T) { l.measureBalancer(t, figures, l.ours()) })
 	if *besideMetalLB {

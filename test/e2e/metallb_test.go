@@ -71,7 +71,7 @@ func (l *lab) installMetalLB(t *testing.T) {
 	l.must(t, "cp1", `sed -i 's|^\( *\)- --log-level=info|&\n\1- --lb-class=`+metallbClass+`|' /tmp/native.yaml`)
 	l.kubectl(t, "apply -f /tmp/native.yaml")
 	for _, workload := range []string{"deployment/controller", "daemonset/speaker"} {
-		l.kubectl(t, "-n metallb-system rollout status --timeout=120s "+workload)
+		l.kubectl(t, "-n metallb-system rollout status --timeout=240s "+workload)
 	}
 	objects := fmt.Sprintf(metallbBalancers, l.inSubnet(t, 200), l.inSubnet(t, 209), l.address(t, clientMachine))
 	var said string

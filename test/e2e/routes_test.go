@@ -24,8 +24,8 @@ func TestRoutes(t *testing.T) {
 		l.must(t, w, join)
 	}
 	l.expectInitialized(t, "cp1", "w1", "w2")
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w2")
-	l.kubectl(t, "wait --for=condition=NetworkUnavailable=false --timeout=60s node cp1 w1 w2")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
+	l.kubectl(t, "wait --for=condition=NetworkUnavailable=false --timeout=240s node cp1 w1 w2")
 	for name, node := range l.nodesNow(t) {
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeNetworkUnavailable && c.Reason != "RouteCreated" {
@@ -33,7 +33,7 @@ func TestRoutes(t *testing.T) {
 			}
 		}
 	}
-	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=90s")
+	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=240s")
 	l.expectPodsTalk(t)
 	t.Run("Services, on the pod's own machine too, and without br_netfilter", func(t *testing.T) { l.expectServices(t) })
 	ip := strings.TrimSpace(l.kubectl(t, "get pod echo-w2 -o jsonpath='{.status.podIP}'"))
@@ -57,7 +57,7 @@ func TestRoutes(t *testing.T) {
 	t.Run("agents that are replaced leave the routes", func(t *testing.T) {
 		l.must(t, "w1", "systemd-run -q --unit=monitor sh -c 'exec ip monitor route > /tmp/monitor'")
 		l.kubectl(t, "-n kube-system rollout restart daemonset/ccmadm-node-agent")
-		l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=120s")
+		l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=240s")
 		l.must(t, "w1", "systemctl stop monitor && ! grep 'Deleted.*proto 158' /tmp/monitor && "+ask)
 	})
 	t.Run("without an API server everything goes on", func(t *testing.T) {
@@ -132,7 +132,7 @@ func (l *lab) expectServices(t *testing.T) {
 	t.Helper()
 	l.must(t, "w1", "sysctl -q -w net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0 || true")
 	l.kubectl(t, fmt.Sprintf(`run near --image=%s --image-pull-policy=Never --overrides='{"spec":{"nodeName":"w1"}}'`, echoImage))
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/near")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/near")
 	for _, name := range []string{"near", "echo-w1", "echo-w2"} {
 		l.kubectl(t, "expose pod "+name+` --port 80 --target-port 8080 --overrides='{"spec":{"ipFamilyPolicy":"PreferDualStack"}}'`)
 	}

@@ -37,13 +37,13 @@ func BenchmarkServices(b *testing.B) {
 	l.must(b, "w1", join)
 	l.must(b, "w2", join)
 	l.run(b, "network", "--name", l.name)
-	l.kubectl(b, "wait --for=condition=Ready --timeout=60s node --all")
+	l.kubectl(b, "wait --for=condition=Ready --timeout=240s node --all")
 	l.kubectl(b, `run echo --image=`+echoImage+` --image-pull-policy=Never`)
-	l.kubectl(b, "wait --for=condition=Ready --timeout=60s pod/echo")
+	l.kubectl(b, "wait --for=condition=Ready --timeout=240s pod/echo")
 	l.kubectl(b, "create namespace many")
 	l.put(b, "/tmp/pool.yaml", manyPool)
 	l.kubectl(b, "apply -f /tmp/pool.yaml")
-	l.kubectl(b, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=60s")
+	l.kubectl(b, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=240s")
 
 	var figures []figure
 	add := func(what string, got float64, unit string, target float64, note string) {
@@ -74,7 +74,7 @@ func BenchmarkServices(b *testing.B) {
 	for i := range 10 { // a tenth of them goes, and comes again
 		first := i*10 + 1
 		l.must(b, "cp1", makeMany+fmt.Sprintf("make_many %d %d echo > /tmp/some.yaml; kubectl delete --wait=false -f /tmp/some.yaml >/dev/null; "+
-			"kubectl -n many wait --for=delete --timeout=60s -f /tmp/some.yaml; kubectl create -f /tmp/some.yaml >/dev/null", first, first+9))
+			"kubectl -n many wait --for=delete --timeout=240s -f /tmp/some.yaml; kubectl create -f /tmp/some.yaml >/dev/null", first, first+9))
 	}
 	l.waitMany(b, "are announced again", func() int { return l.announced(b) })
 	took := time.Since(began).Minutes()

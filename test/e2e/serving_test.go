@@ -58,7 +58,7 @@ func TestServing(t *testing.T) {
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, `run echo --image=`+echoImage+
 		` --image-pull-policy=Never --overrides='{"spec":{"nodeName":"w1","hostNetwork":true}}'`)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/echo")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/echo")
 	l.expectServed(t, w1)
 	if out := l.must(t, "cp1", "ccmadm status"); !strings.Contains(out, "serving certificates: approved, none is pending") {
 		t.Errorf("status does not tell:\n%s", out)

@@ -23,7 +23,7 @@ func TestUpgrade_ControlPlanes(t *testing.T) {
 		l.must(t, cp, join)
 	}
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node cp1 cp2 cp3")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 cp2 cp3")
 	l.bring(t, "1.36")
 	l.load(t, next)
 	for _, node := range l.nodes {

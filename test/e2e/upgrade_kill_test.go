@@ -65,7 +65,7 @@ func TestUpgrade_Crash_AtRandom(t *testing.T) {
 		" --upload-certs --profile /root/profile.yaml")
 	l.must(t, "cp2", l.joinCommand(t)+" --control-plane --certificate-key "+certificateKey(out))
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=120s node cp1 cp2")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 cp2")
 	l.bring(t, "1.36")
 	l.load(t, next)
 	withEtcd := strings.ReplaceAll(upgradeConfiguration, "etcdUpgrade: false, ", "")

@@ -63,7 +63,7 @@ func takenOn(t *testing.T, old first, mode string) {
 	l.must(t, "cp1", begin)
 	l.must(t, "w1", l.joinCommand(t))
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node cp1 w1")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1")
 	ids := l.providerIDs(t, "cp1", "w1")
 	for _, node := range []string{"cp1", "w1"} {
 		l.must(t, node, "mv /root/ccmadm.new /usr/local/bin/ccmadm")
@@ -91,7 +91,7 @@ func takenOn(t *testing.T, old first, mode string) {
 	// Its image is the record's until an upgrade brings another, and works with what was applied anew.
 	l.must(t, "cp1", "ccmadm status")
 	l.must(t, "w2", l.joinCommand(t))
-	l.kubectl(t, "wait --for=create --timeout=60s node/w2")
+	l.kubectl(t, "wait --for=create --timeout=240s node/w2")
 	eventually(t, time.Minute, "the machine that joined is initialized", func() bool {
 		return initialized(l.nodesNow(t)["w2"]) == ""
 	})

@@ -39,10 +39,10 @@ func TestUpgrade(t *testing.T) {
 	plain := strings.Replace(join, "ccmadm join", "kubeadm join", 1)
 	l.must(t, "w2", "ccmadm join phase kubelet && "+plain) // with the drop-in
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=90s node cp1 w1 w2")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
 	l.kubectl(t, "run page --image="+echoImage+" --image-pull-policy=Never "+
 		`--overrides='{"spec":{"nodeName":"w1","hostNetwork":true}}'`)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s pod/page")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/page")
 	l.must(t, "cp1", poisoned)
 	l.bring(t, "1.36")
 	l.writeFiles(t, map[string]string{"/root/upgrade.yaml": upgradeConfiguration})

@@ -133,7 +133,7 @@ tr '\0' ' ' < /proc/$(systemctl show -p MainPID --value kubelet)/cmdline`
 	eventually(t, time.Minute, "the unit has found the address, and the kubelet runs as before", func() bool {
 		return l.sh(t, "w2", "systemctl is-active --quiet ccmadm-kubelet && "+runs).out == before
 	})
-	l.kubectl(t, "wait --for=condition=Ready --timeout=60s node w2")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node w2")
 }
 
 // testPrecedence looks at the kubelet's real command line, of which the last occurrence of a flag counts.
