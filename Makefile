@@ -11,7 +11,7 @@ LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^Tes
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
 SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
 # Tests on machines that run side by side: they wait for most of their time.
-LANES   ?= 4
+LANES   ?= 5
 # Labs belong to the machine: two runs at once need two names.
 LABS    ?= e2e
 # Further flags of the tests on machines: make e2e RUN=Crash_AtRandom ARGS='-kills 30'
