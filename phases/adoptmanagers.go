@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
@@ -59,7 +60,7 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 
 // podIsOurs goes by labels: while a pod ends, its workload may be gone.
 func podIsOurs(p *corev1.Pod, s *Settings) bool {
-	if p.Labels[v1alpha1.ManagedByLabel] != v1alpha1.FieldManager || isMirror(*p) {
+	if p.Labels[v1alpha1.ManagedByLabel] != v1alpha1.FieldManager || nodes.IsMirror(p) {
 		return false
 	}
 	name := p.Labels[v1alpha1.NameLabel]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
@@ -67,7 +68,7 @@ func podsOfSteps(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod
 		return nil, fmt.Errorf("look for pods of a run that was cut short: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { // those of the node agent are its DaemonSet's
-		return isMirror(p) || len(p.OwnerReferences) > 0 || !strings.HasPrefix(p.Name, stepPrefix)
+		return nodes.IsMirror(&p) || len(p.OwnerReferences) > 0 || !strings.HasPrefix(p.Name, stepPrefix)
 	}), nil
 }
 

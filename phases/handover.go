@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -186,14 +187,7 @@ func workloadPods(ctx context.Context, client kubernetes.Interface, name string)
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of the cloud-controller-manager: %w", err)
 	}
-	return slices.DeleteFunc(list.Items, isMirror), nil
-}
-
-// isMirror tells whether a pod shows a static one of a machine. A kubelet may show any as its own, under any labels: no
-// workload has such.
-func isMirror(p corev1.Pod) bool {
-	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
-	return mirror
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return nodes.IsMirror(&p) }), nil
 }
 
 // lookForPort is how often it is asked whether the port is free: until then nobody leads.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -112,7 +113,7 @@ func shownPods(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, 
 		return nil, fmt.Errorf("list the static pods of the cloud-controller-manager: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { // the kubelet alone makes these
-		return !isMirror(p) || p.Name != v1alpha1.Component+"-"+p.Spec.NodeName
+		return !nodes.IsMirror(&p) || p.Name != v1alpha1.Component+"-"+p.Spec.NodeName
 	}), nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/podstate"
 )
@@ -68,7 +69,7 @@ func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err e
 // found is the pod as it was created before. A kubelet may show one of any name as its own, and say how it has ended.
 func (b *byPods) found(ctx context.Context, wanted *corev1.Pod) (*corev1.Pod, error) {
 	pod, err := b.client.CoreV1().Pods(v1alpha1.Namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
-	if err == nil && (isMirror(*pod) || pod.Spec.NodeName != wanted.Spec.NodeName) {
+	if err == nil && (nodes.IsMirror(pod) || pod.Spec.NodeName != wanted.Spec.NodeName) {
 		return nil, finding.Refusedf("the kubelet of Node/%s shows Pod/%s/%s as its own: look at that machine",
 			pod.Spec.NodeName, v1alpha1.Namespace, pod.Name)
 	}

@@ -103,7 +103,7 @@ func (v *view) addManager(profiles templates.Profiles, kind, namespace, name str
 
 // owner is the workload of a pod; of a static pod, what its file calls it.
 func owner(p *corev1.Pod) (kind, name string) {
-	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static {
+	if nodes.IsMirror(p) {
 		return "Pod", strings.TrimSuffix(p.Name, "-"+p.Spec.NodeName)
 	}
 	for _, o := range p.OwnerReferences {

@@ -186,7 +186,7 @@ func (e *evidence) unauthorizedCause(line string) *finding.Finding {
 			"or are of another cluster: "+line,
 	)
 	found.Next = kubectl(&e.pods[0]) + "delete pod " + e.pods[0].Name
-	if isStatic(&e.pods[0]) {
+	if IsMirror(&e.pods[0]) {
 		found.Next = "on " + e.pods[0].Spec.NodeName + ": ccmadm certs renew"
 	}
 	return &found

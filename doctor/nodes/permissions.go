@@ -111,7 +111,7 @@ type user struct {
 
 // userOf returns whose permissions a pod has. It is not known of a static pod that is none of ours.
 func userOf(p *corev1.Pod) (user, bool) {
-	if isStatic(p) {
+	if IsMirror(p) {
 		for _, v := range p.Spec.Volumes {
 			if v.HostPath != nil && strings.HasSuffix(v.HostPath.Path, "/cloud-controller-manager.conf") {
 				return user{v1alpha1.StaticPodUser, []string{"system:authenticated"}}, true

@@ -23,19 +23,20 @@ func Strays(nodes []corev1.Node) func(*corev1.Pod) bool {
 		}
 	}
 	return func(p *corev1.Pod) bool {
-		return isStatic(p) && len(controlPlanes) > 0 && !controlPlanes[p.Spec.NodeName]
+		return IsMirror(p) && len(controlPlanes) > 0 && !controlPlanes[p.Spec.NodeName]
 	}
 }
 
-// isStatic tells whether a pod shows a static one of its machine.
-func isStatic(p *corev1.Pod) bool {
+// IsMirror tells whether a pod shows a static one of its machine. A kubelet may show any as its own, under any labels: no
+// workload has such.
+func IsMirror(p *corev1.Pod) bool {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	return static
 }
 
 // withoutStrays asks who is a control plane where pods are static.
 func withoutStrays(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) ([]corev1.Pod, error) {
-	if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return isStatic(&p) }) {
+	if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return IsMirror(&p) }) {
 		return pods, nil
 	}
 	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
