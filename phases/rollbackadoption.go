@@ -124,27 +124,28 @@ func backToAdopted(
 // takenOut are the nodes whose kubelet a run of leave has taken out of external mode, or was about to.
 func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
 	names := map[string]bool{}
-	for _, step := range stepsOfLeave(runs, run, nil) {
-		if step.Name == kubeletStep && strings.HasPrefix(step.Before, flagExternal) {
-			names[step.Node] = true
+	for _, leave := range leavesOf(runs, run) {
+		for _, step := range leave.Steps {
+			if step.Name == kubeletStep && strings.HasPrefix(step.Before, flagExternal) {
+				names[step.Node] = true
+			}
 		}
 	}
 	return names
 }
 
-// stepsOfLeave are those of a run of leave, of the runs before it that did not come to their end, and of those after
-// it; with which, only of those that it takes.
-func stepsOfLeave(runs []journal.Run, run *journal.Run, which func(*journal.Run) bool) (steps []journal.Step) {
+// leavesOf are a run of leave, those before it that did not come to their end, and those after it, newest first.
+func leavesOf(runs []journal.Run, run *journal.Run) (leaves []journal.Run) {
 	for _, r := range slices.Backward(runs) {
-		leaves := adoptionOf(&r) == leaveCommand
-		if r.Shortened || r.ID < run.ID && (!leaves || r.State == journal.Done) {
+		is := adoptionOf(&r) == leaveCommand
+		if r.Shortened || r.ID < run.ID && (!is || r.State == journal.Done) {
 			break
 		}
-		if leaves && (which == nil || which(&r)) {
-			steps = append(steps, r.Steps...)
+		if is {
+			leaves = append(leaves, r)
 		}
 	}
-	return steps
+	return leaves
 }
 
 func neverExternal(list []corev1.Node, taken map[string]bool) (names []string) {

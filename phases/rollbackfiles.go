@@ -36,8 +36,13 @@ func LostFiles(
 	}
 	secret, err := client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		ofProvider := func(r *journal.Run) bool { return leavesProvider(r, provider) }
-		return removedFiles(stepsOfLeave(runs, run, ofProvider)), nil
+		var steps []journal.Step
+		for _, leave := range leavesOf(runs, run) {
+			if leavesProvider(&leave, provider) {
+				steps = append(steps, leave.Steps...)
+			}
+		}
+		return removedFiles(steps), nil
 	}
 	if err != nil {
 		return "", finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
