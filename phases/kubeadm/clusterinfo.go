@@ -76,14 +76,13 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.Co
 	begun := time.Now()
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, signerTimeout, true, func(ctx context.Context) (bool, error) {
 		cm, err := anonymous.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
-		if err != nil {
-			if ctx.Err() == nil { // the end of our patience is no reason
-				last = err
-			}
-			// Asked again: the API server may be restarting.
-			return time.Since(begun) > signatureTimeout, nil
+		switch {
+		case err == nil:
+			info = cm // what one answer said is not undone by the next request, which the deadline may cut off
+		case ctx.Err() == nil: // the end of our patience is no reason
+			last = err
 		}
-		info = cm // what one answer said is not undone by the next request, which the deadline may cut off
+		// Without an answer it is asked again: the API server may be restarting.
 		return waitedEnough(info, tokenID, time.Since(begun)), nil
 	})
 	if info != nil {
@@ -100,8 +99,12 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.Co
 		WithHint("is the address right, is the API server up, does a firewall stand between? Nothing was changed")
 }
 
-// waitedEnough tells whether a token is signed, or would be by now.
+// waitedEnough tells whether a token is signed, or would be by now. An API server that has never answered, where info is
+// nil, is not waited for as long as a signer.
 func waitedEnough(info *corev1.ConfigMap, tokenID string, waited time.Duration) bool {
+	if info == nil {
+		return waited > signatureTimeout
+	}
 	others := false
 	for key := range info.Data {
 		id, signature := strings.CutPrefix(key, bootstrapapi.JWSSignatureKeyPrefix)

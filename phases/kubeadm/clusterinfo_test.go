@@ -15,10 +15,12 @@ func TestWaitedEnough(t *testing.T) {
 	own := map[string]string{kubeconfig: "", "jws-kubeconfig-abcdef": "x"}
 	tests := []struct {
 		name   string
-		data   map[string]string
+		data   map[string]string // nil: no answer
 		waited time.Duration
 		want   bool
 	}{
+		{"no answer yet", nil, 10 * time.Second, false},
+		{"never an answer", nil, 16 * time.Second, true},
 		{"signed", own, 0, true},
 		{"another one is, for a moment", other, 10 * time.Second, false},
 		{"another one is, for long", other, 16 * time.Second, true},
@@ -27,7 +29,11 @@ func TestWaitedEnough(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := waitedEnough(&corev1.ConfigMap{Data: tt.data}, "abcdef", tt.waited); got != tt.want {
+			var info *corev1.ConfigMap
+			if tt.data != nil {
+				info = &corev1.ConfigMap{Data: tt.data}
+			}
+			if got := waitedEnough(info, "abcdef", tt.waited); got != tt.want {
 				t.Errorf("waitedEnough() = %v, want %v", got, tt.want)
 			}
 		})
