@@ -116,10 +116,11 @@ e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 
 long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, upgraded by hand, killed at random
 	$(MAKE) e2e RUN='$(LONG)' SKIP=^TestMeasure ARGS='$(ARGS)'
+	$(MAKE) e2e RUN=^TestConfigurer K8S=1.35
+	$(MAKE) e2e RUN=^TestConfigurer K8S=1.34
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases
 
-
-faults: lab images ## Every fault of the library, and docs/faults.md from what it has seen; make e2e has two of each kind
+faults: lab images ## Every fault of the library, and docs/faults.md from what it has seen; make e2e has two of each kind in one cluster
 	rm -f bin/measured/faults-*.md
 	$(LAB) build --install --kubernetes $(K8S) --ccm openstack,aws,vsphere,sample
 	$(E2E) -json -parallel 4 -run ^TestFaults_ -args -kubernetes $(K8S) -labs $(LABS) -faults $(ARGS) | $(SUMMARY)
