@@ -72,9 +72,10 @@ func TestConfigurer(t *testing.T) {
 	l.must(t, "cp1", ccmadmInit)
 	plain := "kubeadm " + strings.TrimPrefix(l.joinCommand(t), "ccmadm ")
 
-	// w1: the phase once, by hand. w2: the unit of a machine image, which runs at boot.
+	// w1: the phase once, by hand. w2: the unit of a machine image, which runs at boot: restarted and not started, because
+	// a kubelet that waits for its join and is restarted every ten seconds may have started the unit a moment before.
 	l.must(t, "w1", "ccmadm join phase kubelet")
-	l.must(t, "w2", "ccmadm join phase kubelet --install-unit && rm /etc/ccmadm/kubelet.env && systemctl start ccmadm-kubelet && test -s /etc/ccmadm/kubelet.env")
+	l.must(t, "w2", "ccmadm join phase kubelet --install-unit && rm /etc/ccmadm/kubelet.env && systemctl restart ccmadm-kubelet && test -s /etc/ccmadm/kubelet.env")
 	out := l.must(t, "w2", "ccmadm join phase kubelet --install-unit")
 	if strings.Contains(out, " written") {
 		t.Errorf("the second run wrote something:\n%s", out)
