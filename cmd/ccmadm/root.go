@@ -60,8 +60,15 @@ At any time:                 ccmadm status
 When something is wrong:     ccmadm doctor`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Version:       version,
+	}
+	// Cobra's own --version prints with a template, and with that in the program the linker keeps every exported method.
+	shown := root.Flags().BoolP("version", "v", false, "version for ccmadm")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !*shown {
+			return cmd.Help()
+		}
+		_, err := fmt.Fprintln(s.Out, versionLine())
+		return err
 	}
 	root.AddCommand(
 		newInit(s), newJoin(s), newApply(s), newDiff(s), newAdopt(s), newLeave(s), newNode(s), newJournal(s), newRollback(s),
@@ -69,7 +76,6 @@ When something is wrong:     ccmadm doctor`,
 		newConfig(s), newLint(s),
 		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
 	)
-	root.SetVersionTemplate(versionLine() + "\n")
 	setManners(root)
 	return root
 }
