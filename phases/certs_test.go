@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/pem"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -320,11 +321,12 @@ func TestCertsTimer(t *testing.T) {
 	machinetest.Put(t, m, "/run/systemd/system/x", "")
 	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
 	runner.Fails["systemctl is-active"] = machine.ErrNotFound
+	const newOne = "systemctl enable --quiet --now --no-reload ccmadm-certs.timer"
 	enabled := func() bool {
 		return slices.Contains(runner.Ran, "systemctl enable --quiet --now ccmadm-certs.timer")
 	}
 	r := run{config: initConfig}
-	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
+	if out, err := r.do(t, m, kubeconfig()); err != nil || enabled() || !slices.Contains(runner.Ran, newOne) {
 		t.Fatalf("%v\n%s\n%q", err, out, runner.Ran)
 	}
 	if unit := machinetest.Content(m, machine.CertsService); !strings.Contains(unit, " certs renew --if-within 720h") || strings.Contains(unit, "${") {
@@ -338,6 +340,12 @@ func TestCertsTimer(t *testing.T) {
 	runner.Fails["systemctl is-active"] = machine.ErrNotFound
 	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
 		t.Errorf("it was stopped: %v\n%s\n%q", err, out, runner.Ran)
+	}
+	mustRemove(t, m, machine.CertsService)
+	mustRemove(t, m, machine.CertsTimer)
+	runner.Ran, runner.Fails[newOne] = nil, errors.New("Unit ccmadm-certs.timer not found.")
+	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
+		t.Errorf("a systemd that must read its units again: %v\n%s\n%q", err, out, runner.Ran)
 	}
 
 	var out bytes.Buffer

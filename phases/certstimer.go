@@ -24,24 +24,37 @@ func installCertsTimer(ctx context.Context, d *Data, certsDir string) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	changed := false
+	changed, unseen := false, true
 	for _, f := range []machine.File{
 		{Path: machine.CertsService, Data: templates.CertsService(self), Mode: 0o644},
 		{Path: machine.CertsTimer, Data: templates.CertsTimer(), Mode: 0o644},
 	} {
+		there, err := d.Machine.Exists(f.Path)
+		if err != nil {
+			return err
+		}
 		differed, err := written(d, f)
 		if err != nil {
 			return err
 		}
-		changed = changed || differed
+		changed, unseen = changed || differed, unseen && !there
 	}
 	active, err := identity.TimerActive(ctx, d.Machine)
 	if err != nil || active && !changed {
 		return err
 	}
 	d.known.changed = true
-	// enable has systemd read its units again by itself: once, for that takes a fifth of a second.
-	return d.Machine.Systemctl(ctx, "enable", "--quiet", "--now", filepath.Base(machine.CertsTimer))
+	return startCertsTimer(ctx, d.Machine, unseen)
+}
+
+// startCertsTimer enables and starts it. For that systemd reads all of its units again, which takes a fifth of a second
+// of each init; a unit that it has never seen it reads by itself, as of version 246.
+func startCertsTimer(ctx context.Context, m *machine.Machine, unseen bool) error {
+	timer := filepath.Base(machine.CertsTimer)
+	if unseen && m.Systemctl(ctx, "enable", "--quiet", "--now", "--no-reload", timer) == nil {
+		return nil
+	}
+	return m.Systemctl(ctx, "enable", "--quiet", "--now", timer)
 }
 
 // removeCertsTimer takes it away with the identity that it is for.
