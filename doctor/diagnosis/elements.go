@@ -30,7 +30,8 @@ func set(e *html.Node, key, value string) *html.Node {
 	return e
 }
 
-// text is whatever a cluster says: without what changes a terminal or a text's direction, and escaped when it is written.
+// text is whatever a cluster says: without what changes a terminal or a text's direction, and escaped when it is
+// written.
 func text(s string) *html.Node { return &html.Node{Type: html.TextNode, Data: finding.Clean(s)} }
 
 func plural(n int, what string) string {

@@ -16,8 +16,8 @@ var pageFile embed.FS
 
 // WriteHTML writes a diagnosis as one page that needs nothing but itself: no script, and nothing from elsewhere.
 //
-// The page is a tree of elements and not a template: with text/template or html/template in the program the linker keeps
-// every exported method of every type, which is 18 MB of ccmadm's 58.
+// The page is a tree of elements and not a template: with text/template or html/template in the program the linker
+// keeps every exported method of every type, which is 18 MB of ccmadm's 58.
 func (d *Diagnosis) WriteHTML(out io.Writer) error {
 	style, err := pageFile.ReadFile("page.css")
 	if err != nil {
@@ -36,7 +36,10 @@ func (d *Diagnosis) head(style string) *html.Node {
 	return element("head", "",
 		set(element("meta", ""), "charset", "utf-8"),
 		set(set(element("meta", ""), "name", "viewport"), "content", "width=device-width, initial-scale=1"),
-		set(set(element("meta", ""), "http-equiv", "Content-Security-Policy"), "content", "default-src 'none'; style-src 'unsafe-inline'"),
+		set(
+			set(element("meta", ""), "http-equiv", "Content-Security-Policy"),
+			"content", "default-src 'none'; style-src 'unsafe-inline'",
+		),
 		element("title", "", text("ccmadm doctor: "+d.Summary)),
 		element("style", "", &html.Node{Type: html.TextNode, Data: style}),
 	)
@@ -163,7 +166,8 @@ func shownGroups(groups []nodeGroup, role string, all int) []*html.Node {
 
 // flow is a cause and what it blocks, in one line.
 func flow(i int, c Cause) *html.Node {
-	link := set(element("a", "", element("b", "", text(string(c.ID))), text(" "+c.Title)), "href", fmt.Sprintf("#finding-%d", i+1))
+	link := element("a", "", element("b", "", text(string(c.ID))), text(" "+c.Title))
+	set(link, "href", fmt.Sprintf("#finding-%d", i+1))
 	blocks := "blocks nothing else"
 	if len(c.Consequences) > 0 {
 		blocks = "⇒"
@@ -213,7 +217,8 @@ func (d *Diagnosis) notSeen() *html.Node {
 		}
 		list.AppendChild(element("li", "", text(n.What+": "+reason)))
 	}
-	c := element("div", "card", element("p", "faint", text("What could not be asked is never taken for what is not there.")), list)
+	c := element("div", "card",
+		element("p", "faint", text("What could not be asked is never taken for what is not there.")), list)
 	if len(d.NotLooked) > 0 {
 		names := strings.Join(slices.Sorted(maps.Keys(d.NotLooked)), ", ")
 		c.AppendChild(element("p", "faint", text("Therefore not looked for: "+names+".")))
