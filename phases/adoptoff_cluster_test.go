@@ -77,3 +77,42 @@ func TestCluster_Adopt_LifecycleHeld(t *testing.T) {
 	runAll(t.Context(), t, d, out, []Phase{resolved(record())})
 	held("all known", false)
 }
+
+// A rollback of the run that has switched a held lifecycle on, or whose user has switched it off for good, leads back
+// to where adopt switches it on.
+func TestCluster_Rollback_LifecycleHeld(t *testing.T) {
+	m, client := plain(t)
+	forgetJournal(t, client)
+	adoptBySample(t, m) // with nodes that are not known
+	want := func(when string, lifecycle v1alpha1.Lifecycle, held bool) {
+		t.Helper()
+		rec, err := readRecord(t.Context(), client)
+		if err != nil || rec.Configuration.Lifecycle != lifecycle || rec.LifecycleHeld != held ||
+			mayDeleteNodes(t, client) != (lifecycle == v1alpha1.LifecycleGuarded) {
+			t.Fatalf("%s: %+v, %v", when, rec, err)
+		}
+	}
+	for _, said := range []v1alpha1.Lifecycle{v1alpha1.LifecycleGuarded, v1alpha1.LifecycleOff} {
+		file := cloudDocument + `lifecycle: "` + string(said) + "\"\n"
+		if out, _, err := applyRun(t, m, file, Options{Command: "apply"}); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		want("behind apply", said, false)
+		runs, _ := journalOf(t)
+		changed, err := NewestChange(t.Context(), client, runs)
+		if err != nil || changed.ID != newest(runs).ID {
+			t.Fatalf("rollback goes to before %+v, %v", changed, err)
+		}
+		back := Options{Command: "rollback"}
+		if _, err := FormerSettings(changed, &back); err != nil {
+			t.Fatal(err)
+		}
+		if out, changed, err := applyRun(t, m, "", back); err != nil || !changed {
+			t.Errorf("changed %v, %v\n%s", changed, err, out)
+		}
+		want("behind rollback", v1alpha1.LifecycleOff, true)
+	}
+	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
+	adoptBySample(t, m)
+	want("behind adopt", v1alpha1.LifecycleGuarded, false)
+}
