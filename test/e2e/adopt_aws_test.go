@@ -3,7 +3,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestAdopt_AWS: a cluster that plain kubeadm has made on machines of EC2, which the test plays, is adopted with the
@@ -24,13 +23,7 @@ func TestAdopt_AWS(t *testing.T) {
 	l.must(t, "cp1", "kubeadm init --config "+kubeadmYAML+" --node-name "+privateDNS(cp)+" "+ignore)
 	join := strings.TrimSpace(l.must(t, "cp1", "kubeadm token create --print-join-command 2>/dev/null"))
 	l.must(t, "w1", join+" --node-name "+wName+" "+ignore)
-	eventually(t, time.Minute, "the Node of w1 has its range of pods", func() bool {
-		return l.sh(t, "cp1", "kubectl --kubeconfig /etc/kubernetes/admin.conf get node "+wName+
-			" -o jsonpath={.spec.podCIDR} | grep -q .").code == 0
-	})
-	l.run(t, "network", "--name", l.name)
-	nodes := privateDNS(cp) + " " + wName
-	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+nodes)
+	l.connectPods(t, privateDNS(cp), wName)
 	l.configure(t, awsDocument+awsKeys, map[string]string{
 		cloudConf: awsConfig(endpoint), "/tmp/credentials": awsCredentials,
 	})

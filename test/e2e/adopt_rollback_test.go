@@ -33,16 +33,12 @@ func TestAdopt_Rollback(t *testing.T) {
 		l.killAt(t, leaveByPods, at)
 		said := l.must(t, "cp1", back)
 		l.expectInitialized(t, nodes...)
-		for _, node := range nodes {
-			if flags := l.must(t, node, kubeletFlags); !strings.Contains(flags, "--cloud-provider=external") {
-				t.Errorf("behind a rollback from %s: %s: the kubelet runs with %s", at, node, flags)
-			}
-		}
+		l.expectExternal(t, nodes...)
 		if r := l.sh(t, "cp1", "ccmadm diff"); r.code != 0 {
 			t.Errorf("behind a rollback from %s, diff: exit status %d\n%s", at, r.code, r.out)
 		}
 		if t.Failed() {
-			t.Fatalf("the rollback said\n%s", said)
+			t.Fatalf("the rollback from %s said\n%s", at, said)
 		}
 	}
 	l.must(t, "cp1", leaveByPods)

@@ -112,11 +112,21 @@ func (l *lab) plainCluster(t *testing.T) []string {
 	for _, w := range []string{"w1", "w2"} {
 		l.must(t, w, join+" "+ignore)
 	}
-	l.run(t, "network", "--name", l.name)
 	nodes := []string{"cp1", "w1", "w2"}
-	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+strings.Join(nodes, " "))
+	l.connectPods(t, nodes...)
 	l.runPods(t, adoptedPods, "deployment/web")
 	return nodes
+}
+
+// connectPods brings the pods' network, once each node has its range of it, and waits for the nodes.
+func (l *lab) connectPods(t *testing.T, nodes ...string) {
+	t.Helper()
+	eventually(t, time.Minute, "each node has its range of pods", func() bool {
+		ranges := l.kubectl(t, "get node "+strings.Join(nodes, " ")+" -o jsonpath='{.items[*].spec.podCIDR}'")
+		return len(strings.Fields(ranges)) == len(nodes)
+	})
+	l.run(t, "network", "--name", l.name)
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+strings.Join(nodes, " "))
 }
 
 // runPods makes pods that answer.
@@ -130,9 +140,14 @@ func (l *lab) runPods(t *testing.T, objects string, workloads ...string) {
 	l.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=240s")
 }
 
-// seen is what can be compared of a cluster and its machines.
+// seen is what can be compared of a cluster and its machines. The taint of a Node that was not Ready goes a moment after
+// it is.
 func (l *lab) seen(t *testing.T, nodes []string) map[string]string {
 	t.Helper()
+	eventually(t, time.Minute, "nodes have no taint of a time when they were not Ready", func() bool {
+		taints := l.kubectl(t, "get node "+strings.Join(nodes, " ")+" -o jsonpath='{.items[*].spec.taints[*].key}'")
+		return !strings.Contains(taints, "node.kubernetes.io/not-ready") && !strings.Contains(taints, "node.kubernetes.io/unreachable")
+	})
 	seen := map[string]string{
 		"objects":        l.kubectl(t, clusterObjects),
 		"kubeadm-config": l.kubectl(t, "-n kube-system get configmap kubeadm-config -o jsonpath='{.data}'"),
