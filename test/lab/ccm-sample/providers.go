@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -65,8 +66,12 @@ func (c *cloud) InstanceMetadata(_ context.Context, node *corev1.Node) (*cloudpr
 	if err != nil {
 		return nil, err
 	}
+	id := i.ID
+	if !strings.Contains(id, "://") { // else the cluster has had another provider, and IDs do not change
+		id = provider + "://" + id
+	}
 	return &cloudprovider.InstanceMetadata{
-		ProviderID: provider + "://" + i.ID, InstanceType: i.Type, Zone: i.Zone, Region: i.Region,
+		ProviderID: id, InstanceType: i.Type, Zone: i.Zone, Region: i.Region,
 		NodeAddresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: i.Address}},
 	}, nil
 }
