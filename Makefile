@@ -132,7 +132,7 @@ faults: lab images ## Every fault of the library, and docs/faults.md from what i
 measure: ## What clients lose when agents, Nodes and the API server go, beside MetalLB; tables in bin/measured
 	$(MAKE) e2e RUN=^TestMeasure SKIP= ARGS='-metallb $(ARGS)'
 
-adopt: ## Adopt and leave at length: three control planes, by hand, over SSH, AWS, killed at random; make adopt ARGS='-kills 40'
+adopt: ## Adopt and leave at length: three control planes, by hand, over SSH, AWS, other providers, killed at random; make adopt ARGS='-kills 40'
 	$(MAKE) e2e RUN=^TestAdopt_ SKIP=^TestMeasure ARGS='$(ARGS)'
 
 upgrades: ## ccmadm upgrade on machines, from 1.35 to 1.36, poisoned and killed on the way; with one and three control planes
