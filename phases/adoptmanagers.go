@@ -55,7 +55,8 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 	case former == nil && s.Recorded != nil: // a leave that was cut short has taken the workload; its Lease outlives it
 		return nil
 	}
-	return refuseLeader(ctx, d, client, s.Profile.LeaseName(), "stop it first; nothing was changed")
+	_, err = refuseLeader(ctx, d, client, s.Profile.LeaseName(), takeOver, "stop it first; nothing was changed")
+	return err
 }
 
 // podIsOurs goes by labels: while a pod ends, its workload may be gone.

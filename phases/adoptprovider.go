@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	metadataclient "k8s.io/client-go/metadata"
-	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -101,14 +100,18 @@ whose they are. Until "begin" the record leads back: ccmadm apply.`,
 			if err != nil {
 				return err
 			}
+			client, err := connect(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			ending, err := workloadPods(ctx, client, manifests.WorkloadName(profile))
+			if err != nil {
+				return err
+			}
 			if err := removeSets(ctx, d, applier, apply.Addon); err != nil {
 				return err
 			}
 			if err := removeAgents(ctx, d, applier, s.Profile); err != nil {
-				return err
-			}
-			client, err := connect(d, machine.AdminConf)
-			if err != nil {
 				return err
 			}
 			if err := goneInTime(ctx, client, manifests.WorkloadName(profile)); err != nil {
@@ -118,9 +121,7 @@ whose they are. Until "begin" the record leads back: ccmadm apply.`,
 				}
 			}
 			d.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)
-			err = refuseLeader(ctx, d, client, s.Profile.LeaseName(),
-				"stop it, and the same command goes on; `ccmadm apply` brings the former one back")
-			if err != nil {
+			if err := endLease(ctx, d, client, s.Profile.LeaseName(), ending); err != nil {
 				return err
 			}
 			return markFiles(ctx, client, profile.Name)
@@ -180,20 +181,6 @@ func refusePools(ctx context.Context, d *Data, s *Settings) error {
 	return finding.Refusedf("adopt with provider %q: these would go with provider %s: %s", s.Provider, former.Name,
 		strings.Join(found, ", ")).
 		WithHint("kubectl get addresspools,bgppeers -o yaml > pools.yaml keeps them: delete them first. Nothing was changed")
-}
-
-// refuseLeader finds a manager that somebody else has brought, or that runs outside of the cluster: it renews its
-// Lease. One that has ended may have left it held.
-func refuseLeader(ctx context.Context, d *Data, client kubernetes.Interface, name, hint string) error {
-	lease, held, err := watchLease(ctx, d, client, name)
-	if err != nil {
-		return finding.Errorf("look whether somebody leads: %w", err).WithHint("the same command goes on")
-	}
-	if !held {
-		return nil
-	}
-	return finding.Refusedf("another cloud-controller-manager is at work: %s renews Lease/%s/%s",
-		finding.Clean(ptr.Deref(lease.Spec.HolderIdentity, "")), v1alpha1.Namespace, name).WithHint("%s", hint)
 }
 
 // markFiles notes on the Secret with a provider's files whose they are, while the cluster goes to another one: no other
