@@ -55,7 +55,7 @@ func refuseOtherManagers(ctx context.Context, d *Data, s *Settings) error {
 	case former == nil && s.Recorded != nil: // a leave that was cut short has taken the workload; its Lease outlives it
 		return nil
 	}
-	_, err = refuseLeader(ctx, d, client, s.Profile.LeaseName(), takeOver, "stop it first; nothing was changed")
+	_, err = refuseLeader(ctx, d, client, s.Profile.LeaseName(), "stop it first; nothing was changed")
 	return err
 }
 

@@ -100,18 +100,14 @@ whose they are. Until "begin" the record leads back: ccmadm apply.`,
 			if err != nil {
 				return err
 			}
-			client, err := connect(d, machine.AdminConf)
-			if err != nil {
-				return err
-			}
-			ending, err := workloadPods(ctx, client, manifests.WorkloadName(profile))
-			if err != nil {
-				return err
-			}
 			if err := removeSets(ctx, d, applier, apply.Addon); err != nil {
 				return err
 			}
 			if err := removeAgents(ctx, d, applier, s.Profile); err != nil {
+				return err
+			}
+			client, err := connect(d, machine.AdminConf)
+			if err != nil {
 				return err
 			}
 			if err := goneInTime(ctx, client, manifests.WorkloadName(profile)); err != nil {
@@ -121,7 +117,7 @@ whose they are. Until "begin" the record leads back: ccmadm apply.`,
 				}
 			}
 			d.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)
-			if err := endLease(ctx, d, client, s.Profile.LeaseName(), ending); err != nil {
+			if err := endLease(ctx, d, client, s.Profile.LeaseName()); err != nil {
 				return err
 			}
 			return markFiles(ctx, client, profile.Name)

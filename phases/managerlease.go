@@ -2,13 +2,9 @@ package phases
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -33,7 +29,7 @@ func removeManagerLease(ctx context.Context, d *Data) error {
 	}
 	name := s.Profile.LeaseName()
 	subject := "Lease/" + v1alpha1.Namespace + "/" + name
-	lease, held, err := watchLease(ctx, d, client, name, takeOver)
+	lease, held, err := watchLease(ctx, d, client, name)
 	if err != nil {
 		return finding.Errorf("look whether somebody renews %s: %w", subject, err).WithHint("the same command goes on")
 	}
@@ -58,24 +54,27 @@ func removeManagerLease(ctx context.Context, d *Data) error {
 
 // dropLease deletes a Lease that nobody was seen to renew, unless somebody has taken it meanwhile.
 func dropLease(ctx context.Context, client kubernetes.Interface, lease *coordinationv1.Lease) (taken bool, err error) {
-	err = client.CoordinationV1().Leases(lease.Namespace).Delete(ctx, lease.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+	err = journal.Ask(ctx, func(ctx context.Context) error {
+		err := client.CoordinationV1().Leases(lease.Namespace).Delete(ctx, lease.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+		})
+		if taken = apierrors.IsConflict(err); taken || apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
 	})
-	if apierrors.IsConflict(err) {
-		return true, nil
+	if err != nil {
+		return false, finding.Errorf("remove Lease/%s/%s: %w", lease.Namespace, lease.Name, err).WithHint("the same command goes on")
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("remove Lease/%s/%s: %w", lease.Namespace, lease.Name, err)
-	}
-	return false, nil
+	return taken, nil
 }
 
 // refuseLeader finds a manager that somebody else has brought, or that runs outside of the cluster: it renews its
 // Lease. One that has ended may have left it held: that Lease is returned.
 func refuseLeader(
-	ctx context.Context, d *Data, client kubernetes.Interface, name string, beyond time.Duration, hint string,
+	ctx context.Context, d *Data, client kubernetes.Interface, name, hint string,
 ) (*coordinationv1.Lease, error) {
-	lease, held, err := watchLease(ctx, d, client, name, beyond)
+	lease, held, err := watchLease(ctx, d, client, name)
 	if err != nil {
 		return nil, finding.Errorf("look whether somebody leads: %w", err).WithHint("the same command goes on")
 	}
@@ -91,20 +90,12 @@ func atWork(lease *coordinationv1.Lease) *finding.Error {
 }
 
 // endLease waits until nobody can lead any more, and removes the Lease that a manager has left which does not release
-// it: the next one would have to see it through once more, and nobody leads meanwhile. Where its holder was one of the
-// pods that have ended, it is enough that it runs out.
-func endLease(ctx context.Context, d *Data, client kubernetes.Interface, name string, ended []corev1.Pod) error {
+// it: the next one would have to see it through once more, and nobody leads meanwhile. One that was not watched for as
+// long as it lasts stays: its holder may live.
+func endLease(ctx context.Context, d *Data, client kubernetes.Interface, name string) error {
 	const hint = "stop it, and the same command goes on; `ccmadm apply` brings the former one back"
-	beyond := takeOver
-	first, err := askLease(ctx, client, name)
-	if err != nil {
-		return finding.Errorf("look whether somebody leads: %w", err).WithHint("the same command goes on")
-	}
-	if slices.ContainsFunc(ended, func(p corev1.Pod) bool { return isHolder(first, &p) }) {
-		beyond = 0
-	}
-	lease, err := refuseLeader(ctx, d, client, name, beyond, hint)
-	if err != nil || isFree(lease) {
+	lease, err := refuseLeader(ctx, d, client, name, hint)
+	if err != nil || isFree(lease) || leaseSeconds(lease) > longestWatch {
 		return err
 	}
 	taken, err := dropLease(ctx, client, lease)
@@ -112,16 +103,6 @@ func endLease(ctx context.Context, d *Data, client kubernetes.Interface, name st
 		return atWork(lease).WithHint("%s", hint)
 	}
 	return err
-}
-
-// isHolder goes by the name of the host, which upstream's managers begin their identity with: the pod's, or on the
-// machine's network the machine's.
-func isHolder(lease *coordinationv1.Lease, p *corev1.Pod) bool {
-	if isFree(lease) {
-		return false
-	}
-	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	return host == p.Name || p.Spec.HostNetwork && host == p.Spec.NodeName
 }
 
 func isFree(lease *coordinationv1.Lease) bool {
@@ -148,7 +129,7 @@ const takeOver = 10 * time.Second
 // watched for as long as it lasts, and beyond that until another one would have taken it over. A time in which the API
 // server did not answer does not count.
 func watchLease(
-	ctx context.Context, d *Data, client kubernetes.Interface, name string, beyond time.Duration,
+	ctx context.Context, d *Data, client kubernetes.Interface, name string,
 ) (first *coordinationv1.Lease, held bool, err error) {
 	var since time.Time
 	for {
@@ -162,12 +143,12 @@ func watchLease(
 		case first == nil:
 			first, since = now, time.Now()
 			d.Sayf("Lease/%s/%s is watched for %s, until it is known whether %s lives", v1alpha1.Namespace, name,
-				leaseLasts(now)+beyond, finding.Clean(*now.Spec.HolderIdentity))
+				leaseLasts(now)+takeOver, finding.Clean(*now.Spec.HolderIdentity))
 		case now.UID != first.UID || now.ResourceVersion != first.ResourceVersion:
 			return now, true, nil
 		case time.Since(asked) > leaseLasts(first)/3:
 			since = time.Now()
-		case time.Since(since) > leaseLasts(first)+beyond:
+		case time.Since(since) > leaseLasts(first)+takeOver:
 			return first, false, nil
 		}
 		select {
@@ -178,9 +159,14 @@ func watchLease(
 	}
 }
 
-// leaseLasts is for how long a Lease must go without a renewal until it is another's; what is written there by mistake
-// keeps nobody waiting for more than a minute.
+// longestWatch is for a duration that was written by mistake: it keeps nobody waiting for longer.
+const longestWatch = time.Minute
+
+// leaseLasts is for how long a Lease is watched before it could be another's.
 func leaseLasts(l *coordinationv1.Lease) time.Duration {
-	seconds := time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 15)) * time.Second
-	return min(max(seconds, time.Second), time.Minute)
+	return min(max(leaseSeconds(l), time.Second), longestWatch)
+}
+
+func leaseSeconds(l *coordinationv1.Lease) time.Duration {
+	return time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 15)) * time.Second
 }

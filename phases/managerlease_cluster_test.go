@@ -4,15 +4,11 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -63,54 +59,6 @@ func TestCluster_Adopt_LeaseOfAManagerThatHasEnded(t *testing.T) {
 	d, out := adoption(t, m, Options{DryRun: true}, Adoption{})
 	if err := adoptPreflight().run(t.Context(), d); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// Between two providers nobody leads. A Lease that the former manager has left held goes once it has run out, and of one
-// whose holder is not known to have ended, once nobody else would have taken it.
-func TestCluster_Adopt_LeaseOfTheFormerProvider(t *testing.T) {
-	m, client := plain(t)
-	leases := client.CoordinationV1().Leases(v1alpha1.Namespace)
-	ended := []corev1.Pod{
-		{ObjectMeta: metav1.ObjectMeta{Name: "former"}, Spec: corev1.PodSpec{NodeName: "w1"}},
-		{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: corev1.PodSpec{NodeName: "cp1", HostNetwork: true}},
-	}
-	const lasts = 2
-	for _, tt := range []struct {
-		name, holder   string
-		renewed        bool
-		atLeast, below time.Duration
-	}{
-		{name: "given back", below: lasts * time.Second},
-		{name: "of a pod", holder: "former_1", atLeast: lasts * time.Second, below: takeOver},
-		{name: "of a pod by its machine", holder: "cp1_1", atLeast: lasts * time.Second, below: takeOver},
-		{name: "of whom nobody knows", holder: "w1_1", atLeast: takeOver, below: 3 * takeOver},
-		{name: "of another one", holder: "cp1_1", renewed: true, below: takeOver},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			made(t, leases, &coordinationv1.Lease{
-				ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName},
-				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &tt.holder, LeaseDurationSeconds: new(int32(lasts))},
-			})
-			d, _ := adoption(t, m, Options{}, Adoption{Yes: true})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if tt.renewed {
-				go keepRenewing(ctx, client)
-			}
-			start := time.Now()
-			err := endLease(t.Context(), d, client, v1alpha1.LeaseName, ended)
-			if took := time.Since(start); took < tt.atLeast || took >= tt.below {
-				t.Errorf("it took %s, want %s to %s", took, tt.atLeast, tt.below)
-			}
-			left, gone := leases.Get(t.Context(), v1alpha1.LeaseName, metav1.GetOptions{})
-			switch {
-			case tt.renewed:
-				wantError(t, err, "another cloud-controller-manager is at work: cp1_1 renews Lease", finding.ExitRefused)
-			case err != nil || !apierrors.IsNotFound(gone) && !isFree(left):
-				t.Errorf("%v; left is %+v, %v", err, left, gone)
-			}
-		})
 	}
 }
 
