@@ -64,7 +64,8 @@ func dropLease(ctx context.Context, client kubernetes.Interface, lease *coordina
 		return err
 	})
 	if err != nil {
-		return false, finding.Errorf("remove Lease/%s/%s: %w", lease.Namespace, lease.Name, err).WithHint("the same command goes on")
+		return false, finding.Errorf("remove Lease/%s/%s: %w", lease.Namespace, lease.Name, err).
+			WithHint("the same command goes on")
 	}
 	return taken, nil
 }
