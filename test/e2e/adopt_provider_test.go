@@ -11,8 +11,8 @@ import (
 // ends, as upstream's does: it has to run out, nobody else takes it for ten seconds more, and the next one comes up.
 const longestUnreleased = longestWithout + 20*time.Second
 
-// TestAdopt_Provider changes the provider of a cluster that lives: from onprem to upstream's sample, whose cloud has the
-// same provider IDs, and back, by adopt and by rollback; and reads from the audit log who has written when.
+// TestAdopt_Provider changes the provider of a cluster that lives: from onprem to upstream's sample, whose cloud has
+// the same provider IDs, and back, by adopt and by rollback; and reads from the audit log who has written when.
 func TestAdopt_Provider(t *testing.T) {
 	l := up(t, "adoptprovider", 1, 1, "--image", adoptImage)
 	l.loadCCM(t, "sample")

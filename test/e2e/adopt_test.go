@@ -146,7 +146,8 @@ func (l *lab) seen(t *testing.T, nodes []string) map[string]string {
 	t.Helper()
 	eventually(t, time.Minute, "nodes have no taint of a time when they were not Ready", func() bool {
 		taints := l.kubectl(t, "get node "+strings.Join(nodes, " ")+" -o jsonpath='{.items[*].spec.taints[*].key}'")
-		return !strings.Contains(taints, "node.kubernetes.io/not-ready") && !strings.Contains(taints, "node.kubernetes.io/unreachable")
+		return !strings.Contains(taints, "node.kubernetes.io/not-ready") &&
+			!strings.Contains(taints, "node.kubernetes.io/unreachable")
 	})
 	seen := map[string]string{
 		"objects":        l.kubectl(t, clusterObjects),
