@@ -343,7 +343,7 @@ func TestCertsTimer(t *testing.T) {
 	}
 	mustRemove(t, m, machine.CertsService)
 	mustRemove(t, m, machine.CertsTimer)
-	runner.Ran, runner.Fails[newOne] = nil, errors.New("Unit ccmadm-certs.timer not found.")
+	runner.Ran, runner.Fails[newOne] = nil, errors.New("unit ccmadm-certs.timer not found")
 	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
 		t.Errorf("a systemd that must read its units again: %v\n%s\n%q", err, out, runner.Ran)
 	}
