@@ -14,6 +14,8 @@ const (
 	KubeletSkew   ID = "U10"
 	KubeadmPlan   ID = "U11"
 	ManagerImage  ID = "U12"
+	MachineLacks  ID = "U13"
+	OtherRelease  ID = "U14"
 )
 
 // upgrades is about the version that a cluster is to have.
@@ -91,6 +93,18 @@ func upgradesHalfDone() []Kind {
 			Severity: SeverityError,
 			Why:      "The kubelet would end the present manager, and could not start the next one.",
 			Do:       "bring the image to the registry, or name another one with --image",
+		},
+		{
+			ID: MachineLacks, Reason: "MachineLacks", Title: "A machine cannot be upgraded from here",
+			Severity: SeverityError,
+			Why:      "An upgrade that stops halfway leaves control planes of two versions, so it is looked for before.",
+			Do:       "bring there what is missing, or leave the machine out with --skip",
+		},
+		{
+			ID: OtherRelease, Reason: "OtherRelease", Title: "Control planes have different releases of ccmadm",
+			Severity: SeverityWarning,
+			Why:      "Each takes the images of its own release: they change with the machine that worked last.",
+			Do:       "install the same release on all; any ccmadm apply or upgrade notes it on the machine's Node",
 		},
 	}
 }

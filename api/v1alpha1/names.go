@@ -95,6 +95,8 @@ const (
 	ProvidedNodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip"
 	// PurgeAnnotation on a Node asks its machine to remove all that is ccmadm's there, which takes it away when it has.
 	PurgeAnnotation = "ccmadm.dev/purge"
+	// ReleaseAnnotation on a control plane's Node is the release of the ccmadm that has worked there last.
+	ReleaseAnnotation = "ccmadm.dev/release"
 	// NodeUserPrefix is before a Node's name in that of its kubelet's user.
 	NodeUserPrefix = "system:node:"
 	// ControlPlaneLabel is what kubeadm gives to control planes, with an empty value.
