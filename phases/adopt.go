@@ -19,20 +19,12 @@ import (
 
 // Adoption is what `ccmadm adopt` and `ccmadm leave` are told beside the settings.
 type Adoption struct {
+	Remote
+
 	// Leave is the way back.
 	Leave bool
-	// Via is how steps on other machines are done.
-	Via Via
-	// Image is that of the pods that do them, whose entrypoint is ccmadm.
-	Image string
-	// SSHUser is who does them.
-	SSHUser string
 	// Yes answers the question whether to begin.
 	Yes bool
-	// Skip names nodes that are left as they are.
-	Skip []string
-	// Parallel is how many workers are changed at a time.
-	Parallel int
 	// KeepLoadBalancers leaves those that nobody will serve any more.
 	KeepLoadBalancers bool
 	// WaitLoadBalancers is for how long those that are there may take to go.

@@ -42,23 +42,6 @@ func checkAdoptable(ctx context.Context, d *Data) error {
 	return nil
 }
 
-// checkAsked refuses a word that is misspelled before anything is done: a node that is to be skipped would be changed.
-func checkAsked(d *Data, plan []*plannedNode) error {
-	switch d.Adoption.Via {
-	case ViaHand, ViaPods, ViaSSH, "":
-	default:
-		return finding.Usagef("read --via: %q is none of %s, %s, %s", d.Adoption.Via, ViaHand, ViaPods, ViaSSH).
-			WithHint("nothing was changed")
-	}
-	for _, name := range d.Adoption.Skip {
-		if !slices.ContainsFunc(plan, func(n *plannedNode) bool { return n.name == name }) {
-			return finding.Usagef("read --skip: there is no Node/%s", name).
-				WithHint("`ccmadm status` names the nodes; nothing was changed")
-		}
-	}
-	return nil
-}
-
 // examine finds what stands against each node. What a kubelet does not tell is not held against it: its own machine
 // does that, when its turn comes.
 func examine(ctx context.Context, d *Data, s *Settings, plan []*plannedNode) error {

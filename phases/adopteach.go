@@ -77,18 +77,31 @@ func together(list []*plannedNode, atOnce int, change func(*plannedNode) error) 
 	return failed
 }
 
-// stopped says how to go on and how to go back. What a machine refuses was refused with nothing changed there; here the
-// manager runs by then, and nodes may be done.
+// stopped says how to go on and how to go back.
 func (a *adopter) stopped(failed []notThrough) error {
+	last := "the nodes before are done, and those after were not touched; the same command goes on from here"
+	var hints []string
+	if !a.d.Adoption.Leave {
+		var names []string
+		for _, n := range failed {
+			names = append(names, n.name)
+			if n.tainted {
+				hints = append(hints, fmt.Sprintf("no pod is scheduled to %s as long as it has its taint: kubectl taint node %[1]s %s-",
+					n.name, v1alpha1.UninitializedTaint))
+			}
+		}
+		last += "; `ccmadm node plain` on " + strings.Join(names, ", ") + " takes the kubelet back, `ccmadm leave` all"
+	}
+	return stoppedAt(failed, hints, last)
+}
+
+// stoppedAt is the error of nodes that did not come through, with hints of the caller's, and last how to go on. What a machine refuses was refused
+// with nothing changed there; here something was by then, and nodes may be done.
+func stoppedAt(failed []notThrough, hints []string, last string) error {
 	code := finding.ExitError
 	var all []error
-	var hints, names []string
 	for _, n := range failed {
-		all, names = append(all, fmt.Errorf("node %s: %w", n.name, n.err)), append(names, n.name)
-		if n.tainted && !a.d.Adoption.Leave {
-			hints = append(hints, fmt.Sprintf("no pod is scheduled to %s as long as it has its taint: kubectl taint node %[1]s %s-",
-				n.name, v1alpha1.UninitializedTaint))
-		}
+		all = append(all, fmt.Errorf("node %s: %w", n.name, n.err))
 		var known *finding.Error
 		if !errors.As(n.err, &known) {
 			continue
@@ -99,10 +112,6 @@ func (a *adopter) stopped(failed []notThrough) error {
 		if known.Code == finding.ExitNotInTime {
 			code = known.Code
 		}
-	}
-	last := "the nodes before are done, and those after were not touched; the same command goes on from here"
-	if !a.d.Adoption.Leave {
-		last += "; `ccmadm node plain` on " + strings.Join(names, ", ") + " takes the kubelet back, `ccmadm leave` all"
 	}
 	return &finding.Error{Code: code, Err: errors.Join(all...), Hint: strings.Join(append(hints, last), "\n")}
 }

@@ -56,7 +56,8 @@ func TestAdopt_Parallel(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d, %s fails", tt.parallel, tt.fails), func(t *testing.T) {
 			m, _ := machinetest.New(t)
-			d, out := run{options: Options{Output: "json", Adoption: &Adoption{Leave: true, Parallel: tt.parallel}}}.must(t, m)
+			leave := &Adoption{Leave: true, Remote: Remote{Parallel: tt.parallel}}
+			d, out := run{options: Options{Output: "json", Adoption: leave}}.must(t, m)
 			one := &atOnce{out: d.Out} // as newAdopter has it; here, both are one buffer
 			d.Out, d.Err = one, one
 			var plan []*plannedNode

@@ -85,9 +85,7 @@ func newAdopter(ctx context.Context, d *Data) (*adopter, error) {
 		return nil, err
 	}
 	if d.Adoption.Parallel > 1 { // no table is redrawn in place then, either
-		c := *d
-		c.Out, c.Err = &atOnce{out: d.Out}, &atOnce{out: d.Err}
-		d = &c
+		d = d.together()
 	}
 	return &adopter{d: d, s: s, client: client, step: newStepper(d, client)}, nil
 }

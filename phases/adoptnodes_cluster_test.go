@@ -22,7 +22,7 @@ import (
 func TestCluster_Adopt_ProviderIDOfFormerDays(t *testing.T) {
 	m, client := plain(t)
 	knowAll(t, client, nil)
-	d, _ := adoption(t, m, Options{}, Adoption{Yes: true, Skip: []string{"w1"}})
+	d, _ := adoption(t, m, Options{}, Adoption{Yes: true, Remote: Remote{Skip: []string{"w1"}}})
 	plan, err := plannedNodes(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)

@@ -58,17 +58,13 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 		var plan []*plannedNode
 		for i := range list.Items {
 			n := &list.Items[i]
-			_, controlPlane := n.Labels[v1alpha1.ControlPlaneLabel]
-			plan = append(plan, &plannedNode{
-				name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
-				skipped: slices.Contains(d.Adoption.Skip, n.Name), ready: nodes.IsReady(n), external: isExternal(n),
-				initialized: isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave),
-				tainted:     nodes.IsTainted(n), version: finding.Clean(n.Status.NodeInfo.KubeletVersion),
-				providerID: n.Spec.ProviderID,
-			})
-			if !plan[i].ready {
-				plan[i].problems = append(plan[i].problems, "it is not Ready")
+			planned := newPlannedNode(n, here, d.Adoption.Skip)
+			planned.external, planned.tainted, planned.providerID = isExternal(n), nodes.IsTainted(n), n.Spec.ProviderID
+			planned.initialized = isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave)
+			if !planned.ready {
+				planned.problems = append(planned.problems, "it is not Ready")
 			}
+			plan = append(plan, planned)
 		}
 		slices.SortFunc(plan, func(a, b *plannedNode) int {
 			rank := func(n *plannedNode) int {
@@ -84,6 +80,16 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 		})
 		return plan, nil
 	})
+}
+
+// newPlannedNode is what any run on other machines knows of a Node.
+func newPlannedNode(n *corev1.Node, here string, skip []string) *plannedNode {
+	_, controlPlane := n.Labels[v1alpha1.ControlPlaneLabel]
+	return &plannedNode{
+		name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
+		skipped: slices.Contains(skip, n.Name), ready: nodes.IsReady(n),
+		version: finding.Clean(n.Status.NodeInfo.KubeletVersion),
+	}
 }
 
 // isExternal goes by the address that a kubelet in external mode repeats on its Node, and takes away when it leaves it.
@@ -134,7 +140,7 @@ Writes nothing.`,
 			if err != nil {
 				return err
 			}
-			if err := checkAsked(d, plan); err != nil {
+			if err := d.Adoption.check(plan); err != nil {
 				return err
 			}
 			if err := examine(ctx, d, s, plan); err != nil {

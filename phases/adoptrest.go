@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,32 +31,38 @@ func noteCutShort(ctx context.Context, client kubernetes.Interface, plan []*plan
 	if err != nil {
 		return false, err
 	}
-	last := map[string]map[string]journal.State{kubeletStep: {}, initializeStep: {}}
-	for _, run := range runs {
-		for _, step := range run.Steps {
-			if nodes, known := last[step.Name]; known {
-				nodes[step.Node] = step.State
-			}
-		}
-	}
-	pods, err := podsOfSteps(ctx, client)
+	kubelets, initializes := lastStates(runs, kubeletStep), lastStates(runs, initializeStep)
+	pods, err := podsOfSteps(ctx, client, stepPrefix)
 	if err != nil {
 		return false, finding.Refusedf("%w", err).WithHint("nothing was changed")
 	}
 	found := false
 	for _, n := range plan {
-		if state, known := last[initializeStep][n.name]; known && state != journal.Done {
+		if state, known := initializes[n.name]; known && state != journal.Done {
 			n.tainted = false
 		}
-		state, known := last[kubeletStep][n.name]
+		state, known := kubelets[n.name]
 		n.unsure = n.unsure || !n.skipped && (known && state != journal.Done || slices.ContainsFunc(pods, n.runs))
 		found = found || n.unsure
 	}
 	return found, nil
 }
 
+// lastStates is how the last step of a name has ended, by Node.
+func lastStates(runs []journal.Run, name string) map[string]journal.State {
+	last := map[string]journal.State{}
+	for _, run := range runs {
+		for _, step := range run.Steps {
+			if step.Name == name {
+				last[step.Node] = step.State
+			}
+		}
+	}
+	return last
+}
+
 // podsOfSteps are those that runs have left. What a kubelet shows as its own is none.
-func podsOfSteps(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, error) {
+func podsOfSteps(ctx context.Context, client kubernetes.Interface, prefix string) ([]corev1.Pod, error) {
 	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{
 		MatchLabels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 	})
@@ -68,7 +75,7 @@ func podsOfSteps(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod
 		return nil, fmt.Errorf("look for pods of a run that was cut short: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { // those of the node agent are its DaemonSet's
-		return nodes.IsMirror(&p) || len(p.OwnerReferences) > 0 || !strings.HasPrefix(p.Name, stepPrefix)
+		return nodes.IsMirror(&p) || len(p.OwnerReferences) > 0 || !strings.HasPrefix(p.Name, prefix)
 	}), nil
 }
 
@@ -77,13 +84,13 @@ func (n *plannedNode) runs(p corev1.Pod) bool { return p.Spec.NodeName == n.name
 // endRest ends what a run that was cut short has left at work, before anything else is done: whoever comes after it
 // would find its kubelet changed behind them.
 func endRest(ctx context.Context, d *Data, client kubernetes.Interface, plan []*plannedNode) error {
-	b := byPods{d: d, client: client}
+	b := byPods{d: d, client: client, grace: 2*d.Adoption.NodeTimeout + time.Minute}
 	for _, n := range plan {
 		if !n.unsure {
 			continue
 		}
 		d.Sayf("%s: a run was cut short while it changed the kubelet: it is done again", n.name)
-		if err := b.removeFormer(ctx, n); err != nil {
+		if err := b.removeFormer(ctx, n, stepPrefix); err != nil {
 			return fmt.Errorf("end what a run has left on %s: %w", n.name, err)
 		}
 	}

@@ -30,7 +30,7 @@ func cutShortAtKubelet(t *testing.T, client kubernetes.Interface, after string) 
 	if err := j.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pod := stepPod(&plannedNode{name: "w1"}, "x", []string{"node", "external"})
+	pod := stepPod(&plannedNode{name: "w1"}, stepPrefix, "x", []string{"node", "external"})
 	pods := client.CoreV1().Pods(v1alpha1.Namespace)
 	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -50,14 +50,15 @@ func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cutShortAtKubelet(t, client, "")
-	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
+	pods := Remote{Via: ViaPods, Image: "x"}
+	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Remote: pods, NodeTimeout: NodeTimeout})
 	if err := leavePreflight().run(t.Context(), d); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if !strings.Contains(out.String(), "w1: a run was cut short while it changed the kubelet") {
 		t.Errorf("it is not said:\n%s", out)
 	}
-	if left, err := podsOfSteps(t.Context(), client); err != nil || len(left) > 0 {
+	if left, err := podsOfSteps(t.Context(), client, stepPrefix); err != nil || len(left) > 0 {
 		t.Errorf("its pod is left: %v, %v", left, err)
 	}
 	plan, err := plannedNodes(t.Context(), d)
@@ -94,7 +95,7 @@ func TestCluster_Leave_LargeRunThatWasCutShort(t *testing.T) {
 	}
 	cutShortAtKubelet(t, client, strings.Repeat("x", 210_000))
 	for range 2 {
-		d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Via: ViaPods, NodeTimeout: NodeTimeout})
+		d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Remote: Remote{Via: ViaPods}, NodeTimeout: NodeTimeout})
 		if err := leavePreflight().run(t.Context(), d); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

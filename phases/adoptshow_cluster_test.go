@@ -9,7 +9,7 @@ import (
 // A plan is an object for each node where a program reads it, with what stands against the node.
 func TestCluster_Adopt_PlanForPrograms(t *testing.T) {
 	m, _ := plain(t)
-	d, out := adoption(t, m, Options{DryRun: true, Output: "json"}, Adoption{Skip: []string{"w1"}})
+	d, out := adoption(t, m, Options{DryRun: true, Output: "json"}, Adoption{Remote: Remote{Skip: []string{"w1"}}})
 	if err := adoptPreflight().run(t.Context(), d); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -183,6 +183,7 @@ func Run(ctx context.Context, d *Data, list []Phase) (err error) {
 			return err
 		}
 	}
+	noteRelease(ctx, d)
 	return nil
 }
 

@@ -104,7 +104,7 @@ func leavePreflight() Phase {
 			if err != nil {
 				return err
 			}
-			if err := checkAsked(d, plan); err != nil {
+			if err := d.Adoption.check(plan); err != nil {
 				return err
 			}
 			reachBySSH(ctx, d, plan)
@@ -203,7 +203,7 @@ func (a *adopter) plain(ctx context.Context, n *plannedNode) error {
 	})
 }
 
-func (a *adopter) byHand() bool { return a.d.Adoption.Via == ViaHand || a.d.Adoption.Via == "" }
+func (a *adopter) byHand() bool { return a.d.Adoption.byHand() }
 
 // again tells of a machine on which the step is done though its kubelet is in no external mode: a run was cut short
 // there, or may have been driven from there, and has notes of it, or all of ours is to go.

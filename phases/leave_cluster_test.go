@@ -122,7 +122,8 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	if err := held(begin()).run(t.Context(), d); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
+	pods := Remote{Via: ViaPods, Image: "x"}
+	d, out = adoption(t, m, Options{}, Adoption{Leave: true, Remote: pods, NodeTimeout: NodeTimeout})
 	a, err := newAdopter(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 func TestCluster_Leave_SomebodyJoins(t *testing.T) {
 	m, client := bySample(t)
 	addNode(t, client, "w8", "198.18.0.108", nil)
-	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Skip: []string{"w8"}})
+	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Remote: Remote{Skip: []string{"w8"}}})
 	runAll(t.Context(), t, d, out, []Phase{leavePreflight()})
 	knowAll(t, client, nil) // as they are when the phase "nodes" has come to its end
 	addNode(t, client, "w9", "198.18.0.109", nil)
@@ -44,7 +44,7 @@ func TestCluster_Leave_TaintOfOneThatHasLeft(t *testing.T) {
 	if err := taint(t.Context(), client, "w1", true); err != nil {
 		t.Fatal(err)
 	}
-	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Via: ViaHand})
+	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Remote: Remote{Via: ViaHand}})
 	a, err := newAdopter(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)

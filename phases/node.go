@@ -100,7 +100,7 @@ func checkNode(ctx context.Context, d *Data, o NodeOptions) (release func(), err
 	if err := o.check(whoseMachine(d.Machine)); err != nil {
 		return nil, finding.Refusedf("change the kubelet's flags of this machine: %w", err).WithHint("nothing was changed")
 	}
-	if release, err = aloneHere(ctx, d, o.Timeout); err != nil {
+	if release, err = aloneHere(ctx, d, 2*o.Timeout+time.Minute); err != nil {
 		return nil, err
 	}
 	if err := checkKubelet(ctx, d); err != nil {
@@ -110,20 +110,20 @@ func checkNode(ctx context.Context, d *Data, o NodeOptions) (release func(), err
 	return release, nil
 }
 
-// aloneHere keeps other steps from this machine. One has the kubelet started twice at most, the second time with its
-// former flags.
-func aloneHere(ctx context.Context, d *Data, timeout time.Duration) (release func(), err error) {
+// aloneHere keeps other steps and upgrades from this machine, and waits so long for one that is at work. A step has the
+// kubelet started twice at most, the second time with its former flags.
+func aloneHere(ctx context.Context, d *Data, patience time.Duration) (release func(), err error) {
 	if d.DryRun {
 		return func() {}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*timeout+time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	release, err = d.Machine.Lock(ctx, filepath.Dir(machine.KubeletConfig), func() {
 		d.Sayf("another step is at work on this machine: waiting for its end")
 	})
 	if err != nil {
 		return nil, finding.Refusedf("wait for the end of another step on this machine: %w", err).
-			WithHint("ps aux | grep 'ccmadm node'; nothing was changed")
+			WithHint("ps aux | grep ccmadm; nothing was changed")
 	}
 	return release, nil
 }

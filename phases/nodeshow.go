@@ -3,9 +3,11 @@ package phases
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -15,6 +17,17 @@ type NodeReport struct {
 
 	// Version is the kubelet's.
 	Version string `json:"version"`
+	// Kubeadm is kubeadm's, and Ccmadm that of the one in the machine's PATH; empty: it is not installed.
+	Kubeadm string `json:"kubeadm,omitempty"`
+	Ccmadm  string `json:"ccmadm,omitempty"`
+	// Packages is the program that installs packages; empty: none that is known.
+	Packages string `json:"packages,omitempty"`
+	// Upgraded is the version to which kubeadm has upgraded the machine, under ccmadm.
+	Upgraded string `json:"upgraded,omitempty"`
+	// Upgrading is the upgrade that was begun there, and has not come to its end.
+	Upgrading string `json:"upgrading,omitempty"`
+	// NoUpgrade is why it can be upgraded neither as a control plane nor as a worker.
+	NoUpgrade string `json:"noUpgrade,omitempty"`
 	// Kubelet is its process; nil: it does not run.
 	Kubelet *machine.Kubelet `json:"kubelet,omitempty"`
 	// Flags are those that have to do with the cloud.
@@ -42,6 +55,9 @@ func ShowNode(ctx context.Context, m *machine.Machine) (*NodeReport, error) {
 	if report.Kubelet, err = m.RunningKubelet(ctx); err != nil {
 		return nil, err
 	}
+	if err := report.showPrograms(ctx, m); err != nil {
+		return nil, err
+	}
 	for _, name := range []string{"cloud-provider", "cloud-config", "node-ip", "hostname-override", "provider-id"} {
 		flag, err := m.KubeletFlag(report.Kubelet, name)
 		if err != nil {
@@ -52,4 +68,37 @@ func ShowNode(ctx context.Context, m *machine.Machine) (*NodeReport, error) {
 		}
 	}
 	return report, nil
+}
+
+// showPrograms looks for what an upgrade goes by. A program that is not there has no release; one that does not answer
+// is an error.
+func (r *NodeReport) showPrograms(ctx context.Context, m *machine.Machine) error {
+	for _, p := range []struct {
+		release *string
+		line    []string
+	}{
+		{&r.Kubeadm, []string{"kubeadm", "version", "--output=short"}},
+		{&r.Ccmadm, []string{"ccmadm", "version", "--output=short"}},
+	} {
+		out, err := m.Output(ctx, p.line[0], p.line[1:]...)
+		if err != nil && !errors.Is(err, machine.ErrNotFound) {
+			return fmt.Errorf("ask for the release of %s: %w", p.line[0], err)
+		}
+		*p.release = strings.TrimSpace(string(out))
+	}
+	s, err := machineState(&Data{Machine: m, known: &known{}})
+	if err != nil {
+		return err
+	}
+	if r.Upgrading = s.Upgrading; s.KubeletFlags == "" && s.Upgrading == "" { // else an upgrade is under way
+		r.Upgraded = s.Upgraded
+	}
+	var refused *finding.Error
+	if _, err := ControlPlaneHere(m); errors.As(err, &refused) {
+		r.NoUpgrade = refused.Error()
+	} else if err != nil {
+		return err
+	}
+	r.Packages, err = packageManager(m)
+	return err
 }

@@ -23,7 +23,7 @@ func TestCluster_Adopt_ServerAway(t *testing.T) {
 		}
 		return false
 	}))
-	d, out := adoption(t, m, Options{}, Adoption{Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
+	d, out := adoption(t, m, Options{}, Adoption{Remote: Remote{Via: ViaPods, Image: "x"}, NodeTimeout: NodeTimeout})
 	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
 	a := &adopter{d: d, client: away}
 	if err := a.look(t.Context(), n); err != nil {

@@ -106,6 +106,9 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 		if made == nil {
 			return err
 		}
+		if err == nil {
+			noteRelease(cmd.Context(), made)
+		}
 		return joined(err, made.end(cmd.Context(), err))
 	}
 }

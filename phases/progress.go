@@ -73,6 +73,13 @@ func written(d *Data, f machine.File) (changed bool, err error) {
 	return changed, nil
 }
 
+// together returns the data for steps that are done at the same time, which write a line after the other.
+func (d *Data) together() *Data {
+	c := *d
+	c.Out, c.Err = &atOnce{out: d.Out}, &atOnce{out: d.Err}
+	return &c
+}
+
 // atOnce lets steps that are done at the same time write to one writer, a line after the other.
 type atOnce struct {
 	mu  sync.Mutex

@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,7 +75,10 @@ func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.F
 	if err != nil {
 		return nil, err
 	}
-	return f, liveTroubles(ctx, client, f)
+	if err := liveTroubles(ctx, client, f); err != nil {
+		return nil, err
+	}
+	return f, askOthers(ctx, d, client, f, target)
 }
 
 // liveConfiguration reads what kubeadm has in the cluster, and what our record gives the cloud-controller-manager.
@@ -146,6 +150,7 @@ func liveNodes(ctx context.Context, d *Data, client kubernetes.Interface, f *upg
 		f.Nodes = append(f.Nodes, upgrade.Node{
 			Name: n.Name, ControlPlane: controlPlane, Kubelet: n.Status.NodeInfo.KubeletVersion,
 			Schedulable: !n.Spec.Unschedulable, Refuses: refusesJob(n.Spec.Taints),
+			Architecture: n.Status.NodeInfo.Architecture, Ccmadm: n.Annotations[v1alpha1.ReleaseAnnotation],
 		})
 	}
 	for i := range f.Nodes {
@@ -220,7 +225,9 @@ func liveTroubles(ctx context.Context, client kubernetes.Interface, f *upgrade.F
 	if err != nil {
 		return fmt.Errorf("look at the nodes: %w", err)
 	}
-	f.Troubles = append(f.Troubles, report.Findings...)
+	f.Troubles = append(f.Troubles, slices.DeleteFunc(report.Findings, func(found finding.Finding) bool {
+		return found.ID == finding.OtherRelease // the plan knows more: which ccmadm is here
+	})...)
 	controlPlanes := map[string]bool{}
 	for _, n := range f.Nodes {
 		controlPlanes[n.Name] = n.ControlPlane

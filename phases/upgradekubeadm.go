@@ -39,8 +39,7 @@ where it was cut short, it is: it goes on by itself.`,
 			if err := noteUpgrading(d); err != nil {
 				return err
 			}
-			args := upgradeArgs(d)
-			if err := stream(ctx, d, args, machine.Command{Args: args, Changes: true}); err != nil {
+			if err := runUpgrade(ctx, d); err != nil {
 				return err
 			}
 			if err := lookUpgraded(ctx, d); err != nil {
@@ -67,7 +66,7 @@ func noteUpgrading(d *Data) error {
 
 // noteUpgraded writes down that kubeadm has come to its end, unless it was told to leave out what an upgrade needs.
 func noteUpgraded(d *Data) error {
-	left, err := leftOutOfUpgrade(d)
+	left, err := d.Upgrade.leftOut(upgradeArgs(d)[1])
 	if err != nil {
 		return err
 	}
@@ -101,19 +100,27 @@ func tellUpgraded(d *Data) error {
 	return nil
 }
 
-// leftOutOfUpgrade is what kubeadm was told not to do, and ends well all the same.
-func leftOutOfUpgrade(d *Data) (kubeadm.LeftOut, error) {
+// leftOut is what one of kubeadm's commands is told not to do, and ends well all the same.
+func (u *Upgrade) leftOut(command string) (kubeadm.LeftOut, error) {
 	var file *kubeadm.File
-	if d.Upgrade.Config != "" {
-		data, err := os.ReadFile(d.Upgrade.Config)
-		if err != nil {
-			return kubeadm.LeftOut{}, fmt.Errorf("read kubeadm's configuration: %w", err)
-		}
-		if file, err = kubeadm.Parse(d.Upgrade.Config, data); err != nil {
+	if u.ConfigText != "" {
+		var err error
+		if file, err = kubeadm.Parse(u.Config, []byte(u.ConfigText)); err != nil {
 			return kubeadm.LeftOut{}, err
 		}
 	}
-	return kubeadm.LeftOutOfUpgrade(upgradeArgs(d)[1], d.Upgrade.Rest, file)
+	return kubeadm.LeftOutOfUpgrade(command, u.Rest, file)
+}
+
+// runUpgrade runs kubeadm's half.
+func runUpgrade(ctx context.Context, d *Data) (err error) {
+	remove, err := carried(d)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	args := upgradeArgs(d)
+	return stream(ctx, d, args, machine.Command{Args: args, Changes: true})
 }
 
 func upgradeArgs(d *Data) []string {

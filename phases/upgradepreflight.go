@@ -120,6 +120,9 @@ func refuseBlocked(d *Data, plan *upgrade.Plan, facts *upgrade.Facts, resumed bo
 		return resumed && trouble || f.ID == finding.NoNodeForJob && (resumed || !d.Upgrade.first())
 	})
 	d.Sayf("Kubernetes %s -> %s", plan.Now, plan.Then)
+	if err := plan.WriteMachines(d.progress()); err != nil {
+		return err
+	}
 	if err := finding.WriteText(d.progress(), plan.Findings); err != nil {
 		return err
 	}
@@ -128,7 +131,11 @@ func refuseBlocked(d *Data, plan *upgrade.Plan, facts *upgrade.Facts, resumed bo
 	}
 	var wrong []error
 	for _, f := range blocked {
-		wrong = append(wrong, fmt.Errorf("%s: %s", f.ID, finding.Clean(f.Message)))
+		where := string(f.ID)
+		if f.ID == finding.MachineLacks { // whose message is of that machine
+			where += " " + f.Object
+		}
+		wrong = append(wrong, fmt.Errorf("%s: %s", where, finding.Clean(f.Message)))
 	}
 	return finding.Preflightf("upgrade to %s: %w", plan.Then, errors.Join(wrong...)).
 		WithHint("what to do is said above; ccmadm lint --explain ID says more. Nothing was changed")

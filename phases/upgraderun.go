@@ -22,8 +22,16 @@ type Upgrade struct {
 	Image string
 	// Config is a file with kubeadm's UpgradeConfiguration, for its --config.
 	Config string
+	// ConfigText is what it says.
+	ConfigText string
 	// Rest are further arguments of kubeadm's.
 	Rest []string
+	// Remote is how the other machines are upgraded from this one; by hand, they are not.
+	Remote
+	// Whose is the machine that is meant: on any other one it is refused.
+	Whose Whose
+	// Driven says that this machine is upgraded from another one, which says what is left, and has sent ConfigText.
+	Driven bool
 
 	target  *version.Version
 	manager string // the image that the manager comes to in this run; empty: its turn has not come
@@ -32,6 +40,7 @@ type Upgrade struct {
 	waits   []string // control planes whose API server is older than that image's Kubernetes
 	moves   bool     // the image is another one than the present
 	kubeadm bool     // kubeadm's half is to be run
+	others  []*other // that are upgraded from here; nil: they were not asked yet
 }
 
 // first tells whether this is the upgrade of the cluster's configuration.
@@ -62,6 +71,7 @@ func UpgradeControlPlane() []Phase {
 		inTurn(rollout()),
 		record(), // until then, the record leads back
 		probeService(),
+		upgradeOthers(), // once this machine is done, of which the others take the configuration
 		showRest(),
 	}
 }

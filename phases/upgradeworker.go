@@ -84,6 +84,9 @@ func showRest() Phase {
 			return "ccmadm upgrade plan shows what is left to be done", nil
 		},
 		Run: func(ctx context.Context, d *Data) error {
+			if d.Upgrade.Driven {
+				return nil
+			}
 			fresh := *d
 			fresh.known = &known{}
 			d.Sayf("this control plane is of v%s", d.Upgrade.target)
@@ -113,6 +116,9 @@ func showWorkersRest() Phase {
 			return "the kubelet would be left to be upgraded", nil
 		},
 		Run: func(_ context.Context, d *Data) error {
+			if d.Upgrade.Driven {
+				return nil
+			}
 			node := nodeOfKubelet(d.Machine)
 			d.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", d.Upgrade.target)
 			for _, line := range []string{

@@ -34,7 +34,7 @@ func TestCluster_Adopt_PodsThatAdmissionForbids(t *testing.T) {
 	}
 	label(`"baseline"`)
 	t.Cleanup(func() { label("null") })
-	d, _ := adoption(t, m, Options{}, Adoption{Via: ViaPods, Image: "x", NodeTimeout: time.Second})
+	d, _ := adoption(t, m, Options{}, Adoption{Remote: Remote{Via: ViaPods, Image: "x"}, NodeTimeout: time.Second})
 	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
 	wantError(t, newStepper(d, client).run(t.Context(), n, "plain"),
 		"run a privileged pod on w1: the cluster's admission forbids it", finding.ExitRefused)
@@ -44,8 +44,8 @@ func TestCluster_Adopt_PodsThatAdmissionForbids(t *testing.T) {
 func TestCluster_Adopt_Misspelled(t *testing.T) {
 	m, _ := plain(t)
 	for want, a := range map[string]Adoption{
-		`read --via: "pod" is none of hand, pods, ssh`: {Yes: true, Via: "pod"},
-		"read --skip: there is no Node/w9":             {Yes: true, Skip: []string{"w1", "w9"}},
+		`read --via: "pod" is none of hand, pods, ssh`: {Yes: true, Remote: Remote{Via: "pod"}},
+		"read --skip: there is no Node/w9":             {Yes: true, Remote: Remote{Skip: []string{"w1", "w9"}}},
 	} {
 		d, _ := adoption(t, m, Options{}, a)
 		wantError(t, adoptPreflight().run(t.Context(), d), want, finding.ExitUsage)
@@ -54,12 +54,19 @@ func TestCluster_Adopt_Misspelled(t *testing.T) {
 
 // playPod ends the pod of a step as its kubelet would, and tells what it was to run.
 func playPod(t *testing.T, client kubernetes.Interface, n *plannedNode, status corev1.PodStatus) <-chan string {
+	return playPodOf(t, client, stepPrefix, n, status)
+}
+
+// playPodOf is playPod for the pods with that prefix.
+func playPodOf(
+	t *testing.T, client kubernetes.Interface, prefix string, n *plannedNode, status corev1.PodStatus,
+) <-chan string {
 	ran := make(chan string, 1)
 	go func() {
 		defer close(ran)
 		pods := client.CoreV1().Pods(v1alpha1.Namespace)
 		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
-			list, err := podsOfSteps(t.Context(), client)
+			list, err := podsOfSteps(t.Context(), client, prefix)
 			i := slices.IndexFunc(list, n.runs)
 			if err != nil || i < 0 {
 				continue
@@ -90,7 +97,7 @@ func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 		},
 	} {
 		t.Run(string(tt.status.Phase), func(t *testing.T) {
-			d, out := adoption(t, m, Options{}, Adoption{Via: ViaPods, Image: "x", NodeTimeout: 5 * time.Minute})
+			d, out := adoption(t, m, Options{}, Adoption{Remote: Remote{Via: ViaPods, Image: "x"}, NodeTimeout: 5 * time.Minute})
 			n := &plannedNode{name: "w1", ip: "198.18.0.101"}
 			ran := playPod(t, client, n, tt.status)
 			err := newStepper(d, client).run(t.Context(), n, "plain")
@@ -109,7 +116,7 @@ func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 
 // shownByWorker is a pod that the kubelet of w1 shows as its own, with the name and labels of a step on w2.
 func shownByWorker(name string) *corev1.Pod {
-	pod := stepPod(&plannedNode{name: "w1"}, "x", nil)
+	pod := stepPod(&plannedNode{name: "w1"}, stepPrefix, "x", nil)
 	pod.Name, pod.Annotations = name, map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 	pod.Spec.Containers[0].SecurityContext, pod.Spec.HostPID = nil, false
 	return pod
@@ -137,7 +144,7 @@ func TestCluster_Adopt_PodsThatAKubeletShows(t *testing.T) {
 	if found, err := noteCutShort(t.Context(), client, []*plannedNode{w1, n}); err != nil || found {
 		t.Errorf("it counts as a run that was cut short: %v, %v", found, err)
 	}
-	d, out := adoption(t, m, Options{}, Adoption{Via: ViaPods, Image: "x", NodeTimeout: NodeTimeout})
+	d, out := adoption(t, m, Options{}, Adoption{Remote: Remote{Via: ViaPods, Image: "x"}, NodeTimeout: NodeTimeout})
 	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
 		ran := playPod(t, client, n, corev1.PodStatus{Phase: phase})
 		err := newStepper(d, client).run(t.Context(), n, "plain")

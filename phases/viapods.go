@@ -1,17 +1,19 @@
 package phases
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
@@ -27,17 +29,44 @@ import (
 type byPods struct {
 	d      *Data
 	client kubernetes.Interface
+	image  string
+	// takes is how long a step may, and grace what is left to it when it is told to stop.
+	takes, grace time.Duration
 }
 
-// patience has room for a kubelet that does not come back, and is given its former flags.
-func (b *byPods) patience() time.Duration { return 2*b.d.Adoption.NodeTimeout + time.Minute }
+var _ asker = (*byPods)(nil)
 
-func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err error) {
-	if err := b.removeFormer(ctx, n); err != nil {
-		return err
+func (b *byPods) patience() time.Duration { return b.takes }
+
+func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) error {
+	lines := &nodeLines{d: b.d, node: n.name}
+	unread, err := b.do(ctx, n, stepPrefix, lines, args)
+	lines.end()
+	if err == nil && unread != nil {
+		b.d.Sayf("%s: done, and what was said there cannot be shown: %s", n.name, finding.Clean(unread.Error()))
 	}
-	pod := stepPod(n, b.d.Adoption.Image, append([]string{"node"}, append(args, "--root=/host")...))
-	pod.Spec.TerminationGracePeriodSeconds = new(int64(b.patience().Seconds())) // giving flags back takes as long again
+	return err
+}
+
+func (b *byPods) show(ctx context.Context, n *plannedNode) (*NodeReport, error) {
+	var said bytes.Buffer
+	unread, err := b.do(ctx, n, showPrefix, &said, []string{"node", "show", "--output=json"})
+	if err = cmp.Or(err, unread); err != nil {
+		return nil, err
+	}
+	return readReport(n, said.Bytes())
+}
+
+// do runs ccmadm in a pod, and repeats what it says. Kubelets whose serving certificate nobody has signed show none of
+// it: that is unread, and no failure.
+func (b *byPods) do(
+	ctx context.Context, n *plannedNode, prefix string, said io.Writer, args []string,
+) (unread, err error) {
+	if err := b.removeFormer(ctx, n, prefix); err != nil {
+		return nil, err
+	}
+	pod := stepPod(n, prefix, b.image, onHost(args))
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(b.grace.Seconds()))
 	wanted := pod
 	err = journal.Ask(ctx, func(ctx context.Context) (err error) {
 		pod, err = b.client.CoreV1().Pods(v1alpha1.Namespace).Create(ctx, wanted,
@@ -49,21 +78,23 @@ func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) (err e
 	})
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-		return finding.Refusedf("run a privileged pod on %s: the cluster's admission forbids it: %w", n.name, err).
+		return nil, finding.Refusedf("run a privileged pod on %s: the cluster's admission forbids it: %w", n.name, err).
 			WithHint("--via hand names the commands to be run on each machine")
 	case err != nil:
-		return fmt.Errorf("run a pod on %s: %w", n.name, err)
+		return nil, fmt.Errorf("run a pod on %s: %w", n.name, err)
 	}
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		err = errors.Join(err, b.remove(last, pod))
 	}()
-	ended, err := b.await(ctx, pod)
+	log := &podLog{b: b, pod: pod.Name, said: said}
+	ended, err := b.await(ctx, pod, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return b.judge(ctx, n, args[0], ended)
+	unread = log.last(ctx)
+	return unread, judgePod(n, strings.Join(args[:2], " "), ended, unread)
 }
 
 // found is the pod as it was created before. A kubelet may show one of any name as its own, and say how it has ended.
@@ -76,36 +107,49 @@ func (b *byPods) found(ctx context.Context, wanted *corev1.Pod) (*corev1.Pod, er
 	return pod, err
 }
 
-// judge goes by how the pod has ended. Its lines are for people: kubelets whose serving certificate nobody has signed
-// show none.
-func (b *byPods) judge(ctx context.Context, n *plannedNode, step string, ended *corev1.Pod) error {
-	log, err := b.log(ctx, ended.Name)
-	tellOfNode(b.d, n, log)
+// onHost are the arguments of ccmadm in a pod, in front of those that are for kubeadm.
+func onHost(args []string) []string {
+	ours := slices.Index(args, "--")
+	if ours < 0 {
+		ours = len(args)
+	}
+	return slices.Insert(slices.Clone(args), ours, "--root=/host")
+}
+
+// judgePod goes by how a pod has ended.
+func judgePod(n *plannedNode, step string, ended *corev1.Pod, unread error) error {
 	if ended.Status.Phase == corev1.PodSucceeded {
-		if err != nil {
-			b.d.Sayf("%s: done, and what was said there cannot be shown: %s", n.name, finding.Clean(err.Error()))
-		}
 		return nil
 	}
-	why := fmt.Sprintf("run ccmadm node %s in a pod on %s: it ended as %s", step, n.name, ended.Status.Phase)
+	why := fmt.Sprintf("run ccmadm %s in a pod on %s: it ended as %s", step, n.name, ended.Status.Phase)
 	if s := ended.Status; s.Reason != "" || s.Message != "" { // the kubelet would not run it at all
 		why += finding.Clean(", " + s.Reason + " " + s.Message)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", why, err)
+	err := fmt.Errorf("%s, see its lines above", why)
+	if unread != nil {
+		err = fmt.Errorf("%s: %w", why, unread)
 	}
-	return fmt.Errorf("%s, see its lines above", why)
+	for _, c := range ended.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil {
+			return elsewhere(int(t.ExitCode), err)
+		}
+	}
+	return err
 }
+
+// podAnswer is how long an API server may take to say how a pod is, or what it has said: it may be restarting.
+const podAnswer = 10 * time.Second
 
 // await waits until the pod has ended. The kubelet is started again meanwhile, so that its reports may be late, and an
 // API server that does not answer is asked again.
-func (b *byPods) await(ctx context.Context, created *corev1.Pod) (*corev1.Pod, error) {
+func (b *byPods) await(ctx context.Context, created *corev1.Pod, log *podLog) (*corev1.Pod, error) {
 	var pod *corev1.Pod
 	var why error
-	name := created.Name
-	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.patience(), true,
+	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.takes, true,
 		func(ctx context.Context) (bool, error) {
-			found, err := b.client.CoreV1().Pods(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+			asking, cancel := context.WithTimeout(ctx, podAnswer)
+			defer cancel()
+			found, err := b.client.CoreV1().Pods(v1alpha1.Namespace).Get(asking, log.pod, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return false, err
 			}
@@ -115,11 +159,14 @@ func (b *byPods) await(ctx context.Context, created *corev1.Pod) (*corev1.Pod, e
 			if why = err; err == nil {
 				pod, why = found, podstate.NotStarting(found)
 			}
+			if pod != nil && pod.Status.Phase == corev1.PodRunning {
+				log.follow(ctx)
+			}
 			ended := pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 			return ended, fatal(why)
 		})
 	if err != nil {
-		return nil, fmt.Errorf("wait for Pod/%s/%s: %w", v1alpha1.Namespace, name, errors.Join(why, err))
+		return nil, fmt.Errorf("wait for Pod/%s/%s: %w", v1alpha1.Namespace, log.pod, errors.Join(why, err))
 	}
 	return pod, nil
 }
@@ -131,24 +178,9 @@ func fatal(err error) error {
 	return nil
 }
 
-func (b *byPods) log(ctx context.Context, name string) (string, error) {
-	var data []byte
-	var last error
-	// The kubelet has just been started again, and may not serve logs yet.
-	_ = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 10*time.Second, true,
-		func(ctx context.Context) (bool, error) {
-			data, last = b.client.CoreV1().Pods(v1alpha1.Namespace).GetLogs(name, &corev1.PodLogOptions{}).DoRaw(ctx)
-			return last == nil, nil
-		})
-	if last != nil {
-		return "", fmt.Errorf("read the log of Pod/%s/%s: %w", v1alpha1.Namespace, name, last)
-	}
-	return string(data), nil
-}
-
 // removeFormer deletes what runs that were cut short have left on a node.
-func (b *byPods) removeFormer(ctx context.Context, n *plannedNode) error {
-	pods, err := podsOfSteps(ctx, b.client)
+func (b *byPods) removeFormer(ctx context.Context, n *plannedNode, prefix string) error {
+	pods, err := podsOfSteps(ctx, b.client, prefix)
 	if err != nil {
 		return err
 	}
@@ -171,7 +203,7 @@ func (b *byPods) remove(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, pod.Name, err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.patience(), true,
+	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.grace+time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID, nil
@@ -180,36 +212,4 @@ func (b *byPods) remove(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("wait for the end of Pod/%s/%s: %w", v1alpha1.Namespace, pod.Name, err)
 	}
 	return nil
-}
-
-// stepPrefix begins the names of pods that do steps. What follows is not known beforehand: no kubelet can be first.
-const stepPrefix = "ccmadm-node-"
-
-// podForNode is a name that every node's name gives, however long.
-func podForNode(prefix, node string) string {
-	sum := sha256.Sum256([]byte(node))
-	return prefix + hex.EncodeToString(sum[:5])
-}
-
-func stepPod(n *plannedNode, image string, args []string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: podForNode(stepPrefix, n.name) + "-" + utilrand.String(8), Namespace: v1alpha1.Namespace,
-			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
-		},
-		Spec: corev1.PodSpec{
-			NodeName: n.name, HostPID: true, HostNetwork: true, RestartPolicy: corev1.RestartPolicyNever,
-			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
-			PriorityClassName: "system-node-critical",
-			Tolerations:       []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{
-				Name: "ccmadm", Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
-				SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))},
-				VolumeMounts:    []corev1.VolumeMount{{Name: "host", MountPath: "/host"}},
-			}},
-			Volumes: []corev1.Volume{{
-				Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
-			}},
-		},
-	}
 }

@@ -1,54 +1,73 @@
 package phases
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // bySSH asks for no password: what cannot be done without one is done by hand.
-type bySSH struct{ d *Data }
+type bySSH struct {
+	d     *Data
+	user  string
+	takes time.Duration
+}
 
-func (b bySSH) patience() time.Duration { return b.d.Adoption.NodeTimeout + time.Minute } // once it has come back
+var _ asker = bySSH{}
+
+func (b bySSH) patience() time.Duration { return b.takes }
 
 func (b bySSH) run(ctx context.Context, n *plannedNode, args ...string) error {
 	line := b.line(n, args...)
-	var out bytes.Buffer
-	err := b.d.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: &out, Err: &out, Changes: true})
-	tellOfNode(b.d, n, out.String())
+	out := &nodeLines{d: b.d, node: n.name}
+	err := b.d.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: out, Err: out, Changes: true})
+	out.end()
 	if err != nil {
-		return fmt.Errorf("run ssh %s: %w", strings.Join(line, " "), err)
+		return elsewhere(exitStatus(err), fmt.Errorf("run ssh %s: %w", strings.Join(shownArgs(line), " "), err))
 	}
 	return nil
 }
 
 func (b bySSH) line(n *plannedNode, args ...string) []string {
 	address, _, _ := strings.Cut(n.ip, ",")
-	if user := b.d.Adoption.SSHUser; user != "" {
-		address = user + "@" + address
+	if b.user != "" {
+		address = b.user + "@" + address
 	}
-	return append([]string{
+	line := []string{
 		"-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
-		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", address, "--", "ccmadm", "node",
-	}, args...)
+		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", address, "--", "ccmadm",
+	}
+	for _, arg := range args {
+		line = append(line, quoted(arg))
+	}
+	return line
 }
 
-// show asks a machine for its kubelet's flags, which changes nothing there.
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quoted is a word for the shell of the other machine, which takes the line apart again.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// show asks a machine for its programs and its kubelet's flags.
 func (b bySSH) show(ctx context.Context, n *plannedNode) (*NodeReport, error) {
-	out, err := b.d.Machine.Output(ctx, "ssh", b.line(n, "show", "--output=json")...)
+	out, err := b.d.Machine.Output(ctx, "ssh", b.line(n, "node", "show", "--output=json")...)
 	if err != nil {
 		return nil, err
 	}
-	var report NodeReport
-	if err := json.Unmarshal(out, &report); err != nil {
-		return nil, fmt.Errorf("read what ccmadm node show says on %s: %w", n.name, err)
+	report, err := readReport(n, out)
+	if err != nil {
+		return nil, err
 	}
 	wanted, err := whose(b.d, n)
 	if err != nil {
@@ -57,40 +76,19 @@ func (b bySSH) show(ctx context.Context, n *plannedNode) (*NodeReport, error) {
 	if err := wanted.check(report.Whose); err != nil {
 		return nil, fmt.Errorf("ask who answers at %s: %w", n.ip, err)
 	}
-	return &report, nil
+	return report, nil
 }
 
-// reachBySSH asks all machines that a run over SSH is to change, at the same time: who cannot be reached is known
-// before anything is changed. Nil: it was not asked, or what stands against it is noted.
+// reachBySSH asks all machines that a run over SSH is to change. Nil: it was not asked, or what stands against it is
+// noted.
 func reachBySSH(ctx context.Context, d *Data, plan []*plannedNode) []*NodeReport {
-	reports := make([]*NodeReport, len(plan))
 	if d.Adoption.Via != ViaSSH {
-		return reports
+		return make([]*NodeReport, len(plan))
 	}
-	type answer struct {
-		report *NodeReport
-		err    error
-	}
-	byName, names := map[string]*plannedNode{}, make([]string, len(plan))
-	for i, n := range plan {
-		byName[n.name], names[i] = n, n.name
-	}
-	answers := nodes.AskEach(ctx, names, func(ctx context.Context, name string) (a answer) {
-		n := byName[name]
-		if n.here || n.skipped || !n.ready {
-			return a
-		}
-		if other := n.sharesAddress(plan); other != "" {
-			a.err = fmt.Errorf("its address %s is also that of Node/%s: nobody knows which of them SSH reaches", n.ip, other)
-			return a
-		}
-		a.report, a.err = bySSH{d}.show(ctx, n)
-		return a
-	})
-	for i, a := range answers {
-		reports[i] = a.report
-		if a.err != nil {
-			plan[i].problems = append(plan[i].problems, finding.Clean(a.err.Error()))
+	reports, failed := showEach(ctx, ViaSSH, bySSH{d: d, user: d.Adoption.SSHUser}, plan)
+	for i, err := range failed {
+		if err != nil {
+			plan[i].problems = append(plan[i].problems, finding.Clean(err.Error()))
 		}
 	}
 	return reports

@@ -50,7 +50,7 @@ func TestCluster_Adopt_OverSSH(t *testing.T) {
 			if tt.fails != nil {
 				runner.Fails[line] = tt.fails
 			}
-			d, out := adoption(t, m, Options{DryRun: true}, Adoption{Via: ViaSSH, SSHUser: "admin"})
+			d, out := adoption(t, m, Options{DryRun: true}, Adoption{Remote: Remote{Via: ViaSSH, SSHUser: "admin"}})
 			err := adoptPreflight().run(t.Context(), d)
 			if tt.want != "" {
 				wantError(t, err, tt.want, finding.ExitRefused)
@@ -75,7 +75,7 @@ func TestCluster_Adopt_OverSSHToOneAddressOfTwo(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 		}
-		d, _ := adoption(t, m, Options{}, Adoption{Leave: leave, Yes: true, Via: ViaSSH, Skip: []string{"w1", "w3"}})
+		d, _ := adoption(t, m, Options{}, Adoption{Leave: leave, Yes: true, Remote: Remote{Via: ViaSSH, Skip: []string{"w1", "w3"}}})
 		preflight := adoptPreflight()
 		if leave {
 			preflight = leavePreflight()
@@ -100,7 +100,7 @@ func TestCluster_Node_StepOfAnotherMachine(t *testing.T) {
 	}
 	machinetest.Put(t, m, machine.KubeletConf, string(config))
 	// What a run gives to a step on w1.
-	d, _ := adoption(t, m, Options{}, Adoption{Via: ViaSSH, NodeTimeout: NodeTimeout})
+	d, _ := adoption(t, m, Options{}, Adoption{Remote: Remote{Via: ViaSSH}, NodeTimeout: NodeTimeout})
 	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
 	if err := newStepper(d, client).run(t.Context(), n, "external"); err != nil {
 		t.Fatal(err)

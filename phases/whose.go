@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -60,6 +61,22 @@ func (w Whose) check(is Whose) error {
 
 func (w Whose) flags() []string {
 	return []string{"--node=" + w.Node, "--ca-cert-hash=" + strings.Join(w.CAs, ",")}
+}
+
+// HoldForUpgrade refuses to upgrade another machine than the one that is meant, and waits for an upgrade that is at work
+// here: one over SSH may outlive the run that has begun it. No other one begins until it is released.
+func HoldForUpgrade(ctx context.Context, d *Data, w Whose) (release func(), err error) {
+	there, err := d.Machine.Exists(machine.KubeletConf)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.check(whoseMachine(d.Machine)); err != nil {
+		return nil, finding.Refusedf("upgrade this machine: %w", err).WithHint("nothing was changed")
+	}
+	if !there || !d.Machine.Superuser { // which its preflight refuses
+		return func() {}, nil
+	}
+	return aloneHere(ctx, d, upgradeTakes)
 }
 
 // sharesAddress names another Node that has the address to which steps over SSH would go; empty: there is none.

@@ -103,11 +103,12 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 	o.CheckFiles = checkFiles
 	flags := cmd.Flags()
 	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration")
-	declareVia(flags, &a.via, adoption)
+	declareVia(flags, &a.via, &adoption.Remote)
+	declareNodeTimeout(flags, adoption)
+	declareSkip(flags, &adoption.Remote)
 	flags.StringVarP(&o.Output, "output", "o", "text",
 		"text, or json for one object per change of a node's state and per step; what is said goes to standard error")
 	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")
-	flags.StringSliceVar(&adoption.Skip, "skip", nil, "nodes that are left as they are, with commas")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
 	flags.BoolVar(&a.plan, "plan", false, "another word for --dry-run")
 	flags.BoolVar(&o.Force, "force", false, "take fields back that another manager of objects owns")
@@ -144,10 +145,10 @@ func (a *adopter) data(cmd *cobra.Command, s phases.Streams) (*phases.Data, erro
 	if err := checkOutput(o.Output); err != nil {
 		return nil, err
 	}
-	if o.Adoption.Parallel < 1 {
-		return nil, usage("read --parallel: %d is less than 1", o.Adoption.Parallel)
+	err := checkParallel(&o.Adoption.Remote)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	if o.Flags.Credentials, err = parseCredentials(a.credentials); err != nil {
 		return nil, err
 	}
@@ -205,13 +206,27 @@ func rehearsalArgs(binary, nodeImage string, said *v1alpha1.CloudConfiguration) 
 }
 
 // declareVia declares how steps on other machines are done.
-func declareVia(flags *pflag.FlagSet, via *string, adoption *phases.Adoption) {
+func declareVia(flags *pflag.FlagSet, via *string, r *phases.Remote) {
 	flags.StringVar(via, "via", string(phases.ViaHand), "how steps on other machines are done: hand, pods or ssh")
-	flags.StringVar(&adoption.Image, "node-image", ownImage+version,
+	flags.StringVar(&r.Image, "node-image", ownImage+version,
 		"image of the pods of --via pods, whose entrypoint is ccmadm")
-	flags.StringVar(&adoption.SSHUser, "ssh-user", "",
+	flags.StringVar(&r.SSHUser, "ssh-user", "",
 		"user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
-	flags.IntVar(&adoption.Parallel, "parallel", 1,
-		"how many workers are changed at a time; control planes always alone")
-	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", phases.NodeTimeout, "how long a kubelet may take to come back")
+	flags.IntVar(&r.Parallel, "parallel", 1, "how many workers are changed at a time; control planes always alone")
+}
+
+func declareSkip(flags *pflag.FlagSet, r *phases.Remote) {
+	flags.StringSliceVar(&r.Skip, "skip", nil, "nodes that are left as they are, with commas")
+}
+
+func declareNodeTimeout(flags *pflag.FlagSet, adoption *phases.Adoption) {
+	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", phases.NodeTimeout,
+		"how long a kubelet may take to come back")
+}
+
+func checkParallel(r *phases.Remote) error {
+	if r.Parallel < 1 {
+		return usage("read --parallel: %d is less than 1", r.Parallel)
+	}
+	return nil
 }

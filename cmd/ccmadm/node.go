@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -73,12 +74,17 @@ func nodeStep(
 			return observed(step(cmd.Context(), d, *o))
 		},
 	}
-	cmd.Flags().StringVar(&o.Node, "node", "", "refuse it on a machine that is not this Node's")
-	cmd.Flags().StringSliceVar(&o.CAs, "ca-cert-hash", nil,
-		"refuse it on a machine of a cluster with none of these CAs, each sha256:HASH as for kubeadm join")
+	declareWhose(cmd.Flags(), &o.Whose)
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", phases.NodeTimeout, "how long the kubelet may take to come back")
 	return cmd
+}
+
+// declareWhose declares which machine is meant.
+func declareWhose(flags *pflag.FlagSet, w *phases.Whose) {
+	flags.StringVar(&w.Node, "node", "", "refuse it on a machine that is not this Node's")
+	flags.StringSliceVar(&w.CAs, "ca-cert-hash", nil,
+		"refuse it on a machine of a cluster with none of these CAs, each sha256:HASH as for kubeadm join")
 }
 
 func newNodeShow(s phases.Streams, root *string) *cobra.Command {

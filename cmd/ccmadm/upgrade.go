@@ -30,6 +30,8 @@ func newUpgrade(s phases.Streams) *cobra.Command {
 type upgradePlan struct {
 	output, image  string
 	withoutKubeadm bool
+	via            string
+	remote         phases.Remote
 }
 
 func newUpgradePlan(s phases.Streams) *cobra.Command {
@@ -43,7 +45,11 @@ the live kubeadm configuration, the kubelets' configuration, static pods, the fi
 kubelets tell of themselves, and the cluster's record; the images; and the steps, machine by machine. VERSION is that of the
 installed kubeadm where it is left out.
 
-It runs on a control plane and changes nothing, but for the Job that kubeadm's own plan makes to see whether pods run.
+With --via pods or ssh each machine is asked for its kubeadm, kubelet and ccmadm, and the plan has what
+"ccmadm upgrade apply" with the same flags would do there, and what is missing where.
+
+It runs on a control plane and changes nothing, but for the Job that kubeadm's own plan makes to see whether pods run,
+and with --via pods a pod on each machine that is gone behind its answer.
 
 Exit status 0: nothing is to be done. 1: something is. 3: something has to be removed or repaired first, or it could not
 be found out. 2: VERSION is none. 5: this is no control plane of a cluster with a record.`,
@@ -63,6 +69,8 @@ be found out. 2: VERSION is none. 5: this is no control plane of a cluster with 
 	cmd.Flags().StringVarP(&u.output, "output", "o", "text", "text or json")
 	cmd.Flags().StringVar(&u.image, "image", "",
 		"the cloud-controller-manager's image for the version, instead of the profile's")
+	declareVia(cmd.Flags(), &u.via, &u.remote)
+	declareSkip(cmd.Flags(), &u.remote)
 	cmd.Flags().BoolVar(&u.withoutKubeadm, "without-kubeadm", false, "leave out kubeadm's own plan, which makes a Job")
 	return cmd
 }
@@ -73,7 +81,14 @@ func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, r
 			return err
 		}
 	}
-	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	u.remote.Via = phases.Via(u.via)
+	o := phases.Options{
+		Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
+		Upgrade: &phases.Upgrade{Version: asked, Image: u.image, Remote: u.remote},
+	}
+	if err := o.Upgrade.Check(); err != nil {
+		return err
+	}
 	d, err := phases.New(ctx, machine.New(), o, s, version)
 	if err != nil {
 		return above1(err)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"os"
 	"strings"
 
@@ -16,8 +18,11 @@ import (
 
 // upgradeRun is what the flags of `upgrade apply` and `upgrade node` say.
 type upgradeRun struct {
-	options phases.Options
-	upgrade phases.Upgrade
+	options    phases.Options
+	upgrade    phases.Upgrade
+	via        string
+	root       string
+	configData string
 }
 
 func newUpgradeApply(s phases.Streams) *cobra.Command {
@@ -35,12 +40,18 @@ A static pod that asks this machine's API server goes with it. In the modes Daem
 cloud-controller-manager stays as it is until every API server is new enough: the last "ccmadm upgrade node" of a
 control plane brings it along. Packages are yours to install.
 
+With --via pods or ssh it goes on to the other machines: "ccmadm upgrade node" on each other control plane, one after
+the other, and then on the workers. Before anything is changed each machine is asked for its kubeadm; where that of VERSION
+is missing nothing begins, and the command that installs it is shown. It stops at the first machine that does not come
+through. --config FILE, and flags behind -- that "kubeadm upgrade node" has, too, go along.
+
 Each step is in the journal. Interrupted anywhere, the same command goes on. ` + "`ccmadm rollback`" + ` leads the
 cloud-controller-manager back to its former release; Kubernetes does not go back.
 
 Exit status 3: something is in the way, and nothing was changed. 4: all was done, and the cloud-controller-manager or a
 Service does not answer in time. 5: refused, nothing was changed.`,
 		Example: `  ccmadm upgrade apply v1.36.3
+  ccmadm upgrade apply v1.36.3 --via pods              # the other machines, too
   ccmadm upgrade apply v1.36.3 -- --etcd-upgrade=false
   ccmadm upgrade apply v1.36.3 --config upgrade.yaml   # kubeadm's UpgradeConfiguration`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,10 +64,16 @@ Service does not answer in time. 5: refused, nothing was changed.`,
 				return err
 			}
 			u.upgrade.Version = "v" + v.String()
+			u.upgrade.Via = phases.Via(u.via)
+			if err := checkParallel(&u.upgrade.Remote); err != nil {
+				return err
+			}
 			return u.run(cmd.Context(), s, "upgrade apply "+u.upgrade.Version, args[1:])
 		},
 	}
 	u.bind(cmd)
+	declareVia(cmd.Flags(), &u.via, &u.upgrade.Remote)
+	declareSkip(cmd.Flags(), &u.upgrade.Remote)
 	return cmd
 }
 
@@ -84,6 +101,7 @@ Interrupted anywhere, the same command goes on. The exit statuses are those of "
 		},
 	}
 	u.bind(cmd)
+	u.bindDriven(cmd)
 	return cmd
 }
 
@@ -97,25 +115,69 @@ func (u *upgradeRun) bind(cmd *cobra.Command) {
 	declareTimeout(cmd, &u.options)
 }
 
+// bindDriven declares what a run on another machine adds: it sends kubeadm's configuration along, and says itself what
+// is left.
+func (u *upgradeRun) bindDriven(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&u.root, "root", "/",
+		"where the machine's root is mounted: in a pod with hostPID and hostNetwork, /host say")
+	declareWhose(flags, &u.upgrade.Whose)
+	flags.BoolVar(&u.upgrade.Driven, "driven", false, "")
+	flags.StringVar(&u.configData, "config-data", "", "")
+	for _, name := range []string{"driven", "config-data"} {
+		_ = flags.MarkHidden(name) // it is declared above
+	}
+}
+
+// readConfig reads kubeadm's configuration, or takes what another machine has sent.
+func (u *upgradeRun) readConfig() error {
+	var err error
+	switch {
+	case u.upgrade.Config != "":
+		var data []byte
+		if data, err = os.ReadFile(u.upgrade.Config); err != nil {
+			return finding.Usagef("read kubeadm's configuration: %w", err)
+		}
+		u.upgrade.ConfigText = string(data)
+	case u.configData != "":
+		u.upgrade.Config = machine.UpgradeConfig
+		u.upgrade.ConfigText, err = phases.DecodeConfig(u.configData)
+	}
+	return err
+}
+
 func (u *upgradeRun) run(ctx context.Context, s phases.Streams, command string, rest []string) error {
 	for _, arg := range rest {
 		if name, _, _ := strings.Cut(arg, "="); name == "--dry-run" || name == "--config" {
 			return finding.Usagef("pass %s to kubeadm: it is for both", name).WithHint("put it in front of the --")
 		}
 	}
-	if u.upgrade.Config != "" {
-		if _, err := os.Stat(u.upgrade.Config); err != nil {
-			return finding.Usagef("read kubeadm's configuration: %w", err)
-		}
+	if err := u.readConfig(); err != nil {
+		return err
 	}
-	m := machine.New()
+	u.upgrade.Rest = rest
+	if err := u.upgrade.Check(); err != nil {
+		return err
+	}
+	m := machine.Host(cmp.Or(u.root, "/"))
+	if u.upgrade.Driven { // its reader may be behind an SSH connection that is lost, and so may kubeadm's
+		outliveReader()
+		s.Out, s.Err = unheard{s.Out}, unheard{s.Err}
+	}
+	if u.upgrade.Version == "" {
+		release, err := phases.HoldForUpgrade(ctx, phases.NewNode(m, phases.NodeOptions{DryRun: u.options.DryRun}, s, version),
+			u.upgrade.Whose)
+		if err != nil {
+			return observed(err)
+		}
+		defer release()
+	}
 	controlPlane, err := phases.ControlPlaneHere(m)
 	if err != nil {
 		return observed(err)
 	}
 	controlPlane = controlPlane || u.upgrade.Version != ""
 	o, list := u.options, phases.UpgradeWorker()
-	u.upgrade.Rest = rest
 	o.Role, o.Upgrade, o.Command, o.Output, o.CheckFiles = kubeadm.RoleJoin, &u.upgrade, command, "text", checkFiles
 	if controlPlane {
 		o.Role, o.Living, list = kubeadm.RoleInit, true, phases.UpgradeControlPlane()
@@ -126,4 +188,13 @@ func (u *upgradeRun) run(ctx context.Context, s phases.Streams, command string, 
 		return err
 	}
 	return phases.Run(ctx, d, list)
+}
+
+// unheard takes what is written for written, whether or not anybody reads it: kubeadm, whose output goes through it, does
+// not end with its reader.
+type unheard struct{ io.Writer }
+
+func (u unheard) Write(data []byte) (int, error) {
+	_, _ = u.Writer.Write(data)
+	return len(data), nil
 }

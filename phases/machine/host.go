@@ -2,6 +2,8 @@ package machine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -34,5 +36,12 @@ func (h hostRunner) Run(ctx context.Context, c Command) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: h.root}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
-	return cmd.Run()
+	err := cmd.Run()
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == notInPath {
+		return fmt.Errorf("%s: %w", c.Name, ErrNotFound)
+	}
+	return err
 }
+
+// notInPath is the exit status of env(1) for a program that is not there.
+const notInPath = 127

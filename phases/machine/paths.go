@@ -10,6 +10,8 @@ const (
 	RecordFile = ConfigDir + "/record.yaml"
 	// StateFile says what ccmadm has done here: whether kubeadm has finished, and which files are ours.
 	StateFile = ConfigDir + "/machine.yaml"
+	// UpgradeConfig is kubeadm's UpgradeConfiguration that another machine has sent, for as long as kubeadm runs.
+	UpgradeConfig = ConfigDir + "/upgrade.yaml"
 	// KubeletEnvFile holds the flags of KubeletDropIn.
 	KubeletEnvFile = ConfigDir + "/kubelet.env"
 	// KubeletDropIn gives the kubelet's unit its flags of external cloud mode.

@@ -47,6 +47,10 @@ type Facts struct {
 	Unseen []string
 	// Images are those of kubeadm for the target; empty where the installed kubeadm cannot say it.
 	Images []string
+	// Via is how other machines are upgraded from here, pods or ssh; empty: by hand, there.
+	Via string
+	// Told is what they have said of themselves, by Node.
+	Told map[string]Told
 	// Troubles are what is wrong with the cluster already.
 	Troubles []finding.Finding
 }
@@ -60,6 +64,10 @@ type Node struct {
 	// Schedulable says that it is not cordoned, and Refuses names the taint that keeps kubeadm's Job from it.
 	Schedulable bool
 	Refuses     string
+	// Architecture is the machine's, as amd64.
+	Architecture string
+	// Ccmadm is the release of the one that has worked there last; empty: not known.
+	Ccmadm string
 	// Manager is the image of the cloud-controller-manager that runs there; empty: none does.
 	Manager string
 }

@@ -22,6 +22,8 @@ type Plan struct {
 	Kubeadm string `json:"kubeadm,omitempty"`
 	// Components are the programs of each Node, and their versions.
 	Components []Version `json:"components"`
+	// Machines are those that are upgraded from here; none where that is done by hand.
+	Machines []Machine `json:"machines,omitempty"`
 	// Manager is the cloud-controller-manager.
 	Manager ManagerPlan `json:"cloudControllerManager"`
 	// Images are those of the target.
@@ -89,7 +91,9 @@ func New(f Facts) (*Plan, error) {
 	p.plan.Now = "v" + p.oldest.String()
 	if !p.unreachable() {
 		p.checkKubelets()
+		p.checkMachines()
 	}
+	p.checkReleases()
 	if p.moves() {
 		p.checkJob()
 	}
@@ -134,10 +138,7 @@ func (p *planner) unreachable() bool {
 	})
 }
 
-func (p *planner) older(text string) bool {
-	v := parsed(text)
-	return v != nil && v.LessThan(p.target)
-}
+func (p *planner) older(text string) bool { return Older(text, p.target) }
 
 // moves tells whether kubeadm has something to do on a control plane.
 func (p *planner) moves() bool {

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -13,7 +14,11 @@ import (
 func (p *planner) order() {
 	controlPlanes, workers := p.byRole()
 	p.removals()
-	if !p.apiServers(controlPlanes) { // the last of its steps brings the manager along
+	apiServers := func() bool { return p.apiServers(controlPlanes) }
+	if p.Via != "" {
+		apiServers = func() bool { return p.fromHere(controlPlanes, workers) }
+	}
+	if !apiServers() { // the last of its steps brings the manager along
 		p.manager(controlPlanes)
 	}
 	for _, n := range controlPlanes {
@@ -48,6 +53,11 @@ func (p *planner) byRole() (controlPlanes, workers []Node) {
 
 // removals are of what would end a component of the target.
 func (p *planner) removals() {
+	for _, f := range p.plan.Findings {
+		if f.ID == finding.MachineLacks && f.Next != "" {
+			p.step(strings.TrimPrefix(f.Object, "Node/"), f.Message, f.Next)
+		}
+	}
 	ids := []finding.ID{"A4", "A5", "A6", "A7", finding.FlagGone, finding.GateGone}
 	for _, f := range p.plan.Findings {
 		if f.Severity == finding.SeverityError && slices.Contains(ids, f.ID) {
@@ -125,7 +135,7 @@ func (p *planner) kubelet(n Node) {
 		"kubectl uncordon " + n.Name,
 	}
 	what := "install kubelet and kubectl " + p.plan.Then + " between the drain and the restart"
-	if !n.ControlPlane {
+	if !n.ControlPlane && (p.Via == "" || p.Told[n.Name].Skipped) {
 		commands = slices.Insert(commands, 0, "ccmadm upgrade node")
 		what = "install kubeadm " + p.plan.Then + "; " + what
 	}

@@ -31,6 +31,12 @@ func parsed(text string) *version.Version {
 	return v
 }
 
+// Older tells whether a version that a component reports is older; what is none is not.
+func Older(text string, target *version.Version) bool {
+	v := parsed(text)
+	return v != nil && v.LessThan(target)
+}
+
 // checkTarget finds why the version cannot be reached in one upgrade.
 func (p *planner) checkTarget() {
 	refuse := func(next, format string, args ...any) {

@@ -20,6 +20,9 @@ func (p *Plan) WriteText(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if err := p.WriteMachines(out); err != nil {
+		return err
+	}
 	m := p.Manager
 	fmt.Fprintf(out, "\nThe cloud-controller-manager, mode %s", m.Mode)
 	if m.Serves != "" {
@@ -45,6 +48,20 @@ func (p *Plan) WriteText(out io.Writer) error {
 		return err
 	}
 	return p.WriteSteps(out)
+}
+
+// WriteMachines writes what the machines have that are upgraded from here, and what is done there.
+func (p *Plan) WriteMachines(out io.Writer) error {
+	if len(p.Machines) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nMACHINE\tROLE\tKUBEADM\tKUBELET\tCCMADM\tTO DO")
+	for _, m := range p.Machines {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Node, m.Role, cmp.Or(m.Kubeadm, "-"), cmp.Or(m.Kubelet, "-"),
+			cmp.Or(m.Ccmadm, "-"), m.ToDo)
+	}
+	return w.Flush()
 }
 
 // WriteSteps writes what is to be done, in its order.

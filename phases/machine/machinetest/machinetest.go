@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ type Commands struct {
 	Answers map[string]string
 	Fails   map[string]error
 	Ran     []string
+
+	mu sync.Mutex // Ran
 	// During is called while a command runs: what kubeadm would do to the machine.
 	During func(line string)
 }
@@ -36,7 +39,9 @@ type Commands struct {
 // Run remembers the command, and answers for it.
 func (c *Commands) Run(_ context.Context, cmd machine.Command) error {
 	line := strings.Join(append([]string{cmd.Name}, cmd.Args...), " ")
+	c.mu.Lock()
 	c.Ran = append(c.Ran, line)
+	c.mu.Unlock()
 	if c.During != nil {
 		c.During(line)
 	}

@@ -1,0 +1,63 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine"
+)
+
+// noteRelease notes on the Node of a control plane which ccmadm has worked there, at the end of a run that has come
+// through: by that, others are found that are of another release. The end of the run is not at stake.
+func noteRelease(ctx context.Context, d *Data) {
+	leaves := d.Adoption != nil && d.Adoption.Leave
+	if d.DryRun || d.Single || d.Upgrade != nil && d.Upgrade.Driven { // then whoever drives knows the machine's own
+		return
+	}
+	controlPlane, err := ControlPlaneHere(d.Machine)
+	if err != nil || !controlPlane {
+		return
+	}
+	release := d.Version
+	if leaves {
+		release = ""
+	}
+	client, err := connect(d, machine.AdminConf)
+	if err == nil {
+		var name string
+		if name, err = nodeName(d); err == nil {
+			err = noteReleaseOn(ctx, client, name, release)
+		}
+	}
+	if err != nil {
+		d.in("release").Sayf("warning, it is not noted which ccmadm has worked here: %v", err)
+	}
+}
+
+// noteReleaseOn writes where it says something else; empty: nothing.
+func noteReleaseOn(ctx context.Context, client kubernetes.Interface, name, release string) error {
+	err := journal.Ask(ctx, func(ctx context.Context) error {
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil || node.Annotations[v1alpha1.ReleaseAnnotation] == release {
+			return err
+		}
+		value := "null"
+		if release != "" {
+			value = fmt.Sprintf("%q", release)
+		}
+		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: %s}}}`, v1alpha1.ReleaseAnnotation, value)
+		_, err = client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note on Node/%s which ccmadm is there: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package phases
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// A run on a control plane notes which ccmadm it was, once; leaving takes the note back, and a dry run writes none.
+func TestCluster_NoteRelease(t *testing.T) {
+	u := newUpgradable(t)
+	version := ""
+	for _, tt := range []struct {
+		name    string
+		options Options
+		want    string
+		writes  bool
+	}{
+		{name: "a dry run", options: Options{Living: true, DryRun: true}},
+		{name: "a single phase", options: Options{Living: true, Single: true}},
+		{name: "a run", options: Options{Living: true}, want: "test", writes: true},
+		{name: "once more", options: Options{Living: true}, want: "test"},
+		{name: "from afar", options: Options{Living: true, Upgrade: &Upgrade{Driven: true}}, want: "test"},
+		{name: "leave", options: Options{Living: true, Adoption: &Adoption{Leave: true}}, writes: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, out := run{options: tt.options}.must(t, u.m)
+			noteRelease(t.Context(), d)
+			node, err := u.client.CoreV1().Nodes().Get(t.Context(), "cp1", metav1.GetOptions{})
+			if err != nil || node.Annotations[v1alpha1.ReleaseAnnotation] != tt.want {
+				t.Errorf("%v, %v\n%s", err, node.Annotations, out)
+			}
+			if wrote := version != "" && node.ResourceVersion != version; wrote != (tt.writes && version != "") {
+				t.Errorf("it wrote: %v", wrote)
+			}
+			version = node.ResourceVersion
+		})
+	}
+}

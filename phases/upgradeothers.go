@@ -1,0 +1,183 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
+)
+
+// otherStep is the journal's name for the upgrade of a worker, which has no journal of its own.
+const otherStep = "upgrade-node"
+
+func upgradeOthers() Phase {
+	return Phase{
+		Name:  "others",
+		Short: "Upgrade the other machines from here, where --via says how",
+		Long: `Runs "ccmadm upgrade node" on each other control plane, one after the other, then on the workers, and streams
+what it says. A control plane has a run of its own in the journal, and this one gives it the Lease; a worker is a step
+of a run of this machine's. It stops at the first machine that does not come through.`,
+		Foretell: func(_ context.Context, d *Data) (string, error) {
+			if d.Upgrade.byHand() {
+				return "the other machines are upgraded there", nil
+			}
+			var lines []string
+			for _, o := range d.Upgrade.others {
+				if !o.skipped {
+					lines = append(lines, fmt.Sprintf("would run on %s: ccmadm upgrade node", o.name))
+				}
+			}
+			return strings.Join(append(lines, fmt.Sprintf("%d machines looked at", len(d.Upgrade.others))), "\n"), nil
+		},
+		Run: func(ctx context.Context, d *Data) error {
+			if d.Upgrade.byHand() {
+				return nil
+			}
+			client, err := livingClient(d)
+			if err != nil {
+				return err
+			}
+			if err := d.Close(ctx); err != nil { // each control plane takes the Lease itself
+				return err
+			}
+			if d.Upgrade.Parallel > 1 {
+				d = d.together()
+			}
+			return (&upgrader{d: d, client: client, way: upgradeWay(d, client)}).run(ctx)
+		},
+	}
+}
+
+// upgrader upgrades other machines.
+type upgrader struct {
+	d      *Data
+	client kubernetes.Interface
+	way    asker
+}
+
+func (u *upgrader) run(ctx context.Context) error {
+	workers, err := u.workersLeft(ctx)
+	if err != nil {
+		return err
+	}
+	var controlPlanes []*other
+	for _, o := range u.d.Upgrade.others {
+		if o.controlPlane && !o.skipped {
+			controlPlanes = append(controlPlanes, o)
+		}
+	}
+	progress := newNodesProgress(u.d, nodesOf(append(slices.Clone(controlPlanes), workers...)))
+	each := func(list []*other, atOnce int, do func(context.Context, *other) error) error {
+		byName := map[string]*other{}
+		for _, o := range list {
+			byName[o.name] = o
+		}
+		failed := together(nodesOf(list), atOnce, func(n *plannedNode) error {
+			began := progress.began(n)
+			err := do(ctx, byName[n.name])
+			progress.ended(n, began, err)
+			return err
+		})
+		if len(failed) > 0 {
+			return u.stopped(failed)
+		}
+		return nil
+	}
+	if err := each(controlPlanes, 1, u.upgrade); err != nil || len(workers) == 0 {
+		return err
+	}
+	if err := u.beginWorkers(ctx); err != nil {
+		return err
+	}
+	err = each(workers, u.d.Upgrade.Parallel, u.upgradeWorker)
+	return joined(err, u.d.end(ctx, err))
+}
+
+// upgrade runs the command on a machine. Which ccmadm a control plane has is noted from here: in a pod it is another
+// one that has worked there.
+func (u *upgrader) upgrade(ctx context.Context, o *other) error {
+	args, err := upgradeNodeArgs(u.d, o.plannedNode)
+	if err != nil {
+		return err
+	}
+	if err := u.way.run(ctx, o.plannedNode, args...); err != nil {
+		return err
+	}
+	if o.report == nil {
+		return nil
+	}
+	o.report.Upgraded = "v" + u.d.Upgrade.target.String()
+	if o.controlPlane && o.report.Ccmadm != "" {
+		if err := noteReleaseOn(ctx, u.client, o.name, finding.Clean(o.report.Ccmadm)); err != nil {
+			u.d.Sayf("%s: warning, %v", o.name, err)
+		}
+	}
+	return nil
+}
+
+func (u *upgrader) upgradeWorker(ctx context.Context, o *other) error {
+	step := journal.Step{
+		Name: otherStep, Node: o.name, What: "Upgrade the machine's configuration",
+		After: "v" + u.d.Upgrade.target.String(), Undo: "Kubernetes does not go back",
+	}
+	return nodeStep(ctx, u.d, step, func(ctx context.Context) error { return u.upgrade(ctx, o) })
+}
+
+// workersLeft are those on which kubeadm has something to do, and those whose last step did not come to its end.
+func (u *upgrader) workersLeft(ctx context.Context) ([]*other, error) {
+	runs, err := journal.Read(ctx, u.client)
+	if err != nil {
+		return nil, err
+	}
+	last, target := lastStates(runs, otherStep), u.d.Upgrade.target
+	var list []*other
+	for _, o := range u.d.Upgrade.others {
+		if o.controlPlane || o.skipped {
+			continue
+		}
+		state, known := last[o.name]
+		done := o.report != nil && o.report.Upgraded == "v"+target.String() || !upgrade.Older(o.version, target)
+		if done && (!known || state == journal.Done) {
+			u.d.Sayf("%s: nothing is left to be done", o.name)
+			continue
+		}
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// beginWorkers opens a run of this machine's for the workers. The record is as it is by now, and stays so.
+func (u *upgrader) beginWorkers(ctx context.Context) error {
+	rec, err := askRecord(ctx, u.client)
+	if err != nil {
+		return err
+	}
+	before, err := rec.Encode()
+	if err != nil {
+		return err
+	}
+	d := *u.d
+	d.Command = "upgrade workers v" + d.Upgrade.target.String()
+	return openRun(ctx, &d, u.client, string(before))
+}
+
+// stopped says how to go on and how to go back. This machine is done by then.
+func (u *upgrader) stopped(failed []notThrough) error {
+	return stoppedAt(failed, nil, "the machines before are done, and those after were not touched; the same command goes on "+
+		"from here. Kubernetes does not go back; `ccmadm journal` names the runs, and `ccmadm rollback RUN` leads the "+
+		"cloud-controller-manager to before one of them")
+}
+
+func nodesOf(list []*other) []*plannedNode {
+	var plan []*plannedNode
+	for _, o := range list {
+		plan = append(plan, o.plannedNode)
+	}
+	return plan
+}

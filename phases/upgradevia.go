@@ -1,0 +1,299 @@
+package phases
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
+)
+
+const (
+	// upgradeTakes is how long `ccmadm upgrade node` may on another machine: kubeadm waits five minutes for each of
+	// four static pods, and the kubelet may have an image to pull.
+	upgradeTakes = 40 * time.Minute
+	// upgradeGrace is for a run that is told to stop, which writes so into the journal.
+	upgradeGrace = 2 * time.Minute
+)
+
+// other is a machine that is upgraded from this one.
+type other struct {
+	*plannedNode
+
+	report *NodeReport // nil: it was not asked, or has not answered
+	failed error       // why it has not
+}
+
+// told is what a plan is made of.
+func (o *other) told(target *version.Version) upgrade.Told {
+	t := upgrade.Told{Skipped: o.skipped}
+	var known *finding.Error
+	switch {
+	case o.failed != nil:
+		t.Problem = finding.Clean(o.failed.Error())
+		if errors.As(o.failed, &known) {
+			t.Next = known.Hint
+		}
+	case !o.ready && o.report == nil:
+		t.Problem, t.Next = "it is not Ready", "ccmadm status"
+	case o.report != nil:
+		r := o.report
+		t.Asked, t.Kubeadm, t.Kubelet = true, finding.Clean(r.Kubeadm), finding.Clean(r.Version)
+		t.Ccmadm, t.Packages, t.Upgraded = finding.Clean(r.Ccmadm), r.Packages, r.Upgraded
+		first := Upgrade{target: target, Version: "v" + target.String()}
+		switch {
+		case r.NoUpgrade != "":
+			t.Problem, t.Next = finding.Clean(r.NoUpgrade), "put the file back there"
+		case r.Upgrading == first.command():
+			t.Problem, t.Next = first.command()+" was begun there, and has not come to its end", "there: ccmadm "+first.command()
+		}
+	}
+	return t
+}
+
+// upgradeWay is how the others are reached.
+func upgradeWay(d *Data, client kubernetes.Interface) asker {
+	if r := d.Upgrade.Remote; r.Via == ViaPods {
+		pods := &byPods{d: d, client: client, image: r.Image, takes: upgradeTakes, grace: upgradeGrace}
+		return oneAtATime{pods, client}
+	}
+	return oneAtATime{bySSH{d: d, user: d.Upgrade.SSHUser, takes: upgradeTakes}, client}
+}
+
+// oneAtATime keeps off machines that a pod is upgrading already: a driver that was killed leaves it at work, and kubeadm
+// is better not cut short.
+type oneAtATime struct {
+	asker
+
+	client kubernetes.Interface
+}
+
+func (o oneAtATime) show(ctx context.Context, n *plannedNode) (*NodeReport, error) {
+	if err := refuseAtWork(ctx, o.client, n); err != nil {
+		return nil, err
+	}
+	return o.asker.show(ctx, n)
+}
+
+func (o oneAtATime) run(ctx context.Context, n *plannedNode, args ...string) error {
+	if err := refuseAtWork(ctx, o.client, n); err != nil {
+		return err
+	}
+	return o.asker.run(ctx, n, args...)
+}
+
+func refuseAtWork(ctx context.Context, client kubernetes.Interface, n *plannedNode) error {
+	var pods []corev1.Pod
+	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
+		pods, err = podsOfSteps(ctx, client, stepPrefix)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+		return n.runs(p) && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+	})
+	if i < 0 {
+		return nil
+	}
+	name := pods[i].Name
+	return finding.Refusedf("Pod/%s/%s is at work there, of a run that is under way or was cut short", v1alpha1.Namespace, name).
+		WithHint("it comes to its end by itself, and then the same command goes on: kubectl -n %s logs -f %s; "+
+			"to stop it, delete it", v1alpha1.Namespace, name)
+}
+
+// askOthers asks the machines that are upgraded from here, once in a run, before anything is changed.
+func askOthers(ctx context.Context, d *Data, client kubernetes.Interface, f *upgrade.Facts,
+	target *version.Version,
+) error {
+	if d.Upgrade == nil || d.Upgrade.byHand() {
+		return nil
+	}
+	if d.Upgrade.others == nil {
+		others, err := otherMachines(ctx, d, client, f.Here)
+		if err != nil {
+			return err
+		}
+		d.Upgrade.others = others
+	}
+	f.Via, f.Told = string(d.Upgrade.Via), map[string]upgrade.Told{}
+	for _, o := range d.Upgrade.others {
+		f.Told[o.name] = o.told(target)
+	}
+	return nil
+}
+
+// otherMachines are all but this one, control planes first. A dry run makes no pods, so that it asks over SSH only.
+func otherMachines(ctx context.Context, d *Data, client kubernetes.Interface, here string) ([]*other, error) {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	r := d.Upgrade.Remote
+	var plan []*plannedNode
+	for i := range list.Items {
+		n := newPlannedNode(&list.Items[i], here, r.Skip)
+		if plan = append(plan, n); n.here && n.skipped {
+			return nil, finding.Usagef("read --skip: Node/%s is this machine, which upgrades the others", here).
+				WithHint("nothing was changed")
+		}
+	}
+	if err := r.check(plan); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(plan, func(a, b *plannedNode) int {
+		if a.controlPlane != b.controlPlane {
+			return map[bool]int{true: -1, false: 1}[a.controlPlane]
+		}
+		return cmp.Compare(a.name, b.name)
+	})
+	reports, failed := make([]*NodeReport, len(plan)), make([]error, len(plan))
+	if !d.DryRun || r.Via == ViaSSH {
+		reports, failed = showEach(ctx, r.Via, upgradeWay(d, client), plan)
+	}
+	var others []*other
+	for i, n := range plan {
+		if n.here {
+			continue
+		}
+		others = append(others, &other{plannedNode: n, report: reports[i], failed: failed[i]})
+	}
+	return others, nil
+}
+
+// Check refuses a way that is misspelled, and what cannot be upgraded from here: half an upgrade, of which nobody would
+// see when it is whole.
+func (u *Upgrade) Check() error {
+	way := u.Remote
+	way.Skip = nil // which takes the Nodes
+	if err := way.check(nil); err != nil {
+		return err
+	}
+	if u.byHand() {
+		return nil
+	}
+	for _, command := range []string{"apply", "node"} {
+		left, err := u.leftOut(command)
+		if err != nil {
+			return err
+		}
+		if !left.Whole() {
+			return finding.Usagef("read --via: kubeadm is told to leave something out, so that no machine is upgraded as a whole").
+				WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. Nothing was changed")
+		}
+	}
+	return nil
+}
+
+// upgradeNodeArgs is the command on another machine: what this run was told and that one is to know, too.
+func upgradeNodeArgs(d *Data, n *plannedNode) ([]string, error) {
+	u, args := d.Upgrade, []string{"upgrade", "node", "--driven"}
+	if u.Via == ViaSSH {
+		wanted, err := whose(d, n)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, wanted.flags()...)
+	}
+	if u.ConfigText != "" {
+		args = append(args, configData+encodeConfig(u.ConfigText))
+	}
+	if n.controlPlane {
+		if u.Image != "" {
+			args = append(args, "--image="+u.Image)
+		}
+		if d.Force {
+			args = append(args, "--force")
+		}
+		if given := d.Flags.Wait.Timeout.Duration; given > 0 {
+			args = append(args, "--timeout="+given.String())
+		}
+	}
+	if rest := restOfOthers(u.Rest); len(rest) > 0 {
+		args = append(append(args, "--"), rest...)
+	}
+	return args, nil
+}
+
+// restOfOthers are the flags of `kubeadm upgrade apply` that `kubeadm upgrade node` has, too.
+func restOfOthers(rest []string) []string {
+	var list []string
+	takes := false
+	for _, word := range rest {
+		if name, _, _ := strings.Cut(word, "="); strings.HasPrefix(word, "-") {
+			takes = slices.Contains([]string{
+				"--certificate-renewal", "--etcd-upgrade", "--ignore-preflight-errors", "--patches", "--skip-phases", "--v", "-v",
+			}, name)
+		}
+		if takes {
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+// carried lays kubeadm's configuration that another machine has sent where the kubeadm of this one reads it.
+func carried(d *Data) (remove func() error, err error) {
+	if !d.Upgrade.Driven || d.Upgrade.ConfigText == "" {
+		return func() error { return nil }, nil
+	}
+	f := machine.File{Path: d.Upgrade.Config, Data: []byte(d.Upgrade.ConfigText), Mode: 0o600}
+	if _, err := d.Machine.Files.Write(f); err != nil {
+		return nil, err
+	}
+	return func() error {
+		_, err := d.Machine.Files.Remove(f.Path)
+		return err
+	}, nil
+}
+
+// configData begins the flag of a driven `ccmadm upgrade node` that has kubeadm's configuration.
+const configData = "--config-data="
+
+func encodeConfig(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// DecodeConfig reads what stands behind --config-data.
+func DecodeConfig(data string) (string, error) {
+	text, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return "", finding.Usagef("read --config-data: %w", err)
+	}
+	return string(text), nil
+}
+
+// shownArgs hides what is long, and in a file of the caller's.
+func shownArgs(args []string) []string {
+	shown := slices.Clone(args)
+	for i, arg := range shown {
+		if strings.HasPrefix(arg, configData) {
+			shown[i] = configData + "..."
+		}
+	}
+	return shown
+}
+
+// packageManager is the program that installs packages on this machine; empty: none that is known.
+func packageManager(m *machine.Machine) (string, error) {
+	for _, name := range []string{"apt-get", "dnf", "yum"} {
+		if there, err := m.Exists(filepath.Join("/usr/bin", name)); err != nil || there {
+			return name, err
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,82 @@
+package phases
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+)
+
+func TestRestOfOthers(t *testing.T) {
+	for rest, want := range map[string]string{
+		"--etcd-upgrade=false --yes --patches /p --allow-release-candidate-upgrades": "--etcd-upgrade=false --patches /p",
+		"--feature-gates X=true -v 5": "-v 5",
+		"":                            "",
+	} {
+		if got := strings.Join(restOfOthers(strings.Fields(rest)), " "); got != want {
+			t.Errorf("of %q go along %q, want %q", rest, got, want)
+		}
+	}
+}
+
+// What a shell takes apart comes through in one piece, and what it would run is text.
+func TestQuoted(t *testing.T) {
+	for _, word := range []string{"--node-ip=198.18.0.1,fd00::1", "a b", "$(touch x)", "it's", "", "a\nb;c", "*"} {
+		out, err := exec.Command("sh", "-c", "printf %s "+quoted(word)).Output()
+		if err != nil || string(out) != word {
+			t.Errorf("%q came through as %q, %v", word, out, err)
+		}
+	}
+}
+
+func TestOnHost(t *testing.T) {
+	for args, want := range map[string]string{
+		"node show":                      "node show --root=/host",
+		"upgrade node --driven -- --v=5": "upgrade node --driven --root=/host -- --v=5",
+	} {
+		if diff := cmp.Diff(want, strings.Join(onHost(strings.Fields(args)), " ")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// What another machine has sent is there while kubeadm runs, and gone afterwards, also where kubeadm fails.
+func TestUpgrade_SentConfiguration(t *testing.T) {
+	m, runner := machinetest.New(t)
+	u := &Upgrade{Config: machine.UpgradeConfig, ConfigText: "kind: X\n", Driven: true}
+	d, _ := run{options: Options{Role: kubeadm.RoleJoin, Upgrade: u}}.must(t, m)
+	during := ""
+	runner.During = func(string) { during = machinetest.Content(m, machine.UpgradeConfig) }
+	for _, fails := range []error{nil, exec.ErrNotFound} {
+		runner.Fails["kubeadm upgrade node --config="+machine.UpgradeConfig] = fails
+		if fails == nil {
+			delete(runner.Fails, "kubeadm upgrade node --config="+machine.UpgradeConfig)
+		}
+		err := runUpgrade(t.Context(), d)
+		if during != "kind: X\n" || machinetest.Content(m, machine.UpgradeConfig) != "" || (err != nil) != (fails != nil) {
+			t.Errorf("%v; it said %q, and %q is left", err, during, machinetest.Content(m, machine.UpgradeConfig))
+		}
+	}
+}
+
+func TestShowNode_Programs(t *testing.T) {
+	m, runner := machinetest.New(t)
+	runner.Answers["systemctl show -p MainPID"] = "0\n"
+	runner.Answers["kubelet --version"] = "Kubernetes v1.35.4\n"
+	runner.Fails["ccmadm version"] = machine.ErrNotFound
+	machinetest.Put(t, m, "/usr/bin/dnf", "")
+	machinetest.Put(t, m, machine.StateFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nupgraded: v1.36.3\n")
+	r, err := ShowNode(t.Context(), m)
+	if err != nil || r.Kubeadm != "v1.36.3" || r.Ccmadm != "" || r.Packages != "dnf" || r.Upgraded != "v1.36.3" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	runner.Fails["kubeadm version"] = exec.ErrDot
+	if _, err := ShowNode(t.Context(), m); err == nil {
+		t.Error("a kubeadm that does not answer is taken for none")
+	}
+}
