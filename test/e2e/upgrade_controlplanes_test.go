@@ -6,58 +6,126 @@ import (
 	"time"
 )
 
+const schedulesManager = "-n kube-system get daemonset onprem-cloud-controller-manager " +
+	"-o jsonpath='{.spec.template.spec.containers[0].image}'"
+
 // TestUpgrade_ControlPlanes: three control planes whose manager the cluster schedules, and which asks any of them. It is of
-// the former release until the last one is upgraded, and somebody leads all the time.
+// the former release until the last one is upgraded, and somebody leads all the time. The third one, and a worker, are
+// upgraded from the first.
 func TestUpgrade_ControlPlanes(t *testing.T) {
 	t.Parallel()
-	l := up(t, "upgrade3", 3, 0, "--kubernetes", "1.35")
+	l := up(t, "upgrade3", 3, 1, "--kubernetes", "1.35")
+	controlPlanes := []string{"cp1", "cp2", "cp3"}
 	next := l.managers(t)
-	for _, cp := range l.nodes {
+	for _, cp := range controlPlanes {
 		l.must(t, cp, withAudit)
 	}
 	l.must(t, "cp1", strings.Replace(sharedEndpoint, kubeadmYAML, "/etc/lab/audited.yaml", 1))
 	out := l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/three.yaml", 1)+
 		" --upload-certs --profile /root/profile.yaml --mode DaemonSet")
-	join := l.joinCommand(t) + " --control-plane --certificate-key " + certificateKey(out)
-	for _, cp := range l.nodes[1:] {
-		l.must(t, cp, join)
+	join := l.joinCommand(t)
+	for _, cp := range controlPlanes[1:] {
+		l.must(t, cp, join+" --control-plane --certificate-key "+certificateKey(out))
 	}
+	l.must(t, "w1", join)
 	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 cp2 cp3")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+strings.Join(l.nodes, " "))
 	l.bring(t, "1.36")
-	l.load(t, next)
-	for _, node := range l.nodes {
-		l.must(t, node, "mv /usr/bin/kubeadm.new /usr/bin/kubeadm; cat > /root/upgrade.yaml <<'END'\n"+upgradeConfiguration+"END")
-	}
+	l.load(t, next, adoptImage)
 	const flags = " --config /root/upgrade.yaml"
+	for _, cp := range controlPlanes {
+		l.must(t, cp, "cp /usr/bin/kubeadm /root/kubeadm.old; cp /usr/bin/kubeadm.new /usr/bin/kubeadm; "+
+			"cat > /root/upgrade.yaml <<'END'\n"+upgradeConfiguration+"END")
+	}
 	start := time.Now()
-	for i, node := range l.nodes {
-		command, want := "ccmadm upgrade node"+flags, "lab.local/ccm:v1.35.0"
-		if i == 0 {
-			command = upgradeTo + flags
-		}
-		if i == len(l.nodes)-1 {
-			want = "lab.local/ccm:v1.36.0"
-		}
-		done := make(chan result, 1)
-		go func() { done <- l.sh(t, node, command) }()
-		if i == 1 {
-			l.expectOneAtATime(t, "cp3", "ccmadm upgrade node"+flags)
-		}
-		r := <-done
-		t.Logf("%s: exit status %d\n%s", node, r.code, r.out)
-		if r.code != 0 {
-			l.upgradeDespiteProxy(t, node, command)
-		}
-		const image = "-n kube-system get daemonset onprem-cloud-controller-manager " +
-			"-o jsonpath='{.spec.template.spec.containers[0].image}'"
-		if got := l.kubectl(t, image); got != want {
-			t.Errorf("once %s is upgraded the manager is %s, want %s", node, got, want)
+	l.expectFormerManager(t, "cp1", upgradeTo+flags, l.sh(t, "cp1", upgradeTo+flags))
+	done := make(chan result, 1)
+	go func() { done <- l.sh(t, "cp2", "ccmadm upgrade node"+flags) }()
+	l.expectOneAtATime(t, "cp3", "ccmadm upgrade node"+flags)
+	l.expectFormerManager(t, "cp2", "ccmadm upgrade node"+flags, <-done)
+	fromHere := upgradeTo + flags + " --via pods"
+	l.must(t, "cp3", "mv /root/kubeadm.old /usr/bin/kubeadm")
+	l.expectLacking(t, fromHere)
+	for _, node := range []string{"cp3", "w1"} {
+		l.must(t, node, "mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
+	}
+	out = l.upgradeDespiteProxy(t, "cp1", fromHere)
+	t.Logf("%s", out)
+	for _, want := range []string{
+		"[others] cp3: [kubeadm] running kubeadm upgrade node --config=/etc/ccmadm/upgrade.yaml", "[others] cp3: done in ",
+		"[others] w1: [kubeadm] running kubeadm upgrade node", "[others] w1: done in ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q was not said", want)
 		}
 	}
-	l.expectLedThroughout(t, start, leaseLimit, l.nodes...)
-	l.must(t, "cp3", "ccmadm diff") // the others have the record of their own turn, and diff says so
+	if got := l.kubectl(t, schedulesManager); got != "lab.local/ccm:v1.36.0" {
+		t.Errorf("once all are upgraded the manager is %s", got)
+	}
+	l.expectLedThroughout(t, start, leaseLimit, controlPlanes...)
+	l.expectDrivenMachines(t, fromHere)
 	l.expectInitialized(t, l.nodes...)
+}
+
+// expectFormerManager: a control plane was upgraded there, and the manager stays as it is.
+func (l *lab) expectFormerManager(t *testing.T, node, command string, r result) {
+	t.Helper()
+	t.Logf("%s: exit status %d\n%s", node, r.code, r.out)
+	if r.code != 0 {
+		l.upgradeDespiteProxy(t, node, command)
+	}
+	if got := l.kubectl(t, schedulesManager); got != "lab.local/ccm:v1.35.0" {
+		t.Errorf("once %s is upgraded the manager is %s", node, got)
+	}
+}
+
+// expectLacking: machines without the kubeadm of the version are named, with the command, and nothing begins.
+func (l *lab) expectLacking(t *testing.T, fromHere string) {
+	t.Helper()
+	for _, command := range []string{"ccmadm upgrade plan v1.36.3 --without-kubeadm --via pods", fromHere} {
+		r := l.sh(t, "cp1", command)
+		for _, want := range []string{"Node/cp3: its kubeadm is v1.35.", "Node/w1: its kubeadm is v1.35.", "kubeadm"} {
+			if r.code != 3 || !strings.Contains(r.out, want) {
+				t.Errorf("%s: exit status %d, want 3 and %q\n%s", command, r.code, want, r.out)
+			}
+		}
+	}
+	const image = "grep image: /etc/kubernetes/manifests/kube-apiserver.yaml"
+	if got := l.must(t, "cp3", image); !strings.Contains(got, ":v1.35.") {
+		t.Errorf("cp3 was upgraded: %s", got)
+	}
+}
+
+// expectDrivenMachines looks at what was done on machines from another one, and at what the same command does then.
+func (l *lab) expectDrivenMachines(t *testing.T, fromHere string) {
+	t.Helper()
+	l.must(t, "cp3", "ccmadm diff") // the others have the record of their own turn, and diff says so
+	for _, node := range []string{"cp3", "w1"} {
+		l.must(t, node, "grep 'upgraded: v1.36.3' /etc/ccmadm/machine.yaml && ! ls /etc/ccmadm/upgrade.yaml")
+	}
+	journal := l.must(t, "cp1", "ccmadm journal")
+	t.Logf("%s", journal)
+	if !strings.Contains(journal, "upgrade workers v1.36.3") {
+		t.Error("the worker is not in the journal")
+	}
+	if out := l.must(t, "cp1", fromHere); !strings.Contains(out, "w1: nothing is left to be done") ||
+		l.must(t, "cp1", "ccmadm journal") != journal {
+		t.Errorf("the second time:\n%s", out)
+	}
+	left := l.kubectl(t, "-n kube-system get pods -l app.kubernetes.io/managed-by=ccmadm -o name")
+	if strings.Contains(left, "ccmadm-node-") {
+		t.Errorf("pods are left: %s", left)
+	}
+	const releases = "get nodes cp1 cp2 cp3 -o " +
+		"jsonpath='{range .items[*]}{.metadata.annotations.ccmadm\\.dev/release} {end}'"
+	noted := strings.Fields(l.kubectl(t, releases))
+	if len(noted) != 3 || noted[0] != noted[1] || noted[1] != noted[2] {
+		t.Errorf("control planes have noted the releases %q", noted)
+	}
+	l.kubectl(t, "annotate --overwrite node cp2 ccmadm.dev/release=v0.0.1")
+	if r := l.sh(t, "cp1", "ccmadm status"); !strings.Contains(r.out, "v0.0.1 on cp2") {
+		t.Errorf("another release is not named\n%s", r.out)
+	}
 }
 
 // expectOneAtATime asks for another upgrade while one is in the journal that has no end.
