@@ -9,26 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/upgrade"
-)
-
-const (
-	// upgradeTakes is how long `ccmadm upgrade node` may on another machine: kubeadm waits five minutes for each of
-	// four static pods, and the kubelet may have an image to pull.
-	upgradeTakes = 40 * time.Minute
-	// upgradeGrace is for a run that is told to stop, which writes so into the journal.
-	upgradeGrace = 2 * time.Minute
 )
 
 // other is a machine that is upgraded from this one.
@@ -64,58 +52,6 @@ func (o *other) told(target *version.Version) upgrade.Told {
 		}
 	}
 	return t
-}
-
-// upgradeWay is how the others are reached.
-func upgradeWay(d *Data, client kubernetes.Interface) asker {
-	if r := d.Upgrade.Remote; r.Via == ViaPods {
-		pods := &byPods{d: d, client: client, image: r.Image, takes: upgradeTakes, grace: upgradeGrace}
-		return oneAtATime{pods, client}
-	}
-	return oneAtATime{bySSH{d: d, user: d.Upgrade.SSHUser, takes: upgradeTakes}, client}
-}
-
-// oneAtATime keeps off machines that a pod is upgrading already: a driver that was killed leaves it at work, and kubeadm
-// is better not cut short.
-type oneAtATime struct {
-	asker
-
-	client kubernetes.Interface
-}
-
-func (o oneAtATime) show(ctx context.Context, n *plannedNode) (*NodeReport, error) {
-	if err := refuseAtWork(ctx, o.client, n); err != nil {
-		return nil, err
-	}
-	return o.asker.show(ctx, n)
-}
-
-func (o oneAtATime) run(ctx context.Context, n *plannedNode, args ...string) error {
-	if err := refuseAtWork(ctx, o.client, n); err != nil {
-		return err
-	}
-	return o.asker.run(ctx, n, args...)
-}
-
-func refuseAtWork(ctx context.Context, client kubernetes.Interface, n *plannedNode) error {
-	var pods []corev1.Pod
-	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
-		pods, err = podsOfSteps(ctx, client, stepPrefix)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
-		return n.runs(p) && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
-	})
-	if i < 0 {
-		return nil
-	}
-	name := pods[i].Name
-	return finding.Refusedf("Pod/%s/%s is at work there, of a run that is under way or was cut short", v1alpha1.Namespace, name).
-		WithHint("it comes to its end by itself, and then the same command goes on: kubectl -n %s logs -f %s; "+
-			"to stop it, delete it", v1alpha1.Namespace, name)
 }
 
 // askOthers asks the machines that are upgraded from here, once in a run, before anything is changed.
