@@ -248,3 +248,21 @@ func TestCluster_UpgradeVia_Pods(t *testing.T) {
 		t.Error("it was upgraded all the same")
 	}
 }
+
+// Where two Nodes have one address, nobody knows which machine SSH would upgrade.
+func TestCluster_UpgradeVia_OneAddressOfTwo(t *testing.T) {
+	v := newDriven(t)
+	node, err := v.client.CoreV1().Nodes().Get(t.Context(), "w2", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Addresses[0].Address = v.address["w1"]
+	if _, err := v.client.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.from(t, Remote{Via: ViaSSH, Skip: []string{"w2"}})
+	wantError(t, err, "U13 Node/w1: its address 198.18.0.21 is also that of Node/w2", finding.ExitPreflight)
+	if got := v.upgraded(); len(got) > 0 || v.ran() > 0 {
+		t.Errorf("something was changed, %v were upgraded", got)
+	}
+}

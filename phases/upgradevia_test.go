@@ -1,12 +1,16 @@
 package phases
 
 import (
+	"context"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
@@ -79,4 +83,40 @@ func TestShowNode_Programs(t *testing.T) {
 	if _, err := ShowNode(t.Context(), m); err == nil {
 		t.Error("a kubeadm that does not answer is taken for none")
 	}
+}
+
+// What keeps `ccmadm upgrade node` from a machine is asked of it beforehand; one that goes on there is not upgraded yet.
+func TestShowNode_WhatKeepsAnUpgrade(t *testing.T) {
+	m, runner := machinetest.New(t)
+	runner.Answers["systemctl show -p MainPID"] = "0\n"
+	runner.Answers["kubelet --version"] = "Kubernetes v1.35.4\n"
+	machinetest.Put(t, m, machine.APIServerPod, "")
+	machinetest.Put(t, m, machine.StateFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nupgraded: v1.36.3\n"+
+		"upgrading: upgrade apply v1.36.3\n")
+	r, err := ShowNode(t.Context(), m)
+	if err != nil || r.Upgraded != "" || r.Upgrading != "upgrade apply v1.36.3" ||
+		!strings.Contains(r.NoUpgrade, "there is no "+machine.AdminConf) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// An upgrade of another machine is refused, and one here begins once another step has ended.
+func TestHoldForUpgrade(t *testing.T) {
+	m, _ := kubeletOf(t)
+	d := NewNode(m, NodeOptions{}, Streams{Out: io.Discard, Err: io.Discard}, "test")
+	_, err := HoldForUpgrade(t.Context(), d, Whose{Node: "w9"})
+	wantError(t, err, "upgrade this machine: ", finding.ExitRefused)
+	release, err := HoldForUpgrade(t.Context(), d, Whose{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = HoldForUpgrade(ctx, d, Whose{})
+	wantError(t, err, "wait for the end of another step on this machine", finding.ExitRefused)
+	release()
+	if release, err = HoldForUpgrade(t.Context(), d, Whose{}); err != nil {
+		t.Fatal(err)
+	}
+	release()
 }
