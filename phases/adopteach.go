@@ -86,8 +86,8 @@ func (a *adopter) stopped(failed []notThrough) error {
 		for _, n := range failed {
 			names = append(names, n.name)
 			if n.tainted {
-				hints = append(hints, fmt.Sprintf("no pod is scheduled to %s as long as it has its taint: kubectl taint node %[1]s %s-",
-					n.name, v1alpha1.UninitializedTaint))
+				hints = append(hints, fmt.Sprintf("no pod is scheduled to %s as long as it has its taint: "+
+					"kubectl taint node %[1]s %s-", n.name, v1alpha1.UninitializedTaint))
 			}
 		}
 		last += "; `ccmadm node plain` on " + strings.Join(names, ", ") + " takes the kubelet back, `ccmadm leave` all"
@@ -95,8 +95,8 @@ func (a *adopter) stopped(failed []notThrough) error {
 	return stoppedAt(failed, hints, last)
 }
 
-// stoppedAt is the error of nodes that did not come through, with hints of the caller's, and last how to go on. What a machine refuses was refused
-// with nothing changed there; here something was by then, and nodes may be done.
+// stoppedAt is the error of nodes that did not come through, with hints of the caller's, and last how to go on. What a
+// machine refuses was refused with nothing changed there; here something was by then, and nodes may be done.
 func stoppedAt(failed []notThrough, hints []string, last string) error {
 	code := finding.ExitError
 	var all []error

@@ -95,7 +95,8 @@ func TestCluster_Leave_LargeRunThatWasCutShort(t *testing.T) {
 	}
 	cutShortAtKubelet(t, client, strings.Repeat("x", 210_000))
 	for range 2 {
-		d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Remote: Remote{Via: ViaPods}, NodeTimeout: NodeTimeout})
+		pods := Remote{Via: ViaPods}
+		d, out = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, Remote: pods, NodeTimeout: NodeTimeout})
 		if err := leavePreflight().run(t.Context(), d); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

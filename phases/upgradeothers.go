@@ -20,9 +20,9 @@ func upgradeOthers() Phase {
 	return Phase{
 		Name:  "others",
 		Short: "Upgrade the other machines from here, where --via says how",
-		Long: `Runs "ccmadm upgrade node" on each other control plane, one after the other, then on the workers, and streams
-what it says. A control plane has a run of its own in the journal, and this one gives it the Lease; a worker is a step
-of a run of this machine's. It stops at the first machine that does not come through.`,
+		Long: `Runs "ccmadm upgrade node" on each other control plane, one after the other, then on the workers, and
+streams what it says. A control plane has a run of its own in the journal, and this one gives it the Lease; a worker
+is a step of a run of this machine's. It stops at the first machine that does not come through.`,
 		Foretell: func(_ context.Context, d *Data) (string, error) {
 			if d.Upgrade.byHand() {
 				return "the other machines are upgraded there", nil
@@ -169,9 +169,9 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 
 // stopped says how to go on and how to go back. This machine is done by then.
 func (u *upgrader) stopped(failed []notThrough) error {
-	return stoppedAt(failed, nil, "the machines before are done, and those after were not touched; the same command goes on "+
-		"from here. Kubernetes does not go back; `ccmadm journal` names the runs, and `ccmadm rollback RUN` leads the "+
-		"cloud-controller-manager to before one of them")
+	return stoppedAt(failed, nil, "the machines before are done, and those after were not touched; the same command "+
+		"goes on from here. Kubernetes does not go back; `ccmadm journal` names the runs, and `ccmadm rollback RUN` "+
+		"leads the cloud-controller-manager to before one of them")
 }
 
 func nodesOf(list []*other) []*plannedNode {

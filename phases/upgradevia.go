@@ -48,7 +48,8 @@ func (o *other) told(target *version.Version) upgrade.Told {
 		case r.NoUpgrade != "":
 			t.Problem, t.Next = finding.Clean(r.NoUpgrade), "put the file back there"
 		case r.Upgrading == first.command():
-			t.Problem, t.Next = first.command()+" was begun there, and has not come to its end", "there: ccmadm "+first.command()
+			t.Problem = first.command() + " was begun there, and has not come to its end"
+			t.Next = "there: ccmadm " + first.command()
 		}
 	}
 	return t
@@ -130,7 +131,7 @@ func (u *Upgrade) Check() error {
 			return err
 		}
 		if !left.Whole() {
-			return finding.Usagef("read --via: kubeadm is told to leave something out, so that no machine is upgraded as a whole").
+			return finding.Usagef("read --via: kubeadm is told to leave something out: no machine is upgraded as a whole").
 				WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. Nothing was changed")
 		}
 	}

@@ -115,7 +115,8 @@ func TestCluster_UpgradeVia_GoesOn(t *testing.T) {
 		t.Errorf("it says %v, hint %s", err, known.Hint)
 	}
 	line := v.ssh("cp2") + "upgrade node --driven --node=cp2 --ca-cert-hash=" +
-		strings.Join(identity.Pins(cluster.Config.CAData), ",") + " --config-data=" + encodeConfig(upgradeConfiguration) + " -- --etcd-upgrade=false"
+		strings.Join(identity.Pins(cluster.Config.CAData), ",") +
+		" --config-data=" + encodeConfig(upgradeConfiguration) + " -- --etcd-upgrade=false"
 	if !slices.Contains(v.runner.Ran, line) || !strings.Contains(out, "cp2: without an end") {
 		t.Errorf("it ran %q, not %s\n%s", v.runner.Ran, line, out)
 	}
@@ -136,7 +137,8 @@ func TestCluster_UpgradeVia_GoesOn(t *testing.T) {
 	if got := v.upgraded(); !slices.Equal(got, []string{"cp2", "w1", "w2"}) {
 		t.Errorf("upgraded were %v", got)
 	}
-	if out, err := v.from(t, Remote{Via: ViaSSH}); err != nil || !strings.Contains(out, "w1: nothing is left to be done") {
+	out, err = v.from(t, Remote{Via: ViaSSH})
+	if err != nil || !strings.Contains(out, "w1: nothing is left to be done") {
 		t.Errorf("once more: %v\n%s", err, out)
 	}
 	if got := v.upgraded(); !slices.Equal(got, []string{"cp2"}) {
@@ -164,12 +166,13 @@ func TestCluster_UpgradeVia_Refused(t *testing.T) {
 		code  finding.ExitCode
 		given func()
 	}{
-		{name: "a way that is none", r: Remote{Via: "pod"}, want: `read --via: "pod" is none of`, code: finding.ExitUsage},
-		{name: "no such Node", r: Remote{Via: ViaSSH, Skip: []string{"w9"}}, want: "no Node/w9", code: finding.ExitUsage},
-		{name: "this one", r: Remote{Via: ViaSSH, Skip: []string{"cp1"}}, want: "is this machine", code: finding.ExitUsage},
+		{name: "no way", r: Remote{Via: "pod"}, want: `read --via: "pod" is none of`, code: finding.ExitUsage},
+		{name: "no Node", r: Remote{Via: ViaSSH, Skip: []string{"w9"}}, want: "no Node/w9", code: finding.ExitUsage},
+		{name: "here", r: Remote{Via: ViaSSH, Skip: []string{"cp1"}}, want: "is this machine", code: finding.ExitUsage},
 		{
-			name: "no kubeadm of the version", r: Remote{Via: ViaSSH}, want: "U13 Node/w1: its kubeadm is v1.35.4, not v1.36.3",
-			code: finding.ExitPreflight, given: func() { v.told("w1", "v1.35.4", `"upgraded":""`) },
+			name: "no kubeadm of the version", r: Remote{Via: ViaSSH}, code: finding.ExitPreflight,
+			want:  "U13 Node/w1: its kubeadm is v1.35.4, not v1.36.3",
+			given: func() { v.told("w1", "v1.35.4", `"upgraded":""`) },
 		},
 		{
 			name: "a first upgrade cut short", r: Remote{Via: ViaSSH}, code: finding.ExitPreflight,
@@ -177,7 +180,8 @@ func TestCluster_UpgradeVia_Refused(t *testing.T) {
 			given: func() { v.told("w1", "v1.36.3", `"upgrading":"upgrade apply v1.36.3"`) },
 		},
 		{
-			name: "no credentials", r: Remote{Via: ViaSSH}, want: "U13 Node/w1: there is no x", code: finding.ExitPreflight,
+			name: "no credentials", r: Remote{Via: ViaSSH}, code: finding.ExitPreflight,
+			want:  "U13 Node/w1: there is no x",
 			given: func() { v.told("w1", "v1.36.3", `"noUpgrade":"there is no x"`) },
 		},
 		{
@@ -219,13 +223,14 @@ func TestCluster_UpgradeVia_Pods(t *testing.T) {
 	pods := Remote{Via: ViaPods, Image: "x", Parallel: 1, Skip: []string{"cp2", "w2"}}
 	d, out, list := v.begun(t, Upgrade{Version: "v1.36.3", Remote: pods})
 	d.DryRun, d.Machine = true, d.Machine.DryRun(d.Out, func(b []byte) []byte { return b })
-	if err := Run(t.Context(), d, list); err != nil || !strings.Contains(out.String(), "run on w1: ccmadm upgrade node") {
+	err := Run(t.Context(), d, list)
+	if err != nil || !strings.Contains(out.String(), "run on w1: ccmadm upgrade node") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	w1 := &plannedNode{name: "w1"}
 	asks := podForNode(showPrefix, "w1") + "-"
 	ran := playPodOf(t, v.client, showPrefix, w1, corev1.PodStatus{Phase: corev1.PodSucceeded})
-	_, err := v.do(t, Upgrade{Version: "v1.36.3", Remote: pods})
+	_, err = v.do(t, Upgrade{Version: "v1.36.3", Remote: pods})
 	if args := <-ran; args != "node show --output=json --root=/host" {
 		t.Errorf("it ran %q", args)
 	}

@@ -18,9 +18,9 @@ import (
 
 func TestRestOfOthers(t *testing.T) {
 	for rest, want := range map[string]string{
-		"--etcd-upgrade=false --yes --patches /p --allow-release-candidate-upgrades": "--etcd-upgrade=false --patches /p",
-		"--feature-gates X=true -v 5": "-v 5",
-		"":                            "",
+		"--etcd-upgrade=false --yes --patches /p --allow-experimental-upgrades": "--etcd-upgrade=false --patches /p",
+		"--feature-gates X=true -v 5":                                           "-v 5",
+		"":                                                                      "",
 	} {
 		if got := strings.Join(restOfOthers(strings.Fields(rest)), " "); got != want {
 			t.Errorf("of %q go along %q, want %q", rest, got, want)
@@ -62,8 +62,9 @@ func TestUpgrade_SentConfiguration(t *testing.T) {
 			delete(runner.Fails, "kubeadm upgrade node --config="+machine.UpgradeConfig)
 		}
 		err := runUpgrade(t.Context(), d)
-		if during != "kind: X\n" || machinetest.Content(m, machine.UpgradeConfig) != "" || (err != nil) != (fails != nil) {
-			t.Errorf("%v; it said %q, and %q is left", err, during, machinetest.Content(m, machine.UpgradeConfig))
+		left := machinetest.Content(m, machine.UpgradeConfig)
+		if during != "kind: X\n" || left != "" || (err != nil) != (fails != nil) {
+			t.Errorf("%v; it said %q, and %q is left", err, during, left)
 		}
 	}
 }
@@ -85,7 +86,7 @@ func TestShowNode_Programs(t *testing.T) {
 	}
 }
 
-// What keeps `ccmadm upgrade node` from a machine is asked of it beforehand; one that goes on there is not upgraded yet.
+// What keeps `ccmadm upgrade node` from a machine is asked of it beforehand; what goes on there is not done yet.
 func TestShowNode_WhatKeepsAnUpgrade(t *testing.T) {
 	m, runner := machinetest.New(t)
 	runner.Answers["systemctl show -p MainPID"] = "0\n"

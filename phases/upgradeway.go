@@ -30,8 +30,8 @@ func upgradeWay(d *Data, client kubernetes.Interface) asker {
 	return oneAtATime{bySSH{d: d, user: d.Upgrade.SSHUser, takes: upgradeTakes}, client}
 }
 
-// oneAtATime keeps off machines that a pod is upgrading already: a driver that was killed leaves it at work, and kubeadm
-// is better not cut short.
+// oneAtATime keeps off machines that a pod is upgrading already: a driver that was killed leaves it at work, and
+// kubeadm is better not cut short.
 type oneAtATime struct {
 	asker
 
@@ -68,7 +68,8 @@ func refuseAtWork(ctx context.Context, client kubernetes.Interface, n *plannedNo
 		return nil
 	}
 	name := pods[i].Name
-	return finding.Refusedf("Pod/%s/%s is at work there, of a run that is under way or was cut short", v1alpha1.Namespace, name).
+	return finding.Refusedf("Pod/%s/%s is at work there, of a run that is under way or was cut short",
+		v1alpha1.Namespace, name).
 		WithHint("it comes to its end by itself, and then the same command goes on: kubectl -n %s logs -f %s; "+
 			"to stop it, delete it", v1alpha1.Namespace, name)
 }

@@ -188,7 +188,8 @@ func showEach(ctx context.Context, via Via, way asker, plan []*plannedNode) (rep
 			return a
 		}
 		if other := n.sharesAddress(plan); via == ViaSSH && other != "" {
-			a.err = fmt.Errorf("its address %s is also that of Node/%s: nobody knows which of them SSH reaches", n.ip, other)
+			a.err = fmt.Errorf("its address %s is also that of Node/%s: nobody knows which of them SSH reaches",
+				n.ip, other)
 			return a
 		}
 		a.report, a.err = way.show(ctx, n)

@@ -63,8 +63,8 @@ func (w Whose) flags() []string {
 	return []string{"--node=" + w.Node, "--ca-cert-hash=" + strings.Join(w.CAs, ",")}
 }
 
-// HoldForUpgrade refuses to upgrade another machine than the one that is meant, and waits for an upgrade that is at work
-// here: one over SSH may outlive the run that has begun it. No other one begins until it is released.
+// HoldForUpgrade refuses to upgrade another machine than the one that is meant, and waits for an upgrade that is at
+// work here: one over SSH may outlive the run that has begun it. No other one begins until it is released.
 func HoldForUpgrade(ctx context.Context, d *Data, w Whose) (release func(), err error) {
 	there, err := d.Machine.Exists(machine.KubeletConf)
 	if err != nil {
