@@ -110,7 +110,8 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 	if err := os.WriteFile(dry, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := upgrade(Upgrade{Config: dry}); err != nil || strings.Contains(machinetest.Content(m, machine.StateFile), "upgraded") {
+	out, err := upgrade(Upgrade{Config: dry, ConfigText: config})
+	if err != nil || strings.Contains(machinetest.Content(m, machine.StateFile), "upgraded") {
 		t.Errorf("a dry run of kubeadm counts as an upgrade: %v\n%s", err, out)
 	}
 	runner.Ran = nil
