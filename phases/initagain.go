@@ -80,7 +80,7 @@ func openRepair(ctx context.Context, d *Data) error {
 }
 
 // refuseUnended finds a run that is under way, or has left the cluster between two states: the record is written last,
-// and by it init would take away what the new manager needs. Runs of init change nothing that the record does not say.
+// and by it init would take away what the new manager needs.
 func refuseUnended(ctx context.Context, d *Data) error {
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {
@@ -92,7 +92,7 @@ func refuseUnended(ctx context.Context, d *Data) error {
 	}
 	for _, run := range slices.Backward(runs) {
 		switch {
-		case run.Command == d.Command:
+		case keepsSettings(&run):
 			continue
 		case run.State == journal.Done:
 			return nil

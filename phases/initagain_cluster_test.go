@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -327,4 +328,26 @@ func TestCluster_InitAgain_WithoutAToken(t *testing.T) {
 	}
 	_, err = run{config: initConfig}.do(t, m, showJoinCommand())
 	wantError(t, err, "no bootstrap token is valid", finding.ExitError)
+}
+
+// Workers whose upgrade has failed have no settings: they are nothing that init could undo by half.
+func TestCluster_InitAgain_BehindWorkersThatFailed(t *testing.T) {
+	m := livingAs(t, scheduledOnprem())
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	workers := journal.Run{Command: upgradeWorkers + "v1.36.3", Machine: "cp1", Version: "test"}
+	j, err := journal.Open(t.Context(), client, workers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.End(t.Context(), errors.New("node w1: run ssh")); err != nil {
+		t.Fatal(err)
+	}
+	const name = "onprem-cloud-controller-manager"
+	if err := client.AppsV1().DaemonSets("kube-system").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, rbac(), addon(), record())
+	if err != nil || !strings.Contains(out, "DaemonSet/kube-system/"+name+" created") {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/kubernetes"
@@ -55,8 +56,7 @@ func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, err
 		if err != nil {
 			return nil, err
 		}
-		changes := run.Command != string(kubeadm.RoleInit) // which brings back what the record says
-		unended := run.State != journal.Done && !ended && changes
+		unended := run.State != journal.Done && !ended && !keepsSettings(&run)
 		if unended || !sameSettings(before, after) {
 			return &run, nil
 		}
@@ -64,6 +64,12 @@ func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, err
 	}
 	return nil, finding.Refusedf("find the way back: the journal has no run that changed the cluster's settings").
 		WithHint("ccmadm journal lists the runs that are known. Nothing was changed")
+}
+
+// keepsSettings tells a run that writes none, however far it has come: init brings back what the record says, and workers
+// have none.
+func keepsSettings(run *journal.Run) bool {
+	return run.Command == string(kubeadm.RoleInit) || strings.HasPrefix(run.Command, upgradeWorkers)
 }
 
 func sameSettings(a, b *v1alpha1.Record) bool {

@@ -35,6 +35,8 @@ func TestNewestChange(t *testing.T) {
 	done, cut := journal.Done, journal.Begun
 	repair := run("a:2", cut)
 	repair.Command = "init"
+	workers := run("a:2", journal.Failed)
+	workers.Command = "upgrade workers v1.36.3"
 	tests := []struct {
 		name string
 		runs []journal.Run
@@ -45,6 +47,7 @@ func TestNewestChange(t *testing.T) {
 		{"brought to two others", []journal.Run{run("a:1", done), run("a:2", done), run("a:2", done)}, "a:2", 1},
 		{"a rollback, and again", []journal.Run{run("a:1", done), run("a:2", done), run("a:1", done)}, "a:1", 2},
 		{"an init that has failed", []journal.Run{run("a:1", done), repair}, "a:2", 1},
+		{"workers that have failed", []journal.Run{run("a:1", done), workers}, "a:2", 1},
 		{"cut short before the record", []journal.Run{run("a:1", done), run("a:2", cut)}, "a:2", 2},
 		{"cut short, then completed", []journal.Run{run("a:1", cut), run("a:1", done)}, "a:2", 2},
 		{"cut short, then led back", []journal.Run{run("a:1", done), run("a:2", cut), run("a:2", done)}, "a:2", 1},

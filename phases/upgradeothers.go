@@ -13,8 +13,12 @@ import (
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
-// otherStep is the journal's name for the upgrade of a worker, which has no journal of its own.
-const otherStep = "upgrade-node"
+// otherStep is the journal's name for the upgrade of a worker, which has no journal of its own, and upgradeWorkers begins
+// that of the run.
+const (
+	otherStep      = "upgrade-node"
+	upgradeWorkers = "upgrade workers "
+)
 
 func upgradeOthers() Phase {
 	return Phase{
@@ -163,7 +167,7 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 		return err
 	}
 	d := *u.d
-	d.Command = "upgrade workers v" + d.Upgrade.target.String()
+	d.Command = upgradeWorkers + "v" + d.Upgrade.target.String()
 	return openRun(ctx, &d, u.client, string(before))
 }
 
