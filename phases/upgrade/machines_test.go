@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,5 +137,17 @@ func TestNew_StepsFromHere(t *testing.T) {
 				t.Errorf("%v\n%s", err, text.String())
 			}
 		})
+	}
+}
+
+// What its owner has cordoned stays so; whether it was the drain, nobody knows.
+func TestNew_Cordoned(t *testing.T) {
+	for schedulable, want := range map[bool]string{
+		true: "w1: kubectl uncordon w1", false: "w1: kubectl uncordon w1 # unless it is to stay cordoned",
+	} {
+		p := planned(t, func(f *Facts) { f.Nodes[2].Schedulable = schedulable })
+		if got := steps(p); !slices.Contains(got, want) {
+			t.Errorf("schedulable %t: want %q in %q", schedulable, want, got)
+		}
 	}
 }

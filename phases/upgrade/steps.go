@@ -134,6 +134,9 @@ func (p *planner) kubelet(n Node) {
 		"systemctl daemon-reload && systemctl restart kubelet",
 		"kubectl uncordon " + n.Name,
 	}
+	if !n.Schedulable {
+		commands[2] += " # unless it is to stay cordoned"
+	}
 	what := "install kubelet and kubectl " + p.plan.Then + " between the drain and the restart"
 	if !n.ControlPlane && (p.Via == "" || p.Told[n.Name].Skipped) {
 		commands = slices.Insert(commands, 0, "ccmadm upgrade node")
