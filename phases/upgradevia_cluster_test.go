@@ -25,12 +25,13 @@ type driven struct {
 	*upgradable
 
 	address map[string]string
+	ca      []byte // of the cluster
 	fails   string // the machine whose upgrade does not come through
 }
 
 func newDriven(t *testing.T) *driven {
 	t.Helper()
-	v := &driven{upgradable: newUpgradable(t)}
+	v := &driven{upgradable: newUpgradable(t), ca: cluster.Config.CAData}
 	v.address = map[string]string{"cp2": "198.18.0.12", "w1": "198.18.0.21", "w2": "198.18.0.22"}
 	v.node(t, "cp2", true)
 	v.node(t, "w2", false)
@@ -76,7 +77,7 @@ func (v *driven) isUpgrade(line, node string) bool {
 func (v *driven) told(node, kubeadm, more string) {
 	v.runner.Answers[v.ssh(node)+"node show --output=json"] = fmt.Sprintf(
 		`{"node":%q,"caCertHashes":[%q],"version":"v1.35.4","kubeadm":%q,"ccmadm":"test","packages":"apt-get",%s}`,
-		node, identity.Pins(cluster.Config.CAData)[0], kubeadm, more)
+		node, identity.Pins(v.ca)[0], kubeadm, more)
 }
 
 // upgraded are the machines that were upgraded from here since the last question, in their order.
@@ -249,6 +250,13 @@ func TestCluster_UpgradeVia_Pods(t *testing.T) {
 	})
 	_, err = v.do(t, Upgrade{Version: "v1.36.3", Remote: pods})
 	wantError(t, err, "U13 Node/w1: Pod/kube-system/"+left.Name+" is at work there", finding.ExitPreflight)
+	left.Status.Phase = corev1.PodFailed
+	if _, err := inCluster.UpdateStatus(t.Context(), left, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := refuseAtWork(t.Context(), v.client, w1); err != nil {
+		t.Errorf("it has ended: %v", err)
+	}
 	if v.ran() > 0 {
 		t.Error("it was upgraded all the same")
 	}

@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os/exec"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
@@ -120,4 +122,19 @@ func TestHoldForUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
+}
+
+// hanging is a machine that takes a question, and never answers.
+type hanging struct{ stepper }
+
+func (hanging) show(ctx context.Context, _ *plannedNode) (*NodeReport, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestOneAtATime_NoAnswer(t *testing.T) {
+	_, err := oneAtATime{hanging{}, fake.NewClientset(), 50 * time.Millisecond}.show(t.Context(), &plannedNode{name: "w1"})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
 const (
@@ -19,15 +18,19 @@ const (
 	upgradeTakes = 40 * time.Minute
 	// upgradeGrace is for a run that is told to stop, which writes so into the journal.
 	upgradeGrace = 2 * time.Minute
+	// upgradeBegins is how long a kubelet may take to begin a pod, whose image it may have to pull.
+	upgradeBegins = 5 * time.Minute
+	// upgradeAnswer is how long a machine may take to say what it has, by any way.
+	upgradeAnswer = upgradeBegins + time.Minute
 )
 
 // upgradeWay is how the others are reached.
 func upgradeWay(d *Data, client kubernetes.Interface) asker {
 	if r := d.Upgrade.Remote; r.Via == ViaPods {
-		pods := &byPods{d: d, client: client, image: r.Image, takes: upgradeTakes, grace: upgradeGrace}
-		return oneAtATime{pods, client}
+		pods := &byPods{d: d, client: client, image: r.Image, begins: upgradeBegins, takes: upgradeTakes, grace: upgradeGrace}
+		return oneAtATime{pods, client, upgradeAnswer}
 	}
-	return oneAtATime{bySSH{d: d, user: d.Upgrade.SSHUser, takes: upgradeTakes}, client}
+	return oneAtATime{bySSH{d: d, user: d.Upgrade.SSHUser, takes: upgradeTakes}, client, upgradeAnswer}
 }
 
 // oneAtATime keeps off machines that a pod is upgrading already: a driver that was killed leaves it at work, and
@@ -36,12 +39,15 @@ type oneAtATime struct {
 	asker
 
 	client kubernetes.Interface
+	answer time.Duration // how long a machine may take to say what it has
 }
 
 func (o oneAtATime) show(ctx context.Context, n *plannedNode) (*NodeReport, error) {
 	if err := refuseAtWork(ctx, o.client, n); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, o.answer)
+	defer cancel()
 	return o.asker.show(ctx, n)
 }
 
@@ -53,11 +59,7 @@ func (o oneAtATime) run(ctx context.Context, n *plannedNode, args ...string) err
 }
 
 func refuseAtWork(ctx context.Context, client kubernetes.Interface, n *plannedNode) error {
-	var pods []corev1.Pod
-	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
-		pods, err = podsOfSteps(ctx, client, stepPrefix)
-		return err
-	})
+	pods, err := podsOfSteps(ctx, client, stepPrefix)
 	if err != nil {
 		return err
 	}

@@ -30,8 +30,9 @@ type byPods struct {
 	d      *Data
 	client kubernetes.Interface
 	image  string
-	// takes is how long a step may, and grace what is left to it when it is told to stop.
-	takes, grace time.Duration
+	// takes is how long a step may, and grace what is left to it when it is told to stop. Begins is how long its kubelet
+	// may take until it runs, 0: as long as it takes.
+	begins, takes, grace time.Duration
 }
 
 var _ asker = (*byPods)(nil)
@@ -145,6 +146,7 @@ const podAnswer = 10 * time.Second
 func (b *byPods) await(ctx context.Context, created *corev1.Pod, log *podLog) (*corev1.Pod, error) {
 	var pod *corev1.Pod
 	var why error
+	pending := time.Now()
 	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.takes, true,
 		func(ctx context.Context) (bool, error) {
 			asking, cancel := context.WithTimeout(ctx, podAnswer)
@@ -158,6 +160,11 @@ func (b *byPods) await(ctx context.Context, created *corev1.Pod, log *podLog) (*
 			}
 			if why = err; err == nil {
 				pod, why = found, podstate.NotStarting(found)
+			} else {
+				pending = time.Now() // it may run by now
+			}
+			if b.begins > 0 && time.Since(pending) > b.begins && found.Status.Phase == corev1.PodPending {
+				return false, fmt.Errorf("its kubelet has not begun it within %s", b.begins)
 			}
 			if pod != nil && pod.Status.Phase == corev1.PodRunning {
 				log.follow(ctx)

@@ -1,0 +1,204 @@
+package phases
+
+import (
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+)
+
+// A driver that stops in the middle of a worker loses the Lease: the same command goes on with that worker, and where
+// the former driver comes back to life it touches nothing any more.
+func TestCluster_UpgradeVia_CutShortAtAWorker(t *testing.T) {
+	v := newDriven(t)
+	stopped, lives := make(chan struct{}), make(chan struct{})
+	former := v.runner.During
+	var stops atomic.Bool
+	stops.Store(true)
+	v.runner.During = func(line string) {
+		if v.isUpgrade(line, "w1") && stops.CompareAndSwap(true, false) {
+			close(stopped)
+			<-lives
+			return
+		}
+		former(line)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := v.do(t, Upgrade{Version: "v1.36.3", Remote: Remote{Via: ViaSSH, Parallel: 1}})
+		ended <- err
+	}()
+	<-stopped
+	v.upgraded()
+	v.told("w1", "v1.36.3", `"upgrading":"upgrade node v1.36.3"`)
+	abandon(t, v.client)
+	out, err := v.from(t, Remote{Via: ViaSSH})
+	if got := v.upgraded(); err != nil || !slices.Equal(got, []string{"cp2", "w1", "w2"}) {
+		t.Errorf("upgraded were %v: %v\n%s", got, err, out)
+	}
+	runs, text := journalOf(t) // the third one brings the manager along, on behalf of cp2, where nobody runs
+	if last := newest(runs); len(runs) != 4 || runs[1].State != journal.CutShort || last.State != journal.Done ||
+		last.Steps[0].Node != "w1" {
+		t.Errorf("the journal says\n%s", text)
+	}
+	close(lives)
+	err = <-ended
+	if got := v.upgraded(); err == nil || len(got) > 0 {
+		t.Errorf("the former driver has upgraded %v: %v", got, err)
+	}
+	if _, now := journalOf(t); now != text {
+		t.Errorf("the former driver has written\n%s\nwhere there was\n%s", now, text)
+	}
+}
+
+// A control plane that is lost while it is upgraded ends the run: no worker is touched. As long as it is away nothing
+// begins; once it is back, the same command goes on.
+func TestCluster_UpgradeVia_AControlPlaneIsLost(t *testing.T) {
+	v := newDriven(t)
+	v.runner.Fails[v.ssh("cp2")+"upgrade node"] = errors.New("exit status 255")
+	out, err := v.from(t, Remote{Via: ViaSSH})
+	wantError(t, err, "node cp2: run ssh ", finding.ExitError)
+	if got := v.upgraded(); !slices.Equal(got, []string{"cp2"}) {
+		t.Errorf("upgraded were %v\n%s", got, out)
+	}
+	if runs, text := journalOf(t); len(runs) != 1 || runs[0].State != journal.Done {
+		t.Errorf("the journal says\n%s", text)
+	}
+	delete(v.runner.Fails, v.ssh("cp2")+"upgrade node")
+	v.ready(t, "cp2", corev1.ConditionUnknown)
+	_, err = v.from(t, Remote{Via: ViaSSH})
+	wantError(t, err, "U13 Node/cp2: it is not Ready", finding.ExitPreflight)
+	if got := v.upgraded(); len(got) > 0 {
+		t.Errorf("upgraded were %v", got)
+	}
+	v.ready(t, "cp2", corev1.ConditionTrue)
+	out, err = v.from(t, Remote{Via: ViaSSH})
+	if got := v.upgraded(); err != nil || !slices.Equal(got, []string{"cp2", "w1", "w2"}) {
+		t.Errorf("upgraded were %v: %v\n%s", got, err, out)
+	}
+}
+
+func (v *driven) ready(t *testing.T, name string, status corev1.ConditionStatus) {
+	t.Helper()
+	node, err := v.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+	if _, err := v.client.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An API server that restarts behind a control plane's upgrade is waited for. One that does not say whether a pod is at
+// work somewhere is not taken to say that there is none.
+func TestCluster_UpgradeVia_TheAPIServerIsUnavailable(t *testing.T) {
+	v := newDriven(t)
+	var until atomic.Pointer[time.Time] // until when it answers nothing
+	var hidesPods atomic.Bool
+	proxy := proxied(t, func(w http.ResponseWriter, r *http.Request) bool {
+		end := until.Load()
+		silent := end != nil && time.Now().Before(*end)
+		pods := hidesPods.Load() && strings.Contains(r.URL.RawQuery, "managed-by") && strings.HasSuffix(r.URL.Path, "/pods")
+		if silent || pods {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+		}
+		return silent || pods
+	})
+	v.behind(t, proxy)
+	during, outages := v.runner.During, 0
+	v.runner.During = func(line string) {
+		during(line)
+		if v.isUpgrade(line, "cp2") || v.isUpgrade(line, "w1") {
+			end := time.Now().Add(3 * time.Second)
+			until.Store(&end)
+			outages++
+		}
+	}
+	hidesPods.Store(true)
+	before := v.configuration(t)
+	_, err := v.from(t, Remote{Via: ViaSSH})
+	wantError(t, err, "U13 Node/w1: look for pods of a run that was cut short", finding.ExitPreflight)
+	if got := v.upgraded(); len(got) > 0 || v.ran() > 0 || v.configuration(t) != before {
+		t.Errorf("something was changed, %v were upgraded", got)
+	}
+	hidesPods.Store(false)
+	out, err := v.from(t, Remote{Via: ViaSSH})
+	if got := v.upgraded(); err != nil || outages != 2 || !slices.Equal(got, []string{"cp2", "w1", "w2"}) {
+		t.Errorf("upgraded were %v: %v\n%s", got, err, out)
+	}
+	if runs, text := journalOf(t); len(runs) != 2 || newest(runs).State != journal.Done {
+		t.Errorf("the journal says\n%s", text)
+	}
+}
+
+// behind has the driver ask a proxy, which has a CA as an API server has.
+func (v *driven) behind(t *testing.T, proxy *rest.Config) {
+	t.Helper()
+	target, err := url.Parse(proxy.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(target))
+	t.Cleanup(server.Close)
+	v.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	admin := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: v.ca}}
+	machinetest.Put(t, v.m, machine.AdminConf, kubeconfigText(t, admin))
+	for name := range v.address {
+		v.told(name, "v1.36.3", `"upgraded":""`)
+	}
+}
+
+// A pod that its kubelet does not begin, or that does not come to its end, is given up, and deleted.
+func TestCluster_UpgradeVia_PodThatHangs(t *testing.T) {
+	v := newDriven(t)
+	pods := v.client.CoreV1().Pods("kube-system")
+	go func() { // what a kubelet does with a pod that is deleted
+		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
+			list, _ := podsOfSteps(t.Context(), v.client, stepPrefix)
+			for _, pod := range list {
+				if pod.DeletionTimestamp != nil {
+					_ = pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+				}
+			}
+		}
+	}()
+	d, _, _ := v.begun(t, Upgrade{Version: "v1.36.3"})
+	n := &plannedNode{name: "w1"}
+	for _, tt := range []struct {
+		name, want    string
+		runs          bool
+		begins, takes time.Duration
+	}{
+		{name: "is not begun", want: "its kubelet has not begun it within 1s", begins: time.Second, takes: time.Hour},
+		{name: "has no end", want: "context deadline exceeded", runs: true, begins: time.Second, takes: 3 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.runs {
+				playPod(t, v.client, n, corev1.PodStatus{Phase: corev1.PodRunning})
+			}
+			b := &byPods{d: d, client: v.client, image: "x", begins: tt.begins, takes: tt.takes, grace: time.Minute}
+			err := asError(oneAtATime{b, v.client, time.Hour}.run(t.Context(), n, "upgrade", "node"))
+			wantError(t, err, tt.want, finding.ExitError)
+			if left, err := podsOfSteps(t.Context(), v.client, stepPrefix); err != nil || len(left) > 0 {
+				t.Errorf("%d pods are left: %v", len(left), err)
+			}
+		})
+	}
+}
