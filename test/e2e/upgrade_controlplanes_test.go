@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,9 +10,9 @@ import (
 const schedulesManager = "-n kube-system get daemonset onprem-cloud-controller-manager " +
 	"-o jsonpath='{.spec.template.spec.containers[0].image}'"
 
-// TestUpgrade_ControlPlanes: three control planes whose manager the cluster schedules, and which asks any of them. It is of
-// the former release until the last one is upgraded, and somebody leads all the time. The third one, and a worker, are
-// upgraded from the first.
+// TestUpgrade_ControlPlanes: three control planes whose manager the cluster schedules, and which asks any of them. It is
+// of the former release until the last one is upgraded, and somebody leads all the time. The third one, and a worker
+// that its owner has cordoned, are upgraded from the first, by a run that is killed on the way.
 func TestUpgrade_ControlPlanes(t *testing.T) {
 	t.Parallel()
 	l := up(t, "upgrade3", 3, 1, "--kubernetes", "1.35")
@@ -49,15 +50,20 @@ func TestUpgrade_ControlPlanes(t *testing.T) {
 	for _, node := range []string{"cp3", "w1"} {
 		l.must(t, node, "mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
 	}
+	l.kubectl(t, "cordon w1")
+	l.killedAtOther(t, fromHere)
 	out = l.upgradeDespiteProxy(t, "cp1", fromHere)
 	t.Logf("%s", out)
 	for _, want := range []string{
-		"[others] cp3: [kubeadm] running kubeadm upgrade node --config=/etc/ccmadm/upgrade.yaml", "[others] cp3: done in ",
-		"[others] w1: [kubeadm] running kubeadm upgrade node", "[others] w1: done in ",
+		"[others] cp3: done in ", "[others] w1: [kubeadm] running kubeadm upgrade node", "[others] w1: done in ",
+		"kubectl uncordon w1 # unless it is to stay cordoned",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q was not said", want)
 		}
+	}
+	if got := l.kubectl(t, "get node w1 -o jsonpath='{.spec.unschedulable}'"); got != "true" {
+		t.Errorf("w1 was cordoned, and is not any more: %q", got)
 	}
 	if got := l.kubectl(t, schedulesManager); got != "lab.local/ccm:v1.36.0" {
 		t.Errorf("once all are upgraded the manager is %s", got)
@@ -94,6 +100,33 @@ func (l *lab) expectLacking(t *testing.T, fromHere string) {
 	if got := l.must(t, "cp3", image); !strings.Contains(got, ":v1.35.") {
 		t.Errorf("cp3 was upgraded: %s", got)
 	}
+}
+
+// killedAtOther kills the driver while kubeadm is at work on cp3. That goes on: as long as it does, the same command
+// begins nothing.
+func (l *lab) killedAtOther(t *testing.T, fromHere string) {
+	t.Helper()
+	const atWork = "[others] cp3: [kubeadm] running kubeadm upgrade node --config=/etc/ccmadm/upgrade.yaml"
+	r := l.sh(t, "cp1", fmt.Sprintf(`setsid %s > /root/out 2>&1 & pid=$!
+for n in {1..3000}; do grep -qF '%s' /root/out && break; kill -0 $pid 2>/dev/null || break; sleep 0.1; done
+kill -9 -- -$pid; { wait $pid; } 2>/dev/null; code=$?; cat /root/out; exit $code`, fromHere, atWork))
+	if r.code != 137 || !strings.Contains(r.out, atWork) {
+		t.Fatalf("exit status %d, want 137, killed behind %q\n%s", r.code, atWork, r.out)
+	}
+	r = l.sh(t, "cp1", fromHere)
+	if r.code != 3 || !strings.Contains(r.out, "is at work there, of a run that is under way") {
+		t.Errorf("exit status %d, want 3\n%s", r.code, r.out)
+	}
+	const pod = "$(" + admin + "-n kube-system get pods -o name | grep /ccmadm-node- | grep -v /ccmadm-node-agent)"
+	var ended string
+	eventually(t, 5*time.Minute, "what was at work on cp3 has ended", func() bool {
+		ended = l.sh(t, "cp1", admin+"-n kube-system get "+pod+" -o jsonpath='{.status.phase}'").out
+		return ended == "Succeeded" || ended == "Failed"
+	})
+	if ended == "Failed" { // kube-proxy may have lost its rules, which the same command finds, too
+		t.Logf("what was at work on cp3 has failed:\n%s", l.sh(t, "cp1", admin+"-n kube-system logs --tail 15 "+pod).out)
+	}
+	l.must(t, "cp3", "grep 'upgraded: v1.36.3' /etc/ccmadm/machine.yaml")
 }
 
 // expectDrivenMachines looks at what was done on machines from another one, and at what the same command does then.
