@@ -18,6 +18,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -30,14 +31,26 @@ func kubeconfigPath(d *Data, path string) string {
 }
 
 func restConfig(d *Data, path string) (*rest.Config, error) {
-	path = kubeconfigPath(d, path)
-	config, err := clientcmd.BuildConfigFromFlags("", path)
+	config, err := clientConfig(d, path)
 	if err != nil {
-		return nil, finding.Errorf("load kubeconfig %s: %w", path, err).WithHint("--kubeconfig names another one")
+		return nil, finding.Errorf("load kubeconfig %s: %w", kubeconfigPath(d, path), err).
+			WithHint("--kubeconfig names another one")
 	}
 	config.QPS, config.Burst = 50, 100 // a handful of objects at once; the default would stretch them over seconds
 	config.UserAgent = "ccmadm/" + d.Version
 	return config, nil
+}
+
+// clientConfig is that of the kubeconfig that the user named, or else of the machine's, whose files are below its root.
+func clientConfig(d *Data, path string) (*rest.Config, error) {
+	if d.Kubeconfig != "" {
+		return clientcmd.BuildConfigFromFlags("", d.Kubeconfig)
+	}
+	config, err := identity.Kubeconfig(d.Machine, path)
+	if err != nil {
+		return nil, err
+	}
+	return clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
 }
 
 func connect(d *Data, path string) (*kubernetes.Clientset, error) {

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,18 +32,13 @@ func (h *looking) registered(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data, err := h.Read(machine.KubeletConf)
+	kubeconfig, err := identity.Kubeconfig(h.Machine, machine.KubeletConf)
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
 	if err != nil {
 		return fmt.Errorf("read the kubelet's kubeconfig: %w", err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
-	if err != nil {
-		return fmt.Errorf("read the kubelet's kubeconfig: %w", err)
-	}
-	for _, file := range []*string{&config.CertFile, &config.KeyFile, &config.CAFile} {
-		if filepath.IsAbs(*file) {
-			*file = h.Path(*file)
-		}
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

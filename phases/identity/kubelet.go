@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,24 +15,76 @@ import (
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
+// Kubeconfig is a machine's kubeconfig with what stands in the files that it names: these are below the machine's root,
+// where client-go would not look for them.
+func Kubeconfig(m *machine.Machine, path string) (*clientcmdapi.Config, error) {
+	config, err := readKubeconfig(m, path)
+	if err != nil {
+		return nil, err
+	}
+	for _, cluster := range config.Clusters {
+		if err := inline(m, &cluster.CertificateAuthority, &cluster.CertificateAuthorityData); err != nil {
+			return nil, fmt.Errorf("read the CA of %s: %w", path, err)
+		}
+	}
+	for _, user := range config.AuthInfos {
+		var token []byte
+		err := cmp.Or(
+			inline(m, &user.ClientCertificate, &user.ClientCertificateData),
+			inline(m, &user.ClientKey, &user.ClientKeyData),
+			inline(m, &user.TokenFile, &token),
+		)
+		if err != nil {
+			return nil, fmt.Errorf("read the identity of %s: %w", path, err)
+		}
+		user.Token = cmp.Or(strings.TrimSpace(string(token)), user.Token)
+	}
+	return config, nil
+}
+
+// inline reads a file that a kubeconfig names. As for client-go, it is the data that counts where there are both.
+func inline(m *machine.Machine, file *string, data *[]byte) (err error) {
+	if *file != "" && len(*data) == 0 {
+		*data, err = m.Read(*file)
+	}
+	*file = ""
+	return err
+}
+
+// readKubeconfig reads it as it stands; its relative paths begin at its own directory.
+func readKubeconfig(m *machine.Machine, path string) (*clientcmdapi.Config, error) {
+	data, err := m.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.LocationOfOrigin = path
+	}
+	for _, user := range config.AuthInfos {
+		user.LocationOfOrigin = path
+	}
+	return config, clientcmd.ResolveLocalPaths(config)
+}
+
 // NodeOfKubelet is the Node of a machine by its kubelet's certificate; empty where it has no kubelet that has joined.
-// Its files are read below the machine's root, as rest.LoadTLSFiles would not.
 func NodeOfKubelet(m *machine.Machine) (string, error) {
-	config, err := kubeletConfig(m)
-	if err != nil || config == nil {
+	there, err := m.Exists(machine.KubeletConf)
+	if err != nil || !there {
+		return "", err
+	}
+	config, err := Kubeconfig(m, machine.KubeletConf)
+	if err != nil {
 		return "", err
 	}
 	for _, user := range config.AuthInfos {
-		data := user.ClientCertificateData
-		if user.ClientCertificate != "" {
-			if data, err = m.Read(user.ClientCertificate); err != nil {
-				return "", fmt.Errorf("read the kubelet's certificate: %w", err)
-			}
-		}
-		if len(data) == 0 {
+		if len(user.ClientCertificateData) == 0 {
 			continue
 		}
-		certs, err := certutil.ParseCertsPEM(data)
+		certs, err := certutil.ParseCertsPEM(user.ClientCertificateData)
 		if err != nil {
 			return "", fmt.Errorf("read the kubelet's certificate: %w", err)
 		}
@@ -45,35 +98,19 @@ func NodeOfKubelet(m *machine.Machine) (string, error) {
 // CAsOfKubelet are the hashes of the CAs that a machine's kubelet knows its API server by, which tell one cluster from
 // another; none where it has not joined any.
 func CAsOfKubelet(m *machine.Machine) ([]string, error) {
-	config, err := kubeletConfig(m)
-	if err != nil || config == nil {
-		return nil, err
-	}
-	var bundle []byte
-	for _, cluster := range config.Clusters {
-		data := cluster.CertificateAuthorityData
-		if cluster.CertificateAuthority != "" && len(data) == 0 {
-			if data, err = m.Read(cluster.CertificateAuthority); err != nil {
-				return nil, fmt.Errorf("read the CA of the kubelet's cluster: %w", err)
-			}
-		}
-		bundle = append(append(bundle, data...), '\n')
-	}
-	return Pins(bundle), nil
-}
-
-// kubeletConfig is the kubelet's kubeconfig; nil: there is none.
-func kubeletConfig(m *machine.Machine) (*clientcmdapi.Config, error) {
-	data, err := m.Read(machine.KubeletConf)
+	config, err := readKubeconfig(m, machine.KubeletConf)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the kubelet's kubeconfig: %w", err)
+		return nil, err
 	}
-	config, err := clientcmd.Load(data)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", machine.KubeletConf, err)
+	var bundle []byte
+	for _, cluster := range config.Clusters {
+		if err := inline(m, &cluster.CertificateAuthority, &cluster.CertificateAuthorityData); err != nil {
+			return nil, fmt.Errorf("read the CA of the kubelet's cluster: %w", err)
+		}
+		bundle = append(append(bundle, cluster.CertificateAuthorityData...), '\n')
 	}
-	return config, nil
+	return Pins(bundle), nil
 }

@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -69,8 +70,41 @@ func (m *Machine) DryRun(out io.Writer, mask func([]byte) []byte) *Machine {
 // Path is where a file of the machine is for this process.
 func (m *Machine) Path(path string) string { return filepath.Join(m.Root, path) }
 
-// Read returns a file's content.
-func (m *Machine) Read(path string) ([]byte, error) { return os.ReadFile(m.Path(path)) }
+// Read returns a file's content. Symbolic links are followed as the machine itself does: an absolute one begins at its
+// root, and not at that of this process.
+func (m *Machine) Read(path string) ([]byte, error) {
+	followed, err := m.follow(path)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(followed)
+}
+
+// maxLinks is how many symbolic links the kernel follows in one path.
+const maxLinks = 40
+
+// follow is where a file of the machine is for this process, behind all symbolic links.
+func (m *Machine) follow(path string) (string, error) {
+	done, links := "/", 0
+	for rest := path; rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		next := filepath.Join(done, name)
+		target, err := os.Readlink(m.Path(next))
+		if err != nil { // it is none, or whoever opens it says why not
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", &fs.PathError{Op: "open", Path: m.Path(path), Err: syscall.ELOOP}
+		}
+		if filepath.IsAbs(target) {
+			done = "/"
+		}
+		rest = target + "/" + rest
+	}
+	return m.Path(done), nil
+}
 
 // Exists tells whether there is a file, or that it cannot be told.
 func (m *Machine) Exists(path string) (bool, error) {

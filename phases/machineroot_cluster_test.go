@@ -1,0 +1,58 @@
+package phases
+
+import (
+	"os"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/phases/identity"
+	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+)
+
+// The files that a kubelet's kubeconfig names are below the machine's root, as in a pod, and so is what their absolute
+// links point at.
+func TestCluster_KubeletConf_BelowTheRoot(t *testing.T) {
+	m, _ := machinetest.New(t)
+	user, err := cluster.Kubeconfig("system:node:w1", "system:nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	machinetest.Put(t, m, machine.KubeletConf, string(user))
+	config, err := identity.Kubeconfig(m, machine.KubeletConf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pki = "/var/lib/kubelet/pki/"
+	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", string(config.Clusters[config.Contexts[config.CurrentContext].Cluster].
+		CertificateAuthorityData))
+	for _, user := range config.AuthInfos {
+		machinetest.Put(t, m, pki+"kubelet-client-1.pem", string(user.ClientCertificateData)+string(user.ClientKeyData))
+	}
+	if err := os.Symlink(pki+"kubelet-client-1.pem", m.Path(pki+"kubelet-client-current.pem")); err != nil {
+		t.Fatal(err)
+	}
+	machinetest.Put(t, m, machine.KubeletConf, `apiVersion: v1
+kind: Config
+clusters:
+- name: c
+  cluster: {server: "`+cluster.Config.Host+`", certificate-authority: pki/ca.crt}
+users:
+- name: u
+  user: {client-certificate: `+pki+`kubelet-client-current.pem, client-key: `+pki+`kubelet-client-current.pem}
+contexts:
+- name: c
+  context: {cluster: c, user: u}
+current-context: c
+`)
+	d, _ := run{}.must(t, m)
+	client, err := connect(d, machine.KubeletConf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Discovery().ServerVersion(); err != nil {
+		t.Error(err)
+	}
+	if is := whoseMachine(m); is.Node != "w1" || len(is.CAs) != 1 {
+		t.Errorf("it is the machine of %+v", is)
+	}
+}
