@@ -75,12 +75,34 @@ func (p printRunner) Run(ctx context.Context, c Command) error {
 
 // Output runs a program that only looks, and returns what it prints. Its error ends with the program's last line.
 func (m *Machine) Output(ctx context.Context, name string, args ...string) ([]byte, error) {
-	var out, stderr bytes.Buffer
+	var out, stderr limited
 	err := m.Runner.Run(ctx, Command{Name: name, Args: args, Out: &out, Err: &stderr})
-	if err != nil {
-		return out.Bytes(), fmt.Errorf("run %s %s: %w: %s", name, strings.Join(args, " "), err, lastLine(stderr.Bytes()))
+	if out.tooMuch || stderr.tooMuch {
+		err = errTooMuch
 	}
-	return out.Bytes(), nil
+	if err != nil {
+		last := lastLine(stderr.kept.Bytes())
+		return out.kept.Bytes(), fmt.Errorf("run %s %s: %w: %s", name, strings.Join(args, " "), err, last)
+	}
+	return out.kept.Bytes(), nil
+}
+
+// maxOutput is how much of what a program says is kept: it may speak for another machine.
+const maxOutput = 16 << 20
+
+var errTooMuch = errors.New("it says more than 16 MiB")
+
+// limited refuses more than that, which ends the program.
+type limited struct {
+	kept    bytes.Buffer // not embedded: io.Copy would read into it to the end
+	tooMuch bool
+}
+
+func (l *limited) Write(data []byte) (int, error) {
+	if l.tooMuch = l.tooMuch || l.kept.Len()+len(data) > maxOutput; l.tooMuch {
+		return 0, errTooMuch
+	}
+	return l.kept.Write(data)
 }
 
 func lastLine(text []byte) string {

@@ -18,8 +18,8 @@ func TestMachine_Read_Links(t *testing.T) {
 		t.Fatal(err)
 	}
 	for link, target := range map[string]string{
-		"/kubelet": "/data/kubelet", "/data/current": "/kubelet/x", "/data/near": "../../../data/kubelet/x", "/data/round": "round",
-		"/data/outside": "/etc/passwd",
+		"/kubelet": "/data/kubelet", "/data/current": "/kubelet/x", "/data/near": "../../../data/kubelet/x",
+		"/data/round": "round", "/data/outside": "/etc/passwd",
 	} {
 		if err := os.Symlink(target, m.Path(link)); err != nil {
 			t.Fatal(err)
