@@ -103,6 +103,8 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	}}
 	forged.Spec.Containers = []corev1.Container{{Name: "a", Image: "kube-apiserver:v1.99.0", Args: []string{"--cloud-config=x"}}}
 	mirrored(t, client, forged, "w1", func(*corev1.Pod) {}) // as a worker's kubelet may
+	forged.Name, forged.Labels[v1alpha1.ComponentLabel] = "manager", string(upgrade.Manager)
+	mirrored(t, client, forged, "w1", func(*corev1.Pod) {})
 	machinetest.Put(t, m, machine.APIServerPod, "spec: {containers: [{name: a, command: [kube-apiserver, --cloud-provider=external]}]}\n")
 	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n")
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3\"\n")
@@ -111,6 +113,11 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	facts, err := UpgradeFacts(t.Context(), d, "", "")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, n := range facts.Nodes {
+		if n.Name == "w1" && n.Manager != "" {
+			t.Errorf("a worker's kubelet says which manager runs there: %s", n.Manager)
+		}
 	}
 	plan, err := upgrade.New(*facts)
 	if err != nil {

@@ -188,7 +188,7 @@ func podUses(pod *corev1.Pod, n *upgrade.Node, here string) []upgrade.Use {
 		return nil
 	}
 	c, component := pod.Spec.Containers[0], upgrade.Component(pod.Labels[v1alpha1.ComponentLabel])
-	if component != upgrade.Manager && !n.ControlPlane {
+	if !n.ControlPlane && (component != upgrade.Manager || nodes.IsMirror(pod)) {
 		return nil // a worker's kubelet may show any pod as its own; who is a control plane it may not say
 	}
 	switch component {
