@@ -97,7 +97,7 @@ func (a *adopter) stopped(failed []notThrough) error {
 
 // stoppedAt is the error of nodes that did not come through, with hints of the caller's, and last how to go on. What a
 // machine refuses was refused with nothing changed there; here something was by then, and nodes may be done.
-func stoppedAt(failed []notThrough, hints []string, last string) error {
+func stoppedAt(failed []notThrough, hints []string, last string) *finding.Error {
 	code := finding.ExitError
 	var all []error
 	for _, n := range failed {

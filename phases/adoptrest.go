@@ -36,8 +36,15 @@ func noteCutShort(ctx context.Context, client kubernetes.Interface, plan []*plan
 	if err != nil {
 		return false, finding.Refusedf("%w", err).WithHint("nothing was changed")
 	}
+	upgrades, err := podsOfSteps(ctx, client, upgradePrefix)
+	if err != nil {
+		return false, finding.Refusedf("%w", err).WithHint("nothing was changed")
+	}
 	found := false
 	for _, n := range plan {
+		if err := n.refuseBeside(upgrades); err != nil && !n.skipped {
+			return false, err
+		}
 		if state, known := initializes[n.name]; known && state != journal.Done {
 			n.tainted = false
 		}

@@ -3,6 +3,8 @@ package phases
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,8 +30,8 @@ func journalOf(t *testing.T) ([]journal.Run, string) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	for _, run := range cm.Data {
-		text.WriteString(run)
+	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
+		text.WriteString(cm.Data[key])
 	}
 	return runs, text.String()
 }

@@ -23,8 +23,9 @@ func TestCluster_KubeletConf_BelowTheRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	const pki = "/var/lib/kubelet/pki/"
-	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", string(config.Clusters[config.Contexts[config.CurrentContext].Cluster].
-		CertificateAuthorityData))
+	for _, c := range config.Clusters {
+		machinetest.Put(t, m, machine.PKIDir+"/ca.crt", string(c.CertificateAuthorityData))
+	}
 	for _, user := range config.AuthInfos {
 		machinetest.Put(t, m, pki+"kubelet-client-1.pem", string(user.ClientCertificateData)+string(user.ClientKeyData))
 	}

@@ -28,6 +28,8 @@ type NodeReport struct {
 	Upgrading string `json:"upgrading,omitempty"`
 	// NoUpgrade is why it can be upgraded neither as a control plane nor as a worker.
 	NoUpgrade string `json:"noUpgrade,omitempty"`
+	// Lacks are those of the files that it was asked for and that are not there.
+	Lacks []string `json:"lacks,omitempty"`
 	// Kubelet is its process; nil: it does not run.
 	Kubelet *machine.Kubelet `json:"kubelet,omitempty"`
 	// Flags are those that have to do with the cloud.
@@ -43,8 +45,9 @@ func (r *NodeReport) flagsText() string {
 	return cmp.Or(strings.Join(list, " "), "none")
 }
 
-// ShowNode looks at the kubelet of this machine. It writes nothing.
-func ShowNode(ctx context.Context, m *machine.Machine) (*NodeReport, error) {
+// ShowNode looks at the kubelet of this machine, at what an upgrade goes by, and whether these files are there. It
+// writes nothing.
+func ShowNode(ctx context.Context, m *machine.Machine, files ...string) (*NodeReport, error) {
 	out, err := m.Output(ctx, "kubelet", "--version")
 	if err != nil {
 		return nil, fmt.Errorf("ask for the kubelet's version: %w", err)
@@ -65,6 +68,15 @@ func ShowNode(ctx context.Context, m *machine.Machine) (*NodeReport, error) {
 		}
 		if flag != nil {
 			report.Flags = append(report.Flags, *flag)
+		}
+	}
+	for _, file := range files {
+		there, err := m.Exists(file)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			report.Lacks = append(report.Lacks, file)
 		}
 	}
 	return report, nil

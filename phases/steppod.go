@@ -16,11 +16,13 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// stepPrefix begins the names of pods that do steps, and showPrefix of those that ask a machine for what it has. What
-// follows is not known beforehand: no kubelet can be first.
+// stepPrefix begins the names of pods that do steps of adopt and leave, upgradePrefix of those that upgrade a machine,
+// and showPrefix of those that ask a machine for what it has. What follows is not known beforehand: no kubelet can be
+// first.
 const (
-	stepPrefix = "ccmadm-node-"
-	showPrefix = "ccmadm-show-"
+	stepPrefix    = "ccmadm-node-"
+	upgradePrefix = "ccmadm-upgrade-"
+	showPrefix    = "ccmadm-show-"
 )
 
 // podForNode is a name that every node's name gives, however long.
@@ -86,10 +88,18 @@ func (l *podLog) last(ctx context.Context) error {
 	return nil
 }
 
+// maxSaid is how much of what a pod says is read: an upgrade says some kilobytes, and it is read again and again.
+const maxSaid = 1 << 20
+
 func (l *podLog) next(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, podAnswer)
 	defer cancel()
-	data, err := l.b.client.CoreV1().Pods(v1alpha1.Namespace).GetLogs(l.pod, &corev1.PodLogOptions{}).DoRaw(ctx)
+	stream, err := l.b.client.CoreV1().Pods(v1alpha1.Namespace).GetLogs(l.pod, &corev1.PodLogOptions{}).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }() // it was read
+	data, err := io.ReadAll(io.LimitReader(stream, maxSaid))
 	if err != nil || len(data) <= l.told {
 		return err
 	}

@@ -100,18 +100,6 @@ func tellUpgraded(d *Data) error {
 	return nil
 }
 
-// leftOut is what one of kubeadm's commands is told not to do, and ends well all the same.
-func (u *Upgrade) leftOut(command string) (kubeadm.LeftOut, error) {
-	var file *kubeadm.File
-	if u.ConfigText != "" {
-		var err error
-		if file, err = kubeadm.Parse(u.Config, []byte(u.ConfigText)); err != nil {
-			return kubeadm.LeftOut{}, err
-		}
-	}
-	return kubeadm.LeftOutOfUpgrade(command, u.Rest, file)
-}
-
 // runUpgrade runs kubeadm's half.
 func runUpgrade(ctx context.Context, d *Data) (err error) {
 	remove, err := carried(d)

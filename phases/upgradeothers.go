@@ -2,9 +2,11 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -13,8 +15,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
-// otherStep is the journal's name for the upgrade of a worker, which has no journal of its own, and upgradeWorkers begins
-// that of the run.
+// otherStep is the journal's name for the upgrade of a worker, which has no journal of its own, and upgradeWorkers
+// begins that of the run.
 const (
 	otherStep      = "upgrade-node"
 	upgradeWorkers = "upgrade workers "
@@ -63,50 +65,57 @@ type upgrader struct {
 	d      *Data
 	client kubernetes.Interface
 	way    asker
+
+	all      []*other // that are to be upgraded, in their order
+	progress *nodesProgress
+	reached  atomic.Int32 // of those
 }
 
 func (u *upgrader) run(ctx context.Context) error {
-	workers, err := u.workersLeft(ctx)
-	if err != nil {
-		return err
-	}
+	workers := u.workersLeft()
 	var controlPlanes []*other
 	for _, o := range u.d.Upgrade.others {
 		if o.controlPlane && !o.skipped {
 			controlPlanes = append(controlPlanes, o)
 		}
 	}
-	progress := newNodesProgress(u.d, nodesOf(append(slices.Clone(controlPlanes), workers...)))
-	each := func(list []*other, atOnce int, do func(context.Context, *other) error) error {
-		byName := map[string]*other{}
-		for _, o := range list {
-			byName[o.name] = o
-		}
-		failed := together(nodesOf(list), atOnce, func(n *plannedNode) error {
-			began := progress.began(n)
-			err := do(ctx, byName[n.name])
-			progress.ended(n, began, err)
-			return err
-		})
-		if len(failed) > 0 {
-			return u.stopped(failed)
-		}
-		return nil
-	}
-	if err := each(controlPlanes, 1, u.upgrade); err != nil || len(workers) == 0 {
+	u.all = append(slices.Clone(controlPlanes), workers...)
+	u.progress = newNodesProgress(u.d, nodesOf(u.all))
+	if err := u.each(ctx, controlPlanes, 1, u.upgrade); err != nil || len(workers) == 0 {
 		return err
 	}
 	if err := u.beginWorkers(ctx); err != nil {
 		return err
 	}
-	err = each(workers, u.d.Upgrade.Parallel, u.upgradeWorker)
+	err := u.each(ctx, workers, u.d.Upgrade.Parallel, u.upgradeWorker)
 	return joined(err, u.d.end(ctx, err))
+}
+
+// each upgrades machines, so many at a time, and begins no other once one has failed.
+func (u *upgrader) each(
+	ctx context.Context, list []*other, atOnce int, do func(context.Context, *other) error,
+) error {
+	byName := map[string]*other{}
+	for _, o := range list {
+		byName[o.name] = o
+	}
+	failed := together(nodesOf(list), atOnce, func(n *plannedNode) error {
+		u.reached.Add(1)
+		began := u.progress.began(n)
+		err := do(ctx, byName[n.name])
+		u.progress.ended(n, began, err)
+		return err
+	})
+	if len(failed) > 0 {
+		return u.stopped(failed)
+	}
+	return nil
 }
 
 // upgrade runs the command on a machine. Which ccmadm a control plane has is noted from here: in a pod it is another
 // one that has worked there.
 func (u *upgrader) upgrade(ctx context.Context, o *other) error {
-	args, err := upgradeNodeArgs(u.d, o.plannedNode)
+	args, err := upgradeNodeArgs(u.d, o)
 	if err != nil {
 		return err
 	}
@@ -116,7 +125,7 @@ func (u *upgrader) upgrade(ctx context.Context, o *other) error {
 	if o.report == nil {
 		return nil
 	}
-	o.report.Upgraded = "v" + u.d.Upgrade.target.String()
+	o.report.Upgraded, o.report.Upgrading = "v"+u.d.Upgrade.target.String(), ""
 	if o.controlPlane && o.report.Ccmadm != "" {
 		if err := noteReleaseOn(ctx, u.client, o.name, finding.Clean(o.report.Ccmadm)); err != nil {
 			u.d.Sayf("%s: warning, %v", o.name, err)
@@ -134,26 +143,21 @@ func (u *upgrader) upgradeWorker(ctx context.Context, o *other) error {
 }
 
 // workersLeft are those on which kubeadm has something to do, and those whose last step did not come to its end.
-func (u *upgrader) workersLeft(ctx context.Context) ([]*other, error) {
-	runs, err := journal.Read(ctx, u.client)
-	if err != nil {
-		return nil, err
-	}
-	last, target := lastStates(runs, otherStep), u.d.Upgrade.target
+func (u *upgrader) workersLeft() []*other {
+	target := u.d.Upgrade.target
 	var list []*other
 	for _, o := range u.d.Upgrade.others {
 		if o.controlPlane || o.skipped {
 			continue
 		}
-		state, known := last[o.name]
 		done := o.report != nil && o.report.Upgraded == "v"+target.String() || !upgrade.Older(o.version, target)
-		if done && (!known || state == journal.Done) {
+		if done && !o.told(target).Unfinished {
 			u.d.Sayf("%s: nothing is left to be done", o.name)
 			continue
 		}
 		list = append(list, o)
 	}
-	return list, nil
+	return list
 }
 
 // beginWorkers opens a run of this machine's for the workers. The record is as it is by now, and stays so.
@@ -171,11 +175,22 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 	return openRun(ctx, &d, u.client, string(before))
 }
 
-// stopped says how to go on and how to go back. This machine is done by then.
+// stopped says how to go on and how to go back. This machine is done by then. All was done only where no machine is
+// left, and each did its part.
 func (u *upgrader) stopped(failed []notThrough) error {
-	return stoppedAt(failed, nil, "the machines before are done, and those after were not touched; the same command "+
+	err := stoppedAt(failed, nil, "the machines before are done, and those after were not touched; the same command "+
 		"goes on from here. Kubernetes does not go back; `ccmadm journal` names the runs, and `ccmadm rollback RUN` "+
 		"leads the cloud-controller-manager to before one of them")
+	if int(u.reached.Load()) < len(u.all) || slices.ContainsFunc(failed, notThrough.undone) {
+		err.Code = finding.ExitError
+	}
+	return err
+}
+
+// undone tells a machine that is not upgraded from one on which something does not answer in time.
+func (n notThrough) undone() bool {
+	var known *finding.Error
+	return !errors.As(n.err, &known) || known.Code != finding.ExitNotInTime
 }
 
 func nodesOf(list []*other) []*plannedNode {

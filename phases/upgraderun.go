@@ -30,6 +30,8 @@ type Upgrade struct {
 	Remote
 	// Whose is the machine that is meant: on any other one it is refused.
 	Whose Whose
+	// Again are the flags that a command has to repeat which goes on with --via.
+	Again []string
 	// Driven says that this machine is upgraded from another one, which says what is left, and has sent ConfigText.
 	Driven bool
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
@@ -23,8 +24,11 @@ import (
 type other struct {
 	*plannedNode
 
-	report *NodeReport // nil: it was not asked, or has not answered
-	failed error       // why it has not
+	report   *NodeReport // nil: it was not asked, or has not answered
+	failed   error       // why it has not
+	cutShort bool        // its last step in the journal has not come to its end
+	lacks    string      // the directory with patches without which it cannot be upgraded
+	without  bool        // it has no patches, and is upgraded without
 }
 
 // told is what a plan is made of.
@@ -43,10 +47,14 @@ func (o *other) told(target *version.Version) upgrade.Told {
 		r := o.report
 		t.Asked, t.Kubeadm, t.Kubelet = true, finding.Clean(r.Kubeadm), finding.Clean(r.Version)
 		t.Ccmadm, t.Packages, t.Upgraded = finding.Clean(r.Ccmadm), r.Packages, r.Upgraded
-		first := Upgrade{target: target, Version: "v" + target.String()}
+		first, next := Upgrade{target: target, Version: "v" + target.String()}, Upgrade{target: target}
+		t.Unfinished = o.cutShort || r.Upgrading == next.command()
 		switch {
 		case r.NoUpgrade != "":
 			t.Problem, t.Next = finding.Clean(r.NoUpgrade), "put the file back there"
+		case o.lacks != "":
+			t.Problem = "there is no " + o.lacks + ", where kubeadm is to look for patches"
+			t.Next = "copy it there, or leave it empty"
 		case r.Upgrading == first.command():
 			t.Problem = first.command() + " was begun there, and has not come to its end"
 			t.Next = "there: ccmadm " + first.command()
@@ -69,8 +77,18 @@ func askOthers(ctx context.Context, d *Data, client kubernetes.Interface, f *upg
 		}
 		d.Upgrade.others = others
 	}
+	runs, err := journal.Read(ctx, client)
+	if err != nil {
+		return err
+	}
+	last := lastStates(runs, otherStep)
 	f.Via, f.Told = string(d.Upgrade.Via), map[string]upgrade.Told{}
+	for _, arg := range d.Upgrade.Again {
+		f.Again = append(f.Again, quoted(arg))
+	}
 	for _, o := range d.Upgrade.others {
+		state, known := last[o.name]
+		o.cutShort = known && state != journal.Done
 		f.Told[o.name] = o.told(target)
 	}
 	return nil
@@ -100,16 +118,22 @@ func otherMachines(ctx context.Context, d *Data, client kubernetes.Interface, he
 		}
 		return cmp.Compare(a.name, b.name)
 	})
+	asked, err := d.Upgrade.patches()
+	if err != nil {
+		return nil, err
+	}
 	reports, failed := make([]*NodeReport, len(plan)), make([]error, len(plan))
 	if !d.DryRun || r.Via == ViaSSH {
-		reports, failed = showEach(ctx, r.Via, upgradeWay(d, client), plan)
+		reports, failed = showEach(ctx, r.Via, upgradeWay(d, client), plan, asked.flags()...)
 	}
 	var others []*other
 	for i, n := range plan {
 		if n.here {
 			continue
 		}
-		others = append(others, &other{plannedNode: n, report: reports[i], failed: failed[i]})
+		o := &other{plannedNode: n, report: reports[i], failed: failed[i]}
+		o.lacks, o.without = asked.lackedBy(o)
+		others = append(others, o)
 	}
 	return others, nil
 }
@@ -131,16 +155,17 @@ func (u *Upgrade) Check() error {
 			return err
 		}
 		if !left.Whole() {
-			return finding.Usagef("read --via: kubeadm is told to leave something out: no machine is upgraded as a whole").
-				WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. Nothing was changed")
+			return finding.Usagef("read --via: kubeadm is told to leave something out: no machine is upgraded " +
+				"as a whole").WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. " +
+				"Nothing was changed")
 		}
 	}
 	return nil
 }
 
 // upgradeNodeArgs is the command on another machine: what this run was told and that one is to know, too.
-func upgradeNodeArgs(d *Data, n *plannedNode) ([]string, error) {
-	u, args := d.Upgrade, []string{"upgrade", "node", "--driven"}
+func upgradeNodeArgs(d *Data, o *other) ([]string, error) {
+	u, n, args := d.Upgrade, o.plannedNode, []string{"upgrade", "node", "--driven"}
 	if u.Via == ViaSSH {
 		wanted, err := whose(d, n)
 		if err != nil {
@@ -162,27 +187,10 @@ func upgradeNodeArgs(d *Data, n *plannedNode) ([]string, error) {
 			args = append(args, "--timeout="+given.String())
 		}
 	}
-	if rest := restOfOthers(u.Rest); len(rest) > 0 {
+	if rest := restOfOthers(u.Rest, o.without); len(rest) > 0 {
 		args = append(append(args, "--"), rest...)
 	}
 	return args, nil
-}
-
-// restOfOthers are the flags of `kubeadm upgrade apply` that `kubeadm upgrade node` has, too.
-func restOfOthers(rest []string) []string {
-	var list []string
-	takes := false
-	for _, word := range rest {
-		if name, _, _ := strings.Cut(word, "="); strings.HasPrefix(word, "-") {
-			takes = slices.Contains([]string{
-				"--certificate-renewal", "--etcd-upgrade", "--ignore-preflight-errors", "--patches", "--skip-phases", "--v", "-v",
-			}, name)
-		}
-		if takes {
-			list = append(list, word)
-		}
-	}
-	return list
 }
 
 // carried lays kubeadm's configuration that another machine has sent where the kubeadm of this one reads it.

@@ -97,7 +97,7 @@ func (v *driven) upgraded() []string {
 func (v *driven) from(t *testing.T, r Remote) (string, error) {
 	t.Helper()
 	r.Parallel = 1
-	rest := []string{"--etcd-upgrade=false", "--allow-x"}
+	rest := []string{"--etcd-upgrade=false", "--patches=/p", "--allow-x"}
 	return v.do(t, Upgrade{Version: "v1.36.3", ConfigText: upgradeConfiguration, Rest: rest, Remote: r})
 }
 
@@ -117,7 +117,7 @@ func TestCluster_UpgradeVia_GoesOn(t *testing.T) {
 	}
 	line := v.ssh("cp2") + "upgrade node --driven --node=cp2 --ca-cert-hash=" +
 		strings.Join(identity.Pins(cluster.Config.CAData), ",") +
-		" --config-data=" + encodeConfig(upgradeConfiguration) + " -- --etcd-upgrade=false"
+		" --config-data=" + encodeConfig(upgradeConfiguration) + " -- --etcd-upgrade=false --patches=/p"
 	if !slices.Contains(v.runner.Ran, line) || !strings.Contains(out, "cp2: without an end") {
 		t.Errorf("it ran %q, not %s\n%s", v.runner.Ran, line, out)
 	}
@@ -181,6 +181,11 @@ func TestCluster_UpgradeVia_Refused(t *testing.T) {
 			given: func() { v.told("w1", "v1.36.3", `"upgrading":"upgrade apply v1.36.3"`) },
 		},
 		{
+			name: "a control plane without patches", r: Remote{Via: ViaSSH}, code: finding.ExitPreflight,
+			want:  "U13 Node/cp2: there is no /p, where kubeadm is to look for patches",
+			given: func() { v.told("w1", "v1.36.3", `"lacks":["/p"]`); v.told("cp2", "v1.36.3", `"lacks":["/p"]`) },
+		},
+		{
 			name: "no credentials", r: Remote{Via: ViaSSH}, code: finding.ExitPreflight,
 			want:  "U13 Node/w1: there is no x",
 			given: func() { v.told("w1", "v1.36.3", `"noUpgrade":"there is no x"`) },
@@ -210,8 +215,14 @@ func TestCluster_UpgradeVia_Refused(t *testing.T) {
 		})
 	}
 	delete(v.runner.Fails, v.ssh("cp2")+"node show")
+	v.told("cp2", "v1.36.3", `"upgraded":""`)
+	v.told("w2", "v1.36.3", `"lacks":["/p"]`)
 	if out, err := v.from(t, Remote{Via: ViaSSH, Skip: []string{"w1"}}); err != nil {
 		t.Errorf("without it: %v\n%s", err, out)
+	}
+	if i := slices.IndexFunc(v.runner.Ran, func(line string) bool { return v.isUpgrade(line, "w2") }); i < 0 ||
+		!strings.HasSuffix(v.runner.Ran[i], " -- --etcd-upgrade=false") {
+		t.Errorf("a worker without patches is given %q", v.runner.Ran)
 	}
 	if got := v.upgraded(); !slices.Equal(got, []string{"cp2", "w2"}) {
 		t.Errorf("upgraded were %v", got)
@@ -249,7 +260,7 @@ func TestCluster_UpgradeVia_Pods(t *testing.T) {
 		}
 	})
 	_, err = v.do(t, Upgrade{Version: "v1.36.3", Remote: pods})
-	wantError(t, err, "U13 Node/w1: Pod/kube-system/"+left.Name+" is at work there", finding.ExitPreflight)
+	wantError(t, err, "U13 Node/w1: Pod/kube-system/"+left.Name+" is at work on Node/w1", finding.ExitPreflight)
 	left.Status.Phase = corev1.PodFailed
 	if _, err := inCluster.UpdateStatus(t.Context(), left, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +25,13 @@ func TestRestOfOthers(t *testing.T) {
 		"--feature-gates X=true -v 5":                                           "-v 5",
 		"":                                                                      "",
 	} {
-		if got := strings.Join(restOfOthers(strings.Fields(rest)), " "); got != want {
+		if got := strings.Join(restOfOthers(strings.Fields(rest), false), " "); got != want {
 			t.Errorf("of %q go along %q, want %q", rest, got, want)
 		}
+	}
+	without := restOfOthers([]string{"--patches", "/p", "--v=5", "--patches=/p", "--skip-phases=addon/coredns"}, true)
+	if diff := cmp.Diff([]string{"--v=5", "--skip-phases=addon/coredns"}, without); diff != "" {
+		t.Errorf("without patches (-want +got):\n%s", diff)
 	}
 }
 
@@ -78,8 +83,9 @@ func TestShowNode_Programs(t *testing.T) {
 	runner.Fails["ccmadm version"] = machine.ErrNotFound
 	machinetest.Put(t, m, "/usr/bin/dnf", "")
 	machinetest.Put(t, m, machine.StateFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nupgraded: v1.36.3\n")
-	r, err := ShowNode(t.Context(), m)
-	if err != nil || r.Kubeadm != "v1.36.3" || r.Ccmadm != "" || r.Packages != "dnf" || r.Upgraded != "v1.36.3" {
+	r, err := ShowNode(t.Context(), m, "/usr/bin/dnf", "/etc/patches")
+	if err != nil || r.Kubeadm != "v1.36.3" || r.Ccmadm != "" || r.Packages != "dnf" || r.Upgraded != "v1.36.3" ||
+		!slices.Equal(r.Lacks, []string{"/etc/patches"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	runner.Fails["kubeadm version"] = exec.ErrDot
@@ -127,14 +133,62 @@ func TestHoldForUpgrade(t *testing.T) {
 // hanging is a machine that takes a question, and never answers.
 type hanging struct{ stepper }
 
-func (hanging) show(ctx context.Context, _ *plannedNode) (*NodeReport, error) {
+func (hanging) show(ctx context.Context, _ *plannedNode, _ ...string) (*NodeReport, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
 func TestOneAtATime_NoAnswer(t *testing.T) {
-	_, err := oneAtATime{hanging{}, fake.NewClientset(), 50 * time.Millisecond}.show(t.Context(), &plannedNode{name: "w1"})
+	way := oneAtATime{hanging{}, fake.NewClientset(), 50 * time.Millisecond}
+	_, err := way.show(t.Context(), &plannedNode{name: "w1"})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// hungClient is an SSH client that does not end.
+type hungClient struct{}
+
+func (hungClient) Run(ctx context.Context, _ machine.Command) error {
+	<-ctx.Done()
+	return errors.New("signal: terminated")
+}
+
+// A command over SSH has an end, since nobody else has the Lease as long.
+func TestBySSH_NoEnd(t *testing.T) {
+	m, _ := machinetest.New(t)
+	m.Runner = hungClient{}
+	d := NewNode(m, NodeOptions{}, Streams{Out: io.Discard, Err: io.Discard}, "test")
+	err := bySSH{d: d, takes: 50 * time.Millisecond}.run(t.Context(), &plannedNode{name: "w1", ip: "198.18.0.21"}, "x")
+	wantError(t, asError(err), "signal: terminated: context deadline exceeded", finding.ExitError)
+	const hint = "it may be at work there still"
+	if known := new(finding.Error); !errors.As(err, &known) || !strings.Contains(known.Hint, hint) {
+		t.Errorf("it says no more than %v", err)
+	}
+}
+
+// All was done only where no machine is left, and each has done its part.
+func TestUpgrader_ExitStatus(t *testing.T) {
+	notInTime, failed := &finding.Error{Code: finding.ExitNotInTime, Err: io.EOF}, finding.Errorf("no")
+	for _, tt := range []struct {
+		name    string
+		reached int32
+		errs    []error
+		want    finding.ExitCode
+	}{
+		{"the last one is not in time", 3, []error{notInTime}, finding.ExitNotInTime},
+		{"others were not reached", 1, []error{notInTime}, finding.ExitError},
+		{"another one has failed", 3, []error{notInTime, failed}, finding.ExitError},
+		{"another one has failed before", 3, []error{io.EOF, notInTime}, finding.ExitError},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			u := &upgrader{all: make([]*other, 3)}
+			u.reached.Store(tt.reached)
+			var list []notThrough
+			for _, err := range tt.errs {
+				list = append(list, notThrough{&plannedNode{name: "w1"}, err})
+			}
+			wantError(t, u.stopped(list), "node w1: ", tt.want)
+		})
 	}
 }

@@ -1,6 +1,9 @@
 package phases
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"encoding/pem"
 	"errors"
 	"net/http"
@@ -15,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -165,13 +169,14 @@ func (v *driven) behind(t *testing.T, proxy *rest.Config) {
 	}
 }
 
-// A pod that its kubelet does not begin, or that does not come to its end, is given up, and deleted.
+// A pod that its kubelet does not begin is given up, and deleted. One that runs is left: kubeadm is not cut short, not
+// where it takes long, and not where its driver is told to stop.
 func TestCluster_UpgradeVia_PodThatHangs(t *testing.T) {
 	v := newDriven(t)
 	pods := v.client.CoreV1().Pods("kube-system")
 	go func() { // what a kubelet does with a pod that is deleted
 		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
-			list, _ := podsOfSteps(t.Context(), v.client, stepPrefix)
+			list, _ := podsOfSteps(t.Context(), v.client, upgradePrefix)
 			for _, pod := range list {
 				if pod.DeletionTimestamp != nil {
 					_ = pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
@@ -182,23 +187,75 @@ func TestCluster_UpgradeVia_PodThatHangs(t *testing.T) {
 	d, _, _ := v.begun(t, Upgrade{Version: "v1.36.3"})
 	n := &plannedNode{name: "w1"}
 	for _, tt := range []struct {
-		name, want    string
-		runs          bool
-		begins, takes time.Duration
+		name, want           string
+		runs                 bool
+		begins, takes, after time.Duration
 	}{
-		{name: "is not begun", want: "its kubelet has not begun it within 1s", begins: time.Second, takes: time.Hour},
-		{name: "has no end", want: "context deadline exceeded", runs: true, begins: time.Second, takes: 3 * time.Second},
+		{name: "is not begun", want: "its kubelet has not begun it within 1s", begins: time.Second, after: time.Hour},
+		{name: "has no end", want: "context deadline exceeded", runs: true, takes: 3 * time.Second, after: time.Hour},
+		{name: "its driver is told to stop", want: "context deadline exceeded", runs: true, after: 3 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.runs {
-				playPod(t, v.client, n, corev1.PodStatus{Phase: corev1.PodRunning})
+				playPodOf(t, v.client, upgradePrefix, n, corev1.PodStatus{Phase: corev1.PodRunning})
 			}
-			b := &byPods{d: d, client: v.client, image: "x", begins: tt.begins, takes: tt.takes, grace: time.Minute}
-			err := asError(oneAtATime{b, v.client, time.Hour}.run(t.Context(), n, "upgrade", "node"))
+			b := &byPods{
+				d: d, client: v.client, image: "x", prefix: upgradePrefix, begins: cmp.Or(tt.begins, time.Hour),
+				takes: cmp.Or(tt.takes, time.Hour), grace: time.Minute,
+			}
+			ctx, stop := context.WithTimeout(t.Context(), tt.after)
+			defer stop()
+			err := asError(oneAtATime{b, v.client, time.Hour}.run(ctx, n, "upgrade", "node"))
 			wantError(t, err, tt.want, finding.ExitError)
-			if left, err := podsOfSteps(t.Context(), v.client, stepPrefix); err != nil || len(left) > 0 {
-				t.Errorf("%d pods are left: %v", len(left), err)
+			left, failed := podsOfSteps(t.Context(), v.client, upgradePrefix)
+			if failed != nil || (len(left) > 0) != tt.runs {
+				t.Fatalf("%d pods are left: %v", len(left), failed)
+			}
+			if tt.runs {
+				v.expectKeptOff(t, n, err, &left[0])
 			}
 		})
+	}
+}
+
+// expectKeptOff: who looks after a pod that is at work is told so, and nobody else changes that machine meanwhile.
+func (v *driven) expectKeptOff(t *testing.T, n *plannedNode, err error, pod *corev1.Pod) {
+	t.Helper()
+	const goesOn = "it comes to its end by itself, and then the same command goes on: kubectl -n kube-system logs -f "
+	if known := new(finding.Error); !errors.As(err, &known) || !strings.Contains(known.Hint, goesOn+pod.Name) ||
+		!strings.Contains(err.Error(), pod.Name+" is at work on Node/w1") {
+		t.Errorf("it says no more than %v", err)
+	}
+	if pod.DeletionTimestamp != nil {
+		t.Error("it is deleted")
+	}
+	wantError(t, refuseAtWork(t.Context(), v.client, n), pod.Name+" is at work on Node/w1", finding.ExitRefused)
+	_, err = noteCutShort(t.Context(), v.client, []*plannedNode{n})
+	wantError(t, err, pod.Name+" is at work on Node/w1", finding.ExitRefused)
+	others := []*plannedNode{{name: "w2"}, {name: "w1", skipped: true}}
+	if _, err := noteCutShort(t.Context(), v.client, others); err != nil {
+		t.Errorf("of other machines: %v", err)
+	}
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	if err := v.client.CoreV1().Pods("kube-system").Delete(t.Context(), pod.Name, now); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a pod says is read to an end, whether or not it has one.
+func TestCluster_PodLog_NoEnd(t *testing.T) {
+	config := proxied(t, func(w http.ResponseWriter, r *http.Request) bool {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				break
+			}
+		}
+		return true
+	})
+	client := kubernetes.NewForConfigOrDie(config)
+	var said bytes.Buffer
+	l := &podLog{b: &byPods{client: client}, pod: "x", said: &said}
+	if err := l.next(t.Context()); err != nil || said.Len() != maxSaid {
+		t.Errorf("%d bytes were read: %v", said.Len(), err)
 	}
 }

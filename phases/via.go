@@ -74,7 +74,8 @@ type stepper interface {
 // asker is a stepper that can also ask a machine for what it has, which changes nothing there.
 type asker interface {
 	stepper
-	show(ctx context.Context, n *plannedNode) (*NodeReport, error)
+	// show adds more arguments to those that say what is asked for.
+	show(ctx context.Context, n *plannedNode, more ...string) (*NodeReport, error)
 }
 
 // byHandPatience is for whoever has to go to the machine.
@@ -82,11 +83,11 @@ const byHandPatience = 30 * time.Minute
 
 // newStepper goes by what Remote.check lets through.
 func newStepper(d *Data, client kubernetes.Interface) stepper {
-	r, takes := d.Adoption.Remote, d.Adoption.NodeTimeout+time.Minute // once the kubelet has come back
+	r := d.Adoption.Remote
+	takes := 2*d.Adoption.NodeTimeout + time.Minute // a kubelet that does not come back is given its former flags
 	switch r.Via {
 	case ViaPods:
-		takes += d.Adoption.NodeTimeout // one that does not come back is given its former flags
-		return here{d, &byPods{d: d, client: client, image: r.Image, takes: takes, grace: takes}}
+		return here{d, &byPods{d: d, client: client, image: r.Image, prefix: stepPrefix, takes: takes, grace: takes}}
 	case ViaSSH:
 		return here{d, bySSH{d: d, user: r.SSHUser, takes: takes}}
 	default:
@@ -147,11 +148,14 @@ type nodeLines struct {
 	rest []byte // of a line that has not ended
 }
 
+// maxLine is how much of a line is kept until its end comes.
+const maxLine = 64 << 10
+
 func (l *nodeLines) Write(data []byte) (int, error) {
 	l.rest = append(l.rest, data...)
 	for {
 		line, rest, ended := bytes.Cut(l.rest, []byte("\n"))
-		if !ended {
+		if !ended && len(line) < maxLine {
 			return len(data), nil
 		}
 		l.say(line)
@@ -173,7 +177,9 @@ func (l *nodeLines) say(line []byte) {
 
 // showEach asks machines, many at the same time: who cannot be reached is known before anything is changed. This
 // machine, those that are skipped, and those that are not Ready are not asked: neither an answer nor an error.
-func showEach(ctx context.Context, via Via, way asker, plan []*plannedNode) (reports []*NodeReport, failed []error) {
+func showEach(
+	ctx context.Context, via Via, way asker, plan []*plannedNode, more ...string,
+) (reports []*NodeReport, failed []error) {
 	type answer struct {
 		report *NodeReport
 		err    error
@@ -192,13 +198,18 @@ func showEach(ctx context.Context, via Via, way asker, plan []*plannedNode) (rep
 				n.ip, other)
 			return a
 		}
-		a.report, a.err = way.show(ctx, n)
+		a.report, a.err = way.show(ctx, n, more...)
 		return a
 	})
 	for _, a := range answers {
 		reports, failed = append(reports, a.report), append(failed, a.err)
 	}
 	return reports, failed
+}
+
+// showArgs are those of the command that says what a machine has.
+func showArgs(more []string) []string {
+	return append([]string{"node", "show", "--output=json"}, more...)
 }
 
 func readReport(n *plannedNode, text []byte) (*NodeReport, error) {

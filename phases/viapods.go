@@ -30,6 +30,8 @@ type byPods struct {
 	d      *Data
 	client kubernetes.Interface
 	image  string
+	// prefix begins the names of pods that do steps.
+	prefix string
 	// takes is how long a step may, and grace what is left to it when it is told to stop. Begins is how long its kubelet
 	// may take until it runs, 0: as long as it takes.
 	begins, takes, grace time.Duration
@@ -41,7 +43,7 @@ func (b *byPods) patience() time.Duration { return b.takes }
 
 func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) error {
 	lines := &nodeLines{d: b.d, node: n.name}
-	unread, err := b.do(ctx, n, stepPrefix, lines, args)
+	unread, err := b.do(ctx, n, b.prefix, lines, args)
 	lines.end()
 	if err == nil && unread != nil {
 		b.d.Sayf("%s: done, and what was said there cannot be shown: %s", n.name, finding.Clean(unread.Error()))
@@ -49,9 +51,9 @@ func (b *byPods) run(ctx context.Context, n *plannedNode, args ...string) error 
 	return err
 }
 
-func (b *byPods) show(ctx context.Context, n *plannedNode) (*NodeReport, error) {
+func (b *byPods) show(ctx context.Context, n *plannedNode, more ...string) (*NodeReport, error) {
 	var said bytes.Buffer
-	unread, err := b.do(ctx, n, showPrefix, &said, []string{"node", "show", "--output=json"})
+	unread, err := b.do(ctx, n, showPrefix, &said, showArgs(more))
 	if err = cmp.Or(err, unread); err != nil {
 		return nil, err
 	}
@@ -84,13 +86,16 @@ func (b *byPods) do(
 	case err != nil:
 		return nil, fmt.Errorf("run a pod on %s: %w", n.name, err)
 	}
+	log := &podLog{b: b, pod: pod.Name, said: said}
+	ended, err := b.await(ctx, pod, log)
+	if err != nil && prefix == upgradePrefix && atWork(ended) {
+		return nil, leftAtWork(n, ended, err)
+	}
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		err = errors.Join(err, b.remove(last, pod))
 	}()
-	log := &podLog{b: b, pod: pod.Name, said: said}
-	ended, err := b.await(ctx, pod, log)
 	if err != nil {
 		return nil, err
 	}
@@ -141,39 +146,41 @@ func judgePod(n *plannedNode, step string, ended *corev1.Pod, unread error) erro
 // podAnswer is how long an API server may take to say how a pod is, or what it has said: it may be restarting.
 const podAnswer = 10 * time.Second
 
-// await waits until the pod has ended. The kubelet is started again meanwhile, so that its reports may be late, and an
-// API server that does not answer is asked again.
-func (b *byPods) await(ctx context.Context, created *corev1.Pod, log *podLog) (*corev1.Pod, error) {
-	var pod *corev1.Pod
+// await waits until the pod has ended, and returns how it was seen last; nil: it is gone. The kubelet is started again
+// meanwhile, so that its reports may be late, and an API server that does not answer is asked again.
+func (b *byPods) await(ctx context.Context, created *corev1.Pod, log *podLog) (pod *corev1.Pod, err error) {
+	pod = created
 	var why error
 	pending := time.Now()
-	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.takes, true,
+	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, b.takes, true,
 		func(ctx context.Context) (bool, error) {
 			asking, cancel := context.WithTimeout(ctx, podAnswer)
 			defer cancel()
 			found, err := b.client.CoreV1().Pods(v1alpha1.Namespace).Get(asking, log.pod, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
+				pod = nil
 				return false, err
 			}
 			if err == nil && found.UID != created.UID {
+				pod = nil
 				return false, errors.New("it is another one than was created")
 			}
-			if why = err; err == nil {
-				pod, why = found, podstate.NotStarting(found)
-			} else {
-				pending = time.Now() // it may run by now
+			if why = err; err != nil { // it may run by now
+				pod, pending = pod.DeepCopy(), time.Now()
+				pod.Status.Phase = corev1.PodUnknown
+				return false, nil
 			}
-			if b.begins > 0 && time.Since(pending) > b.begins && found.Status.Phase == corev1.PodPending {
+			pod, why = found, podstate.NotStarting(found)
+			if b.begins > 0 && time.Since(pending) > b.begins && pod.Status.Phase == corev1.PodPending {
 				return false, fmt.Errorf("its kubelet has not begun it within %s", b.begins)
 			}
-			if pod != nil && pod.Status.Phase == corev1.PodRunning {
+			if pod.Status.Phase == corev1.PodRunning {
 				log.follow(ctx)
 			}
-			ended := pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
-			return ended, fatal(why)
+			return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, fatal(why)
 		})
 	if err != nil {
-		return nil, fmt.Errorf("wait for Pod/%s/%s: %w", v1alpha1.Namespace, log.pod, errors.Join(why, err))
+		return pod, fmt.Errorf("wait for Pod/%s/%s: %w", v1alpha1.Namespace, log.pod, errors.Join(why, err))
 	}
 	return pod, nil
 }

@@ -20,17 +20,27 @@ type bySSH struct {
 
 var _ asker = bySSH{}
 
+// sshAnswer is how long a machine may take to say over SSH what it has.
+const sshAnswer = time.Minute
+
 func (b bySSH) patience() time.Duration { return b.takes }
 
 func (b bySSH) run(ctx context.Context, n *plannedNode, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.takes)
+	defer cancel()
 	line := b.line(n, args...)
 	out := &nodeLines{d: b.d, node: n.name}
 	err := b.d.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: out, Err: out, Changes: true})
 	out.end()
-	if err != nil {
-		return elsewhere(exitStatus(err), fmt.Errorf("run ssh %s: %w", strings.Join(shownArgs(line), " "), err))
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("run ssh %s: %w", strings.Join(shownArgs(line), " "), err)
+	if ctx.Err() != nil { // what runs there outlives the client
+		return finding.Errorf("%w: %w", err, ctx.Err()).
+			WithHint("it may be at work there still, and comes to its end by itself: the same command waits for it")
+	}
+	return elsewhere(exitStatus(err), err)
 }
 
 func (b bySSH) line(n *plannedNode, args ...string) []string {
@@ -60,8 +70,10 @@ func quoted(word string) string {
 }
 
 // show asks a machine for its programs and its kubelet's flags.
-func (b bySSH) show(ctx context.Context, n *plannedNode) (*NodeReport, error) {
-	out, err := b.d.Machine.Output(ctx, "ssh", b.line(n, "node", "show", "--output=json")...)
+func (b bySSH) show(ctx context.Context, n *plannedNode, more ...string) (*NodeReport, error) {
+	ctx, cancel := context.WithTimeout(ctx, sshAnswer)
+	defer cancel()
+	out, err := b.d.Machine.Output(ctx, "ssh", b.line(n, showArgs(more)...)...)
 	if err != nil {
 		return nil, err
 	}

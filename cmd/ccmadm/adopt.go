@@ -204,29 +204,3 @@ func rehearsalArgs(binary, nodeImage string, said *v1alpha1.CloudConfiguration) 
 	}
 	return args
 }
-
-// declareVia declares how steps on other machines are done.
-func declareVia(flags *pflag.FlagSet, via *string, r *phases.Remote) {
-	flags.StringVar(via, "via", string(phases.ViaHand), "how steps on other machines are done: hand, pods or ssh")
-	flags.StringVar(&r.Image, "node-image", ownImage+version,
-		"image of the pods of --via pods, whose entrypoint is ccmadm")
-	flags.StringVar(&r.SSHUser, "ssh-user", "",
-		"user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
-	flags.IntVar(&r.Parallel, "parallel", 1, "how many workers are changed at a time; control planes always alone")
-}
-
-func declareSkip(flags *pflag.FlagSet, r *phases.Remote) {
-	flags.StringSliceVar(&r.Skip, "skip", nil, "nodes that are left as they are, with commas")
-}
-
-func declareNodeTimeout(flags *pflag.FlagSet, adoption *phases.Adoption) {
-	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", phases.NodeTimeout,
-		"how long a kubelet may take to come back")
-}
-
-func checkParallel(r *phases.Remote) error {
-	if r.Parallel < 1 {
-		return usage("read --parallel: %d is less than 1", r.Parallel)
-	}
-	return nil
-}

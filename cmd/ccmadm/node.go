@@ -89,6 +89,7 @@ func declareWhose(flags *pflag.FlagSet, w *phases.Whose) {
 
 func newNodeShow(s phases.Streams, root *string) *cobra.Command {
 	var output string
+	var files []string
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the kubelet's version, its flags of cloud mode, and where each comes from",
@@ -99,7 +100,7 @@ last one wins. "Runs" is no where the kubelet was not restarted since the file w
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			report, err := phases.ShowNode(cmd.Context(), machine.Host(*root))
+			report, err := phases.ShowNode(cmd.Context(), machine.Host(*root), files...)
 			if err != nil {
 				return observed(err)
 			}
@@ -110,6 +111,8 @@ last one wins. "Runs" is no where the kubelet was not restarted since the file w
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.Flags().StringArrayVar(&files, "has", nil, "")
+	_ = cmd.Flags().MarkHidden("has") // it is declared above
 	return cmd
 }
 

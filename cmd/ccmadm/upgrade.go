@@ -32,6 +32,7 @@ type upgradePlan struct {
 	withoutKubeadm bool
 	via            string
 	remote         phases.Remote
+	again          []string
 }
 
 func newUpgradePlan(s phases.Streams) *cobra.Command {
@@ -63,6 +64,7 @@ be found out. 2: VERSION is none. 5: this is no control plane of a cluster with 
 			if len(before) > 1 {
 				return usage("upgrade plan takes one version, not %q", before)
 			}
+			u.again = again(cmd.Flags())
 			return u.run(cmd.Context(), s, strings.Join(before, ""), args[len(before):])
 		},
 	}
@@ -84,7 +86,7 @@ func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, r
 	u.remote.Via = phases.Via(u.via)
 	o := phases.Options{
 		Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
-		Upgrade: &phases.Upgrade{Version: asked, Image: u.image, Remote: u.remote},
+		Upgrade: &phases.Upgrade{Version: asked, Image: u.image, Remote: u.remote, Again: u.again},
 	}
 	if err := o.Upgrade.Check(); err != nil {
 		return err

@@ -64,7 +64,7 @@ Service does not answer in time. 5: refused, nothing was changed.`,
 				return err
 			}
 			u.upgrade.Version = "v" + v.String()
-			u.upgrade.Via = phases.Via(u.via)
+			u.upgrade.Via, u.upgrade.Again = phases.Via(u.via), again(cmd.Flags())
 			if err := checkParallel(&u.upgrade.Remote); err != nil {
 				return err
 			}
@@ -165,8 +165,8 @@ func (u *upgradeRun) run(ctx context.Context, s phases.Streams, command string, 
 		s.Out, s.Err = unheard{s.Out}, unheard{s.Err}
 	}
 	if u.upgrade.Version == "" {
-		release, err := phases.HoldForUpgrade(ctx, phases.NewNode(m, phases.NodeOptions{DryRun: u.options.DryRun}, s, version),
-			u.upgrade.Whose)
+		node := phases.NewNode(m, phases.NodeOptions{DryRun: u.options.DryRun}, s, version)
+		release, err := phases.HoldForUpgrade(ctx, node, u.upgrade.Whose)
 		if err != nil {
 			return observed(err)
 		}

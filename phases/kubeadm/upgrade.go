@@ -19,14 +19,11 @@ type LeftOut struct {
 // LeftOutOfUpgrade reads that from the arguments of `kubeadm upgrade apply` or `node`, and from its configuration, which
 // may be nil. As for kubeadm, phases of the flag are in place of the configuration's.
 func LeftOutOfUpgrade(command string, args []string, f *File) (LeftOut, error) {
-	flags := pflag.NewFlagSet(command, pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true
-	skip := flags.StringSlice("skip-phases", nil, "")
-	help := flags.BoolP("help", "h", false, "")
-	if err := flags.Parse(args); err != nil {
-		return LeftOut{}, fmt.Errorf("read the flags of kubeadm upgrade %s: %w", command, err)
+	flags, err := readUpgradeFlags(command, args)
+	if err != nil {
+		return LeftOut{}, err
 	}
-	left := LeftOut{Phases: *skip, All: *help}
+	left := LeftOut{Phases: flags.skip, All: flags.help}
 	if f == nil {
 		return left, nil
 	}
@@ -36,6 +33,35 @@ func LeftOutOfUpgrade(command string, args []string, f *File) (LeftOut, error) {
 	dry := f.text(upgradeConfigKind, command, "dryRun")
 	left.All = left.All || dry != "" && dry != "false"
 	return left, nil
+}
+
+// UpgradePatches are the directories in which `kubeadm upgrade node` looks for patches, by its arguments and by its
+// configuration, which may be nil; empty: none.
+func UpgradePatches(args []string, f *File) (argument, configured string, err error) {
+	flags, err := readUpgradeFlags("node", args)
+	if err != nil || f == nil {
+		return flags.patches, "", err
+	}
+	return flags.patches, f.text(upgradeConfigKind, "node", "patches", "directory"), nil
+}
+
+// upgradeFlags are those of `kubeadm upgrade` that ccmadm goes by.
+type upgradeFlags struct {
+	skip    []string
+	help    bool
+	patches string
+}
+
+func readUpgradeFlags(command string, args []string) (told upgradeFlags, err error) {
+	flags := pflag.NewFlagSet(command, pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.StringSliceVar(&told.skip, "skip-phases", nil, "")
+	flags.BoolVarP(&told.help, "help", "h", false, "")
+	flags.StringVar(&told.patches, "patches", "", "")
+	if err := flags.Parse(args); err != nil {
+		return told, fmt.Errorf("read the flags of kubeadm upgrade %s: %w", command, err)
+	}
+	return told, nil
 }
 
 // Whole tells whether what is done is an upgrade of the machine all the same: an add-on that is skipped by its name is

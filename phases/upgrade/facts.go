@@ -49,6 +49,8 @@ type Facts struct {
 	Images []string
 	// Via is how other machines are upgraded from here, pods or ssh; empty: by hand, there.
 	Via string
+	// Again are the further flags of the command that does so.
+	Again []string
 	// Told is what they have said of themselves, by Node.
 	Told map[string]Told
 	// Troubles are what is wrong with the cluster already.

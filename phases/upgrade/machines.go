@@ -24,6 +24,8 @@ type Told struct {
 	Packages string
 	// Upgraded is the version to which kubeadm has upgraded the machine, under ccmadm.
 	Upgraded string
+	// Unfinished says that its upgrade to this version was begun, and has not come to its end.
+	Unfinished bool
 }
 
 // Machine is another machine, and what is done there from here.
@@ -47,6 +49,9 @@ func (p *planner) others() []Node {
 
 // left tells whether kubeadm has something to do on a machine.
 func (p *planner) left(n Node) bool {
+	if p.Told[n.Name].Unfinished {
+		return true
+	}
 	if n.ControlPlane {
 		return parsed(n.APIServer) == nil || p.older(n.APIServer)
 	}
@@ -109,14 +114,23 @@ func (p *planner) lacks(n Node, t Told) (message, next string) {
 // install is the command that installs kubeadm on a machine.
 func (p *planner) install(n Node, t Told) string {
 	release := strings.TrimPrefix(p.plan.Then, "v")
+	minor := fmt.Sprintf("v%d.%d", p.target.Major(), p.target.Minor())
+	// Each minor has a repository of its own (https://kubernetes.io/blog/2023/08/15/pkgs-k8s-io-introduction/).
+	repository := "sed -i -E 's#(/core:/stable:/)v[0-9.]+#\\1" + minor + "#' "
+	rpm := " install -y kubeadm-'" + release + "-*' --disableexcludes=kubernetes"
 	command := map[string]string{
-		"apt-get": "apt-get update && apt-get install -y --allow-change-held-packages kubeadm='" + release + "-*'",
-		"dnf":     "dnf install -y kubeadm-'" + release + "-*' --disableexcludes=kubernetes",
-		"yum":     "yum install -y kubeadm-'" + release + "-*' --disableexcludes=kubernetes",
+		"apt-get": repository + "/etc/apt/sources.list.d/* && apt-get update && " +
+			"apt-get install -y --allow-change-held-packages kubeadm='" + release + "-*'",
+		"dnf": repository + "/etc/yum.repos.d/* && dnf" + rpm,
+		"yum": repository + "/etc/yum.repos.d/* && yum" + rpm,
 	}[t.Packages]
-	if command == "" {
+	switch {
+	case command != "":
+	case slices.Contains([]string{"amd64", "arm64", "ppc64le", "s390x"}, n.Architecture):
 		command = fmt.Sprintf("curl -fLO https://dl.k8s.io/release/%s/bin/linux/%s/kubeadm && install kubeadm /usr/bin/",
-			p.plan.Then, cmp.Or(n.Architecture, "amd64"))
+			p.plan.Then, n.Architecture)
+	default: // a kubelet may say anything, and this is a command line
+		command = "https://dl.k8s.io/release/" + p.plan.Then + " has kubeadm"
 	}
 	return command
 }
@@ -155,15 +169,15 @@ func (p *planner) checkReleases() {
 	}
 }
 
-// fromHere is one step that upgrades all machines but those that are skipped. It tells whether there is any.
+// fromHere is one step that upgrades all machines but those that are skipped, behind what this one has to do by itself.
+// It tells whether there is any.
 func (p *planner) fromHere(controlPlanes, workers []Node) bool {
-	before, first := len(p.plan.Steps), p.cluster.LessThan(p.target)
+	before := len(p.plan.Steps)
+	first := p.ownStep(controlPlanes)
 	var names, skipped []string
 	for _, n := range append(slices.Clone(controlPlanes), workers...) {
 		switch {
-		case !p.left(n):
-		case n.Name == p.Here:
-			first = true
+		case n.Name == p.Here || !p.left(n):
 		case p.Told[n.Name].Skipped:
 			skipped = append(skipped, n.Name)
 		default:
@@ -181,7 +195,8 @@ func (p *planner) fromHere(controlPlanes, workers []Node) bool {
 		what = "install kubeadm " + p.plan.Then + ", and " + what
 	}
 	if first || len(names) > 0 {
-		p.step(p.Here, what, "ccmadm upgrade apply "+p.plan.Then+" --via "+p.Via)
+		command := append([]string{"ccmadm upgrade apply", p.plan.Then, "--via", p.Via}, p.Again...)
+		p.step(p.Here, what, strings.Join(command, " "))
 	}
 	for _, n := range controlPlanes {
 		if slices.Contains(skipped, n.Name) {
@@ -189,4 +204,23 @@ func (p *planner) fromHere(controlPlanes, workers []Node) bool {
 		}
 	}
 	return len(p.plan.Steps) > before
+}
+
+// ownStep is what this control plane has to do by itself, where another one is the first. It tells whether it is the
+// first itself, and has something to do.
+func (p *planner) ownStep(controlPlanes []Node) bool {
+	const follow = "ccmadm upgrade node"
+	i := slices.IndexFunc(controlPlanes, func(n Node) bool { return n.Name == p.Here })
+	if p.cluster.LessThan(p.target) || i < 0 {
+		return true
+	}
+	switch {
+	case p.older(controlPlanes[i].APIServer):
+		p.step(p.Here, "upgrade the control plane", follow)
+		return false
+	case p.CutShort == follow:
+		p.step(p.Here, "finish the upgrade that was cut short, or told to leave something out", follow)
+		return false
+	}
+	return p.CutShort != "" || p.left(controlPlanes[i])
 }

@@ -35,7 +35,8 @@ func TestNew_Machines(t *testing.T) {
 				"w1": {Asked: true, Kubeadm: "v1.35.4", Kubelet: "v1.35.4", Ccmadm: "test", Packages: "apt-get"},
 			}),
 			want: []string{"error U13 Node/w1"},
-			says: "next: apt-get update && apt-get install -y --allow-change-held-packages kubeadm='1.36.3-*'",
+			says: `next: sed -i -E 's#(/core:/stable:/)v[0-9.]+#\1v1.36#' /etc/apt/sources.list.d/* && apt-get update && ` +
+				"apt-get install -y --allow-change-held-packages kubeadm='1.36.3-*'",
 		},
 		{
 			name: "no kubeadm, and no packages",
@@ -44,6 +45,14 @@ func TestNew_Machines(t *testing.T) {
 				fromHere("pods", map[string]Told{"cp1": {Asked: true, Kubelet: "v1.35.4", Ccmadm: "test"}})(f)
 			},
 			want: []string{"error U13 Node/cp1"}, says: "/release/v1.36.3/bin/linux/arm64/kubeadm &&",
+		},
+		{
+			name: "a kubelet that says to be of an architecture of its own",
+			do: func(f *Facts) {
+				f.Nodes[0].Architecture = "$(reboot)"
+				fromHere("pods", map[string]Told{"cp1": {Asked: true, Kubelet: "v1.35.4", Ccmadm: "test"}})(f)
+			},
+			want: []string{"error U13 Node/cp1"}, says: "next: https://dl.k8s.io/release/v1.36.3 has kubeadm\n",
 		},
 		{
 			name: "it does not answer",
@@ -95,7 +104,10 @@ func TestNew_OtherReleases(t *testing.T) {
 }
 
 func TestNew_StepsFromHere(t *testing.T) {
-	skipped := Told{Skipped: true}
+	skipped, done := Told{Skipped: true}, Told{Asked: true, Kubeadm: "v1.36.3", Upgraded: "v1.36.3", Ccmadm: "test"}
+	unfinished := done
+	unfinished.Unfinished = true
+	isDone := func(f *Facts) { allAt(f, "v1.36.3", "v1.36.1") }
 	for _, tt := range []struct {
 		name  string
 		told  map[string]Told
@@ -115,6 +127,35 @@ func TestNew_StepsFromHere(t *testing.T) {
 			name: "this one is done", first: "cp2: ccmadm upgrade apply v1.36.3 --via pods",
 			what: "upgrade cp1, w1 from here",
 			do:   func(f *Facts) { f.Cluster, f.Nodes[1].APIServer = "v1.36.3", "v1.36.3" },
+		},
+		{
+			name: "with the flags of this time", told: map[string]Told{"cp1": skipped},
+			first: "cp2: ccmadm upgrade apply v1.36.3 --via pods --skip=cp1 --node-image=x",
+			what:  "upgrade the control plane, and from here w1",
+			do:    func(f *Facts) { f.Again = []string{"--skip=cp1", "--node-image=x"} },
+		},
+		{
+			name: "a worker was cut short", told: map[string]Told{"cp1": done, "w1": unfinished}, do: isDone,
+			first: "cp2: ccmadm upgrade apply v1.36.3 --via pods", what: "upgrade w1 from here",
+		},
+		{
+			name: "another control plane was cut short", told: map[string]Told{"cp1": unfinished, "w1": done}, do: isDone,
+			first: "cp2: ccmadm upgrade apply v1.36.3 --via pods", what: "upgrade cp1 from here",
+		},
+		{
+			name: "this one was cut short", told: map[string]Told{"cp1": done, "w1": done},
+			first: "cp2: ccmadm upgrade apply v1.36.3 --via pods", what: "upgrade the control plane",
+			do: func(f *Facts) { isDone(f); f.CutShort = "ccmadm upgrade apply v1.36.3" },
+		},
+		{
+			name: "this one was cut short as a further one", told: map[string]Told{"cp1": done, "w1": unfinished},
+			first: "cp2: ccmadm upgrade node", what: "finish the upgrade that was cut short, or told to leave something out",
+			do: func(f *Facts) { isDone(f); f.CutShort = "ccmadm upgrade node" },
+		},
+		{
+			name: "another one is the first", told: map[string]Told{"cp1": done},
+			first: "cp2: ccmadm upgrade node", what: "upgrade the control plane",
+			do: func(f *Facts) { f.Cluster, f.Nodes[0].APIServer = "v1.36.3", "v1.36.3" },
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

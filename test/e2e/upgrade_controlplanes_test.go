@@ -114,10 +114,10 @@ kill -9 -- -$pid; { wait $pid; } 2>/dev/null; code=$?; cat /root/out; exit $code
 		t.Fatalf("exit status %d, want 137, killed behind %q\n%s", r.code, atWork, r.out)
 	}
 	r = l.sh(t, "cp1", fromHere)
-	if r.code != 3 || !strings.Contains(r.out, "is at work there, of a run that is under way") {
+	if r.code != 3 || !strings.Contains(r.out, "is at work on Node/cp3, of a run that is under way") {
 		t.Errorf("exit status %d, want 3\n%s", r.code, r.out)
 	}
-	const pod = "$(" + admin + "-n kube-system get pods -o name | grep /ccmadm-node- | grep -v /ccmadm-node-agent)"
+	const pod = "$(" + admin + "-n kube-system get pods -o name | grep /ccmadm-upgrade-)"
 	var ended string
 	eventually(t, 5*time.Minute, "what was at work on cp3 has ended", func() bool {
 		ended = l.sh(t, "cp1", admin+"-n kube-system get "+pod+" -o jsonpath='{.status.phase}'").out
@@ -136,17 +136,18 @@ func (l *lab) expectDrivenMachines(t *testing.T, fromHere string) {
 	for _, node := range []string{"cp3", "w1"} {
 		l.must(t, node, "grep 'upgraded: v1.36.3' /etc/ccmadm/machine.yaml && ! ls /etc/ccmadm/upgrade.yaml")
 	}
-	journal := l.must(t, "cp1", "ccmadm journal")
-	t.Logf("%s", journal)
+	const runs = "-n kube-system get configmap ccmadm-journal -o jsonpath='{.data}'"
+	t.Logf("%s", l.must(t, "cp1", "ccmadm journal"))
+	journal := l.kubectl(t, runs)
 	if !strings.Contains(journal, "upgrade workers v1.36.3") {
 		t.Error("the worker is not in the journal")
 	}
 	if out := l.must(t, "cp1", fromHere); !strings.Contains(out, "w1: nothing is left to be done") ||
-		l.must(t, "cp1", "ccmadm journal") != journal {
+		l.kubectl(t, runs) != journal {
 		t.Errorf("the second time:\n%s", out)
 	}
 	left := l.kubectl(t, "-n kube-system get pods -l app.kubernetes.io/managed-by=ccmadm -o name")
-	if strings.Contains(left, "ccmadm-node-") {
+	if strings.Contains(left, "ccmadm-upgrade-") || strings.Contains(left, "ccmadm-show-") {
 		t.Errorf("pods are left: %s", left)
 	}
 	const releases = "get nodes cp1 cp2 cp3 -o " +
