@@ -35,6 +35,16 @@ func TestRestOfOthers(t *testing.T) {
 	}
 }
 
+// An add-on that is skipped by its name is somebody else's on every machine.
+func TestUpgrade_Check_Skips(t *testing.T) {
+	for phase, want := range map[string]finding.ExitCode{"addon/coredns": 0, "addon": finding.ExitUsage} {
+		err := (&Upgrade{Remote: Remote{Via: ViaSSH}, Rest: []string{"--skip-phases=" + phase}}).Check()
+		if known := new(finding.Error); (err != nil) != (want != 0) || errors.As(err, &known) && known.Code != want {
+			t.Errorf("%s: %v", phase, err)
+		}
+	}
+}
+
 // What a shell takes apart comes through in one piece, and what it would run is text.
 func TestQuoted(t *testing.T) {
 	for _, word := range []string{"--node-ip=198.18.0.1,fd00::1", "a b", "$(touch x)", "it's", "", "a\nb;c", "*"} {
