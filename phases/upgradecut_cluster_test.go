@@ -1,8 +1,6 @@
 package phases
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -85,14 +83,10 @@ func TestCluster_Upgrade_APartIsNoUpgrade(t *testing.T) {
 
 // Whoever keeps an add-on for himself has upgraded the machine: it is said which was skipped, and nothing is half done.
 func TestCluster_Upgrade_AnAddonThatIsSkippedIsNoHalf(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "upgrade.yaml")
-	text := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\napply: {skipPhases: [addon/coredns]}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	const text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\napply: {skipPhases: [addon/coredns]}\n"
 	for name, told := range map[string]Upgrade{
 		"by a flag": {Version: "v1.36.3", Rest: []string{"--skip-phases", "addon/coredns"}},
-		"by a file": {Version: "v1.36.3", Config: config},
+		"by a file": {Version: "v1.36.3", Config: "/root/upgrade.yaml", ConfigText: text},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpgradable(t)

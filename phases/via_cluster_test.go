@@ -163,7 +163,7 @@ func TestPods_NameThatAKubeletShows(t *testing.T) {
 		return true, nil, errors.Join(err, apierrors.NewAlreadyExists(corev1.Resource("pods"), name))
 	})
 	d := &Data{Options: Options{Adoption: &Adoption{NodeTimeout: time.Second}}}
-	b := byPods{d: d, client: client}
+	b := byPods{d: d, client: client, prefix: stepPrefix}
 	wantError(t, b.run(t.Context(), &plannedNode{name: "w2"}, "plain"), "the kubelet of Node/w1 shows Pod/kube-system/"+
 		podForNode(stepPrefix, "w2"), finding.ExitRefused)
 }
