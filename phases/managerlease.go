@@ -80,12 +80,12 @@ func refuseLeader(
 		return nil, finding.Errorf("look whether somebody leads: %w", err).WithHint("the same command goes on")
 	}
 	if held {
-		return nil, atWork(lease).WithHint("%s", hint)
+		return nil, managerAtWork(lease).WithHint("%s", hint)
 	}
 	return lease, nil
 }
 
-func atWork(lease *coordinationv1.Lease) *finding.Error {
+func managerAtWork(lease *coordinationv1.Lease) *finding.Error {
 	return finding.Refusedf("another cloud-controller-manager is at work: %s renews Lease/%s/%s",
 		finding.Clean(ptr.Deref(lease.Spec.HolderIdentity, "")), lease.Namespace, lease.Name)
 }
@@ -101,7 +101,7 @@ func endLease(ctx context.Context, d *Data, client kubernetes.Interface, name st
 	}
 	taken, err := dropLease(ctx, client, lease)
 	if err == nil && taken {
-		return atWork(lease).WithHint("%s", hint)
+		return managerAtWork(lease).WithHint("%s", hint)
 	}
 	return err
 }
