@@ -1,11 +1,42 @@
 package phases
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 )
+
+// Check refuses a way that is misspelled, and what cannot be upgraded from here: half an upgrade, of which nobody would
+// see when it is whole.
+func (u *Upgrade) Check() error {
+	way := u.Remote
+	way.Skip = nil // which takes the Nodes
+	if err := way.check(nil); err != nil {
+		return err
+	}
+	if u.byHand() {
+		return nil
+	}
+	for _, command := range []string{"apply", "node"} {
+		left, err := u.leftOut(command)
+		if err != nil {
+			return err
+		}
+		if !left.Whole() {
+			return finding.Usagef("read --via: kubeadm is told to leave something out: no machine is upgraded " +
+				"as a whole").WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. " +
+				"Nothing was changed")
+		}
+	}
+	where, err := u.patches()
+	if err != nil {
+		return err
+	}
+	return where.refuseRelative()
+}
 
 // leftOut is what one of kubeadm's commands is told not to do, and ends well all the same.
 func (u *Upgrade) leftOut(command string) (kubeadm.LeftOut, error) {
@@ -63,6 +94,17 @@ func (p patches) flags() []string {
 		}
 	}
 	return list
+}
+
+// refuseRelative finds a directory that depends on where a command is run: on each machine it would be another one.
+func (p patches) refuseRelative() error {
+	for _, dir := range []string{p.argument, p.configured} {
+		if dir != "" && !filepath.IsAbs(dir) {
+			return finding.Usagef("read --via: the directory of patches, %q, would be another one on each machine", dir).
+				WithHint("name an absolute path. Nothing was changed")
+		}
+	}
+	return nil
 }
 
 // lackedBy is the directory that a machine has not. A worker is upgraded without: what it has of kubeadm's is its

@@ -138,31 +138,6 @@ func otherMachines(ctx context.Context, d *Data, client kubernetes.Interface, he
 	return others, nil
 }
 
-// Check refuses a way that is misspelled, and what cannot be upgraded from here: half an upgrade, of which nobody would
-// see when it is whole.
-func (u *Upgrade) Check() error {
-	way := u.Remote
-	way.Skip = nil // which takes the Nodes
-	if err := way.check(nil); err != nil {
-		return err
-	}
-	if u.byHand() {
-		return nil
-	}
-	for _, command := range []string{"apply", "node"} {
-		left, err := u.leftOut(command)
-		if err != nil {
-			return err
-		}
-		if !left.Whole() {
-			return finding.Usagef("read --via: kubeadm is told to leave something out: no machine is upgraded " +
-				"as a whole").WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. " +
-				"Nothing was changed")
-		}
-	}
-	return nil
-}
-
 // upgradeNodeArgs is the command on another machine: what this run was told and that one is to know, too.
 func upgradeNodeArgs(d *Data, o *other) ([]string, error) {
 	u, n, args := d.Upgrade, o.plannedNode, []string{"upgrade", "node", "--driven"}

@@ -45,6 +45,30 @@ func TestUpgrade_Check_Skips(t *testing.T) {
 	}
 }
 
+// A relative directory would be another one on each machine, and another one than is looked for there.
+func TestUpgrade_Check_Patches(t *testing.T) {
+	for _, tt := range []struct {
+		argument, configured string
+		via                  Via
+		want                 finding.ExitCode
+	}{
+		{argument: "--patches=./p", via: ViaSSH, want: finding.ExitUsage},
+		{configured: "p", via: ViaPods, want: finding.ExitUsage},
+		{argument: "--patches=/p", configured: "/q", via: ViaSSH},
+		{argument: "--patches=p", configured: "q", via: ViaHand},
+		{via: ViaSSH},
+	} {
+		u := &Upgrade{
+			Remote: Remote{Via: tt.via}, Rest: []string{tt.argument},
+			ConfigText: upgradeConfiguration + "node: {patches: {directory: '" + tt.configured + "'}}\n",
+		}
+		err, known := u.Check(), new(finding.Error)
+		if (err != nil) != (tt.want != 0) || errors.As(err, &known) && known.Code != tt.want {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}
+
 // What a shell takes apart comes through in one piece, and what it would run is text.
 func TestQuoted(t *testing.T) {
 	for _, word := range []string{"--node-ip=198.18.0.1,fd00::1", "a b", "$(touch x)", "it's", "", "a\nb;c", "*"} {
