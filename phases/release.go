@@ -2,8 +2,10 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -14,9 +16,9 @@ import (
 )
 
 // noteRelease notes on the Node of a control plane which ccmadm has worked there, at the end of a run that has come
-// through: by that, others are found that are of another release. The end of the run is not at stake.
+// through: by that, others are found that are of another release. Leaving takes all notes back. The end of the run is
+// not at stake.
 func noteRelease(ctx context.Context, d *Data) {
-	leaves := d.Adoption != nil && d.Adoption.Leave
 	if d.DryRun || d.Single || d.Upgrade != nil && d.Upgrade.Driven { // then whoever drives knows the machine's own
 		return
 	}
@@ -24,20 +26,37 @@ func noteRelease(ctx context.Context, d *Data) {
 	if err != nil || !controlPlane {
 		return
 	}
-	release := d.Version
-	if leaves {
-		release = ""
-	}
 	client, err := connect(d, machine.AdminConf)
-	if err == nil {
+	if err == nil && d.Adoption != nil && d.Adoption.Leave {
+		err = removeReleases(ctx, client)
+	} else if err == nil {
 		var name string
 		if name, err = nodeName(d); err == nil {
-			err = noteReleaseOn(ctx, client, name, release)
+			err = noteReleaseOn(ctx, client, name, d.Version)
 		}
 	}
 	if err != nil {
-		d.in("release").Sayf("warning, it is not noted which ccmadm has worked here: %v", err)
+		d.in("release").Sayf("warning, the notes of which ccmadm has worked are as before: %v", err)
 	}
+}
+
+// removeReleases takes the notes of all Nodes back.
+func removeReleases(ctx context.Context, client kubernetes.Interface) error {
+	var list *corev1.NodeList
+	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
+		list, err = client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	var wrong []error
+	for i := range list.Items {
+		if list.Items[i].Annotations[v1alpha1.ReleaseAnnotation] != "" {
+			wrong = append(wrong, noteReleaseOn(ctx, client, list.Items[i].Name, ""))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // noteReleaseOn writes where it says something else; empty: nothing.

@@ -8,10 +8,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// A run on a control plane notes which ccmadm it was, once; leaving takes the note back, and a dry run writes none.
+// A run on a control plane notes which ccmadm it was, once; leaving takes the notes of all control planes back,
+// and a dry run writes none.
 func TestCluster_NoteRelease(t *testing.T) {
 	u := newUpgradable(t)
-	version := ""
+	u.node(t, "cp2", true)
+	if err := noteReleaseOn(t.Context(), u.client, "cp2", "test"); err != nil {
+		t.Fatal(err)
+	}
+	revision := ""
 	for _, tt := range []struct {
 		name    string
 		options Options
@@ -32,10 +37,14 @@ func TestCluster_NoteRelease(t *testing.T) {
 			if err != nil || node.Annotations[v1alpha1.ReleaseAnnotation] != tt.want {
 				t.Errorf("%v, %v\n%s", err, node.Annotations, out)
 			}
-			if wrote := version != "" && node.ResourceVersion != version; wrote != (tt.writes && version != "") {
+			if wrote := revision != "" && node.ResourceVersion != revision; wrote != (tt.writes && revision != "") {
 				t.Errorf("it wrote: %v", wrote)
 			}
-			version = node.ResourceVersion
+			revision = node.ResourceVersion
+			other, err := u.client.CoreV1().Nodes().Get(t.Context(), "cp2", metav1.GetOptions{})
+			if want := tt.name != "leave"; err != nil || (other.Annotations[v1alpha1.ReleaseAnnotation] != "") != want {
+				t.Errorf("of the other control plane: %v, %v", err, other.Annotations)
+			}
 		})
 	}
 }
