@@ -1,9 +1,11 @@
 package phases
 
 import (
+	"context"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -46,5 +48,29 @@ func TestCluster_NoteRelease(t *testing.T) {
 				t.Errorf("of the other control plane: %v, %v", err, other.Annotations)
 			}
 		})
+	}
+}
+
+// idle is a way on which nothing is done.
+type idle struct{ asker }
+
+func (idle) run(context.Context, *plannedNode, ...string) error { return nil }
+
+// A note of a ccmadm that is no longer on its machine is taken back by whoever upgrades it from elsewhere.
+func TestCluster_NoteRelease_OfNoCcmadm(t *testing.T) {
+	u := newUpgradable(t)
+	u.node(t, "cp2", true)
+	if err := noteReleaseOn(t.Context(), u.client, "cp2", "v0.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	d, out, _ := u.begun(t, Upgrade{Version: "v1.36.3", Remote: Remote{Via: ViaPods}})
+	d.Upgrade.target = version.MustParseSemantic("v1.36.3")
+	cp2 := &other{plannedNode: &plannedNode{name: "cp2", controlPlane: true}, report: &NodeReport{}}
+	if err := (&upgrader{d: d, client: u.client, way: idle{}}).upgrade(t.Context(), cp2); err != nil {
+		t.Fatal(err)
+	}
+	node, err := u.client.CoreV1().Nodes().Get(t.Context(), "cp2", metav1.GetOptions{})
+	if err != nil || node.Annotations[v1alpha1.ReleaseAnnotation] != "" {
+		t.Errorf("%v, %v\n%s", err, node.Annotations, out)
 	}
 }

@@ -112,8 +112,8 @@ func (u *upgrader) each(
 	return nil
 }
 
-// upgrade runs the command on a machine. Which ccmadm a control plane has is noted from here: in a pod it is another
-// one that has worked there.
+// upgrade runs the command on a machine. Which ccmadm a control plane has, if any, is noted from here: in a pod it is
+// another one that has worked there.
 func (u *upgrader) upgrade(ctx context.Context, o *other) error {
 	args, err := upgradeNodeArgs(u.d, o)
 	if err != nil {
@@ -126,7 +126,7 @@ func (u *upgrader) upgrade(ctx context.Context, o *other) error {
 		return nil
 	}
 	o.report.Upgraded, o.report.Upgrading = "v"+u.d.Upgrade.target.String(), ""
-	if o.controlPlane && o.report.Ccmadm != "" {
+	if o.controlPlane {
 		if err := noteReleaseOn(ctx, u.client, o.name, finding.Clean(o.report.Ccmadm)); err != nil {
 			u.d.Sayf("%s: warning, %v", o.name, err)
 		}

@@ -150,7 +150,7 @@ func (p *planner) checkInstalledKubelet(n Node, t Told) {
 }
 
 // checkReleases finds control planes on which ccmadm is not of this release: what they said, and where they were not
-// asked, what their Nodes say.
+// asked, what their Nodes say. One that has none is of no other release: a pod brings its own.
 func (p *planner) checkReleases() {
 	releases := map[string]string{}
 	for _, n := range p.Nodes {
@@ -159,7 +159,7 @@ func (p *planner) checkReleases() {
 		case n.Name == p.Here:
 			releases[n.Name] = p.Version
 		case t.Asked:
-			releases[n.Name] = cmp.Or(t.Ccmadm, "none")
+			releases[n.Name] = t.Ccmadm
 		default:
 			releases[n.Name] = n.Ccmadm
 		}

@@ -70,6 +70,11 @@ func TestNew_Machines(t *testing.T) {
 			want: []string{"warning U14 "}, says: "v0.1.0 on cp1; test on cp2",
 		},
 		{
+			name: "a machine needs no ccmadm for that",
+			do:   fromHere("pods", map[string]Told{"cp1": {Asked: true, Kubeadm: "v1.36.3"}}),
+			says: "cp1      control plane  v1.36.3  -        -       ccmadm upgrade node",
+		},
+		{
 			name: "over SSH it is the machine's",
 			do:   fromHere("ssh", map[string]Told{"w1": {Asked: true, Kubeadm: "v1.36.3", Ccmadm: "v0.1.0"}}),
 			want: []string{"error U13 Node/w1"}, says: "its ccmadm is v0.1.0, and here it is test",
