@@ -106,7 +106,8 @@ func stoppedAt(failed []notThrough, hints []string, last string) *finding.Error 
 		if !errors.As(n.err, &known) {
 			continue
 		}
-		if hint := strings.TrimSuffix(known.Hint, "; nothing was changed"); hint != "" && !slices.Contains(hints, hint) {
+		hint := strings.TrimSuffix(strings.TrimSuffix(known.Hint, "; nothing was changed"), ". Nothing was changed")
+		if hint != "" && !slices.Contains(hints, hint) {
 			hints = append(hints, hint)
 		}
 		if known.Code == finding.ExitNotInTime {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -46,11 +47,11 @@ is a step of a run of this machine's. It stops at the first machine that does no
 				return nil
 			}
 			client, err := livingClient(d)
-			if err != nil {
-				return err
+			if err == nil {
+				err = d.Close(ctx) // each control plane takes the Lease itself
 			}
-			if err := d.Close(ctx); err != nil { // each control plane takes the Lease itself
-				return err
+			if err != nil {
+				return stoppedHere(d, err)
 			}
 			if d.Upgrade.Parallel > 1 {
 				d = d.together()
@@ -85,7 +86,7 @@ func (u *upgrader) run(ctx context.Context) error {
 		return err
 	}
 	if err := u.beginWorkers(ctx); err != nil {
-		return err
+		return stoppedHere(u.d, err)
 	}
 	err := u.each(ctx, workers, u.d.Upgrade.Parallel, u.upgradeWorker)
 	return joined(err, u.d.end(ctx, err))
@@ -147,17 +148,24 @@ func (u *upgrader) workersLeft() []*other {
 	target := u.d.Upgrade.target
 	var list []*other
 	for _, o := range u.d.Upgrade.others {
-		if o.controlPlane || o.skipped {
-			continue
-		}
-		done := o.report != nil && o.report.Upgraded == "v"+target.String() || !upgrade.Older(o.version, target)
-		if done && !o.told(target).Unfinished {
+		switch {
+		case o.controlPlane || o.skipped:
+		case o.left(target):
+			list = append(list, o)
+		default:
 			u.d.Sayf("%s: nothing is left to be done", o.name)
-			continue
 		}
-		list = append(list, o)
 	}
 	return list
+}
+
+// left tells whether a machine is to be reached from here. A control plane looks itself for what is left.
+func (o *other) left(target *version.Version) bool {
+	if o.skipped || o.controlPlane {
+		return !o.skipped
+	}
+	done := o.report != nil && o.report.Upgraded == "v"+target.String() || !upgrade.Older(o.version, target)
+	return !done || o.told(target).Unfinished
 }
 
 // beginWorkers opens a run of this machine's for the workers. The record is as it is by now, and stays so.
@@ -175,16 +183,45 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 	return openRun(ctx, &d, u.client, string(before))
 }
 
-// stopped says how to go on and how to go back. This machine is done by then. All was done only where no machine is
+// goesOn says how to go on and how to go back.
+const goesOn = "the machines before are done, and those after were not touched; the same command goes on from here. " +
+	"Kubernetes does not go back; `ccmadm journal` names the runs, and `ccmadm rollback RUN` leads the " +
+	"cloud-controller-manager to before one of them"
+
+// stopped is of machines that did not come through. This one is done by then. All was done only where no machine is
 // left, and each did its part.
 func (u *upgrader) stopped(failed []notThrough) error {
-	err := stoppedAt(failed, nil, "the machines before are done, and those after were not touched; the same command "+
-		"goes on from here. Kubernetes does not go back; `ccmadm journal` names the runs, and `ccmadm rollback RUN` "+
-		"leads the cloud-controller-manager to before one of them")
+	err := stoppedAt(failed, nil, goesOn)
 	if int(u.reached.Load()) < len(u.all) || slices.ContainsFunc(failed, notThrough.undone) {
 		err.Code = finding.ExitError
 	}
 	return err
+}
+
+// stoppedHere is what keeps this machine from going on to others that are left, whatever exit status it has by itself:
+// something was changed, and not all was done.
+func stoppedHere(d *Data, err error) error {
+	name, failed := nodeName(d)
+	if failed != nil {
+		return finding.Errorf("%w", errors.Join(err, failed)).WithHint(goesOn)
+	}
+	stopped := stoppedAt([]notThrough{{&plannedNode{name: name}, err}}, nil, goesOn)
+	stopped.Code = finding.ExitError
+	return stopped
+}
+
+// beforeOthers has a phase that waits in vain end the run as one that has not done all, where other machines are left.
+func beforeOthers(p Phase) Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *Data) error {
+		err := run(ctx, d)
+		left := slices.ContainsFunc(d.Upgrade.others, func(o *other) bool { return o.left(d.Upgrade.target) })
+		if err != nil && left {
+			return stoppedHere(d, err)
+		}
+		return err
+	}
+	return p
 }
 
 // undone tells a machine that is not upgraded from one on which something does not answer in time.

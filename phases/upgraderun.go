@@ -70,9 +70,9 @@ func UpgradeControlPlane() []Phase {
 		inTurn(addon()),
 		inTurn(applyControlPlane()),
 		inTurn(nodeAgent()),
-		inTurn(rollout()),
+		beforeOthers(inTurn(rollout())),
 		record(), // until then, the record leads back
-		probeService(),
+		beforeOthers(probeService()),
 		upgradeOthers(), // once this machine is done, of which the others take the configuration
 		showRest(),
 	}

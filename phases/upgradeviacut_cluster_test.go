@@ -152,6 +152,64 @@ func TestCluster_UpgradeVia_TheAPIServerIsUnavailable(t *testing.T) {
 	}
 }
 
+// Somebody else's run between the control planes and the workers leaves workers behind, and is no end before anything
+// was changed.
+func TestCluster_UpgradeVia_AnotherRunBeforeTheWorkers(t *testing.T) {
+	v := newDriven(t)
+	during := v.runner.During
+	var others *journal.Journal
+	v.runner.During = func(line string) {
+		during(line)
+		if v.isUpgrade(line, "cp2") {
+			var err error
+			if others, err = journal.Open(t.Context(), v.client, journal.Run{Command: "apply", Machine: "cp2"}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_, err := v.from(t, Remote{Via: ViaSSH})
+	wantError(t, err, "another run is under way: ccmadm apply on cp2", finding.ExitError)
+	if known := new(finding.Error); !errors.As(err, &known) || strings.Contains(known.Hint, "Nothing was changed") ||
+		!strings.Contains(known.Hint, "the same command goes on from here") {
+		t.Errorf("it says %v, hint %s", err, known.Hint)
+	}
+	if got := v.upgraded(); !slices.Equal(got, []string{"cp2"}) {
+		t.Errorf("upgraded were %v", got)
+	}
+	if err := others.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A Service that does not answer on this machine is no end of all while other machines are left.
+func TestCluster_UpgradeVia_NoServiceBeforeTheOthers(t *testing.T) {
+	v := newDriven(t)
+	v.behind(t, proxied(t, func(w http.ResponseWriter, r *http.Request) bool {
+		asked := strings.HasSuffix(r.URL.Path, "/services/kubernetes")
+		if asked {
+			http.Error(w, "no", http.StatusForbidden)
+		}
+		return asked
+	}))
+	all := []string{"cp2", "w1", "w2"}
+	for _, tt := range []struct {
+		skip []string
+		want finding.ExitCode
+	}{{want: finding.ExitError}, {skip: all, want: finding.ExitNotInTime}} {
+		d, out, _ := v.begun(t, Upgrade{Version: "v1.36.3", Remote: Remote{Via: ViaSSH, Parallel: 1, Skip: tt.skip}})
+		list := slices.DeleteFunc(UpgradeControlPlane(), func(p Phase) bool { return p.Name == rollout().Name })
+		err := Run(t.Context(), d, list)
+		wantError(t, err, "look for Service/default/kubernetes: ", tt.want)
+		known := new(finding.Error)
+		if left := tt.skip == nil; !errors.As(err, &known) || strings.Contains(known.Hint, goesOn) != left {
+			t.Errorf("it says %v, hint %s\n%s", err, known.Hint, out)
+		}
+		if got := v.upgraded(); len(got) > 0 {
+			t.Errorf("upgraded were %v", got)
+		}
+	}
+}
+
 // behind has the driver ask a proxy, which has a CA as an API server has.
 func (v *driven) behind(t *testing.T, proxy *rest.Config) {
 	t.Helper()
