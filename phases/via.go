@@ -194,8 +194,8 @@ func showEach(
 			return a
 		}
 		if other := n.sharesAddress(plan); via == ViaSSH && other != "" {
-			a.err = fmt.Errorf("its address %s is also that of Node/%s: nobody knows which of them SSH reaches",
-				n.ip, other)
+			a.err = finding.Refusedf("its address %s is also that of Node/%s: nobody knows which of them SSH reaches",
+				n.ip, other).WithHint("where it is not that of Node/%s: --skip %s", other, other)
 			return a
 		}
 		a.report, a.err = way.show(ctx, n, more...)

@@ -75,7 +75,7 @@ func TestCluster_Adopt_OverSSHToOneAddressOfTwo(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 		}
-		d, _ := adoption(t, m, Options{}, Adoption{Leave: leave, Yes: true, Remote: Remote{Via: ViaSSH, Skip: []string{"w1", "w3"}}})
+		d, _ := adoption(t, m, Options{}, Adoption{Leave: leave, Yes: true, Remote: Remote{Via: ViaSSH, Skip: []string{"w1"}}})
 		preflight := adoptPreflight()
 		if leave {
 			preflight = leavePreflight()

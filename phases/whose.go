@@ -79,11 +79,12 @@ func HoldForUpgrade(ctx context.Context, d *Data, w Whose) (release func(), err 
 	return aloneHere(ctx, d, upgradeTakes)
 }
 
-// sharesAddress names another Node that has the address to which steps over SSH would go; empty: there is none.
+// sharesAddress names another Node that has the address to which steps over SSH would go; empty: there is none. Those
+// that are skipped are looked past: whoever answers says which Node it is.
 func (n *plannedNode) sharesAddress(plan []*plannedNode) string {
 	own := parseAddresses(n.ip)
 	for _, other := range plan {
-		if other.name != n.name && len(own) > 0 && slices.Contains(parseAddresses(other.ip), own[0]) {
+		if other.name != n.name && !other.skipped && len(own) > 0 && slices.Contains(parseAddresses(other.ip), own[0]) {
 			return other.name
 		}
 	}
