@@ -110,14 +110,14 @@ func planned(ctx context.Context, d *Data) (*upgrade.Facts, *upgrade.Plan, error
 	return facts, plan, err
 }
 
-// refuseBlocked goes by the plan's findings. What is wrong with the cluster in the middle of this very upgrade does not
-// keep it from going on, and kubeadm makes its Job in the first half only.
+// refuseBlocked goes by the plan's findings. What is wrong with the cluster in the middle of this very upgrade, here or
+// on another machine, does not keep it from going on, and kubeadm makes its Job in the first half only.
 func refuseBlocked(d *Data, plan *upgrade.Plan, facts *upgrade.Facts, resumed bool) error {
 	blocked := slices.DeleteFunc(plan.Blocked(), func(f finding.Finding) bool {
 		trouble := slices.ContainsFunc(facts.Troubles, func(t finding.Finding) bool {
 			return t.ID == f.ID && t.Object == f.Object && t.Message == f.Message
 		})
-		return resumed && trouble || f.ID == finding.NoNodeForJob && (resumed || !d.Upgrade.first())
+		return (resumed || d.Upgrade.halfWay()) && trouble || f.ID == finding.NoNodeForJob && (resumed || !d.Upgrade.first())
 	})
 	d.Sayf("Kubernetes %s -> %s", plan.Now, plan.Then)
 	if err := plan.WriteMachines(d.progress()); err != nil {

@@ -199,10 +199,16 @@ func upgradeCutShort(ctx context.Context, d *Data) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	last := lastUpgrade(runs, node)
+	return last.Command == d.Command && last.State != journal.Done, nil
+}
+
+// lastUpgrade is the last one that was begun on a control plane; the zero value: there was none.
+func lastUpgrade(runs []journal.Run, node string) journal.Run {
 	for _, run := range slices.Backward(runs) {
 		if run.Machine == node && strings.HasPrefix(run.Command, "upgrade ") {
-			return run.Command == d.Command && run.State != journal.Done, nil
+			return run
 		}
 	}
-	return false, nil
+	return journal.Run{}
 }

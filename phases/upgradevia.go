@@ -26,7 +26,8 @@ type other struct {
 
 	report   *NodeReport // nil: it was not asked, or has not answered
 	failed   error       // why it has not
-	cutShort bool        // its last step in the journal has not come to its end
+	cutShort bool        // its last step in the journal, or its own last run, has not come to its end
+	finish   string      // the command that leads a control plane on whose turn has come, on that machine; empty: none
 	lacks    string      // the directory with patches without which it cannot be upgraded
 	without  bool        // it has no patches, and is upgraded without
 }
@@ -35,14 +36,17 @@ type other struct {
 func (o *other) told(target *version.Version) upgrade.Told {
 	t := upgrade.Told{Skipped: o.skipped}
 	var known *finding.Error
+	if o.report == nil && o.finish != "" {
+		t.Next, t.Do = "on "+o.name+": "+o.finish, "finish its upgrade there: until then control planes are of two versions"
+	}
 	switch {
 	case o.failed != nil:
 		t.Problem = finding.Clean(o.failed.Error())
-		if errors.As(o.failed, &known) {
-			t.Next = known.Hint
+		if errors.As(o.failed, &known) && known.Hint != "" {
+			t.Next, t.Do = known.Hint, ""
 		}
 	case !o.ready && o.report == nil:
-		t.Problem, t.Next = "it is not Ready", "ccmadm status"
+		t.Problem, t.Next = "it is not Ready", cmp.Or(t.Next, "ccmadm status")
 	case o.report != nil:
 		r := o.report
 		t.Asked, t.Kubeadm, t.Kubelet = true, finding.Clean(r.Kubeadm), finding.Clean(r.Version)
@@ -89,9 +93,32 @@ func askOthers(ctx context.Context, d *Data, client kubernetes.Interface, f *upg
 	for _, o := range d.Upgrade.others {
 		state, known := last[o.name]
 		o.cutShort = known && state != journal.Done
+		if o.controlPlane {
+			o.askJournal(runs, target, !upgrade.Older(f.Cluster, target))
+		}
 		f.Told[o.name] = o.told(target)
 	}
 	return nil
+}
+
+// askJournal looks for an upgrade to the version that a control plane has begun by itself, and has not ended. The turn of
+// all has come where the cluster is of that version.
+func (o *other) askJournal(runs []journal.Run, target *version.Version, turn bool) {
+	first, next := Upgrade{target: target, Version: "v" + target.String()}, Upgrade{target: target}
+	last := lastUpgrade(runs, o.name)
+	begun := last.Command == first.command() || last.Command == next.command()
+	o.cutShort, o.finish = begun && last.State != journal.Done, ""
+	switch {
+	case o.cutShort && last.Command == first.command():
+		o.finish = "ccmadm " + last.Command
+	case o.cutShort || turn:
+		o.finish = "ccmadm upgrade node"
+	}
+}
+
+// halfWay tells whether the upgrade that goes on from here stands at another control plane.
+func (u *Upgrade) halfWay() bool {
+	return slices.ContainsFunc(u.others, func(o *other) bool { return o.controlPlane && o.cutShort && !o.skipped })
 }
 
 // otherMachines are all but this one, control planes first. A dry run makes no pods, so that it asks over SSH only.

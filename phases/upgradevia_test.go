@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
 )
 
 func TestRestOfOthers(t *testing.T) {
@@ -224,5 +227,48 @@ func TestUpgrader_ExitStatus(t *testing.T) {
 			}
 			wantError(t, u.stopped(list), "node w1: ", tt.want)
 		})
+	}
+}
+
+// Where another control plane stands in the middle of this upgrade, the command that leads it on is named, and what is
+// wrong with the cluster keeps nobody from going on there.
+func TestUpgrade_HalfWay(t *testing.T) {
+	const finish = "on cp2: ccmadm upgrade node"
+	target := version.MustParseSemantic("v1.36.3")
+	own := journal.Run{Machine: "cp2", Command: "upgrade node v1.36.3", State: journal.CutShort}
+	former := journal.Run{Machine: "cp2", Command: "upgrade node v1.35.4", State: journal.CutShort}
+	first, done := own, own
+	first.Command, done.State = "upgrade apply v1.36.3", journal.Done
+	for _, tt := range []struct {
+		name string
+		runs []journal.Run
+		turn bool
+		next string
+		goes bool
+	}{
+		{name: "cut short", runs: []journal.Run{former, own}, turn: true, next: finish, goes: true},
+		{name: "the first one", runs: []journal.Run{first}, next: "on cp2: ccmadm upgrade apply v1.36.3", goes: true},
+		{name: "its turn", runs: []journal.Run{own, done}, turn: true, next: finish},
+		{name: "a former version", runs: []journal.Run{former}, next: "ccmadm status"},
+		{name: "nothing was begun", next: "ccmadm status"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := &other{plannedNode: &plannedNode{name: "cp2", controlPlane: true}}
+			o.askJournal(tt.runs, target, tt.turn)
+			if told := o.told(target); told.Next != tt.next || (told.Do != "") != (tt.next != "ccmadm status") {
+				t.Errorf("%+v", told)
+			}
+			d := &Data{Options: Options{Upgrade: &Upgrade{Version: "v1.36.3", target: target, others: []*other{o}}}}
+			d.Streams = Streams{Out: io.Discard, Err: io.Discard}
+			facts := &upgrade.Facts{Troubles: []finding.Finding{finding.KubeletSkew.New("", "nobody leads")}}
+			err := refuseBlocked(d, &upgrade.Plan{Findings: facts.Troubles}, facts, false)
+			if (err == nil) != tt.goes {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	o := &other{plannedNode: &plannedNode{name: "cp2"}, finish: "x", failed: finding.Errorf("no").WithHint("look there")}
+	if told := o.told(target); told.Next != "look there" || told.Do != "" {
+		t.Errorf("%+v", told)
 	}
 }

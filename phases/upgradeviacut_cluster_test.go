@@ -86,8 +86,11 @@ func TestCluster_UpgradeVia_AControlPlaneIsLost(t *testing.T) {
 	}
 	delete(v.runner.Fails, v.ssh("cp2")+"upgrade node")
 	v.ready(t, "cp2", corev1.ConditionUnknown)
-	_, err = v.from(t, Remote{Via: ViaSSH})
+	out, err = v.from(t, Remote{Via: ViaSSH})
 	wantError(t, err, "U13 Node/cp2: it is not Ready", finding.ExitPreflight)
+	if !strings.Contains(out, "next: on cp2: ccmadm upgrade node") {
+		t.Errorf("what leads on is not named:\n%s", out)
+	}
 	if got := v.upgraded(); len(got) > 0 {
 		t.Errorf("upgraded were %v", got)
 	}

@@ -16,6 +16,8 @@ type Told struct {
 	Asked bool
 	// Problem is why it has not, and Next what to do about it; both are empty where it was not asked.
 	Problem, Next string
+	// Do is what it takes; empty: what it takes in general.
+	Do string
 	// Skipped says that it is left as it is.
 	Skipped bool
 	// Kubeadm, Kubelet and Ccmadm are the releases that are installed there; empty: none.
@@ -72,7 +74,7 @@ func (p *planner) checkMachines() {
 			m.ToDo = "skipped"
 		case message != "":
 			f := finding.MachineLacks.New("Node/"+n.Name, message)
-			f.Next = next
+			f.Next, f.Do = next, cmp.Or(t.Do, f.Do)
 			p.add(f)
 			m.ToDo = "cannot: " + message
 		case p.left(n):
