@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -28,6 +29,10 @@ type NodeReport struct {
 	Upgrading string `json:"upgrading,omitempty"`
 	// NoUpgrade is why it can be upgraded neither as a control plane nor as a worker.
 	NoUpgrade string `json:"noUpgrade,omitempty"`
+	// Worker says that kubeadm takes the machine for a worker.
+	Worker bool `json:"worker,omitempty"`
+	// Astray are directories that an upgrade goes by and that lead this process elsewhere than the machine itself.
+	Astray []string `json:"astray,omitempty"`
 	// Lacks are those of the files that it was asked for and that are not there.
 	Lacks []string `json:"lacks,omitempty"`
 	// Kubelet is its process; nil: it does not run.
@@ -106,11 +111,34 @@ func (r *NodeReport) showPrograms(ctx context.Context, m *machine.Machine) error
 		r.Upgraded = s.Upgraded
 	}
 	var refused *finding.Error
-	if _, err := ControlPlaneHere(m); errors.As(err, &refused) {
+	if is, err := ControlPlaneHere(m); errors.As(err, &refused) {
 		r.NoUpgrade = refused.Error()
 	} else if err != nil {
 		return err
+	} else {
+		r.Worker = !is
+	}
+	for _, dir := range []string{
+		"/etc/kubernetes", filepath.Dir(machine.APIServerPod), filepath.Dir(machine.KubeadmFlags), "/etc/systemd/system",
+	} {
+		astray, err := m.Astray(dir)
+		if err != nil {
+			return err
+		}
+		if astray {
+			r.Astray = append(r.Astray, dir)
+		}
 	}
 	r.Packages, err = packageManager(m)
 	return err
+}
+
+// packageManager is the program that installs packages on this machine; empty: none that is known.
+func packageManager(m *machine.Machine) (string, error) {
+	for _, name := range []string{"apt-get", "dnf", "yum"} {
+		if there, err := m.Exists(filepath.Join("/usr/bin", name)); err != nil || there {
+			return name, err
+		}
+	}
+	return "", nil
 }

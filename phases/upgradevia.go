@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/phases/upgrade"
@@ -54,6 +54,12 @@ func (o *other) told(target *version.Version) upgrade.Told {
 		first, next := Upgrade{target: target, Version: "v" + target.String()}, Upgrade{target: target}
 		t.Unfinished = o.cutShort || r.Upgrading == next.command()
 		switch {
+		case len(r.Astray) > 0:
+			t.Problem = "absolute links there lead elsewhere in a pod: " + strings.Join(r.Astray, ", ")
+			t.Next = "upgrade it over SSH, with --via ssh, or there: ccmadm upgrade node"
+		case o.controlPlane && r.Worker:
+			t.Problem = "its Node has the label of a control plane, and there is no " + machine.APIServerPod
+			t.Next = "put it back there, or: kubectl label node " + o.name + " " + v1alpha1.ControlPlaneLabel + "-"
 		case r.NoUpgrade != "":
 			t.Problem, t.Next = finding.Clean(r.NoUpgrade), "put the file back there"
 		case o.lacks != "":
@@ -233,14 +239,4 @@ func shownArgs(args []string) []string {
 		}
 	}
 	return shown
-}
-
-// packageManager is the program that installs packages on this machine; empty: none that is known.
-func packageManager(m *machine.Machine) (string, error) {
-	for _, name := range []string{"apt-get", "dnf", "yum"} {
-		if there, err := m.Exists(filepath.Join("/usr/bin", name)); err != nil || there {
-			return name, err
-		}
-	}
-	return "", nil
 }

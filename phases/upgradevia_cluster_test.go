@@ -191,6 +191,11 @@ func TestCluster_UpgradeVia_Refused(t *testing.T) {
 			given: func() { v.told("w1", "v1.36.3", `"noUpgrade":"there is no x"`) },
 		},
 		{
+			name: "a control plane that is none", r: Remote{Via: ViaSSH}, code: finding.ExitPreflight,
+			want:  "U13 Node/cp2: its Node has the label of a control plane, and there is no /etc/kubernetes/manifests/",
+			given: func() { v.told("w1", "v1.36.3", `"worker":true`); v.told("cp2", "v1.36.3", `"worker":true`) },
+		},
+		{
 			name: "another machine", r: Remote{Via: ViaSSH}, code: finding.ExitPreflight,
 			want:  "U13 Node/w1: ask who answers at 198.18.0.21: it is the machine of Node/w3, and not of Node/w1",
 			given: func() { v.told("w1", "v1.36.3", `"node":"w3"`) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -143,6 +144,30 @@ func TestShowNode_WhatKeepsAnUpgrade(t *testing.T) {
 	if err != nil || r.Upgraded != "" || r.Upgrading != "upgrade apply v1.36.3" ||
 		!strings.Contains(r.NoUpgrade, "there is no "+machine.AdminConf) {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// In a pod an absolute link of the machine leads elsewhere: such a machine is not upgraded by one.
+func TestShowNode_Astray(t *testing.T) {
+	m, runner := machinetest.New(t)
+	runner.Answers["systemctl show -p MainPID"] = "0\n"
+	runner.Answers["kubelet --version"] = "Kubernetes v1.35.4\n"
+	machinetest.Put(t, m, "/srv/kubernetes/manifests/kube-apiserver.yaml", "")
+	if err := os.MkdirAll(m.Path("/etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/srv/kubernetes", m.Path("/etc/kubernetes")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ShowNode(t.Context(), m)
+	if err != nil || !slices.Equal(r.Astray, []string{"/etc/kubernetes", "/etc/kubernetes/manifests"}) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	cp2 := &other{plannedNode: &plannedNode{name: "cp2", controlPlane: true}, report: r}
+	told := cp2.told(version.MustParseSemantic("v1.36.3"))
+	if !strings.Contains(told.Problem, "in a pod: /etc/kubernetes, /etc/kubernetes/manifests") ||
+		!strings.Contains(told.Next, "--via ssh") {
+		t.Errorf("%+v", told)
 	}
 }
 

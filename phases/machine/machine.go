@@ -106,6 +106,24 @@ func (m *Machine) follow(path string) (string, error) {
 	return m.Path(done), nil
 }
 
+// Astray tells whether a path leads this process elsewhere than the machine itself, as an absolute link does below
+// another root: only Read follows such a one.
+func (m *Machine) Astray(path string) (bool, error) {
+	followed, err := m.follow(path)
+	if err != nil {
+		return false, err
+	}
+	theirs, err := os.Stat(followed)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("look for %s: %w", path, err)
+	}
+	ours, err := os.Stat(m.Path(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("look for %s: %w", path, err)
+	}
+	return (ours == nil) != (theirs == nil) || ours != nil && !os.SameFile(ours, theirs), nil
+}
+
 // Exists tells whether there is a file, or that it cannot be told.
 func (m *Machine) Exists(path string) (bool, error) {
 	_, err := os.Lstat(m.Path(path))

@@ -35,3 +35,32 @@ func TestMachine_Read_Links(t *testing.T) {
 		}
 	}
 }
+
+func TestMachine_Astray(t *testing.T) {
+	m := At(t.TempDir())
+	for _, dir := range []string{"/data/kubelet", "/var/lib", "/etc"} {
+		if err := os.MkdirAll(m.Path(dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{
+		"/var/lib/kubelet": "/data/kubelet", "/var/lib/near": "../../data/kubelet", "/var/lib/tmp": "/",
+		"/var/lib/none": "/none",
+	} {
+		if err := os.Symlink(target, m.Path(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]bool{
+		"/var/lib/kubelet": true, "/var/lib/tmp": true, "/var/lib/near": false, "/var/lib/none": false,
+		"/etc": false, "/no": false,
+	} {
+		if got, err := m.Astray(path); got != want || err != nil {
+			t.Errorf("%s: %v, %v", path, got, err)
+		}
+	}
+	own := At("/")
+	if got, err := own.Astray(m.Path("/var/lib/kubelet")); got || err != nil {
+		t.Errorf("below the root of this process: %v, %v", got, err)
+	}
+}
