@@ -16,6 +16,8 @@ import (
 type NodeReport struct {
 	Whose `json:",inline"`
 
+	// Release is that of the ccmadm that says this.
+	Release string `json:"release,omitempty"`
 	// Version is the kubelet's.
 	Version string `json:"version"`
 	// Kubeadm is kubeadm's, and Ccmadm that of the one in the machine's PATH; empty: it is not installed.

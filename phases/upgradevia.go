@@ -51,6 +51,7 @@ func (o *other) told(target *version.Version) upgrade.Told {
 		r := o.report
 		t.Asked, t.Kubeadm, t.Kubelet = true, finding.Clean(r.Kubeadm), finding.Clean(r.Version)
 		t.Ccmadm, t.Packages, t.Upgraded = finding.Clean(r.Ccmadm), r.Packages, r.Upgraded
+		t.Release = finding.Clean(r.Release)
 		first, next := Upgrade{target: target, Version: "v" + target.String()}, Upgrade{target: target}
 		t.Unfinished = o.cutShort || r.Upgrading == next.command()
 		switch {

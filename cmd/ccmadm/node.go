@@ -104,6 +104,7 @@ last one wins. "Runs" is no where the kubelet was not restarted since the file w
 			if err != nil {
 				return observed(err)
 			}
+			report.Release = version
 			if output == "json" {
 				return observed(printJSON(s.Out, report))
 			}

@@ -22,6 +22,8 @@ type Told struct {
 	Skipped bool
 	// Kubeadm, Kubelet and Ccmadm are the releases that are installed there; empty: none.
 	Kubeadm, Kubelet, Ccmadm string
+	// Release is that of the ccmadm that has said this; empty: of one that does not say it.
+	Release string
 	// Packages is the program that installs packages there; empty: none that is known.
 	Packages string
 	// Upgraded is the version to which kubeadm has upgraded the machine, under ccmadm.
@@ -105,6 +107,9 @@ func (p *planner) lacks(n Node, t Told) (message, next string) {
 	case p.Via == "ssh" && t.Ccmadm != p.Version:
 		return fmt.Sprintf("its ccmadm is %s, and here it is %s: over SSH it is the machine's own that works there",
 			cmp.Or(t.Ccmadm, "of a release that does not say it"), p.Version), "copy this machine's ccmadm there"
+	case p.Via == "pods" && t.Release != p.Version:
+		return fmt.Sprintf("the ccmadm of its pod is %s, and here it is %s: it is that which works there",
+			cmp.Or(t.Release, "of a release that does not say it"), p.Version), "--node-image has to be of " + p.Version
 	case t.Kubeadm == "":
 		return "kubeadm is not installed, " + then + " is needed", p.install(n, t)
 	case kubeadm == nil || !kubeadm.EqualTo(p.target):

@@ -18,6 +18,9 @@ func fromHere(via string, told map[string]Told) func(*Facts) {
 			if !given {
 				t = Told{Asked: true, Kubeadm: "v1.36.3", Kubelet: "v1.35.4", Ccmadm: "test"}
 			}
+			if t.Release == "" {
+				t.Release = "test"
+			}
 			f.Told[name] = t
 		}
 	}
@@ -73,6 +76,12 @@ func TestNew_Machines(t *testing.T) {
 			name: "a machine needs no ccmadm for that",
 			do:   fromHere("pods", map[string]Told{"cp1": {Asked: true, Kubeadm: "v1.36.3"}}),
 			says: "cp1      control plane  v1.36.3  -        -       ccmadm upgrade node",
+		},
+		{
+			name: "an image that is older",
+			do:   fromHere("pods", map[string]Told{"w1": {Asked: true, Kubeadm: "v1.36.3", Release: "v0.1.0"}}),
+			want: []string{"error U13 Node/w1"},
+			says: "cannot: the ccmadm of its pod is v0.1.0, and here it is test",
 		},
 		{
 			name: "over SSH it is the machine's",
