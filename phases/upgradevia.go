@@ -108,8 +108,8 @@ func askOthers(ctx context.Context, d *Data, client kubernetes.Interface, f *upg
 	return nil
 }
 
-// askJournal looks for an upgrade to the version that a control plane has begun by itself, and has not ended. The turn of
-// all has come where the cluster is of that version.
+// askJournal looks for an upgrade to the version that a control plane has begun by itself, and has not ended. The turn
+// of all has come where the cluster is of that version.
 func (o *other) askJournal(runs []journal.Run, target *version.Version, turn bool) {
 	first, next := Upgrade{target: target, Version: "v" + target.String()}, Upgrade{target: target}
 	last := lastUpgrade(runs, o.name)

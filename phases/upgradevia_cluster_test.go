@@ -278,8 +278,8 @@ func TestCluster_UpgradeVia_Pods(t *testing.T) {
 	}
 }
 
-// Where two Nodes have one address, nobody knows which machine SSH would upgrade. Once one of them is skipped, the other
-// has to answer.
+// Where two Nodes have one address, nobody knows which machine SSH would upgrade. Once one of them is skipped, the
+// other has to answer.
 func TestCluster_UpgradeVia_OneAddressOfTwo(t *testing.T) {
 	v := newDriven(t)
 	node, err := v.client.CoreV1().Nodes().Get(t.Context(), "w2", metav1.GetOptions{})

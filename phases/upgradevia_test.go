@@ -166,7 +166,8 @@ func TestShowNode_Astray(t *testing.T) {
 	cp2 := &other{plannedNode: &plannedNode{name: "cp2", controlPlane: true}, report: r}
 	r.Release = "v0.1.0"
 	told := cp2.told(version.MustParseSemantic("v1.36.3"))
-	if told.Release != r.Release || !strings.Contains(told.Problem, "in a pod: /etc/kubernetes, /etc/kubernetes/manifests") ||
+	if told.Release != r.Release ||
+		!strings.Contains(told.Problem, "in a pod: /etc/kubernetes, /etc/kubernetes/manifests") ||
 		!strings.Contains(told.Next, "--via ssh") {
 		t.Errorf("%+v", told)
 	}
