@@ -101,8 +101,7 @@ func begin() Phase {
 // other changes, but not what a user says.
 func recordedLifecycle(d *Data, s *Settings) (to v1alpha1.Lifecycle, held bool) {
 	if s.Lifecycle == v1alpha1.LifecycleOff {
-		stays := s.Recorded != nil && s.Recorded.LifecycleHeld && d.Said.Lifecycle == ""
-		return s.Lifecycle, stays || d.LifecycleHeld
+		return s.Lifecycle, s.Recorded != nil && s.Recorded.LifecycleHeld && d.Said.Lifecycle == ""
 	}
 	if d.holdLifecycle {
 		return v1alpha1.LifecycleOff, true

@@ -83,7 +83,13 @@ func TestCluster_Adopt_NobodyInitializes(t *testing.T) {
 // A taint that a run has set which was cut short is that run's, and goes; one that nobody of ours has set is told.
 func TestCluster_Adopt_TaintOfARunThatWasCutShort(t *testing.T) {
 	m, client := plain(t)
-	forgetJournal(t, client)
+	t.Cleanup(func() {
+		err := client.CoreV1().ConfigMaps("kube-system").Delete(context.WithoutCancel(t.Context()), v1alpha1.JournalName,
+			metav1.DeleteOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	for _, ours := range []bool{false, true} {
 		if err := taint(t.Context(), client, "w1", true); err != nil {
 			t.Fatal(err)

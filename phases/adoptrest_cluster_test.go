@@ -22,7 +22,13 @@ func cutShortAtKubelet(t *testing.T, client kubernetes.Interface, after string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	forgetJournal(t, client)
+	t.Cleanup(func() {
+		err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Delete(context.WithoutCancel(t.Context()),
+			v1alpha1.JournalName, metav1.DeleteOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	_ = j.Do(ctx, journal.Step{Name: kubeletStep, Node: "w1"}, func(context.Context) error {
 		die()
 		return context.Canceled

@@ -36,7 +36,6 @@ func living(t *testing.T) *machine.Machine {
 func livingAs(t *testing.T, said v1alpha1.CloudConfiguration) *machine.Machine {
 	t.Helper()
 	m, _ := controlPlaneMachine(t, cluster.Config)
-	forgetJournal(t, kubernetes.NewForConfigOrDie(cluster.Config))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		applier, err := apply.NewCluster(cluster.Config, true)
@@ -44,6 +43,10 @@ func livingAs(t *testing.T, said v1alpha1.CloudConfiguration) *machine.Machine {
 			_, err = applier.Remove(ctx)
 		}
 		if err != nil {
+			t.Error(err)
+		}
+		maps := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps("kube-system")
+		if err := maps.Delete(ctx, v1alpha1.JournalName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})

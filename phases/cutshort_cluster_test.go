@@ -77,11 +77,11 @@ func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
 				runs, _ := journalOf(t)
 				cutShort(t, client, m, change(modes[1], 4), i)
 				if now, _ := journalOf(t); newest(now).ID > newest(runs).ID { // else it has changed nothing
-					back := Options{Command: "rollback"}
-					if _, err := FormerSettings(newest(now), &back); err != nil {
+					back, _, err := FormerSettings(newest(now))
+					if err != nil {
 						t.Fatal(err)
 					}
-					apply(t, "", back)
+					apply(t, "", Options{Command: "rollback", Flags: *back})
 				}
 				if after := modeOf(t, client, m); after != before {
 					t.Errorf("after a rollback: %s; want %s", after, before)

@@ -52,8 +52,6 @@ type Options struct {
 	Output string
 	// ImageBy is who has chosen the manager's image, where that is known from before; empty: it is found out.
 	ImageBy v1alpha1.ImageBy
-	// LifecycleHeld says that a lifecycle that is to be Off is so only until an adoption has come to its end.
-	LifecycleHeld bool
 	// Adoption is set where a cluster that lives goes into external cloud mode, or leaves it.
 	Adoption *Adoption
 	// Upgrade is set where Kubernetes is upgraded.

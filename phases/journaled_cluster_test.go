@@ -36,18 +36,6 @@ func journalOf(t *testing.T) ([]journal.Run, string) {
 	return runs, text.String()
 }
 
-// forgetJournal takes the journal away when the test ends.
-func forgetJournal(t *testing.T, client kubernetes.Interface) {
-	t.Helper()
-	t.Cleanup(func() {
-		maps := client.CoreV1().ConfigMaps("kube-system")
-		err := maps.Delete(context.WithoutCancel(t.Context()), v1alpha1.JournalName, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
-		}
-	})
-}
-
 func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 	m := living(t)
 	client := kubernetes.NewForConfigOrDie(cluster.Config)
@@ -90,11 +78,11 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 	if again, _ := journalOf(t); len(again) != 1 {
 		t.Errorf("%d runs after one that changes nothing", len(again))
 	}
-	back := Options{Command: "rollback 1"}
-	if profile, err := FormerSettings(&runs[0], &back); err != nil || profile != "" {
+	back, profile, err := FormerSettings(&runs[0])
+	if err != nil || profile != "" {
 		t.Fatal(profile, err)
 	}
-	if out, _, err := applyRun(t, m, "", back); err != nil {
+	if out, _, err := applyRun(t, m, "", Options{Command: "rollback 1", Flags: *back}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	rec, err := readRecord(t.Context(), client)

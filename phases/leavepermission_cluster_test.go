@@ -19,19 +19,13 @@ func bySample(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	t.Helper()
 	m, client := plain(t)
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
-	adoptBySample(t, m)
-	return m, client
-}
-
-// adoptBySample brings the manager and the record, with the lifecycle on where all Nodes are known.
-func adoptBySample(t *testing.T, m *machine.Machine) {
-	t.Helper()
 	d, out := adoption(t, m, Options{Flags: v1alpha1.CloudConfiguration{
 		Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
 			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 		},
 	}}, Adoption{Yes: true})
 	runAll(t.Context(), t, d, out, []Phase{held(begin()), resolved(rbac()), resolved(addon()), resolved(record())})
+	return m, client
 }
 
 // mayDeleteNodes tells whether the manager's ClusterRole has the permission.

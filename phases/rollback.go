@@ -73,29 +73,27 @@ func keepsSettings(run *journal.Run) bool {
 }
 
 func sameSettings(a, b *v1alpha1.Record) bool {
-	return a.Profile == b.Profile && a.LifecycleHeld == b.LifecycleHeld &&
-		equality.Semantic.DeepEqual(a.Configuration, b.Configuration)
+	return a.Profile == b.Profile && equality.Semantic.DeepEqual(a.Configuration, b.Configuration)
 }
 
-// FormerSettings puts into options what the cluster's settings were before a run, complete: what was not set then is
-// set to nothing, and who has chosen it comes back with it. Credentials, files and the inventory are in no record, and
-// stay. It returns the text of the user's own profile, if there was one.
-func FormerSettings(run *journal.Run, o *Options) (profile string, err error) {
+// FormerSettings are those of the cluster before a run, complete: what was not set then is set to nothing. Credentials,
+// files and the inventory are in no record, and stay. The second result is the text of the user's own profile, if there
+// was one.
+func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, error) {
 	if run.Before == "" {
-		return "", finding.Refusedf("go back to before run %d: ccmadm %s has changed no settings", run.ID, run.Command).
+		return nil, "", finding.Refusedf("go back to before run %d: ccmadm %s has changed no settings", run.ID, run.Command).
 			WithHint("ccmadm journal %d shows how to undo its steps. Nothing was changed", run.ID)
 	}
 	rec, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
 	if err != nil {
-		return "", err
-	}
-	known, err := recordedProfile(rec)
-	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	c := rec.Configuration
 	c.Wait, c.ControlPlaneVIP.Interface = v1alpha1.WaitPolicy{}, "" // of a run, and of a machine
 	c.Profile = ""
+	if rec.LifecycleHeld { // nobody has said it: adopt switches it on at its end
+		c.Lifecycle = ""
+	}
 	c.ControllerManager.ExtraArgs = explicit(c.ControllerManager.ExtraArgs)
 	c.ControllerManager.ExtraEnv = explicit(c.ControllerManager.ExtraEnv)
 	c.Routes = new(c.WantsRoutes())
@@ -103,8 +101,20 @@ func FormerSettings(run *journal.Run, o *Options) (profile string, err error) {
 	c.ServingCertificates = v1alpha1.ServingCertificates{
 		Enabled: new(c.WantsServingCertificates()), AddressRanges: explicit(c.ServingCertificates.AddressRanges),
 	}
-	o.Flags, o.ImageBy, o.LifecycleHeld = c, upgrade.ImageBy(known, rec), rec.LifecycleHeld
-	return rec.Profile, nil
+	return &c, rec.Profile, nil
+}
+
+// FormerImageBy is who had chosen the manager's image before a run: a rollback brings that back, too.
+func FormerImageBy(run *journal.Run) (v1alpha1.ImageBy, error) {
+	rec, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	if err != nil {
+		return "", err
+	}
+	profile, err := recordedProfile(rec)
+	if err != nil {
+		return "", err
+	}
+	return upgrade.ImageBy(profile, rec), nil
 }
 
 func explicit(list []string) []string { return append([]string{}, list...) }

@@ -75,7 +75,7 @@ func TestNewestChange(t *testing.T) {
 }
 
 // Who has chosen the manager's image comes back with it: else a rollback would make the profile's image the user's.
-func TestFormerSettings_ImageBy(t *testing.T) {
+func TestFormerImageBy(t *testing.T) {
 	for _, want := range []v1alpha1.ImageBy{v1alpha1.ImageByProfile, v1alpha1.ImageByUser} {
 		rec := &v1alpha1.Record{ImageBy: want, Configuration: v1alpha1.CloudConfiguration{
 			Provider: "onprem", Mode: v1alpha1.ModeDaemonSet,
@@ -86,13 +86,32 @@ func TestFormerSettings_ImageBy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, s := &Data{}, &Settings{Recorded: &v1alpha1.Record{}}
-		if _, err := FormerSettings(&journal.Run{Before: string(before)}, &d.Options); err != nil || d.ImageBy != want {
-			t.Fatalf("%s, %v, want %s", d.ImageBy, err, want)
+		by, err := FormerImageBy(&journal.Run{Before: string(before)})
+		if err != nil || by != want {
+			t.Fatalf("%s, %v, want %s", by, err, want)
 		}
+		d, s := &Data{Options: Options{ImageBy: by}}, &Settings{Recorded: &v1alpha1.Record{}}
 		got, err := imageBy(d, s, "example.org/ccm:v1")
 		if err != nil || got != want {
 			t.Errorf("the record says %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+// A lifecycle that an adoption holds is nobody's word: a rollback leaves it to adopt.
+func TestFormerSettings_LifecycleHeld(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		rec := &v1alpha1.Record{LifecycleHeld: held, Configuration: v1alpha1.CloudConfiguration{
+			Provider: "onprem", Mode: v1alpha1.ModeStaticPod, Lifecycle: v1alpha1.LifecycleOff,
+		}}
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		data, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings, _, err := FormerSettings(&journal.Run{Before: string(data)})
+		if err != nil || (settings.Lifecycle == "") != held {
+			t.Errorf("held %t: %q, %v", held, settings.Lifecycle, err)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func hasStep(run *journal.Run, name string) bool {
 func backToAdopted(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, o *Options,
 ) error {
-	profile, err := FormerSettings(run, o)
+	settings, profile, err := FormerSettings(run)
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,17 @@ func backToAdopted(
 		return finding.Refusedf("go back to before run %d: the cluster went by a profile of your own", run.ID).
 			WithHint("ccmadm journal %d -o json has it; ccmadm adopt --profile FILE. Nothing was changed", run.ID)
 	}
-	if o.LifecycleHeld { // for the time of an adoption, which this run is, too
-		o.Flags.Lifecycle, o.LifecycleHeld = "", false
+	if o.ImageBy, err = FormerImageBy(run); err != nil {
+		return err
 	}
+	before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	if err != nil {
+		return err
+	}
+	if before.LifecycleHeld {
+		settings.Lifecycle = "" // it was off for the time of an adoption
+	}
+	o.Flags = *settings
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return finding.Refusedf("list nodes: %w", err).WithHint("nothing was changed")

@@ -76,11 +76,11 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	if again, _ := journalOf(t); len(again) != 1 {
 		t.Errorf("%d runs after one that changes nothing", len(again))
 	}
-	back := Options{Command: "rollback 1"}
-	if _, err := FormerSettings(&runs[0], &back); err != nil {
+	back, _, err := FormerSettings(&runs[0])
+	if err != nil {
 		t.Fatal(err)
 	}
-	out, _, err = applyRun(t, u.m, "", back)
+	out, _, err = applyRun(t, u.m, "", Options{Command: "rollback 1", Flags: *back})
 	if err != nil || u.managerImage(t) != u.images["1.35"] {
 		t.Errorf("rolled back to %s: %v\n%s", u.managerImage(t), err, out)
 	}

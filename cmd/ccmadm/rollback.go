@@ -83,24 +83,28 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 	if r.givesFiles() {
 		return noFiles(run)
 	}
-	o := r.options
-	profile, err := phases.FormerSettings(run, &o)
+	wait := r.options.Flags.Wait
+	settings, profile, err := phases.FormerSettings(run)
 	if err != nil {
 		return observed(err)
 	}
+	settings.Wait = wait
 	if profile != "" {
 		dir, err := os.MkdirTemp("", "ccmadm-profile-")
 		if err != nil {
 			return observed(fmt.Errorf("make a directory for the profile: %w", err))
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		o.Flags.Profile = filepath.Join(dir, "profile.yaml")
-		if err := os.WriteFile(o.Flags.Profile, []byte(profile), 0o600); err != nil {
+		settings.Profile = filepath.Join(dir, "profile.yaml")
+		if err := os.WriteFile(settings.Profile, []byte(profile), 0o600); err != nil {
 			return observed(fmt.Errorf("write the profile: %w", err))
 		}
 	}
-	o.Flags.Wait = r.options.Flags.Wait
-	o.Command, o.CheckFiles, o.Output = fmt.Sprintf("rollback %d", run.ID), checkFiles, "text"
+	o := r.options
+	if o.ImageBy, err = phases.FormerImageBy(run); err != nil {
+		return observed(err)
+	}
+	o.Flags, o.Command, o.CheckFiles, o.Output = *settings, fmt.Sprintf("rollback %d", run.ID), checkFiles, "text"
 	return r.apply(ctx, s, o, run, profile)
 }
 
