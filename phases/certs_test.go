@@ -7,11 +7,9 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/pem"
-	"errors"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -313,73 +311,5 @@ func TestCheckExpiration(t *testing.T) {
 	mustRemove(t, m, machine.PKIDir+"/ca.key")
 	if list, err = identity.CheckExpiration(t.Context(), m); err != nil || !list.Certificates[0].ExternallyManaged {
 		t.Errorf("with an external CA: %+v, %v", list.Certificates[0], err)
-	}
-}
-
-func TestCertsTimer(t *testing.T) {
-	m, runner := machinetest.New(t)
-	machinetest.Put(t, m, "/run/systemd/system/x", "")
-	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
-	runner.Fails["systemctl is-active"] = machine.ErrNotFound
-	const newOne = "systemctl enable --quiet --now --no-reload ccmadm-certs.timer"
-	enabled := func() bool {
-		return slices.Contains(runner.Ran, "systemctl enable --quiet --now ccmadm-certs.timer")
-	}
-	r := run{config: initConfig}
-	if out, err := r.do(t, m, kubeconfig()); err != nil || enabled() || !slices.Contains(runner.Ran, newOne) {
-		t.Fatalf("%v\n%s\n%q", err, out, runner.Ran)
-	}
-	if unit := machinetest.Content(m, machine.CertsService); !strings.Contains(unit, " certs renew --if-within 720h") || strings.Contains(unit, "${") {
-		t.Errorf("the service:\n%s", unit)
-	}
-	delete(runner.Fails, "systemctl is-active")
-	runner.Ran = nil
-	if out, err := r.do(t, m, kubeconfig()); err != nil || enabled() || strings.Contains(out, "written") {
-		t.Errorf("a second run: %v\n%s\n%q", err, out, runner.Ran)
-	}
-	runner.Fails["systemctl is-active"] = machine.ErrNotFound
-	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
-		t.Errorf("it was stopped: %v\n%s\n%q", err, out, runner.Ran)
-	}
-	mustRemove(t, m, machine.CertsService)
-	mustRemove(t, m, machine.CertsTimer)
-	runner.Ran, runner.Fails[newOne] = nil, errors.New("unit ccmadm-certs.timer not found")
-	if out, err := r.do(t, m, kubeconfig()); err != nil || !enabled() {
-		t.Errorf("a systemd that must read its units again: %v\n%s\n%q", err, out, runner.Ran)
-	}
-
-	var out bytes.Buffer
-	if err := removeCertsTimer(t.Context(), NewBare(m, Options{}, Streams{Out: &out}, "test")); err != nil {
-		t.Fatal(err)
-	}
-	if machinetest.Content(m, machine.CertsTimer)+machinetest.Content(m, machine.CertsService) != "" ||
-		!slices.Contains(runner.Ran, "systemctl disable --quiet --now ccmadm-certs.timer") {
-		t.Errorf("it is left: %q\n%s", runner.Ran, out.String())
-	}
-}
-
-func TestCertsTimer_ExternalCA(t *testing.T) {
-	m := identityMachine(t)
-	machinetest.Put(t, m, "/run/systemd/system/x", "")
-	mustRemove(t, m, machine.PKIDir+"/ca.key")
-	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || machinetest.Content(m, machine.CertsTimer) != "" {
-		t.Errorf("%v: a timer that could only fail\n%s", err, out)
-	}
-}
-
-// copyKey gives the machine another CA's key.
-func copyKey(t *testing.T, from string, m *machine.Machine) {
-	t.Helper()
-	key, err := os.ReadFile(filepath.Join(from, "ca.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	machinetest.Put(t, m, machine.PKIDir+"/ca.key", string(key))
-}
-
-func mustRemove(t *testing.T, m *machine.Machine, path string) {
-	t.Helper()
-	if err := os.Remove(m.Path(path)); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -20,13 +20,17 @@ func installCertsTimer(ctx context.Context, d *Data, certsDir string) error {
 	if external, err := identity.ExternalCA(d.Machine, certsDir); err != nil || external {
 		return err
 	}
-	self, err := os.Executable()
+	program, err := programOf(d.Machine)
 	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+		return err
+	}
+	if program == "" {
+		d.Sayf("%s stays as it is: this program is not on the machine", machine.CertsTimer)
+		return nil
 	}
 	changed, unseen := false, true
 	for _, f := range []machine.File{
-		{Path: machine.CertsService, Data: templates.CertsService(self), Mode: 0o644},
+		{Path: machine.CertsService, Data: templates.CertsService(program), Mode: 0o644},
 		{Path: machine.CertsTimer, Data: templates.CertsTimer(), Mode: 0o644},
 	} {
 		there, err := d.Machine.Exists(f.Path)
@@ -45,6 +49,27 @@ func installCertsTimer(ctx context.Context, d *Data, certsDir string) error {
 	}
 	d.known.changed = true
 	return startCertsTimer(ctx, d.Machine, unseen)
+}
+
+// programOf is where this program is on the machine. In a pod it works on one that may have none, or has it elsewhere:
+// what a unit there starts is the machine's own. Empty: none, or one that a unit knows already.
+func programOf(m *machine.Machine) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	if there, err := m.Exists(self); err != nil || there {
+		return self, err
+	}
+	if unit, err := m.Exists(machine.CertsService); err != nil || unit {
+		return "", err
+	}
+	for _, path := range []string{"/usr/local/bin/ccmadm", "/usr/bin/ccmadm"} {
+		if there, err := m.Exists(path); err != nil || there {
+			return path, err
+		}
+	}
+	return "", nil
 }
 
 // startCertsTimer enables and starts it. For that systemd reads all of its units again, which takes a fifth of a second

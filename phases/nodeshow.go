@@ -121,7 +121,8 @@ func (r *NodeReport) showPrograms(ctx context.Context, m *machine.Machine) error
 		r.Worker = !is
 	}
 	for _, dir := range []string{
-		"/etc/kubernetes", filepath.Dir(machine.APIServerPod), filepath.Dir(machine.KubeadmFlags), "/etc/systemd/system",
+		"/etc/kubernetes", filepath.Dir(machine.APIServerPod), machine.PKIDir, filepath.Dir(machine.KubeadmFlags),
+		"/etc/systemd/system",
 	} {
 		astray, err := m.Astray(dir)
 		if err != nil {

@@ -3,7 +3,6 @@ package phases
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -225,9 +224,7 @@ func liveTroubles(ctx context.Context, client kubernetes.Interface, f *upgrade.F
 	if err != nil {
 		return fmt.Errorf("look at the nodes: %w", err)
 	}
-	f.Troubles = append(f.Troubles, slices.DeleteFunc(report.Findings, func(found finding.Finding) bool {
-		return found.ID == finding.OtherRelease // the plan knows more: which ccmadm is here
-	})...)
+	f.Troubles = append(f.Troubles, report.Findings...)
 	controlPlanes := map[string]bool{}
 	for _, n := range f.Nodes {
 		controlPlanes[n.Name] = n.ControlPlane

@@ -62,9 +62,6 @@ func Judge(f *Facts, names []string) *Report {
 	if !e.led() {
 		r.addLeaderless(e)
 	}
-	if other := OtherReleases(releasesOf(f.Nodes)); other != nil {
-		r.Findings = append(r.Findings, *other)
-	}
 	return r
 }
 

@@ -6,10 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // OtherReleases finds control planes on which ccmadm is of different releases, by their names. Of one whose release is
@@ -32,15 +29,4 @@ func OtherReleases(byNode map[string]string) *finding.Finding {
 	}
 	f := finding.OtherRelease.New("", "control planes have different releases of ccmadm: "+strings.Join(parts, "; "))
 	return &f
-}
-
-// releasesOf are what control planes say of the ccmadm that has worked on them last.
-func releasesOf(list []corev1.Node) map[string]string {
-	releases := map[string]string{}
-	for i := range list {
-		if _, is := list[i].Labels[v1alpha1.ControlPlaneLabel]; is {
-			releases[list[i].Name] = list[i].Annotations[v1alpha1.ReleaseAnnotation]
-		}
-	}
-	return releases
 }
