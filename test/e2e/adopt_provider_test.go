@@ -9,7 +9,7 @@ import (
 
 // longestUnreleased is how long the nodes may be without a leader behind a manager that leaves its Lease held when it
 // ends, as upstream's does: it has to run out, nobody else takes it for ten seconds more, and the next one comes up.
-const longestUnreleased = longestWithout + 20*time.Second
+const longestUnreleased = longestWithout + 15*time.Second
 
 // TestAdopt_Provider changes the provider of a cluster that lives: from onprem to upstream's sample, whose cloud has
 // the same provider IDs, and back, by adopt and by rollback; and reads from the audit log who has written when.
