@@ -2,9 +2,12 @@ package balancer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -13,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/cloud-provider/service/helpers"
 	"k8s.io/klog/v2"
 
@@ -21,7 +25,9 @@ import (
 
 // Release gives back what a Balancer has held, where load balancers are somebody else's from now on: finalizers and
 // conditions of Services, so that these can be deleted, and then the claims, so that no agent announces them. Status
-// and annotation stay, so that whoever comes next may keep the addresses. On an error, what is left is for the next call.
+// and annotation stay, so that whoever comes next may keep the addresses. Upstream's controller, in this program, has
+// given its finalizer to every Service without a class, those of somebody else included: nobody else would remove it. On
+// an error, what is left is for the next call.
 func Release(ctx context.Context, client kubernetes.Interface) error {
 	claims, err := client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: ourClaims})
 	if apierrors.IsNotFound(err) { // the API server does not know the resource
@@ -45,7 +51,7 @@ func Release(ctx context.Context, client kubernetes.Interface) error {
 	var errs []error
 	for i := range services.Items {
 		service := &services.Items[i]
-		if owners[nameOf(service)] || held(service) {
+		if owners[nameOf(service)] || held(service) || finalized(service) {
 			errs = append(errs, releaseService(ctx, client, service))
 		}
 	}
@@ -62,6 +68,26 @@ func Release(ctx context.Context, client kubernetes.Interface) error {
 func held(service *corev1.Service) bool {
 	class := service.Spec.LoadBalancerClass
 	return condition(service) != nil || class != nil && *class == v1alpha1.LoadBalancerClass
+}
+
+// finalized says that this program, under whatever name it runs, has put the finalizer there. One that another program
+// has put there is that one's to remove.
+func finalized(service *corev1.Service) bool {
+	program, _, _ := strings.Cut(rest.DefaultKubernetesUserAgent(), "/") // what the API server calls a writer
+	for _, entry := range service.ManagedFields {
+		var said struct {
+			Metadata struct {
+				Finalizers map[string]any `json:"f:finalizers"`
+			} `json:"f:metadata"`
+		}
+		if entry.Manager != program || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &said) != nil {
+			continue
+		}
+		if _, there := said.Metadata.Finalizers["v:"+strconv.Quote(helpers.LoadBalancerCleanupFinalizer)]; there {
+			return true
+		}
+	}
+	return false
 }
 
 func releaseService(ctx context.Context, client kubernetes.Interface, service *corev1.Service) error {

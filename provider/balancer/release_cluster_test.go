@@ -13,6 +13,39 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
+// Upstream's controller puts its finalizer on Services that somebody else serves, too. Once load balancers are off, these
+// can be deleted; a finalizer of another program is its own.
+func TestCluster_ReleaseFinalizers(t *testing.T) {
+	c := newCluster(t)
+	c.end()
+	services := c.client.CoreV1().Services("default")
+	for name, manager := range map[string]string{"metallb": "", "kube-vip": "kube-vip-cloud-provider"} {
+		before := c.create(name)
+		after := before.DeepCopy()
+		after.Finalizers = []string{helpers.LoadBalancerCleanupFinalizer}
+		patch, err := patchOf(before, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := metav1.PatchOptions{FieldManager: manager} // upstream says none
+		if _, err := services.Patch(t.Context(), name, types.StrategicMergePatchType, patch, options, "status"); err != nil {
+			t.Fatal(err)
+		}
+		if err := services.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Release(t.Context(), c.client); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := services.Get(t.Context(), "metallb", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the one with our finalizer is there still: %v", err)
+	}
+	if _, err := services.Get(t.Context(), "kube-vip", metav1.GetOptions{}); err != nil {
+		t.Errorf("the one with somebody else's: %v", err)
+	}
+}
+
 // What was held is given back, once, and what others hold is left alone. Services come to no harm by it: when load
 // balancers are on again, they have the addresses that they had.
 func TestCluster_Release(t *testing.T) {
@@ -26,8 +59,15 @@ func TestCluster_Release(t *testing.T) {
 	c.create("ours", class)
 	c.within(5*time.Second, "ours", reasonIs(announcedReason))
 	c.end()
-	c.create("theirs", finalized)
 	services := c.client.CoreV1().Services("default")
+	object := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "theirs"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	finalized(object)
+	if _, err := services.Create(t.Context(), object, metav1.CreateOptions{FieldManager: "them"}); err != nil {
+		t.Fatal(err)
+	}
 	if err := services.Delete(t.Context(), "ours", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
