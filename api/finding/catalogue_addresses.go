@@ -28,9 +28,9 @@ func pending() []Kind {
 			Do:  "add a range to an AddressPool; `ccmadm lb pools` shows how full they are",
 		},
 		{
-			ID: AddressInUse, Reason: "AddressInUse", Title: "The address that is asked for is another Service's",
+			ID: AddressInUse, Reason: "AddressInUse", Title: "The address that is asked for is another's",
 			Severity: SeverityError,
-			Why:      "An address has one owner, or several that share it under one key.",
+			Why:      "An address has one owner, or several that share it under one key. What a Node has, no Service gets.",
 			Do:       "ask for another one, or give both Services of one namespace the same ccmadm.dev/share-key",
 		},
 		{

@@ -7,6 +7,9 @@ import (
 // AddressPoolKind is the kind of the object with addresses for Services of type LoadBalancer.
 const AddressPoolKind = "AddressPool"
 
+// PoolDisputedReason is that of condition Ready, which is True, where Nodes call addresses of the pool theirs.
+const PoolDisputedReason = "Disputed"
+
 // Level says how an address gets its packets.
 type Level string
 

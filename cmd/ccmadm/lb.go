@@ -132,7 +132,7 @@ func printPools(out io.Writer, pools []v1alpha1.AddressPool) error {
 		ready := "-" // nobody has looked at it
 		if c := network.PoolReady(p); c != nil {
 			ready = string(c.Status)
-			if c.Status != "True" {
+			if c.Status != "True" || c.Reason == v1alpha1.PoolDisputedReason {
 				ready = finding.Clean(c.Reason + ": " + c.Message)
 			}
 		}

@@ -71,6 +71,11 @@ func (p *pool) count(plan *plan, now time.Time) *v1alpha1.AddressPoolStatus {
 		}
 		left.Sub(left, big.NewInt(1))
 	}
+	for address := range p.disputed {
+		if plan.claims[address] == nil {
+			left.Sub(left, big.NewInt(1))
+		}
+	}
 	ready := metav1.Condition{
 		Type: readyCondition, Status: metav1.ConditionTrue, Reason: "Gives", Message: "addresses are given from here",
 		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(now),
@@ -83,6 +88,9 @@ func (p *pool) count(plan *plan, now time.Time) *v1alpha1.AddressPoolStatus {
 	case p.Spec.Disabled:
 		left.SetInt64(0)
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Disabled", "what was given stays"
+	case p.remark != "":
+		ready.Reason = v1alpha1.PoolDisputedReason
+		ready.Message = "addresses are given from here, but none that Nodes call theirs: " + p.remark
 	}
 	status.Available = left.String()
 	meta.SetStatusCondition(&status.Conditions, ready)

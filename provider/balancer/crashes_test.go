@@ -114,6 +114,13 @@ func (w *world) stir(random *rand.Rand) map[types.NamespacedName]bool {
 	if random.IntN(8) == 0 {
 		clear(w.objects)
 	}
+	if random.IntN(4) == 0 { // a kubelet calls addresses of a pool its own, or no more
+		first := random.IntN(20)
+		w.nodes = []*corev1.Node{lies("liar", first, first+random.IntN(4)-1)}
+	}
+	if random.IntN(2) == 0 {
+		w.counts()
+	}
 	for name, s := range w.services {
 		wanted := s.Annotations[v1alpha1.AddressesAnnotation]
 		if s.Annotations[v1alpha1.ReassignAnnotation] != "" || !keptAll(wanted, s.Annotations[v1alpha1.AllocatedAnnotation]) {

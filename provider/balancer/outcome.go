@@ -120,7 +120,7 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 	if len(addresses) > 0 {
 		metav1.SetMetaDataAnnotation(&o.after.ObjectMeta, v1alpha1.AllocatedAnnotation, join(addresses))
 	}
-	if as.reassigned {
+	if as.reassigned && len(addresses) > 0 {
 		delete(o.after.Annotations, v1alpha1.ReassignAnnotation)
 	}
 	if o.problem != nil || len(addresses) == 0 {

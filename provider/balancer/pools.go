@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,11 +11,17 @@ import (
 	"go4.org/netipx"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
+
+// maxDisputed is how many addresses of a pool a Node may call its own. No machine has more in the networks of Services,
+// and a kubelet that says so shall not use a pool up.
+const maxDisputed = 8
 
 // pool is an AddressPool that was read.
 type pool struct {
@@ -22,6 +29,10 @@ type pool struct {
 	set *netipx.IPSet
 	// problem is why it gives nothing. What it gave stays.
 	problem error
+	// disputed are addresses that Nodes call theirs, which nobody gets who has not got them, and what is to be said of
+	// each. Remark is what there is to say of Nodes.
+	disputed map[netip.Addr]string
+	remark   string
 	// namespaces, services and any are its spec.serve.
 	namespaces, services labels.Selector
 }
@@ -36,7 +47,10 @@ func readPools(objects []*v1alpha1.AddressPool, nodes []*corev1.Node, cidrs []*n
 	for _, object := range objects {
 		p := readPool(object)
 		if p.problem == nil {
-			p.problem = p.overlap(pools, nodes, cidrs)
+			p.problem = p.overlap(pools, cidrs)
+		}
+		if p.problem == nil {
+			p.problem = p.dispute(nodes)
 		}
 		pools = append(pools, p)
 	}
@@ -78,22 +92,10 @@ func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 }
 
 // overlap names what else has addresses of the pool.
-func (p *pool) overlap(others []*pool, nodes []*corev1.Node, cidrs []*networkingv1.ServiceCIDR) error {
+func (p *pool) overlap(others []*pool, cidrs []*networkingv1.ServiceCIDR) error {
 	for _, other := range others {
 		if p.set.Overlaps(other.set) {
 			return fmt.Errorf("addresses are also those of the older AddressPool/%s", other.Name)
-		}
-	}
-	for _, node := range nodes {
-		for _, a := range node.Status.Addresses {
-			if address, err := netip.ParseAddr(a.Address); err == nil && p.set.Contains(address) {
-				return fmt.Errorf("%s is the %s of Node/%s", address, a.Type, node.Name)
-			}
-		}
-		for _, cidr := range prefixes(node.Spec.PodCIDRs) {
-			if p.set.OverlapsPrefix(cidr) {
-				return fmt.Errorf("%s belongs to the pods of Node/%s", cidr, node.Name)
-			}
 		}
 	}
 	for _, object := range cidrs {
@@ -104,6 +106,49 @@ func (p *pool) overlap(others []*pool, nodes []*corev1.Node, cidrs []*networking
 		}
 	}
 	return nil
+}
+
+// dispute takes in what Nodes call theirs. Kubelets say so, and need not speak the truth: a pool that has given
+// addresses goes on without what is disputed, and names the Node. One that never has is refused; who makes it is there.
+func (p *pool) dispute(nodes []*corev1.Node) error {
+	var said []string
+	p.disputed = map[netip.Addr]string{}
+	for _, node := range nodes {
+		n := 0
+		for _, a := range node.Status.Addresses {
+			address, err := netip.ParseAddr(a.Address)
+			address = address.Unmap()
+			if err != nil || !p.set.Contains(address) || p.disputed[address] != "" || n == maxDisputed {
+				continue
+			}
+			n++
+			p.disputed[address] = fmt.Sprintf("%s is the %s of Node/%s", address, a.Type, node.Name)
+			said = append(said, p.disputed[address])
+		}
+		for _, cidr := range prefixes(node.Spec.PodCIDRs) {
+			if p.set.OverlapsPrefix(cidr) {
+				said = append(said, fmt.Sprintf("%s belongs to the pods of Node/%s", cidr, node.Name))
+			}
+		}
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	slices.Sort(said)
+	if !p.hasGiven() {
+		return errors.New(said[0])
+	}
+	p.remark = said[0]
+	if more := len(said) - 1; more > 0 {
+		p.remark += fmt.Sprintf(", and %d more", more)
+	}
+	return nil
+}
+
+// hasGiven says whether the pool's condition is that of one that gives, or gave until it was disabled.
+func (p *pool) hasGiven() bool {
+	ready := meta.FindStatusCondition(p.Status.Conditions, readyCondition)
+	return ready != nil && ready.Reason != finding.PoolNotReady.Kind().Reason
 }
 
 // gives says whether new addresses come from the pool.

@@ -157,10 +157,16 @@ func TestAllocate_ClaimsLost(t *testing.T) {
 				annotated(v1alpha1.AllocatedAnnotation, s.Annotations[v1alpha1.AllocatedAnnotation])(other)
 			})
 		}, true},
-		{"claims are lost, and the address is a Node's", func(w *world, s *corev1.Service) {
+		{"claims are lost, and a Node calls the address its own", func(w *world, s *corev1.Service) {
 			loses(w, s)
 			w.setNodes(s.Annotations[v1alpha1.AllocatedAnnotation])
 			w.pools[0] = addressPool("lan", "198.51.100.0/24")
+		}, true},
+		{"claims are lost, and the Service had the address of a Node", func(w *world, s *corev1.Service) {
+			loses(w, s)
+			s.Status.Conditions[0].Reason = nodeIPReason
+			w.setNodes(s.Annotations[v1alpha1.AllocatedAnnotation])
+			w.pools[0].Spec.Exclude = []string{s.Annotations[v1alpha1.AllocatedAnnotation]}
 		}, false},
 		{"claims are lost, and the Service had the addresses of Nodes, of which one is gone", func(w *world, s *corev1.Service) {
 			loses(w, s)

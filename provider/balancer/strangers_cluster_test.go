@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,33 @@ func TestCluster_BadInput(t *testing.T) {
 	if now := c.version("good"); now != good {
 		t.Errorf("the good Service, its claim and its pool were written: %s, before %s", now, good)
 	}
+}
+
+// A kubelet calls all addresses of a pool its own: the pool names the Node and goes on.
+func TestCluster_Disputed(t *testing.T) {
+	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.59"))
+	c.create("web")
+	had := address(c.within(5*time.Second, "web", reasonIs(announcedReason)))
+	c.poolReady("lan")
+	c.node("n2", "198.18.0.2")
+	lie, err := json.Marshal(map[string]any{"status": map[string]any{"addresses": lies("", 50, 59).Status.Addresses}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.client.CoreV1().Nodes().PatchStatus(t.Context(), "n2", lie); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); c.poolReady("lan").Reason != v1alpha1.PoolDisputedReason; time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			t.Fatalf("the pool's condition is %v", c.poolReady("lan"))
+		}
+	}
+	if ready := c.poolReady("lan"); ready.Status != metav1.ConditionTrue || !strings.Contains(ready.Message, "Node/n2") {
+		t.Errorf("the pool's condition is %v", ready)
+	}
+	c.create("late")
+	c.within(5*time.Second, "late", reasonIs(announcedReason))
+	c.within(time.Second, "web", func(s *corev1.Service) bool { return reasonIs(announcedReason)(s) && address(s) == had })
 }
 
 // refuseServices makes Services that want what they cannot have.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -29,12 +28,12 @@ func (a *allocation) adoptStatus(as *assignment, ipv6 bool) {
 
 // restore claims again what a Service has by its annotation and its status, where the claim was lost, whatever pools give
 // by now. Tenants write annotations, and no status; there the addresses of Nodes are, too, and those from another
-// implementation, so that what is in no pool has to be what our condition speaks of.
+// implementation, so that what is in no pool, or is called a Node's, has to be what our condition speaks of.
 func (a *allocation) restore(as *assignment, ipv6 bool) {
 	allocated := earlier(as.service, false)
 	published := slices.DeleteFunc(earlier(as.service, true), func(address netip.Addr) bool {
-		return !slices.Contains(allocated, address) || a.nodes[address] ||
-			a.poolOf(address) == nil && !saidToBeClaimed(as.service)
+		doubtful := a.nodes[address] || a.poolOf(address) == nil
+		return !slices.Contains(allocated, address) || doubtful && !saidToBeClaimed(as.service)
 	})
 	a.adopt(as, ipv6, published, a.join)
 }
@@ -102,18 +101,14 @@ func (a *allocation) choose(as *assignment, ipv6 bool) {
 	case has && as.wish.pool != "" && as.wish.pool != a.claims[current].pool && !a.poolHas(as.wish.pool, current):
 		a.move(as, ipv6, func() *finding.Finding { return a.takeAny(as, ipv6) })
 	case !has && a.share(as, ipv6):
+		as.reassigned = as.wish.reassign // it had none: this is another one
 	case !has:
 		problem := a.takeAny(as, ipv6)
+		as.reassigned = as.reassigned || problem == nil && as.wish.reassign
 		if problem != nil && (needsAll(as.service) || len(as.by) == 0 && ipv6 == lastFamily(as.service)) {
 			as.fail(problem)
 		}
 	}
-}
-
-// lastFamily is the one after which a Service with PreferDualStack has no hope left.
-func lastFamily(service *corev1.Service) bool {
-	families := families6(service)
-	return families[len(families)-1]
 }
 
 func (a *allocation) poolHas(name string, address netip.Addr) bool {
@@ -126,8 +121,10 @@ func (a *allocation) takeAny(as *assignment, ipv6 bool) *finding.Finding {
 	if problem != nil {
 		return problem
 	}
-	free := func(address netip.Addr) bool { return a.claims[address] == nil && !a.taken[address] }
 	for _, p := range pools {
+		free := func(address netip.Addr) bool {
+			return a.claims[address] == nil && !a.taken[address] && p.disputed[address] == ""
+		}
 		if address, ok := firstFree(p.set.Ranges(), ipv6, nameOf(as.service).String(), free); ok {
 			a.claim(as, address, p)
 			return nil
@@ -188,6 +185,8 @@ func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
 		return finding.PoolNotReady.Errorf("AddressPool/%s, which has %s, gives nothing: %w", p.Name, address, p.problem)
 	case !p.serves(as.service, a.namespaces):
 		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, does not serve the Service", p.Name, address)
+	case a.claims[address] == nil && p.disputed[address] != "":
+		return finding.AddressInUse.Errorf("%s", p.disputed[address])
 	case a.claims[address] == nil && !p.gives():
 		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, is disabled", p.Name, address)
 	}

@@ -103,6 +103,12 @@ func families6(service *corev1.Service) []bool {
 	return list
 }
 
+// lastFamily is the one after which a Service with PreferDualStack has no hope left.
+func lastFamily(service *corev1.Service) bool {
+	families := families6(service)
+	return families[len(families)-1]
+}
+
 // needsAll says that the Service wants all of its families or none.
 func needsAll(service *corev1.Service) bool {
 	policy := service.Spec.IPFamilyPolicy
