@@ -2,6 +2,7 @@ package announce
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -29,6 +30,7 @@ type agents struct {
 	ended  map[string]chan error
 	view   View
 	notice func(Claim, v1alpha1.AddressConflict)
+	linger time.Duration
 }
 
 func newAgents(t *testing.T, claims ...Claim) *agents {
@@ -81,6 +83,7 @@ func (a *agents) start(name string) {
 		Node: name, Key: bytes.Repeat([]byte{7}, 32), Port: v1alpha1.HeartbeatPort, Changed: func() {}, Conflict: a.notice,
 		Namespace: a.hosts[name], Log: log,
 	})
+	l2.quorum.rest.lingerFor = cmp.Or(a.linger, lingerFor)
 	ctx, cancel := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)
 	a.list[name], a.stop[name], a.ended[name] = l2, cancel, ended

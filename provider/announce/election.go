@@ -91,6 +91,7 @@ func (c Claim) able(can map[string]bool) []string {
 // Pursue asks for what this member is elected for, and gives up what it is not. What it owns it keeps until the one that
 // is elected waits for it, so that nobody goes without an answer meanwhile.
 func (q *Quorum) Pursue(now Moment, claims []Claim) {
+	q.claim(now, claims)
 	contests := make([]contest, len(claims))
 	can := map[string]bool{}
 	for name := range q.peers {
@@ -100,13 +101,13 @@ func (q *Quorum) Pursue(now Moment, claims []Claim) {
 	for i, c := range claims {
 		contests[i] = contest{address: c.Address, owner: q.Owner(now, c.Address), candidates: c.able(can)}
 	}
-	elected := elect(contests)
+	elected, gathers := elect(contests), q.gathers(now)
 	claimed := map[netip.Addr]bool{}
 	for i, c := range claims {
 		claimed[c.Address] = true
 		w := q.wants[c.Address]
 		switch {
-		case c.Early && w == nil && c.Here(contests[i].owner):
+		case w == nil && (gathers || c.Early && c.Here(contests[i].owner)):
 		case elected[c.Address] == q.self:
 			q.Want(now, c.Address)
 		case w == nil:

@@ -7,6 +7,9 @@ import (
 
 // seen are the claims as a member knows them: some know earlier than others where endpoints end.
 func (w *world) seen(m *simulated) []Claim {
+	if m.blind {
+		return nil
+	}
 	claims := slices.Clone(w.claims)
 	for i := range claims {
 		claims[i].Ending = m.ending
@@ -18,7 +21,7 @@ func (w *world) calm() {
 	clear(w.cut)
 	w.loss, w.delay = 0, 5*time.Millisecond
 	for _, m := range w.members {
-		m.frozen, m.ending = 0, w.members[0].ending
+		m.frozen, m.ending, m.blind, m.next = 0, w.members[0].ending, false, w.now
 		if m.off {
 			w.restart(m)
 		}
@@ -30,7 +33,7 @@ func (w *world) fault() {
 	n := len(w.members)
 	i, j := w.random.IntN(n), w.random.IntN(n)
 	m := w.members[i]
-	switch w.random.IntN(11) {
+	switch w.random.IntN(12) {
 	case 0:
 		w.say("restart %s", m.name)
 		w.restart(m)
@@ -73,5 +76,13 @@ func (w *world) fault() {
 	case 10:
 		m.ending = w.names(j)
 		w.say("%s knows that endpoints end on %s", m.name, m.ending)
+	case 11:
+		blind := w.random.IntN(2) == 0
+		for k, m := range w.members {
+			if k != i || n == 1 {
+				m.blind, m.next = blind, min(m.next, w.now)
+			}
+		}
+		w.say("all but %s know of claims: %t", m.name, !blind)
 	}
 }

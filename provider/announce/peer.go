@@ -44,7 +44,9 @@ type peer struct {
 	version byte   // of the format in which it speaks
 	sent    Moment // when it was last sent to
 	urgent  bool
-	lacking membershipID // a list that it does not know
+	// answered is when it was last sent to since it had not heard of us for long.
+	answered Moment
+	lacking  membershipID // a list that it does not know
 }
 
 // peerWant is an address that a peer wants.
@@ -80,9 +82,10 @@ func (q *Quorum) Datagrams(now Moment) []*Datagram {
 		q.peer(name)
 	}
 	var all []*Datagram
+	rests := q.rests(now)
 	for _, p := range q.peers {
 		due := p.sent == 0 || now >= p.sent+heartbeatInterval
-		if !due && !p.urgent {
+		if (rests || !due) && !p.urgent {
 			continue
 		}
 		if due {

@@ -34,6 +34,7 @@ type Quorum struct {
 	incarnation uint64
 	started     Moment
 	forgetAfter time.Duration
+	rest        rest
 	stamp       uint64 // of the last datagram
 	draining    bool
 	memberships memberships
@@ -67,6 +68,7 @@ type want struct {
 func NewQuorum(self string, incarnation uint64, now Moment) *Quorum {
 	return &Quorum{
 		self: self, incarnation: incarnation, started: now, forgetAfter: forgetAfter, underway: maxUnderway,
+		rest:        rest{lingerFor: lingerFor, claimed: now},
 		memberships: memberships{known: map[membershipID][]string{}, gone: map[string]bool{}},
 		peers:       map[string]*peer{}, seats: map[netip.Addr]*seat{}, wants: map[netip.Addr]*want{},
 	}
@@ -178,7 +180,7 @@ func (q *Quorum) Draining(name string) bool {
 // Tick does what time brings. It is called before Datagrams, and says how long it may be until the next call.
 func (q *Quorum) Tick(now Moment) time.Duration {
 	q.retire(now)
-	next := heartbeatInterval
+	next := q.rhythm(now)
 	for address, w := range q.wants {
 		owns := q.Owns(now, address)
 		switch {

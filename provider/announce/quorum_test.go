@@ -24,6 +24,7 @@ type world struct {
 	owned   map[netip.Addr]int
 	log     []string
 	rollout bool // who starts may be of the version before
+	sent    int  // datagrams
 }
 
 type simulated struct {
@@ -35,6 +36,7 @@ type simulated struct {
 	frozen time.Duration // until then it does nothing
 	off    bool
 	before bool     // it knows only versionBefore
+	blind  bool     // it knows of no claim
 	ending []string // Nodes of which it knows that endpoints end there
 }
 
@@ -83,6 +85,7 @@ func (w *world) restart(m *simulated) {
 	m.quorum = NewQuorum(m.name, uint64(w.now)+w.random.Uint64N(1000)+1, w.clock(m))
 	m.quorum.underway = 1 + w.random.IntN(3)               // so that few addresses are many
 	m.quorum.forgetAfter = grantFor + 100*time.Millisecond // histories are short
+	m.quorum.rest.lingerFor = time.Duration(w.random.Int64N(int64(time.Second)))
 	m.off = false
 	m.before = w.rollout && w.random.IntN(2) == 0
 }
@@ -134,6 +137,7 @@ func (w *world) send(i int, m *simulated) {
 			d.Version = versionBefore
 		}
 		data := d.encode([]byte("key"))
+		w.sent++
 		for range 1 + w.random.IntN(20)/19 { // now and then twice
 			if w.random.Float64() >= w.loss {
 				w.flying = append(w.flying, flight{w.now + time.Duration(w.random.Int64N(int64(w.delay))) + 50*time.Microsecond, i, to, data})

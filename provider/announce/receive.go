@@ -11,7 +11,7 @@ func (q *Quorum) Receive(now Moment, d *Datagram) {
 	p.version = d.Version
 	p.greet(now, d.Stamp)
 	if d.Echo.Incarnation != p.self || uint64(now) > d.Echo.Stamp+uint64(grantFor) {
-		p.urgent = p.urgent || p.incarnation != d.Stamp.Incarnation // it may be an old one that somebody repeats; its answer will tell
+		q.answer(now, p, d.Stamp)
 		return
 	}
 	if d.Stamp.Incarnation != p.incarnation {
@@ -22,9 +22,20 @@ func (q *Quorum) Receive(now Moment, d *Datagram) {
 	} else if d.Stamp.Stamp <= p.stamp {
 		return // a repeated one, or overtaken
 	}
+	p.urgent = p.urgent || now >= p.heard+aliveFor // so that it hears this member, too
 	p.stamp, p.heard, p.draining = d.Stamp.Stamp, now, d.Draining
 	q.learn(now, p, d)
 	q.apply(now, p, d)
+}
+
+// answer has a peer told what it is to echo. What it said may be old, and repeated by somebody; or one of the two has
+// rested. Each answer may be late for its part, so that there are no more than heartbeats.
+func (q *Quorum) answer(now Moment, p *peer, s stamp) {
+	fresh := s == p.greeting && now >= p.answered+heartbeatInterval
+	if fresh {
+		p.answered = now
+	}
+	p.urgent = p.urgent || fresh || p.incarnation != s.Incarnation
 }
 
 // greet remembers what is to be echoed. A machine's clock may have been set back between two starts.
