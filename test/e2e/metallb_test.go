@@ -48,7 +48,7 @@ func (l *lab) metallb() contender {
 		who: "metallb", class: `"` + metallbClass + `"`, asks: "metallb.io/loadBalancerIPs", router: "hold time 9;",
 		program: "speaker", agents: "-n metallb-system -l component=speaker",
 		leave:   "node.kubernetes.io/exclude-from-external-load-balancers",
-		install: l.installMetalLB,
+		install: func(t *testing.T) { l.installMetalLB(t, "--lb-class="+metallbClass) },
 		ready: func(t *testing.T) bool {
 			r := l.sh(t, "cp1", namespace+"get daemonset/speaker deployment/controller -o "+
 				"jsonpath='{.items[*].status.numberReady} {.items[*].status.readyReplicas}'")
@@ -62,13 +62,15 @@ func (l *lab) metallb() contender {
 	}
 }
 
-// installMetalLB builds what the cache lacks.
-func (l *lab) installMetalLB(t *testing.T) {
+// installMetalLB builds what the cache lacks. The arguments are further ones of both programs.
+func (l *lab) installMetalLB(t *testing.T, args ...string) {
 	t.Helper()
 	dir := buildMetalLB(t)
 	l.run(t, "load", "--name", l.name, filepath.Join(dir, "controller.tar"), filepath.Join(dir, "speaker.tar"))
 	l.run(t, "cp", "--name", l.name, filepath.Join(dir, "native.yaml"), "cp1:/tmp/native.yaml")
-	l.must(t, "cp1", `sed -i 's|^\( *\)- --log-level=info|&\n\1- --lb-class=`+metallbClass+`|' /tmp/native.yaml`)
+	for _, arg := range args {
+		l.must(t, "cp1", `sed -i 's|^\( *\)- --log-level=info|&\n\1- `+arg+`|' /tmp/native.yaml`)
+	}
 	l.kubectl(t, "apply -f /tmp/native.yaml")
 	for _, workload := range []string{"deployment/controller", "daemonset/speaker"} {
 		l.kubectl(t, "-n metallb-system rollout status --timeout=240s "+workload)
