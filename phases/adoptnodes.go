@@ -168,11 +168,7 @@ func (a *adopter) look(ctx context.Context, n *plannedNode) error {
 // unmoved returns the Node, and refuses one that has other addresses than when the run began: the
 // cloud-controller-manager knows others.
 func (a *adopter) unmoved(ctx context.Context, n *plannedNode) (*corev1.Node, error) {
-	var node *corev1.Node
-	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
-		node, err = a.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
-		return err
-	})
+	node, err := askNode(ctx, a.client, n.name)
 	if err != nil {
 		return nil, fmt.Errorf("ask for Node/%s: %w", n.name, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -16,7 +15,6 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -70,11 +68,7 @@ func refuseJoined(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	var list *corev1.NodeList
-	err = journal.Ask(ctx, func(ctx context.Context) (err error) {
-		list, err = client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		return err
-	})
+	list, err := askNodes(ctx, client)
 	if err != nil {
 		return fmt.Errorf("look whether machines have joined meanwhile: %w", err)
 	}

@@ -5,29 +5,20 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // askPurge notes on a Node that its machine is to lose all that is ccmadm's, or takes the note back. Of a step by hand
 // nobody else would say whether it was done: what it removes are files.
 func askPurge(ctx context.Context, client kubernetes.Interface, name string, ask bool) error {
-	value := "null"
+	value := ""
 	if ask {
-		value = `"asked"`
+		value = "asked"
 	}
-	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: %s}}}`, v1alpha1.PurgeAnnotation, value)
-	err := journal.Ask(ctx, func(ctx context.Context) error {
-		_, err := client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch,
-			metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
-		return err
-	})
+	err := annotateNode(ctx, client, name, v1alpha1.PurgeAnnotation, value)
 	if err != nil {
 		return fmt.Errorf("note on Node/%s what its machine is to lose: %w", name, err)
 	}
@@ -54,11 +45,7 @@ func tellPurged(ctx context.Context, d *Data) {
 
 // answerPurge takes the note of askPurge back, if there is one: it is done.
 func answerPurge(ctx context.Context, client kubernetes.Interface, name string) error {
-	var node *corev1.Node
-	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
-		node, err = client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		return err
-	})
+	node, err := askNode(ctx, client, name)
 	if err != nil {
 		return fmt.Errorf("ask for Node/%s: %w", name, err)
 	}

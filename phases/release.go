@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -42,11 +38,7 @@ func noteRelease(ctx context.Context, d *Data) {
 
 // removeReleases takes the notes of all Nodes back.
 func removeReleases(ctx context.Context, client kubernetes.Interface) error {
-	var list *corev1.NodeList
-	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
-		list, err = client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		return err
-	})
+	list, err := askNodes(ctx, client)
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
@@ -61,20 +53,10 @@ func removeReleases(ctx context.Context, client kubernetes.Interface) error {
 
 // noteReleaseOn writes where it says something else; empty: nothing.
 func noteReleaseOn(ctx context.Context, client kubernetes.Interface, name, release string) error {
-	err := journal.Ask(ctx, func(ctx context.Context) error {
-		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil || node.Annotations[v1alpha1.ReleaseAnnotation] == release {
-			return err
-		}
-		value := "null"
-		if release != "" {
-			value = fmt.Sprintf("%q", release)
-		}
-		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: %s}}}`, v1alpha1.ReleaseAnnotation, value)
-		_, err = client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch,
-			metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
-		return err
-	})
+	node, err := askNode(ctx, client, name)
+	if err == nil && node.Annotations[v1alpha1.ReleaseAnnotation] != release {
+		err = annotateNode(ctx, client, name, v1alpha1.ReleaseAnnotation, release)
+	}
 	if err != nil {
 		return fmt.Errorf("note on Node/%s which ccmadm is there: %w", name, err)
 	}

@@ -92,7 +92,8 @@ func identityLags(ctx context.Context, d *Data) (bool, error) {
 	return ours.ModTime().Before(kubeadms.ModTime()), nil
 }
 
-// imagePod begins the names of pods that have an image pulled, which are no upgrade at work. It is not yet known whether this is the only upgrade.
+// imagePod begins the names of pods that have an image pulled, which are no upgrade at work. It is not yet known whether
+// this is the only upgrade.
 const (
 	imagePod     = "ccmadm-image-"
 	pullPatience = 5 * time.Minute

@@ -52,8 +52,8 @@ func (o *other) told(target *version.Version) upgrade.Told {
 		t.Asked, t.Kubeadm, t.Kubelet = true, finding.Clean(r.Kubeadm), finding.Clean(r.Version)
 		t.Ccmadm, t.Packages, t.Upgraded = finding.Clean(r.Ccmadm), r.Packages, r.Upgraded
 		t.Release = finding.Clean(r.Release)
-		first, next := Upgrade{target: target, Version: "v" + target.String()}, Upgrade{target: target}
-		t.Unfinished = o.cutShort || r.Upgrading == next.command()
+		first, next := commandsTo(target)
+		t.Unfinished = o.cutShort || r.Upgrading == next
 		switch {
 		case len(r.Astray) > 0:
 			t.Problem = "absolute links there lead elsewhere in a pod: " + strings.Join(r.Astray, ", ")
@@ -66,12 +66,17 @@ func (o *other) told(target *version.Version) upgrade.Told {
 		case o.lacks != "":
 			t.Problem = "there is no " + o.lacks + ", where kubeadm is to look for patches"
 			t.Next = "copy it there, or leave it empty"
-		case r.Upgrading == first.command():
-			t.Problem = first.command() + " was begun there, and has not come to its end"
-			t.Next = "there: ccmadm " + first.command()
+		case r.Upgrading == first:
+			t.Problem = first + " was begun there, and has not come to its end"
+			t.Next = "there: ccmadm " + first
 		}
 	}
 	return t
+}
+
+// commandsTo are those that upgrade the first control plane, and any other machine, to a version.
+func commandsTo(target *version.Version) (first, next string) {
+	return (&Upgrade{target: target, Version: "v" + target.String()}).command(), (&Upgrade{target: target}).command()
 }
 
 // askOthers asks the machines that are upgraded from here, once in a run, before anything is changed.
@@ -111,12 +116,12 @@ func askOthers(ctx context.Context, d *Data, client kubernetes.Interface, f *upg
 // askJournal looks for an upgrade to the version that a control plane has begun by itself, and has not ended. The turn
 // of all has come where the cluster is of that version.
 func (o *other) askJournal(runs []journal.Run, target *version.Version, turn bool) {
-	first, next := Upgrade{target: target, Version: "v" + target.String()}, Upgrade{target: target}
+	first, next := commandsTo(target)
 	last := lastUpgrade(runs, o.name)
-	begun := last.Command == first.command() || last.Command == next.command()
+	begun := last.Command == first || last.Command == next
 	o.cutShort, o.finish = begun && last.State != journal.Done, ""
 	switch {
-	case o.cutShort && last.Command == first.command():
+	case o.cutShort && last.Command == first:
 		o.finish = "ccmadm " + last.Command
 	case o.cutShort || turn:
 		o.finish = "ccmadm upgrade node"

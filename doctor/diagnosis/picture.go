@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
@@ -101,7 +100,7 @@ func class(s nodes.State) string {
 }
 
 func tileOf(s nodes.Status) tile {
-	t := tile{Class: class(s.State), Name: finding.Clean(s.Node), Detail: finding.Clean(strings.Join(s.InternalIPs, ", "))}
+	t := tile{Class: class(s.State), Name: s.Node, Detail: strings.Join(s.InternalIPs, ", ")}
 	if s.Cause != nil {
 		t.Cause = string(s.Cause.ID)
 		if t.Class == class(nodes.Ready) { // it is called so, and something is wrong with it

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // Told is what a machine has said of itself to whoever upgrades it from another one.
@@ -171,7 +170,7 @@ func (p *planner) checkReleases() {
 			releases[n.Name] = n.Ccmadm
 		}
 	}
-	if f := nodes.OtherReleases(releases); f != nil {
+	if f := otherReleases(releases); f != nil {
 		p.add(*f)
 	}
 }

@@ -1,4 +1,4 @@
-package nodes
+package upgrade
 
 import (
 	"cmp"
@@ -9,9 +9,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// OtherReleases finds control planes on which ccmadm is of different releases, by their names. Of one whose release is
+// otherReleases finds control planes on which ccmadm is of different releases, by their names. Of one whose release is
 // empty nothing is known. Nil: all are of one release.
-func OtherReleases(byNode map[string]string) *finding.Finding {
+func otherReleases(byNode map[string]string) *finding.Finding {
 	by := map[string][]string{}
 	for _, node := range slices.Sorted(maps.Keys(byNode)) {
 		if release := finding.Clean(byNode[node]); release != "" {

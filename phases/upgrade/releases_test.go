@@ -1,4 +1,4 @@
-package nodes
+package upgrade
 
 import (
 	"strings"
@@ -16,7 +16,7 @@ func TestOtherReleases(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got string
-			if f := OtherReleases(map[string]string{"cp1": "v0.2.0", "m2": tt.second, "cp3": "v0.2.0"}); f != nil {
+			if f := otherReleases(map[string]string{"cp1": "v0.2.0", "m2": tt.second, "cp3": "v0.2.0"}); f != nil {
 				got = f.Message
 			}
 			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) || strings.Contains(got, "\x1b") {
