@@ -93,11 +93,11 @@ func TestCluster_Journal_ThatSomebodyElseWrote(t *testing.T) {
 		{"no YAML", "line 1", func(cm *corev1.ConfigMap) { cm.Data["run-000001.yaml"] = "{" }},
 		{"a field of a newer version", `unknown field "newer"`, func(cm *corev1.ConfigMap) {
 			cm.Data["run-000001.yaml"] += "newer: true\n"
-			cm.Annotations[v1alpha1.JournalDigestAnnotation] = digest(cm.Data)
+			cm.Annotations[v1alpha1.JournalDigestAnnotation] = documentsOf(cm).digest()
 		}},
 		{"a newer version", "ccmadm.dev/v2", func(cm *corev1.ConfigMap) {
 			cm.Data["run-000001.yaml"] = strings.Replace(cm.Data["run-000001.yaml"], v1alpha1.APIVersion, "ccmadm.dev/v2", 1)
-			cm.Annotations[v1alpha1.JournalDigestAnnotation] = digest(cm.Data)
+			cm.Annotations[v1alpha1.JournalDigestAnnotation] = documentsOf(cm).digest()
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestCluster_Journal_IsBounded(t *testing.T) {
 	}
 	j := open(t.Context(), t, client, apply)
 	ran := false
-	tooLarge := Step{Name: "addon", Before: strings.Repeat("x", maxSize)}
+	tooLarge := Step{Name: "addon", Before: noise(maxSize)}
 	err := j.Do(t.Context(), tooLarge, func(context.Context) error { ran = true; return nil })
 	if err == nil || ran || !strings.Contains(err.Error(), "there is room for 500000") {
 		t.Errorf("error is %v, step ran: %v", err, ran)

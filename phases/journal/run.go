@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -132,55 +130,54 @@ func (r *Run) key() string { return fmt.Sprintf("run-%06d.yaml", r.ID) }
 const (
 	// keepSize is how many bytes of text the journal has before former runs are shortened, the oldest first.
 	keepSize = 200_000
-	// maxSize is how many a run may have.
+	// maxSize is how many a run may have, packed: that of some ten thousand machines.
 	maxSize = 500_000
 	// fullSize is how many the journal has before runs without success are shortened, too, which the one behind them has
 	// taken up. An object of Kubernetes has a little more than a million at most.
 	fullSize = 900_000
 )
 
-// encode returns the ConfigMap's data: the runs, oldest first, as far back as there is room for them. What is older has
-// left no more than its steps without success, until they are repeated: who comes later must not believe that all is
-// well there.
-func encode(runs []Run) (map[string]string, error) {
-	data, size, whole := map[string]string{}, 0, true
+// encode returns the runs as far back as there is room for them. What is older has left no more than its steps without
+// success, until they are repeated: who comes later must not believe that all is well there.
+func encode(runs []Run) (documents, error) {
+	list, size, whole := documents{text: map[string]string{}, packed: map[string][]byte{}}, 0, true
 	repeated := map[string]bool{}
 	for i, run := range slices.Backward(runs) {
-		text, err := run.text()
+		doc, err := run.document()
 		if err != nil {
-			return nil, err
+			return list, err
 		}
 		newest := i == len(runs)-1
-		if newest && len(text) > maxSize {
-			return nil, finding.Errorf("encode run %d of the journal: it has %d bytes, and there is room for %d",
-				run.ID, len(text), maxSize)
+		if newest && doc.size() > maxSize {
+			return list, finding.Errorf("encode run %d of the journal: it has %d bytes, and there is room for %d",
+				run.ID, doc.size(), maxSize)
 		}
-		whole = whole && !run.Shortened && (newest || size+len(text) <= run.room())
+		whole = whole && !run.Shortened && (newest || size+doc.size() <= run.room())
 		steps := run.Steps
 		if !whole {
 			run = run.shortened(repeated)
-			if text, err = run.text(); err != nil {
-				return nil, err
+			if doc, err = run.document(); err != nil {
+				return list, err
 			}
 		}
 		for _, step := range steps {
 			repeated[step.subject()] = true
 		}
 		if whole || len(run.Steps) > 0 {
-			data[run.key()] = text
-			size += len(text)
+			list.add(run.key(), doc)
+			size += doc.size()
 		}
 	}
-	return data, nil
+	return list, nil
 }
 
-func (r Run) text() (string, error) {
+func (r Run) document() (document, error) {
 	r.APIVersion, r.Kind = v1alpha1.APIVersion, RunKind
 	text, err := yaml.Marshal(r)
 	if err != nil {
-		return "", fmt.Errorf("encode run %d of the journal: %w", r.ID, err)
+		return document{}, fmt.Errorf("encode run %d of the journal: %w", r.ID, err)
 	}
-	return string(text), nil
+	return pack(text)
 }
 
 // room is how large the journal may be with this run and those behind it.
@@ -209,7 +206,11 @@ func (r Run) shortened(repeated map[string]bool) Run {
 func (s *Step) subject() string { return s.Name + " " + s.Node }
 
 // decode is strict: what is not as this version wrote it is not to be acted upon.
-func decode(data map[string]string) ([]Run, error) {
+func decode(list documents) ([]Run, error) {
+	data, err := list.unpacked()
+	if err != nil {
+		return nil, err
+	}
 	var runs []Run
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		var run Run
@@ -227,14 +228,4 @@ func decode(data map[string]string) ([]Run, error) {
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return a.ID - b.ID })
 	return runs, nil
-}
-
-// digest tells a journal that was edited by hand.
-func digest(data map[string]string) string {
-	var b strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		fmt.Fprintf(&b, "%s %d\n%s", key, len(data[key]), data[key])
-	}
-	sum := sha256.Sum256([]byte(b.String()))
-	return hex.EncodeToString(sum[:])
 }

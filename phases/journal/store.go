@@ -46,12 +46,12 @@ func (s *store) load(ctx context.Context) ([]Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", object, err)
 	}
-	runs, err := decode(cm.Data)
+	runs, err := decode(documentsOf(cm))
 	if err != nil {
 		return nil, finding.Refusedf("%w", err).
 			WithHint("edited by hand, or written by a newer ccmadm: use that one; nothing was changed")
 	}
-	if cm.Annotations[v1alpha1.JournalDigestAnnotation] != digest(cm.Data) {
+	if cm.Annotations[v1alpha1.JournalDigestAnnotation] != documentsOf(cm).digest() {
 		return nil, finding.Refusedf("read %s: it was edited by hand, so that what it says was done may not be so", object).
 			WithHint("look at it; kubectl -n %s delete configmap %s begins a new one. Nothing was changed",
 				v1alpha1.Namespace, v1alpha1.JournalName)
@@ -86,7 +86,7 @@ func (s *store) put(ctx context.Context, run Run) error {
 	} else {
 		runs[i] = run
 	}
-	data, err := encode(runs)
+	list, err := encode(runs)
 	if err != nil {
 		return err
 	}
@@ -94,11 +94,11 @@ func (s *store) put(ctx context.Context, run Run) error {
 	var written *corev1.ConfigMap
 	if s.known == nil {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: v1alpha1.JournalName}}
-		fill(cm, data)
+		fill(cm, list)
 		written, err = maps.Create(ctx, cm, metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
 	} else {
 		cm := s.known.DeepCopy()
-		fill(cm, data)
+		fill(cm, list)
 		written, err = maps.Update(ctx, cm, metav1.UpdateOptions{FieldManager: v1alpha1.FieldManager})
 	}
 	if err != nil {
@@ -108,10 +108,10 @@ func (s *store) put(ctx context.Context, run Run) error {
 	return nil
 }
 
-func fill(cm *corev1.ConfigMap, data map[string]string) {
-	cm.Data = data
+func fill(cm *corev1.ConfigMap, list documents) {
+	cm.Data, cm.BinaryData = list.text, list.packed
 	metav1.SetMetaDataLabel(&cm.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.FieldManager)
-	metav1.SetMetaDataAnnotation(&cm.ObjectMeta, v1alpha1.JournalDigestAnnotation, digest(data))
+	metav1.SetMetaDataAnnotation(&cm.ObjectMeta, v1alpha1.JournalDigestAnnotation, list.digest())
 }
 
 // Ask asks again while the answer may become another one. What comes back in the end is the API server's last word.

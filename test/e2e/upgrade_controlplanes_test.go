@@ -157,8 +157,9 @@ func (l *lab) expectDrivenMachines(t *testing.T, fromHere string) {
 		t.Errorf("control planes have noted the releases %q", noted)
 	}
 	l.kubectl(t, "annotate --overwrite node cp2 ccmadm.dev/release=v0.0.1")
-	if r := l.sh(t, "cp1", "ccmadm status"); !strings.Contains(r.out, "v0.0.1 on cp2") {
-		t.Errorf("another release is not named\n%s", r.out)
+	r := l.sh(t, "cp1", "ccmadm upgrade plan v1.36.3 --without-kubeadm")
+	if !strings.Contains(r.out, "v0.0.1 on cp2") {
+		t.Errorf("another release is not named: exit status %d\n%s", r.code, r.out)
 	}
 }
 
