@@ -5,7 +5,8 @@
 // before the writing is a function of the snapshot. The Balancer is upstream's cloudprovider.LoadBalancer as well, which
 // it answers from the last pass. [Release] gives everything back where load balancers are off.
 //
-// Reads: Services, Nodes, EndpointSlices, Namespaces, ServiceCIDRs, AddressPools, BGPPeers, NodeAgents, and its claims.
+// Reads: Services, Nodes, EndpointSlices, Namespaces, ServiceCIDRs, AddressPools, BGPPeers, NodeAgents,
+// kube-proxy's ConfigMap, and its claims.
 // Writes: claims, which are IPAddress objects; annotation ccmadm.dev/allocated, condition
 // ccmadm.dev/LoadBalancerReady, status and Events of Services, and the finalizer of those with our class; status of
 // AddressPools and BGPPeers.
@@ -168,6 +169,7 @@ func (b *Balancer) look(now time.Time) (*snapshot, *judge) {
 		namespaces: c.namespaceLabels(),
 		taken:      map[netip.Addr]bool{}, announced: j.reports.announced, present: c.present(),
 	}
+	j.machines.proxy = c.proxyMode()
 	j.machines.nodes = plausible(nodes, cidrs, s.present)
 	for address, since := range b.taken {
 		if now.Sub(since) > takenTime {

@@ -28,6 +28,8 @@ type watched struct {
 	registered cache.ResourceEventHandlerRegistration
 	// absent: the API server does not know the resource. That is an answer: there are no such objects.
 	absent atomic.Bool
+	// forbidden: the manager's permissions are of a release that did not read it.
+	forbidden atomic.Bool
 	seen   atomic.Pointer[string] // the newest resourceVersion that is in the store
 }
 
@@ -35,6 +37,7 @@ type watched struct {
 type caches struct {
 	nodes, services                                         *watched // of the controller manager, which runs them
 	slices, claims, cidrs, namespaces, pools, peers, agents *watched
+	proxy                                                   *watched
 }
 
 // newCaches makes informers, and runs none.
@@ -50,6 +53,7 @@ func newCaches(s Settings) *caches {
 		pools:      &watched{SharedIndexInformer: objects.Informer(s.Objects.AddressPools, &v1alpha1.AddressPool{}), name: "AddressPools"},
 		peers:      &watched{SharedIndexInformer: objects.Informer(s.Objects.BGPPeers, &v1alpha1.BGPPeer{}), name: "BGPPeers"},
 		agents:     &watched{SharedIndexInformer: objects.Informer(s.Objects.NodeAgents, &v1alpha1.NodeAgent{}), name: "NodeAgents"},
+		proxy:      &watched{SharedIndexInformer: proxyInformer(s.Client), name: "kube-proxy's configuration"},
 	}
 }
 
@@ -62,7 +66,7 @@ func claimInformer(client kubernetes.Interface) cache.SharedIndexInformer {
 }
 
 func (c *caches) own() []*watched {
-	return []*watched{c.slices, c.claims, c.cidrs, c.namespaces, c.pools, c.peers, c.agents}
+	return []*watched{c.slices, c.claims, c.cidrs, c.namespaces, c.pools, c.peers, c.agents, c.proxy}
 }
 
 // follow calls changed when something has that matters.
@@ -77,7 +81,7 @@ func (c *caches) follow(changed func()) error {
 	}
 	for _, w := range c.own() {
 		err := w.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-			if !apierrors.IsNotFound(err) {
+			if w.forbidden.Store(apierrors.IsForbidden(err)); !apierrors.IsNotFound(err) {
 				cache.DefaultWatchErrorHandler(ctx, r, err)
 			} else if !w.absent.Swap(true) {
 				klog.InfoS("The API server does not know a resource yet", "type", r.TypeDescription())
@@ -133,10 +137,10 @@ func (w *watched) has(version string) bool {
 // known says whether the store has all there was, at some time.
 func (w *watched) known() bool { return w.registered.HasSynced() || w.absent.Load() }
 
-// unknown names what cannot be looked at yet; nil: everything is there.
+// unknown names what cannot be looked at yet; nil: everything is there that can be had.
 func (c *caches) unknown() *watched {
 	for _, w := range append(c.own(), c.nodes, c.services) {
-		if !w.known() {
+		if !w.known() && (w != c.proxy || !w.forbidden.Load()) {
 			return w
 		}
 	}

@@ -19,6 +19,7 @@ type machines struct {
 	agents []*v1alpha1.NodeAgent
 	// addresses are those of all Nodes.
 	addresses map[netip.Addr]bool
+	proxy     proxy
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool
 }

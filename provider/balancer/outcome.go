@@ -106,7 +106,7 @@ func (j *judge) nodeIP(as *assignment, o *outcome) {
 		return
 	}
 	list, remark, problem := j.machines.nodeAddresses(as.service)
-	o.publish(list)
+	o.publishOnNodes(list)
 	if o.problem = problem; problem != nil {
 		return
 	}

@@ -19,17 +19,21 @@ type port struct {
 	protocol corev1.Protocol
 }
 
-// ports gives each port of the Nodes to one Service with addresses of Nodes, those first which have it already, then
-// the older ones, and returns what keeps the others from theirs.
+// ports gives each port of the Nodes to one Service with addresses of Nodes: to that which has it already, or else to the
+// older one. It returns what keeps the others from theirs.
 func (m *machines) ports(list []*assignment) map[types.NamespacedName]*finding.Finding {
 	list = slices.SortedFunc(slices.Values(list), func(a, b *assignment) int {
 		return cmp.Or(cmp.Compare(published(a.service), published(b.service)), older(a, b))
 	})
-	owners := map[port]types.NamespacedName{}
+	owners := holders(list)
 	problems := map[types.NamespacedName]*finding.Finding{}
 	listening := m.listening()
 	for _, as := range list {
 		name := nameOf(as.service)
+		if problem := m.proxy.onNodes(len(m.nodes), published(as.service) == 0); problem != nil {
+			problems[name] = problem
+			continue
+		}
 		if problem := m.portProblem(as.service, owners, listening); problem != nil {
 			problems[name] = problem
 			continue
@@ -39,6 +43,30 @@ func (m *machines) ports(list []*assignment) map[types.NamespacedName]*finding.F
 		}
 	}
 	return problems
+}
+
+// holders are the Services which have a port already, by what was published of them: their specs are their owners' to
+// change, and a port that somebody asks for is not one that he has.
+func holders(list []*assignment) map[port]types.NamespacedName {
+	owners := map[port]types.NamespacedName{}
+	for _, as := range list {
+		for _, p := range as.service.Spec.Ports {
+			at := port{p.Port, p.Protocol}
+			if _, has := owners[at]; !has && holds(as.service, at) {
+				owners[at] = nameOf(as.service)
+			}
+		}
+	}
+	return owners
+}
+
+// holds says whether the Service was published with the port. What a former release has published names none.
+func holds(service *corev1.Service, at port) bool {
+	return slices.ContainsFunc(service.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+		return len(i.Ports) == 0 || slices.ContainsFunc(i.Ports, func(p corev1.PortStatus) bool {
+			return p.Port == at.number && p.Protocol == at.protocol
+		})
+	})
 }
 
 // published orders Services with addresses before those without.
@@ -55,10 +83,10 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 ) *finding.Finding {
 	anyPort := service.Annotations[v1alpha1.PortsAnnotation] == "any"
 	said := condition(service)
-	kept := said != nil && said.Reason == nodeIPReason || slices.ContainsFunc(earlier(service, true), m.have)
+	onNodes := said != nil && said.Reason == nodeIPReason || slices.ContainsFunc(earlier(service, true), m.have)
 	for _, p := range service.Spec.Ports {
 		at := port{p.Port, p.Protocol}
-		if owner, has := owners[at]; has {
+		if owner, has := owners[at]; has && owner != nameOf(service) {
 			return finding.PortReserved.Errorf("port %d/%s of the Nodes is that of Service/%s", p.Port, p.Protocol, owner)
 		}
 		if anyPort {
@@ -67,7 +95,7 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 		if why := reserved(at); why != "" {
 			return finding.PortReserved.Errorf("port %d is reserved for %s", p.Port, why)
 		}
-		if node, there := listening[at]; there && !kept {
+		if node, there := listening[at]; there && !(onNodes && (published(service) > 0 || holds(service, at))) {
 			return finding.PortReserved.Errorf("something on Node/%s listens on port %d/%s", node, p.Port, p.Protocol)
 		}
 	}

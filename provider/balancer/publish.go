@@ -6,36 +6,48 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cloud-provider/service/helpers"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// due are the claimed addresses which have been announced once, or were published before.
-func (j *judge) due(as *assignment) []netip.Addr {
+// due are the claimed addresses which have been announced once, or were published before. What kube-proxy would bind on
+// every Node, and has not so far, is a problem in their place.
+func (j *judge) due(as *assignment) (list []netip.Addr, bound *finding.Finding) {
 	before := earlier(as.service, true)
-	var list []netip.Addr
 	for _, address := range as.addresses() {
-		if !j.plan.claims[address].probed.IsZero() || slices.Contains(before, address) {
+		c := j.plan.claims[address]
+		problem := j.machines.proxy.ofPool(c.level)
+		switch {
+		case slices.Contains(before, address), problem == nil && !c.probed.IsZero():
 			list = append(list, address)
+		case problem != nil:
+			bound = problem
 		}
 	}
-	return list
+	return list, bound
 }
 
 // onNodes says that the Service has addresses of Nodes still, and that there is nothing to put in their place.
 func (j *judge) onNodes(as *assignment) bool {
-	return len(j.due(as)) == 0 && slices.ContainsFunc(earlier(as.service, true), j.machines.have)
+	due, _ := j.due(as)
+	return len(due) == 0 && slices.ContainsFunc(earlier(as.service, true), j.machines.have)
 }
 
 // publishClaimed publishes what is due. Until something is, a Service with addresses of Nodes follows these as long as
 // there are any, and what another implementation has published stays. What was ours, and is not any more, goes.
 func (j *judge) publishClaimed(as *assignment, o *outcome) {
-	list, allocated := j.due(as), earlier(as.service, false)
+	list, bound := j.due(as)
+	if o.problem == nil {
+		o.problem = bound
+	}
+	allocated := earlier(as.service, false)
 	ours := func(address netip.Addr) bool { return slices.Contains(allocated, address) }
 	switch {
 	case len(list) > 0, j.ports[nameOf(as.service)] != nil:
 		o.publish(list)
 	case j.onNodes(as):
 		if nodes, _, problem := j.machines.nodeAddresses(as.service); problem == nil {
-			o.publish(nodes)
+			o.publishOnNodes(nodes)
 		}
 	case slices.ContainsFunc(earlier(as.service, true), ours):
 		o.publish(nil)
@@ -43,11 +55,22 @@ func (j *judge) publishClaimed(as *assignment, o *outcome) {
 	o.complete = len(list) > 0 && len(list) == len(as.addresses())
 }
 
+// publishOnNodes notes the ports, too, that the Service has of the Nodes.
+func (o *outcome) publishOnNodes(list []netip.Addr) {
+	var ports []corev1.PortStatus
+	for _, p := range o.service.Spec.Ports {
+		ports = append(ports, corev1.PortStatus{Port: p.Port, Protocol: p.Protocol})
+	}
+	o.publish(list, ports...)
+}
+
 // publish sets the addresses that kube-proxy and clients see, unless they are the same.
-func (o *outcome) publish(list []netip.Addr) {
+func (o *outcome) publish(list []netip.Addr, ports ...corev1.PortStatus) {
 	var ingress []corev1.LoadBalancerIngress
 	for _, address := range list {
-		ingress = append(ingress, corev1.LoadBalancerIngress{IP: address.String(), IPMode: new(corev1.LoadBalancerIPModeVIP)})
+		ingress = append(ingress, corev1.LoadBalancerIngress{
+			IP: address.String(), IPMode: new(corev1.LoadBalancerIPModeVIP), Ports: ports,
+		})
 	}
 	if !helpers.LoadBalancerStatusEqual(&o.after.Status.LoadBalancer, &corev1.LoadBalancerStatus{Ingress: ingress}) {
 		o.after.Status.LoadBalancer.Ingress = ingress

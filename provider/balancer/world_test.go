@@ -27,6 +27,7 @@ type world struct {
 	nodes    []*corev1.Node
 	agents   []*v1alpha1.NodeAgent
 	made     int
+	proxy    proxy
 }
 
 func newWorld(pools ...*v1alpha1.AddressPool) *world {

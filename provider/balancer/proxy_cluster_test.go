@@ -1,0 +1,62 @@
+package balancer
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// noConfigMaps answers as an API server does whose permissions are of a former release.
+type noConfigMaps struct{ http.RoundTripper }
+
+func (n noConfigMaps) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(r.URL.Path, "/configmaps") {
+		return n.RoundTripper.RoundTrip(r)
+	}
+	body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r,
+	}, nil
+}
+
+// A cluster whose kube-proxy changes to mode ipvs withdraws the Nodes' addresses, and publishes them again behind it.
+func TestCluster_ProxyChangesItsMode(t *testing.T) {
+	c := newCluster(t)
+	c.node("n2", "198.18.0.2")
+	c.create("web")
+	c.within(5*time.Second, "web", reasonIs(nodeIPReason))
+	maps := c.client.CoreV1().ConfigMaps(v1alpha1.Namespace)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: proxyName}, Data: map[string]string{proxyKey: ipvsMode}}
+	if _, err := maps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s := c.within(5*time.Second, "web", reasonIs("ProxyBinds"))
+	if got := address(s); got != "" {
+		t.Errorf("%s is published still", got)
+	}
+	if err := maps.Delete(t.Context(), proxyName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.within(5*time.Second, "web", reasonIs(nodeIPReason))
+
+	config := rest.CopyConfig(plane.Config)
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noConfigMaps{rt} })
+	c.client = kubernetes.NewForConfigOrDie(config)
+	c.lead() // which may not read it: what is there stays, and nothing is added
+	c.create("second", onPort(81))
+	s = c.within(5*time.Second, "second", reasonIs("ProxyBinds"))
+	if got := address(s); got != "" || !strings.Contains(condition(s).Message, "cannot read ConfigMap/kube-system/kube-proxy") {
+		t.Errorf("published %q, said %+v", got, condition(s))
+	}
+	c.within(time.Second, "web", reasonIs(nodeIPReason))
+}
