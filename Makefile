@@ -135,8 +135,9 @@ measure: ## What clients lose when agents, Nodes and the API server go, beside M
 adopt: ## Adopt and leave at length: three control planes, by hand, over SSH, AWS, other providers, killed at random; make adopt ARGS='-kills 40'
 	$(MAKE) e2e RUN=^TestAdopt_ SKIP=^TestMeasure ARGS='$(ARGS)'
 
-upgrades: ## ccmadm upgrade on machines, from 1.35 to 1.36, poisoned and killed on the way; with one and three control planes
+upgrades: ## ccmadm upgrade on machines, from 1.34 to 1.35 and from 1.35 to 1.36, poisoned and killed on the way
 	$(MAKE) e2e RUN=^TestUpgrade SKIP=^TestMeasure ARGS='$(ARGS)'
+	$(MAKE) e2e RUN=^TestUpgrade SKIP='^TestMeasure|^TestUpgrade_(Crash|OfCcmadm)' K8S=1.35
 
 bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
 	$(E2E) -v -run '^$$' -bench . -args -kubernetes $(K8S) -labs $(LABS)

@@ -24,7 +24,8 @@ const (
 type lab struct {
 	name       string
 	nodes      []string
-	kubeadmEnd float64 // of the last timed init, in ns
+	kubeadmEnd float64   // of the last timed init, in ns
+	step       minorStep // by which its Kubernetes is upgraded
 }
 
 // result is what a command on a machine did.

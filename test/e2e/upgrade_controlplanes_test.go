@@ -15,36 +15,20 @@ const schedulesManager = "-n kube-system get daemonset onprem-cloud-controller-m
 // that its owner has cordoned, are upgraded from the first, by a run that is killed on the way.
 func TestUpgrade_ControlPlanes(t *testing.T) {
 	t.Parallel()
-	l := up(t, "upgrade3", 3, 1, "--kubernetes", "1.35")
-	controlPlanes := []string{"cp1", "cp2", "cp3"}
+	l := upOld(t, "upgrade3", 3, 1)
 	next := l.managers(t)
-	for _, cp := range controlPlanes {
-		l.must(t, cp, withAudit)
-	}
-	l.must(t, "cp1", strings.Replace(sharedEndpoint, kubeadmYAML, "/etc/lab/audited.yaml", 1))
-	out := l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/three.yaml", 1)+
-		" --upload-certs --profile /root/profile.yaml --mode DaemonSet")
-	join := l.joinCommand(t)
-	for _, cp := range controlPlanes[1:] {
-		l.must(t, cp, join+" --control-plane --certificate-key "+certificateKey(out))
-	}
-	l.must(t, "w1", join)
-	l.run(t, "network", "--name", l.name)
-	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node "+strings.Join(l.nodes, " "))
-	l.bring(t, "1.36")
+	l.beforeUpgrade(t, " --mode DaemonSet")
 	l.load(t, next, adoptImage)
 	const flags = " --config /root/upgrade.yaml"
-	for _, cp := range controlPlanes {
-		l.must(t, cp, "cp /usr/bin/kubeadm /root/kubeadm.old; cp /usr/bin/kubeadm.new /usr/bin/kubeadm; "+
-			"cat > /root/upgrade.yaml <<'END'\n"+upgradeConfiguration+"END")
-	}
+	first := l.step.apply() + flags
+	l.onEach(t, l.controlPlanes(), "cp /usr/bin/kubeadm /root/kubeadm.old; cp /usr/bin/kubeadm.new /usr/bin/kubeadm")
 	start := time.Now()
-	l.expectFormerManager(t, "cp1", upgradeTo+flags, l.sh(t, "cp1", upgradeTo+flags))
+	l.expectFormerManager(t, "cp1", first, l.sh(t, "cp1", first))
 	done := make(chan result, 1)
 	go func() { done <- l.sh(t, "cp2", "ccmadm upgrade node"+flags) }()
 	l.expectOneAtATime(t, "cp3", "ccmadm upgrade node"+flags)
 	l.expectFormerManager(t, "cp2", "ccmadm upgrade node"+flags, <-done)
-	fromHere := upgradeTo + flags + " --via pods"
+	fromHere := first + " --via pods"
 	l.must(t, "cp3", "mv /root/kubeadm.old /usr/bin/kubeadm")
 	l.expectLacking(t, fromHere)
 	for _, node := range []string{"cp3", "w1"} {
@@ -52,23 +36,17 @@ func TestUpgrade_ControlPlanes(t *testing.T) {
 	}
 	l.kubectl(t, "cordon w1")
 	l.killedAtOther(t, fromHere)
-	out = l.upgradeDespiteProxy(t, "cp1", fromHere)
+	out := l.upgradeDespiteProxy(t, "cp1", fromHere)
 	t.Logf("%s", out)
-	for _, want := range []string{
-		"[others] cp3: done in ", "[others] w1: [kubeadm] running kubeadm upgrade node", "[others] w1: done in ",
-		"kubectl uncordon w1 # unless it is to stay cordoned",
-	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%q was not said", want)
-		}
-	}
+	expectSaid(t, out, "[others] cp3: done in ", "[others] w1: [kubeadm] running kubeadm upgrade node",
+		"[others] w1: done in ", "kubectl uncordon w1 # unless it is to stay cordoned")
 	if got := l.kubectl(t, "get node w1 -o jsonpath='{.spec.unschedulable}'"); got != "true" {
 		t.Errorf("w1 was cordoned, and is not any more: %q", got)
 	}
-	if got := l.kubectl(t, schedulesManager); got != "lab.local/ccm:v1.36.0" {
+	if got := l.kubectl(t, schedulesManager); got != "lab.local/ccm:"+l.step.next() {
 		t.Errorf("once all are upgraded the manager is %s", got)
 	}
-	l.expectLedThroughout(t, start, leaseLimit, controlPlanes...)
+	l.expectLedThroughout(t, start, leaseLimit, l.controlPlanes()...)
 	l.expectDrivenMachines(t, fromHere)
 	l.expectInitialized(t, l.nodes...)
 }
@@ -80,7 +58,7 @@ func (l *lab) expectFormerManager(t *testing.T, node, command string, r result) 
 	if r.code != 0 {
 		l.upgradeDespiteProxy(t, node, command)
 	}
-	if got := l.kubectl(t, schedulesManager); got != "lab.local/ccm:v1.35.0" {
+	if got := l.kubectl(t, schedulesManager); got != "lab.local/ccm:"+l.step.former() {
 		t.Errorf("once %s is upgraded the manager is %s", node, got)
 	}
 }
@@ -88,16 +66,17 @@ func (l *lab) expectFormerManager(t *testing.T, node, command string, r result) 
 // expectLacking: machines without the kubeadm of the version are named, with the command, and nothing begins.
 func (l *lab) expectLacking(t *testing.T, fromHere string) {
 	t.Helper()
-	for _, command := range []string{"ccmadm upgrade plan v1.36.3 --without-kubeadm --via pods", fromHere} {
+	lacks := "its kubeadm is v" + l.step.from + "."
+	for _, command := range []string{l.step.plan() + " --via pods", fromHere} {
 		r := l.sh(t, "cp1", command)
-		for _, want := range []string{"Node/cp3: its kubeadm is v1.35.", "Node/w1: its kubeadm is v1.35.", "kubeadm"} {
+		for _, want := range []string{"Node/cp3: " + lacks, "Node/w1: " + lacks, "kubeadm"} {
 			if r.code != 3 || !strings.Contains(r.out, want) {
 				t.Errorf("%s: exit status %d, want 3 and %q\n%s", command, r.code, want, r.out)
 			}
 		}
 	}
 	const image = "grep image: /etc/kubernetes/manifests/kube-apiserver.yaml"
-	if got := l.must(t, "cp3", image); !strings.Contains(got, ":v1.35.") {
+	if got := l.must(t, "cp3", image); !strings.Contains(got, ":v"+l.step.from+".") {
 		t.Errorf("cp3 was upgraded: %s", got)
 	}
 }
@@ -126,7 +105,7 @@ kill -9 -- -$pid; { wait $pid; } 2>/dev/null; code=$?; cat /root/out; exit $code
 	if ended == "Failed" { // kube-proxy may have lost its rules, which the same command finds, too
 		t.Logf("what was at work on cp3 has failed:\n%s", l.sh(t, "cp1", admin+"-n kube-system logs --tail 15 "+pod).out)
 	}
-	l.must(t, "cp3", "grep 'upgraded: v1.36.3' /etc/ccmadm/machine.yaml")
+	l.must(t, "cp3", "grep 'upgraded: "+l.step.version+"' /etc/ccmadm/machine.yaml")
 }
 
 // expectDrivenMachines looks at what was done on machines from another one, and at what the same command does then.
@@ -134,12 +113,12 @@ func (l *lab) expectDrivenMachines(t *testing.T, fromHere string) {
 	t.Helper()
 	l.must(t, "cp3", "ccmadm diff") // the others have the record of their own turn, and diff says so
 	for _, node := range []string{"cp3", "w1"} {
-		l.must(t, node, "grep 'upgraded: v1.36.3' /etc/ccmadm/machine.yaml && ! ls /etc/ccmadm/upgrade.yaml")
+		l.must(t, node, "grep 'upgraded: "+l.step.version+"' /etc/ccmadm/machine.yaml && ! ls /etc/ccmadm/upgrade.yaml")
 	}
 	const runs = "-n kube-system get configmap ccmadm-journal -o jsonpath='{.data}'"
 	t.Logf("%s", l.must(t, "cp1", "ccmadm journal"))
 	journal := l.kubectl(t, runs)
-	if !strings.Contains(journal, "upgrade workers v1.36.3") {
+	if !strings.Contains(journal, "upgrade workers "+l.step.version) {
 		t.Error("the worker is not in the journal")
 	}
 	if out := l.must(t, "cp1", fromHere); !strings.Contains(out, "w1: nothing is left to be done") ||

@@ -50,14 +50,14 @@ func (m moment) String() string {
 	return fmt.Sprintf("%s behind %s", m.after.Round(time.Millisecond), stations[m.station].says)
 }
 
-// TestUpgrade_Crash_AtRandom upgrades two control planes from 1.35 to 1.36, etcd too, and kills each command with
+// TestUpgrade_Crash_AtRandom upgrades two control planes to the next minor, etcd too, and kills each command with
 // SIGKILL at random moments, later and later, sometimes ccmadm alone and sometimes kubeadm with it: each run meets what
 // the one before has left. In the middle of each no API server answers for a while, and the second control plane loses
 // its power. Then the same command completes. No manager is ever newer than the API server of its machine.
 func TestUpgrade_Crash_AtRandom(t *testing.T) {
 	t.Parallel()
 	t.Logf("-kills %d -kill-seed %d", *kills, *killSeed)
-	l := up(t, "upkills", 2, 0, "--kubernetes", "1.35")
+	l := upOld(t, "upkills", 2, 0)
 	next := l.managers(t)
 	l.must(t, "cp1", sharedEndpoint)
 	l.behindReadyz(t)
@@ -66,7 +66,7 @@ func TestUpgrade_Crash_AtRandom(t *testing.T) {
 	l.must(t, "cp2", l.joinCommand(t)+" --control-plane --certificate-key "+certificateKey(out))
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 cp2")
-	l.bring(t, "1.36")
+	l.bring(t, l.step.to)
 	l.load(t, next)
 	withEtcd := strings.ReplaceAll(upgradeConfiguration, "etcdUpgrade: false, ", "")
 	for _, node := range l.nodes {
@@ -74,7 +74,7 @@ func TestUpgrade_Crash_AtRandom(t *testing.T) {
 		l.watchSkew(t, node)
 	}
 	for n, v := range []upgraded{
-		{node: "cp1", command: upgradeTo + " --config /root/upgrade.yaml"},
+		{node: "cp1", command: l.step.apply() + " --config /root/upgrade.yaml"},
 		{node: "cp2", command: "ccmadm upgrade node --config /root/upgrade.yaml", losesPower: true},
 	} {
 		v.lab, v.random = l, rand.New(rand.NewPCG(*killSeed, uint64(n)+11))
@@ -203,31 +203,33 @@ func (u *upgraded) powerCut(t *testing.T) {
 	u.watchSkew(t, u.node)
 }
 
-// expectAllUpgraded: nothing is left of 1.35, nor of a run that was killed, once the kubelets are of 1.36 too.
+// expectAllUpgraded: nothing is left of the former minor, nor of a run that was killed, once the kubelets are of the
+// next, too.
 func (l *lab) expectAllUpgraded(t *testing.T) {
 	t.Helper()
 	l.must(t, "cp2", "ccmadm diff") // cp1 has the record of its own turn
+	etcd := l.must(t, "cp1", "kubeadm config images list --kubernetes-version "+l.step.version+" | grep -o '/etcd:.*'")
 	l.onEach(t, l.nodes, "cd /usr/bin; mv kubectl.new kubectl; mv kubelet.new kubelet; systemctl restart kubelet")
-	eventually(t, 3*time.Minute, "all kubelets are of 1.36, and all API servers ready", func() bool {
+	eventually(t, 3*time.Minute, "all kubelets are of "+l.step.to+", and all API servers ready", func() bool {
 		r := l.sh(t, "cp1", admin+"get nodes --no-headers")
 		count := func(what string) bool { return strings.Count(r.out, what) == len(l.nodes) }
-		return r.code == 0 && count("v1.36.") && count(" Ready") && l.allReady(t)
+		return r.code == 0 && count("v"+l.step.to+".") && count(" Ready") && l.allReady(t)
 	})
 	for _, node := range l.nodes {
-		l.expectManagers(t, map[string]string{node: "v1.36.0"})
+		l.expectManagers(t, l.step.next(), node)
 		l.expectNeverNewer(t, node)
 		images := l.must(t, node, "grep -h image: /etc/kubernetes/manifests/*.yaml")
-		if strings.Count(images, ":v1.36.3") != 3 || !strings.Contains(images, "/etcd:3.6.8-") {
+		if strings.Count(images, ":"+l.step.version) != 3 || !strings.Contains(images, strings.TrimSpace(etcd)) {
 			t.Errorf("%s: the static pods are\n%s", node, images)
 		}
 		// The manager that new kubelets have started has to lead first.
 		eventually(t, 3*time.Minute, node+": nothing is left to be done", func() bool {
-			r := l.sh(t, node, plan)
+			r := l.sh(t, node, l.step.plan())
 			return r.code == 0 && strings.Contains(r.out, "Nothing is to be done.")
 		})
 	}
 	configuration := l.kubectl(t, "-n kube-system get configmap kubeadm-config -o yaml")
-	if !strings.Contains(configuration, "kubernetesVersion: v1.36.3") {
+	if !strings.Contains(configuration, "kubernetesVersion: "+l.step.version) {
 		t.Errorf("kubeadm-config is\n%s", configuration)
 	}
 	if journal := l.must(t, "cp1", "ccmadm journal"); strings.Contains(journal, " Begun ") {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,42 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// managers gives cp1 a profile whose releases are one for each minor, and the machines that of 1.35. It returns the
+// minorStep is an upgrade from a minor version to the next.
+type minorStep struct {
+	from, to, beyond string // minor versions: 1.35, 1.36, 1.37
+	version          string // of kubeadm: v1.36.3
+	gate             string // what kubelets of from know, and kubelets of to end with
+}
+
+// upgradesTo are the steps to the minor versions that the lab builds, but the oldest.
+var upgradesTo = map[string]minorStep{
+	"1.35": {from: "1.34", to: "1.35", beyond: "1.36", version: "v1.35.4", gate: "SizeMemoryBackedVolumes"},
+	"1.36": {from: "1.35", to: "1.36", beyond: "1.37", version: "v1.36.3", gate: "MemoryManager"},
+}
+
+func (s minorStep) apply() string { return "ccmadm upgrade apply " + s.version }
+
+// plan leaves out kubeadm's own, which is of the minor version before.
+func (s minorStep) plan() string { return "ccmadm upgrade plan " + s.version + " --without-kubeadm" }
+
+// former and next are the manager's releases.
+func (s minorStep) former() string { return "v" + s.from + ".0" }
+func (s minorStep) next() string   { return "v" + s.to + ".0" }
+
+// upOld boots machines of the minor version before the one that is asked for, to which they are upgraded.
+func upOld(t *testing.T, name string, controlPlanes, workers int, flags ...string) *lab {
+	t.Helper()
+	s, known := upgradesTo[*kubernetesMinor]
+	if !known {
+		t.Fatalf("no minor version is known from which to upgrade to %s", *kubernetesMinor)
+	}
+	t.Logf("from %s to %s", s.from, s.version)
+	l := up(t, name, controlPlanes, workers, append([]string{"--kubernetes", s.from}, flags...)...)
+	l.step = s
+	return l
+}
+
+// managers gives cp1 a profile whose releases are one for each minor, and the machines the former. It returns the
 // archive of the next.
 func (l *lab) managers(t *testing.T) (next string) {
 	t.Helper()
@@ -24,17 +60,42 @@ func (l *lab) managers(t *testing.T) (next string) {
 	l.writeFiles(t, map[string]string{"/root/profile.yaml": head + `
 image:
   repository: lab.local/ccm
-  tags: {"1.35": v1.35.0, "1.36": v1.36.0}
+  tags: {"` + l.step.from + `": ` + l.step.former() + `, "` + l.step.to + `": ` + l.step.next() + `}
   rule: one release for each minor version
 modes:` + rest})
 	archives := map[string]string{}
-	for _, tag := range []string{"v1.35.0", "v1.36.0"} {
+	for _, tag := range []string{l.step.former(), l.step.next()} {
 		archives[tag] = filepath.Join(t.TempDir(), tag+".tar")
 		l.run(t, "image", "--name", "lab.local/ccm:"+tag, "--binary", "../../bin/cloud-controller-manager", "--user", "65532",
 			"--output", archives[tag])
 	}
-	l.load(t, archives["v1.35.0"])
-	return archives["v1.36.0"]
+	l.load(t, archives[l.step.former()])
+	return archives[l.step.next()]
+}
+
+// beforeUpgrade makes a cluster of all machines, with audit logs, and brings them what they are upgraded to.
+func (l *lab) beforeUpgrade(t *testing.T, initFlags string) {
+	t.Helper()
+	controlPlanes := l.controlPlanes()
+	l.onEach(t, controlPlanes, withAudit)
+	l.must(t, "cp1", strings.Replace(sharedEndpoint, kubeadmYAML, "/etc/lab/audited.yaml", 1))
+	out := l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/three.yaml", 1)+
+		" --upload-certs --profile /root/profile.yaml"+initFlags)
+	join := l.joinCommand(t)
+	for _, node := range l.nodes[1:] {
+		command := join
+		if slices.Contains(controlPlanes, node) {
+			command += " --control-plane --certificate-key " + certificateKey(out)
+		}
+		l.must(t, node, command)
+	}
+	l.connectPods(t, l.nodes...)
+	l.bring(t, l.step.to)
+	l.onEach(t, controlPlanes, "cat > /root/upgrade.yaml <<'END'\n"+upgradeConfiguration+"END")
+}
+
+func (l *lab) controlPlanes() []string {
+	return slices.DeleteFunc(slices.Clone(l.nodes), func(node string) bool { return !strings.HasPrefix(node, "cp") })
 }
 
 func (l *lab) load(t *testing.T, archives ...string) {
@@ -85,6 +146,16 @@ func (l *lab) bring(t *testing.T, minor string) {
 	for _, node := range l.nodes {
 		for _, program := range []string{"kubeadm", "kubelet", "kubectl"} {
 			l.run(t, "cp", "--name", l.name, release+"/"+program, node+":/usr/bin/"+program+".new")
+		}
+	}
+}
+
+// expectSaid looks for what a run has to say.
+func expectSaid(t *testing.T, out string, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if !strings.Contains(out, line) {
+			t.Errorf("%q was not said", line)
 		}
 	}
 }

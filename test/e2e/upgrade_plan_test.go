@@ -5,9 +5,6 @@ import (
 	"testing"
 )
 
-// plan leaves out kubeadm's own, which is of 1.35 before.
-const plan = "ccmadm upgrade plan v1.36.3 --without-kubeadm"
-
 // poison puts an argument into the live configuration that ends kube-apiserver, and antidote takes it out again.
 const (
 	poison = admin + "-n kube-system get configmap kubeadm-config -o yaml > /root/kubeadm-config.yaml; " +
@@ -19,6 +16,7 @@ const (
 // expectPlan plans a cluster of 1.35 with the kubeadm of 1.35: what is asked for in vain, what stands in the way, and
 // the order. Nothing changes.
 func (l *lab) expectPlan(t *testing.T) {
+	plan := upgradesTo["1.36"].plan()
 	for _, tc := range []again{
 		{name: "an older version", run: "ccmadm upgrade plan v1.34.4", code: 3, want: "v1.34.4 is older than v1.35."},
 		{name: "two minors up", run: "ccmadm upgrade plan v1.37.0", code: 3, want: "upgrade to 1.36 first"},
