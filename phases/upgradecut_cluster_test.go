@@ -3,8 +3,11 @@ package phases
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -57,6 +60,42 @@ func TestCluster_Upgrade_CutShortBehindEachPhase(t *testing.T) {
 				t.Errorf("once more is in the journal:\n%s", text)
 			}
 		})
+	}
+}
+
+// Behind an API server that was gone, kubeadm's Job would wait in vain for a scheduler that has not come back yet.
+func TestCluster_Upgrade_CutShortWaitsForTheScheduler(t *testing.T) {
+	u := newUpgradable(t)
+	u.kubelet(t, nil)
+	u.kubeadm(t, "cp1")
+	leases := u.client.CoordinationV1().Leases("kube-system")
+	lease := made(t, leases, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: schedulerLease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("cp1"), RenewTime: new(metav1.NowMicro())},
+	})
+	apply := Upgrade{Version: "v1.36.3"}
+	d, _, _ := u.begun(t, apply)
+	if err := noteUpgrading(d); err != nil {
+		t.Fatal(err)
+	}
+	var back atomic.Bool
+	renewal := time.AfterFunc(3*time.Second, func() {
+		lease.Spec.RenewTime = new(metav1.NowMicro())
+		back.Store(true)
+		if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	defer renewal.Stop()
+	upgrades := u.runner.During
+	u.runner.During = func(line string) {
+		if strings.HasPrefix(line, "kubeadm upgrade apply") && !back.Load() {
+			t.Error("kubeadm runs while nobody schedules its Job")
+		}
+		upgrades(line)
+	}
+	if out, err := u.do(t, apply); err != nil || u.ran() != 1 {
+		t.Errorf("kubeadm ran %d times: %v\n%s", u.ran(), err, out)
 	}
 }
 

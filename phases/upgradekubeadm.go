@@ -9,10 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
@@ -175,39 +173,6 @@ func lookUpgraded(ctx context.Context, d *Data) error {
 		return wrong("the cluster's configuration", strings.TrimPrefix(live, "v"))
 	}
 	return nil
-}
-
-// cutShortPatience is how long an API server may take that kubeadm has given another etcd, and then another version.
-const cutShortPatience = 5 * time.Minute
-
-// awaitCutShort waits for the API server where this machine says that kubeadm was at work here and did not come to its
-// end: it may have been cut short between two static pods, which the kubelet starts meanwhile.
-func awaitCutShort(ctx context.Context, d *Data) error {
-	s, err := machineState(d)
-	if err != nil || s.KubeletFlags == "" {
-		return err
-	}
-	client, err := livingClient(d)
-	if err != nil {
-		return err
-	}
-	var last error
-	err = wait.PollUntilContextTimeout(ctx, time.Second, cutShortPatience, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
-		defer cancel()
-		_, why := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
-		if why != nil && last == nil {
-			d.Sayf("an upgrade was cut short here, and the API server does not answer: waiting up to %s", cutShortPatience)
-		}
-		last = why
-		return why == nil, nil
-	})
-	if err == nil {
-		return nil
-	}
-	return finding.Refusedf("go on with the upgrade that was cut short: %w", last).
-		WithHint("crictl ps -a; journalctl -u kubelet; is a manifest missing in %s? kubeadm keeps the former ones in "+
-			"/etc/kubernetes/tmp/kubeadm-backup-manifests-*", machine.ManifestDir)
 }
 
 // checkRoom wants room for what kubeadm copies: before it upgrades etcd, all of its data.
