@@ -39,11 +39,9 @@ func ccms() map[string]ccm {
 			folder: "ccm-aws", module: "k8s.io/cloud-provider-aws", program: "k8s.io/cloud-provider-aws/cmd/aws-cloud-controller-manager",
 			image: "registry.k8s.io/provider-aws/cloud-controller-manager",
 		},
-		"openstack": {
-			folder: "ccm-openstack", module: "k8s.io/cloud-provider-openstack",
-			program: "k8s.io/cloud-provider-openstack/cmd/openstack-cloud-controller-manager",
-			image:   "registry.k8s.io/provider-os/openstack-cloud-controller-manager", command: true,
-		},
+		"openstack":      openstack("ccm-openstack"),
+		"openstack-1.35": openstack("ccm-openstack-1.35"),
+		"openstack-1.34": openstack("ccm-openstack-1.34"),
 		"vsphere": {
 			folder: "ccm-vsphere", module: "k8s.io/cloud-provider-vsphere",
 			program: "k8s.io/cloud-provider-vsphere/cmd/vsphere-cloud-controller-manager",
@@ -53,6 +51,15 @@ func ccms() map[string]ccm {
 			folder: "ccm-sample", module: "k8s.io/kubernetes", program: "k8s.io/kubernetes/cmd/cloud-controller-manager",
 			image: "lab.local/sample-ccm", sample: true,
 		},
+	}
+}
+
+// openstack has a folder for the newest release, and one for each release of an earlier minor, for upgrades.
+func openstack(folder string) ccm {
+	return ccm{
+		folder: folder, module: "k8s.io/cloud-provider-openstack",
+		program: "k8s.io/cloud-provider-openstack/cmd/openstack-cloud-controller-manager",
+		image:   "registry.k8s.io/provider-os/openstack-cloud-controller-manager", command: true,
 	}
 }
 

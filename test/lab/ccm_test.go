@@ -36,6 +36,9 @@ func TestCCM_Spec(t *testing.T) {
 			Entrypoint: []string{"/bin/ccm-sample"},
 		},
 	}
+	for _, older := range []string{"openstack-1.35", "openstack-1.34"} {
+		want[older] = want["openstack"]
+	}
 	got := map[string]image.Spec{}
 	for name, c := range ccms() {
 		got[name] = c.spec("out", "v1")
