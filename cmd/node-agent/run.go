@@ -35,7 +35,7 @@ func run(ctx context.Context, o options) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, working := errgroup.WithContext(working)
-	group.Go(func() error { return serve(working, o.metricsAddress) })
+	group.Go(func() error { return serve(working, o.metricsAddress, nil) })
 	report, err := newReporter(config, o, c)
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 )
 
 // serve answers /healthz and /metrics until ctx is done. Both are for this machine: there is no secret in them, and no
-// identity to ask for.
-func serve(ctx context.Context, address string) error {
+// identity to ask for. What state returns, if there is any, is an error of /healthz.
+func serve(ctx context.Context, address string, state func() error) error {
 	if address == "" {
 		return nil
 	}
@@ -22,7 +22,15 @@ func serve(ctx context.Context, address string) error {
 		return fmt.Errorf("listen at --metrics-address: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if state != nil {
+			if err := state(); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
 	mux.Handle("/metrics", legacyregistry.Handler())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()

@@ -44,7 +44,8 @@ func newVIPCommand(version string) *cobra.Command {
 		Args:  cobra.NoArgs,
 		Short: "Hold the control plane's own address on a machine whose API server answers",
 		Long: `Runs as a static pod on every control plane, before there is a cluster and without one. The address is on lo while the
-machine's API server answers; of those machines one answers ARP or NDP for it, while a majority of the control planes agrees.`,
+machine's API server answers; of those machines one that has the interface answers ARP or NDP for it, while a majority of
+the control planes agrees. /healthz says what keeps this machine from answering.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := logsapi.ValidateAndApply(logOptions, nil); err != nil {
 				return err
@@ -90,15 +91,16 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	l2 := announce.NewL2(announce.L2Options{
 		Node: o.nodeName, Key: key, Port: o.port, Changed: poke, Log: klog.Background(),
 	})
-	h.set, h.owns = l2.Set, l2.Owns
+	h.set, h.owns, h.answerable = l2.Set, l2.Owns, l2.Answerable
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // it hands over before it ends
 	defer stop()
 	group, working := errgroup.WithContext(working)
 	ctx, end := context.WithCancel(ctx) // what fails ends the rest: the kubelet starts it again
 	defer context.AfterFunc(working, end)()
-	group.Go(func() error { return serve(working, o.metricsAddress) })
+	group.Go(func() error { return serve(working, o.metricsAddress, h.state) })
 	group.Go(func() error { return l2.Run(working) })
 	group.Go(func() error { return h.follow(ctx, o.kubeconfig) })
+	group.Go(func() error { h.watchSegment(ctx); return nil })
 	group.Go(func() error { follow(working, working, changed, h.moved); return nil })
 	group.Go(func() error {
 		defer stop()
@@ -142,6 +144,9 @@ func newHolder(o vipOptions) (*holder, error) {
 		return nil, errors.New("read --members-file: this Node is not in it")
 	}
 	members[i].Address = here
-	h := &holder{self: o.nodeName, address: address, ifi: o.ifi, file: o.membersFile, members: members, now: time.Now}
+	h := &holder{
+		self: o.nodeName, address: address, ifi: o.ifi, file: o.membersFile, members: members, now: time.Now,
+		cut: errors.New("the network interfaces have not been read yet"),
+	}
 	return h, h.offLoopback() // what a process that was killed has left there
 }

@@ -65,7 +65,9 @@ func apiServerCertificate(t *testing.T) (certificate tls.Certificate, der []byte
 // cp is a control plane: a network namespace with a link to the bridge, and two programs.
 type cp struct {
 	name, mac string
-	host      int // of its address
+	host      int    // of its address
+	hears     string // the network where it hears the others, as a prefix of text
+	ifi       string // where it is to answer
 	dir       string
 	ns        netns.NsHandle
 	vip, api  *exec.Cmd

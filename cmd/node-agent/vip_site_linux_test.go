@@ -45,7 +45,8 @@ func site(t *testing.T, n int) map[string]*cp {
 	must(t, err)
 	machines := map[string]*cp{}
 	for i := range n {
-		c := &cp{name: fmt.Sprintf("cp%d", i+1), host: 11 + i, dir: dir}
+		c := &cp{name: fmt.Sprintf("cp%d", i+1), host: 11 + i, dir: dir, hears: "192.0.2."}
+		c.ifi = c.name
 		c.ns, err = netns.New()
 		must(t, err)
 		must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0))
@@ -71,12 +72,12 @@ func (c *cp) startVIP(t *testing.T, n int) {
 	t.Helper()
 	var members []string
 	for i := range n {
-		members = append(members, fmt.Sprintf(`{"name":"cp%d","address":"192.0.2.%d"}`, i+1, 11+i))
+		members = append(members, fmt.Sprintf(`{"name":"cp%d","address":"%s%d"}`, i+1, c.hears, 11+i))
 	}
 	file := filepath.Join(c.dir, c.name+".json")
 	must(t, os.WriteFile(file, []byte("["+strings.Join(members, ",")+"]"), 0o600))
-	c.vip = c.start(t, "vip", "vip", "--node-name="+c.name, fmt.Sprintf("--node-address=192.0.2.%d", c.host), "--vip=192.0.2.10",
-		"--interface="+c.name, "--members-file="+file, "--ca-file="+c.dir+"/ca.crt", "--secret-file="+c.dir+"/ca.key",
+	c.vip = c.start(t, "vip", "vip", "--node-name="+c.name, fmt.Sprintf("--node-address=%s%d", c.hears, c.host), "--vip=192.0.2.10",
+		"--interface="+c.ifi, "--members-file="+file, "--ca-file="+c.dir+"/ca.crt", "--secret-file="+c.dir+"/ca.key",
 		"--kubeconfig="+c.dir+"/none")
 }
 
@@ -127,9 +128,19 @@ func plug(t *testing.T, bridge netlink.Link, name, address string, ns *netns.NsH
 // down cuts the machine's cable.
 func (c *cp) down(t *testing.T) {
 	t.Helper()
+	must(t, netlink.LinkSetDown(c.port(t)))
+}
+
+func (c *cp) up(t *testing.T) {
+	t.Helper()
+	must(t, netlink.LinkSetUp(c.port(t)))
+}
+
+func (c *cp) port(t *testing.T) netlink.Link {
+	t.Helper()
 	port, err := netlink.LinkByName("p-" + c.name)
 	must(t, err)
-	must(t, netlink.LinkSetDown(port))
+	return port
 }
 
 func onLoopback(t *testing.T, c *cp) bool {

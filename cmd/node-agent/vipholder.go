@@ -34,9 +34,13 @@ type holder struct {
 	now     func() time.Time
 	set     func(*announce.View)
 	owns    func(netip.Addr) bool
+	// answerable says what keeps this machine from answering for the address.
+	answerable func(netip.Addr) error
 
 	mu      sync.Mutex
 	healthy bool
+	failing time.Time // since when the machine could not answer for the address; zero: it could
+	cut     error     // why it could not for a while; nil: it can
 	ended   bool
 	retry   *time.Timer
 	members []member                // the oldest Node first, so that one that comes new cannot outvote it
@@ -91,7 +95,7 @@ func (h *holder) view() *announce.View {
 	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: vipPool}}
 	pool.Spec.Interfaces = []string{h.ifi}
 	v := &announce.View{
-		Node: h.self, Draining: !h.healthy, Addresses: map[string]netip.Addr{}, Nodes: h.nodes,
+		Node: h.self, Draining: !h.healthy || h.cut != nil, Addresses: map[string]netip.Addr{}, Nodes: h.nodes,
 		Pools: map[string]*v1alpha1.AddressPool{vipPool: pool},
 	}
 	claim := announce.Claim{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -96,7 +97,12 @@ func (l *L2) closeAll() {
 
 // segmentOf returns the sockets for an address, which it may be the first to need.
 func (l *L2) segmentOf(c Claim) (*segment, error) {
-	name := InterfaceFor(c.Address, l.interfaces, l.view.interfaces(c))
+	wanted := l.view.interfaces(c)
+	name := InterfaceFor(c.Address, l.interfaces, wanted)
+	if name == "" && len(wanted) > 0 {
+		return nil, fmt.Errorf("answer for %s: none of the interfaces %s has a carrier and an address",
+			c.Address, strings.Join(wanted, ", "))
+	}
 	if name == "" {
 		return nil, fmt.Errorf("answer for %s: no interface has a subnet that holds it", c.Address)
 	}
@@ -113,6 +119,22 @@ func (l *L2) segmentOf(c Claim) (*segment, error) {
 		l.segments[name] = s
 	}
 	return s, s.join(c.Address)
+}
+
+// Answerable says what keeps this Node from answering for an address of the view's claims; nil: nothing. Sockets are
+// opened for it, so that a Node which does not own the address knows as much as one that does.
+func (l *L2) Answerable(address netip.Addr) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.view != nil {
+		for _, c := range l.view.Claims {
+			if c.Address == address {
+				_, err := l.segmentOf(c)
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("answer for %s: nobody claims it", address)
 }
 
 // Report is what [Announcer] says.
