@@ -55,9 +55,11 @@ func newRoutesCheck(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Find the routes that a Node needs and has not",
-		Long: `Compares what agents report with what each Node needs: a route to the pod networks of every other.
+		Long: `Compares what agents report with what each Node needs: a route to the pod networks of every other. Where agents
+set routes, a Node with a pod network needs them even if its agent never came up.
 
-Exit status 4 if one is missing, or an agent has not reported for a minute; 1 if the cluster could not be asked.`,
+Exit status 4 if one is missing, or an agent has not reported for a minute or never did; 1 if the cluster could not be
+asked.`,
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			wanted, found, problems := snapshot.CheckRoutes()

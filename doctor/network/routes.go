@@ -44,37 +44,57 @@ func (s *Snapshot) Routes() []Route {
 }
 
 // CheckRoutes compares what agents report with what every Node needs: a route to each pod network of every other, by an
-// address of that Node. wanted is how many that are, found how many of them are there.
+// address of that Node. wanted is how many that are, found how many of them are there. Where agents set routes, a Node
+// with pods whose agent never came up needs them, too.
 func (s *Snapshot) CheckRoutes() (wanted, found int, problems []finding.Finding) {
-	for i := range s.Agents {
-		a := &s.Agents[i]
-		if s.node(a.Name) == nil {
-			continue // it goes with its Node
-		}
-		if !s.live(a) {
+	routed := slices.ContainsFunc(s.Reported, func(r v1alpha1.NodeRoutes) bool { return len(r.Routes)+len(r.Problems) > 0 })
+	all := 0
+	for i := range s.Nodes {
+		all += len(podNetworks(&s.Nodes[i]))
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		a, own := s.agent(n.Name), len(podNetworks(n))
+		needs := all - own
+		switch {
+		case a == nil && routed && own > 0:
+			wanted += needs
 			problems = append(
 				problems,
-				say(finding.AgentSilent, a.Name, fmt.Sprintf("no report since %s", s.silence(a).Round(1e9))),
+				say(finding.AgentSilent, n.Name, fmt.Sprintf("no agent has ever reported from here; routes missing: %d", needs)),
 			)
-			continue
-		}
-		reported := s.reported(a.Name)
-		for j := range s.Nodes {
-			to := &s.Nodes[j]
-			if to.Name == a.Name {
-				continue
-			}
-			for _, cidr := range podNetworks(to) {
-				wanted++
-				if problem := missing(reported, to, cidr); problem != nil {
-					problems = append(problems, *problem)
-					continue
-				}
-				found++
-			}
+		case a == nil:
+		case !s.live(a):
+			problems = append(
+				problems,
+				say(finding.AgentSilent, n.Name, fmt.Sprintf("no report since %s", s.silence(a).Round(1e9))),
+			)
+		default:
+			lacks := s.lacks(n.Name)
+			wanted += needs
+			found += needs - len(lacks)
+			problems = append(problems, lacks...)
 		}
 	}
 	return wanted, found, problems
+}
+
+// lacks are the routes that are not among those which the Node's agent reports.
+func (s *Snapshot) lacks(node string) []finding.Finding {
+	var problems []finding.Finding
+	reported := s.reported(node)
+	for i := range s.Nodes {
+		to := &s.Nodes[i]
+		if to.Name == node {
+			continue
+		}
+		for _, cidr := range podNetworks(to) {
+			if problem := missing(reported, to, cidr); problem != nil {
+				problems = append(problems, *problem)
+			}
+		}
+	}
+	return problems
 }
 
 // missing is what keeps a route out of what an agent reports, or nil where it is there.
@@ -113,15 +133,6 @@ func say(id finding.ID, node, message string) finding.Finding {
 	f := id.New("Node/"+node, message)
 	f.Next = f.Do
 	return f
-}
-
-func (s *Snapshot) node(name string) *corev1.Node {
-	for i := range s.Nodes {
-		if s.Nodes[i].Name == name {
-			return &s.Nodes[i]
-		}
-	}
-	return nil
 }
 
 // podNetworks are a Node's, in the form that routes have.

@@ -183,26 +183,6 @@ func onInterface(a *v1alpha1.NodeAgent, pool *v1alpha1.AddressPool, address stri
 
 // draining is what makes a Node give away what it announces. A cordon does not.
 func draining(n *corev1.Node) Rule {
-	switch {
-	case n.DeletionTimestamp != nil:
-		return Rule{Name: "draining", Note: "the Node is being deleted"}
-	case n.Labels[v1alpha1.DrainLabel] == "true":
-		return Rule{Name: "draining", Note: "label " + v1alpha1.DrainLabel}
-	}
-	for _, t := range n.Spec.Taints {
-		switch t.Key {
-		case corev1.TaintNodeOutOfService, v1alpha1.AutoscalerTaint, v1alpha1.ShutdownTaint:
-			return Rule{Name: "draining", Note: "taint " + t.Key}
-		}
-	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue {
-			return Rule{Name: "draining", Note: "NetworkUnavailable"}
-		}
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse &&
-			strings.Contains(c.Message, "node is shutting down") {
-			return Rule{Name: "draining", Note: "the machine is shutting down"}
-		}
-	}
-	return Rule{Name: "draining", Met: true}
+	note := v1alpha1.Leaving(n)
+	return Rule{Name: "draining", Met: note == "", Note: note}
 }

@@ -117,7 +117,7 @@ func (b *BGP) apply(ctx context.Context) error {
 		return err
 	}
 	paths := view.paths()
-	if view.Draining && len(paths) == 0 || leaving(node) {
+	if view.Draining && len(paths) == 0 || v1alpha1.Leaving(node) != "" {
 		speaker.SetRouters(ctx, b.routers)
 		return speaker.Drain(ctx)
 	}
@@ -189,7 +189,7 @@ func (b *BGP) Drain(ctx context.Context) {
 	if speaker == nil || view == nil {
 		return
 	}
-	if node := view.Nodes[view.Node]; node != nil && !leaving(node) {
+	if node := view.Nodes[view.Node]; node != nil && v1alpha1.Leaving(node) == "" {
 		return // what a Node that drains has given to others is withdrawn already
 	}
 	if err := speaker.Drain(ctx); err != nil {

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -28,7 +27,7 @@ func (v *View) SetCandidates(e Endpoints) {
 	local := e.localNodes(v.Claims)
 	slices.SortFunc(v.Claims, func(a, b Claim) int { return a.Address.Compare(b.Address) })
 	staying := slices.Sorted(maps.Keys(v.Nodes))
-	staying = slices.DeleteFunc(staying, func(name string) bool { return leaving(v.Nodes[name]) })
+	staying = slices.DeleteFunc(staying, func(name string) bool { return v1alpha1.Leaving(v.Nodes[name]) != "" })
 	selected := map[string][]string{} // of those that stay, by pool
 	for i := range v.Claims {
 		c := &v.Claims[i]
@@ -118,30 +117,6 @@ func InterfaceFor(address netip.Addr, there []v1alpha1.AgentInterface, wanted []
 		}
 	}
 	return best
-}
-
-// leaving says whether a Node gives away what it announces. A cordon says nothing of that sort.
-func leaving(node *corev1.Node) bool {
-	if node.DeletionTimestamp != nil || node.Labels[v1alpha1.DrainLabel] == "true" {
-		return true
-	}
-	for _, taint := range node.Spec.Taints {
-		switch taint.Key {
-		case v1alpha1.AutoscalerTaint, corev1.TaintNodeOutOfService, v1alpha1.ShutdownTaint:
-			return true
-		}
-	}
-	for _, condition := range node.Status.Conditions {
-		switch {
-		case condition.Type == corev1.NodeNetworkUnavailable && condition.Status == corev1.ConditionTrue &&
-			condition.Reason != "NoRouteCreated": // the route controller's, about routes to pods: the machine may be reached
-			return true
-		case condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionFalse &&
-			strings.Contains(condition.Message, "node is shutting down"): // the kubelet's, in both of its reasons
-			return true
-		}
-	}
-	return false
 }
 
 // endpointState is that of the best endpoint which a Service has on a Node.

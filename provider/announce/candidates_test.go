@@ -43,18 +43,6 @@ func TestView_SetCandidates_NoAgent(t *testing.T) {
 	}
 }
 
-// A Node without a network gives its addresses away; one to whose pods a route is missing does not.
-func TestLeaving_NetworkUnavailable(t *testing.T) {
-	for reason, want := range map[string]bool{"CalicoIsDown": true, "NoRouteCreated": false} {
-		node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
-			{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue, Reason: reason},
-		}}}
-		if got := leaving(node); got != want {
-			t.Errorf("reason %s: got %v, want %v", reason, got, want)
-		}
-	}
-}
-
 // twoClaims are 192.0.2.50 of Service shop/web from pool lan, and another, on two Nodes.
 func twoClaims() *View {
 	web := []types.NamespacedName{{Namespace: "shop", Name: "web"}}
