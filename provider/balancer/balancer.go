@@ -157,11 +157,8 @@ func (b *Balancer) look(now time.Time) (*snapshot, *judge) {
 	defer b.mu.Unlock()
 	c := b.caches
 	nodes := list[*corev1.Node](c.nodes)
-	agents := c.nodeAgents()
-	j := &judge{
-		now: now, machines: newMachines(nodes, agents, c.endpoints()),
-		reports: readReports(agents, b.signs, now), missing: b.missing,
-	}
+	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now), missing: b.missing}
+	j.machines = newMachines(nodes, j.reports.lately, c.endpoints())
 	cidrs := c.serviceCIDRs()
 	j.pools = readPools(c.addressPools(), nodes, cidrs)
 	s := &snapshot{

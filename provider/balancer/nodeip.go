@@ -16,7 +16,7 @@ import (
 // machines are what level NodeIP depends on.
 type machines struct {
 	nodes  []*corev1.Node
-	agents []*v1alpha1.NodeAgent
+	agents []*v1alpha1.NodeAgent // that have said lately what listens
 	// addresses are those of all Nodes.
 	addresses map[netip.Addr]bool
 	proxy     proxy

@@ -9,11 +9,16 @@ import (
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
+// listeningTime is how long ports stay taken on which an agent has said that something listens, since the last sign of
+// its life was seen here: a machine that is off for a night frees none, nor does a manager that begins.
+const listeningTime = 12 * time.Hour
+
 // reports are what the agents say, by address.
 type reports struct {
 	announced map[netip.Addr]bool
 	conflicts map[netip.Addr]string
 	agents    []*v1alpha1.NodeAgent // that live
+	lately    []*v1alpha1.NodeAgent // that have lived within listeningTime
 	silent    string
 }
 
@@ -24,6 +29,9 @@ func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Tim
 	for _, agent := range agents {
 		there[agent.Name] = true
 		signs.Take(now, agent)
+		if signs.Within(listeningTime, now, agent.Name) {
+			r.lately = append(r.lately, agent)
+		}
 		if !signs.Live(now, agent.Name) {
 			r.silent = agent.Name
 			continue

@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/objects"
@@ -37,4 +41,62 @@ func TestReports_ClocksOfAgents(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Ports on which an agent has said that something listens are taken while it was lately heard of: through a night of its
+// machine, and through a manager that begins, which has heard of none. One that was uninstalled takes them no longer.
+func TestReports_ListeningOfSilentAgents(t *testing.T) {
+	agent := &v1alpha1.NodeAgent{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Status: v1alpha1.NodeAgentStatus{
+			Listening: []string{"tcp/9100"}, RenewTime: metav1.NewMicroTime(start.Add(-30 * 24 * time.Hour)),
+		},
+	}
+	taken := func(b *Balancer, now time.Time) bool {
+		_, j := b.look(now)
+		_, is := j.machines.listening()[port{9100, corev1.ProtocolTCP}]
+		return is
+	}
+	b := idle(t, agent)
+	for _, tt := range []struct {
+		at   time.Duration
+		want bool
+	}{{0, true}, {8 * time.Hour, true}, {listeningTime, false}, {24 * time.Hour, false}} {
+		if got := taken(b, start.Add(tt.at)); got != tt.want {
+			t.Errorf("silent for %s, its port is taken: %v", tt.at, got)
+		}
+	}
+	if !taken(idle(t, agent), start.Add(24*time.Hour)) {
+		t.Error("a manager that begins gives its port away")
+	}
+	again := agent.DeepCopy()
+	again.Status.RenewTime = metav1.NewMicroTime(start)
+	if err := b.caches.agents.GetStore().Update(again); err != nil {
+		t.Fatal(err)
+	}
+	if !taken(b, start.Add(25*time.Hour)) {
+		t.Error("its machine is back, and its port is free")
+	}
+}
+
+// idle is a Balancer that has seen a NodeAgent, and asks nobody anything.
+func idle(t *testing.T, agent *v1alpha1.NodeAgent) *Balancer {
+	t.Helper()
+	config := &rest.Config{Host: "127.0.0.1:1"}
+	client := kubernetes.NewForConfigOrDie(config)
+	clients, err := objects.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core := informers.NewSharedInformerFactory(client, 0).Core().V1()
+	b, err := New(Settings{
+		Client: client, Objects: clients, Nodes: core.Nodes().Informer(), Services: core.Services().Informer(),
+	})
+	if err == nil {
+		err = b.caches.agents.GetStore().Add(agent)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

@@ -30,7 +30,10 @@ func (s Signs) Take(now time.Time, agent *v1alpha1.NodeAgent) {
 }
 
 // Live says whether the agent of a Node has given a sign of life lately.
-func (s Signs) Live(now time.Time, node string) bool {
+func (s Signs) Live(now time.Time, node string) bool { return s.Within(LiveTime, now, node) }
+
+// Within says whether it has given one for so long.
+func (s Signs) Within(d time.Duration, now time.Time, node string) bool {
 	sign, there := s[node]
-	return there && now.Sub(sign.seen) < LiveTime
+	return there && now.Sub(sign.seen) < d
 }
