@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -48,6 +49,9 @@ type Options struct {
 	// CheckFiles looks into the files of a provider that the caller knows from inside, by their names in the pod; may be
 	// nil.
 	CheckFiles func(provider string, files map[string][]byte) error
+	// ReleaseBalancers gives back what our own provider holds of Services, as often as it is called. A cluster that leaves
+	// has to have it.
+	ReleaseBalancers func(context.Context, kubernetes.Interface) error
 	// Output is "text" or "json", for the progress of waiting.
 	Output string
 	// ImageBy is who has chosen the manager's image, where that is known from before; empty: it is found out.

@@ -2,11 +2,14 @@ package phases
 
 import (
 	"bytes"
+	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -48,6 +51,9 @@ func (r run) data(t *testing.T, m *machine.Machine) (*Data, *bytes.Buffer, error
 	t.Helper()
 	if r.options.Role == "" {
 		r.options.Role = kubeadm.RoleInit
+	}
+	if r.options.ReleaseBalancers == nil {
+		r.options.ReleaseBalancers = func(context.Context, kubernetes.Interface) error { return nil }
 	}
 	if r.config != "" {
 		r.options.ConfigFile = filepath.Join(t.TempDir(), "k.yaml")

@@ -2,7 +2,6 @@ package phases
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -148,33 +147,5 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	out.Reset()
 	if err := a.leave(t.Context(), n); err != nil || !strings.Contains(out.String(), "has left is not known") {
 		t.Errorf("by hand: %v\n%s", err, out)
-	}
-}
-
-func TestCluster_Leave_LoadBalancers(t *testing.T) {
-	m, client := plain(t)
-	d, _ := adoption(t, m, Options{}, Adoption{Yes: true})
-	if err := resolved(record()).run(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	made(t, client.CoreV1().Services("default"), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "lb", Finalizers: []string{v1alpha1.LoadBalancerFinalizer}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
-	})
-	t.Cleanup(func() {
-		patch := []byte(`{"metadata": {"finalizers": null}}`)
-		_, err := client.CoreV1().Services("default").Patch(context.WithoutCancel(t.Context()), "lb",
-			"application/merge-patch+json", patch, metav1.PatchOptions{})
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	d, _ = adoption(t, m, Options{}, Adoption{Leave: true, Yes: true})
-	wantError(t, leavePreflight().run(t.Context(), d), "nobody would serve or remove any more: Service/default/lb",
-		finding.ExitRefused)
-	d, out := adoption(t, m, Options{}, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
-	if err := leavePreflight().run(t.Context(), d); err != nil ||
-		!strings.Contains(out.String(), "served by nobody from then on: Service/default/lb") {
-		t.Errorf("%v\n%s", err, out)
 	}
 }

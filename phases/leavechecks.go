@@ -10,8 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -82,17 +84,17 @@ func refuseBalancers(ctx context.Context, d *Data) error {
 		return nil
 	}
 	if d.Adoption.KeepLoadBalancers {
-		d.Sayf("kept, and served by nobody from then on: Service/%s; while finalizer %s is on one, it cannot be deleted",
-			strings.Join(found, ", Service/"), v1alpha1.LoadBalancerFinalizer)
+		d.Sayf("kept with their addresses, and served by nobody from then on: Service/%s; while another provider's "+
+			"finalizer %s is on one, it cannot be deleted", strings.Join(found, ", Service/"), v1alpha1.LoadBalancerFinalizer)
 		return nil
 	}
 	return finding.Refusedf("leave: these have load balancers, which nobody would serve or remove any more: Service/%s",
 		strings.Join(found, ", Service/")).
 		WithHint("delete them, or make them of another type, first; --wait-load-balancers waits for it, " +
-			"--keep-load-balancers leaves them as they are")
+			"--keep-load-balancers keeps them and their addresses")
 }
 
-// balancers are the Services that have one, or cannot go without its end.
+// balancers are the Services that have one, or cannot go without its end. Those of somebody else's class are that one's.
 func balancers(ctx context.Context, client kubernetes.Interface) ([]string, error) {
 	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -101,8 +103,9 @@ func balancers(ctx context.Context, client kubernetes.Interface) ([]string, erro
 	var found []string
 	for i := range list.Items {
 		s := &list.Items[i]
-		if slices.Contains(s.Finalizers, v1alpha1.LoadBalancerFinalizer) ||
-			s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
+		elsewhere := ptr.Deref(s.Spec.LoadBalancerClass, v1alpha1.LoadBalancerClass) != v1alpha1.LoadBalancerClass
+		has := s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0
+		if slices.Contains(s.Finalizers, v1alpha1.LoadBalancerFinalizer) || has && !elsewhere {
 			found = append(found, s.Namespace+"/"+s.Name)
 		}
 	}
@@ -140,17 +143,20 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 	if err != nil {
 		return err
 	}
-	stays := "; the manager's Lease and the journal"
+	stays, kinds := "; the manager's Lease and the journal", []schema.GroupVersionKind{claimKind()}
 	if d.Adoption.Purge {
-		ours, err := leftOfOurs(ctx, d)
-		if err != nil {
-			return err
+		kinds = kindsOfOurs()
+	}
+	ours, err := leftOfOurs(ctx, d, kinds)
+	if err != nil {
+		return err
+	}
+	for _, o := range ours {
+		if !slices.Contains(subjects, o.subject) {
+			subjects = append(subjects, o.subject)
 		}
-		for _, o := range ours {
-			if !slices.Contains(subjects, o.subject) {
-				subjects = append(subjects, o.subject)
-			}
-		}
+	}
+	if d.Adoption.Purge {
 		s, err := d.Settings(ctx)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -15,6 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -23,7 +25,8 @@ func removeObjects() Phase {
 		Name:  "objects",
 		Short: "Remove the cloud-controller-manager, and all that was applied for it",
 		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
-			"the record last. Waits until what runs has ended, before its permissions go. With --purge the record stays\n" +
+			"the record last. Waits until what runs has ended, and gives back what our provider held of Services, before\n" +
+			"permissions go: claims, conditions and finalizers; addresses stay in their status. With --purge the record stays\n" +
 			"until all else has gone. It stops where a machine has joined in external cloud mode meanwhile.",
 		Foretell: foretellObjects,
 		Run: func(ctx context.Context, d *Data) error {
@@ -106,7 +109,27 @@ func removeWorkloads(ctx context.Context, d *Data, applier apply.Applier) error 
 		return err
 	}
 	awaitEnd(ctx, d, client, v1alpha1.AgentName)
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return releaseBalancers(ctx, d, client)
+}
+
+// releaseBalancers gives back what our provider held of Services, with nobody left who would take it again: to one that
+// comes back some day, a claim would say that it serves what somebody else has served since.
+func releaseBalancers(ctx context.Context, d *Data, client kubernetes.Interface) error {
+	claims, err := leftOfOurs(ctx, d, []schema.GroupVersionKind{claimKind()})
+	if err != nil {
+		return err
+	}
+	err = journal.Ask(ctx, func(ctx context.Context) error { return d.ReleaseBalancers(ctx, client) })
+	if err != nil {
+		return finding.Errorf("release what is held of Services: %w", err).WithHint("the same command goes on")
+	}
+	for _, c := range claims {
+		d.Sayf("%s removed", c.subject)
+	}
+	return nil
 }
 
 // endsWithin is what a pod has to end in: its grace, and some time for its kubelet.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,9 +24,9 @@ func purge() Phase {
 	return Phase{
 		Name:  "purge",
 		Short: "With --purge, remove what is still there of ccmadm: its journal, the manager's Lease, and the record",
-		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ".\n" +
-			"Removes them, and the Lease of the cloud-controller-manager, unless another one renews it. The record goes\n" +
-			"last: until then the same command goes on. Without --purge it does nothing.",
+		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ", and claims of\n" +
+			"addresses. Removes them, and the Lease of the cloud-controller-manager, unless another one renews it. The\n" +
+			"record goes last: until then the same command goes on. Without --purge it does nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			if !d.Adoption.Purge || d.DryRun { // preflight has listed it
 				return nil
@@ -33,7 +34,7 @@ func purge() Phase {
 			if err := d.Close(ctx); err != nil {
 				return err
 			}
-			ours, err := leftOfOurs(ctx, d)
+			ours, err := leftOfOurs(ctx, d, kindsOfOurs())
 			if err != nil {
 				return err
 			}
@@ -97,6 +98,7 @@ func kindsOfOurs() (list []schema.GroupVersionKind) {
 		{"admissionregistration.k8s.io", []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"}},
 		{"apiextensions.k8s.io", []string{"CustomResourceDefinition"}},
 		{leaseKind().Group, []string{leaseKind().Kind}},
+		{claimKind().Group, []string{claimKind().Kind}},
 	} {
 		for _, kind := range group.kinds {
 			list = append(list, schema.GroupVersionKind{Group: group.name, Version: "v1", Kind: kind})
@@ -107,8 +109,21 @@ func kindsOfOurs() (list []schema.GroupVersionKind) {
 
 func leaseKind() schema.GroupVersionKind { return coordinationv1.SchemeGroupVersion.WithKind("Lease") }
 
-// leftOfOurs lists what carries our label.
-func leftOfOurs(ctx context.Context, d *Data) ([]leftover, error) {
+// claimKind is that of the provider's claims of addresses.
+func claimKind() schema.GroupVersionKind {
+	return networkingv1.SchemeGroupVersion.WithKind("IPAddress")
+}
+
+// labelOfOurs is what objects of a kind have that are ours; Kubernetes has one of its own for whose an IPAddress is.
+func labelOfOurs(kind schema.GroupVersionKind) string {
+	if kind == claimKind() {
+		return networkingv1.LabelManagedBy + "=" + v1alpha1.ClaimManager
+	}
+	return v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager
+}
+
+// leftOfOurs lists what is ours of these kinds.
+func leftOfOurs(ctx context.Context, d *Data, kinds []schema.GroupVersionKind) ([]leftover, error) {
 	config, err := restConfig(d, machine.AdminConf)
 	if err != nil {
 		return nil, err
@@ -117,10 +132,9 @@ func leftOfOurs(ctx context.Context, d *Data) ([]leftover, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for what is left: %w", err)
 	}
-	selector := v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager
 	var found []leftover
-	for _, kind := range kindsOfOurs() {
-		list, err := resourceOf(client, kind).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	for _, kind := range kinds {
+		list, err := resourceOf(client, kind).List(ctx, metav1.ListOptions{LabelSelector: labelOfOurs(kind)})
 		if apierrors.IsNotFound(err) {
 			continue // the API server does not know such objects
 		}

@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -38,6 +39,8 @@ func TestCluster_Leave_Purge(t *testing.T) {
 		Name: "forgotten", Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 	}})
 	made(t, client.CoreV1().ConfigMaps("default"), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
+	made(t, client.NetworkingV1().IPAddresses(), claim("192.0.2.50", v1alpha1.ClaimManager))
+	made(t, client.NetworkingV1().IPAddresses(), claim("192.0.2.51", "lb.example.com"))
 
 	skip := Adoption{Leave: true, Yes: true, Purge: true}
 	d, out = adoption(t, m, Options{Command: "leave"}, skip)
@@ -48,6 +51,7 @@ func TestCluster_Leave_Purge(t *testing.T) {
 	}
 	for _, want := range []string{
 		"would remove ConfigMap/default/forgotten\n", "ConfigMap/default/forgotten removed",
+		"would remove IPAddress/192.0.2.50\n", "IPAddress/192.0.2.50 removed",
 		"Lease/kube-system/" + v1alpha1.LeaseName + " removed",
 		"ConfigMap/kube-system/" + v1alpha1.JournalName + " removed", machine.KubeadmConfig + " removed",
 	} {
@@ -55,12 +59,19 @@ func TestCluster_Leave_Purge(t *testing.T) {
 			t.Errorf("it does not say %q\n%s", want, out)
 		}
 	}
-	left, err := leftOfOurs(t.Context(), d)
+	left, err := leftOfOurs(t.Context(), d, kindsOfOurs())
 	if err != nil || len(left) != 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}
 	if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil {
 		t.Error(err)
+	}
+	addresses := client.NetworkingV1().IPAddresses()
+	if _, err := addresses.Get(t.Context(), "192.0.2.50", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("our claim of an address is left: %v", err)
+	}
+	if _, err := addresses.Get(t.Context(), "192.0.2.51", metav1.GetOptions{}); err != nil {
+		t.Errorf("somebody else's claim: %v", err)
 	}
 	for _, path := range append(cut, machine.ConfigDir) {
 		if there, err := m.Exists(path); err != nil || there {

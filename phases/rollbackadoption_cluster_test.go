@@ -140,7 +140,7 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 		if i == 20 {
 			nudge(t)
 		}
-		left, err := leftOfOurs(t.Context(), d)
+		left, err := leftOfOurs(t.Context(), d, kindsOfOurs())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/provider/balancer"
 )
 
 // ownImage is what pods of ours run, with this version as its tag.
@@ -88,7 +89,7 @@ Provider IDs stay, since they cannot be changed: a provider that gives others ta
 		Args:    noArgs,
 	}
 	cmd.Flags().BoolVar(&a.options.Adoption.KeepLoadBalancers, "keep-load-balancers", false,
-		"leave Services with load balancers as they are")
+		"keep Services with load balancers, and the addresses in their status")
 	cmd.Flags().DurationVar(&a.options.Adoption.WaitLoadBalancers, "wait-load-balancers", 0,
 		"how long to wait until load balancers are gone, whose Services somebody deletes (default: refuse at once)")
 	cmd.Flags().BoolVar(&a.options.Adoption.Purge, "purge", false,
@@ -100,7 +101,7 @@ Provider IDs stay, since they cannot be changed: a provider that gives others ta
 // bind declares what both have, and gives the command its phases.
 func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase) {
 	o, adoption := &a.options, a.options.Adoption
-	o.CheckFiles = checkFiles
+	o.CheckFiles, o.ReleaseBalancers = checkFiles, balancer.Release
 	flags := cmd.Flags()
 	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration")
 	declareVia(flags, &a.via, &adoption.Remote)

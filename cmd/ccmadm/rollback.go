@@ -17,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/provider/balancer"
 )
 
 // rollbacker is the command's flags.
@@ -149,6 +150,7 @@ func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journ
 		return observed(err)
 	}
 	o.Force, o.CheckFiles, o.Output = r.options.Force, checkFiles, "text"
+	o.ReleaseBalancers = balancer.Release
 	o.Flags.Wait = r.options.Flags.Wait
 	outliveReader()
 	sayBack(s, run)
