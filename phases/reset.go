@@ -29,7 +29,7 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 		args = append(args, "--force")
 	}
 	args = append(kubeadmFlags(d, args), rest...)
-	etcd := etcdData(d)
+	etcd, _ := etcdData(d.Machine) // a reset works on what is half broken
 	if err := stream(ctx, d, args, machine.Command{Args: args, Changes: !d.DryRun}); err != nil {
 		return err
 	}
@@ -71,18 +71,18 @@ func Reset(ctx context.Context, d *Data, rest []string) error {
 	return checkEtcdGone(d, etcd)
 }
 
-// etcdData is where kubeadm's etcd keeps its data; empty where its manifest does not tell. Kubeadm removes both.
-func etcdData(d *Data) string {
-	pod, err := readStaticPod(d.Machine, machine.EtcdManifest)
+// etcdData is where kubeadm's etcd of this machine keeps its data; empty: it has none, as beside an external one.
+func etcdData(m *machine.Machine) (string, error) {
+	pod, err := readStaticPod(m, machine.EtcdManifest)
 	if err != nil || pod == nil {
-		return "" // a reset works on what is half broken
+		return "", err
 	}
 	for _, v := range pod.Spec.Volumes {
 		if v.Name == "etcd-data" && v.HostPath != nil {
-			return v.HostPath.Path
+			return v.HostPath.Path, nil
 		}
 	}
-	return ""
+	return "", fmt.Errorf("%s has no volume etcd-data of the machine's", machine.EtcdManifest)
 }
 
 // checkEtcdGone says what kubeadm does not: data of etcd that is there still, or again, where a container was just

@@ -72,8 +72,8 @@ func TestReset(t *testing.T) {
 // Etcd's data that is there again once kubeadm has removed it is said, behind all else.
 func TestReset_EtcdBeginsMeanwhile(t *testing.T) {
 	m, _ := machinetest.New(t)
-	machinetest.Put(t, m, machine.EtcdManifest, "spec: {volumes: [{name: etcd-data, hostPath: {path: /mnt/etcd}}]}\n")
-	machinetest.Put(t, m, machine.EtcdData+"/lost+found", "somebody else's")
+	machinetest.Put(t, m, machine.EtcdManifest, etcdIn("/mnt/etcd"))
+	machinetest.Put(t, m, "/var/lib/etcd/lost+found", "somebody else's")
 	machinetest.Put(t, m, "/mnt/etcd/member/wal", "x")
 	machinetest.Put(t, m, machine.CCMManifest, "x")
 	d := NewBare(m, Options{Force: true}, Streams{Out: io.Discard, Err: io.Discard}, "test")

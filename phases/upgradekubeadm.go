@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -171,38 +167,6 @@ func lookUpgraded(ctx context.Context, d *Data) error {
 	}
 	if v, err := version.ParseSemantic(live); err != nil || !v.EqualTo(d.Upgrade.target) {
 		return wrong("the cluster's configuration", strings.TrimPrefix(live, "v"))
-	}
-	return nil
-}
-
-// checkRoom wants room for what kubeadm copies: before it upgrades etcd, all of its data.
-func checkRoom(_ context.Context, d *Data) error {
-	const spare = 64 << 20 // bytes, for manifests, certificates, and what other programs write meanwhile
-	var size uint64
-	err := filepath.WalkDir(d.Machine.Path(machine.EtcdData), func(_ string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // etcd is elsewhere, or compacts its files meanwhile
-			return nil
-		}
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
-		if err == nil {
-			size += uint64(info.Size())
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("measure etcd's data: %w", err)
-	}
-	dir := d.Machine.Path(filepath.Dir(machine.AdminConf))
-	var stat syscall.Statfs_t
-	if err := syscall.Statfs(dir, &stat); err != nil {
-		return fmt.Errorf("look at the file system of %s: %w", dir, os.NewSyscallError("statfs", err))
-	}
-	if free := stat.Bavail * uint64(stat.Bsize); free < size+spare {
-		return finding.Preflightf("%s has room for %d MB: kubeadm keeps a copy of etcd's data there, %d MB",
-			filepath.Dir(machine.AdminConf), free>>20, size>>20).WithHint("free %d MB", (size+spare-free)>>20+1)
 	}
 	return nil
 }

@@ -136,10 +136,8 @@ func TestCluster_Upgrade_Refused(t *testing.T) {
 		{
 			name: "no room for a copy of etcd", version: "v1.36.3", want: "kubeadm keeps a copy of etcd's data there",
 			given: func() {
-				machinetest.Put(t, u.m, "/var/lib/etcd/member/snap/db", "")
-				if err := os.Truncate(u.m.Path("/var/lib/etcd/member/snap/db"), 1<<42); err != nil {
-					t.Fatal(err)
-				}
+				machinetest.Put(t, u.m, machine.EtcdManifest, etcdIn("/var/lib/etcd"))
+				putSparse(t, u.m, "/var/lib/etcd/member/snap/db", 1<<42)
 			},
 		},
 		{
@@ -159,7 +157,7 @@ func TestCluster_Upgrade_Refused(t *testing.T) {
 				!strings.Contains(known.Error()+known.Hint, tt.want) {
 				t.Errorf("got %v, %+v, want %q\n%s", err, known, tt.want, out)
 			}
-			for _, path := range []string{"/etc/default/kubelet", "/var/lib/etcd/member/snap/db"} {
+			for _, path := range []string{"/etc/default/kubelet", machine.EtcdManifest, "/var/lib/etcd/member/snap/db"} {
 				_ = os.Remove(u.m.Path(path))
 			}
 			if u.ran() > 0 || u.configuration(t) != before || !maps.Equal(snapshot(t, u.m), files) {

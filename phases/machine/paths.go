@@ -25,9 +25,8 @@ const (
 	ManifestDir = "/etc/kubernetes/manifests"
 	// CCMManifest is the static pod of the cloud-controller-manager.
 	CCMManifest = ManifestDir + "/cloud-controller-manager.yaml"
-	// EtcdManifest is the static pod of kubeadm's etcd, and EtcdData where that keeps its data.
+	// EtcdManifest is the static pod of kubeadm's etcd.
 	EtcdManifest = ManifestDir + "/etcd.yaml"
-	EtcdData     = "/var/lib/etcd"
 	// VIPManifest is the static pod that holds the control plane's own address.
 	VIPManifest = ManifestDir + "/ccmadm-vip.yaml"
 	// VIPDir is where it keeps who else may have it.
