@@ -90,7 +90,7 @@ func leavePreflight() Phase {
 	return Phase{
 		Name:  "preflight",
 		Short: "Show what would go, and what nobody would serve any more, and ask",
-		Long:  "Reads the cluster's record, Nodes, Services, and what was applied. Writes nothing.",
+		Long:  "Reads the cluster's record, Nodes, Services, kubelets' flags, and what was applied. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			err := runChecks(ctx, d, []Check{
 				{finding.CheckPrivileged, checkRoot},
@@ -107,7 +107,9 @@ func leavePreflight() Phase {
 			if err := d.Adoption.check(plan); err != nil {
 				return err
 			}
-			reachBySSH(ctx, d, plan)
+			if err := examineLeaving(d, plan, reachBySSH(ctx, d, plan)); err != nil {
+				return err
+			}
 			if err := showWhatGoes(ctx, d, plan); err != nil {
 				return err
 			}

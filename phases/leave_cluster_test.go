@@ -2,6 +2,7 @@ package phases
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/identity"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // The way back is open from anywhere on the way there, and goes on where it was cut short itself.
@@ -147,5 +151,68 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	out.Reset()
 	if err := a.leave(t.Context(), n); err != nil || !strings.Contains(out.String(), "has left is not known") {
 		t.Errorf("by hand: %v\n%s", err, out)
+	}
+}
+
+// What no step takes back is known before anything is changed, on this machine and over SSH.
+func TestCluster_Leave_AdministratorsFlags(t *testing.T) {
+	m, client := plain(t)
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here = strings.ToLower(here)
+	d, out := adoption(t, m, Options{}, Adoption{Yes: true})
+	if err := held(begin()).run(t.Context(), d); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const ours, kubeadms = `"/etc/ccmadm/kubelet.env"`, `"/var/lib/kubelet/kubeadm-flags.env:1"`
+	for _, tt := range []struct {
+		name string
+		// file is /etc/default/kubelet of this machine, and mode and ip are the places of flags of w1.
+		file, mode, ip string
+		skip           []string
+		want           string
+	}{
+		{name: "none", mode: ours, ip: ours},
+		{name: "kubeadm's", mode: kubeadms, ip: ours},
+		{
+			name: "in a file of w1", mode: `"/etc/default/kubelet:3"`, ip: ours,
+			want: "w1: take the kubelet out of external mode: /etc/default/kubelet:3: --cloud-provider=external is an " +
+				"administrator's: remove it there",
+		},
+		{
+			name: "behind ours", mode: ours + `,"/etc/default/kubelet:3"`, ip: ours,
+			want: "/etc/default/kubelet:3: --cloud-provider=external is an administrator's",
+		},
+		{name: "an address behind ours", mode: ours, ip: ours + `,"/etc/default/kubelet:3"`},
+		{
+			name: "in two places of w1", mode: ours, ip: `"/a:1","/b:2"`,
+			want: "w1: --node-ip is set in two places: /a:1 and /b:2: remove one of the two",
+		},
+		{name: "of a node that is skipped", mode: `"/etc/default/kubelet:3"`, ip: ours, skip: []string{"w1"}},
+		{
+			name: "in a file of this machine", file: "A=\nB=--cloud-provider=external\n", mode: ours, ip: ours,
+			want: here + ": take the kubelet out of external mode: ROOT/etc/default/kubelet:2: --cloud-provider=external is an " +
+				"administrator's: remove it there",
+		},
+		{
+			name: "in two places of this machine", file: "A=--node-ip=::1\nB=--node-ip=::1\n", mode: ours, ip: ours,
+			want: here + ": change the kubelet's flags: --node-ip is set in two places: ROOT/etc/default/kubelet:1",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			machinetest.Put(t, m, "/etc/default/kubelet", tt.file)
+			m.Runner.(*machinetest.Commands).Answers["ssh"] = `{"node":"w1","caCertHashes":["` +
+				identity.Pins(cluster.Config.CAData)[0] + `"],"version":"v1.36.3","flags":[` +
+				`{"name":"cloud-provider","value":"external","from":[` + tt.mode + `],"runs":true},` +
+				`{"name":"node-ip","value":"198.18.0.101","from":[` + tt.ip + `],"runs":true}]}`
+			d, out := adoption(t, m, Options{DryRun: tt.want == ""},
+				Adoption{Leave: true, Yes: true, Remote: Remote{Via: ViaSSH, Skip: tt.skip}})
+			wantError(t, leavePreflight().run(t.Context(), d), strings.ReplaceAll(tt.want, "ROOT", m.Root), finding.ExitRefused)
+			if runs, err := journal.Read(t.Context(), client); err != nil || len(runs) > 0 {
+				t.Errorf("a run has begun: %v, %v\n%s", runs, err, out)
+			}
+		})
 	}
 }

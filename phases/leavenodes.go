@@ -2,13 +2,75 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/phases/machine"
 )
+
+// examineLeaving finds the flags for which `ccmadm node plain` would be refused, where it is told in which file they
+// stand: on this machine, and over SSH. Another machine says it when its turn comes.
+func examineLeaving(d *Data, plan []*plannedNode, reports []*NodeReport) error {
+	for i, n := range plan {
+		var err error
+		switch {
+		case n.skipped:
+		case n.here:
+			err = refusePlainHere(d.Machine)
+		case reports[i] != nil:
+			err = reports[i].refusePlain()
+		}
+		var known *finding.Error
+		if errors.As(err, &known) {
+			hint := strings.TrimSuffix(known.Hint, "; nothing was changed")
+			n.problems = append(n.problems, fmt.Sprintf("%v: %s", err, hint))
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refusePlainHere(m *machine.Machine) error {
+	uses, err := m.KubeletFlags("cloud-provider", "node-ip")
+	if err != nil {
+		return err
+	}
+	if err := refuseTwice(uses); err != nil {
+		return err
+	}
+	modes := slices.DeleteFunc(uses, func(u machine.FlagUse) bool { return u.Flag != "cloud-provider" })
+	return refuseAdministrators(m, modes)
+}
+
+// refusePlain goes by what a machine says of its files, of which ours goes with the step.
+func (r *NodeReport) refusePlain() error {
+	for _, f := range r.Flags {
+		if f.Name != "cloud-provider" && f.Name != "node-ip" {
+			continue
+		}
+		var places []string
+		for _, place := range f.From {
+			if place != machine.KubeletEnvFile {
+				places = append(places, finding.Clean(place))
+			}
+		}
+		switch {
+		case len(places) > 1:
+			return finding.Refusedf("%w", setTwice(f.Name, places...)).WithHint("remove one of the two")
+		case f.Name != "cloud-provider" || len(places) == 0:
+		case !strings.HasPrefix(places[0], machine.KubeadmFlags+":"):
+			return isAdministrators(places[0] + ": --cloud-provider=" + finding.Clean(f.Value))
+		}
+	}
+	return nil
+}
 
 // refuseChosen finds a kubelet that has another address without our --node-ip than with it.
 func (a *adopter) refuseChosen(ctx context.Context, n *plannedNode) error {

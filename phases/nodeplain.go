@@ -20,12 +20,8 @@ func Plain(ctx context.Context, d *Data, o NodeOptions) error {
 	if err != nil {
 		return err
 	}
-	kubeadms := d.Machine.Path(machine.KubeadmFlags)
-	for _, u := range uses {
-		if u.File != kubeadms {
-			return finding.Refusedf("take the kubelet out of external mode: %s is an administrator's", u).
-				WithHint("remove it there; nothing was changed")
-		}
+	if err := refuseAdministrators(d.Machine, uses); err != nil {
+		return err
 	}
 	former, err := keepKubeletFiles(d.Machine)
 	if err != nil {
@@ -67,6 +63,21 @@ func Plain(ctx context.Context, d *Data, o NodeOptions) error {
 		return forget(d)
 	}
 	return err
+}
+
+// refuseAdministrators finds places of --cloud-provider other than kubeadm's file, the only one that a step changes.
+func refuseAdministrators(m *machine.Machine, uses []machine.FlagUse) error {
+	for _, u := range uses {
+		if u.File != m.Path(machine.KubeadmFlags) {
+			return isAdministrators(u.String())
+		}
+	}
+	return nil
+}
+
+func isAdministrators(use string) error {
+	return finding.Refusedf("take the kubelet out of external mode: %s is an administrator's", use).
+		WithHint("remove it there; nothing was changed")
 }
 
 // forget removes what ccmadm has noted on this machine of its cluster.
