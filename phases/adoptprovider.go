@@ -55,7 +55,7 @@ func refuseServed(ctx context.Context, d *Data, known *v1alpha1.CloudConfigurati
 	if known.WantsRoutes() {
 		return finding.Refusedf("adopt with provider %q: the pods' network is the routes that provider %s sets",
 			d.Said.Provider, known.Provider).
-			WithHint("install a CNI plugin, then `ccmadm apply` with routes: false. Nothing was changed")
+			WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false. Nothing was changed")
 	}
 	client, err := connect(d, machine.AdminConf)
 	if err != nil {

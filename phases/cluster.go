@@ -33,8 +33,11 @@ func kubeconfigPath(d *Data, path string) string {
 func restConfig(d *Data, path string) (*rest.Config, error) {
 	config, err := clientConfig(d, path)
 	if err != nil {
-		return nil, finding.Errorf("load kubeconfig %s: %w", kubeconfigPath(d, path), err).
-			WithHint("--kubeconfig names another one")
+		hint := "root can read it, on a control plane"
+		if d.Kubeconfig != "" {
+			hint = "--kubeconfig names another one"
+		}
+		return nil, finding.Errorf("load kubeconfig %s: %w", kubeconfigPath(d, path), err).WithHint("%s", hint)
 	}
 	config.QPS, config.Burst = 50, 100 // a handful of objects at once; the default would stretch them over seconds
 	config.UserAgent = "ccmadm/" + d.Version

@@ -30,14 +30,14 @@ func checkLeavable(ctx context.Context, d *Data) error {
 	switch {
 	case s.Mode != v1alpha1.ModeDaemonSet && s.Mode != v1alpha1.ModeDeployment:
 		return finding.Refusedf("leave in mode %s: it takes back a DaemonSet or a Deployment", s.Mode).
-			WithHint("`ccmadm apply` makes another mode one of these first")
+			WithHint("`ccmadm apply -f FILE` with mode: DaemonSet, or Deployment, first")
 	case s.ControlPlaneVIP.Address != "":
 		return finding.Refusedf("leave: the control plane's address %s is held by ccmadm's pods, and every kubelet uses it",
 			s.ControlPlaneVIP.Address).
 			WithHint("there is no way back from that; nothing was changed")
 	case s.WantsRoutes():
 		return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
-			WithHint("install a CNI plugin, then `ccmadm apply` with routes: false")
+			WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false")
 	}
 	if err := refuseStaticPods(ctx, d); err != nil {
 		return err

@@ -24,7 +24,7 @@ func upgrades() []Kind {
 		{
 			ID: UpgradeTarget, Reason: "UpgradeTarget", Title: "The version cannot be reached", Severity: SeverityError,
 			Why: "Kubernetes goes one minor version at a time, and never back.",
-			Do:  "name the next minor version's release",
+			Do:  "name a release of the next minor version that this ccmadm knows, or install a newer ccmadm",
 		},
 		{
 			ID: NoRelease, Reason: "NoRelease", Title: "The provider has no release for the version", Severity: SeverityError,
