@@ -89,6 +89,9 @@ func checkNode(ctx context.Context, d *Data, o NodeOptions) (release func(), err
 	if !d.Machine.Superuser {
 		return nil, errNotRoot("change the kubelet's flags")
 	}
+	if err := checkAstray(d.Machine); err != nil {
+		return nil, err
+	}
 	there, err := d.Machine.Exists(machine.KubeletConf)
 	if err != nil {
 		return nil, err

@@ -120,17 +120,10 @@ func (r *NodeReport) showPrograms(ctx context.Context, m *machine.Machine) error
 	} else {
 		r.Worker = !is
 	}
-	for _, dir := range []string{
-		"/etc/kubernetes", filepath.Dir(machine.APIServerPod), machine.PKIDir, filepath.Dir(machine.KubeadmFlags),
-		"/etc/systemd/system",
-	} {
-		astray, err := m.Astray(dir)
-		if err != nil {
-			return err
-		}
-		if astray {
-			r.Astray = append(r.Astray, dir)
-		}
+	r.Astray, err = astrayOf(m, "/etc/kubernetes", filepath.Dir(machine.APIServerPod), machine.PKIDir,
+		filepath.Dir(machine.KubeadmFlags), "/etc/systemd/system")
+	if err != nil {
+		return err
 	}
 	r.Packages, err = packageManager(m)
 	return err
