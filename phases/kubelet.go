@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -113,8 +112,6 @@ func installUnit(ctx context.Context, d *Data) error {
 // configArgs is the variable of kubeadm's unit that comes before kubeadm's own and the administrator's flags.
 const configArgs = "KUBELET_CONFIG_ARGS"
 
-var configArgsPattern = regexp.MustCompile(`Environment=.?` + configArgs + `=([^"']*)`)
-
 // kubeletConfigArgs is what the unit gives in that variable without our drop-in.
 func kubeletConfigArgs(ctx context.Context, m *machine.Machine) (string, error) {
 	out, err := m.Output(ctx, "systemctl", "cat", "kubelet")
@@ -126,9 +123,12 @@ func kubeletConfigArgs(ctx context.Context, m *machine.Machine) (string, error) 
 	if !strings.Contains(unit, "$"+configArgs) {
 		return "", finding.Preflightf("set kubelet flags: its unit does not use $%s as kubeadm's does", configArgs)
 	}
-	matches := configArgsPattern.FindAllStringSubmatch(unit, -1)
-	if len(matches) == 0 {
+	args, set, err := m.UnitVariable(unit, configArgs, machine.KubeletEnvFile)
+	if err != nil {
+		return "", err
+	}
+	if !set {
 		return "", finding.Preflightf("set kubelet flags: its unit uses $%s and does not set it", configArgs)
 	}
-	return strings.TrimSpace(matches[len(matches)-1][1]), nil
+	return strings.TrimSpace(args), nil
 }

@@ -69,16 +69,26 @@ func External(ctx context.Context, d *Data, o NodeOptions) error {
 	if err != nil {
 		return err
 	}
+	running, err := d.Machine.RunningKubelet(ctx)
+	if err != nil {
+		return err
+	}
 	if len(ours) > 0 {
 		args, err := kubeletConfigArgs(ctx, d.Machine)
 		if err != nil {
 			return err
 		}
-		if err := writeFlags(d, args+" "+strings.Join(ours, " ")); err != nil {
+		if args, err = keptArgs(d.Machine, args, ours); err != nil {
+			return err
+		}
+		if err := writeFlags(d, args); err != nil {
 			return err
 		}
 	}
 	return former.settle(ctx, d, o.Timeout, func(k *machine.Kubelet) error {
+		if err := keepsFlags(running, k); err != nil && len(ours) > 0 { // else others have changed it
+			return err
+		}
 		return runsWith(k, map[string]string{"cloud-provider": "external", "node-ip": ip})
 	})
 }

@@ -23,6 +23,12 @@ import (
 // makes a new process.
 func kubeletOf(t *testing.T) (*machine.Machine, *machinetest.Commands) {
 	t.Helper()
+	return kubeletWith(t, "--config=/var/lib/kubelet/config.yaml")
+}
+
+// kubeletWith is one whose unit gives it these arguments where there is no drop-in of ours.
+func kubeletWith(t *testing.T, unitArgs string) (*machine.Machine, *machinetest.Commands) {
+	t.Helper()
 	m, runner := machinetest.New(t)
 	healthz := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
 	t.Cleanup(healthz.Close)
@@ -37,7 +43,7 @@ func kubeletOf(t *testing.T) (*machine.Machine, *machinetest.Commands) {
 	pid := 100
 	start := func() {
 		pid++
-		line := "/usr/bin/kubelet --config=/var/lib/kubelet/config.yaml"
+		line := "/usr/bin/kubelet " + unitArgs
 		if machinetest.Content(m, machine.KubeletDropIn) != "" {
 			_, env, _ := strings.Cut(machinetest.Content(m, machine.KubeletEnvFile), configArgs+"=")
 			line = "/usr/bin/kubelet " + strings.Trim(env, "\"\n")
