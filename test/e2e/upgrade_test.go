@@ -84,8 +84,14 @@ const ccmManifest = "/etc/kubernetes/manifests/cloud-controller-manager.yaml"
 // expectRefusedUpgrades asks for what is refused, with the former kubeadm. Nothing changes.
 func (l *lab) expectRefusedUpgrades(t *testing.T, command string) {
 	for _, tc := range []again{
-		{name: "kubeadm of the former version", run: command, want: "the installed kubeadm is of v" + l.step.from + "."},
-		{name: "two minors up", run: "ccmadm upgrade apply v" + l.step.beyond + ".0", want: "more than one minor version newer"},
+		{
+			name: "kubeadm of the former version",
+			run:  command, want: "the installed kubeadm is of v" + l.step.from + ".",
+		},
+		{
+			name: "two minors up",
+			run:  "ccmadm upgrade apply v" + l.step.beyond + ".0", want: "more than one minor version newer",
+		},
 		{
 			name:  "an image that does not exist",
 			given: "cp /usr/bin/kubeadm /root/kubeadm.old; cp /usr/bin/kubeadm.new /usr/bin/kubeadm",
@@ -115,8 +121,8 @@ func (l *lab) expectRefusedUpgrades(t *testing.T, command string) {
 	}
 }
 
-// schedulerLeads waits until pods are scheduled again: behind an API server that was gone, that of kubeadm's Job may not
-// be within the 15 s that kubeadm 1.35 gives it.
+// schedulerLeads waits until pods are scheduled again: behind an API server that was gone, that of kubeadm's Job may
+// not be within the 15 s that kubeadm 1.35 gives it.
 func (l *lab) schedulerLeads(t *testing.T) {
 	t.Helper()
 	var last string
@@ -145,21 +151,21 @@ func (l *lab) killWhen(t *testing.T, command, script string) {
 const restartProxies = "-n kube-system delete pod -l k8s-app=kube-proxy"
 
 // upgradeDespiteProxy upgrades a machine. kube-proxy in nftables mode may have lost its Services after its roll-out,
-// which the run finds: then it is done as it says.
+// which the run finds: then it is done as it says. It returns what was said, in either run.
 func (l *lab) upgradeDespiteProxy(t *testing.T, node, command string) string {
 	t.Helper()
-	r := l.sh(t, node, command)
+	r, former := l.sh(t, node, command), ""
 	const says = "kube-proxy may have lost its rules: kubectl -n kube-system delete pod/kube-proxy-"
 	waited := r.code == 4 || r.code == 1 && strings.Contains(command, "--via") // then other machines are left
 	if waited && strings.Contains(r.out, says) {
 		t.Logf("%s: kube-proxy has lost its rules", node)
 		l.kubectl(t, restartProxies)
-		r = l.sh(t, node, command)
+		r, former = l.sh(t, node, command), r.out
 	}
 	if r.code != 0 || !strings.Contains(r.out, "[service] Service/default/kubernetes answers at ") {
 		t.Fatalf("%s: %s: exit status %d\n%s", node, command, r.code, r.out)
 	}
-	return r.out
+	return former + r.out
 }
 
 // expectManagers compares the releases of static pods, which ask the API server of their machine.
@@ -203,7 +209,8 @@ func (l *lab) expectUpgradedWorkers(t *testing.T) {
 			t.Logf("%s", out)
 			l.must(t, node, "systemctl stop kubelet; mv /usr/bin/kubelet.new /usr/bin/kubelet; systemctl start kubelet")
 			eventually(t, time.Minute, "the kubelet is of "+l.step.to, func() bool {
-				return strings.Contains(l.kubectl(t, "get node "+node+" -o jsonpath='{.status.nodeInfo.kubeletVersion}'"), "v"+l.step.to+".")
+				has := l.kubectl(t, "get node "+node+" -o jsonpath='{.status.nodeInfo.kubeletVersion}'")
+				return strings.HasPrefix(has, "v"+l.step.to+".")
 			})
 			flags := l.must(t, node, kubeletFlags)
 			has := func(flag string) bool { return strings.Contains(flags, flag) }
