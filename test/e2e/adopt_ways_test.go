@@ -24,7 +24,7 @@ func TestAdopt_Ways(t *testing.T) {
 		l.expectAsBefore(t, before, l.seen(t, nodes))
 	})
 	t.Run("over SSH", func(t *testing.T) {
-		l.serveSSH(t)
+		l.serveSSH(t, "w1", "w2")
 		if r := l.sh(t, "cp1", "ccmadm adopt --provider onprem --via ssh --ssh-user nobody --yes"); r.code != 5 ||
 			!strings.Contains(r.out, "w1: run ssh") || !strings.Contains(r.out, "Permission denied") {
 			t.Errorf("as nobody: exit status %d, want 5 and the reason\n%s", r.code, r.out)
@@ -67,8 +67,8 @@ func (l *lab) byHand(t *testing.T, command string, steps int) string {
 	}
 }
 
-// serveSSH brings Debian's sshd to the workers, and a key that they know to cp1.
-func (l *lab) serveSSH(t *testing.T) {
+// serveSSH brings Debian's sshd to machines, and a key that they know to cp1.
+func (l *lab) serveSSH(t *testing.T, servers ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	host := func(name string, args ...string) {
@@ -88,7 +88,7 @@ func (l *lab) serveSSH(t *testing.T) {
 	}
 	host("tar", "-C", "root", "-cf", "ssh.tar", "usr/sbin", "usr/bin", "usr/lib", "etc/ssh", "etc/pam.d")
 	host("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "key")
-	for _, node := range []string{"cp1", "w1", "w2"} {
+	for _, node := range append([]string{"cp1"}, servers...) {
 		l.run(t, "cp", "--name", l.name, filepath.Join(dir, "ssh.tar"), node+":/tmp/ssh.tar")
 		l.run(t, "cp", "--name", l.name, filepath.Join(dir, "key"), node+":/tmp/key")
 		l.run(t, "cp", "--name", l.name, filepath.Join(dir, "key.pub"), node+":/tmp/key.pub")
@@ -96,7 +96,7 @@ func (l *lab) serveSSH(t *testing.T) {
 			"install -d -m 700 /root/.ssh; install -d -m 755 /run/sshd; install -m 600 /tmp/key /root/.ssh/id_ed25519; install -m 600 /tmp/key.pub /root/.ssh/authorized_keys; "+
 			"echo 'StrictHostKeyChecking accept-new' > /root/.ssh/config")
 	}
-	for _, node := range []string{"w1", "w2"} {
+	for _, node := range servers {
 		l.must(t, node, "id sshd 2>/dev/null || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd; "+
 			"ssh-keygen -A; systemd-run --quiet --unit sshd /usr/sbin/sshd -D -f /dev/null -o UsePAM=no -o PermitRootLogin=yes")
 		eventually(t, 10*time.Second, "sshd of "+node+" answers", func() bool {
