@@ -18,10 +18,14 @@ func TestNode_KeepsArguments(t *testing.T) {
 		line = `Environment="KUBELET_CONFIG_ARGS=` + args + "\"\n"
 	)
 	for _, tt := range []struct{ name, unit, defaults string }{
-		{name: "beside another variable", unit: machinetest.KubeletUnit + `Environment="GOGC=50" "KUBELET_CONFIG_ARGS=` + args + "\"\n"},
+		{
+			name: "beside another variable",
+			unit: machinetest.KubeletUnit + `Environment="GOGC=50" "KUBELET_CONFIG_ARGS=` + args + "\"\n",
+		},
 		{
 			name: "before a comment",
-			unit: machinetest.KubeletUnit + line + "# before: Environment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"\n",
+			unit: machinetest.KubeletUnit + line +
+				"# before: Environment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"\n",
 		},
 		{
 			name: "in a file", unit: machinetest.KubeletUnit + "EnvironmentFile=-/etc/default/kubelet\n",
@@ -30,7 +34,8 @@ func TestNode_KeepsArguments(t *testing.T) {
 		{
 			name: "before an assignment without quotes",
 			unit: "[Service]\n" + line + "Environment=GOGC=50\nExecStart=/usr/bin/kubelet $KUBELET_CONFIG_ARGS\n" +
-				"EnvironmentFile=-/etc/default/kubelet\nEnvironment=KUBELET_CONFIG_ARGS=--config-dir=/etc/kubernetes/kubelet.conf.d\n",
+				"EnvironmentFile=-/etc/default/kubelet\n" +
+				"Environment=KUBELET_CONFIG_ARGS=--config-dir=/etc/kubernetes/kubelet.conf.d\n",
 			defaults: "KUBELET_CONFIG_ARGS='" + args + "'\n",
 		},
 	} {
@@ -70,7 +75,8 @@ func TestNode_LosesNoArgument(t *testing.T) {
 	_, err := runNode(t, m, false, machinetest.Address)
 	var known *finding.Error
 	if !errors.As(err, &known) || known.Code != finding.ExitError ||
-		!strings.Contains(err.Error(), "it runs without --config-dir=/etc/x, which it had before; it has its former flags again") {
+		!strings.Contains(err.Error(), "it runs without --config-dir=/etc/x, which it had before; "+
+			"it has its former flags again") {
 		t.Error(err)
 	}
 	if after := kubeletFilesOf(t, m); after != before || restarts(runner) != 2 {

@@ -10,8 +10,14 @@ func TestMachine_UnitVariable(t *testing.T) {
 	const packaged = "# /usr/lib/x.conf\n[Service]\nEnvironment=\"ARGS=--config=x\"\n"
 	for _, tt := range []struct{ name, unit, file, want string }{
 		{name: "as packaged", unit: packaged, want: "--config=x"},
-		{name: "the second of a line", unit: packaged + `Environment="GOGC=50" "ARGS=--config=y --config-dir=d"`, want: "--config=y --config-dir=d"},
-		{name: "a comment", unit: packaged + "# before: Environment=\"ARGS=--old\"\n;Environment=ARGS=--older\n", want: "--config=x"},
+		{
+			name: "the second of a line", unit: packaged + `Environment="GOGC=50" "ARGS=--config=y --config-dir=d"`,
+			want: "--config=y --config-dir=d",
+		},
+		{
+			name: "a comment", unit: packaged + "# before: Environment=\"ARGS=--old\"\n;Environment=ARGS=--older\n",
+			want: "--config=x",
+		},
 		{name: "without quotes", unit: "Environment=ARGS=--config=x\nEnvironment=\"B=1\"\n", want: "--config=x"},
 		{name: "quotes within", unit: `Environment=ARGS="--a --b='c d'" B=1`, want: "--a --b='c d'"},
 		{name: "two lines", unit: "Environment=\"ARGS=--a \\\n# a comment\n --b\"\n", want: "--a  --b"},
@@ -21,9 +27,15 @@ func TestMachine_UnitVariable(t *testing.T) {
 			name: "a file wins", unit: "EnvironmentFile=-/etc/default/kubelet\n" + packaged,
 			file: "# ARGS=--old\nARGS=--config=x --config-dir=d\n", want: "--config=x --config-dir=d",
 		},
-		{name: "a quoted file", unit: "EnvironmentFile=/etc/default/kubelet\n", file: `ARGS="--a=\"b\" --c"`, want: `--a="b" --c`},
+		{
+			name: "a quoted file", unit: "EnvironmentFile=/etc/default/kubelet\n",
+			file: `ARGS="--a=\"b\" --c"`, want: `--a="b" --c`,
+		},
 		{name: "no file", unit: packaged + "EnvironmentFile=-/etc/default/kubelet\n", want: "--config=x"},
-		{name: "a file no more", unit: packaged + "EnvironmentFile=/etc/default/kubelet\nEnvironmentFile=\n", file: "ARGS=--a", want: "--config=x"},
+		{
+			name: "a file no more", unit: packaged + "EnvironmentFile=/etc/default/kubelet\nEnvironmentFile=\n",
+			file: "ARGS=--a", want: "--config=x",
+		},
 		{name: "ours", unit: packaged + "EnvironmentFile=-/etc/ours\n", want: "--config=x"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
