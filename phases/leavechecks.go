@@ -94,7 +94,8 @@ func refuseBalancers(ctx context.Context, d *Data) error {
 			"--keep-load-balancers keeps them and their addresses")
 }
 
-// balancers are the Services that have one, or cannot go without its end. Those of somebody else's class are that one's.
+// balancers are the Services that have one, or cannot go without its end. Those of somebody else's class are that
+// one's.
 func balancers(ctx context.Context, client kubernetes.Interface) ([]string, error) {
 	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -26,7 +26,8 @@ func removeObjects() Phase {
 		Short: "Remove the cloud-controller-manager, and all that was applied for it",
 		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
 			"the record last. Waits until what runs has ended, and gives back what our provider held of Services, before\n" +
-			"permissions go: claims, conditions and finalizers; addresses stay in their status. With --purge the record stays\n" +
+			"permissions go: claims, conditions and finalizers; addresses stay in their status. With --purge the record " +
+			"stays\n" +
 			"until all else has gone. It stops where a machine has joined in external cloud mode meanwhile.",
 		Foretell: foretellObjects,
 		Run: func(ctx context.Context, d *Data) error {

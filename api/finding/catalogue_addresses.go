@@ -70,9 +70,10 @@ func pending() []Kind {
 			Do:  "change serve or autoAssign of a pool, or name one in ccmadm.dev/address-pool",
 		},
 		{
-			ID: ProxyBinds, Reason: "ProxyBinds", Title: "kube-proxy would bind the address on every Node", Severity: SeverityError,
-			Why: "In mode ipvs it does. Of the Nodes' own addresses each Node would take the others' for its own: the kubelets, " +
-				"the API servers and etcd would not reach each other. Of a pool's, without strictARP, all Nodes answer.",
+			ID: ProxyBinds, Reason: "ProxyBinds", Title: "kube-proxy would bind the address on every Node",
+			Severity: SeverityError,
+			Why: "In mode ipvs it does. Of the Nodes' own addresses each Node would take the others' for its own: the " +
+				"kubelets, the API servers and etcd would not reach each other. Of a pool's, without strictARP, all Nodes answer.",
 			Do: "set mode: nftables in ConfigMap kube-system/kube-proxy and restart kube-proxy, or keep ipvs with " +
 				"strictARP: true and make an AddressPool; if it cannot be read, ccmadm apply",
 		},

@@ -137,15 +137,16 @@ func checkPins(caData []byte, boot BootstrapDiscovery) error {
 	}
 	named := func(prefix string) bool {
 		return slices.ContainsFunc(certs, func(cert *x509.Certificate) bool {
-			return slices.ContainsFunc(boot.CACertHashes, func(pin string) bool { return strings.EqualFold(prefix+pin, PinOf(cert)) })
+			is := func(pin string) bool { return strings.EqualFold(prefix+pin, PinOf(cert)) }
+			return slices.ContainsFunc(boot.CACertHashes, is)
 		})
 	}
 	switch {
 	case named(""):
 		return nil
 	case named("sha256:"):
-		return finding.Preflightf("verify the CA of %s: --discovery-token-ca-cert-hash lacks sha256: before its hash", boot.Endpoint).
-			WithHint("--discovery-token-ca-cert-hash %s", PinOf(certs[0]))
+		return finding.Preflightf("verify the CA of %s: --discovery-token-ca-cert-hash lacks sha256: before its hash",
+			boot.Endpoint).WithHint("--discovery-token-ca-cert-hash %s", PinOf(certs[0]))
 	}
 	return finding.Preflightf("verify the CA of %s: its hash is %s, which --discovery-token-ca-cert-hash does not name", boot.Endpoint, PinOf(certs[0])).
 		WithHint("either the hash is of another cluster, or something stands between this machine and the API server")

@@ -30,7 +30,7 @@ type watched struct {
 	absent atomic.Bool
 	// forbidden: the manager's permissions are of a release that did not read it.
 	forbidden atomic.Bool
-	seen   atomic.Pointer[string] // the newest resourceVersion that is in the store
+	seen      atomic.Pointer[string] // the newest resourceVersion that is in the store
 }
 
 // caches are the informers of what is read.

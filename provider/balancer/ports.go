@@ -19,8 +19,8 @@ type port struct {
 	protocol corev1.Protocol
 }
 
-// ports gives each port of the Nodes to one Service with addresses of Nodes: to that which has it already, or else to the
-// older one. It returns what keeps the others from theirs.
+// ports gives each port of the Nodes to one Service with addresses of Nodes: to that which has it already, or else to
+// the older one. It returns what keeps the others from theirs.
 func (m *machines) ports(list []*assignment) map[types.NamespacedName]*finding.Finding {
 	list = slices.SortedFunc(slices.Values(list), func(a, b *assignment) int {
 		return cmp.Or(cmp.Compare(published(a.service), published(b.service)), older(a, b))

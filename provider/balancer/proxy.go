@@ -16,14 +16,14 @@ import (
 const proxyName, proxyKey = "kube-proxy", "config.conf"
 
 // proxy is how kube-proxy works, which carries the packets. In mode ipvs it binds each published address, but for the
-// machine's own, on every machine (bindAddress in its pkg/proxy/ipvs): of Nodes each would take the others' for its own,
-// etcd's too; and without strictARP all of them answer for an address of a pool.
+// machine's own, on every machine (shouldBind in its pkg/proxy/ipvs): of Nodes each would take the others' for its
+// own, etcd's too; and without strictARP all of them answer for an address of a pool.
 type proxy struct {
 	// unknown: the manager may not read it.
 	unknown, ipvs, strictARP bool
 }
 
-// readProxy reads kubeadm's ConfigMap. A cluster without one, or with another format, has no mode that is known to bind.
+// readProxy reads kubeadm's ConfigMap. Without the file in it there is no mode that is known to bind.
 func readProxy(cm *corev1.ConfigMap) proxy {
 	var c struct {
 		Mode string `json:"mode"`
@@ -41,11 +41,11 @@ func readProxy(cm *corev1.ConfigMap) proxy {
 func (p proxy) onNodes(nodes int, published bool) *finding.Finding {
 	switch {
 	case p.ipvs && nodes > 1:
-		return finding.ProxyBinds.Errorf("kube-proxy is in mode ipvs, and would bind the addresses of %d Nodes on each of them",
+		return finding.ProxyBinds.Errorf("kube-proxy is in mode ipvs, and would bind the addresses of %d Nodes on each",
 			nodes)
 	case p.unknown && !published:
-		return finding.ProxyBinds.Errorf("cannot read ConfigMap/%s/%s: whether kube-proxy is in mode ipvs, and would bind the "+
-			"Nodes' addresses on each of them", v1alpha1.Namespace, proxyName)
+		return finding.ProxyBinds.Errorf("cannot read ConfigMap/%s/%s: whether kube-proxy is in mode ipvs, and would bind "+
+			"the Nodes' addresses on each of them", v1alpha1.Namespace, proxyName)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (p proxy) ofPool(level v1alpha1.Level) *finding.Finding {
 	if level != v1alpha1.LevelL2 || !p.ipvs || p.strictARP {
 		return nil
 	}
-	return finding.ProxyBinds.Errorf("kube-proxy is in mode ipvs without strictARP: every Node would answer for the address")
+	return finding.ProxyBinds.Errorf("kube-proxy is in mode ipvs without strictARP: every Node would answer for it")
 }
 
 func proxyInformer(client kubernetes.Interface) cache.SharedIndexInformer {

@@ -55,7 +55,8 @@ func TestCluster_ProxyChangesItsMode(t *testing.T) {
 	c.lead() // which may not read it: what is there stays, and nothing is added
 	c.create("second", onPort(81))
 	s = c.within(5*time.Second, "second", reasonIs("ProxyBinds"))
-	if got := address(s); got != "" || !strings.Contains(condition(s).Message, "cannot read ConfigMap/kube-system/kube-proxy") {
+	said := condition(s).Message
+	if got := address(s); got != "" || !strings.Contains(said, "cannot read ConfigMap/kube-system/kube-proxy") {
 		t.Errorf("published %q, said %+v", got, condition(s))
 	}
 	c.within(time.Second, "web", reasonIs(nodeIPReason))

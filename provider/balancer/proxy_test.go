@@ -39,7 +39,7 @@ func TestOutcome_ProxyBinds(t *testing.T) {
 		{"ipvs", nil, ipvsMode, onNodes, "", "ProxyBinds"},
 		{"ipvs, strictly", nil, ipvsMode + strict, onNodes, "", "ProxyBinds"},
 		{"ipvs, published by a former release", nil, ipvsMode, there, "", "ProxyBinds"},
-		{"ipvs, one Node, which no other one is bound on", []string{"198.18.0.1"}, ipvsMode, onNodes, "198.18.0.1", nodeIPReason},
+		{"ipvs, one Node, which none else binds", []string{"198.18.0.1"}, ipvsMode, onNodes, "198.18.0.1", nodeIPReason},
 		{"not to be read", nil, "mode: [", onNodes, "", "ProxyBinds"},
 		{"not to be read, published", nil, "mode: [", there, both, nodeIPReason},
 		{"a pool", nil, ipvsMode, pooled, "", "ProxyBinds"},
