@@ -36,7 +36,7 @@ func (c *cp) healthz(t *testing.T) (code int, text string) {
 	conn, err := net.Dial("tcp", "127.0.0.1:10394")
 	must(t, netns.Set(before))
 	must(t, err)
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_, err = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	must(t, err)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -84,6 +84,7 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 	anyPort := service.Annotations[v1alpha1.PortsAnnotation] == "any"
 	said := condition(service)
 	onNodes := said != nil && said.Reason == nodeIPReason || slices.ContainsFunc(earlier(service, true), m.have)
+	kept := func(at port) bool { return onNodes && (published(service) > 0 || holds(service, at)) }
 	for _, p := range service.Spec.Ports {
 		at := port{p.Port, p.Protocol}
 		if owner, has := owners[at]; has && owner != nameOf(service) {
@@ -95,7 +96,7 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 		if why := reserved(at); why != "" {
 			return finding.PortReserved.Errorf("port %d is reserved for %s", p.Port, why)
 		}
-		if node, there := listening[at]; there && !(onNodes && (published(service) > 0 || holds(service, at))) {
+		if node, there := listening[at]; there && !kept(at) {
 			return finding.PortReserved.Errorf("something on Node/%s listens on port %d/%s", node, p.Port, p.Protocol)
 		}
 	}
