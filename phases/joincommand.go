@@ -51,7 +51,7 @@ func joinCommand(ctx context.Context, d *Data) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	server, err := controlPlaneURL(kubeconfigPath(d, machine.AdminConf))
+	server, err := controlPlaneEndpoint(ctx, d)
 	if err != nil {
 		return "", err
 	}
