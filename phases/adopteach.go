@@ -25,7 +25,10 @@ func (a *adopter) each(ctx context.Context, plan []*plannedNode,
 			return nil
 		}
 		began := progress.began(n)
-		err := change(ctx, n)
+		var err error
+		if !a.isGone(ctx, n, nil) {
+			err = change(ctx, n)
+		}
 		progress.ended(n, began, err)
 		return err
 	}
@@ -150,6 +153,12 @@ func (p *nodesProgress) ended(n *plannedNode, began time.Time, err error) {
 	e := Event{Time: now, Node: n.name, Step: "Done", Seconds: now.Sub(began).Seconds(), Of: p.of}
 	if err != nil {
 		e.Step, e.Error, e.Done = "Failed", err.Error(), p.done
+		p.d.event(e)
+		return
+	}
+	if n.gone {
+		p.of--
+		e.Step, e.Of, e.Done = "Gone", p.of, p.done
 		p.d.event(e)
 		return
 	}

@@ -10,6 +10,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
@@ -67,7 +72,7 @@ func TestAdopt_Parallel(t *testing.T) {
 			plan = append(plan, &plannedNode{name: "cp1", controlPlane: true},
 				&plannedNode{name: "cp2", controlPlane: true, here: true})
 			w := &watched{alone: map[string]bool{}}
-			a := &adopter{d: d}
+			a := &adopter{d: d, client: fake.NewClientset(nodesOfPlan(plan)...)}
 			err := a.each(t.Context(), plan, w.change(tt.fails))
 			if w.most > tt.most || len(w.began) > tt.began || tt.fails == "" && len(w.began) != 9 {
 				t.Errorf("%d at a time, %v", w.most, w.began)
@@ -84,6 +89,14 @@ func TestAdopt_Parallel(t *testing.T) {
 			wantEvents(t, out.String(), len(w.began), tt.fails)
 		})
 	}
+}
+
+// nodesOfPlan are what the API server has.
+func nodesOfPlan(plan []*plannedNode) (list []runtime.Object) {
+	for _, n := range plan {
+		list = append(list, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}})
+	}
+	return list
 }
 
 // wantEvents reads the lines for programs: each node begins and ends.

@@ -104,11 +104,11 @@ func (a *adopter) adopt(ctx context.Context, n *plannedNode) error {
 			Name: kubeletStep, Node: n.name, What: "Set the kubelet to external cloud mode",
 			Before: n.flags, After: flagExternal + " --node-ip=" + n.ip, Undo: "ccmadm node plain on " + n.name,
 		}
-		if err := nodeStep(ctx, a.d, step, func(ctx context.Context) error { return a.external(ctx, n) }); err != nil {
+		if err := a.nodeStep(ctx, n, step, a.external); err != nil {
 			return err
 		}
 	}
-	if n.initialized {
+	if n.initialized || n.gone {
 		return nil
 	}
 	step := journal.Step{
@@ -116,7 +116,7 @@ func (a *adopter) adopt(ctx context.Context, n *plannedNode) error {
 		After: "taint " + v1alpha1.UninitializedTaint + ", for as long as it takes",
 		Undo:  "the provider ID stays; kubectl taint node " + n.name + " " + v1alpha1.UninitializedTaint + "-",
 	}
-	return nodeStep(ctx, a.d, step, func(ctx context.Context) error { return a.initialize(ctx, n) })
+	return a.nodeStep(ctx, n, step, a.initialize)
 }
 
 // external sets the kubelet's flags, and waits until the Node repeats its address.

@@ -29,6 +29,7 @@ type plannedNode struct {
 	initialized  bool // by the manager that runs: a provider ID of former days says nothing of its cloud
 	tainted      bool
 	unsure       bool // a run was cut short while it changed the kubelet
+	gone         bool // there is no such Node any more
 	version      string
 	providerID   string
 	flags        string

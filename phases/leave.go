@@ -168,7 +168,7 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 		step.Before = flagExternal + " --node-ip=" + n.ip
 		step.Undo = "ccmadm node external --node-ip=" + n.ip + " on " + n.name
 	}
-	return nodeStep(ctx, a.d, step, func(ctx context.Context) error {
+	return a.nodeStep(ctx, n, step, func(ctx context.Context, n *plannedNode) error {
 		if err := a.plain(ctx, n); err != nil {
 			return err
 		}

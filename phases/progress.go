@@ -20,7 +20,7 @@ type Event struct {
 	Time time.Time `json:"time"`
 	// Node is the one that is changed.
 	Node string `json:"node"`
-	// Step is Begun, Done or Failed.
+	// Step is Begun, Done or Failed, or Gone where there is no such Node any more.
 	Step string `json:"step"`
 	// Seconds is how long it took.
 	Seconds float64 `json:"seconds,omitempty"`
