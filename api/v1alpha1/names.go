@@ -131,7 +131,8 @@ const (
 	ShareKeyAnnotation = "ccmadm.dev/share-key"
 	// LevelAnnotation on a Service is NodeIP, where pools would serve it.
 	LevelAnnotation = "ccmadm.dev/level"
-	// ReassignAnnotation on a Service, true, gives it another address once: a pool's edit never does.
+	// ReassignAnnotation on a Service, true, gives it another address once: a pool's edit never does. It is removed then,
+	// and where the Service has none.
 	ReassignAnnotation = "ccmadm.dev/reassign"
 	// PortsAnnotation on a Service of level NodeIP, "any", takes ports that a Node could need for itself.
 	PortsAnnotation = "ccmadm.dev/node-ports"

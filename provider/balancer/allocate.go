@@ -33,7 +33,12 @@ func allocate(s *snapshot) *plan {
 		as.nodeIP = as.nodeIP || len(a.pools) == 0 && len(as.by) == 0 && len(as.wish.addresses) == 0 && as.wish.pool == "" &&
 			as.problem == nil
 	}
-	a.each(a.revive, a.adoptAnnotation, a.adoptStatus, a.request, a.choose)
+	a.each(a.revive, a.adoptAnnotation, a.adoptStatus)
+	for _, as := range a.order {
+		as.moot = as.wish.reassign && !as.knowsAddress()
+		as.wish.reassign = as.wish.reassign && !as.moot
+	}
+	a.each(a.revive, a.request, a.choose) // what is kept for a Service is for one that asked in vain, too
 	for _, as := range a.order {
 		a.allOrNone(as)
 	}

@@ -37,6 +37,8 @@ type outcome struct {
 	// elsewhere says that another implementation serves it.
 	elsewhere bool
 	problem   *finding.Finding
+	// note is what there is to say beside.
+	note string
 }
 
 // judge is what outcomes depend on.
@@ -86,6 +88,12 @@ func (j *judge) outcome(as *assignment) *outcome {
 	if as.service.Spec.LoadBalancerClass != nil && !helpers.HasLBFinalizer(as.service) {
 		o.after.Finalizers = append(o.after.Finalizers, helpers.LoadBalancerCleanupFinalizer) // upstream does it for the others
 	}
+	if as.reassigned || as.moot {
+		delete(o.after.Annotations, v1alpha1.ReassignAnnotation)
+	}
+	if as.moot {
+		o.note = "annotation " + v1alpha1.ReassignAnnotation + " is removed: there was no address to give another one for"
+	}
 	if as.nodeIP {
 		j.nodeIP(as, o)
 	} else {
@@ -119,9 +127,6 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 	j.publishClaimed(as, o)
 	if len(addresses) > 0 {
 		metav1.SetMetaDataAnnotation(&o.after.ObjectMeta, v1alpha1.AllocatedAnnotation, join(addresses))
-	}
-	if as.reassigned {
-		delete(o.after.Annotations, v1alpha1.ReassignAnnotation)
 	}
 	if o.problem != nil || len(addresses) == 0 {
 		return

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,8 @@ type assignment struct {
 	by map[bool]netip.Addr
 	// reassigned says that it got another address, as it had asked.
 	reassigned bool
+	// moot says that it had asked so, and had none.
+	moot bool
 	// problem is what it does not get. It may have addresses all the same.
 	problem *finding.Finding
 }
@@ -61,6 +64,13 @@ func (as *assignment) addresses() []netip.Addr {
 		}
 	}
 	return list
+}
+
+// knowsAddress says whether the Service has an address that it was told of. A claim alone is that of a pass which was cut
+// short.
+func (as *assignment) knowsAddress() bool {
+	told := slices.Concat(earlier(as.service, false), earlier(as.service, true))
+	return slices.ContainsFunc(told, func(address netip.Addr) bool { return as.by[address.Is6()] == address })
 }
 
 func (as *assignment) fail(problem *finding.Finding) {

@@ -115,6 +115,9 @@ func (w *world) steps(p *plan) []step {
 		claims = append(claims, func() { delete(w.objects, c.address.String()) })
 	}
 	for name, as := range p.services {
+		if as.moot {
+			rest = append(rest, func() { delete(w.services[name].Annotations, v1alpha1.ReassignAnnotation) })
+		}
 		if list := as.addresses(); len(list) > 0 {
 			rest = append(rest, func() {
 				if s := w.services[name]; s != nil {

@@ -167,6 +167,9 @@ func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) err
 		return fmt.Errorf("patch Service/%s: %w", nameOf(o.after), err)
 	}
 	w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
+	if o.note != "" {
+		b.Recorder.Event(o.service, corev1.EventTypeNormal, "NothingToReassign", o.note)
+	}
 	before, now := condition(o.service), condition(o.after)
 	if o.problem != nil && now != nil && (before == nil || before.Reason != now.Reason || before.Message != now.Message) {
 		b.Recorder.Event(o.service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
