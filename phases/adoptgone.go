@@ -9,8 +9,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
-// isGone tells of a worker that an autoscaler, or somebody else, has removed since the plan was made: there is nothing to
-// be changed any more, and the others go on. Only the API server's word that there is no such Node counts. Failed is
+// isGone tells of a worker that an autoscaler, or somebody else, has removed since the plan was made: there is nothing
+// to be changed any more, and the others go on. Only the API server's word that there is no such Node counts. Failed is
 // what has become of its step, if it was begun.
 func (a *adopter) isGone(ctx context.Context, n *plannedNode, failed error) bool {
 	if n.controlPlane || n.here {
@@ -29,8 +29,8 @@ func (a *adopter) isGone(ctx context.Context, n *plannedNode, failed error) bool
 	return true
 }
 
-// nodeStep is a step of the journal on a node. It has not failed where the Node goes while it is under way: no later run
-// could end it.
+// nodeStep is a step of the journal on a node. It has not failed where the Node goes while it is under way: no later
+// run could end it.
 func (a *adopter) nodeStep(
 	ctx context.Context, n *plannedNode, step journal.Step, run func(context.Context, *plannedNode) error,
 ) error {

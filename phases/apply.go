@@ -66,8 +66,9 @@ func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 			return nil, nil // its first run has not come to the end yet
 		case apierrors.IsNotFound(err):
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
-				WithHint("a cluster that ccmadm has not made: `ccmadm adopt --provider NAME --dry-run` shows how it is taken into " +
-					"external cloud mode. One whose record was lost: `ccmadm init phase record` publishes it again. Nothing was changed")
+				WithHint("a cluster that ccmadm has not made: `ccmadm adopt --provider NAME --dry-run` shows how it is taken " +
+					"into external cloud mode. One whose record was lost: `ccmadm init phase record` publishes it again. Nothing " +
+					"was changed")
 		case err != nil:
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
 				WithHint("nothing was changed; the same command again, once the API server answers")

@@ -11,8 +11,9 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// serve answers /healthz and /metrics until ctx is done. Both are for this machine: there is no secret in them, and no
-// identity to ask for. What state returns, if there is any, is an error of /healthz.
+// serve answers /healthz, /readyz and /metrics until ctx is done. All are for this machine: there is no secret in them,
+// and no identity to ask for. What state returns, if there is any, is an error of /readyz alone: kubelets restart what
+// is not healthy, and a restart brings no carrier back, but takes a vote, and the address from a machine that is alone.
 func serve(ctx context.Context, address string, state func() error) error {
 	if address == "" {
 		return nil
@@ -22,7 +23,8 @@ func serve(ctx context.Context, address string, state func() error) error {
 		return fmt.Errorf("listen at --metrics-address: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if state != nil {
 			if err := state(); err != nil {
 				http.Error(w, err.Error(), http.StatusServiceUnavailable)

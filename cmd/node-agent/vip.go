@@ -44,8 +44,8 @@ func newVIPCommand(version string) *cobra.Command {
 		Args:  cobra.NoArgs,
 		Short: "Hold the control plane's own address on a machine whose API server answers",
 		Long: `Runs as a static pod on every control plane, before there is a cluster and without one. The address is on lo while the
-machine's API server answers; of those machines one that has the interface answers ARP or NDP for it, while a majority of
-the control planes agrees. /healthz says what keeps this machine from answering.`,
+machine's API server answers; of those machines one that has the interface answers ARP or NDP for it, while a majority
+of the control planes agrees. /readyz says what keeps this machine from answering.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := logsapi.ValidateAndApply(logOptions, nil); err != nil {
 				return err
@@ -65,7 +65,7 @@ the control planes agrees. /healthz says what keeps this machine from answering.
 	flags.StringVar(&o.secretFile, "secret-file", "", "file that all control planes have and nobody else, for the key of heartbeats (required)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for this machine's API server, to list control planes (required)")
 	flags.Uint16Var(&o.port, "heartbeat-port", v1alpha1.VIPHeartbeatPort, "UDP port on which control planes hear each other")
-	flags.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:10394", "where /healthz and /metrics are served; empty: nowhere")
+	flags.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:10394", "where /healthz, /readyz and /metrics are served; empty: nowhere")
 	for _, name := range []string{"node-name", "node-address", "vip", "interface", "members-file", "ca-file", "secret-file", "kubeconfig"} {
 		_ = cmd.MarkFlagRequired(name) // fails only for a flag that was not declared
 	}

@@ -27,8 +27,16 @@ func hearElsewhere(t *testing.T, machines map[string]*cp) {
 	}
 }
 
-// healthz is what the program says at /healthz, from within its namespace.
-func (c *cp) healthz(t *testing.T) (code int, text string) {
+// readyz is what the program says there, from within its namespace. It is healthy all the time.
+func (c *cp) readyz(t *testing.T) (code int, text string) {
+	t.Helper()
+	if code, text := c.asks(t, "/healthz"); code != http.StatusOK {
+		t.Errorf("%s is restarted: /healthz says %d %q", c.name, code, text)
+	}
+	return c.asks(t, "/readyz")
+}
+
+func (c *cp) asks(t *testing.T, path string) (code int, text string) {
 	t.Helper()
 	before, err := netns.Get()
 	must(t, err)
@@ -37,7 +45,7 @@ func (c *cp) healthz(t *testing.T) (code int, text string) {
 	must(t, netns.Set(before))
 	must(t, err)
 	defer func() { _ = conn.Close() }()
-	_, err = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	_, err = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	must(t, err)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	must(t, err)
@@ -63,13 +71,13 @@ func TestVIP_InterfaceWithoutCarrier(t *testing.T) {
 	if took > 2*time.Second {
 		t.Errorf("no carrier: taken after %s", took)
 	}
-	if code, text := owner.healthz(t); code != http.StatusServiceUnavailable || !strings.Contains(text, owner.ifi) {
-		t.Errorf("/healthz of the one without carrier says %d %q", code, text)
+	if code, text := owner.readyz(t); code != http.StatusServiceUnavailable || !strings.Contains(text, owner.ifi) {
+		t.Errorf("/readyz of the one without carrier says %d %q", code, text)
 	}
 	owner.up(t)
 	time.Sleep(time.Second)
-	if code, text := owner.healthz(t); code != http.StatusOK || text != "ok" {
-		t.Errorf("/healthz of the one with its carrier back says %d %q", code, text)
+	if code, text := owner.readyz(t); code != http.StatusOK || text != "ok" {
+		t.Errorf("/readyz of the one with its carrier back says %d %q", code, text)
 	}
 	if mac := client.wait(t, machines, 2*time.Second, ""); mac != next.mac {
 		t.Errorf("%s has the address, want the one that had it", machines[mac].name)
@@ -105,8 +113,8 @@ func TestVIP_InterfaceOfAnotherName(t *testing.T) {
 			}
 		}
 		owner := machines[client.wait(t, machines, 5*time.Second, "")]
-		if code, text := bad.healthz(t); code != http.StatusServiceUnavailable || !strings.Contains(text, "gone0") {
-			t.Errorf("/healthz of %s says %d %q", bad.name, code, text)
+		if code, text := bad.readyz(t); code != http.StatusServiceUnavailable || !strings.Contains(text, "gone0") {
+			t.Errorf("/readyz of %s says %d %q", bad.name, code, text)
 		}
 		kill(owner.api)
 		next := machines[client.wait(t, machines, 5*time.Second, owner.mac)]

@@ -33,7 +33,7 @@ func TestHolder_Looked(t *testing.T) {
 		now = now.Add(look.after)
 		h.looked(look.err)
 		if told.Draining != look.draining || (h.state() != nil) != look.draining {
-			t.Errorf("look %d: the announcer was told draining %t, and /healthz says %v", i, told.Draining, h.state())
+			t.Errorf("look %d: the announcer was told draining %t, and /readyz says %v", i, told.Draining, h.state())
 		}
 	}
 }

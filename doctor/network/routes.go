@@ -57,7 +57,7 @@ func (s *Snapshot) CheckRoutes() (wanted, found int, problems []finding.Finding)
 		a, own := s.agent(n.Name), len(podNetworks(n))
 		needs := all - own
 		switch {
-		case a == nil && routed && own > 0:
+		case a == nil && routed && own > 0 && s.wantsAgent(n):
 			wanted += needs
 			problems = append(
 				problems,
@@ -77,6 +77,11 @@ func (s *Snapshot) CheckRoutes() (wanted, found int, problems []finding.Finding)
 		}
 	}
 	return wanted, found, problems
+}
+
+// wantsAgent says that the node agent's DaemonSet has a pod for the Node, which has had time to begin.
+func (s *Snapshot) wantsAgent(n *corev1.Node) bool {
+	return n.Labels[corev1.LabelOSStable] == "linux" && s.Now.Sub(n.CreationTimestamp.Time) > Patience
 }
 
 // lacks are the routes that are not among those which the Node's agent reports.

@@ -63,4 +63,13 @@ func TestCheckRoutes_AgentThatNeverReported(t *testing.T) {
 		problems[0].Object != "Node/b" || problems[0].Message != "no agent has ever reported from here; routes missing: 1" {
 		t.Errorf("%d of %d routes, and the problems are %+v", found, wanted, problems)
 	}
+	b := &s.Nodes[1]
+	b.CreationTimestamp = metav1.NewTime(now.Add(-5 * time.Second))
+	if wanted, _, problems := s.CheckRoutes(); wanted != 1 || len(problems) > 0 {
+		t.Errorf("a Node that has just joined: %d are wanted, %v", wanted, problems)
+	}
+	b.CreationTimestamp, b.Labels = metav1.Time{}, map[string]string{corev1.LabelOSStable: "windows"}
+	if wanted, _, problems := s.CheckRoutes(); wanted != 1 || len(problems) > 0 {
+		t.Errorf("a Node that no agent is for: %d are wanted, %v", wanted, problems)
+	}
 }

@@ -66,8 +66,8 @@ func (as *assignment) addresses() []netip.Addr {
 	return list
 }
 
-// knowsAddress says whether the Service has an address that it was told of. A claim alone is that of a pass which was cut
-// short.
+// knowsAddress says whether the Service has an address that it was told of. A claim alone is that of a pass which was
+// cut short.
 func (as *assignment) knowsAddress() bool {
 	told := slices.Concat(earlier(as.service, false), earlier(as.service, true))
 	return slices.ContainsFunc(told, func(address netip.Addr) bool { return as.by[address.Is6()] == address })

@@ -10,7 +10,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// A Service that asks for another address while it has none gets one, and not two in a row; nothing is left to wait for.
+// A Service that asks for another address while it has none gets one, and not two in a row.
 func TestOutcome_NothingToReassign(t *testing.T) {
 	wants := annotated(v1alpha1.ReassignAnnotation, "true")
 	for _, tt := range []struct {

@@ -43,8 +43,8 @@ func TestReports_ClocksOfAgents(t *testing.T) {
 	}
 }
 
-// Ports on which an agent has said that something listens are taken while it was heard of lately: through a night of its
-// machine, and through a manager that begins, which has heard of none. One that was uninstalled takes them no longer.
+// Ports on which an agent has said that something listens are taken while it was heard of lately: through a night of
+// its machine, and through a manager that begins, which has heard of none. One that was uninstalled takes them no longer.
 func TestReports_ListeningOfSilentAgents(t *testing.T) {
 	agent := &v1alpha1.NodeAgent{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},
