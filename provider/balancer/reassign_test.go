@@ -74,7 +74,8 @@ func TestCluster_NothingToReassign(t *testing.T) {
 		t.Error("the Service asks still")
 	}
 	told := c.told()
-	for began := time.Now(); !strings.Contains(told, "NothingToReassign") && time.Since(began) < time.Second; told += c.told() {
+	for began := time.Now(); !strings.Contains(told, "NothingToReassign") && time.Since(began) < time.Second; {
+		told += c.told()
 		time.Sleep(5 * time.Millisecond) // the Event comes after the condition
 	}
 	if strings.Count(told, "Normal NothingToReassign") != 1 {
