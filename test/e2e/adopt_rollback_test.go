@@ -49,8 +49,8 @@ func TestAdopt_Rollback(t *testing.T) {
 // killAt ends a command with SIGKILL once it has said the first thing of a step.
 func (l *lab) killAt(t *testing.T, command, at string) {
 	t.Helper()
-	r := l.sh(t, "cp1", fmt.Sprintf(`setsid %s > /tmp/out 2>&1 & pid=$!
-until grep -qF '[%s' /tmp/out || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+	r := l.sh(t, "cp1", fmt.Sprintf(`rm -f /tmp/out; setsid %s > /tmp/out 2>&1 & pid=$!
+until grep -qsF '[%s' /tmp/out || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
 kill -9 -- $pid 2>/dev/null; { wait $pid; } 2>/dev/null; code=$?; tail -n 2 /tmp/out; exit $code`, command, at))
 	if r.code != 137 {
 		t.Fatalf("%s was to be killed at %s: exit status %d\n%s", command, at, r.code, l.must(t, "cp1", "cat /tmp/out"))

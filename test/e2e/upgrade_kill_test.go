@@ -157,8 +157,8 @@ func (u *upgraded) kill(t *testing.T, n int, m moment) bool {
 // killed runs the command and kills it at a moment. It returns the last line that was printed.
 func (u *upgraded) killed(t *testing.T, m moment, whom string) result {
 	t.Helper()
-	r := u.sh(t, u.node, fmt.Sprintf(`setsid %s > /root/out 2>&1 & pid=$!
-until grep -qE %s /root/out || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+	r := u.sh(t, u.node, fmt.Sprintf(`rm -f /root/out; setsid %s > /root/out 2>&1 & pid=$!
+until grep -qsE %s /root/out || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
 sleep %.3f; kill -9 -- %s 2>/dev/null; { wait $pid; } 2>/dev/null; code=$?
 tail -n 1 /root/out | cut -c 1-140; exit $code`, u.command, m.says(), m.after.Seconds(), whom))
 	r.out = strings.TrimSpace(r.out)
