@@ -70,12 +70,12 @@ func pending() []Kind {
 			Do:  "change serve or autoAssign of a pool, or name one in ccmadm.dev/address-pool",
 		},
 		{
-			ID: ProxyBinds, Reason: "ProxyBinds", Title: "kube-proxy would bind the address on every Node",
+			ID: ProxyBinds, Reason: "ProxyBinds", Title: "kube-proxy would bind the Nodes' addresses on every Node",
 			Severity: SeverityError,
-			Why: "In mode ipvs it does. Of the Nodes' own addresses each Node would take the others' for its own: the " +
-				"kubelets, the API servers and etcd would not reach each other. Of a pool's, without strictARP, all Nodes answer.",
-			Do: "set mode: nftables in ConfigMap kube-system/kube-proxy and restart kube-proxy, or keep ipvs with " +
-				"strictARP: true and make an AddressPool; if it cannot be read, ccmadm apply",
+			Why: "In mode ipvs it does with what is published: each Node would take the others' addresses for its own, and the " +
+				"kubelets, the API servers and etcd would not reach each other.",
+			Do: "make an AddressPool, with strictARP: true for kube-proxy; or set its mode to nftables, restart it on every " +
+				"Node, and then the cloud-controller-manager; if its ConfigMap cannot be read, ccmadm apply",
 		},
 	}
 }

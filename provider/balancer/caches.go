@@ -38,6 +38,7 @@ type caches struct {
 	nodes, services                                         *watched // of the controller manager, which runs them
 	slices, claims, cidrs, namespaces, pools, peers, agents *watched
 	proxy                                                   *watched
+	bound                                                   atomic.Bool // kube-proxy was seen in a mode that binds
 }
 
 // newCaches makes informers, and runs none.
@@ -81,7 +82,10 @@ func (c *caches) follow(changed func()) error {
 	}
 	for _, w := range c.own() {
 		err := w.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-			if w.forbidden.Store(apierrors.IsForbidden(err)); !apierrors.IsNotFound(err) {
+			if apierrors.IsForbidden(err) {
+				w.forbidden.Store(true)
+			}
+			if !apierrors.IsNotFound(err) {
 				cache.DefaultWatchErrorHandler(ctx, r, err)
 			} else if !w.absent.Swap(true) {
 				klog.InfoS("The API server does not know a resource yet", "type", r.TypeDescription())

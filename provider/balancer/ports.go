@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ func (m *machines) ports(list []*assignment) map[types.NamespacedName]*finding.F
 	list = slices.SortedFunc(slices.Values(list), func(a, b *assignment) int {
 		return cmp.Or(cmp.Compare(published(a.service), published(b.service)), older(a, b))
 	})
-	owners := holders(list)
+	owners := m.holders(list)
 	problems := map[types.NamespacedName]*finding.Finding{}
 	listening := m.listening()
 	for _, as := range list {
@@ -47,12 +48,12 @@ func (m *machines) ports(list []*assignment) map[types.NamespacedName]*finding.F
 
 // holders are the Services which have a port already, by what was published of them: their specs are their owners' to
 // change, and a port that somebody asks for is not one that he has.
-func holders(list []*assignment) map[port]types.NamespacedName {
+func (m *machines) holders(list []*assignment) map[port]types.NamespacedName {
 	owners := map[port]types.NamespacedName{}
 	for _, as := range list {
 		for _, p := range as.service.Spec.Ports {
 			at := port{p.Port, p.Protocol}
-			if _, has := owners[at]; !has && holds(as.service, at) {
+			if _, has := owners[at]; !has && m.holds(as.service, at) {
 				owners[at] = nameOf(as.service)
 			}
 		}
@@ -60,12 +61,14 @@ func holders(list []*assignment) map[port]types.NamespacedName {
 	return owners
 }
 
-// holds says whether the Service was published with the port. What a former release has published names none.
-func holds(service *corev1.Service, at port) bool {
+// holds says whether the Service was published with the port of the Nodes. What a former release has published names no
+// port, as the addresses of pools do, which are none of the Nodes'.
+func (m *machines) holds(service *corev1.Service, at port) bool {
 	return slices.ContainsFunc(service.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
-		return len(i.Ports) == 0 || slices.ContainsFunc(i.Ports, func(p corev1.PortStatus) bool {
+		address, err := netip.ParseAddr(i.IP)
+		return err == nil && m.have(address) && (len(i.Ports) == 0 || slices.ContainsFunc(i.Ports, func(p corev1.PortStatus) bool {
 			return p.Port == at.number && p.Protocol == at.protocol
-		})
+		}))
 	})
 }
 
@@ -84,7 +87,7 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 	anyPort := service.Annotations[v1alpha1.PortsAnnotation] == "any"
 	said := condition(service)
 	onNodes := said != nil && said.Reason == nodeIPReason || slices.ContainsFunc(earlier(service, true), m.have)
-	kept := func(at port) bool { return onNodes && (published(service) > 0 || holds(service, at)) }
+	kept := func(at port) bool { return onNodes && (published(service) > 0 || m.holds(service, at)) }
 	for _, p := range service.Spec.Ports {
 		at := port{p.Port, p.Protocol}
 		if owner, has := owners[at]; has && owner != nameOf(service) {

@@ -17,24 +17,21 @@ const proxyName, proxyKey = "kube-proxy", "config.conf"
 
 // proxy is how kube-proxy works, which carries the packets. In mode ipvs it binds each published address, but for the
 // machine's own, on every machine (shouldBind in its pkg/proxy/ipvs): of Nodes each would take the others' for its
-// own, etcd's too; and without strictARP all of them answer for an address of a pool.
+// own, etcd's too.
 type proxy struct {
 	// unknown: the manager may not read it.
-	unknown, ipvs, strictARP bool
+	unknown, ipvs bool
 }
 
 // readProxy reads kubeadm's ConfigMap. Without the file in it there is no mode that is known to bind.
 func readProxy(cm *corev1.ConfigMap) proxy {
 	var c struct {
 		Mode string `json:"mode"`
-		IPVS struct {
-			StrictARP bool `json:"strictARP"`
-		} `json:"ipvs"`
 	}
 	if err := yaml.Unmarshal([]byte(cm.Data[proxyKey]), &c); err != nil {
 		return proxy{unknown: true}
 	}
-	return proxy{ipvs: c.Mode == "ipvs", strictARP: c.IPVS.StrictARP}
+	return proxy{ipvs: c.Mode == "ipvs"}
 }
 
 // onNodes says why a Service may not have the addresses of so many Nodes. What was published, and may be right, stays.
@@ -50,27 +47,25 @@ func (p proxy) onNodes(nodes int, published bool) *finding.Finding {
 	return nil
 }
 
-// ofPool says why an address of level L2 is not published that was not before.
-func (p proxy) ofPool(level v1alpha1.Level) *finding.Finding {
-	if level != v1alpha1.LevelL2 || !p.ipvs || p.strictARP {
-		return nil
-	}
-	return finding.ProxyBinds.Errorf("kube-proxy is in mode ipvs without strictARP: every Node would answer for it")
-}
-
 func proxyInformer(client kubernetes.Interface) cache.SharedIndexInformer {
 	one := informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + proxyName })
 	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(v1alpha1.Namespace), one).
 		Core().V1().ConfigMaps().Informer()
 }
 
-// proxyMode is what the cache knows of it.
+// proxyMode is what the cache knows of it. Once it was ipvs it stays that for this manager: the file says how kube-proxy
+// begins, and who edits it, as the finding says, has not restarted those that run.
 func (c *caches) proxyMode() proxy {
 	if !c.proxy.registered.HasSynced() {
 		return proxy{unknown: true}
 	}
+	var p proxy
 	for _, cm := range list[*corev1.ConfigMap](c.proxy) {
-		return readProxy(cm)
+		p = readProxy(cm)
 	}
-	return proxy{}
+	if p.ipvs {
+		c.bound.Store(true)
+	}
+	p.ipvs = c.bound.Load()
+	return p
 }

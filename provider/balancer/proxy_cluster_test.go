@@ -1,9 +1,11 @@
 package balancer
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,12 +17,19 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// noConfigMaps answers as an API server does whose permissions are of a former release.
-type noConfigMaps struct{ http.RoundTripper }
+// noConfigMaps answers as an API server does whose permissions are of a former release, and which is not there the second
+// time.
+type noConfigMaps struct {
+	http.RoundTripper
+	asked *atomic.Int32
+}
 
 func (n noConfigMaps) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.URL.Path, "/configmaps") {
 		return n.RoundTripper.RoundTrip(r)
+	}
+	if n.asked.Add(1) > 2 {
+		return nil, errors.New("connection refused")
 	}
 	body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
 	return &http.Response{
@@ -29,7 +38,7 @@ func (n noConfigMaps) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// A cluster whose kube-proxy changes to mode ipvs withdraws the Nodes' addresses, and publishes them again behind it.
+// A cluster whose kube-proxy changes to mode ipvs withdraws the Nodes' addresses. The next manager publishes them again.
 func TestCluster_ProxyChangesItsMode(t *testing.T) {
 	c := newCluster(t)
 	c.node("n2", "198.18.0.2")
@@ -44,13 +53,22 @@ func TestCluster_ProxyChangesItsMode(t *testing.T) {
 	if got := address(s); got != "" {
 		t.Errorf("%s is published still", got)
 	}
+	// The file says how kube-proxy begins: those that run are in mode ipvs still.
+	cm.Data[proxyKey] = "mode: nftables\n"
+	if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	c.within(time.Second, "web", reasonIs("ProxyBinds"))
+	c.lead()
+	c.within(5*time.Second, "web", reasonIs(nodeIPReason))
 	if err := maps.Delete(t.Context(), proxyName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.within(5*time.Second, "web", reasonIs(nodeIPReason))
 
+	var asked atomic.Int32
 	config := rest.CopyConfig(plane.Config)
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noConfigMaps{rt} })
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noConfigMaps{rt, &asked} })
 	c.client = kubernetes.NewForConfigOrDie(config)
 	c.lead() // which may not read it: what is there stays, and nothing is added
 	c.create("second", onPort(81))
@@ -60,4 +78,11 @@ func TestCluster_ProxyChangesItsMode(t *testing.T) {
 		t.Errorf("published %q, said %+v", got, condition(s))
 	}
 	c.within(time.Second, "web", reasonIs(nodeIPReason))
+	for began := time.Now(); asked.Load() < 3; time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("it asked %d times", asked.Load())
+		}
+	}
+	c.create("third", onPort(82))
+	c.within(5*time.Second, "third", reasonIs("ProxyBinds"))
 }

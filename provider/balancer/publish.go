@@ -6,41 +6,29 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cloud-provider/service/helpers"
-
-	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// due are the claimed addresses which have been announced once, or were published before. What kube-proxy would bind on
-// every Node, and has not so far, is a problem in their place.
-func (j *judge) due(as *assignment) (list []netip.Addr, bound *finding.Finding) {
+// due are the claimed addresses which have been announced once, or were published before.
+func (j *judge) due(as *assignment) []netip.Addr {
 	before := earlier(as.service, true)
+	var list []netip.Addr
 	for _, address := range as.addresses() {
-		c := j.plan.claims[address]
-		problem := j.machines.proxy.ofPool(c.level)
-		switch {
-		case slices.Contains(before, address), problem == nil && !c.probed.IsZero():
+		if !j.plan.claims[address].probed.IsZero() || slices.Contains(before, address) {
 			list = append(list, address)
-		case problem != nil:
-			bound = problem
 		}
 	}
-	return list, bound
+	return list
 }
 
 // onNodes says that the Service has addresses of Nodes still, and that there is nothing to put in their place.
 func (j *judge) onNodes(as *assignment) bool {
-	due, _ := j.due(as)
-	return len(due) == 0 && slices.ContainsFunc(earlier(as.service, true), j.machines.have)
+	return len(j.due(as)) == 0 && slices.ContainsFunc(earlier(as.service, true), j.machines.have)
 }
 
 // publishClaimed publishes what is due. Until something is, a Service with addresses of Nodes follows these as long as
 // there are any, and what another implementation has published stays. What was ours, and is not any more, goes.
 func (j *judge) publishClaimed(as *assignment, o *outcome) {
-	list, bound := j.due(as)
-	if o.problem == nil {
-		o.problem = bound
-	}
-	allocated := earlier(as.service, false)
+	list, allocated := j.due(as), earlier(as.service, false)
 	ours := func(address netip.Addr) bool { return slices.Contains(allocated, address) }
 	switch {
 	case len(list) > 0, j.ports[nameOf(as.service)] != nil:
