@@ -27,7 +27,7 @@ func addon() Phase {
 			if err := refuseNewerManager(ctx, d, s, v); err != nil {
 				return err
 			}
-			if v.Endpoint, err = controlPlaneEndpoint(ctx, d); err != nil {
+			if v.Endpoint, err = endpointForPods(d); err != nil {
 				return err
 			}
 			objects, err := manifests.Addon(s.Profile, v)

@@ -133,8 +133,8 @@ func nodeConf(d *Data) string {
 	return machine.KubeletConf
 }
 
-// controlPlaneURL is the server of a kubeconfig of kubeadm's, which writes the control-plane endpoint into the
-// administrator's.
+// controlPlaneURL is where pods of ours reach the API server: kubeadm writes the control-plane endpoint into the
+// administrator's kubeconfig. The service's virtual address would need kube-proxy first.
 func controlPlaneURL(path string) (string, error) {
 	config, err := clientcmd.LoadFromFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,6 +153,15 @@ func serverOf(config *clientcmdapi.Config, path string) (string, error) {
 		return "", fmt.Errorf("find the control-plane endpoint: %s has no current cluster", path)
 	}
 	return config.Clusters[context.Cluster].Server, nil
+}
+
+// endpointForPods is the control-plane endpoint; a dry run before there is a cluster knows only this machine's.
+func endpointForPods(d *Data) (string, error) {
+	url, err := controlPlaneURL(kubeconfigPath(d, machine.AdminConf))
+	if err != nil && d.DryRun {
+		return localServer(d), nil
+	}
+	return url, err
 }
 
 // FindKubeconfig follows kubectl, and prefers the administrator's on a control plane to the user's own.

@@ -51,7 +51,7 @@ func joinCommand(ctx context.Context, d *Data) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	server, err := controlPlaneEndpoint(ctx, d)
+	server, err := controlPlaneURL(kubeconfigPath(d, machine.AdminConf))
 	if err != nil {
 		return "", err
 	}

@@ -32,7 +32,7 @@ with a random key, which is made once and never printed.`,
 			if err != nil || s.Profile.NodeAgent == nil {
 				return err
 			}
-			if v.Endpoint, err = controlPlaneEndpoint(ctx, d); err != nil {
+			if v.Endpoint, err = endpointForPods(d); err != nil {
 				return err
 			}
 			objects, err := manifests.NodeAgent(s.Profile, v)

@@ -221,7 +221,7 @@ func checkManifests(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	if v.Endpoint, err = controlPlaneEndpoint(ctx, &trial); err != nil {
+	if v.Endpoint, err = endpointForPods(&trial); err != nil {
 		return err
 	}
 	if s.Mode == v1alpha1.ModeStaticPod {
