@@ -119,7 +119,11 @@ func removeWorkloads(ctx context.Context, d *Data, applier apply.Applier) error 
 // releaseBalancers gives back what our provider held of Services, with nobody left who would take it again: to one that
 // comes back some day, a claim would say that it serves what somebody else has served since.
 func releaseBalancers(ctx context.Context, d *Data, client kubernetes.Interface) error {
-	claims, err := leftOfOurs(ctx, d, []schema.GroupVersionKind{claimKind()})
+	var claims []leftover
+	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
+		claims, err = leftOfOurs(ctx, d, []schema.GroupVersionKind{claimKind()})
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -74,23 +74,23 @@ func External(ctx context.Context, d *Data, o NodeOptions) error {
 		return err
 	}
 	if len(ours) > 0 {
-		args, err := kubeletConfigArgs(ctx, d.Machine)
+		args, err := keptArgs(ctx, d.Machine, ours)
 		if err != nil {
-			return err
-		}
-		if args, err = keptArgs(d.Machine, args, ours); err != nil {
 			return err
 		}
 		if err := writeFlags(d, args); err != nil {
 			return err
 		}
 	}
-	return former.settle(ctx, d, o.Timeout, func(k *machine.Kubelet) error {
-		if err := keepsFlags(running, k); err != nil && len(ours) > 0 { // else others have changed it
-			return err
-		}
+	var now *machine.Kubelet
+	err = former.settle(ctx, d, o.Timeout, func(k *machine.Kubelet) error {
+		now = k
 		return runsWith(k, map[string]string{"cloud-provider": "external", "node-ip": ip})
 	})
+	if err == nil && len(ours) > 0 {
+		sayLost(d, running, now)
+	}
+	return err
 }
 
 // checkNode finds what no step on this machine could be done without, and waits for another one that is at work here:

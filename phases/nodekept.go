@@ -1,7 +1,7 @@
 package phases
 
 import (
-	"fmt"
+	"context"
 	"slices"
 	"strings"
 
@@ -24,9 +24,14 @@ func lostFlags(former, present string) []string {
 	return lost
 }
 
-// keptArgs are the unit's arguments, the step's, and behind them what our own file has beside these, such as the
-// --provider-id of a machine that was prepared by the kubelet phase.
-func keptArgs(m *machine.Machine, unit string, ours []string) (string, error) {
+// keptArgs are the unit's arguments, the step's, and behind them the --provider-id that our own file has of a machine
+// that was prepared by the kubelet phase. What else is there is a copy of the unit's, which the administrator may have
+// changed.
+func keptArgs(ctx context.Context, m *machine.Machine, ours []string) (string, error) {
+	unit, err := kubeletConfigArgs(ctx, m)
+	if err != nil {
+		return "", err
+	}
 	args := strings.Join(append([]string{unit}, ours...), " ")
 	there, err := m.Exists(machine.KubeletDropIn)
 	if err != nil || !there {
@@ -36,18 +41,29 @@ func keptArgs(m *machine.Machine, unit string, ours []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return strings.Join(append([]string{args}, lostFlags(own, args)...), " "), nil
+	const providerID = "provider-id"
+	named := func(f flag) bool { return f.name == providerID }
+	if slices.ContainsFunc(flagsOf(args), named) {
+		return args, nil
+	}
+	for _, f := range flagsOf(own) {
+		if named(f) {
+			args += " " + f.text
+		}
+	}
+	return args, nil
 }
 
-// keepsFlags tells which flag a kubelet runs without that it had in its former process.
-func keepsFlags(former, now *machine.Kubelet) error {
-	if former == nil {
-		return nil // it has just ended: nothing is known of it
+// sayLost tells which flag a kubelet runs without that it had in its former process. It may be somebody else's file
+// that has changed since that began, as kubeadm's does in an upgrade.
+func sayLost(d *Data, former, now *machine.Kubelet) {
+	if former == nil || now == nil {
+		return // it has just ended: nothing is known of it
 	}
 	if lost := lostFlags(kubeletArgs(former), kubeletArgs(now)); len(lost) > 0 {
-		return fmt.Errorf("it runs without %s, which it had before", strings.Join(lost, " "))
+		d.Sayf("warning: the kubelet runs without %s, which its former process had: `systemctl cat kubelet` shows its files",
+			strings.Join(lost, " "))
 	}
-	return nil
 }
 
 // kubeletArgs is a kubelet's command line without the program.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -62,7 +63,10 @@ func awaitScheduler(ctx context.Context, d *Data, client kubernetes.Interface) e
 	if !d.Upgrade.first() {
 		return nil
 	}
-	_, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, schedulerLease, metav1.GetOptions{})
+	err := journal.Ask(ctx, func(ctx context.Context) error {
+		_, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, schedulerLease, metav1.GetOptions{})
+		return err
+	})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

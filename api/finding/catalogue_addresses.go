@@ -72,8 +72,8 @@ func pending() []Kind {
 		{
 			ID: ProxyBinds, Reason: "ProxyBinds", Title: "kube-proxy would bind the Nodes' addresses on every Node",
 			Severity: SeverityError,
-			Why: "In mode ipvs it does with what is published: each Node would take the others' addresses for its own, and the " +
-				"kubelets, the API servers and etcd would not reach each other.",
+			Why: "In mode ipvs it does with what is published: each Node would take the others' addresses for its own, and " +
+				"the kubelets, the API servers and etcd would not reach each other.",
 			Do: "make an AddressPool, with strictARP: true for kube-proxy; or set its mode to nftables, restart it on every " +
 				"Node, and then the cloud-controller-manager; if its ConfigMap cannot be read, ccmadm apply",
 		},

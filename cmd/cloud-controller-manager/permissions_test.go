@@ -40,6 +40,12 @@ func namespaceRules(lease string) []rbacv1.PolicyRule {
 			ResourceNames: []string{lease},
 			Verbs:         []string{"get", "update"},
 		},
+		{
+			APIGroups:     []string{""},
+			Resources:     []string{"configmaps"},
+			ResourceNames: []string{"kube-proxy"},
+			Verbs:         []string{"list", "watch"},
+		},
 	}
 }
 

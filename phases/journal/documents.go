@@ -18,11 +18,14 @@ import (
 )
 
 const (
-	// packFrom is how many bytes of text a run has before it is packed: some hundred machines. Below, kubectl shows it.
-	packFrom = 100_000
+	// packFrom is how many bytes of text a run has before it is packed: some five hundred machines. Below, kubectl shows
+	// it, and a ccmadm that knows nothing of packing reads it.
+	packFrom = 400_000
 	// maxText is how many a packed run may have when it is read: of whoever writes into kube-system, too.
 	maxText = 64_000_000
 	ending  = ".gz" // of a packed run's key
+	// elsewhere stands in the place of a packed run's text: to a ccmadm that does not unpack it is of a newer one.
+	elsewhere = "apiVersion: ccmadm.dev/v1alpha2\nkind: " + RunKind + "\n"
 )
 
 // documents are the runs as the ConfigMap holds them, by their keys: those that are long are packed, since an object
@@ -62,7 +65,7 @@ func pack(text []byte) (document, error) {
 
 func (l documents) add(key string, d document) {
 	if d.packed != nil {
-		l.packed[key+ending] = d.packed
+		l.packed[key+ending], l.text[key] = d.packed, elsewhere
 		return
 	}
 	l.text[key] = d.text

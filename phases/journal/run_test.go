@@ -119,8 +119,11 @@ func TestEncode_ManyMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size := len(list.packed["run-000001.yaml.gz"]); len(list.text) != 0 || size == 0 || size > maxSize {
+	if size := len(list.packed["run-000001.yaml.gz"]); len(list.text) != 1 || size == 0 || size > maxSize {
 		t.Errorf("%d runs as text, and one packed of %d bytes", len(list.text), size)
+	}
+	if _, err := decode(documents{text: list.text}); err == nil || !strings.Contains(err.Error(), "v1alpha2") {
+		t.Errorf("to a ccmadm that does not unpack it is no newer one: %v", err)
 	}
 	runs, err := decode(list)
 	if err != nil {

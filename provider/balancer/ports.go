@@ -66,9 +66,12 @@ func (m *machines) holders(list []*assignment) map[port]types.NamespacedName {
 func (m *machines) holds(service *corev1.Service, at port) bool {
 	return slices.ContainsFunc(service.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
 		address, err := netip.ParseAddr(i.IP)
-		return err == nil && m.have(address) && (len(i.Ports) == 0 || slices.ContainsFunc(i.Ports, func(p corev1.PortStatus) bool {
+		if len(i.Ports) == 0 {
+			return err == nil && m.have(address)
+		}
+		return slices.ContainsFunc(i.Ports, func(p corev1.PortStatus) bool {
 			return p.Port == at.number && p.Protocol == at.protocol
-		}))
+		})
 	})
 }
 

@@ -53,8 +53,8 @@ func proxyInformer(client kubernetes.Interface) cache.SharedIndexInformer {
 		Core().V1().ConfigMaps().Informer()
 }
 
-// proxyMode is what the cache knows of it. Once it was ipvs it stays that for this manager: the file says how kube-proxy
-// begins, and who edits it, as the finding says, has not restarted those that run.
+// proxyMode is what the cache knows of it. Once it was ipvs it stays that for this manager: the file says how
+// kube-proxy begins, and who edits it, as the finding says, has not restarted those that run.
 func (c *caches) proxyMode() proxy {
 	if !c.proxy.registered.HasSynced() {
 		return proxy{unknown: true}

@@ -17,8 +17,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// noConfigMaps answers as an API server does whose permissions are of a former release, and which is not there the second
-// time.
+// noConfigMaps answers as an API server does whose permissions are of a former release, and which is not there the
+// second time.
 type noConfigMaps struct {
 	http.RoundTripper
 	asked *atomic.Int32
@@ -38,7 +38,7 @@ func (n noConfigMaps) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// A cluster whose kube-proxy changes to mode ipvs withdraws the Nodes' addresses. The next manager publishes them again.
+// A cluster whose kube-proxy changes to mode ipvs withdraws the Nodes' addresses. The next manager publishes them.
 func TestCluster_ProxyChangesItsMode(t *testing.T) {
 	c := newCluster(t)
 	c.node("n2", "198.18.0.2")
