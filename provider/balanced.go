@@ -16,6 +16,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/provider/balancer"
 	"github.com/ccmadm/ccmadm/provider/objects"
+	"github.com/ccmadm/ccmadm/provider/unreachable"
 )
 
 var _ cloudprovider.LoadBalancer = (*Cloud)(nil)
@@ -50,6 +51,12 @@ func (c *Cloud) connectBalancer(factory informers.SharedInformerFactory, recorde
 	}
 	go served.Run(c.cluster.ctx)
 	c.balancer.Store(served)
+	if c.config.LoadBalancers.Withdraws() {
+		machines := unreachable.New(unreachable.Settings{
+			Client: client, Nodes: factory.Core().V1().Nodes().Informer(), Recorder: recorder, Now: time.Now,
+		})
+		go machines.Run(c.cluster.ctx)
+	}
 	return nil
 }
 

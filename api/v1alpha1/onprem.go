@@ -62,6 +62,15 @@ type OnPremConfiguration struct {
 type LoadBalancers struct {
 	// Enabled false leaves them to another implementation, MetalLB for instance. Default: true.
 	Enabled *bool `json:"enabled,omitempty"`
+	// WithdrawEndpoints false leaves the pods of a machine that is gone in Services until kube-controller-manager gives up
+	// its Node, after some 50 seconds. Otherwise they are out once the machine no longer answers by TCP and its kubelet
+	// has not renewed its Lease, after some 12 seconds. Default: true.
+	WithdrawEndpoints *bool `json:"withdrawEndpoints,omitempty"`
+}
+
+// Withdraws says whether the endpoints of machines that are gone are taken out of Services.
+func (l LoadBalancers) Withdraws() bool {
+	return l.On() && (l.WithdrawEndpoints == nil || *l.WithdrawEndpoints)
 }
 
 // On says whether Services are served.

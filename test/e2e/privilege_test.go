@@ -42,6 +42,8 @@ var unusedButGranted = map[string]string{
 	"ipaddresses delete":          "no Service of type LoadBalancer in this run",
 	"addresspools/status patch":   "no AddressPool in this run",
 	"bgppeers/status patch":       "no BGPPeer in this run",
+	"pods/status patch":           "no machine is gone in this run",
+	"leases get kube-node-lease":  "no machine is silent in this run",
 }
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
