@@ -620,6 +620,11 @@ func (in *LoadBalancers) DeepCopyInto(out *LoadBalancers) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.WithdrawEndpoints != nil {
+		in, out := &in.WithdrawEndpoints, &out.WithdrawEndpoints
+		*out = new(bool)
+		**out = **in
+	}
 	return
 }
 

@@ -193,15 +193,21 @@ func TestRound_PowerCut(t *testing.T) {
 // Each of these alone keeps the endpoints.
 func TestRound_Stays(t *testing.T) {
 	for name, disturb := range map[string]func(t *testing.T, c *cluster){
-		"its kubelet renews its Lease":    func(_ *testing.T, c *cluster) { c.answers["n2"], c.renews["n2"] = Silent, true },
-		"most others are silent, too":     func(_ *testing.T, c *cluster) { c.answers["n2"], c.answers["n3"] = Silent, Silent },
-		"most others cannot be asked":     func(_ *testing.T, c *cluster) { c.answers["n2"], c.answers["n1"], c.answers["n3"] = Silent, Unknown, Unknown },
-		"it cannot be asked":              func(_ *testing.T, c *cluster) { c.answers["n2"] = Unknown },
-		"the API server does not answer":  func(_ *testing.T, c *cluster) { c.answers["n2"] = Silent; c.fails("get", "leases", 503) },
-		"nor does it now and then":        func(_ *testing.T, c *cluster) { c.answers["n2"] = Silent; c.failsSometimes() },
-		"it has no Lease":                 func(_ *testing.T, c *cluster) { c.answers["n2"] = Silent; c.fails("get", "leases", 404) },
-		"it answers again and again":      func(t *testing.T, c *cluster) { c.flaps(t, "n2") },
-		"its kubelet goes on for a while": func(t *testing.T, c *cluster) { c.answers["n2"], c.renews["n2"] = Silent, true; c.pass(t, 15); delete(c.renews, "n2") },
+		"its kubelet renews its Lease": func(_ *testing.T, c *cluster) { c.answers["n2"], c.renews["n2"] = Silent, true },
+		"most others are silent, too":  func(_ *testing.T, c *cluster) { c.answers["n2"], c.answers["n3"] = Silent, Silent },
+		"most others cannot be asked": func(_ *testing.T, c *cluster) {
+			c.answers["n2"], c.answers["n1"], c.answers["n3"] = Silent, Unknown, Unknown
+		},
+		"it cannot be asked":             func(_ *testing.T, c *cluster) { c.answers["n2"] = Unknown },
+		"the API server does not answer": func(_ *testing.T, c *cluster) { c.answers["n2"] = Silent; c.fails("get", "leases", 503) },
+		"nor does it now and then":       func(_ *testing.T, c *cluster) { c.answers["n2"] = Silent; c.failsSometimes() },
+		"it has no Lease":                func(_ *testing.T, c *cluster) { c.answers["n2"] = Silent; c.fails("get", "leases", 404) },
+		"it answers again and again":     func(t *testing.T, c *cluster) { c.flaps(t, "n2") },
+		"its kubelet goes on for a while": func(t *testing.T, c *cluster) {
+			c.answers["n2"], c.renews["n2"] = Silent, true
+			c.pass(t, 15)
+			delete(c.renews, "n2")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 3)

@@ -21,6 +21,7 @@ type contender struct {
 	agents  string // arguments of kubectl that select the pods of its agents, but for the Node
 	program string // of an agent
 	leave   string // label that has a Node give its addresses away
+	many    string // pool of level L2 with two hundred addresses
 
 	install func(t *testing.T)
 	ready   func(t *testing.T) bool // its agents are all there
@@ -47,6 +48,8 @@ func (l *lab) ours() contender {
 	return contender{
 		who: ownName, class: "null", asks: "ccmadm.dev/addresses", router: "hold time 9; bfd on;", program: "node-agent",
 		agents: "-n kube-system -l app.kubernetes.io/name=ccmadm-node-agent", leave: "ccmadm.dev/drain",
+		many: "{apiVersion: ccmadm.dev/v1alpha1, kind: AddressPool, metadata: {name: many},\n" +
+			" spec: {ranges: [198.18.0.0/24], level: L2, interfaces: [eth0], serve: {namespaces: [many]}}}\n",
 		install: func(t *testing.T) {
 			l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=240s")
 			l.apply(t, fmt.Sprintf(balancers, l.inSubnet(t, 200), l.inSubnet(t, 209), l.address(t, clientMachine)))

@@ -11,7 +11,7 @@ import (
 func (l *lab) faults(t *testing.T, b contender) []fault {
 	agentPod := "pod " + b.agents + " --field-selector spec.nodeName="
 	soon, power := 100*time.Millisecond, 1500*time.Millisecond
-	return []fault{
+	faults := []fault{
 		{
 			name: "agent's pod deleted", watch: 8 * time.Second, wanted: 0, limit: soon, owner: "moves",
 			do: func(owner string) { l.kubectl(t, "delete --wait=false "+agentPod+owner) },
@@ -54,6 +54,17 @@ func (l *lab) faults(t *testing.T, b contender) []fault {
 			},
 		},
 	}
+	if b.who == ownName {
+		faults = append(faults, fault{
+			name: "power cut, BFD at defaults", watch: 12 * time.Second, wanted: 1200 * time.Millisecond, limit: 2 * power, owner: "moves",
+			prepare: func() {
+				l.kubectl(t, `patch bgppeer router --type merge -p '{"spec":{"bfd":{"interval":null,"multiplier":null}}}'`)
+			},
+			do:   func(owner string) { l.run(t, "kill", "--name", l.name, owner) },
+			undo: func(owner string) { l.run(t, "start", "--name", l.name, owner) },
+		})
+	}
+	return faults
 }
 
 // isolate cuts a machine off from all others but the client's.

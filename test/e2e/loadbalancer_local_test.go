@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 )
@@ -11,17 +10,7 @@ import (
 // its successor on another Node is ready before it is deleted. It ends at once, or goes on answering for five seconds.
 func (l *lab) measureLocal(t *testing.T, figures *table, b contender) {
 	t.Helper()
-	addresses := map[string]string{"L2": l.inSubnet(t, 201).String(), "BGP": "192.0.2.42"}
-	l.podOf(t, "local-1", echoImage, "local", "w1")
-	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/local-1")
-	var clients []*onlooker
-	for _, level := range []string{"L2", "BGP"} {
-		service := l.serviceOf(b, "local-"+strings.ToLower(level), "local", addresses[level], "Local")
-		created := l.api(t, "POST", services, service)
-		c := l.probe(t, level, clientMachine, addresses[level]+":80", map[string][]string{"L2": {"eth0"}}[level]...)
-		eventually(t, patience, "the first answer of "+addresses[level], func() bool { return c.firstAfter(created) > 0 })
-		clients = append(clients, c)
-	}
+	clients := l.serveBoth(t, b, "local", "Local", 201, map[string]string{"local-1": "w1"})
 	for _, move := range []struct{ name, from, to, image, node string }{
 		{"Local endpoint moves", "local-1", "local-2", answererImage, "w2"},
 		{"Local endpoint moves slowly", "local-2", "local-3", echoImage, "w1"},
@@ -37,8 +26,7 @@ func (l *lab) measureLocal(t *testing.T, figures *table, b contender) {
 			figures.add(t, move.name, c.level, f, 300*time.Millisecond, 3*time.Second)
 		}
 	}
-	l.kubectl(t, "delete service local-l2 local-bgp")
-	l.kubectl(t, "delete pod local-3")
+	l.endBoth(t, "local", map[string]string{"local-3": "w1"})
 }
 
 // serviceOf is a Service of class and address for the pods of an app.

@@ -27,6 +27,7 @@ template bgp node { local %[1]s as 64500; error wait time 1, 5; %[2]s ipv4 { imp
 // fault is something that happens to the Node that has the address of level L2.
 type fault struct {
 	name         string
+	prepare      func() // before all comes to rest
 	do, undo     func(owner string)
 	watch        time.Duration // how long the clients are looked at
 	wanted       time.Duration // of the outage, by either client
@@ -78,9 +79,17 @@ func (l *lab) measureBalancer(t *testing.T, figures *table, b contender) {
 	l.measureCreation(t, figures, b, clients, "created again")
 	t.Run("Local", func(t *testing.T) { l.measureLocal(t, figures, b) })
 	for _, f := range l.faults(t, b) {
+		if f.prepare != nil {
+			f.prepare()
+		}
 		l.waitSteady(t, b, clients)
 		l.measure(t, figures, clients, f)
 	}
+	l.waitSteady(t, b, clients)
+	t.Run("Local power", func(t *testing.T) { l.measureLocalPower(t, figures, b) })
+	l.waitSteady(t, b, clients)
+	t.Run("Spread", func(t *testing.T) { l.measureSpread(t, figures, b) })
+	t.Run("Many", func(t *testing.T) { l.measureMany(t, figures, b) })
 }
 
 // startRouter makes a router of the client's machine, or starts it with other options for its sessions.
@@ -125,10 +134,11 @@ func (l *lab) measureCreation(t *testing.T, figures *table, b contender, clients
 func (l *lab) measureDeletion(t *testing.T, figures *table, clients []*onlooker) {
 	t.Helper()
 	for _, c := range clients {
+		// Once a second is as often as kube-proxy looks: the creation is not to be in it.
+		time.Sleep(2 * time.Second)
 		deleted := l.api(t, "DELETE", services+"/"+strings.ToLower(c.level), "")
 		time.Sleep(3 * time.Second)
 		last := figuresOf(c.lastAfter(deleted))
-		// kube-proxy takes up to 1 s.
 		figures.add(t, "deleted to last answer", c.level, last, 100*time.Millisecond, 2500*time.Millisecond)
 	}
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -37,6 +38,8 @@ type figures struct {
 	tried   int
 	silent  time.Duration // longest time without an answer to ARP, which is asked ten times a second
 	double  time.Duration // how long two machines claimed the address
+
+	megabytes float64 // of an agent's memory, where that is measured
 }
 
 // probe runs the prober on a machine until the end of the test. A client that has seen nothing, since it did not run,
@@ -214,3 +217,6 @@ func (l *lab) inSubnet(t *testing.T, host byte) netip.Addr {
 	four[3] = host
 	return netip.AddrFrom4(four)
 }
+
+// inFabric is an address of level BGP, which no machine's subnet has.
+func (l *lab) inFabric(host byte) string { return fmt.Sprintf("192.0.2.%d", 32+host%32) }

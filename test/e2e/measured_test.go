@@ -46,7 +46,7 @@ func newTable(t *testing.T, name string) *table {
 	}
 	tab := &table{path: path, file: file, out: csv.NewWriter(file), who: ownName}
 	tab.write(t, "who", "proxy", "event", "level", "seconds", "lost", "refused", "tried", "arp_silent_seconds",
-		"two_owners_seconds", "wanted_seconds")
+		"two_owners_seconds", "wanted_seconds", "megabytes")
 	t.Cleanup(func() {
 		tab.out.Flush()
 		if err := file.Close(); err != nil {
@@ -70,7 +70,7 @@ func (tab *table) add(t *testing.T, event, level string, f figures, wanted, limi
 	t.Helper()
 	tab.rows = append(tab.rows, row{tab.who, event, level, f})
 	tab.write(t, tab.who, *proxyMode, event, level, seconds(f.outage), fmt.Sprint(f.lost), fmt.Sprint(f.refused),
-		fmt.Sprint(f.tried), seconds(f.silent), seconds(f.double), seconds(wanted))
+		fmt.Sprint(f.tried), seconds(f.silent), seconds(f.double), seconds(wanted), fmt.Sprintf("%.0f", f.megabytes))
 	t.Logf("%-8s %-28s %-4s %6.3f s, wanted %5.3f; lost %d of %d, %d refused; ARP silent %.3f s, two owners %.3f s",
 		tab.who, event, level, f.outage.Seconds(), wanted.Seconds(), f.lost, f.tried, f.refused, f.silent.Seconds(),
 		f.double.Seconds())
@@ -109,7 +109,10 @@ func (tab *table) compare(t *testing.T) {
 
 func (r row) columns() string {
 	lost := fmt.Sprintf("%d of %d", r.lost, r.tried)
-	if r.tried == 0 {
+	switch {
+	case r.megabytes > 0:
+		lost = fmt.Sprintf("%.0f MB", r.megabytes)
+	case r.tried == 0:
 		lost = "-"
 	}
 	return seconds(r.outage) + "\t" + lost + "\t" + seconds(r.double)

@@ -39,6 +39,16 @@ kind: BGPPeer
 metadata: {name: router, namespace: metallb-system}
 spec: {peerAddress: %[3]s, peerASN: 64500, myASN: 64512, holdTime: 3s}
 `
+	metallbMany = `apiVersion: metallb.io/v1beta1
+kind: IPAddressPool
+metadata: {name: many, namespace: metallb-system}
+spec: {addresses: [198.18.0.0/24], serviceAllocation: {priority: 1, namespaces: [many]}}
+---
+apiVersion: metallb.io/v1beta1
+kind: L2Advertisement
+metadata: {name: many, namespace: metallb-system}
+spec: {ipAddressPools: [many]}
+`
 )
 
 // metallb is MetalLB as its authors publish it for the mode without FRR, with a class of its own.
@@ -48,6 +58,7 @@ func (l *lab) metallb() contender {
 		who: "metallb", class: `"` + metallbClass + `"`, asks: "metallb.io/loadBalancerIPs", router: "hold time 9;",
 		program: "speaker", agents: "-n metallb-system -l component=speaker",
 		leave:   "node.kubernetes.io/exclude-from-external-load-balancers",
+		many:    metallbMany,
 		install: func(t *testing.T) { l.installMetalLB(t, "--lb-class="+metallbClass) },
 		ready: func(t *testing.T) bool {
 			r := l.sh(t, "cp1", namespace+"get daemonset/speaker deployment/controller -o "+

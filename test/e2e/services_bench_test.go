@@ -24,8 +24,8 @@ const (
 END
 done; }; export KUBECONFIG=/etc/kubernetes/admin.conf
 `
-	// used prints what an agent of the machine has used: seconds of processor time, and megabytes of memory now.
-	used = `pid=$(pidof node-agent); awk '{print ($14 + $15) / 100}' /proc/$pid/stat; awk '/VmRSS/ {print $2 / 1024}' /proc/$pid/status`
+	// used prints what a program of the machine has used: seconds of processor time, and megabytes of memory now.
+	used = `pid=$(pidof %s); awk '{print ($14 + $15) / 100}' /proc/$pid/stat; awk '/VmRSS/ {print $2 / 1024}' /proc/$pid/status`
 )
 
 // BenchmarkServices measures a thousand Services of type LoadBalancer: how long until they have their addresses and
@@ -49,7 +49,7 @@ func BenchmarkServices(b *testing.B) {
 	add := func(what string, got float64, unit string, target float64, note string) {
 		figures = append(figures, figure{what, got, unit, target, note})
 	}
-	_, before := l.agentUsed(b)
+	_, before := l.usedBy(b, "node-agent")
 	add("agent, no Service: memory", before, "MB", 0, "the larger of two")
 	began := time.Now()
 	l.must(b, "cp1", makeMany+fmt.Sprintf("make_many 1 %d echo | kubectl create -f - >/dev/null", manyServices))
@@ -62,10 +62,10 @@ func BenchmarkServices(b *testing.B) {
 	add("  all are announced after", time.Since(began).Seconds(), "s", 0, "each was asked for in the network before")
 
 	time.Sleep(time.Minute) // what is idle after that is idle for years
-	cpu, _ := l.agentUsed(b)
+	cpu, _ := l.usedBy(b, "node-agent")
 	writes := l.agentWrites(b)
 	time.Sleep(time.Minute)
-	later, memory := l.agentUsed(b)
+	later, memory := l.usedBy(b, "node-agent")
 	add("agent, nothing changes: processor time a minute", later-cpu, "s", 0, "the larger of two")
 	add("  memory", memory, "MB", 0, "")
 	add("  writes to the API server a minute, each agent", (l.agentWrites(b)-writes)/agents, "", 4, "")
@@ -78,7 +78,7 @@ func BenchmarkServices(b *testing.B) {
 	}
 	l.waitMany(b, "are announced again", func() int { return l.announced(b) })
 	took := time.Since(began).Minutes()
-	later, memory = l.agentUsed(b)
+	later, memory = l.usedBy(b, "node-agent")
 	add("100 Services deleted and created: processor time", later-cpu, "s", 0, fmt.Sprintf("in %.0f s", took*60))
 	add("  memory", memory, "MB", 0, "")
 	add("  writes to the API server a minute, each agent", (l.agentWrites(b)-writes)/agents/took, "", 0, "")
@@ -108,18 +108,18 @@ func (l *lab) announced(b *testing.B) int {
 	return len(strings.Fields(l.kubectl(b, `get nodeagents -o jsonpath='{.items[*].status.announcements[*].address}'`)))
 }
 
-// agentUsed returns seconds of processor time and megabytes of memory, each of the agent of w1 or w2 that has more.
-func (l *lab) agentUsed(b *testing.B) (seconds, megabytes float64) {
-	b.Helper()
+// usedBy returns seconds of processor time and megabytes of memory, each of the agent of w1 or w2 that has more.
+func (l *lab) usedBy(t testing.TB, program string) (seconds, megabytes float64) {
+	t.Helper()
 	for _, node := range []string{"w1", "w2"} {
-		fields := strings.Fields(l.must(b, node, used))
+		fields := strings.Fields(l.must(t, node, fmt.Sprintf(used, program)))
 		if len(fields) != 2 {
-			b.Fatalf("%s: got %q, want seconds and megabytes", node, fields)
+			t.Fatalf("%s: got %q, want seconds and megabytes", node, fields)
 		}
 		for i, to := range []*float64{&seconds, &megabytes} {
 			n, err := strconv.ParseFloat(fields[i], 64)
 			if err != nil {
-				b.Fatal(err)
+				t.Fatal(err)
 			}
 			*to = max(*to, n)
 		}
