@@ -25,6 +25,9 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if v.ServingCertificates {
 		list = append(list, kubeletPolicy()...)
 	}
+	if p.NodeAgent != nil { // onprem
+		list = append(list, onlyNotReady(who)...)
+	}
 	switch {
 	case p.NeedsApprover(v):
 		own, err := approverRBAC()

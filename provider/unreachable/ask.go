@@ -5,14 +5,21 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// askTimeout is for one question. A machine that is busy answers all the same: its kernel does.
-const askTimeout = 900 * time.Millisecond
+const (
+	// askTimeout is for one question. A machine that is busy answers all the same: its kernel does.
+	askTimeout = 900 * time.Millisecond
+	// atOnce is how many are asked at the same time.
+	atOnce = 100
+)
 
 // Answer is what came back from a machine.
 type Answer int
@@ -35,14 +42,38 @@ func ask(ctx context.Context, address netip.Addr) Answer {
 		_ = connection.Close()
 		return Present
 	}
+	if ctx.Err() != nil {
+		return Unknown
+	}
+	return meaning(err)
+}
+
+// meaning of an error. That there is no way to the machine says the same as silence, where there is one to most others:
+// the route to a machine may go with it.
+func meaning(err error) Answer {
 	var timeout net.Error
 	switch {
-	case ctx.Err() != nil:
-		return Unknown
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
 		return Present
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH),
+		errors.As(err, &timeout) && timeout.Timeout():
 		return Silent
 	}
 	return Unknown
+}
+
+// askAll returns an answer for each Node, in their order.
+func (w *Watcher) askAll(ctx context.Context, nodes []*corev1.Node) []Answer {
+	answers := make([]Answer, len(nodes))
+	tokens := make(chan struct{}, atOnce)
+	var asking sync.WaitGroup
+	for i, node := range nodes {
+		tokens <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-tokens }()
+			answers[i] = w.Ask(ctx, addressOf(node))
+		})
+	}
+	asking.Wait()
+	return answers
 }

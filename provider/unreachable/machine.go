@@ -9,13 +9,8 @@ import (
 const (
 	// misses in a row make a machine silent: one may be a packet that was lost.
 	misses = 3
-	// leaseSlack is added to the time in which a kubelet renews its Lease, for an API server that is slow.
-	leaseSlack = 1500 * time.Millisecond
-	// shortest and longest time in which it does, whatever the Lease says.
-	shortest, longest = 10 * time.Second, time.Minute
-	// usualLease is what kubelets write in their Leases (leaseDurationSeconds), which they renew four times as often, and
-	// up to 4 % later (k8s.io/component-helpers/apimachinery/lease).
-	usualLease = 40 * time.Second
+	// again is when what could not be done, or was not to be done yet, is tried again.
+	again = 5 * time.Second
 )
 
 // machine is what this process knows of one.
@@ -23,13 +18,15 @@ type machine struct {
 	answered bool // once, at least: one that never has cannot be asked so
 	missed   int  // in a row
 
-	lease     string // its resource version; empty: not known
+	lease     string // its version when it was first seen since the machine fell silent; empty: not known
 	since     time.Time
-	alive     bool // its kubelet has renewed its Lease since it fell silent
-	withdrawn bool
+	alive     bool // its kubelet has renewed it since
+	withdrawn bool // all its endpoints are
+	told      bool // in an Event
+	tried     time.Time
 }
 
-// heard takes an answer.
+// heard takes an answer. Only one of the machine itself makes good what was seen of it.
 func (m *machine) heard(a Answer) {
 	switch a {
 	case Present:
@@ -37,25 +34,22 @@ func (m *machine) heard(a Answer) {
 	case Silent:
 		m.missed++
 	case Unknown:
-		*m = machine{answered: m.answered, withdrawn: m.withdrawn}
+		m.missed, m.lease = 0, ""
 	}
 }
 
-// gone says whether the machine is, by now. Its Lease is looked at from the first miss on, by the clock of this process:
-// that of a machine may be wrong. One whose kubelet renews it lives, though it cannot be reached from here.
-func (m *machine) gone(lease *coordinationv1.Lease, now time.Time) bool {
+// gone says whether the machine is, and is to be seen to. Its Lease counts from the first look after it fell silent, by
+// the clock of this process: that of a machine may be wrong. Asked is when the look began, looked when it ended. A machine
+// whose kubelet renews its Lease lives, though it cannot be reached from here.
+func (m *machine) gone(lease *coordinationv1.Lease, asked, looked time.Time) bool {
+	if lease == nil {
+		m.lease = ""
+		return false
+	}
 	if m.lease != lease.ResourceVersion {
 		m.alive = m.alive || m.lease != ""
-		m.lease, m.since = lease.ResourceVersion, now
+		m.lease, m.since = lease.ResourceVersion, looked
 	}
-	return m.answered && !m.alive && m.missed >= misses && now.Sub(m.since) >= renewal(lease)
-}
-
-// renewal is the time in which a kubelet has renewed its Lease for certain.
-func renewal(lease *coordinationv1.Lease) time.Duration {
-	d := usualLease
-	if s := lease.Spec.LeaseDurationSeconds; s != nil {
-		d = time.Duration(*s) * time.Second
-	}
-	return min(max(d*26/100, shortest), longest) + leaseSlack
+	return m.answered && !m.alive && m.missed >= misses && asked.Sub(m.since) >= renewal(lease) &&
+		!m.withdrawn && asked.Sub(m.tried) >= again
 }

@@ -2,29 +2,30 @@
 // Kubernetes does so when its Node has been silent for 50 seconds, and until then a share of all connections goes to pods
 // that do not answer, whoever announces the address.
 //
-// Start at [Watcher.Run]. ask.go asks machines, machine.go says when one counts as gone, withdraw.go marks its pods.
+// Start at [Watcher.Run]. ask.go asks machines, leases.go looks at their kubelets' Leases, machine.go says when one counts
+// as gone, endpoints.go which of its pods others can do without, withdraw.go marks these.
 //
 // A machine is gone where two ways to it are silent: it no longer answers by TCP, though it did, and its kubelet has not
-// renewed its Lease when it was due. While the API server cannot be asked, nothing is decided, and neither where fewer
-// than a half of the machines answer, as it is this process then that is cut off.
+// renewed its Lease when it was due, as most others have. Nothing is decided while the API server cannot be asked, nor
+// where fewer than a half of the other machines answer: then it is this process that is cut off. A pod stays where no
+// other one of its Service is on a machine that answers: there is nowhere else to send.
 //
-// Reads: Nodes, through the informer that it is given; of a machine that does not answer, its Lease in kube-node-lease;
-// of one that is gone, EndpointSlices.
+// Reads: Nodes, through the informer that it is given; while a machine does not answer, the Leases in kube-node-lease;
+// when one is gone, EndpointSlices.
 // Writes: condition Ready of pods that are endpoints on a machine that is gone, as kube-controller-manager does later
 // (MarkPodsNotReady, k8s.io/kubernetes/pkg/controller/util/node), and an Event on its Node. A kubelet that is alive after
-// all puts its pods right within ten seconds; from the renewal of its Lease on, nothing is taken from it.
+// all puts its pods right within ten seconds.
 // Running it twice: a pod that is not Ready is left alone. Who leads anew knows of no machine that it has answered.
 // It will not: touch a Node, delete or evict a pod.
 package unreachable
 
 import (
 	"context"
+	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -36,8 +37,8 @@ const (
 	// interval is the time between two questions to a machine; where there are many, [perSecond] makes it longer.
 	interval  = time.Second
 	perSecond = 500
-	// atOnce is how many are asked at the same time.
-	atOnce = 100
+	// tellAfter is how many questions a machine may leave unanswered from the start until it is said, once.
+	tellAfter = 60
 )
 
 // Settings are what machines are watched with.
@@ -45,9 +46,12 @@ type Settings struct {
 	Client   kubernetes.Interface
 	Nodes    cache.SharedIndexInformer
 	Recorder record.EventRecorder
+	Now      func() time.Time
 	// Ask asks a machine whether it is there. nil: by TCP.
 	Ask func(ctx context.Context, address netip.Addr) Answer
-	Now func() time.Time
+	// Own says whether an address is of the machine that this process runs on, which always answers. nil: as its
+	// interfaces say.
+	Own func(address netip.Addr) bool
 }
 
 // Watcher watches the machines of a cluster, from Run on.
@@ -55,6 +59,7 @@ type Watcher struct {
 	Settings
 
 	machines map[types.UID]*machine
+	leases   leases
 	cutOff   bool
 }
 
@@ -62,6 +67,9 @@ type Watcher struct {
 func New(s Settings) *Watcher {
 	if s.Ask == nil {
 		s.Ask = ask
+	}
+	if s.Own == nil {
+		s.Own = own
 	}
 	return &Watcher{Settings: s, machines: map[types.UID]*machine{}}
 }
@@ -83,46 +91,79 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// round asks every machine once, and sees to those that are gone. It returns how many were asked.
+// round asks every other machine once, and sees to those that are gone. It returns how many were asked.
 func (w *Watcher) round(ctx context.Context) int {
-	nodes := w.ready()
-	answers := w.askAll(ctx, nodes)
+	nodes, there := w.others()
+	known, answering := 0, 0
 	var silent []*corev1.Node
-	known, there := 0, 0
-	for i, node := range nodes {
-		m := w.machines[node.UID]
-		m.heard(answers[i])
+	for i, answer := range w.askAll(ctx, nodes) {
+		m := w.machines[nodes[i].UID]
+		m.heard(answer)
+		if m.missed == tellAfter && !m.answered {
+			klog.InfoS("A machine cannot be watched: it has never answered", "node", nodes[i].Name, "address", addressOf(nodes[i]))
+		}
 		if !m.answered {
 			continue
 		}
 		known++
-		switch answers[i] {
+		switch answer {
 		case Present:
-			there++
+			answering++
+			there[nodes[i].Name] = true
 		case Silent:
-			silent = append(silent, node)
+			silent = append(silent, nodes[i])
 		case Unknown:
 		}
 	}
-	if cutOff := 2*there < known; cutOff != w.cutOff {
+	if cutOff := 2*answering < known; cutOff != w.cutOff {
 		w.cutOff = cutOff
-		klog.InfoS("Whether most machines answer", "cutOff", cutOff, "answer", there, "of", known)
+		klog.InfoS("Whether most other machines answer", "cutOff", cutOff, "answer", answering, "of", known)
 	}
-	if !w.cutOff {
-		for _, node := range silent {
-			w.see(ctx, node)
-		}
+	if len(silent) == 0 || w.cutOff {
+		w.leases.forget()
+		return len(nodes)
 	}
+	w.see(ctx, silent, there)
 	return len(nodes)
 }
 
-// ready are the Nodes that Kubernetes has not given up, and what is known of others is forgotten.
-func (w *Watcher) ready() []*corev1.Node {
-	var nodes []*corev1.Node
+// see looks at machines that do not answer, and withdraws the endpoints of those that are gone.
+func (w *Watcher) see(ctx context.Context, silent []*corev1.Node, there map[string]bool) {
+	// What a kubelet has not done until the question began, it has not: an answer that takes long says no more.
+	asked := w.Now()
+	if err := w.leases.look(ctx, w.Client, w.Now); err != nil {
+		klog.V(2).InfoS("Machines do not answer, and Leases cannot be read", "machines", len(silent), "err", err)
+		w.leases.forget()
+		for _, m := range w.machines {
+			m.lease = "" // no kubelet can renew now: what was seen before does not count
+		}
+		return
+	}
+	renewing := w.leases.mostRenew(there, asked)
+	var gone []*corev1.Node
+	for _, node := range silent {
+		m := w.machines[node.UID]
+		if m.gone(w.leases.of(node.Name), asked, w.Now()) && renewing && w.Ask(ctx, addressOf(node)) == Silent {
+			gone = append(gone, node)
+		}
+	}
+	if len(gone) > 0 {
+		w.withdraw(ctx, gone, there)
+	}
+}
+
+// others are the Nodes on other machines that Kubernetes has not given up; what is known of any other Node is forgotten.
+// The names are of those on this machine.
+func (w *Watcher) others() (nodes []*corev1.Node, here map[string]bool) {
 	machines := map[types.UID]*machine{}
+	here = map[string]bool{}
 	for _, object := range w.Nodes.GetStore().List() {
 		node, ok := object.(*corev1.Node)
 		if !ok || !isReady(node) || !addressOf(node).IsValid() {
+			continue
+		}
+		if w.Own(addressOf(node)) {
+			here[node.Name] = true
 			continue
 		}
 		nodes = append(nodes, node)
@@ -132,7 +173,7 @@ func (w *Watcher) ready() []*corev1.Node {
 		}
 	}
 	w.machines = machines
-	return nodes
+	return nodes, here
 }
 
 func isReady(node *corev1.Node) bool {
@@ -154,45 +195,13 @@ func addressOf(node *corev1.Node) netip.Addr {
 	return netip.Addr{}
 }
 
-// askAll returns an answer for each Node, in their order.
-func (w *Watcher) askAll(ctx context.Context, nodes []*corev1.Node) []Answer {
-	answers := make([]Answer, len(nodes))
-	tokens := make(chan struct{}, atOnce)
-	var asking sync.WaitGroup
-	for i, node := range nodes {
-		tokens <- struct{}{}
-		asking.Go(func() {
-			defer func() { <-tokens }()
-			answers[i] = w.Ask(ctx, addressOf(node))
-		})
+// own says whether an interface of this machine has the address. In a pod's own network it is none of a Node.
+func own(address netip.Addr) bool {
+	addresses, _ := net.InterfaceAddrs() // none: then this machine is asked like any other
+	for _, a := range addresses {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().Unmap() == address {
+			return true
+		}
 	}
-	asking.Wait()
-	return answers
-}
-
-// see looks at a machine that does not answer, and withdraws its endpoints once it is gone.
-func (w *Watcher) see(ctx context.Context, node *corev1.Node) {
-	m := w.machines[node.UID]
-	if m.withdrawn {
-		return
-	}
-	lease, err := w.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node.Name, metav1.GetOptions{})
-	if err != nil {
-		m.lease = "" // it cannot be asked, or does not say: what was seen of it before does not count
-		klog.V(2).InfoS("A machine does not answer, and its kubelet's Lease cannot be read", "node", node.Name, "err", err)
-		return
-	}
-	if !m.gone(lease, w.Now()) {
-		return
-	}
-	count, err := w.withdraw(ctx, node.Name)
-	if err != nil {
-		klog.ErrorS(err, "A machine is gone, and its endpoints are not all withdrawn", "node", node.Name)
-		return // until the next round
-	}
-	m.withdrawn = true
-	klog.InfoS("A machine is gone, and its endpoints are withdrawn", "node", node.Name, "pods", count)
-	w.Recorder.Eventf(node, corev1.EventTypeWarning, "EndpointsWithdrawn",
-		"it does not answer at %s, nor does its kubelet renew its Lease: %d pods are not Ready, so that Services send "+
-			"nothing there", addressOf(node), count)
+	return false
 }

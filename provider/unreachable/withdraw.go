@@ -3,84 +3,94 @@ package unreachable
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// reason is that of the condition.
-const reason = "MachineUnreachable"
+const (
+	// withdrawTimeout is for all of it: machines are not asked meanwhile.
+	withdrawTimeout = 10 * time.Second
+	// patchTimeout is for one pod, and patches at the same time: a webhook may have lost a machine, too.
+	patchTimeout = 3 * time.Second
+	patches      = 20
+)
 
-// pod is one that is an endpoint.
-type pod struct {
-	types.NamespacedName
-
-	uid types.UID
+// withdraw marks pods on machines that are gone as not Ready, and the controller of EndpointSlices does the rest. What
+// cannot be marked is tried again.
+func (w *Watcher) withdraw(ctx context.Context, gone []*corev1.Node, there map[string]bool) {
+	ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
+	defer cancel()
+	for _, node := range gone {
+		w.machines[node.UID].tried = w.Now()
+	}
+	e, err := readEndpoints(ctx, w.Client, gone, there)
+	if err != nil {
+		klog.ErrorS(err, "Machines are gone, and their endpoints are not withdrawn", "machines", len(gone))
+		return
+	}
+	for _, node := range gone {
+		pods, others := e.dispensable(node.Name)
+		count, err := w.markAll(ctx, pods)
+		m := w.machines[node.UID]
+		m.withdrawn = err == nil && others == 0
+		klog.InfoS("A machine is gone, and endpoints are withdrawn", "node", node.Name, "pods", count, "others", others, "err", err)
+		if m.told || count == 0 {
+			continue
+		}
+		m.told = true
+		w.Recorder.Eventf(node, corev1.EventTypeWarning, "EndpointsWithdrawn",
+			"it does not answer at %s, nor does its kubelet renew its Lease: %d pods are not Ready, so that Services send to "+
+				"others; %d pods stay, whose Services have no other on a machine that answers", addressOf(node), count, others)
+	}
 }
 
-// withdraw marks the pods that are ready endpoints on the Node as not Ready, and returns how many. The controller of
-// EndpointSlices does the rest.
-func (w *Watcher) withdraw(ctx context.Context, node string) (int, error) {
-	pods, err := w.endpointsOn(ctx, node)
-	if err != nil {
-		return 0, err
-	}
+// markAll marks pods, some at a time, and returns how many were. One that is gone meanwhile, or another one of its name,
+// is none.
+func (w *Watcher) markAll(ctx context.Context, pods []pod) (int, error) {
+	var mu sync.Mutex
+	var marking sync.WaitGroup
+	var errs []error
 	count := 0
+	tokens := make(chan struct{}, patches)
 	for _, p := range pods {
-		switch err := w.markNotReady(ctx, p); {
-		case apierrors.IsNotFound(err), apierrors.IsInvalid(err): // it is gone, or another one has its name
-			klog.V(2).InfoS("A pod is not the one that was an endpoint", "pod", p.NamespacedName, "err", err)
-		case err != nil:
-			return count, err
-		default:
-			count++
-		}
-	}
-	return count, nil
-}
-
-// endpointsOn lists the pods to which Services send on a Node.
-func (w *Watcher) endpointsOn(ctx context.Context, node string) (map[types.UID]pod, error) {
-	pods := map[types.UID]pod{}
-	list := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return w.Client.DiscoveryV1().EndpointSlices("").List(ctx, options)
-	})
-	err := list.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		slice, ok := object.(*discoveryv1.EndpointSlice)
-		if !ok {
-			return fmt.Errorf("list EndpointSlices: %T among them", object)
-		}
-		for _, e := range slice.Endpoints {
-			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
-			serving := e.Conditions.Serving != nil && *e.Conditions.Serving
-			if e.NodeName == nil || *e.NodeName != node || e.TargetRef == nil || e.TargetRef.Kind != "Pod" || !ready && !serving {
-				continue
+		tokens <- struct{}{}
+		marking.Go(func() {
+			defer func() { <-tokens }()
+			err := w.markNotReady(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				count++
+			case apierrors.IsNotFound(err), apierrors.IsInvalid(err):
+				klog.V(2).InfoS("A pod is not the one that was an endpoint", "pod", p.NamespacedName, "err", err)
+			default:
+				errs = append(errs, err)
 			}
-			name := types.NamespacedName{Namespace: slice.Namespace, Name: e.TargetRef.Name}
-			pods[e.TargetRef.UID] = pod{name, e.TargetRef.UID}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list EndpointSlices: %w", err)
+		})
 	}
-	return pods, nil
+	marking.Wait()
+	return count, errors.Join(errs...)
 }
 
 // markNotReady writes the one condition that says where Services send. The UID is that of the pod that was meant.
 func (w *Watcher) markNotReady(ctx context.Context, p pod) error {
+	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
+	defer cancel()
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": p.uid},
 		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: reason,
+			Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: v1alpha1.MachineUnreachable,
 			Message:            "the machine does not answer, nor does its kubelet renew its Lease",
 			LastTransitionTime: metav1.NewTime(w.Now().Truncate(time.Second)),
 		}}},
