@@ -12,8 +12,8 @@ import (
 )
 
 // onlyNotReady returns the policy by which the manager of onprem takes pods on a machine that is gone out of Services,
-// and writes nothing else of them: permission to patch the status of pods alone would let it say where a pod is, so where
-// Services send, and that one has failed.
+// and writes nothing else of them: permission to patch the status of pods alone would let it say where a pod is, so
+// where Services send, and that one has failed.
 func onlyNotReady(who []rbacv1.Subject) []metav1.Object {
 	var users []string
 	for _, s := range who {
@@ -35,7 +35,9 @@ func onlyNotReady(who []rbacv1.Subject) []metav1.Object {
 				MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
 					RuleWithOperations: admissionv1.RuleWithOperations{
 						Operations: []admissionv1.OperationType{admissionv1.Update},
-						Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/status"}},
+						Rule: admissionv1.Rule{
+							APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/status"},
+						},
 					},
 				}}},
 				MatchConditions: []admissionv1.MatchCondition{{
@@ -50,7 +52,8 @@ func onlyNotReady(who []rbacv1.Subject) []metav1.Object {
 				}, {
 					Expression: "object.status.?conditions.orValue([]).all(c, c.type == 'Ready' && c.status == 'False' || " +
 						"oldObject.status.?conditions.orValue([]).exists(o, o == c)) && " +
-						"oldObject.status.?conditions.orValue([]).all(o, object.status.?conditions.orValue([]).exists(c, c.type == o.type))",
+						"oldObject.status.?conditions.orValue([]).all(o, " +
+						"object.status.?conditions.orValue([]).exists(c, c.type == o.type))",
 					Message: "the cloud-controller-manager says that a pod is not Ready, and nothing else of it",
 					Reason:  new(metav1.StatusReasonForbidden),
 				}},

@@ -153,8 +153,8 @@ const (
 	ExcludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
 	// RouteProtocol marks routes that are ours in the kernel (rtnetlink's rtm_protocol); no others are touched.
 	RouteProtocol = 158
-	// HeartbeatPort is the UDP port on which agents hear each other. At the TCP port of this number nothing listens: whoever
-	// connects learns that the machine is there.
+	// HeartbeatPort is the UDP port on which agents hear each other. At the TCP port of this number nothing listens:
+	// whoever connects learns that the machine is there.
 	HeartbeatPort = 10391
 	// MachineUnreachable is why a pod is not Ready whose machine is gone.
 	MachineUnreachable = "MachineUnreachable"

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// pod is one that is an endpoint. Whoever may write EndpointSlices says so of pods in their namespace: a UID that is not
-// the pod's is refused, and one namespace's say hides no other's.
+// pod is one that is an endpoint. Whoever may write EndpointSlices says so of pods in their namespace: a UID that is
+// not the pod's is refused, and one namespace's say hides no other's.
 type pod struct {
 	types.NamespacedName
 
@@ -30,7 +30,9 @@ type endpoints struct {
 }
 
 // readEndpoints lists what serves on the Nodes that are gone, and who has endpoints on those that are there.
-func readEndpoints(ctx context.Context, client kubernetes.Interface, gone []*corev1.Node, there map[string]bool) (*endpoints, error) {
+func readEndpoints(
+	ctx context.Context, client kubernetes.Interface, gone []*corev1.Node, there map[string]bool,
+) (*endpoints, error) {
 	e := &endpoints{pods: map[string]map[pod][]types.NamespacedName{}, elsewhere: map[types.NamespacedName]bool{}}
 	for _, node := range gone {
 		e.pods[node.Name] = map[pod][]types.NamespacedName{}
@@ -66,15 +68,16 @@ func (e *endpoints) add(service types.NamespacedName, endpoint *discoveryv1.Endp
 		e.elsewhere[service] = true
 	}
 	pods, ref := e.pods[*endpoint.NodeName], endpoint.TargetRef
-	if pods == nil || ref == nil || ref.Kind != "Pod" || ref.UID == "" || len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
+	if pods == nil || ref == nil || ref.Kind != "Pod" || ref.UID == "" ||
+		len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
 		return
 	}
 	p := pod{types.NamespacedName{Namespace: service.Namespace, Name: ref.Name}, ref.UID}
 	pods[p] = append(pods[p], service)
 }
 
-// dispensable are the pods on a Node without which each of their Services has an endpoint on a machine that answers, and
-// how many others there are.
+// dispensable are the pods on a Node without which each of their Services has an endpoint on a machine that answers,
+// and how many others there are.
 func (e *endpoints) dispensable(node string) (pods []pod, others int) {
 	for p, services := range e.pods[node] {
 		left := true

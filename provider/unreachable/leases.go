@@ -40,7 +40,8 @@ func (l *leases) forget() { l.seen = nil }
 func (l *leases) look(ctx context.Context, client kubernetes.Interface, now func() time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	list, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	ours := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	list, err := ours.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return fmt.Errorf("list Leases: %w", err)
 	}

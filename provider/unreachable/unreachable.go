@@ -1,22 +1,21 @@
 // Package unreachable takes the endpoints of a machine that is gone out of Services, some seconds after it went.
-// Kubernetes does so when its Node has been silent for 50 seconds, and until then a share of all connections goes to pods
-// that do not answer, whoever announces the address.
+// Kubernetes does so when its Node has been silent for 50 seconds, and until then a share of all connections goes to
+// pods that do not answer, whoever announces the address.
 //
-// Start at [Watcher.Run]. ask.go asks machines, leases.go looks at their kubelets' Leases, machine.go says when one counts
-// as gone, endpoints.go which of its pods others can do without, withdraw.go marks these.
+// Start at [Watcher.Run]. ask.go asks machines, leases.go looks at their kubelets' Leases, machine.go says when one
+// counts as gone, endpoints.go which of its pods others can do without, withdraw.go marks these.
 //
-// A machine is gone where two ways to it are silent: it no longer answers by TCP, though it did, and its kubelet has not
-// renewed its Lease when it was due, as most others have. Nothing is decided while the API server cannot be asked, nor
-// where fewer than a half of the other machines answer: then it is this process that is cut off. A pod stays where no
-// other one of its Service is on a machine that answers: there is nowhere else to send.
+// A machine is gone where two ways to it are silent: it no longer answers by TCP, though it did, and its kubelet has
+// not renewed its Lease when it was due, as most others have. Nothing is decided while the API server cannot be asked,
+// nor where fewer than a half of the other machines answer: then it is this process that is cut off. A pod stays where
+// no other one of its Service is on a machine that answers: there is nowhere else to send.
 //
 // Reads: Nodes, through the informer that it is given; while a machine does not answer, the Leases in kube-node-lease;
-// when one is gone, EndpointSlices.
-// Writes: condition Ready of pods that are endpoints on a machine that is gone, as kube-controller-manager does later
-// (MarkPodsNotReady, k8s.io/kubernetes/pkg/controller/util/node), and an Event on its Node. A kubelet that is alive after
-// all puts its pods right within ten seconds.
-// Running it twice: a pod that is not Ready is left alone. Who leads anew knows of no machine that it has answered.
-// It will not: touch a Node, delete or evict a pod.
+// when one is gone, EndpointSlices. Writes: condition Ready of pods that are endpoints on a machine that is gone, as
+// kube-controller-manager does later (MarkPodsNotReady, k8s.io/kubernetes/pkg/controller/util/node), and an Event on
+// its Node. A kubelet that is alive after all puts its pods right within ten seconds. Running it twice: a pod that is
+// not Ready is left alone. Who leads anew knows of no machine that it has answered. It will not: touch a Node, delete
+// or evict a pod.
 package unreachable
 
 import (
@@ -100,7 +99,8 @@ func (w *Watcher) round(ctx context.Context) int {
 		m := w.machines[nodes[i].UID]
 		m.heard(answer)
 		if m.missed == tellAfter && !m.answered {
-			klog.InfoS("A machine cannot be watched: it has never answered", "node", nodes[i].Name, "address", addressOf(nodes[i]))
+			klog.InfoS("A machine cannot be watched: it has never answered", "node", nodes[i].Name,
+				"address", addressOf(nodes[i]))
 		}
 		if !m.answered {
 			continue
@@ -152,8 +152,8 @@ func (w *Watcher) see(ctx context.Context, silent []*corev1.Node, there map[stri
 	}
 }
 
-// others are the Nodes on other machines that Kubernetes has not given up; what is known of any other Node is forgotten.
-// The names are of those on this machine.
+// others are the Nodes on other machines that Kubernetes has not given up; what is known of any other Node is
+// forgotten. The names are of those on this machine.
 func (w *Watcher) others() (nodes []*corev1.Node, here map[string]bool) {
 	machines := map[types.UID]*machine{}
 	here = map[string]bool{}

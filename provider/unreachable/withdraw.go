@@ -43,7 +43,8 @@ func (w *Watcher) withdraw(ctx context.Context, gone []*corev1.Node, there map[s
 		count, err := w.markAll(ctx, pods)
 		m := w.machines[node.UID]
 		m.withdrawn = err == nil && others == 0
-		klog.InfoS("A machine is gone, and endpoints are withdrawn", "node", node.Name, "pods", count, "others", others, "err", err)
+		klog.InfoS("A machine is gone, and endpoints are withdrawn", "node", node.Name, "pods", count,
+			"others", others, "err", err)
 		if m.told || count == 0 {
 			continue
 		}
@@ -54,8 +55,8 @@ func (w *Watcher) withdraw(ctx context.Context, gone []*corev1.Node, there map[s
 	}
 }
 
-// markAll marks pods, some at a time, and returns how many were. One that is gone meanwhile, or another one of its name,
-// is none.
+// markAll marks pods, some at a time, and returns how many were. One that is gone meanwhile, or another one of its
+// name, is none.
 func (w *Watcher) markAll(ctx context.Context, pods []pod) (int, error) {
 	var mu sync.Mutex
 	var marking sync.WaitGroup

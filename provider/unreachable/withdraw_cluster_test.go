@@ -52,7 +52,8 @@ func TestCluster_MarkNotReady(t *testing.T) {
 	for _, c := range now.Status.Conditions {
 		got[c.Type] = c.Status
 	}
-	if len(got) != 2 || got[corev1.PodReady] != corev1.ConditionFalse || got[corev1.ContainersReady] != corev1.ConditionTrue {
+	if len(got) != 2 || got[corev1.PodReady] != corev1.ConditionFalse ||
+		got[corev1.ContainersReady] != corev1.ConditionTrue {
 		t.Errorf("conditions are %v, want that only Ready is False", got)
 	}
 }

@@ -56,7 +56,8 @@ func (l *lab) faults(t *testing.T, b contender) []fault {
 	}
 	if b.who == ownName {
 		faults = append(faults, fault{
-			name: "power cut, BFD at defaults", watch: 12 * time.Second, wanted: 1200 * time.Millisecond, limit: 2 * power, owner: "moves",
+			name: "power cut, BFD at defaults", watch: 12 * time.Second, wanted: 1200 * time.Millisecond, limit: 2 * power,
+			owner: "moves",
 			prepare: func() {
 				l.kubectl(t, `patch bgppeer router --type merge -p '{"spec":{"bfd":{"interval":null,"multiplier":null}}}'`)
 			},

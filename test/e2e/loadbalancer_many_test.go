@@ -18,13 +18,13 @@ func (l *lab) measureMany(t *testing.T, figures *table, b contender) {
 	began := time.Now()
 	l.must(t, "cp1", fmt.Sprintf(`for i in $(seq 1 %d); do cat <<END
 ---
-{apiVersion: v1, kind: Service, metadata: {name: s$i, namespace: many}, spec: {type: LoadBalancer, loadBalancerClass: %s,
- allocateLoadBalancerNodePorts: false, selector: {app: echo}, ports: [{port: 80, targetPort: 8080}]}}
+{apiVersion: v1, kind: Service, metadata: {name: s$i, namespace: many}, spec: {type: LoadBalancer,
+ loadBalancerClass: %s, allocateLoadBalancerNodePorts: false, selector: {app: echo}, ports: [{port: 80, targetPort: 8080}]}}
 END
 done | kubectl --kubeconfig /etc/kubernetes/admin.conf create -f - >/dev/null`, manyMeasured, b.class))
 	created := time.Since(began)
 	eventually(t, patience, "all Services have their address", func() bool {
-		return len(strings.Fields(l.kubectl(t, `-n many get services -o jsonpath='{.items[*].status.loadBalancer.ingress[0].ip}'`))) == manyMeasured
+		return len(strings.Fields(l.kubectl(t, withAddress))) == manyMeasured
 	})
 	published := time.Since(began)
 	t.Logf("%s: %d Services were created in %s", b.who, manyMeasured, created.Round(100*time.Millisecond))

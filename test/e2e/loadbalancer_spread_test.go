@@ -46,7 +46,8 @@ func (l *lab) measureLocalPower(t *testing.T, figures *table, b contender) {
 	l.run(t, "kill", "--name", l.name, owner)
 	time.Sleep(12*time.Second - time.Since(cut))
 	for _, c := range clients {
-		figures.add(t, "Local, power cut", c.level, c.figures(cut, time.Now().Add(-time.Second)), 1500*time.Millisecond, 3*time.Second)
+		saw := c.figures(cut, time.Now().Add(-time.Second))
+		figures.add(t, "Local, power cut", c.level, saw, 1500*time.Millisecond, 3*time.Second)
 	}
 	l.run(t, "start", "--name", l.name, owner)
 	l.endBoth(t, "both", pods)

@@ -24,6 +24,9 @@ const (
 END
 done; }; export KUBECONFIG=/etc/kubernetes/admin.conf
 `
+	// withAddress prints the addresses of Services of namespace many.
+	withAddress = `-n many get services -o jsonpath='{.items[*].status.loadBalancer.ingress[0].ip}'`
+
 	// used prints what a program of the machine has used: seconds of processor time, and megabytes of memory now.
 	used = `pid=$(pidof %s); awk '{print ($14 + $15) / 100}' /proc/$pid/stat; awk '/VmRSS/ {print $2 / 1024}' /proc/$pid/status`
 )
@@ -99,7 +102,7 @@ func (l *lab) waitMany(b *testing.B, what string, count func() int) {
 // withAddress counts the Services that have an address.
 func (l *lab) withAddress(b *testing.B) int {
 	b.Helper()
-	return len(strings.Fields(l.kubectl(b, `-n many get services -o jsonpath='{.items[*].status.loadBalancer.ingress[0].ip}'`)))
+	return len(strings.Fields(l.kubectl(b, withAddress)))
 }
 
 // announced counts the addresses that agents say they answer for.
