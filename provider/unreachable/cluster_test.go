@@ -54,7 +54,7 @@ func newCluster(t *testing.T, count int) *cluster {
 	nameOf := func(address netip.Addr) string { return fmt.Sprintf("n%d", address.As4()[3]) }
 	c.Watcher = New(Settings{
 		Client: c.client, Nodes: nodes, Recorder: c.events, Now: func() time.Time { return c.now },
-		Own: func(address netip.Addr) bool { return nameOf(address) == "n1" },
+		Own: func() map[netip.Addr]bool { return map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true} },
 		Ask: func(_ context.Context, address netip.Addr) Answer {
 			if a, ok := c.answers[nameOf(address)]; ok {
 				return a

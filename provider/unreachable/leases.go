@@ -23,18 +23,19 @@ const (
 	slack = 1500 * time.Millisecond
 	// lookLate is how late a renewal may be seen: rounds go on while a machine is silent, each with its time-outs.
 	lookLate = 4 * time.Second
+	// settled is for how long others renew before that one does not says anything: behind an outage of the API server
+	// kubelets come back one after the other.
+	settled = 5 * time.Second
 )
 
 // leases are those of kubelets, as seen since a machine fell silent.
 type leases struct{ seen map[string]*seen }
 
-// seen is a Lease, and when it was seen to be renewed: never, as long as that is zero.
+// seen is a Lease, and when it was first and last seen to be renewed: never, as long as that is zero.
 type seen struct {
-	lease   *coordinationv1.Lease
-	renewed time.Time
+	lease       *coordinationv1.Lease
+	first, last time.Time
 }
-
-func (l *leases) forget() { l.seen = nil }
 
 // look reads all of them, from the API server's memory.
 func (l *leases) look(ctx context.Context, client kubernetes.Interface, now func() time.Time) error {
@@ -54,7 +55,10 @@ func (l *leases) look(ctx context.Context, client kubernetes.Interface, now func
 		case s == nil:
 			s = &seen{}
 		case s.lease.ResourceVersion != lease.ResourceVersion:
-			s.renewed = now()
+			s.last = now()
+			if s.first.IsZero() {
+				s.first = s.last
+			}
 		}
 		s.lease = lease
 		l.seen[lease.Name] = s
@@ -70,8 +74,8 @@ func (l *leases) of(node string) *coordinationv1.Lease {
 	return nil
 }
 
-// mostRenew says whether a half of the kubelets on these Nodes, at least, have renewed theirs in time: where they have
-// not, it is their way to the API server that is cut, or the API server that does not write.
+// mostRenew says whether a half of the kubelets on these Nodes, at least, renew theirs, and have for some seconds:
+// where they do not, it is their way to the API server that is cut, or the API server that does not write.
 func (l *leases) mostRenew(nodes map[string]bool, now time.Time) bool {
 	have, renew := 0, 0
 	for name := range nodes {
@@ -80,7 +84,7 @@ func (l *leases) mostRenew(nodes map[string]bool, now time.Time) bool {
 			continue
 		}
 		have++
-		if !s.renewed.IsZero() && now.Sub(s.renewed) <= renewal(s.lease)+lookLate {
+		if !s.first.IsZero() && now.Sub(s.first) >= settled && now.Sub(s.last) <= renewal(s.lease)+lookLate {
 			renew++
 		}
 	}

@@ -20,6 +20,7 @@ package unreachable
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"time"
@@ -48,9 +49,8 @@ type Settings struct {
 	Now      func() time.Time
 	// Ask asks a machine whether it is there. nil: by TCP.
 	Ask func(ctx context.Context, address netip.Addr) Answer
-	// Own says whether an address is of the machine that this process runs on, which always answers. nil: as its
-	// interfaces say.
-	Own func(address netip.Addr) bool
+	// Own are the addresses of the machine that this process runs on, which always answers. nil: as its interfaces say.
+	Own func() map[netip.Addr]bool
 }
 
 // Watcher watches the machines of a cluster, from Run on.
@@ -92,8 +92,8 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // round asks every other machine once, and sees to those that are gone. It returns how many were asked.
 func (w *Watcher) round(ctx context.Context) int {
-	nodes, there := w.others()
-	known, answering := 0, 0
+	nodes, here := w.others()
+	known, answering := 0, map[string]bool{}
 	var silent []*corev1.Node
 	for i, answer := range w.askAll(ctx, nodes) {
 		m := w.machines[nodes[i].UID]
@@ -108,61 +108,85 @@ func (w *Watcher) round(ctx context.Context) int {
 		known++
 		switch answer {
 		case Present:
-			answering++
-			there[nodes[i].Name] = true
+			answering[nodes[i].Name] = true
 		case Silent:
-			silent = append(silent, nodes[i])
+			if !m.alive && !m.withdrawn {
+				silent = append(silent, nodes[i])
+			}
 		case Unknown:
 		}
 	}
-	if cutOff := 2*answering < known; cutOff != w.cutOff {
+	if cutOff := 2*len(answering) < known; cutOff != w.cutOff {
 		w.cutOff = cutOff
-		klog.InfoS("Whether most other machines answer", "cutOff", cutOff, "answer", answering, "of", known)
+		klog.InfoS("Whether most other machines answer", "cutOff", cutOff, "answer", len(answering), "of", known)
 	}
 	if len(silent) == 0 || w.cutOff {
-		w.leases.forget()
+		w.beginAnew()
 		return len(nodes)
 	}
-	w.see(ctx, silent, there)
+	w.see(ctx, silent, answering, here)
 	return len(nodes)
 }
 
+// beginAnew is for a time in which no kubelet may have been able to renew its Lease: what was seen of them before it
+// does not count.
+func (w *Watcher) beginAnew() {
+	w.leases = leases{}
+	for _, m := range w.machines {
+		m.lease = ""
+	}
+}
+
 // see looks at machines that do not answer, and withdraws the endpoints of those that are gone.
-func (w *Watcher) see(ctx context.Context, silent []*corev1.Node, there map[string]bool) {
+func (w *Watcher) see(ctx context.Context, silent []*corev1.Node, answering, here map[string]bool) {
 	// What a kubelet has not done until the question began, it has not: an answer that takes long says no more.
 	asked := w.Now()
 	if err := w.leases.look(ctx, w.Client, w.Now); err != nil {
 		klog.V(2).InfoS("Machines do not answer, and Leases cannot be read", "machines", len(silent), "err", err)
-		w.leases.forget()
-		for _, m := range w.machines {
-			m.lease = "" // no kubelet can renew now: what was seen before does not count
-		}
+		w.beginAnew()
 		return
 	}
-	renewing := w.leases.mostRenew(there, asked)
-	var gone []*corev1.Node
+	var suspects []*corev1.Node
 	for _, node := range silent {
 		m := w.machines[node.UID]
-		if m.gone(w.leases.of(node.Name), asked, w.Now()) && renewing && w.Ask(ctx, addressOf(node)) == Silent {
-			gone = append(gone, node)
+		if m.gone(w.leases.of(node.Name), asked, w.Now()) {
+			suspects = append(suspects, node)
+		}
+		if m.alive {
+			klog.InfoS("A machine does not answer, and its kubelet renews its Lease", "node", node.Name,
+				"address", addressOf(node))
+		}
+	}
+	if len(suspects) == 0 {
+		return
+	}
+	if !w.leases.mostRenew(answering, asked) {
+		w.beginAnew()
+		return
+	}
+	var gone []*corev1.Node
+	for i, answer := range w.askAll(ctx, suspects) { // the API server may have taken long
+		if answer == Silent {
+			gone = append(gone, suspects[i])
 		}
 	}
 	if len(gone) > 0 {
-		w.withdraw(ctx, gone, there)
+		maps.Copy(answering, here)
+		w.withdraw(ctx, gone, answering)
 	}
 }
 
 // others are the Nodes on other machines that Kubernetes has not given up; what is known of any other Node is
 // forgotten. The names are of those on this machine.
 func (w *Watcher) others() (nodes []*corev1.Node, here map[string]bool) {
-	machines := map[types.UID]*machine{}
+	machines, own := map[types.UID]*machine{}, w.Own()
 	here = map[string]bool{}
 	for _, object := range w.Nodes.GetStore().List() {
 		node, ok := object.(*corev1.Node)
 		if !ok || !isReady(node) || !addressOf(node).IsValid() {
 			continue
 		}
-		if w.Own(addressOf(node)) {
+		if own[addressOf(node)] {
 			here[node.Name] = true
 			continue
 		}
@@ -195,13 +219,21 @@ func addressOf(node *corev1.Node) netip.Addr {
 	return netip.Addr{}
 }
 
-// own says whether an interface of this machine has the address. In a pod's own network it is none of a Node.
-func own(address netip.Addr) bool {
-	addresses, _ := net.InterfaceAddrs() // none: then this machine is asked like any other
-	for _, a := range addresses {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().Unmap() == address {
-			return true
+// own are the addresses of this machine's interfaces. In a pod's own network they are none of a Node. Those that
+// kube-proxy binds in mode ipvs are of Services.
+func own() map[netip.Addr]bool {
+	addresses := map[netip.Addr]bool{}
+	links, _ := net.Interfaces() // none: then this machine is asked like any other
+	for _, link := range links {
+		if link.Name == "kube-ipvs0" {
+			continue
+		}
+		of, _ := link.Addrs()
+		for _, a := range of {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+				addresses[prefix.Addr().Unmap()] = true
+			}
 		}
 	}
-	return false
+	return addresses
 }

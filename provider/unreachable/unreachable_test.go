@@ -2,11 +2,7 @@ package unreachable
 
 import (
 	"context"
-	"net"
-	"net/netip"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,7 +65,7 @@ func TestRound_Stays(t *testing.T) {
 		},
 		"it cannot be asked":          func(_ *testing.T, c *cluster) { c.dies("n2"); c.answers["n2"] = Unknown },
 		"nobody's kubelet renews":     func(_ *testing.T, c *cluster) { c.dies("n2"); stall(c, all...) },
-		"most kubelets do not renew":  func(_ *testing.T, c *cluster) { c.dies("n2"); stall(c, "n1", "n3") },
+		"most kubelets do not renew":  func(_ *testing.T, c *cluster) { c.dies("n2"); stall(c, "n3", "n4") },
 		"the API server says nothing": func(_ *testing.T, c *cluster) { c.dies("n2"); c.fails("list", "leases", 503) },
 		"nor does it now and then":    func(_ *testing.T, c *cluster) { c.dies("n2"); c.failsSometimes() },
 		"it has no Lease": func(t *testing.T, c *cluster) {
@@ -105,6 +101,59 @@ func TestRound_Stays(t *testing.T) {
 func stall(c *cluster, names ...string) {
 	for _, name := range names {
 		c.stalled[name] = true
+	}
+}
+
+// The machine beside this one has to renew as well: that of this process always reaches its own API server.
+func TestRound_OthersRenew(t *testing.T) {
+	c := newCluster(t, 3)
+	c.pass(t, 2)
+	c.dies("n2")
+	stall(c, "n3")
+	c.pass(t, 45)
+	c.expect(t, "")
+}
+
+// Behind a time in which nobody could renew, or most were silent, a kubelet has all of its time again.
+func TestRound_BeginsAnew(t *testing.T) {
+	for name, disturb := range map[string]func(c *cluster){
+		"nobody renewed": func(c *cluster) { stall(c, "n1", "n2", "n3", "n4", "n5") },
+		"cut off": func(c *cluster) {
+			stall(c, "n2")
+			c.answers["n3"], c.answers["n4"], c.answers["n5"] = Silent, Silent, Silent
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 5)
+			c.pass(t, 2)
+			c.answers["n2"] = Silent
+			disturb(c)
+			c.pass(t, 37)
+			c.stalled = map[string]bool{"n2": true}
+			c.answers = map[string]Answer{"n2": Silent}
+			c.pass(t, 9)
+			c.expect(t, "")
+			c.stalled = map[string]bool{}
+			c.pass(t, 60)
+			c.expect(t, "")
+		})
+	}
+}
+
+// A machine whose port was closed later costs no questions about Leases.
+func TestRound_Firewalled(t *testing.T) {
+	c := newCluster(t, 3)
+	c.pass(t, 2)
+	c.answers["n2"] = Silent
+	c.pass(t, 300)
+	lists := 0
+	for _, action := range c.client.Actions() {
+		if action.Matches("list", "leases") {
+			lists++
+		}
+	}
+	if lists > 30 {
+		t.Errorf("Leases were listed %d times in 300 s", lists)
 	}
 }
 
@@ -159,43 +208,6 @@ func TestRound_Again(t *testing.T) {
 	c.expect(t, "n2")
 	c.pass(t, 30)
 	c.expect(t, "n2 n2")
-}
-
-// What a kubelet writes as its address is an address, or nobody is asked.
-func TestAddressOf(t *testing.T) {
-	for text, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::1", "::ffff:192.0.2.1": "192.0.2.1", "fe80::1%eth0": "fe80::1",
-		"example.com": "invalid IP", "": "invalid IP",
-	} {
-		n := node("n1")
-		n.Status.Addresses[1].Address = text
-		if got := addressOf(n).String(); got != want {
-			t.Errorf("%q: %s is asked, want %s", text, got, want)
-		}
-	}
-}
-
-// A machine on which nothing listens answers, too.
-func TestAsk(t *testing.T) {
-	if got := ask(t.Context(), netip.MustParseAddr("127.0.0.1")); got != Present {
-		t.Errorf("this machine: %d, want %d", got, Present)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if got := ask(ctx, netip.MustParseAddr("127.0.0.1")); got != Unknown {
-		t.Errorf("this process ends: %d, want %d", got, Unknown)
-	}
-	if !own(netip.MustParseAddr("127.0.0.1")) || own(netip.MustParseAddr("192.0.2.1")) {
-		t.Error("this machine's address is not told from another one")
-	}
-	for errno, want := range map[syscall.Errno]Answer{
-		syscall.ECONNREFUSED: Present, syscall.ECONNRESET: Present, syscall.EHOSTUNREACH: Silent, syscall.ENETUNREACH: Silent,
-		syscall.ETIMEDOUT: Silent, syscall.EACCES: Unknown, syscall.EMFILE: Unknown,
-	} {
-		if got := meaning(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}); got != want {
-			t.Errorf("%v: %d, want %d", errno, got, want)
-		}
-	}
 }
 
 // Run ends with its context, whether or not the informer has ever synced.
