@@ -82,40 +82,21 @@ func HeartbeatSecret(key []byte) (*Object, error) {
 // ServiceAccount for all of them. The Node's name is in the token, where the API server has put it (KEP-4193).
 func ownReportOnly() []metav1.Object {
 	const node = "authentication.kubernetes.io/node-name"
-	typeOf := func(kind string) metav1.TypeMeta {
-		return metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: kind}
-	}
 	user := "system:serviceaccount:" + v1alpha1.Namespace + ":" + v1alpha1.AgentName
-	policy := &admissionv1.ValidatingAdmissionPolicy{
-		TypeMeta: typeOf("ValidatingAdmissionPolicy"), ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AgentName},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-					Rule: admissionv1.Rule{
-						APIGroups: []string{v1alpha1.GroupName}, APIVersions: []string{"*"},
-						Resources: []string{"nodeagents", "nodeagents/status", "noderoutes"},
-					},
-				},
-			}}},
-			MatchConditions: []admissionv1.MatchCondition{{
-				Name: "agent", Expression: "request.userInfo.username == '" + user + "'",
-			}},
-			Validations: []admissionv1.Validation{{
-				Expression: "'" + node + "' in request.userInfo.extra && " +
-					"request.userInfo.extra['" + node + "'][0] == object.metadata.name",
-				MessageExpression: "'this agent is not that of Node ' + object.metadata.name",
-				Message:           "an agent writes NodeAgent and NodeRoutes of its own Node only",
-				Reason:            new(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta: typeOf("ValidatingAdmissionPolicyBinding"), ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AgentName},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: v1alpha1.AgentName, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-		},
-	}
-	return []metav1.Object{policy, binding}
+	return admissionPolicy(v1alpha1.AgentName, admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+			onResources(v1alpha1.GroupName, "*", []string{"nodeagents", "nodeagents/status", "noderoutes"},
+				admissionv1.Create, admissionv1.Update),
+		}},
+		MatchConditions: []admissionv1.MatchCondition{{
+			Name: "agent", Expression: "request.userInfo.username == '" + user + "'",
+		}},
+		Validations: []admissionv1.Validation{{
+			Expression: "'" + node + "' in request.userInfo.extra && " +
+				"request.userInfo.extra['" + node + "'][0] == object.metadata.name",
+			MessageExpression: "'this agent is not that of Node ' + object.metadata.name",
+			Message:           "an agent writes NodeAgent and NodeRoutes of its own Node only",
+			Reason:            new(metav1.StatusReasonForbidden),
+		}},
+	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // RBAC returns the identities of the cloud-controller-manager and of the provider's agents, and all that they may do:
-// core.yaml and the profile's rules. The names carry the provider's, so that neither a distribution nor a vendor's
+// core.yaml and the profile's rules; and what others may not, where the manager relies on it. The names carry the provider's, so that neither a distribution nor a vendor's
 // chart shares them (k3s-io/k3s#3308).
 func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	core, err := coreRules(p)
@@ -53,6 +53,9 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	for _, a := range p.Agents {
 		list = append(list, serviceAccount(agentName(p, a)))
 		list = append(list, grant(name+":"+a.Name, granted(a.RBAC, p, v), account(agentName(p, a)))...)
+	}
+	if p.NodeAgent != nil { // its load balancers are ours
+		list = append(list, nodePortsPolicy()...)
 	}
 	return toObjects(list...)
 }

@@ -127,37 +127,17 @@ func reading(rules []templates.Rule) []templates.Rule {
 // policy is the second lock: whatever permissions the pod's ServiceAccount gets from elsewhere, it writes nothing. That
 // of other users is no concern of it, and costs them one comparison.
 func (r *RehearsalRun) policy() []metav1.Object {
-	typeOf := func(kind string) metav1.TypeMeta {
-		return metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: kind}
-	}
-	meta := metav1.ObjectMeta{Name: r.Name}
-	everything := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
-	}}
-	return []metav1.Object{
-		&admissionv1.ValidatingAdmissionPolicy{
-			TypeMeta: typeOf("ValidatingAdmissionPolicy"), ObjectMeta: meta,
-			Spec: admissionv1.ValidatingAdmissionPolicySpec{
-				FailurePolicy: new(admissionv1.Fail),
-				MatchConstraints: &admissionv1.MatchResources{
-					ResourceRules: []admissionv1.NamedRuleWithOperations{everything},
-				},
-				MatchConditions: []admissionv1.MatchCondition{{
-					Name: "rehearsal", Expression: fmt.Sprintf("request.userInfo.username == %q", RehearsalUser(r.Name)),
-				}},
-				Validations: []admissionv1.Validation{{
-					Expression: "false", Message: RehearsalDenial, Reason: new(metav1.StatusReasonForbidden),
-				}},
-			},
-		},
-		&admissionv1.ValidatingAdmissionPolicyBinding{
-			TypeMeta: typeOf("ValidatingAdmissionPolicyBinding"), ObjectMeta: meta,
-			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: r.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			},
-		},
-	}
+	return admissionPolicy(r.Name, admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+			onResources("*", "*", []string{"*/*"}, admissionv1.OperationAll),
+		}},
+		MatchConditions: []admissionv1.MatchCondition{{
+			Name: "rehearsal", Expression: fmt.Sprintf("request.userInfo.username == %q", RehearsalUser(r.Name)),
+		}},
+		Validations: []admissionv1.Validation{{
+			Expression: "false", Message: RehearsalDenial, Reason: new(metav1.StatusReasonForbidden),
+		}},
+	})
 }
 
 // RehearsalPod returns the pod, in which ccmadm runs the provider's program. It is no Job: a second attempt would ask

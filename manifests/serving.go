@@ -65,43 +65,22 @@ func approver(p *templates.Profile, v templates.Values) (*appsv1.Deployment, err
 // kubeletPolicy returns the admission policy that keeps kubelets to what a cloud-controller-manager has said of their
 // Nodes: what they write of it themselves would be an address that they want a certificate for.
 func kubeletPolicy() []metav1.Object {
-	typeOf := func(kind string) metav1.TypeMeta {
-		return metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: kind}
-	}
-	rule := func(resource string, operation admissionv1.OperationType) admissionv1.NamedRuleWithOperations {
-		return admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{operation},
-			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
-		}}
-	}
-	meta := metav1.ObjectMeta{Name: v1alpha1.KubeletPolicyName}
-	return []metav1.Object{
-		&admissionv1.ValidatingAdmissionPolicy{
-			TypeMeta: typeOf("ValidatingAdmissionPolicy"), ObjectMeta: meta,
-			Spec: admissionv1.ValidatingAdmissionPolicySpec{
-				FailurePolicy: new(admissionv1.Fail),
-				MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
-					rule("nodes", admissionv1.Create), rule("nodes/status", admissionv1.Update),
-				}},
-				MatchConditions: []admissionv1.MatchCondition{{Name: "kubelet", Expression: v1alpha1.KubeletPolicyCondition}},
-				Validations: []admissionv1.Validation{
-					{
-						Expression: v1alpha1.KubeletPolicyCreate, Reason: new(metav1.StatusReasonForbidden),
-						Message: fmt.Sprintf("kubelets of this cluster register with taint %s: start the kubelet with "+
-							"--cloud-provider=external", v1alpha1.UninitializedTaint),
-					},
-					{
-						Expression: v1alpha1.KubeletPolicyAddresses, Reason: new(metav1.StatusReasonForbidden),
-						Message: "the addresses of a Node that is initialized are the cloud-controller-manager's to change",
-					},
-				},
+	return admissionPolicy(v1alpha1.KubeletPolicyName, admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+			onResources("", "v1", []string{"nodes"}, admissionv1.Create),
+			onResources("", "v1", []string{"nodes/status"}, admissionv1.Update),
+		}},
+		MatchConditions: []admissionv1.MatchCondition{{Name: "kubelet", Expression: v1alpha1.KubeletPolicyCondition}},
+		Validations: []admissionv1.Validation{
+			{
+				Expression: v1alpha1.KubeletPolicyCreate, Reason: new(metav1.StatusReasonForbidden),
+				Message: fmt.Sprintf("kubelets of this cluster register with taint %s: start the kubelet with "+
+					"--cloud-provider=external", v1alpha1.UninitializedTaint),
+			},
+			{
+				Expression: v1alpha1.KubeletPolicyAddresses, Reason: new(metav1.StatusReasonForbidden),
+				Message: "the addresses of a Node that is initialized are the cloud-controller-manager's to change",
 			},
 		},
-		&admissionv1.ValidatingAdmissionPolicyBinding{
-			TypeMeta: typeOf("ValidatingAdmissionPolicyBinding"), ObjectMeta: meta,
-			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: v1alpha1.KubeletPolicyName, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			},
-		},
-	}
+	})
 }

@@ -136,6 +136,9 @@ const (
 	ReassignAnnotation = "ccmadm.dev/reassign"
 	// PortsAnnotation on a Service of level NodeIP, "any", takes ports that a Node could need for itself.
 	PortsAnnotation = "ccmadm.dev/node-ports"
+	// NodePortsPolicyName is that of the admission policy, and of its binding, which keeps ReservedNodePorts from Services
+	// that are published with addresses of Nodes.
+	NodePortsPolicyName = "ccmadm-node-ports"
 	// LoadBalancerClass is the one that is served beside none.
 	LoadBalancerClass = "ccmadm.dev/lb"
 	// LoadBalancerReady is the condition on a Service: True when its address is announced.

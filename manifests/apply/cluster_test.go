@@ -81,6 +81,7 @@ func rbacSubjects() []string {
 	return []string{
 		"ClusterRole/ccmadm:onprem", "ClusterRoleBinding/ccmadm:onprem", "Role/kube-system/ccmadm:onprem",
 		"RoleBinding/kube-system/ccmadm:onprem", "RoleBinding/kube-system/ccmadm:onprem:authentication-reader",
+		"ValidatingAdmissionPolicy/ccmadm-node-ports", "ValidatingAdmissionPolicyBinding/ccmadm-node-ports",
 		"ConfigMap/kube-system/ccmadm-inventory",
 	}
 }

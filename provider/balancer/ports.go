@@ -111,24 +111,10 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 
 // reserved names whose port it is on a Node of any cluster.
 func reserved(p port) string {
-	within := func(first, last int32) bool { return p.number >= first && p.number <= last }
-	switch {
-	case p.number == 22:
-		return "SSH"
-	case p.number == 179:
-		return "BGP"
-	case within(2379, 2381):
-		return "etcd"
-	case p.number == 6443:
-		return "the API server"
-	case within(10248, 10260):
-		return "Kubernetes itself"
-	case within(v1alpha1.HeartbeatPort, v1alpha1.VIPHeartbeatPort+1): // and what they serve to their own machine
-		return "the node agents"
-	case p.number == 3784 && p.protocol == corev1.ProtocolUDP:
-		return "BFD"
-	case within(30000, 32767):
-		return "NodePorts"
+	for _, r := range v1alpha1.ReservedNodePorts() {
+		if r.Has(p.number, p.protocol) {
+			return r.For
+		}
 	}
 	return ""
 }
