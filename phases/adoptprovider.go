@@ -80,8 +80,8 @@ func formerProvider() Phase {
 		Name:  "former-provider",
 		Short: "Take away the cloud-controller-manager of another provider, if the cluster has one",
 		Long: `Reads the cluster's record. Where it says another provider, removes its workload and its agents, and waits
-until its pods have ended. Its files stay until the new one's take their place in "cloud-config", and are marked with
-whose they are. Until "begin" the record leads back: ccmadm apply.`,
+until its pods have ended; then gives back what our provider held of Services. Its files stay until the new one's take
+their place in "cloud-config", and are marked with whose they are. Until "begin" the record leads back: ccmadm apply.`,
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)
 			if err != nil {
@@ -117,6 +117,9 @@ whose they are. Until "begin" the record leads back: ccmadm apply.`,
 				}
 			}
 			d.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)
+			if err := releaseBalancers(ctx, d, client); err != nil {
+				return err
+			}
 			if err := endLease(ctx, d, client, s.Profile.LeaseName()); err != nil {
 				return err
 			}

@@ -49,8 +49,8 @@ type Options struct {
 	// CheckFiles looks into the files of a provider that the caller knows from inside, by their names in the pod; may be
 	// nil.
 	CheckFiles func(provider string, files map[string][]byte) error
-	// ReleaseBalancers gives back what our own provider holds of Services, as often as it is called. A cluster that leaves
-	// has to have it.
+	// ReleaseBalancers gives back what our own provider holds of Services, as often as it is called. A cluster that leaves,
+	// or goes to another provider, has to have it.
 	ReleaseBalancers func(context.Context, kubernetes.Interface) error
 	// Output is "text" or "json", for the progress of waiting.
 	Output string

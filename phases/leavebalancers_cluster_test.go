@@ -80,6 +80,38 @@ func TestCluster_Leave_ReleasesBalancers(t *testing.T) {
 	}
 }
 
+// So it is where another provider comes: once nobody is left who would take it again.
+func TestCluster_Adopt_ReleasesBalancers(t *testing.T) {
+	m, client := adoptedByOnprem(t)
+	claims := client.NetworkingV1().IPAddresses()
+	made(t, claims, claim("192.0.2.50", v1alpha1.ClaimManager))
+	refuse := true
+	release := func(ctx context.Context, given kubernetes.Interface) error {
+		_, err := given.AppsV1().DaemonSets("kube-system").Get(ctx, "onprem-cloud-controller-manager", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("the manager is still there, which would take it again: %v", err)
+		}
+		if refuse {
+			return finding.Refusedf("patch Services: it is refused")
+		}
+		return given.NetworkingV1().IPAddresses().Delete(ctx, "192.0.2.50", metav1.DeleteOptions{})
+	}
+	d, out := adoption(t, m, Options{
+		Command: "adopt", ReleaseBalancers: release, Flags: v1alpha1.CloudConfiguration{
+			Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
+				Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
+			},
+		},
+	}, Adoption{Yes: true})
+	wantError(t, formerProvider().run(t.Context(), d), "release what is held of Services: patch Services",
+		finding.ExitError)
+	refuse = false
+	runAll(t.Context(), t, d, out, []Phase{formerProvider()})
+	if !strings.Contains(out.String(), "IPAddress/192.0.2.50 removed") {
+		t.Errorf("the claim is left, or it is not said:\n%s", out)
+	}
+}
+
 // Those that nobody would serve any more are named, and none of somebody else's class.
 func TestCluster_Leave_LoadBalancers(t *testing.T) {
 	m, client := plain(t)
