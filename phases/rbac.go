@@ -14,7 +14,7 @@ func rbac() Phase {
 		Long: `Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager
 is not a static pod. No permission is wider than the profile says. For a provider with load balancers of ours, also an
 admission policy that keeps ports of the Nodes from Services that have their addresses.`,
-		Only:  managedModes(),
+		Only: managedModes(),
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)
 			if err != nil {
