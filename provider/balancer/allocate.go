@@ -188,7 +188,7 @@ func (a *allocation) allOrNone(as *assignment) {
 // settle ends quarantines, and fills in what follows from the rest.
 func (a *allocation) settle() {
 	for address, c := range a.claims {
-		p := a.poolOf(address)
+		p := poolOf(a.pools, address)
 		if !c.live() {
 			end := c.released.Add(p.reuseAfter())
 			if len(c.owners) == 0 || !end.After(a.now) {
@@ -217,9 +217,9 @@ func (a *allocation) named(c *claim) bool {
 }
 
 // poolOf returns the pool that has the address; rather one that gives.
-func (a *allocation) poolOf(address netip.Addr) *pool {
+func poolOf(pools []*pool, address netip.Addr) *pool {
 	var found *pool
-	for _, p := range a.pools {
+	for _, p := range pools {
 		if p.set.Contains(address) && (found == nil || !found.gives() && p.gives()) {
 			found = p
 		}

@@ -135,7 +135,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	p := allocate(s)
 	j.plan = p
 	outcomes := j.outcomes()
-	err := b.write(ctx, p, outcomes, forgotten(s.known, p))
+	err := b.write(ctx, p, outcomes, forgotten(list[*corev1.Service](b.caches.services)))
 	b.mu.Lock()
 	b.outcomes = outcomes
 	b.mu.Unlock()
@@ -186,11 +186,12 @@ func (b *Balancer) look(now time.Time) (*snapshot, *judge) {
 	return s, j
 }
 
-// forgotten are Services that are not ours any more, and still say what we said.
-func forgotten(known []*corev1.Service, p *plan) []*corev1.Service {
+// forgotten are Services that are not ours any more, and still say what we said: of another type, whose load balancer
+// was deleted, or of another class.
+func forgotten(services []*corev1.Service) []*corev1.Service {
 	var list []*corev1.Service
-	for _, service := range known {
-		if p.services[nameOf(service)] == nil && service.DeletionTimestamp == nil && condition(service) != nil {
+	for _, service := range services {
+		if !served(service) && service.DeletionTimestamp == nil && condition(service) != nil {
 			list = append(list, service)
 		}
 	}

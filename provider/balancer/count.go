@@ -24,7 +24,7 @@ const readyCondition = "Ready"
 func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1alpha1.NodeAgent) error {
 	var errs []error
 	for _, pool := range s.pools {
-		status := pool.count(p, s.now)
+		status := pool.count(p, s.pools, s.now)
 		if equality.Semantic.DeepEqual(status, &pool.Status) {
 			continue
 		}
@@ -52,8 +52,8 @@ func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1
 	return errors.Join(errs...)
 }
 
-// count returns the pool's status.
-func (p *pool) count(plan *plan, now time.Time) *v1alpha1.AddressPoolStatus {
+// count returns the pool's status. An address that another pool has, too, is counted once.
+func (p *pool) count(plan *plan, pools []*pool, now time.Time) *v1alpha1.AddressPoolStatus {
 	status := p.Status.DeepCopy()
 	status.Assigned, status.Quarantined, status.ObservedGeneration = 0, 0, p.Generation
 	left := new(big.Int)
@@ -62,7 +62,7 @@ func (p *pool) count(plan *plan, now time.Time) *v1alpha1.AddressPoolStatus {
 	}
 	for address, c := range plan.claims {
 		switch {
-		case !p.set.Contains(address):
+		case poolOf(pools, address) != p:
 			continue
 		case c.live():
 			status.Assigned++

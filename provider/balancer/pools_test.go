@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -60,6 +62,32 @@ func TestReadPools(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An address that two pools have is counted once, where it comes from.
+func TestCount_Overlapping(t *testing.T) {
+	older, young := addressPool("older", "192.0.2.0/28"), addressPool("young", "192.0.2.0/29")
+	young.CreationTimestamp = metav1.NewTime(start.Add(time.Hour))
+	young.Spec.Priority = 1
+	w := newWorld(young, older)
+	for i := range 2 {
+		w.add(fmt.Sprint(i), annotated(v1alpha1.AddressesAnnotation, fmt.Sprintf("192.0.2.%d", i+1)))
+	}
+	w.pass()
+	delete(w.services, types.NamespacedName{Namespace: "default", Name: "1"})
+	s := w.snapshot()
+	p := allocate(s)
+	for _, pool := range s.pools {
+		got := pool.count(p, s.pools, w.now)
+		want := v1alpha1.AddressPoolStatus{Available: "0"}
+		if pool.Name == "older" {
+			want = v1alpha1.AddressPoolStatus{Assigned: 1, Quarantined: 1, Available: "12"}
+		}
+		got.Conditions = nil
+		if diff := cmp.Diff(want, *got); diff != "" {
+			t.Errorf("AddressPool/%s (-want +got):\n%s", pool.Name, diff)
+		}
 	}
 }
 

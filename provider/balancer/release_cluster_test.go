@@ -67,3 +67,16 @@ func TestCluster_Release(t *testing.T) {
 		return reasonIs(announcedReason)(s) && address(s) == had
 	})
 }
+
+// What we have said of a Service goes when it is of another type, also where its load balancer was deleted before a pass
+// has seen that.
+func TestCluster_Forgotten(t *testing.T) {
+	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.60"))
+	c.create("web")
+	s := c.within(5*time.Second, "web", reasonIs(announcedReason))
+	if err := c.leader.EnsureLoadBalancerDeleted(t.Context(), "", s); err != nil {
+		t.Fatal(err)
+	}
+	c.patch("web", `{"spec":{"type":"ClusterIP"}}`)
+	c.within(5*time.Second, "web", func(s *corev1.Service) bool { return condition(s) == nil })
+}

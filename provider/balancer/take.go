@@ -34,7 +34,7 @@ func (a *allocation) restore(as *assignment, ipv6 bool) {
 	allocated := earlier(as.service, false)
 	published := slices.DeleteFunc(earlier(as.service, true), func(address netip.Addr) bool {
 		return !slices.Contains(allocated, address) || a.nodes[address] ||
-			a.poolOf(address) == nil && !saidToBeClaimed(as.service)
+			poolOf(a.pools, address) == nil && !saidToBeClaimed(as.service)
 	})
 	a.adopt(as, ipv6, published, a.join)
 }
@@ -178,7 +178,7 @@ func (a *allocation) poolsFor(as *assignment, ipv6 bool) ([]*pool, *finding.Find
 
 // take gives a certain address to a Service, or says why not.
 func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
-	p := a.poolOf(address)
+	p := poolOf(a.pools, address)
 	switch {
 	case p == nil:
 		return finding.AddressOutsidePools.Errorf("%s is in no AddressPool", address)
@@ -196,7 +196,7 @@ func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
 
 // join gives a certain address to a Service, whatever pools there are, or says whose it is.
 func (a *allocation) join(as *assignment, address netip.Addr) *finding.Finding {
-	p, c, name := a.poolOf(address), a.claims[address], nameOf(as.service)
+	p, c, name := poolOf(a.pools, address), a.claims[address], nameOf(as.service)
 	switch {
 	case a.taken[address]:
 		return finding.AddressInUse.Errorf("%s is claimed by an IPAddress that is not ours", address)
