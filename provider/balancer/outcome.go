@@ -37,8 +37,8 @@ type outcome struct {
 	// elsewhere says that another implementation serves it.
 	elsewhere bool
 	problem   *finding.Finding
-	// note is what there is to say beside.
-	note string
+	// note is what there is to say beside, and mistyped what the condition says of an annotation.
+	note, mistyped string
 }
 
 // judge is what outcomes depend on.
@@ -79,7 +79,7 @@ func (j *judge) outcomes() map[types.NamespacedName]*outcome {
 
 // outcome says what the Service gets now.
 func (j *judge) outcome(as *assignment) *outcome {
-	o := &outcome{service: as.service, after: as.service.DeepCopy(), problem: as.problem}
+	o := &outcome{service: as.service, after: as.service.DeepCopy(), problem: as.problem, mistyped: mistyped(as.service)}
 	asksUs := as.wish.nodeIP || as.service.Spec.LoadBalancerClass != nil
 	if j.elsewhere && !asksUs && len(as.by) == 0 && condition(as.service) == nil {
 		o.elsewhere = true
@@ -187,6 +187,9 @@ func (j *judge) silence(name types.NamespacedName, addresses []netip.Addr) *find
 func (j *judge) waiting(name types.NamespacedName) bool { return !j.missing[name].IsZero() }
 
 func (o *outcome) says(status metav1.ConditionStatus, reason, message string, now time.Time) {
+	if o.mistyped != "" {
+		message += "; " + o.mistyped
+	}
 	meta.SetStatusCondition(&o.after.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.LoadBalancerReady, Status: status, Reason: reason, Message: message,
 		LastTransitionTime: metav1.NewTime(now),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -171,8 +172,12 @@ func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) err
 		b.Recorder.Event(o.service, corev1.EventTypeNormal, "NothingToReassign", o.note)
 	}
 	before, now := condition(o.service), condition(o.after)
-	if o.problem != nil && now != nil && (before == nil || before.Reason != now.Reason || before.Message != now.Message) {
+	switch {
+	case now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message:
+	case o.problem != nil:
 		b.Recorder.Event(o.service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
+	case o.mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, o.mistyped)):
+		b.Recorder.Event(o.service, corev1.EventTypeWarning, "UnknownAnnotation", o.mistyped)
 	}
 	return nil
 }
