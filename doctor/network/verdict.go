@@ -38,13 +38,16 @@ type Rule struct {
 }
 
 // Against is what the first rule says that is not met.
-func (v Verdict) Against() string {
+func (v Verdict) Against() string { return v.unmet().Note }
+
+// unmet is the first rule that is not met; without a name, all are.
+func (v Verdict) unmet() Rule {
 	for _, r := range v.Rules {
 		if !r.Met {
-			return r.Note
+			return r
 		}
 	}
-	return ""
+	return Rule{}
 }
 
 // verdicts are those of all Nodes, by name. A label that rules Nodes out under policy Auto does so while others are

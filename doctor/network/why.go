@@ -67,7 +67,7 @@ func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Fi
 	object := "Service/" + w.Service
 	var list []finding.Finding
 	if kind, ok := finding.Lookup(w.Reason); ok && !w.Ready {
-		list = append(list, finding.Finding{Kind: kind, Object: object, Message: w.Message, Next: kind.Do})
+		list = append(list, finding.Finding{Kind: kind, Object: object, Message: w.Message})
 	}
 	eligible := slices.ContainsFunc(w.Nodes, func(v Verdict) bool { return v.Eligible })
 	if !eligible && !w.Ready && len(claims) > 0 {
@@ -81,7 +81,10 @@ func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Fi
 		}
 	}
 	for i := range list {
-		if list[i].Next == "" {
+		switch list[i].ID {
+		case finding.NoEligibleNode, finding.NotAnnounced:
+			list[i].Next = s.next(w)
+		default:
 			list[i].Next = list[i].Do
 		}
 	}
