@@ -55,6 +55,7 @@ func detectors() []detector {
 		{"zones", []string{partNodes}, zones, nil, nil, false},
 		{"versions", []string{partNodes, partVersion}, skew, nil, nil, false},
 		{"deleted Services", []string{partServices}, stuckServices, nil, nil, false},
+		{"address pools", []string{partPools}, brokenPools, nil, nil, false},
 		{"refused load balancers", []string{partServices}, refusedBalancers, nil, nil, false},
 		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
 		{"what ccmadm has written down", []string{partRecord}, misread, nil, nil, false},

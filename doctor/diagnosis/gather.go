@@ -39,6 +39,7 @@ const (
 	partVersion     = "the API server's version"
 	partReviews     = "subject access reviews"
 	partInventory   = "the last good inventory"
+	partPools       = "address pools"
 )
 
 // podsIn is the part with the pods of a namespace, leasesIn that with its Leases.

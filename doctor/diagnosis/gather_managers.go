@@ -95,6 +95,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 	l.webhooks(ctx, c)
 	if m := newView(s).main(); s.Provider == onprem || m != nil && m.Profile != nil && m.Profile.Name == onprem {
 		l.inventory(ctx, c)
+		l.pools(ctx, c)
 	}
 	l.wg.Wait()
 	v := newView(s)

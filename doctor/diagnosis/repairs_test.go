@@ -56,6 +56,8 @@ func TestDiagnose_BeforeANodeWaits(t *testing.T) {
 			logged("attempting to acquire leader lease", "successfully acquired lease kube-system/cloud-controller-manager"), heldBy("rke2-server_7"),
 		}, ""},
 		{"a Service that the provider refuses", []func(*Snapshot){func(s *Snapshot) { s.Provider = onprem }, service("web", time.Hour, refused)}, "L13(1)"},
+		{"a pool that gives nothing", []func(*Snapshot){pools("PoolNotReady", "Disabled", "")}, "L11(1)"},
+		{"pools that cannot be seen", []func(*Snapshot){pools("PoolNotReady"), without(partPools)}, ""},
 		{"a run that has just begun, after one that failed", []func(*Snapshot){leaderless, failedLately, logged(`Error: resourceLock value must be \"leases\"`)}, "B16(1)>W26(1)"},
 	}
 	for _, tt := range tests {
@@ -74,6 +76,21 @@ func heldBy(who string) func(*Snapshot) {
 
 func refused(s *corev1.Service) {
 	s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.LoadBalancerReady, Status: metav1.ConditionFalse, Reason: "PoolNotFound", Message: "there is no AddressPool/x"}}
+}
+
+// pools has some that are not ready for these reasons; empty: one that nobody has looked at yet.
+func pools(reasons ...string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		for _, reason := range reasons {
+			p := Pool{Name: "of-" + reason}
+			if reason != "" {
+				p.Ready = &metav1.Condition{
+					Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: "192.0.2.4 is the InternalIP of Node/w1",
+				}
+			}
+			s.Pools = append(s.Pools, p)
+		}
+	}
 }
 
 func failedLately(s *Snapshot) {

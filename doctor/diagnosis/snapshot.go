@@ -3,8 +3,8 @@
 // Start at [Gather], which looks once and makes a [Snapshot], and at [Diagnose], which judges one: of a cluster, or of
 // a file. detectors.go is the list of what is looked for, chains.go says what stands under what, text.go shows it.
 //
-// Reads: Nodes, Leases, pods and logs of cloud-controller-managers, their workloads, Events, Services, webhooks,
-// certificate requests, and what the manager may do. What it may not read stands in [Snapshot.NotSeen], and is never
+// Reads: Nodes, Leases, pods and logs of cloud-controller-managers, their workloads, Events, Services, AddressPools,
+// webhooks, certificate requests, and what the manager may do. What it may not read stands in [Snapshot.NotSeen], and is never
 // taken for what is not there. Secrets are never read; what looks like one in a log or an argument is taken out.
 // Writes: nothing.
 package diagnosis
@@ -80,6 +80,8 @@ type Snapshot struct {
 	Events []corev1.Event `json:"events,omitempty"`
 	// Services are of type LoadBalancer, or hold its finalizer.
 	Services []corev1.Service `json:"services,omitempty"`
+	// Pools are the AddressPools of the provider onprem.
+	Pools []Pool `json:"pools,omitempty"`
 	// Webhooks are those that fail closed and are served in the cluster.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 	// Requests are for kubelets' serving certificates, and have no answer.
