@@ -49,6 +49,7 @@ func onResources(group, version string, resources []string, operations ...admiss
 // have none.
 func nodePortsPolicy() []metav1.Object {
 	const given = "oldObject.?status.?loadBalancer.?ingress.orValue([])"
+	refused := "is reserved on the Nodes, whose addresses the Service has: " + finding.PortReserved.Kind().Do
 	var reserved []string
 	for _, r := range v1alpha1.ReservedNodePorts() {
 		text := fmt.Sprintf("p.port >= %d && p.port <= %d", r.First, r.Last)
@@ -91,11 +92,10 @@ func nodePortsPolicy() []metav1.Object {
 			},
 		},
 		Validations: []admissionv1.Validation{{
-			Expression: "variables.taken.size() == 0",
-			MessageExpression: "'port ' + string(variables.taken[0].port) + ' is reserved on the Nodes, whose addresses the " +
-				"Service has: " + finding.PortReserved.Kind().Do + "'",
-			Message: "a port is reserved on the Nodes, whose addresses the Service has: " + finding.PortReserved.Kind().Do,
-			Reason:  new(metav1.StatusReasonForbidden),
+			Expression:        "variables.taken.size() == 0",
+			MessageExpression: "'port ' + string(variables.taken[0].port) + ' " + refused + "'",
+			Message:           "a port " + refused,
+			Reason:            new(metav1.StatusReasonForbidden),
 		}},
 	})
 }

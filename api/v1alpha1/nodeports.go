@@ -22,7 +22,8 @@ func ReservedNodePorts() []ReservedPorts {
 		{First: 2379, Last: 2381, For: "etcd"},
 		{First: 6443, Last: 6443, For: "the API server"},
 		{First: 10248, Last: 10260, For: "Kubernetes itself"},
-		{First: HeartbeatPort, Last: VIPHeartbeatPort + 1, For: "the node agents"}, // and what they serve to their own machine
+		// Of the agents also what they serve to their own machine.
+		{First: HeartbeatPort, Last: VIPHeartbeatPort + 1, For: "the node agents"},
 		{First: 3784, Last: 3784, Protocol: corev1.ProtocolUDP, For: "BFD"},
 		{First: 30000, Last: 32767, For: "NodePorts"},
 	}

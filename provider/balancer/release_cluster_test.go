@@ -68,8 +68,8 @@ func TestCluster_Release(t *testing.T) {
 	})
 }
 
-// What we have said of a Service goes when it is of another type, also where its load balancer was deleted before a pass
-// has seen that.
+// What we have said of a Service goes when it is of another type, also where its load balancer was deleted before a
+// pass has seen that.
 func TestCluster_Forgotten(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.60"))
 	c.create("web")
