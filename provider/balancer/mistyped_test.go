@@ -2,6 +2,9 @@ package balancer
 
 import (
 	"fmt"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +38,24 @@ func TestMistyped(t *testing.T) {
 	}
 	if got := mistyped(many); len(got) > 1024 {
 		t.Errorf("a condition cannot say that: %d bytes", len(got))
+	}
+}
+
+// An annotation that is made for Services is known.
+func TestMistyped_KnowsAll(t *testing.T) {
+	source, err := os.ReadFile("../../api/v1alpha1/names.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`// (\w+Annotation) on (?:a Service|Services)\b`).FindAllStringSubmatch(string(source), -1)
+	for _, name := range names {
+		value := regexp.MustCompile(`\b` + name[1] + `\s+= "(.+)"`).FindStringSubmatch(string(source))
+		if value == nil || !slices.Contains(serviceAnnotations(), value[1]) {
+			t.Errorf("%s, %q, would be called unknown", name[1], value)
+		}
+	}
+	if len(names) < len(serviceAnnotations()) {
+		t.Errorf("only %d annotations are found in the source", len(names))
 	}
 }
 
