@@ -23,48 +23,27 @@ func onlyNotReady(who []rbacv1.Subject) []metav1.Object {
 		}
 		users = append(users, "'"+name+"'")
 	}
-	typeOf := func(kind string) metav1.TypeMeta {
-		return metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: kind}
-	}
-	meta := metav1.ObjectMeta{Name: v1alpha1.EndpointPolicyName}
-	return []metav1.Object{
-		&admissionv1.ValidatingAdmissionPolicy{
-			TypeMeta: typeOf("ValidatingAdmissionPolicy"), ObjectMeta: meta,
-			Spec: admissionv1.ValidatingAdmissionPolicySpec{
-				FailurePolicy: new(admissionv1.Fail),
-				MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-					RuleWithOperations: admissionv1.RuleWithOperations{
-						Operations: []admissionv1.OperationType{admissionv1.Update},
-						Rule: admissionv1.Rule{
-							APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/status"},
-						},
-					},
-				}}},
-				MatchConditions: []admissionv1.MatchCondition{{
-					Name: "manager", Expression: fmt.Sprintf("request.userInfo.username in [%s]", strings.Join(users, ", ")),
-				}},
-				Validations: []admissionv1.Validation{{
-					Expression: unchanged("metadata", "labels", "annotations", "finalizers") + " && " +
-						unchanged("status", keptOfPods...),
-					Message: "the cloud-controller-manager changes no more of a pod than its condition Ready",
-					Reason:  new(metav1.StatusReasonForbidden),
-				}, {
-					Expression: "object.status.?conditions.orValue([]).all(c, c.type == 'Ready' && c.status == 'False' || " +
-						"oldObject.status.?conditions.orValue([]).exists(o, o == c)) && " +
-						"oldObject.status.?conditions.orValue([]).all(o, " +
-						"object.status.?conditions.orValue([]).exists(c, c.type == o.type))",
-					Message: "the cloud-controller-manager says that a pod is not Ready, and nothing else of it",
-					Reason:  new(metav1.StatusReasonForbidden),
-				}},
-			},
-		},
-		&admissionv1.ValidatingAdmissionPolicyBinding{
-			TypeMeta: typeOf("ValidatingAdmissionPolicyBinding"), ObjectMeta: meta,
-			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: v1alpha1.EndpointPolicyName, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			},
-		},
-	}
+	return admissionPolicy(v1alpha1.EndpointPolicyName, admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+			onResources("", "v1", []string{"pods/status"}, admissionv1.Update),
+		}},
+		MatchConditions: []admissionv1.MatchCondition{{
+			Name: "manager", Expression: fmt.Sprintf("request.userInfo.username in [%s]", strings.Join(users, ", ")),
+		}},
+		Validations: []admissionv1.Validation{{
+			Expression: unchanged("metadata", "labels", "annotations", "finalizers") + " && " +
+				unchanged("status", keptOfPods...),
+			Message: "the cloud-controller-manager changes no more of a pod than its condition Ready",
+			Reason:  new(metav1.StatusReasonForbidden),
+		}, {
+			Expression: "object.status.?conditions.orValue([]).all(c, c.type == 'Ready' && c.status == 'False' || " +
+				"oldObject.status.?conditions.orValue([]).exists(o, o == c)) && " +
+				"oldObject.status.?conditions.orValue([]).all(o, " +
+				"object.status.?conditions.orValue([]).exists(c, c.type == o.type))",
+			Message: "the cloud-controller-manager says that a pod is not Ready, and nothing else of it",
+			Reason:  new(metav1.StatusReasonForbidden),
+		}},
+	})
 }
 
 // keptOfPods are all fields of PodStatus but the conditions. A field that an API server does not know is in neither
