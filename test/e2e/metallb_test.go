@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,7 +73,7 @@ func (l *lab) metallb() contender {
 // installMetalLB builds what the cache lacks. The arguments are further ones of both programs.
 func (l *lab) installMetalLB(t *testing.T, args ...string) {
 	t.Helper()
-	dir := buildMetalLB(t)
+	dir := strings.TrimSpace(labOutput(t, "metallb"))
 	l.run(t, "load", "--name", l.name, filepath.Join(dir, "controller.tar"), filepath.Join(dir, "speaker.tar"))
 	l.run(t, "cp", "--name", l.name, filepath.Join(dir, "native.yaml"), "cp1:/tmp/native.yaml")
 	for _, arg := range args {
@@ -96,19 +93,4 @@ func (l *lab) installMetalLB(t *testing.T, args ...string) {
 		}
 		return r.code == 0
 	})
-}
-
-// buildMetalLB returns the folder that `lab metallb` prints.
-func buildMetalLB(t *testing.T) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-	defer cancel()
-	var log bytes.Buffer
-	cmd := exec.CommandContext(ctx, labBinary, "metallb")
-	cmd.Stderr = &log
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("lab metallb: %v\n%s", err, log.String())
-	}
-	return strings.TrimSpace(string(out))
 }

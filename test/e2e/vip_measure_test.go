@@ -10,6 +10,7 @@ import (
 func TestMeasureControlPlaneVIP(t *testing.T) {
 	c := vipUp(t, "mvip")
 	c.form(t)
+	c.client = c.probe(t, "VIP", "w1", "tls:"+c.address.String()+":6443", "eth0")
 	figures := newTable(t, "controlplanevip")
 	for _, f := range c.connectionFaults(t) {
 		c.steady(t, "cp1", "cp2", "cp3")
@@ -18,6 +19,11 @@ func TestMeasureControlPlaneVIP(t *testing.T) {
 	for _, f := range c.silentFaults(t) {
 		c.steady(t, "cp1", "cp2", "cp3")
 		c.measureClaim(t, figures, f)
+	}
+	if *besideMetalLB {
+		c.keepalived(t).besideKeepalived(t, figures)
+		figures.who = ownName
+		figures.compare(t)
 	}
 	c.steady(t, "cp1", "cp2", "cp3")
 	c.measure(t, figures, []*onlooker{c.client}, fault{

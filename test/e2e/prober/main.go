@@ -2,6 +2,7 @@
 // ten times a second, and listens to what owners say unasked. It runs until it is interrupted.
 //
 //	prober ADDRESS:PORT [INTERFACE]     without an interface: no ARP, as for an address that is routed to
+//	prober tls:ADDRESS:PORT ...         a connection counts once a server has shown its certificate
 //
 // Reads nothing. Writes a line of JSON to its output for each connection, whether it came about or not, and for each
 // ARP packet in which somebody claims the address. Their order is that in which they are known, not that of their times.
@@ -9,6 +10,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -49,9 +52,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || len(args) > 2 {
-		return errors.New("usage: prober ADDRESS:PORT [INTERFACE]")
+		return errors.New("usage: prober [tls:]ADDRESS:PORT [INTERFACE]")
 	}
-	target, err := netip.ParseAddrPort(args[0])
+	address, greets := strings.CutPrefix(args[0], "tls:")
+	target, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
@@ -71,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 		workers.Go(func() { ask(ctx, client, address) })
 		workers.Go(func() { listen(ctx, client, address, lines) })
 	}
-	workers.Go(func() { connect(ctx, target, lines) })
+	workers.Go(func() { connect(ctx, target, greets, lines) })
 	go func() {
 		workers.Wait()
 		close(lines)
@@ -86,7 +90,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 // connect does not wait for one connection to begin the next.
-func connect(ctx context.Context, target netip.AddrPort, lines chan<- event) {
+func connect(ctx context.Context, target netip.AddrPort, greets bool, lines chan<- event) {
 	var connections sync.WaitGroup
 	defer connections.Wait()
 	ticker := time.NewTicker(connectEvery)
@@ -100,13 +104,17 @@ func connect(ctx context.Context, target netip.AddrPort, lines chan<- event) {
 			connections.Go(func() {
 				e := event{At: at, What: "connect"}
 				connection, err := dialer.DialContext(ctx, "tcp", target.String())
+				if err == nil && greets {
+					err = greet(ctx, connection, at.Add(patience))
+				}
 				e.Took = time.Since(at)
 				if ctx.Err() != nil {
 					return
 				}
 				if err != nil {
 					e.Error = err.Error()
-				} else {
+				}
+				if connection != nil {
 					_ = connection.(*net.TCPConn).SetLinger(0) // a thousand waiting sockets help nobody
 					_ = connection.Close()
 				}
@@ -114,6 +122,13 @@ func connect(ctx context.Context, target netip.AddrPort, lines chan<- event) {
 			})
 		}
 	}
+}
+
+// greet waits for the server's certificate, whoever has signed it: a proxy accepts connections without any server.
+func greet(ctx context.Context, connection net.Conn, deadline time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return tls.Client(connection, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // see above
 }
 
 // ask is a client that knows nothing, again and again.
