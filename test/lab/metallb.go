@@ -17,18 +17,26 @@ import (
 const metallb, metallbModule = "metallb", "go.universe.tf/metallb"
 
 func newMetalLB(p *places) *cobra.Command {
+	return newFolder(p, "metallb", cobra.NoArgs,
+		"Build MetalLB, and print the folder of its image archives controller.tar and speaker.tar, and its manifest native.yaml",
+		func(ctx context.Context, b builder, _ []string) (string, error) { return b.metallb(ctx) })
+}
+
+// newFolder is a command that makes a folder, if the cache has none, and prints its path.
+func newFolder(p *places, use string, args cobra.PositionalArgs, short string,
+	folder func(context.Context, builder, []string) (string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use:   "metallb",
-		Short: "Build MetalLB, and print the folder of its image archives controller.tar and speaker.tar, and its manifest native.yaml",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   use,
+		Short: short,
+		Args:  args,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := newBuilder(cmd.Context(), cmd.ErrOrStderr(), p)
 			if err != nil {
 				return err
 			}
-			dir, err := b.metallb(cmd.Context())
+			dir, err := folder(cmd.Context(), b, args)
 			if err != nil {
-				return fmt.Errorf("build MetalLB: %w", err)
+				return fmt.Errorf("make %s: %w", cmd.Name(), err)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
 			return err

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,31 +14,14 @@ import (
 )
 
 func newPackages(p *places) *cobra.Command {
-	var mirror string
-	cmd := &cobra.Command{
-		Use:   "packages NAME...",
-		Short: "Download Debian packages with what machines lack for them, and print the folder of the archives",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := newBuilder(cmd.Context(), cmd.ErrOrStderr(), p)
-			if err != nil {
-				return err
-			}
-			dir, err := b.packages(cmd.Context(), args, mirror)
-			if err != nil {
-				return fmt.Errorf("download packages %v: %w", args, err)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
-			return err
-		},
-	}
-	cmd.Flags().StringVar(&mirror, "mirror", debianMirror, "Debian mirror")
-	return cmd
+	return newFolder(p, "packages NAME...", cobra.MinimumNArgs(1),
+		"Download Debian packages with what machines lack for them, and print the folder of the archives",
+		func(ctx context.Context, b builder, names []string) (string, error) { return b.packages(ctx, names) })
 }
 
 // packages has apt-get of this machine look at the root that all machines share, and change nothing there.
-func (b builder) packages(ctx context.Context, names []string, mirror string) (string, error) {
-	root, err := b.debian(ctx, mirror)
+func (b builder) packages(ctx context.Context, names []string) (string, error) {
+	root, err := b.debian(ctx, debianMirror)
 	if err != nil {
 		return "", err
 	}
@@ -64,6 +48,6 @@ func (b builder) packages(ctx context.Context, names []string, mirror string) (s
 				return fmt.Errorf("apt-get %s: %w: %s", do[0], err, lastLines(string(out), 10))
 			}
 		}
-		return nil
+		return errors.Join(os.Remove(filepath.Join(dir, "lock")), os.Remove(filepath.Join(dir, "partial")))
 	})
 }
