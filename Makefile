@@ -127,10 +127,10 @@ faults: lab images ## Every fault of the library, and docs/faults.md from what i
 	$(E2E) -json -parallel 4 -run ^TestFaults_ -args -kubernetes $(K8S) -labs $(LABS) -faults $(ARGS) | $(SUMMARY)
 	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,inventory,openstack,aws,vsphere,sample,pairs}.md > docs/faults.md
 
-# MetalLB is built for it, which takes some minutes the first time. For ours alone, with kube-proxy in another mode:
-# make e2e RUN=MeasureLoadBalancer SKIP= ARGS='-proxy iptables'
-measure: ## What clients lose when agents, Nodes and the API server go, beside MetalLB; tables in bin/measured
-	$(MAKE) e2e RUN=^TestMeasure SKIP= ARGS='-metallb $(ARGS)'
+# MetalLB and kube-vip are built for it, which takes some minutes the first time; keepalived and HAProxy are Debian's. For
+# ours alone, with kube-proxy in another mode: make e2e RUN=MeasureLoadBalancer SKIP= ARGS='-proxy iptables'
+measure: ## What clients lose when agents, Nodes and the API server go, beside MetalLB, keepalived and kube-vip; tables in bin/measured
+	$(MAKE) e2e RUN=^TestMeasure SKIP= ARGS='-contenders $(ARGS)'
 
 adopt: ## Adopt and leave at length: three control planes, by hand, over SSH, AWS, other providers, killed at random; make adopt ARGS='-kills 40'
 	$(MAKE) e2e RUN=^TestAdopt_ SKIP=^TestMeasure ARGS='$(ARGS)'

@@ -28,7 +28,13 @@ machines:
 // put writes a file on cp1.
 func (l *lab) put(t testing.TB, path, content string) {
 	t.Helper()
-	l.must(t, "cp1", "cat > "+path+" <<'END'\n"+content+"END\n")
+	l.putOn(t, "cp1", path, content)
+}
+
+// putOn writes a file on a machine.
+func (l *lab) putOn(t testing.TB, machine, path, content string) {
+	t.Helper()
+	l.must(t, machine, "cat > "+path+" <<'END'\n"+content+"END\n")
 }
 
 // replaceFile swaps the inventory's file as an administrator's tool would: beside it, then renamed.

@@ -1,18 +1,16 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 )
 
 const (
-	// keepalivedConf and haproxyCfg are as kubeadm's authors publish them (ha-considerations.md), with the router ID and
-	// the password that they leave open. Port 8443 is the lab's own.
+	// keepalivedConf, checkAPIServer and haproxyCfg are as kubeadm's authors publish them (ha-considerations.md), with
+	// the router ID and the password that they leave open, without HAProxy's log, and with a socket that says which API
+	// servers it sends clients to. Port 7443 is HAProxy's, since the API server has 6443.
 	keepalivedConf = `global_defs {
  router_id LVS_DEVEL
  script_user root
@@ -30,9 +28,16 @@ vrrp_instance VI_1 {
  interface eth0
  virtual_router_id 51
  priority %[2]d
- authentication { auth_type PASS auth_pass 42 }
- virtual_ipaddress { %[3]s }
- track_script { check_apiserver }
+ authentication {
+  auth_type PASS
+  auth_pass 42
+ }
+ virtual_ipaddress {
+  %[3]s
+ }
+ track_script {
+  check_apiserver
+ }
 }
 `
 	checkAPIServer = `#!/bin/sh
@@ -40,8 +45,11 @@ curl -sfk --max-time 2 https://localhost:7443/healthz -o /dev/null || { echo "**
 `
 	haproxyCfg = `global
  daemon
+ stats socket /run/haproxy.sock
 defaults
  mode http
+ option http-server-close
+ option redispatch
  retries 1
  timeout http-request 10s
  timeout queue 20s
@@ -64,68 +72,39 @@ backend apiserverbackend
 %s`
 )
 
-// keepalived puts keepalived and HAProxy of Debian beside ours, as kubeadm's authors say, with an address of their own,
-// and returns the same machines with a client of theirs.
-func (c *vipCluster) keepalived(t *testing.T) *vipCluster {
+// keepalived is keepalived and HAProxy of Debian. Both are under the GPL: these machines run them as Debian packs them,
+// and nothing of ours is linked with them or brings them along.
+func (c *vipCluster) keepalived(t *testing.T) vipContender {
 	t.Helper()
 	archives := strings.TrimSpace(labOutput(t, "packages", "keepalived", "haproxy"))
-	k := *c
-	k.address = c.inSubnet(t, 201)
+	b := vipContender{
+		who: "keepalived", address: c.inSubnet(t, 201), port: 7443, watch: 35 * time.Second,
+		away: "systemctl stop keepalived", back: "systemctl start keepalived",
+		kill: "pkill -9 keepalived", revive: "systemctl restart keepalived",
+		explain: "systemctl status haproxy keepalived; ip -br address; journalctl -u keepalived -u haproxy | tail -40",
+	}
+	// The machine of the highest priority takes the address back, and HAProxy sends clients to all three again: a fault
+	// before that would meet a move, or a server that has no clients.
+	b.runs = "systemctl is-active keepalived && curl -sfk --max-time 2 https://localhost:6443/livez && " +
+		"{ [ $(hostname) != cp1 ] || ip -o address show dev eth0 | grep -wF " + b.address.String() + "; } && " +
+		"echo show servers state | socat - UNIX:/run/haproxy.sock | awk '$6 == 2 {up++} END {exit up != 3}'"
 	var servers strings.Builder
-	for _, m := range []string{"cp1", "cp2", "cp3"} {
+	for _, m := range c.controlPlanes() {
 		fmt.Fprintf(&servers, " server %s %s:6443 check verify none\n", m, c.lab.address(t, m))
 	}
-	for i, m := range []string{"cp1", "cp2", "cp3"} {
+	for i, m := range c.controlPlanes() {
 		state := "BACKUP"
 		if i == 0 {
 			state = "MASTER"
 		}
 		c.run(t, "cp", "--name", c.name, archives, m+":/tmp/packages")
-		c.must(t, m, "mkdir -p /etc/keepalived /etc/haproxy; cat > /etc/keepalived/keepalived.conf <<'END'\n"+
-			fmt.Sprintf(keepalivedConf, state, 101-i, k.address)+"END\ncat > /etc/keepalived/check_apiserver.sh <<'END'\n"+
-			checkAPIServer+"END\nchmod +x /etc/keepalived/check_apiserver.sh; cat > /etc/haproxy/haproxy.cfg <<'END'\n"+
-			fmt.Sprintf(haproxyCfg, servers.String())+"END\n"+
-			"DEBIAN_FRONTEND=noninteractive dpkg --force-confold -i /tmp/packages/*.deb && systemctl restart haproxy keepalived")
+		c.must(t, m, "mkdir -p /etc/keepalived /etc/haproxy")
+		c.putOn(t, m, "/etc/keepalived/keepalived.conf", fmt.Sprintf(keepalivedConf, state, 101-i, b.address))
+		c.putOn(t, m, "/etc/keepalived/check_apiserver.sh", checkAPIServer)
+		c.putOn(t, m, "/etc/haproxy/haproxy.cfg", fmt.Sprintf(haproxyCfg, servers.String()))
+		c.must(t, m, "chmod +x /etc/keepalived/check_apiserver.sh; export DEBIAN_FRONTEND=noninteractive; "+
+			"dpkg --force-confold -i /tmp/packages/*.deb && systemctl restart haproxy keepalived")
+		t.Cleanup(func() { c.must(t, m, "systemctl disable --now keepalived haproxy") })
 	}
-	k.client = c.probe(t, "VIP", "w1", "tls:"+k.address.String()+":7443", "eth0")
-	return &k
-}
-
-// besideKeepalived are the faults of the connection, with keepalived's process in the place of our pod.
-func (c *vipCluster) besideKeepalived(t *testing.T, figures *table) {
-	t.Helper()
-	figures.who = "keepalived"
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(c.sh(t, "cp1", "systemctl status haproxy keepalived; journalctl -u keepalived -u haproxy | tail -40").out)
-		}
-	})
-	for _, f := range c.connectionFaults(t) {
-		switch f.name {
-		case "pod's manifest removed":
-			f.do = func(owner string) { c.must(t, owner, "systemctl stop keepalived") }
-			f.undo = func(owner string) { c.must(t, owner, "systemctl start keepalived") }
-		case "pod killed":
-			f.do = func(owner string) { c.must(t, owner, "pkill -9 keepalived") }
-			f.undo = func(owner string) { c.must(t, owner, "systemctl restart keepalived") }
-		}
-		f.watch = max(f.watch, 12*time.Second)
-		c.steady(t, "cp1", "cp2", "cp3")
-		c.measure(t, figures, []*onlooker{c.client}, f)
-	}
-}
-
-// labOutput is what the lab's program prints.
-func labOutput(t *testing.T, args ...string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-	defer cancel()
-	var log bytes.Buffer
-	cmd := exec.CommandContext(ctx, labBinary, args...)
-	cmd.Stderr = &log
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("lab %v: %v\n%s", args, err, log.String())
-	}
-	return string(out)
+	return b
 }

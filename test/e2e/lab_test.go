@@ -83,6 +83,21 @@ func (l *lab) run(t testing.TB, args ...string) {
 	}
 }
 
+// labOutput is what the lab's program prints. It builds what the cache lacks.
+func labOutput(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer cancel()
+	var log bytes.Buffer
+	cmd := exec.CommandContext(ctx, labBinary, args...)
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("lab %v: %v\n%s", args, err, log.String())
+	}
+	return string(out)
+}
+
 // sh runs a shell script on a machine.
 func (l *lab) sh(t testing.TB, node, script string) result {
 	t.Helper()

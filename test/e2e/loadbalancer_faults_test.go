@@ -68,7 +68,7 @@ func (l *lab) faults(t *testing.T, b contender) []fault {
 	return faults
 }
 
-// isolate cuts a machine off from all others but the client's.
+// isolate cuts a machine off from all others but the client's, to which nobody sends by multicast.
 func (l *lab) isolate(t *testing.T, owner, client string) {
 	t.Helper()
 	var others []string
@@ -81,7 +81,7 @@ func (l *lab) isolate(t *testing.T, owner, client string) {
 	l.must(t, owner, fmt.Sprintf(`nft -f - <<'END'
 table inet partition {
  chain in { type filter hook input priority -300; ip saddr %[1]s drop; }
- chain out { type filter hook output priority -300; ip daddr %[1]s drop; }
+ chain out { type filter hook output priority -300; ip daddr %[1]s drop; ip daddr 224.0.0.0/4 drop; }
  chain through { type filter hook forward priority -300; ip daddr %[1]s drop; ip saddr %[1]s drop; }
 }
 END`, set))

@@ -17,7 +17,7 @@ func (l *lab) measureLocal(t *testing.T, figures *table, b contender) {
 	} {
 		l.podOf(t, move.to, move.image, "local", move.node)
 		l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/"+move.to)
-		l.waitFor(t, b, clients, func() bool { return true })
+		l.waitFor(t, b.who, clients, func() bool { return true })
 		started := time.Now()
 		l.kubectl(t, "delete --wait=false pod "+move.from)
 		time.Sleep(10 * time.Second)

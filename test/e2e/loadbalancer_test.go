@@ -38,7 +38,7 @@ type fault struct {
 
 // TestMeasureLoadBalancer measures what a client sees of everything that can happen to a Node: the same machines, the
 // same time, an address of level L2 and one of level BGP. The only endpoint is on the control plane, so that it stays
-// whatever goes. With -metallb the same happens to MetalLB, whose figures are written beside.
+// whatever goes. With -contenders the same happens to MetalLB, whose figures are written beside.
 func TestMeasureLoadBalancer(t *testing.T) {
 	l := up(t, "lb", 1, 3, "--image", agentImage, "--image", answererArchive(t, buildProgram(t, "answerer")),
 		"--binary", buildProgram(t, "prober"))
@@ -53,7 +53,7 @@ func TestMeasureLoadBalancer(t *testing.T) {
 	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod/echo")
 	figures := newTable(t, "loadbalancer")
 	t.Run(ownName, func(t *testing.T) { l.measureBalancer(t, figures, l.ours()) })
-	if *besideMetalLB {
+	if *contenders {
 		l.removeOurs(t)
 		t.Run("metallb", func(t *testing.T) { l.measureBalancer(t, figures, l.metallb()) })
 		figures.compare(t)
@@ -176,15 +176,15 @@ func (l *lab) measure(t *testing.T, figures *table, clients []*onlooker, f fault
 // waitSteady returns when neither client has seen anything fail for seconds, and each Node's agent is there.
 func (l *lab) waitSteady(t *testing.T, b contender, clients []*onlooker) {
 	t.Helper()
-	l.waitFor(t, b, clients, func() bool {
+	l.waitFor(t, b.who, clients, func() bool {
 		return l.twoPaths(t) && (l.sh(t, "cp1", "test -e /root/kube-apiserver.yaml").code == 0 || b.ready(t))
 	})
 }
 
 // waitFor returns when clients have lost nothing for four seconds, one machine has the address, and something holds.
-func (l *lab) waitFor(t *testing.T, b contender, clients []*onlooker, holds func() bool) {
+func (l *lab) waitFor(t *testing.T, who string, clients []*onlooker, holds func() bool) {
 	t.Helper()
-	eventually(t, patience, "clients and agents of "+b.who+" are content", func() bool {
+	eventually(t, patience, "clients and agents of "+who+" are content", func() bool {
 		now := time.Now()
 		from, to := now.Add(-5*time.Second), now.Add(-time.Second)
 		for _, c := range clients {

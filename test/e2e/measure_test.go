@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -32,12 +33,14 @@ type onlooker struct {
 
 // figures are what a client saw of one event.
 type figures struct {
-	outage  time.Duration // longest time between two connections that came about, less the usual
-	lost    int           // connections that did not
-	refused int           // of them, those that somebody answered
-	tried   int
-	silent  time.Duration // longest time without an answer to ARP, which is asked ten times a second
-	double  time.Duration // how long two machines claimed the address
+	outage   time.Duration // longest time between two connections that came about, less the usual
+	lost     int           // connections that did not
+	refused  int           // of them, those that somebody answered
+	tried    int
+	lastLost time.Duration // when the last of them began
+	why      string        // the first of them
+	silent   time.Duration // longest time without an answer to ARP, which is asked ten times a second
+	double   time.Duration // how long two machines claimed the address
 
 	megabytes float64 // of an agent's memory, where that is measured
 }
@@ -129,6 +132,8 @@ func (c *onlooker) figures(from, to time.Time) figures {
 		f.tried++
 		if s.Error != "" {
 			f.lost++
+			f.why = cmp.Or(f.why, s.Error)
+			f.lastLost = s.At.Sub(from)
 			if strings.Contains(s.Error, "refused") {
 				f.refused++
 			}

@@ -45,8 +45,8 @@ func newTable(t *testing.T, name string) *table {
 		t.Fatal(err)
 	}
 	tab := &table{path: path, file: file, out: csv.NewWriter(file), who: ownName}
-	tab.write(t, "who", "proxy", "event", "level", "seconds", "lost", "refused", "tried", "arp_silent_seconds",
-		"two_owners_seconds", "wanted_seconds", "megabytes")
+	tab.write(t, "who", "proxy", "event", "level", "seconds", "lost", "refused", "tried", "last_lost_seconds",
+		"arp_silent_seconds", "two_owners_seconds", "wanted_seconds", "megabytes")
 	t.Cleanup(func() {
 		tab.out.Flush()
 		if err := file.Close(); err != nil {
@@ -70,10 +70,12 @@ func (tab *table) add(t *testing.T, event, level string, f figures, wanted, limi
 	t.Helper()
 	tab.rows = append(tab.rows, row{tab.who, event, level, f})
 	tab.write(t, tab.who, *proxyMode, event, level, seconds(f.outage), fmt.Sprint(f.lost), fmt.Sprint(f.refused),
-		fmt.Sprint(f.tried), seconds(f.silent), seconds(f.double), seconds(wanted), fmt.Sprintf("%.0f", f.megabytes))
-	t.Logf("%-8s %-28s %-4s %6.3f s, wanted %5.3f; lost %d of %d, %d refused; ARP silent %.3f s, two owners %.3f s",
-		tab.who, event, level, f.outage.Seconds(), wanted.Seconds(), f.lost, f.tried, f.refused, f.silent.Seconds(),
-		f.double.Seconds())
+		fmt.Sprint(f.tried), seconds(f.lastLost), seconds(f.silent), seconds(f.double), seconds(wanted),
+		strconv.FormatFloat(f.megabytes, 'f', 0, 64))
+	t.Logf("%-10s %-28s %-4s %6.3f s, wanted %5.3f; lost %d of %d, %d refused, the last after %.3f s; "+
+		"ARP silent %.3f s, two owners %.3f s %s",
+		tab.who, event, level, f.outage.Seconds(), wanted.Seconds(), f.lost, f.tried, f.refused, f.lastLost.Seconds(),
+		f.silent.Seconds(), f.double.Seconds(), f.why)
 	if tab.who != ownName {
 		return
 	}
@@ -92,7 +94,8 @@ func (tab *table) compare(t *testing.T) {
 	t.Helper()
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "event\tlevel\tccmadm s\tlost\ttwo owners s\twho\ts\tlost\ttwo owners s\ttimes ccmadm's")
+	const columns = "s\tlost\tlast lost s\ttwo owners s\t"
+	fmt.Fprintln(w, "event\tlevel\tccmadm "+columns+"who\t"+columns+"times ccmadm's")
 	for _, other := range tab.rows {
 		for _, own := range tab.rows {
 			if own.who == ownName && other.who != ownName && own.event == other.event && own.level == other.level {
@@ -115,7 +118,7 @@ func (r row) columns() string {
 	case r.tried == 0:
 		lost = "-"
 	}
-	return seconds(r.outage) + "\t" + lost + "\t" + seconds(r.double)
+	return strings.Join([]string{seconds(r.outage), lost, seconds(r.lastLost), seconds(r.double)}, "\t")
 }
 
 // ratio says nothing where one of them is no more than what a busy machine adds.

@@ -2,7 +2,8 @@
 // ten times a second, and listens to what owners say unasked. It runs until it is interrupted.
 //
 //	prober ADDRESS:PORT [INTERFACE]     without an interface: no ARP, as for an address that is routed to
-//	prober tls:ADDRESS:PORT ...         a connection counts once a server has shown its certificate
+//	prober https://ADDRESS:PORT/PATH    a connection counts once the page is there, whoever signed the certificate:
+//	                                    a proxy accepts connections without any server, the kernel for one that hangs
 //
 // Reads nothing. Writes a line of JSON to its output for each connection, whether it came about or not, and for each
 // ARP packet in which somebody claims the address. Their order is that in which they are known, not that of their times.
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -35,7 +37,7 @@ const (
 // event is a line. Its times are of the clock that all machines of a lab share.
 type event struct {
 	At    time.Time     `json:"at"`              // of the beginning
-	Took  time.Duration `json:"took,omitempty"`  // until it was connected
+	Took  time.Duration `json:"took,omitempty"`  // until it was connected, or had failed
 	What  string        `json:"what"`            // connect, or arp
 	Error string        `json:"error,omitempty"` // why it was not
 	MAC   string        `json:"mac,omitempty"`   // of who claims the address
@@ -52,10 +54,9 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || len(args) > 2 {
-		return errors.New("usage: prober [tls:]ADDRESS:PORT [INTERFACE]")
+		return errors.New("usage: prober ADDRESS:PORT|https://ADDRESS:PORT/PATH [INTERFACE]")
 	}
-	address, greets := strings.CutPrefix(args[0], "tls:")
-	target, err := netip.ParseAddrPort(address)
+	target, try, err := parse(args[0])
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 		workers.Go(func() { ask(ctx, client, address) })
 		workers.Go(func() { listen(ctx, client, address, lines) })
 	}
-	workers.Go(func() { connect(ctx, target, greets, lines) })
+	workers.Go(func() { connect(ctx, try, lines) })
 	go func() {
 		workers.Wait()
 		close(lines)
@@ -89,13 +90,66 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
+// attempt makes one connection, and says why it did not come about.
+type attempt func(context.Context) error
+
+func parse(target string) (netip.AddrPort, attempt, error) {
+	address, isPage := strings.CutPrefix(target, "https://")
+	if isPage {
+		address, _, _ = strings.Cut(address, "/")
+	}
+	to, err := netip.ParseAddrPort(address)
+	if isPage {
+		return to, page(target), err
+	}
+	return to, func(ctx context.Context) error {
+		connection, err := dial(ctx, "tcp", target)
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}, err
+}
+
+// dial leaves nothing of a connection once it is closed: a thousand waiting sockets help nobody.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: patience, KeepAlive: -1}
+	connection, err := dialer.DialContext(ctx, network, address)
+	if tcp, ok := connection.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	return connection, err
+}
+
+// page asks by a connection of its own each time.
+func page(target string) attempt {
+	client := http.Client{Timeout: patience, Transport: &http.Transport{
+		DialContext: dial, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+	}}
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return errors.New(response.Status)
+		}
+		return nil
+	}
+}
+
 // connect does not wait for one connection to begin the next.
-func connect(ctx context.Context, target netip.AddrPort, greets bool, lines chan<- event) {
+func connect(ctx context.Context, try attempt, lines chan<- event) {
 	var connections sync.WaitGroup
 	defer connections.Wait()
 	ticker := time.NewTicker(connectEvery)
 	defer ticker.Stop()
-	dialer := net.Dialer{Timeout: patience, KeepAlive: -1}
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,10 +157,7 @@ func connect(ctx context.Context, target netip.AddrPort, greets bool, lines chan
 		case at := <-ticker.C:
 			connections.Go(func() {
 				e := event{At: at, What: "connect"}
-				connection, err := dialer.DialContext(ctx, "tcp", target.String())
-				if err == nil && greets {
-					err = greet(ctx, connection, at.Add(patience))
-				}
+				err := try(ctx)
 				e.Took = time.Since(at)
 				if ctx.Err() != nil {
 					return
@@ -114,21 +165,10 @@ func connect(ctx context.Context, target netip.AddrPort, greets bool, lines chan
 				if err != nil {
 					e.Error = err.Error()
 				}
-				if connection != nil {
-					_ = connection.(*net.TCPConn).SetLinger(0) // a thousand waiting sockets help nobody
-					_ = connection.Close()
-				}
 				lines <- e
 			})
 		}
 	}
-}
-
-// greet waits for the server's certificate, whoever has signed it: a proxy accepts connections without any server.
-func greet(ctx context.Context, connection net.Conn, deadline time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	return tls.Client(connection, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // see above
 }
 
 // ask is a client that knows nothing, again and again.
