@@ -31,7 +31,7 @@ func (l *lab) faults(t *testing.T, b contender) []fault {
 			undo: func(owner string) { l.must(t, owner, "systemctl start kubelet") },
 		},
 		{
-			name: "partition of the owner", watch: 12 * time.Second, wanted: power, limit: 2 * power, owner: "moves", bgpUnlimited: true,
+			name: "partition of the owner", watch: 12 * time.Second, wanted: power, limit: 2 * power, owner: "moves", unlimited: "BGP",
 			do:   func(owner string) { l.isolate(t, owner, clientMachine) },
 			undo: func(owner string) { l.must(t, owner, "nft delete table inet partition") },
 		},

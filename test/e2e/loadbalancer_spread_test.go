@@ -17,7 +17,7 @@ func (l *lab) measureSpread(t *testing.T, figures *table, b contender) {
 	t.Helper()
 	pods := map[string]string{"spread-1": "cp1", "spread-2": "w1", "spread-3": "w2"}
 	clients := l.serveBoth(t, b, "spread", "Cluster", 202, pods)
-	l.waitFor(t, b, clients, func() bool { return true })
+	l.waitFor(t, b.who, clients, func() bool { return true })
 	owner := l.machineOf(t, clients[0].owner())
 	cut := time.Now()
 	l.run(t, "kill", "--name", l.name, owner)
@@ -40,7 +40,7 @@ func (l *lab) measureLocalPower(t *testing.T, figures *table, b contender) {
 	t.Helper()
 	pods := map[string]string{"both-1": "w1", "both-2": "w2"}
 	clients := l.serveBoth(t, b, "both", "Local", 203, pods)
-	l.waitFor(t, b, clients, func() bool { return true })
+	l.waitFor(t, b.who, clients, func() bool { return true })
 	owner := l.machineOf(t, clients[0].owner())
 	cut := time.Now()
 	l.run(t, "kill", "--name", l.name, owner)

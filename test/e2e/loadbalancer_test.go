@@ -26,14 +26,14 @@ template bgp node { local %[1]s as 64500; error wait time 1, 5; %[2]s ipv4 { imp
 
 // fault is something that happens to the Node that has the address of level L2.
 type fault struct {
-	name         string
-	prepare      func() // before all comes to rest
-	do, undo     func(owner string)
-	watch        time.Duration // how long the clients are looked at
-	wanted       time.Duration // of the outage, by either client
-	limit        time.Duration // above which the test fails, on a machine that is busy with itself
-	owner        string        // of the L2 address: moves, stays, or empty for either
-	bgpUnlimited bool          // what BGP cannot help
+	name      string
+	prepare   func() // before all comes to rest
+	do, undo  func(owner string)
+	watch     time.Duration // how long the clients are looked at
+	wanted    time.Duration // of the outage, by either client
+	limit     time.Duration // above which the test fails, on a machine that is busy with itself
+	owner     string        // of the L2 address: moves, stays, or empty for either
+	unlimited string        // level of a client that has no limit: who announces cannot help what it sees
 }
 
 // TestMeasureLoadBalancer measures what a client sees of everything that can happen to a Node: the same machines, the
@@ -156,7 +156,7 @@ func (l *lab) measure(t *testing.T, figures *table, clients []*onlooker, f fault
 	ended := time.Now()
 	for _, c := range clients {
 		limit := f.limit
-		if f.bgpUnlimited && c.level == "BGP" {
+		if f.unlimited == c.level {
 			limit = time.Hour
 		}
 		figures.add(t, f.name, c.level, c.figures(started, ended), f.wanted, limit)

@@ -72,7 +72,7 @@ func (tab *table) add(t *testing.T, event, level string, f figures, wanted, limi
 	tab.write(t, tab.who, *proxyMode, event, level, seconds(f.outage), fmt.Sprint(f.lost), fmt.Sprint(f.refused),
 		fmt.Sprint(f.tried), seconds(f.lastLost), seconds(f.silent), seconds(f.double), seconds(wanted),
 		strconv.FormatFloat(f.megabytes, 'f', 0, 64))
-	t.Logf("%-10s %-28s %-4s %6.3f s, wanted %5.3f; lost %d of %d, %d refused, the last after %.3f s; "+
+	t.Logf("%-10s %-32s %-4s %6.3f s, wanted %5.3f; lost %d of %d, %d refused, the last after %.3f s; "+
 		"ARP silent %.3f s, two owners %.3f s %s",
 		tab.who, event, level, f.outage.Seconds(), wanted.Seconds(), f.lost, f.tried, f.refused, f.lastLost.Seconds(),
 		f.silent.Seconds(), f.double.Seconds(), f.why)

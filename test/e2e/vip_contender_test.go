@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -36,8 +35,9 @@ func (c *vipCluster) ownVIP() vipContender {
 // controlPlanes are the machines that can have the address.
 func (c *vipCluster) controlPlanes() []string { return c.nodes[:3] }
 
-// measureVIP lets everything happen to the machine that has a contender's address. Its client asks for /livez: a
-// connection does not count where there is a proxy without a server, or a server without etcd.
+// measureVIP lets everything happen to the machine that has a contender's address. One client connects, which says where
+// the address is. The other asks for /livez, which nobody answers where there is a proxy without a server, or a server
+// that hangs or has no etcd.
 func (c *vipCluster) measureVIP(t *testing.T, figures *table, b vipContender) {
 	t.Helper()
 	figures.who = b.who
@@ -48,19 +48,26 @@ func (c *vipCluster) measureVIP(t *testing.T, figures *table, b vipContender) {
 			}
 		}
 	})
-	client := c.probe(t, "VIP", "w1", fmt.Sprintf("https://%s:%d/livez", b.address, b.port), "eth0")
+	endpoint := netip.AddrPortFrom(b.address, b.port).String()
+	clients := []*onlooker{
+		c.probe(t, "TCP", "w1", endpoint, "eth0"),
+		c.probe(t, page, "w1", "https://"+endpoint+"/livez"),
+	}
 	for _, f := range c.vipFaults(t, b) {
 		f.watch = max(f.watch, b.watch)
-		c.settled(t, b, client)
-		c.measure(t, figures, []*onlooker{client}, f)
+		c.settled(t, b, clients)
+		c.measure(t, figures, clients, f)
 	}
-	c.settled(t, b, client)
+	c.settled(t, b, clients)
 }
 
-// settled returns when a contender's agents run everywhere, one machine has its address, and the client loses nothing.
-func (c *vipCluster) settled(t *testing.T, b vipContender, client *onlooker) {
+// page is the level of the client that asks for /livez. A busy API server answers late, wherever the address is.
+const page = "page"
+
+// settled returns when a contender's agents run everywhere, one machine has its address, and clients lose nothing.
+func (c *vipCluster) settled(t *testing.T, b vipContender, clients []*onlooker) {
 	t.Helper()
-	c.waitFor(t, b.who, []*onlooker{client}, func() bool {
+	c.waitFor(t, b.who, clients, func() bool {
 		return !slices.ContainsFunc(c.controlPlanes(), func(m string) bool { return c.sh(t, m, b.runs).code != 0 })
 	})
 }

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestMeasureControlPlaneVIP measures what a client gets of the API server while everything happens to the machine that
-// has the control plane's own address: the client asks for /livez fifty times a second, and by ARP ten times a second.
+// TestMeasureControlPlaneVIP measures what clients get of the API server while everything happens to the machine that has
+// the control plane's own address: one connects fifty times a second and asks by ARP ten times a second, one asks for
+// /livez fifty times a second.
 // With -contenders the same happens to keepalived with HAProxy, and to kube-vip, whose figures are written beside.
 func TestMeasureControlPlaneVIP(t *testing.T) {
 	c := vipUp(t, "mvip")
@@ -19,7 +20,7 @@ func TestMeasureControlPlaneVIP(t *testing.T) {
 		figures.compare(t)
 	}
 	figures.who = ownName
-	c.settled(t, c.ownVIP(), c.client)
+	c.settled(t, c.ownVIP(), []*onlooker{c.client})
 	c.measure(t, figures, []*onlooker{c.client}, fault{
 		name: "reset", watch: 12 * time.Second, wanted: 100 * time.Millisecond, limit: time.Second, owner: "moves",
 		do: func(owner string) { c.must(t, owner, "ccmadm reset --force") },
@@ -41,7 +42,7 @@ func (c *vipCluster) vipFaults(t *testing.T, b vipContender) []fault {
 			undo: on("mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/"),
 		},
 		{
-			name: "agent taken away", watch: 6 * second, wanted: 0, limit: soon, owner: "moves",
+			name: "agent taken away", watch: 6 * second, wanted: 0, limit: soon, owner: "moves", unlimited: page,
 			do: on(b.away), undo: on(b.back),
 		},
 		{
