@@ -35,9 +35,9 @@ func (c *vipCluster) ownVIP() vipContender {
 // controlPlanes are the machines that can have the address.
 func (c *vipCluster) controlPlanes() []string { return c.nodes[:3] }
 
-// measureVIP lets everything happen to the machine that has a contender's address. One client connects, which says where
-// the address is. The other asks for /livez, which nobody answers where there is a proxy without a server, or a server
-// that hangs or has no etcd.
+// measureVIP lets everything happen to the machine that has a contender's address. One client connects, which says
+// where the address is. The other asks for /livez, which nobody answers where there is a proxy without a server, or a
+// server that hangs or has no etcd.
 func (c *vipCluster) measureVIP(t *testing.T, figures *table, b vipContender) {
 	t.Helper()
 	figures.who = b.who

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestMeasureControlPlaneVIP measures what clients get of the API server while everything happens to the machine that has
-// the control plane's own address: one connects fifty times a second and asks by ARP ten times a second, one asks for
-// /livez fifty times a second.
+// TestMeasureControlPlaneVIP measures what clients get of the API server while everything happens to the machine that
+// has the control plane's own address: one connects fifty times a second and asks by ARP ten times a second, one asks
+// for /livez fifty times a second.
 // With -contenders the same happens to keepalived with HAProxy, and to kube-vip, whose figures are written beside.
 func TestMeasureControlPlaneVIP(t *testing.T) {
 	c := vipUp(t, "mvip")
