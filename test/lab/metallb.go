@@ -23,8 +23,10 @@ func newMetalLB(p *places) *cobra.Command {
 }
 
 // newFolder is a command that makes a folder, if the cache has none, and prints its path.
-func newFolder(p *places, use string, args cobra.PositionalArgs, short string,
-	folder func(context.Context, builder, []string) (string, error)) *cobra.Command {
+func newFolder(
+	p *places, use string, args cobra.PositionalArgs, short string,
+	folder func(context.Context, builder, []string) (string, error),
+) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
 		Short: short,
