@@ -15,7 +15,7 @@ type membershipID uint64
 // all. Until every member of the newest has it, majorities of the older ones are needed, too; and a grant brings along
 // the lists that bind its grantor. So two majorities always have a member in common.
 type memberships struct {
-	// list has the newest at its end, which is there since then.
+	// list has the newest at its end. Since then it is there, and nobody else is gone.
 	list  []membershipID
 	since Moment
 	// known are the names in those lists and in those of others. The first one decides in case of a draw.
@@ -30,14 +30,16 @@ func idOf(names []string) membershipID {
 }
 
 // SetMembers replaces the newest list of members. Its first name decides in case of a draw, so that the order has to be
-// the same everywhere. Silent had a vote before: a member that has just started, and knows nothing of older lists, needs a
-// majority of them, too. Gone are former members whose Nodes the cluster has no more: they have no vote any longer, where
-// one that is only silent may own something.
-func (q *Quorum) SetMembers(now Moment, names, silent []string, gone map[string]bool) {
+// the same everywhere. All are these and those that had a vote before they were silent: a member that has just started,
+// and knows nothing of older lists, needs a majority of them, too. Gone are former members whose Nodes the cluster has no
+// more: they have no vote any longer, where one that is only silent may own something.
+func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]bool) {
 	m := &q.memberships
-	m.gone = gone
-	if len(m.list) == 0 && len(silent) > 0 {
-		q.adopt(now, slices.Concat(names, silent))
+	if !maps.Equal(m.gone, gone) {
+		m.gone, m.since = gone, now // what those have granted counts for a while
+	}
+	if len(m.list) == 0 && len(all) > len(names) {
+		q.adopt(now, all)
 	}
 	if idOf(names) != m.newest() {
 		q.adopt(now, names)

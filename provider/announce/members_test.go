@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -40,7 +41,9 @@ func (w *world) change(tr *truth) {
 
 func (w *world) learn(tr *truth, m *simulated) {
 	if !m.off {
-		m.quorum.SetMembers(w.clock(m), tr.names, tr.silent, tr.gone)
+		all := slices.Concat(tr.names, tr.silent)
+		slices.Sort(all)
+		m.quorum.SetMembers(w.clock(m), tr.names, all, maps.Clone(tr.gone))
 	}
 }
 
