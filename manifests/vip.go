@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"path"
@@ -17,9 +18,10 @@ type VIP struct {
 	// NodeName is that of the machine's Node, and NodeAddress where the others hear it.
 	NodeName    string
 	NodeAddress netip.Addr
-	// Address moves, on Interface.
+	// Address is answered for on Interface, or announced as BGP says.
 	Address   netip.Addr
 	Interface string
+	BGP       *v1alpha1.ControlPlaneVIPBGP
 	// Port is that of the machine's API server.
 	Port int
 	// MembersFile is who may have the address, on the machine.
@@ -46,25 +48,19 @@ func VIPPod(p *templates.Profile, v templates.Values, vip VIP) ([]byte, error) {
 	if c.Image, err = p.NodeAgentImage(v); err != nil {
 		return nil, fmt.Errorf("render static pod %s: %w", v1alpha1.VIPName, err)
 	}
-	ca, key := path.Join(vip.CertificatesDir, "ca.crt"), path.Join(vip.CertificatesDir, "sa.key")
 	c.Args = []string{
 		"vip",
 		"--node-name=" + vip.NodeName,
 		"--node-address=" + vip.NodeAddress.String(),
 		"--vip=" + vip.Address.String(),
-		"--interface=" + vip.Interface,
-		fmt.Sprintf("--api-server-port=%d", vip.Port),
-		"--members-file=" + vip.MembersFile,
-		"--ca-file=" + ca,
-		"--secret-file=" + key,
-		"--kubeconfig=" + vip.Kubeconfig,
 	}
-	for _, file := range []struct{ name, path string }{{"ca", ca}, {"secret", key}, {"kubeconfig", vip.Kubeconfig}} {
-		mount(&pod.Spec, file.name, file.path, hostPath(file.path, corev1.HostPathFile))
+	ca := path.Join(vip.CertificatesDir, "ca.crt")
+	mount(&pod.Spec, "ca", ca, hostPath(ca, corev1.HostPathFile))
+	if vip.BGP == nil {
+		byElection(&pod.Spec, vip, ca)
+	} else if err := byBGP(&pod.Spec, vip, ca); err != nil {
+		return nil, err
 	}
-	dir := path.Dir(vip.MembersFile)
-	mount(&pod.Spec, "members", dir, hostPath(dir, corev1.HostPathDirectoryOrCreate))
-	c.VolumeMounts[len(c.VolumeMounts)-1].ReadOnly = false // it keeps the list for its next start
 	o, err := toObject(pod)
 	if err != nil {
 		return nil, err
@@ -74,4 +70,38 @@ func VIPPod(p *templates.Profile, v templates.Values, vip VIP) ([]byte, error) {
 		return nil, fmt.Errorf("encode static pod %s: %w", v1alpha1.VIPName, err)
 	}
 	return data, nil
+}
+
+// byElection lets one control plane answer ARP or NDP for the address.
+func byElection(spec *corev1.PodSpec, vip VIP, ca string) {
+	c, key := &spec.Containers[0], path.Join(vip.CertificatesDir, "sa.key")
+	c.Args = append(c.Args,
+		"--interface="+vip.Interface,
+		fmt.Sprintf("--api-server-port=%d", vip.Port),
+		"--members-file="+vip.MembersFile,
+		"--ca-file="+ca,
+		"--secret-file="+key,
+		"--kubeconfig="+vip.Kubeconfig,
+	)
+	mount(spec, "secret", key, hostPath(key, corev1.HostPathFile))
+	mount(spec, "kubeconfig", vip.Kubeconfig, hostPath(vip.Kubeconfig, corev1.HostPathFile))
+	dir := path.Dir(vip.MembersFile)
+	mount(spec, "members", dir, hostPath(dir, corev1.HostPathDirectoryOrCreate))
+	c.VolumeMounts[len(c.VolumeMounts)-1].ReadOnly = false // it keeps the list for its next start
+}
+
+// byBGP lets every control plane announce the address. The manifest has all that it goes by: there is no API to ask yet.
+func byBGP(spec *corev1.PodSpec, vip VIP, ca string) error {
+	routers, err := json.Marshal(vip.BGP)
+	if err != nil {
+		return fmt.Errorf("encode controlPlaneVIP.bgp: %w", err)
+	}
+	c := &spec.Containers[0]
+	c.Args = append(c.Args,
+		fmt.Sprintf("--api-server-port=%d", vip.Port),
+		"--ca-file="+ca,
+		"--bgp="+string(routers),
+	)
+	c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"} // it sends no ARP
+	return nil
 }

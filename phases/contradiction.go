@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -74,6 +75,7 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 		listed("controllerManager.extraArgs", said.ControllerManager.ExtraArgs, known.ControllerManager.ExtraArgs),
 		listed("controllerManager.extraEnv", said.ControllerManager.ExtraEnv, known.ControllerManager.ExtraEnv),
 		{field: "controlPlaneVIP.address", said: said.ControlPlaneVIP.Address, known: known.ControlPlaneVIP.Address},
+		{field: "controlPlaneVIP.bgp", said: routersOf(said.ControlPlaneVIP.BGP), known: routersOf(known.ControlPlaneVIP.BGP)},
 		{field: "nodeAgent.image", said: said.NodeAgent.Image, known: known.NodeAgent.Image},
 		listed("servingCertificates.addressRanges", said.ServingCertificates.AddressRanges, known.ServingCertificates.AddressRanges),
 		{field: "lifecycle", said: string(said.Lifecycle), known: string(known.Lifecycle)},
@@ -92,6 +94,15 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 		})
 	}
 	return list
+}
+
+// routersOf are those of the control plane's own address, as text; empty: there are none.
+func routersOf(bgp *v1alpha1.ControlPlaneVIPBGP) string {
+	if bgp == nil {
+		return ""
+	}
+	text, _ := json.Marshal(bgp) // numbers and text
+	return string(text)
 }
 
 // listed is a list as a setting; one that is empty and was given says something, too.

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -24,9 +24,10 @@ func controlPlaneVIP() Phase {
 		Name:  "control-plane-vip",
 		Short: "Hold the control plane's own address, where there is one",
 		Long: `Reads the settings: --control-plane-vip, or controlPlaneVIP of the configuration. Writes the static pod
-` + machine.VIPManifest + `, which answers for the address while this machine's API server does and a majority of the
-control planes agrees; ` + machine.VIPMembers + `, the control planes that are known;
-and ` + machine.VIPSysctl + `, so that the kernel leaves ARP for it to the pod.`,
+` + machine.VIPManifest + `, which announces the address to the routers of controlPlaneVIP.bgp
+while this machine's API server answers. Without bgp it answers ARP or NDP for it while a majority of the control planes
+agrees, too; ` + machine.VIPMembers + ` has the control planes that are known,
+and because of ` + machine.VIPSysctl + ` the kernel leaves ARP for it to the pod.`,
 		Run: func(ctx context.Context, d *Data) error {
 			s, err := d.Settings(ctx)
 			if err != nil || s.ControlPlaneVIP.Address == "" {
@@ -53,7 +54,7 @@ func joinControlPlaneVIP() Phase {
 			return err
 		}
 		members := []vipMember{self}
-		if !d.DryRun {
+		if s.ControlPlaneVIP.BGP == nil && !d.DryRun {
 			if members, err = controlPlanes(ctx, d, self); err != nil {
 				return err
 			}
@@ -108,42 +109,51 @@ func controlPlanes(ctx context.Context, d *Data, self vipMember) ([]vipMember, e
 	return append(members, self), nil
 }
 
-// writeVIP writes the members only once: the pod keeps them up to date.
+// writeVIP writes the pod's manifest last. By BGP it needs nothing beside it.
 func writeVIP(ctx context.Context, d *Data, s *Settings, self vipMember, members []vipMember) error {
-	addr, name, err := vipPlace(s)
+	addr, err := netip.ParseAddr(s.ControlPlaneVIP.Address)
 	if err != nil {
-		return err
+		return finding.Usagef("read controlPlaneVIP.address: %w", err)
+	}
+	vip := manifests.VIP{
+		NodeName: self.Name, NodeAddress: self.Address, Address: addr, BGP: s.ControlPlaneVIP.BGP, Port: apiServerPort(d),
+		MembersFile: machine.VIPMembers, CertificatesDir: s.CertificatesDir, Kubeconfig: machine.SchedulerConf,
+	}
+	if vip.BGP == nil {
+		if vip.Interface, err = vipInterface(s, addr); err != nil {
+			return err
+		}
 	}
 	v, err := namelessValues(d, s, nil)
 	if err != nil {
 		return err
 	}
-	port := d.KubeadmFile.BindPort(d.Role)
-	if port == 0 {
-		port = kubeadm.DefaultBindPort
-	}
-	pod, err := manifests.VIPPod(s.Profile, v, manifests.VIP{
-		NodeName: self.Name, NodeAddress: self.Address, Address: addr, Interface: name, Port: port,
-		MembersFile: machine.VIPMembers, CertificatesDir: s.CertificatesDir, Kubeconfig: machine.SchedulerConf,
-	})
+	pod, err := manifests.VIPPod(s.Profile, v, vip)
 	if err != nil {
 		return err
 	}
-	if there, err := d.Machine.Exists(machine.VIPMembers); err != nil {
-		return err
-	} else if !there {
-		data, err := json.Marshal(members)
-		if err != nil {
-			return fmt.Errorf("encode the control planes: %w", err)
+	if vip.BGP == nil {
+		if err := writeMembers(d, members); err != nil {
+			return err
 		}
-		if err := d.write(machine.File{Path: machine.VIPMembers, Data: append(data, '\n'), Mode: 0o600}); err != nil {
+		if err := leaveARP(ctx, d, vip.Interface); err != nil {
 			return err
 		}
 	}
-	if err := leaveARP(ctx, d, name); err != nil {
+	return d.write(machine.File{Path: machine.VIPManifest, Data: seal(pod), Mode: 0o600})
+}
+
+// writeMembers writes them only once: the pod keeps them up to date.
+func writeMembers(d *Data, members []vipMember) error {
+	there, err := d.Machine.Exists(machine.VIPMembers)
+	if err != nil || there {
 		return err
 	}
-	return d.write(machine.File{Path: machine.VIPManifest, Data: seal(pod), Mode: 0o600})
+	data, err := json.Marshal(members)
+	if err != nil {
+		return fmt.Errorf("encode the control planes: %w", err)
+	}
+	return d.write(machine.File{Path: machine.VIPMembers, Data: append(data, '\n'), Mode: 0o600})
 }
 
 // leaveARP keeps the kernel from answering for an address that is on lo, and from naming it as a sender: clients would

@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,56 @@ func TestControlPlaneVIP_Writes(t *testing.T) {
 	}
 }
 
+// announced is by BGP, to one router.
+func announced(address string) Options {
+	said := v1alpha1.CloudConfiguration{}
+	said.ControlPlaneVIP = v1alpha1.ControlPlaneVIP{Address: address, BGP: &v1alpha1.ControlPlaneVIPBGP{
+		LocalASN: 64512, Peers: []v1alpha1.ControlPlaneVIPPeer{{Address: "192.0.2.1", ASN: 64500}},
+	}}
+	return Options{Flags: said}
+}
+
+// By BGP the manifest is all: nobody else is asked, and no interface is needed.
+func TestControlPlaneVIP_WritesForBGP(t *testing.T) {
+	m, runner := machinetest.New(t)
+	r := run{config: initConfig, options: announced("203.0.113.10")}
+	if out, err := r.do(t, m, kubeadmConfig()); err != nil || !strings.Contains(out, "set controlPlaneEndpoint 203.0.113.10:6443") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for i := range 2 {
+		out, err := r.do(t, m, controlPlaneVIP())
+		if err != nil || i == 1 && (strings.Contains(out, "written") || !strings.Contains(out, machine.VIPManifest+" unchanged")) {
+			t.Fatalf("run %d: %v\n%s", i, err, out)
+		}
+	}
+	const want = `- --bgp={"localASN":64512,"peers":[{"address":"192.0.2.1","asn":64500}]}`
+	if got := machinetest.Content(m, machine.VIPManifest); !strings.Contains(got, want) {
+		t.Errorf("the manifest has no %s:\n%s", want, got)
+	}
+	for _, path := range []string{machine.VIPMembers, machine.VIPSysctl} {
+		if there, err := m.Exists(path); err != nil || there {
+			t.Errorf("%s is there (%v)", path, err)
+		}
+	}
+	if slices.ContainsFunc(runner.Ran, func(command string) bool { return strings.HasPrefix(command, "sysctl") }) {
+		t.Errorf("ran %q", runner.Ran)
+	}
+}
+
+// A control plane that joins has the record's routers, and asks the API server for nobody.
+func TestJoinControlPlaneVIP_BGP(t *testing.T) {
+	m, _ := machinetest.New(t)
+	const bgp = "{localASN: 64512, peers: [{address: 192.0.2.1, asn: 64500, bfd: {enabled: true}}]}"
+	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, "+
+		"clusterName: ber1, mode: StaticPod, controlPlaneVIP: {address: 203.0.113.10, bgp: "+bgp+"}}\n")
+	r := run{config: joinConfig + "controlPlane: {}\n", options: Options{Role: kubeadm.RoleJoin}}
+	out, err := r.do(t, m, joinControlPlaneVIP())
+	const want = `"peers":[{"address":"192.0.2.1","asn":64500,"bfd":{"enabled":true}}]}`
+	if got := machinetest.Content(m, machine.VIPManifest); err != nil || !strings.Contains(got, want) {
+		t.Errorf("%v: the manifest has no %s:\n%s\n%s", err, want, got, out)
+	}
+}
+
 func TestControlPlaneVIP_NothingUnlessAsked(t *testing.T) {
 	m, _ := machinetest.New(t)
 	before := len(snapshot(t, m))
@@ -81,6 +132,13 @@ func TestControlPlaneVIP_Refused(t *testing.T) {
 			name: "mode Manual", config: initConfig,
 			options: func() Options { o := withVIP("192.0.2.10"); o.Flags.Mode = v1alpha1.ModeManual; return o }(),
 			wantErr: "in mode Manual nothing of the provider is brought by ccmadm",
+		},
+		{
+			name: "BGP on an interface",
+			config: initConfig + "---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n" +
+				"controlPlaneVIP: {bgp: {localASN: 64512, peers: [{address: 192.0.2.1, asn: 64500}]}}\n",
+			options: withVIP("203.0.113.10"),
+			wantErr: "with bgp nobody answers for the address on an interface",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,19 +184,28 @@ func TestJoinControlPlaneVIP_Worker(t *testing.T) {
 
 // A pod that was killed leaves the address behind: a reset takes it away.
 func TestReset_ReleasesTheAddress(t *testing.T) {
+	for address, options := range map[string]Options{
+		"192.0.2.10": withVIP("192.0.2.10"), "203.0.113.10": announced("203.0.113.10"),
+	} {
+		t.Run(address, func(t *testing.T) { releases(t, address, options) })
+	}
+}
+
+func releases(t *testing.T, address string, options Options) {
+	t.Helper()
 	m, runner := machinetest.New(t)
-	r := run{config: initConfig, options: withVIP("192.0.2.10")}
+	r := run{config: initConfig, options: options}
 	for _, p := range []Phase{kubeadmConfig(), controlPlaneVIP()} {
 		if out, err := r.do(t, m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	runner.Answers["ip -o address show"] = "1: lo    inet 192.0.2.10/32 scope global lo\n"
+	runner.Answers["ip -o address show"] = "1: lo    inet " + address + "/32 scope global lo\n"
 	d, out := r.must(t, m)
 	if err := Reset(t.Context(), d, nil); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if last := runner.Ran[len(runner.Ran)-1]; last != "ip address delete 192.0.2.10/32 dev lo" {
+	if last := runner.Ran[len(runner.Ran)-1]; last != "ip address delete "+address+"/32 dev lo" {
 		t.Errorf("ran %q last", last)
 	}
 	for _, path := range []string{machine.VIPManifest, machine.VIPMembers, machine.VIPSysctl, machine.VIPDir} {

@@ -12,7 +12,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
@@ -116,12 +115,9 @@ func localServer(d *Data) string {
 	if server, err := controlPlaneURL(d.Machine.Path(machine.ControllerManagerConf)); err == nil {
 		return server
 	}
-	host, port := d.KubeadmFile.AdvertiseAddress(d.Role), d.KubeadmFile.BindPort(d.Role)
+	host := d.KubeadmFile.AdvertiseAddress(d.Role)
 	if addr, err := d.Machine.AdvertiseAddress(host); err == nil {
 		host = addr.String()
 	}
-	if port == 0 {
-		port = kubeadm.DefaultBindPort
-	}
-	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(apiServerPort(d)))
 }

@@ -1,10 +1,13 @@
 package phases
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -13,20 +16,26 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// vipPlace is the address, and the interface on which it is answered for.
-func vipPlace(s *Settings) (netip.Addr, string, error) {
-	addr, err := netip.ParseAddr(s.ControlPlaneVIP.Address)
-	if err != nil {
-		return addr, "", finding.Usagef("read controlPlaneVIP.address: %w", err)
-	}
+// vipInterface is where the address is answered for.
+func vipInterface(s *Settings, addr netip.Addr) (string, error) {
 	if s.ControlPlaneVIP.Interface != "" {
-		return addr, s.ControlPlaneVIP.Interface, nil
+		return s.ControlPlaneVIP.Interface, nil
 	}
 	ifi, err := machine.FindInterface("", addr)
 	if err != nil {
-		return addr, "", finding.Usagef("controlPlaneVIP: %w", err).WithHint("--control-plane-vip-interface names one")
+		return "", finding.Usagef("controlPlaneVIP: %w", err).
+			WithHint("--control-plane-vip-interface names one; with controlPlaneVIP.bgp routers learn where the address is")
 	}
-	return addr, ifi.Name, nil
+	return ifi.Name, nil
+}
+
+// apiServerPort is that of this machine's API server.
+func apiServerPort(d *Data) int {
+	return cmp.Or(d.KubeadmFile.BindPort(d.Role), kubeadm.DefaultBindPort)
+}
+
+func vipEndpoint(d *Data, s *Settings) string {
+	return net.JoinHostPort(s.ControlPlaneVIP.Address, strconv.Itoa(apiServerPort(d)))
 }
 
 // setEndpoint makes the address kubeadm's controlPlaneEndpoint. Another one of the user's is a contradiction.
@@ -34,11 +43,7 @@ func setEndpoint(d *Data, s *Settings) error {
 	if s.ControlPlaneVIP.Address == "" || d.Role != kubeadm.RoleInit {
 		return nil
 	}
-	port := d.KubeadmFile.BindPort(d.Role)
-	if port == 0 {
-		port = kubeadm.DefaultBindPort
-	}
-	endpoint := net.JoinHostPort(s.ControlPlaneVIP.Address, strconv.Itoa(port))
+	endpoint := vipEndpoint(d, s)
 	if said := d.KubeadmFile.ControlPlaneEndpoint(); said != "" && said != endpoint && said != s.ControlPlaneVIP.Address {
 		return finding.Usagef("controlPlaneVIP.address %s: kubeadm's controlPlaneEndpoint is %s", s.ControlPlaneVIP.Address, said).
 			WithHint("leave controlPlaneEndpoint out: the address becomes it")
@@ -54,9 +59,16 @@ func setEndpoint(d *Data, s *Settings) error {
 
 // vipCompatible refuses an address where nobody would hold it.
 func vipCompatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profile) error {
+	vip := settings.ControlPlaneVIP
 	switch {
-	case settings.ControlPlaneVIP.Address == "":
+	case vip.Address == "" && vip.BGP != nil:
+		return finding.Usagef("controlPlaneVIP.bgp: there is no address to announce").
+			WithHint("controlPlaneVIP.address, or --control-plane-vip, names one")
+	case vip.Address == "":
 		return nil
+	case vip.BGP != nil && vip.Interface != "":
+		return finding.Usagef("controlPlaneVIP.interface %q: with bgp nobody answers for the address on an interface", vip.Interface).
+			WithHint("leave --control-plane-vip-interface out")
 	case profile.NodeAgent == nil:
 		return finding.Usagef("controlPlaneVIP: provider %s has no node agent that could hold the address", profile.Name).
 			WithHint("use a load balancer of the cloud as controlPlaneEndpoint")
@@ -77,7 +89,14 @@ func checkVIP(ctx context.Context, d *Data) error {
 	if err != nil || state.Stage != "" {
 		return err
 	}
-	addr, name, err := vipPlace(s)
+	addr, err := netip.ParseAddr(s.ControlPlaneVIP.Address)
+	if err != nil {
+		return finding.Usagef("read controlPlaneVIP.address: %w", err)
+	}
+	if s.ControlPlaneVIP.BGP != nil {
+		return checkAnnouncedVIP(ctx, addr, vipEndpoint(d, s))
+	}
+	name, err := vipInterface(s, addr)
 	if err != nil {
 		return err
 	}
@@ -94,4 +113,34 @@ func checkVIP(ctx context.Context, d *Data) error {
 			WithHint("take an address that is nobody's; `ccmadm lb probe %s` shows who has it", addr)
 	}
 	return nil
+}
+
+// checkAnnouncedVIP wants an address that only routers have a way to. That nobody answers there is no proof that it is
+// nobody's, and all that can be asked.
+func checkAnnouncedVIP(ctx context.Context, addr netip.Addr, at string) error {
+	ifi, err := machine.FindInterface("", addr)
+	if err == nil {
+		return finding.Usagef("controlPlaneVIP.address %s: it is in the subnet of %s, whose machines ask by ARP or NDP and no router",
+			addr, ifi.Name).WithHint("with controlPlaneVIP.bgp take an address of no subnet")
+	}
+	if !errors.Is(err, machine.ErrNoSubnet) {
+		return err
+	}
+	if vipAnswers(ctx, at) {
+		return finding.Usagef("controlPlaneVIP.address %s: somebody answers at %s", addr, at).
+			WithHint("take an address that is nobody's")
+	}
+	return nil
+}
+
+// vipAnswers says whether connections to HOST:PORT come about.
+func vipAnswers(ctx context.Context, at string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }

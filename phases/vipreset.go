@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -35,14 +36,31 @@ func handOverVIP(ctx context.Context, d *Data) error {
 	if gone, err := vipLeaves(ctx, d, addr); err != nil || !gone {
 		return err // it goes with kubeadm's reset
 	}
-	ifi, err := machine.FindInterface(vip.Interface, addr)
-	if err != nil {
-		return err
-	}
-	if found, err := machine.AskNeighbours(ctx, ifi, addr); err != nil || len(found) > 0 {
+	if taken, err := vipTaken(ctx, d, vip, addr); err != nil || taken {
 		return err
 	}
 	return changeLoopback(ctx, d, "add", addr)
+}
+
+// vipTaken says whether another control plane has the address.
+func vipTaken(ctx context.Context, d *Data, vip v1alpha1.ControlPlaneVIP, addr netip.Addr) (bool, error) {
+	if vip.BGP != nil {
+		server, err := controlPlaneURL(d.Machine.Path(machine.AdminConf))
+		if err != nil {
+			return false, err
+		}
+		at, err := url.Parse(server)
+		if err != nil {
+			return false, fmt.Errorf("read the server of %s: %w", machine.AdminConf, err)
+		}
+		return vipAnswers(ctx, at.Host), nil
+	}
+	ifi, err := machine.FindInterface(vip.Interface, addr)
+	if err != nil {
+		return false, err
+	}
+	found, err := machine.AskNeighbours(ctx, ifi, addr)
+	return len(found) > 0, err
 }
 
 // vipLeaves waits until the pod has taken the address from lo.
@@ -77,15 +95,21 @@ func releaseVIP(ctx context.Context, d *Data) error {
 // recordedVIP is the address that this machine may hold; none where it is no control plane that has one.
 func recordedVIP(d *Data) (v1alpha1.ControlPlaneVIP, netip.Addr, error) {
 	var vip v1alpha1.ControlPlaneVIP
-	there, err := d.Machine.Exists(machine.VIPMembers)
-	if err != nil || !there {
+	elects, err := d.Machine.Exists(machine.VIPMembers)
+	if err != nil {
 		return vip, netip.Addr{}, err
 	}
 	rec, err := d.Machine.Record()
-	if err != nil || rec == nil || rec.Configuration.ControlPlaneVIP.Address == "" {
+	if err != nil && !elects {
+		return vip, netip.Addr{}, nil //nolint:nilerr // a reset works on what is half broken, and few machines have an address
+	}
+	if err != nil || rec == nil {
 		return vip, netip.Addr{}, err
 	}
 	vip = rec.Configuration.ControlPlaneVIP
+	if vip.Address == "" || vip.BGP == nil && !elects {
+		return vip, netip.Addr{}, nil
+	}
 	addr, err := netip.ParseAddr(vip.Address)
 	if err != nil {
 		return vip, addr, fmt.Errorf("read the record of this machine: %w", err)

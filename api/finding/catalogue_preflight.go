@@ -139,7 +139,7 @@ func preflightOfTheNode() []Kind {
 		{
 			ID: CheckVIP, Reason: "ControlPlaneVIP", Title: "The control plane's address is somebody's", Severity: SeverityError,
 			Why: "Packets for the API server would go to that machine, or now here, now there.",
-			Do:  "take an address that nobody answers for, in a subnet of this machine",
+			Do:  "take an address that nobody answers for, in a subnet of this machine or, with controlPlaneVIP.bgp, in none",
 		},
 	}
 }

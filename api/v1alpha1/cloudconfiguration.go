@@ -126,16 +126,6 @@ type AgentPolicy struct {
 	Image string `json:"image,omitempty"`
 }
 
-// ControlPlaneVIP is the control plane's own address. It becomes kubeadm's controlPlaneEndpoint.
-type ControlPlaneVIP struct {
-	// Address is one of the network that the control planes are in, and nobody's.
-	// +pattern=^[0-9a-fA-F:.]+$
-	Address string `json:"address,omitempty"`
-	// Interface is where it is answered for. Default: the one with a subnet that holds the address.
-	// +pattern=^[^/ ]{1,15}$
-	Interface string `json:"interface,omitempty"`
-}
-
 // WaitPolicy bounds the wait for initialized nodes.
 type WaitPolicy struct {
 	// Timeout is a Go duration. Default: 5m.

@@ -67,6 +67,7 @@ func (c *CloudConfiguration) Override(other *CloudConfiguration) {
 	override(&c.NodeAgent.Image, other.NodeAgent.Image)
 	override(&c.ControlPlaneVIP.Address, other.ControlPlaneVIP.Address)
 	override(&c.ControlPlaneVIP.Interface, other.ControlPlaneVIP.Interface)
+	override(&c.ControlPlaneVIP.BGP, other.ControlPlaneVIP.BGP)
 	override(&c.ServingCertificates.Enabled, other.ServingCertificates.Enabled)
 	if other.ServingCertificates.AddressRanges != nil {
 		c.ServingCertificates.AddressRanges = other.ServingCertificates.AddressRanges

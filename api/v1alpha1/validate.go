@@ -58,20 +58,6 @@ func (m *ControllerManager) validate(path *field.Path) field.ErrorList {
 	return errs
 }
 
-func (v *ControlPlaneVIP) validate(path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if v.Address != "" {
-		addr, err := netip.ParseAddr(v.Address)
-		if err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast() {
-			errs = append(errs, field.Invalid(path.Child("address"), v.Address, "must be one address of a network, without a zone"))
-		}
-	}
-	if strings.ContainsAny(v.Interface, "/ ") || len(v.Interface) > 15 { // the kernel's rules
-		errs = append(errs, field.Invalid(path.Child("interface"), v.Interface, "must be the name of a network interface"))
-	}
-	return errs
-}
-
 func (c *Credential) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range validation.IsConfigMapKey(c.Key) {

@@ -34,6 +34,7 @@ type vipOptions struct {
 	kubeconfig     string
 	port           uint16
 	metricsAddress string
+	bgp            string
 }
 
 func newVIPCommand(version string) *cobra.Command {
@@ -44,13 +45,17 @@ func newVIPCommand(version string) *cobra.Command {
 		Args:  cobra.NoArgs,
 		Short: "Hold the control plane's own address on a machine whose API server answers",
 		Long: `Runs as a static pod on every control plane, before there is a cluster and without one. The address is on lo while the
-machine's API server answers; of those machines one that has the interface answers ARP or NDP for it, while a majority
-of the control planes agrees. /readyz says what keeps this machine from answering.`,
+machine's API server answers. With --bgp all of those machines announce it to routers; without, one that has the
+interface answers ARP or NDP for it, while a majority of the control planes agrees. /readyz says what keeps this machine
+from it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := logsapi.ValidateAndApply(logOptions, nil); err != nil {
 				return err
 			}
 			klog.InfoS("Starting vip", "version", version, "node", o.nodeName, "address", o.vip)
+			if o.bgp != "" {
+				return runVIPByBGP(cmd.Context(), o)
+			}
 			return runVIP(cmd.Context(), o)
 		},
 	}
@@ -58,17 +63,21 @@ of the control planes agrees. /readyz says what keeps this machine from answerin
 	flags.StringVar(&o.nodeName, "node-name", "", "name of the Node (required)")
 	flags.StringVar(&o.nodeAddress, "node-address", "", "address where the other control planes hear this one (required)")
 	flags.StringVar(&o.vip, "vip", "", "the address (required)")
-	flags.StringVar(&o.ifi, "interface", "", "network interface on which it is answered for (required)")
+	flags.StringVar(&o.ifi, "interface", "", "network interface on which it is answered for (required without --bgp)")
 	flags.IntVar(&o.apiServerPort, "api-server-port", 6443, "port of this machine's API server")
-	flags.StringVar(&o.membersFile, "members-file", "", "file with the control planes that are known; it is kept up to date (required)")
+	flags.StringVar(&o.membersFile, "members-file", "", "file with the control planes that are known; it is kept up to date (required without --bgp)")
 	flags.StringVar(&o.caFile, "ca-file", "", "CA of the API server (required)")
-	flags.StringVar(&o.secretFile, "secret-file", "", "file that all control planes have and nobody else, for the key of heartbeats (required)")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for this machine's API server, to list control planes (required)")
+	flags.StringVar(&o.secretFile, "secret-file", "", "file that all control planes have and nobody else, for the key of heartbeats (required without --bgp)")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for this machine's API server, to list control planes (required without --bgp)")
 	flags.Uint16Var(&o.port, "heartbeat-port", v1alpha1.VIPHeartbeatPort, "UDP port on which control planes hear each other")
+	flags.StringVar(&o.bgp, "bgp", "", "routers to which the address is announced, as controlPlaneVIP.bgp of the configuration in JSON")
 	flags.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:10394", "where /healthz, /readyz and /metrics are served; empty: nowhere")
-	for _, name := range []string{"node-name", "node-address", "vip", "interface", "members-file", "ca-file", "secret-file", "kubeconfig"} {
+	for _, name := range []string{"node-name", "node-address", "vip", "ca-file"} {
 		_ = cmd.MarkFlagRequired(name) // fails only for a flag that was not declared
 	}
+	cmd.MarkFlagsRequiredTogether("interface", "members-file", "secret-file", "kubeconfig")
+	cmd.MarkFlagsOneRequired("interface", "bgp")
+	cmd.MarkFlagsMutuallyExclusive("interface", "bgp")
 	logsapi.AddFlags(logOptions, flags)
 	return cmd
 }
@@ -127,13 +136,9 @@ func heartbeatKey(path string) ([]byte, error) {
 
 // newHolder starts with the control planes of the file, and with nothing on lo.
 func newHolder(o vipOptions) (*holder, error) {
-	address, err := netip.ParseAddr(o.vip)
+	address, here, err := o.addresses()
 	if err != nil {
-		return nil, fmt.Errorf("--vip: %w", err)
-	}
-	here, err := netip.ParseAddr(o.nodeAddress)
-	if err != nil {
-		return nil, fmt.Errorf("--node-address: %w", err)
+		return nil, err
 	}
 	members, err := readMembers(o.membersFile)
 	if err != nil {
@@ -148,5 +153,16 @@ func newHolder(o vipOptions) (*holder, error) {
 		self: o.nodeName, address: address, ifi: o.ifi, file: o.membersFile, members: members, now: time.Now,
 		cut: errors.New("the network interfaces have not been read yet"),
 	}
-	return h, h.offLoopback() // what a process that was killed has left there
+	return h, removeFromLoopback(address) // what a process that was killed has left there
+}
+
+// addresses are the one that is held, and the machine's own.
+func (o vipOptions) addresses() (vip, here netip.Addr, err error) {
+	if vip, err = netip.ParseAddr(o.vip); err != nil {
+		return vip, here, fmt.Errorf("--vip: %w", err)
+	}
+	if here, err = netip.ParseAddr(o.nodeAddress); err != nil {
+		return vip, here, fmt.Errorf("--node-address: %w", err)
+	}
+	return vip, here, nil
 }

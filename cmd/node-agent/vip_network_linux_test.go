@@ -9,12 +9,16 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,12 +35,17 @@ func TestMain(m *testing.M) {
 	case "vip":
 		cmd := newCommand("test")
 		cmd.SetArgs(os.Args[1:])
-		if err := cmd.ExecuteContext(context.Background()); err != nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := cmd.ExecuteContext(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	case "api":
-		server := &http.Server{Addr: "127.0.0.1:6443", Handler: http.HandlerFunc(livez), ReadHeaderTimeout: time.Second}
+		server := &http.Server{
+			Addr: ":6443", Handler: http.HandlerFunc(livez), ReadHeaderTimeout: time.Second,
+			ErrorLog: log.New(io.Discard, "", 0), // clients that only connect
+		}
 		fmt.Fprintln(os.Stderr, server.ListenAndServeTLS(os.Args[1], os.Args[2]))
 	default:
 		os.Exit(manifeststest.Main(m, &plane))

@@ -35,6 +35,16 @@ func ownNamespace(t *testing.T) {
 // site makes machines on a bridge in the present namespace, and a client there.
 func site(t *testing.T, n int) map[string]*cp {
 	t.Helper()
+	machines := wire(t, n)
+	for _, c := range machines {
+		c.startVIP(t, n)
+	}
+	return machines
+}
+
+// wire makes machines with API servers only.
+func wire(t *testing.T, n int) map[string]*cp {
+	t.Helper()
 	dir := t.TempDir()
 	writeSite(t, dir)
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br"}}
@@ -53,7 +63,6 @@ func site(t *testing.T, n int) map[string]*cp {
 		must(t, netns.Set(root))
 		c.mac = plug(t, bridge, c.name, fmt.Sprintf("192.0.2.%d/24", c.host), &c.ns)
 		c.startAPI(t)
-		c.startVIP(t, n)
 		machines[c.mac] = c
 	}
 	return machines
@@ -145,6 +154,12 @@ func (c *cp) port(t *testing.T) netlink.Link {
 
 func onLoopback(t *testing.T, c *cp) bool {
 	t.Helper()
+	return c.has(t, "192.0.2.10")
+}
+
+// has says whether an address is on the machine's lo.
+func (c *cp) has(t *testing.T, address string) bool {
+	t.Helper()
 	inside, err := netlink.NewHandleAt(c.ns)
 	must(t, err)
 	defer inside.Close()
@@ -153,7 +168,7 @@ func onLoopback(t *testing.T, c *cp) bool {
 	list, err := inside.AddrList(lo, netlink.FAMILY_V4)
 	must(t, err)
 	for _, a := range list {
-		if a.IP.String() == "192.0.2.10" {
+		if a.IP.String() == address {
 			return true
 		}
 	}

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"sync"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -54,7 +52,7 @@ func (h *holder) hold(healthy bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if healthy {
-		if err := h.onLoopback(); err != nil {
+		if err := addToLoopback(h.address); err != nil {
 			klog.ErrorS(err, "The API server of this machine answers, and the machine cannot have the address")
 			return err
 		}
@@ -80,11 +78,11 @@ func (h *holder) place() {
 		h.retry.Stop()
 		h.retry = nil
 	}
-	change := h.offLoopback
+	change := removeFromLoopback
 	if !h.ended && (h.healthy || h.owns(h.address)) {
-		change = h.onLoopback
+		change = addToLoopback
 	}
-	if err := change(); err != nil {
+	if err := change(h.address); err != nil {
 		klog.ErrorS(err, "The control plane's address is not where it should be")
 		h.retry = time.AfterFunc(placeAgain, h.moved)
 	}
@@ -116,48 +114,12 @@ func (h *holder) view() *announce.View {
 	return v
 }
 
-func (h *holder) prefix() *netlink.Addr {
-	p := netip.PrefixFrom(h.address, h.address.BitLen())
-	addr, _ := netlink.ParseAddr(p.String()) // it is one
-	return addr
-}
-
-func (h *holder) onLoopback() error {
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.AddrReplace(lo, h.prefix())
-	}
-	if err != nil {
-		return fmt.Errorf("put %s on lo: %w", h.address, err)
-	}
-	return nil
-}
-
-func (h *holder) offLoopback() error {
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("take %s from lo: %w", h.address, err)
-	}
-	addresses, err := netlink.AddrList(lo, netlink.FAMILY_ALL)
-	if err != nil {
-		return fmt.Errorf("take %s from lo: %w", h.address, err)
-	}
-	for _, a := range addresses {
-		if there, ok := netip.AddrFromSlice(a.IP); ok && there.Unmap() == h.address {
-			if err := netlink.AddrDel(lo, &a); err != nil {
-				return fmt.Errorf("take %s from lo: %w", h.address, err)
-			}
-		}
-	}
-	return nil
-}
-
 // release takes the address from lo for good.
 func (h *holder) release() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ended = true
-	return h.offLoopback()
+	return removeFromLoopback(h.address)
 }
 
 // follow keeps the list of control planes as the API server has it, until ctx is done. What it does not say stays as it

@@ -40,6 +40,9 @@ func AskNeighbours(ctx context.Context, ifi *net.Interface, addr netip.Addr) ([]
 	return found, nil
 }
 
+// ErrNoSubnet is that no interface has a subnet that holds an address.
+var ErrNoSubnet = errors.New("no interface of this machine has a subnet that holds")
+
 // FindInterface is the one with a subnet that holds the address, or the one that is named.
 func FindInterface(name string, addr netip.Addr) (*net.Interface, error) {
 	if name != "" {
@@ -64,7 +67,7 @@ func FindInterface(name string, addr netip.Addr) (*net.Interface, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("no interface of this machine has a subnet that holds %s", addr)
+	return nil, fmt.Errorf("%w %s", ErrNoSubnet, addr)
 }
 
 // listener is what both protocols read from: one message, and who it says has the address.

@@ -137,12 +137,12 @@ func TestSpeaker_Problems(t *testing.T) {
 		{
 			name:   "the router has another ASN",
 			router: strings.Replace(second, "as 64500", "as 64501", 1),
-			want:   "10.9.0.2:179 is not in AS 64500 (spec.asn)",
+			want:   "10.9.0.2:179 is not in AS 64500 (asn)",
 		},
 		{
 			name:   "the router expects another ASN",
 			router: strings.Replace(second, "as 64512", "as 64513", 1),
-			want:   "10.9.0.2:179 rejects this Node, which may be in another AS there than 64512 (spec.localASN)",
+			want:   "10.9.0.2:179 rejects this Node, which may be in another AS there than 64512 (localASN)",
 		},
 		{
 			name:   "the router has another password",

@@ -4,7 +4,6 @@ package announce
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -46,7 +45,7 @@ func inNamespace(t *testing.T) bool {
 		return true
 	}
 	manifeststest.NeedRoot(t)
-	if _, err := birdCommand("bird"); err != nil {
+	if _, err := manifeststest.Bird("bird"); err != nil {
 		t.Fatal(err)
 	}
 	t.Parallel()
@@ -59,28 +58,6 @@ func inNamespace(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	return false
-}
-
-// birdCommand finds a program of BIRD in the lab's Debian, with the libraries that it has there, or on this machine.
-func birdCommand(name string) ([]string, error) {
-	if path, err := exec.LookPath(name); err == nil {
-		return []string{path}, nil
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return nil, err
-	}
-	found, _ := filepath.Glob(filepath.Join(cache, "ccmadm-lab", "debian-*", "usr/sbin", name))
-	if len(found) == 0 {
-		return nil, errors.New("no BIRD: make lab has one, as Debian's package bird2")
-	}
-	root := filepath.Dir(filepath.Dir(filepath.Dir(found[0])))
-	libraries, _ := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu"))
-	loader, _ := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu/ld-linux*"))
-	if len(libraries) == 0 || len(loader) == 0 {
-		return nil, fmt.Errorf("no libraries in %s", root)
-	}
-	return []string{loader[0], "--library-path", libraries[0], found[0]}, nil
 }
 
 // newRouter makes a router whose configuration begins with its own addresses, and has Node 1, that of the test, wired.
@@ -113,7 +90,7 @@ func newRouter(t *testing.T, config string) *birdRouter {
 // begin starts BIRD.
 func (r *birdRouter) begin(t *testing.T) {
 	t.Helper()
-	bird, err := birdCommand("bird")
+	bird, err := manifeststest.Bird("bird")
 	noError(t, err)
 	args := append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", r.pid)}, bird...)
 	r.cmd = exec.Command("nsenter", append(args, "-f",
@@ -152,7 +129,7 @@ func (r *birdRouter) wire(t *testing.T, n, pid int) {
 
 // birdc is what BIRD answers, or why it does not.
 func (r *birdRouter) birdc(command string) string {
-	birdc, err := birdCommand("birdc")
+	birdc, err := manifeststest.Bird("birdc")
 	if err != nil {
 		return err.Error()
 	}

@@ -203,9 +203,9 @@ func (r Router) explain(why cause) string {
 		}
 		return why.detail
 	case otherASN:
-		return fmt.Sprintf("%s is not in AS %d (spec.asn)", router, r.ASN)
+		return fmt.Sprintf("%s is not in AS %d (asn)", router, r.ASN)
 	case rejected:
-		return fmt.Sprintf("%s rejects this Node, which may be in another AS there than %d (spec.localASN)", router, r.LocalASN)
+		return fmt.Sprintf("%s rejects this Node, which may be in another AS there than %d (localASN)", router, r.LocalASN)
 	case hungUp:
 		return fmt.Sprintf("%s hangs up: it does not know this Node, or the Node's AS %d", router, r.LocalASN)
 	case ended:

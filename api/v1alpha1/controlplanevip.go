@@ -1,0 +1,138 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// ControlPlaneVIP is the control plane's own address. It becomes kubeadm's controlPlaneEndpoint.
+type ControlPlaneVIP struct {
+	// Address is nobody's: one of the network that the control planes are in or, with bgp, of none.
+	// +pattern=^[0-9a-fA-F:.]+$
+	Address string `json:"address,omitempty"`
+	// Interface is where it is answered for. Default: the one with a subnet that holds the address.
+	// +pattern=^[^/ ]{1,15}$
+	Interface string `json:"interface,omitempty"`
+	// BGP announces the address to routers, from every control plane whose API server answers. Default: one of them answers
+	// ARP or NDP for it.
+	BGP *ControlPlaneVIPBGP `json:"bgp,omitempty"`
+}
+
+// ControlPlaneVIPBGP says to whom the control planes announce their address.
+type ControlPlaneVIPBGP struct {
+	// LocalASN is the control planes' autonomous system.
+	LocalASN int64 `json:"localASN"`
+	// Peers are the routers. One that a control plane cannot reach gets no session with it.
+	Peers []ControlPlaneVIPPeer `json:"peers"`
+}
+
+// ControlPlaneVIPPeer is a router. Its fields are those of a BGPPeer.
+type ControlPlaneVIPPeer struct {
+	// Address of the router.
+	// +pattern=^[0-9a-fA-F:.]+$
+	Address string `json:"address"`
+	// Port of the router. Default: 179.
+	Port int32 `json:"port,omitempty"`
+	// ASN is the router's autonomous system.
+	ASN int64 `json:"asn"`
+	// HoldTime until a silent router or control plane counts as gone, from 3s to 65535s. Default: 9s.
+	HoldTime metav1.Duration `json:"holdTime,omitzero"`
+	// MultiHop is the number of hops to a router that is not in a subnet of the control plane. Default: 1, which is in it.
+	MultiHop int32 `json:"multiHop,omitempty"`
+	// BFD finds a dead control plane in a fraction of the hold time.
+	BFD PeerBFD `json:"bfd,omitzero"`
+}
+
+// PeerSpecs are the routers as BGPPeers. There is no graceful restart: while the pod is away nobody asks the API server,
+// and a path that nobody takes back would lead to one that is dead.
+func (b *ControlPlaneVIPBGP) PeerSpecs() []BGPPeerSpec {
+	var specs []BGPPeerSpec
+	for _, p := range b.Peers {
+		specs = append(specs, BGPPeerSpec{
+			Address: p.Address, Port: p.Port, ASN: p.ASN, LocalASN: b.LocalASN, HoldTime: p.HoldTime, MultiHop: p.MultiHop,
+			BFD: p.BFD, GracefulRestart: new(false),
+		})
+	}
+	return specs
+}
+
+func (v *ControlPlaneVIP) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if v.Address != "" {
+		addr, err := netip.ParseAddr(v.Address)
+		if err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast() {
+			errs = append(errs, field.Invalid(path.Child("address"), v.Address, "must be one address of a network, without a zone"))
+		}
+	}
+	if strings.ContainsAny(v.Interface, "/ ") || len(v.Interface) > 15 { // the kernel's rules
+		errs = append(errs, field.Invalid(path.Child("interface"), v.Interface, "must be the name of a network interface"))
+	}
+	if v.BGP == nil {
+		return errs
+	}
+	if v.Interface != "" {
+		errs = append(errs, field.Forbidden(path.Child("interface"), "with bgp nobody answers for the address on an interface"))
+	}
+	return append(errs, v.BGP.validate(path.Child("bgp"))...)
+}
+
+func (b *ControlPlaneVIPBGP) validate(path *field.Path) field.ErrorList {
+	errs := within(path.Child("localASN"), b.LocalASN, 1, math.MaxUint32)
+	if len(b.Peers) == 0 {
+		errs = append(errs, field.Required(path.Child("peers"), "nobody else would learn of the address"))
+	}
+	known := map[netip.Addr]bool{}
+	for i, p := range b.Peers {
+		at := path.Child("peers").Index(i)
+		addr, err := netip.ParseAddr(p.Address)
+		switch {
+		case err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast():
+			errs = append(errs, field.Invalid(at.Child("address"), p.Address, "must be one address of a router, without a zone"))
+		case known[addr]:
+			errs = append(errs, field.Duplicate(at.Child("address"), p.Address))
+		}
+		known[addr] = true
+		errs = append(errs, p.validate(at)...)
+	}
+	return errs
+}
+
+// validate checks what the API server checks of a BGPPeer. What is not set has a default.
+func (p *ControlPlaneVIPPeer) validate(path *field.Path) field.ErrorList {
+	errs := within(path.Child("asn"), p.ASN, 1, math.MaxUint32)
+	errs = append(errs, within(path.Child("port"), int64(p.Port), 0, math.MaxUint16)...)
+	errs = append(errs, within(path.Child("multiHop"), int64(p.MultiHop), 0, math.MaxUint8)...)
+	if p.MultiHop > 1 && ptr.Deref(p.BFD.Enabled, false) {
+		errs = append(errs, field.Forbidden(path.Child("bfd", "enabled"), "BFD is of a single hop"))
+	}
+	if p.BFD.Multiplier != 0 {
+		errs = append(errs, within(path.Child("bfd", "multiplier"), int64(p.BFD.Multiplier), 2, 50)...)
+	}
+	for _, d := range []struct {
+		path        *field.Path
+		value       time.Duration
+		least, most time.Duration
+	}{
+		{path.Child("holdTime"), p.HoldTime.Duration, 3 * time.Second, math.MaxUint16 * time.Second},
+		{path.Child("bfd", "interval"), p.BFD.Interval.Duration, 10 * time.Millisecond, 10 * time.Second},
+	} {
+		if d.value != 0 && (d.value < d.least || d.value > d.most) {
+			errs = append(errs, field.Invalid(d.path, d.value.String(), "must be between "+d.least.String()+" and "+d.most.String()))
+		}
+	}
+	return errs
+}
+
+func within(path *field.Path, value, least, most int64) field.ErrorList {
+	if value >= least && value <= most {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must be between %d and %d", least, most))}
+}
