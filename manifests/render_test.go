@@ -111,18 +111,6 @@ func TestRender(t *testing.T) {
 			},
 		},
 		{
-			name: "static pod of the control plane's address by BGP",
-			render: func() ([]*Object, error) {
-				return parseOne(VIPPod(onprem(t), values(templates.StaticPod), VIP{
-					NodeName: "cp1", NodeAddress: netip.MustParseAddr("192.0.2.11"), Address: netip.MustParseAddr("203.0.113.10"),
-					Port: 6443, CertificatesDir: "/etc/kubernetes/pki",
-					BGP: &v1alpha1.ControlPlaneVIPBGP{LocalASN: 64512, Peers: []v1alpha1.ControlPlaneVIPPeer{
-						{Address: "192.0.2.1", ASN: 64500, BFD: v1alpha1.PeerBFD{Enabled: new(true)}},
-					}},
-				}))
-			},
-		},
-		{
 			name:   "key of heartbeats",
 			render: func() ([]*Object, error) { return one(HeartbeatSecret([]byte(strings.Repeat("k", 32)))) },
 		},

@@ -90,7 +90,7 @@ func byElection(spec *corev1.PodSpec, vip VIP, ca string) {
 	c.VolumeMounts[len(c.VolumeMounts)-1].ReadOnly = false // it keeps the list for its next start
 }
 
-// byBGP lets every control plane announce the address. The manifest has all that it goes by: there is no API to ask yet.
+// byBGP lets every control plane announce the address. The manifest has all that it goes by: there is no API yet.
 func byBGP(spec *corev1.PodSpec, vip VIP, ca string) error {
 	routers, err := json.Marshal(vip.BGP)
 	if err != nil {

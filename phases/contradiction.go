@@ -14,6 +14,27 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
+// saidOf is what the user said, without what finding it out again would change.
+func saidOf(d *Data, rec *v1alpha1.Record) v1alpha1.CloudConfiguration {
+	said := d.Said
+	if d.Upgrade != nil && d.Upgrade.manager != "" {
+		said.ControllerManager.Image = d.Upgrade.manager
+	}
+	if rec != nil && said.ControllerManager.Version == tagOf(rec.Configuration.ControllerManager.Image) {
+		said.ControllerManager.Version = "" // the image that is there, wherever it comes from
+	}
+	if rec != nil && said.Mode == v1alpha1.ModeAuto {
+		said.Mode = "" // it was found on the first day
+	}
+	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
+		said.Provider = ""
+	}
+	if adopting(d) && said.Lifecycle == "" && rec != nil && rec.LifecycleHeld {
+		said.Lifecycle = v1alpha1.LifecycleGuarded // a run that left nodes out has not come to its end
+	}
+	return said
+}
+
 // refuseContradictions compares all that the user said in this run with what holds in the cluster, field by field. The
 // node IP is the machine's own affair, and so is the patience of waiting. What was not said is taken from the record.
 func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec *v1alpha1.Record) error {
@@ -75,7 +96,10 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 		listed("controllerManager.extraArgs", said.ControllerManager.ExtraArgs, known.ControllerManager.ExtraArgs),
 		listed("controllerManager.extraEnv", said.ControllerManager.ExtraEnv, known.ControllerManager.ExtraEnv),
 		{field: "controlPlaneVIP.address", said: said.ControlPlaneVIP.Address, known: known.ControlPlaneVIP.Address},
-		{field: "controlPlaneVIP.bgp", said: routersOf(said.ControlPlaneVIP.BGP), known: routersOf(known.ControlPlaneVIP.BGP)},
+		{
+			field: "controlPlaneVIP.bgp",
+			said:  routersOf(said.ControlPlaneVIP.BGP), known: routersOf(known.ControlPlaneVIP.BGP),
+		},
 		{field: "nodeAgent.image", said: said.NodeAgent.Image, known: known.NodeAgent.Image},
 		listed("servingCertificates.addressRanges", said.ServingCertificates.AddressRanges, known.ServingCertificates.AddressRanges),
 		{field: "lifecycle", said: string(said.Lifecycle), known: string(known.Lifecycle)},
@@ -102,7 +126,7 @@ func routersOf(bgp *v1alpha1.ControlPlaneVIPBGP) string {
 		return ""
 	}
 	text, _ := json.Marshal(bgp) // numbers and text
-	return string(text)
+	return strings.ReplaceAll(string(text), `"`, "")
 }
 
 // listed is a list as a setting; one that is empty and was given says something, too.

@@ -33,6 +33,10 @@ func TestRefuseContradictions(t *testing.T) {
 			name: "another release", flags: v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{Version: "v2"}},
 			wantErr: `join with controllerManager.version "v2": the cluster's record says ""`,
 		},
+		{
+			name: "BGP where machines answer ARP", flags: announced("").Flags,
+			wantErr: `bgp "{localASN:64512,peers:[{address:192.0.2.1,asn:64500}]}": the cluster's record says ""`,
+		},
 	} {
 		err := refuseContradictions("join", tc.flags, rec)
 		if (err == nil) != (tc.wantErr == "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {

@@ -58,24 +58,12 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 			return nil, err
 		}
 	}
-	said := d.Said
-	if d.Upgrade != nil && d.Upgrade.manager != "" {
-		said.ControllerManager.Image = d.Upgrade.manager
-	}
-	if rec != nil && said.ControllerManager.Version == tagOf(rec.Configuration.ControllerManager.Image) {
-		said.ControllerManager.Version = "" // the image that is there, wherever it comes from
-	}
-	if rec != nil && said.Mode == v1alpha1.ModeAuto {
-		said.Mode = "" // it was found on the first day
-	}
-	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
-		said.Provider = ""
-	}
-	if adopting(d) && said.Lifecycle == "" && rec != nil && rec.LifecycleHeld {
-		said.Lifecycle = v1alpha1.LifecycleGuarded // a run that left nodes out has not come to its end
-	}
+	said := saidOf(d, rec)
 	s.Override(&said)
 	s.Default()
+	if err := vipWhole(s.ControlPlaneVIP); err != nil {
+		return nil, err
+	}
 	if rec == nil || d.Single && d.Role == kubeadm.RoleInit && d.KubeadmFile.HasConfiguration(kubeadm.RoleInit) {
 		s.PodSubnet, s.CertificatesDir, s.ImageRepository = d.KubeadmFile.PodSubnet(), d.KubeadmFile.CertificatesDir(), d.KubeadmFile.ImageRepository()
 	}

@@ -80,7 +80,6 @@ func TestCompatible(t *testing.T) {
 		{"a name", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeDaemonSet, ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--cloud-provider=acme"}}}, ""},
 		{"routes of a provider without", v1alpha1.CloudConfiguration{Provider: "digitalocean", Mode: v1alpha1.ModeDaemonSet, Routes: new(true)}, "routes: provider digitalocean programs no routes"},
 		{"a mode that would show a secret", v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeStaticPod}, "mode: provider hetzner runs as DaemonSet or Deployment, not as StaticPod"},
-		{"nothing to announce", v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeStaticPod, ControlPlaneVIP: announced("").Flags.ControlPlaneVIP}, "controlPlaneVIP.bgp: there is no address to announce"},
 		{"the user's own manager", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeManual}, ""},
 	}
 	for _, tt := range tests {

@@ -57,18 +57,24 @@ func setEndpoint(d *Data, s *Settings) error {
 	return err
 }
 
-// vipCompatible refuses an address where nobody would hold it.
-func vipCompatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profile) error {
-	vip := settings.ControlPlaneVIP
+// vipWhole refuses what flags and a document say together, which neither says alone.
+func vipWhole(vip v1alpha1.ControlPlaneVIP) error {
 	switch {
-	case vip.Address == "" && vip.BGP != nil:
+	case vip.BGP != nil && vip.Address == "":
 		return finding.Usagef("controlPlaneVIP.bgp: there is no address to announce").
 			WithHint("controlPlaneVIP.address, or --control-plane-vip, names one")
-	case vip.Address == "":
-		return nil
 	case vip.BGP != nil && vip.Interface != "":
-		return finding.Usagef("controlPlaneVIP.interface %q: with bgp nobody answers for the address on an interface", vip.Interface).
-			WithHint("leave --control-plane-vip-interface out")
+		return finding.Usagef("controlPlaneVIP.interface %q: with bgp nobody answers for the address on an interface",
+			vip.Interface).WithHint("leave --control-plane-vip-interface out")
+	}
+	return nil
+}
+
+// vipCompatible refuses an address where nobody would hold it.
+func vipCompatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profile) error {
+	switch {
+	case settings.ControlPlaneVIP.Address == "":
+		return nil
 	case profile.NodeAgent == nil:
 		return finding.Usagef("controlPlaneVIP: provider %s has no node agent that could hold the address", profile.Name).
 			WithHint("use a load balancer of the cloud as controlPlaneEndpoint")
@@ -120,7 +126,7 @@ func checkVIP(ctx context.Context, d *Data) error {
 func checkAnnouncedVIP(ctx context.Context, addr netip.Addr, at string) error {
 	ifi, err := machine.FindInterface("", addr)
 	if err == nil {
-		return finding.Usagef("controlPlaneVIP.address %s: it is in the subnet of %s, whose machines ask by ARP or NDP and no router",
+		return finding.Usagef("controlPlaneVIP.address %s: it is in the subnet of %s, whose machines ask no router for it",
 			addr, ifi.Name).WithHint("with controlPlaneVIP.bgp take an address of no subnet")
 	}
 	if !errors.Is(err, machine.ErrNoSubnet) {

@@ -116,46 +116,6 @@ func TestDecodeCloudConfiguration_BadInput(t *testing.T) {
 			wantErr: "k.yaml:9: wait.timeout",
 		},
 		{
-			name:    "a control plane's address on an interface, and by BGP",
-			doc:     "controlPlaneVIP:\n  interface: eth0\n  bgp: {localASN: 64512, peers: [{address: 192.0.2.1, asn: 64500}]}",
-			wantErr: "k.yaml:10: controlPlaneVIP.interface: Forbidden",
-		},
-		{
-			name:    "BGP with nobody",
-			doc:     "controlPlaneVIP: {bgp: {localASN: 64512}}",
-			wantErr: "k.yaml:9: controlPlaneVIP.bgp.peers: Required value",
-		},
-		{
-			name:    "BGP of no autonomous system",
-			doc:     "controlPlaneVIP: {bgp: {peers: [{address: 192.0.2.1, asn: 64500}]}}",
-			wantErr: "k.yaml:9: controlPlaneVIP.bgp.localASN: Invalid value: 0: must be between 1 and 4294967295",
-		},
-		{
-			name:    "a router twice, in two spellings",
-			doc:     "controlPlaneVIP: {bgp: {localASN: 1, peers: [{address: '2001:db8::1', asn: 1}, {address: '2001:DB8::1', asn: 1}]}}",
-			wantErr: "controlPlaneVIP.bgp.peers[1].address: Duplicate value",
-		},
-		{
-			name:    "a router by its name",
-			doc:     "controlPlaneVIP: {bgp: {localASN: 1, peers: [{address: tor1, asn: 1}]}}",
-			wantErr: `controlPlaneVIP.bgp.peers[0].address: Invalid value: "tor1"`,
-		},
-		{
-			name:    "a hold time that BGP does not have",
-			doc:     "controlPlaneVIP: {bgp: {localASN: 1, peers: [{address: 192.0.2.1, asn: 1, holdTime: 1s}]}}",
-			wantErr: `holdTime: Invalid value: "1s": must be between 3s and 18h12m15s`,
-		},
-		{
-			name:    "BFD over several hops",
-			doc:     "controlPlaneVIP: {bgp: {localASN: 1, peers: [{address: 192.0.2.1, asn: 1, multiHop: 2, bfd: {enabled: true}}]}}",
-			wantErr: "peers[0].bfd.enabled: Forbidden",
-		},
-		{
-			name:    "BFD that gives up at once",
-			doc:     "controlPlaneVIP: {bgp: {localASN: 1, peers: [{address: 192.0.2.1, asn: 1, bfd: {multiplier: 1}}]}}",
-			wantErr: "peers[0].bfd.multiplier: Invalid value: 1: must be between 2 and 50",
-		},
-		{
 			name:    "a timeout without unit",
 			doc:     "wait:\n  timeout: 90",
 			wantErr: `k.yaml:10: wait.timeout: must be a duration like 90s or 5m, not "90"`,

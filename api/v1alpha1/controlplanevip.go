@@ -20,8 +20,8 @@ type ControlPlaneVIP struct {
 	// Interface is where it is answered for. Default: the one with a subnet that holds the address.
 	// +pattern=^[^/ ]{1,15}$
 	Interface string `json:"interface,omitempty"`
-	// BGP announces the address to routers, from every control plane whose API server answers. Default: one of them answers
-	// ARP or NDP for it.
+	// BGP announces the address to routers, from every control plane whose API server answers. Default: one of them
+	// answers ARP or NDP for it.
 	BGP *ControlPlaneVIPBGP `json:"bgp,omitempty"`
 }
 
@@ -50,8 +50,8 @@ type ControlPlaneVIPPeer struct {
 	BFD PeerBFD `json:"bfd,omitzero"`
 }
 
-// PeerSpecs are the routers as BGPPeers. There is no graceful restart: while the pod is away nobody asks the API server,
-// and a path that nobody takes back would lead to one that is dead.
+// PeerSpecs are the routers as BGPPeers. There is no graceful restart: while the pod is away nobody asks the API
+// server, and a path that nobody takes back would lead to one that is dead.
 func (b *ControlPlaneVIPBGP) PeerSpecs() []BGPPeerSpec {
 	var specs []BGPPeerSpec
 	for _, p := range b.Peers {
@@ -66,10 +66,7 @@ func (b *ControlPlaneVIPBGP) PeerSpecs() []BGPPeerSpec {
 func (v *ControlPlaneVIP) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if v.Address != "" {
-		addr, err := netip.ParseAddr(v.Address)
-		if err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast() {
-			errs = append(errs, field.Invalid(path.Child("address"), v.Address, "must be one address of a network, without a zone"))
-		}
+		errs = append(errs, ofNetwork(path.Child("address"), v.Address)...)
 	}
 	if strings.ContainsAny(v.Interface, "/ ") || len(v.Interface) > 15 { // the kernel's rules
 		errs = append(errs, field.Invalid(path.Child("interface"), v.Interface, "must be the name of a network interface"))
@@ -78,7 +75,8 @@ func (v *ControlPlaneVIP) validate(path *field.Path) field.ErrorList {
 		return errs
 	}
 	if v.Interface != "" {
-		errs = append(errs, field.Forbidden(path.Child("interface"), "with bgp nobody answers for the address on an interface"))
+		why := "with bgp nobody answers for the address on an interface"
+		errs = append(errs, field.Forbidden(path.Child("interface"), why))
 	}
 	return append(errs, v.BGP.validate(path.Child("bgp"))...)
 }
@@ -91,14 +89,12 @@ func (b *ControlPlaneVIPBGP) validate(path *field.Path) field.ErrorList {
 	known := map[netip.Addr]bool{}
 	for i, p := range b.Peers {
 		at := path.Child("peers").Index(i)
-		addr, err := netip.ParseAddr(p.Address)
-		switch {
-		case err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast():
-			errs = append(errs, field.Invalid(at.Child("address"), p.Address, "must be one address of a router, without a zone"))
-		case known[addr]:
+		errs = append(errs, ofNetwork(at.Child("address"), p.Address)...)
+		if addr, err := netip.ParseAddr(p.Address); err == nil && known[addr] {
 			errs = append(errs, field.Duplicate(at.Child("address"), p.Address))
+		} else {
+			known[addr] = true
 		}
-		known[addr] = true
 		errs = append(errs, p.validate(at)...)
 	}
 	return errs
@@ -124,10 +120,19 @@ func (p *ControlPlaneVIPPeer) validate(path *field.Path) field.ErrorList {
 		{path.Child("bfd", "interval"), p.BFD.Interval.Duration, 10 * time.Millisecond, 10 * time.Second},
 	} {
 		if d.value != 0 && (d.value < d.least || d.value > d.most) {
-			errs = append(errs, field.Invalid(d.path, d.value.String(), "must be between "+d.least.String()+" and "+d.most.String()))
+			why := fmt.Sprintf("must be between %s and %s", d.least, d.most)
+			errs = append(errs, field.Invalid(d.path, d.value.String(), why))
 		}
 	}
 	return errs
+}
+
+func ofNetwork(path *field.Path, address string) field.ErrorList {
+	addr, err := netip.ParseAddr(address)
+	if err == nil && addr.Zone() == "" && !addr.Is4In6() && addr.IsGlobalUnicast() {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, address, "must be one address of a network, without a zone")}
 }
 
 func within(path *field.Path, value, least, most int64) field.ErrorList {

@@ -59,7 +59,8 @@ func newFabric(t *testing.T, n int) *fabric {
 // announce starts the program that announces the address.
 func (c *cp) announce(t *testing.T) {
 	t.Helper()
-	const bgp = `{"localASN":64512,"peers":[{"address":"192.0.2.1","asn":64500,"bfd":{"enabled":true,"interval":"100ms"}}]}`
+	const bgp = `{"localASN":64512,"peers":[{"address":"192.0.2.1","asn":64500,` +
+		`"bfd":{"enabled":true,"interval":"100ms"}}]}`
 	c.vip = c.start(t, "vip", "vip", "--node-name="+c.name, fmt.Sprintf("--node-address=192.0.2.%d", c.host),
 		"--vip="+announcedVIP, "--ca-file="+c.dir+"/ca.crt", "--bgp="+bgp)
 }
@@ -128,7 +129,8 @@ func TestVIPByBGP(t *testing.T) {
 	if took, _ := f.await(t, 5*time.Second, b, c); took > 2*time.Second || a.has(t, announcedVIP) {
 		t.Errorf("gone after %s, and still on lo: %t", took, a.has(t, announcedVIP))
 	}
-	if code, text := a.readyz(t); code != http.StatusServiceUnavailable || !strings.Contains(text, "API server of this machine") {
+	code, text := a.readyz(t)
+	if code != http.StatusServiceUnavailable || !strings.Contains(text, "API server of this machine") {
 		t.Errorf("/readyz says %d %q", code, text)
 	}
 	a.startAPI(t)
@@ -194,7 +196,8 @@ func TestVIPByBGP_NoSession(t *testing.T) {
 				continue
 			}
 			_, text := m.readyz(t)
-			if strings.Contains(text, "no router has the address; session with 192.0.2.1 is ") && strings.Contains(text, "refuses connections") {
+			if strings.Contains(text, "no router has the address; session with 192.0.2.1 is ") &&
+				strings.Contains(text, "refuses connections") {
 				return
 			}
 			if time.Now().After(end) {

@@ -21,8 +21,8 @@ import (
 const withdrawTime = 200 * time.Millisecond
 
 // bgpHolder has the control plane's own address on lo, and announces it to routers, while this machine's API server
-// answers. It asks nobody: routers spread connections over all that announce it. One that does not answer takes its path
-// back whatever the others do, as it learns nothing of them.
+// answers. It asks nobody: routers spread connections over all that announce it. Where the API server does not answer
+// it withdraws the address whatever others do, as it learns nothing of them.
 type bgpHolder struct {
 	address netip.Addr
 	speaker *announce.Speaker

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Bird finds a program of BIRD, the router: bird or birdc, in the lab's Debian, with the libraries that it has there, or on this machine.
+// Bird finds a program of BIRD, the router: bird or birdc, in the lab's Debian, with the libraries that it has there, or
+// on this machine.
 func Bird(name string) ([]string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return []string{path}, nil

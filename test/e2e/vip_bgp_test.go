@@ -41,7 +41,7 @@ func fabricUp(t *testing.T) *fabricCluster {
 		c.byRouter(t, m)
 	}
 	c.must(t, "w1", "cat > /etc/bird/bird.conf <<'END'\n"+config.String()+"END\n"+
-		"sysctl -qw net.ipv4.fib_multipath_hash_policy=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0\n"+
+		"sysctl -qw net.ipv4.fib_multipath_hash_policy=1; sysctl -qw net.ipv4.conf.{all,eth0}.send_redirects=0\n"+
 		"mkdir -p /run/bird; systemd-run --quiet --collect --unit router bird -f")
 	c.init = strings.Replace(ccmadmInit, kubeadmYAML, "/root/bgp.yaml", 1) + " --upload-certs"
 	c.configure(t, announcedVIP)
@@ -58,8 +58,8 @@ func (c *fabricCluster) byRouter(t *testing.T, machine string) {
 func (c *fabricCluster) configure(t *testing.T, address string) {
 	t.Helper()
 	c.must(t, "cp1", "(cat "+kubeadmYAML+"; cat <<'END'\n---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"+
-		"controlPlaneVIP:\n  address: "+address+"\n  bgp:\n    localASN: 64512\n    peers:\n    - {address: "+c.address(t, "w1")+
-		", asn: 64500, bfd: {enabled: true, interval: 100ms}}\nEND\n) > /root/bgp.yaml")
+		"controlPlaneVIP:\n  address: "+address+"\n  bgp:\n    localASN: 64512\n    peers:\n"+
+		"    - {address: "+c.address(t, "w1")+", asn: 64500, bfd: {enabled: true, interval: 100ms}}\nEND\n) > /root/bgp.yaml")
 }
 
 // hops waits until the router sends to these control planes and to no others.
@@ -129,8 +129,9 @@ func TestControlPlaneVIP_BGP(t *testing.T) {
 	t.Run("an address of the machines' subnet is refused", func(t *testing.T) { c.expectRefused(t) })
 	c.form(t)
 	t.Run("a second run changes nothing", func(t *testing.T) { c.expectUnchanged(t) })
-	if peers := c.kubectl(t, "-n kube-system get configmap ccmadm-config -o yaml"); !strings.Contains(peers, "localASN: 64512") {
-		t.Errorf("the record has no routers:\n%s", peers)
+	record := c.kubectl(t, "-n kube-system get configmap ccmadm-config -o yaml")
+	if !strings.Contains(record, "localASN: 64512") {
+		t.Errorf("the record has no routers:\n%s", record)
 	}
 	c.loses(t, "API server stopped", 5*time.Second, func() {
 		c.must(t, "cp2", "mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/ && pkill -9 kube-apiserver")
@@ -160,7 +161,8 @@ func (c *fabricCluster) expectRefused(t *testing.T) {
 	c.configure(t, inside)
 	before := c.must(t, "cp1", keptFiles)
 	r := c.sh(t, "cp1", c.init)
-	if want := "controlPlaneVIP.address " + inside + ": it is in the subnet of eth0"; r.code == 0 || !strings.Contains(r.out, want) {
+	want := "controlPlaneVIP.address " + inside + ": it is in the subnet of eth0"
+	if r.code == 0 || !strings.Contains(r.out, want) {
 		t.Errorf("exit status %d, want an error and %q\n%s", r.code, want, r.out)
 	}
 	if diff := cmp.Diff(before, c.must(t, "cp1", keptFiles)); diff != "" {
