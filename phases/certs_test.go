@@ -293,7 +293,7 @@ func TestRenewCertificates_Refuses(t *testing.T) {
 func TestCheckExpiration(t *testing.T) {
 	m := identityMachine(t)
 	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", machinetest.Content(m, machine.PKIDir+"/ca.crt")+readCA(t, machinetest.NewCA(t)))
-	machinetest.Put(t, m, machine.VIPManifest, "x")
+	machinetest.Put(t, m, machine.VIPMembers, "x")
 	list, err := identity.CheckExpiration(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)

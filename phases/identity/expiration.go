@@ -39,7 +39,8 @@ type Expiration struct {
 }
 
 // CheckExpiration reads the ends of this machine's certificates that are ccmadm's to look after: the identity of its
-// static pod, and that which the pod of the control plane's address borrows from kube-scheduler. It writes nothing.
+// static pod, and that which the pod of the control plane's address borrows from kube-scheduler where it keeps a list of
+// control planes. It writes nothing.
 func CheckExpiration(ctx context.Context, m *machine.Machine) (*Expirations, error) {
 	list := &Expirations{Certificates: []Expiration{}, Authorities: []Expiration{}}
 	certsDir, err := CertificatesDir(m)
@@ -50,11 +51,11 @@ func CheckExpiration(ctx context.Context, m *machine.Machine) (*Expirations, err
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range []struct{ manifest, kubeconfig, renew string }{
+	for _, c := range []struct{ user, kubeconfig, renew string }{
 		{machine.CCMManifest, machine.CCMKubeconfig, "ccmadm certs renew"},
-		{machine.VIPManifest, machine.SchedulerConf, "kubeadm certs renew scheduler.conf"},
+		{machine.VIPMembers, machine.SchedulerConf, "kubeadm certs renew scheduler.conf"},
 	} {
-		if there, err := m.Exists(c.manifest); err != nil {
+		if there, err := m.Exists(c.user); err != nil {
 			return nil, err
 		} else if !there {
 			continue
