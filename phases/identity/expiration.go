@@ -39,8 +39,8 @@ type Expiration struct {
 }
 
 // CheckExpiration reads the ends of this machine's certificates that are ccmadm's to look after: the identity of its
-// static pod, and that which the pod of the control plane's address borrows from kube-scheduler, where it lists Nodes. It
-// writes nothing.
+// static pod, and that which the pod of the control plane's address borrows from kube-scheduler, where it lists Nodes.
+// It writes nothing.
 func CheckExpiration(ctx context.Context, m *machine.Machine) (*Expirations, error) {
 	list := &Expirations{Certificates: []Expiration{}, Authorities: []Expiration{}}
 	certsDir, err := CertificatesDir(m)
