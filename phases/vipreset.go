@@ -101,7 +101,7 @@ func recordedVIP(d *Data) (v1alpha1.ControlPlaneVIP, netip.Addr, error) {
 	}
 	rec, err := d.Machine.Record()
 	if err != nil && !elects {
-		return vip, netip.Addr{}, nil //nolint:nilerr // a reset works on what is half broken
+		return vip, netip.Addr{}, nil // a reset works on what is half broken
 	}
 	if err != nil || rec == nil {
 		return vip, netip.Addr{}, err

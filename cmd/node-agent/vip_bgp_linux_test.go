@@ -33,15 +33,16 @@ func newFabric(t *testing.T, n int) *fabric {
 	f := &fabric{cps: slices.SortedFunc(maps.Values(wire(t, n)), func(a, b *cp) int { return a.host - b.host })}
 	must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0))
 	must(t, os.WriteFile("/proc/sys/net/ipv4/fib_multipath_hash_policy", []byte("1"), 0))
-	config := "router id 192.0.2.1;\nprotocol device {}\n" +
+	var config strings.Builder
+	config.WriteString("router id 192.0.2.1;\nprotocol device {}\n" +
 		"protocol kernel { ipv4 { export where source = RTS_BGP; }; merge paths on; }\n" +
-		"protocol bfd { interface \"client\" { interval 100 ms; multiplier 3; }; }\n"
+		"protocol bfd { interface \"client\" { interval 100 ms; multiplier 3; }; }\n")
 	for _, c := range f.cps {
-		config += fmt.Sprintf("protocol bgp %s { local 192.0.2.1 as 64500; neighbor 192.0.2.%d as 64512; hold time 9;"+
+		fmt.Fprintf(&config, "protocol bgp %s { local 192.0.2.1 as 64500; neighbor 192.0.2.%d as 64512; hold time 9;"+
 			" bfd on; error wait time 1, 5; ipv4 { import all; export none; }; }\n", c.name, c.host)
 	}
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "bird.conf"), []byte(config), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "bird.conf"), []byte(config.String()), 0o600))
 	bird, err := manifeststest.Bird("bird")
 	must(t, err)
 	cmd := exec.Command(bird[0], append(bird[1:], "-f", "-c", filepath.Join(dir, "bird.conf"),
