@@ -88,7 +88,8 @@ func nodePortsPolicy() []metav1.Object {
 			{
 				Name: "taken", // which it has not already
 				Expression: "variables.reserved.filter(p, !" + given + ".exists(i, i.?ports.orValue([]).exists(q, " +
-					"q.port == p.port && q.protocol == p.protocol)))",
+					"q.port == p.port && q.protocol == p.protocol)) && !oldObject.spec.?ports.orValue([]).exists(q, " +
+					"q.port == p.port && q.protocol == p.protocol))",
 			},
 		},
 		Validations: []admissionv1.Validation{{

@@ -55,6 +55,12 @@ func edits() []edited {
 			patch:       `{"metadata":{"annotations":{"` + v1alpha1.PortsAnnotation + `":null}}}`,
 		},
 		{
+			name: "SSH, which it was given while no Node was ready", ports: []int32{80, 22},
+			annotations: map[string]string{v1alpha1.PortsAnnotation: "any"},
+			patch:       `{"metadata":{"annotations":{"` + v1alpha1.PortsAnnotation + `":null}}}`,
+			status:      func(s *corev1.ServiceStatus) { s.LoadBalancer.Ingress[0].Ports = s.LoadBalancer.Ingress[0].Ports[:1] },
+		},
+		{
 			name: "SSH, until another address is announced", patch: ports(22), wantErr: "port 22 is",
 			status: func(s *corev1.ServiceStatus) { s.Conditions[0].Reason = "NotAnnounced" },
 		},

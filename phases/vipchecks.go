@@ -100,6 +100,14 @@ func checkVIP(ctx context.Context, d *Data) error {
 		return finding.Usagef("read controlPlaneVIP.address: %w", err)
 	}
 	if s.ControlPlaneVIP.BGP != nil {
+		own, err := vipSelf(d)
+		if err != nil {
+			return err
+		}
+		if own.Address.Is4() != addr.Is4() {
+			return finding.Usagef("controlPlaneVIP.address %s: this machine's API server is at %s, and its sessions announce "+
+				"addresses of that family", addr, own.Address).WithHint("take an address of the other family, or advertise another one")
+		}
 		return checkAnnouncedVIP(ctx, addr, vipEndpoint(d, s))
 	}
 	name, err := vipInterface(s, addr)

@@ -78,6 +78,13 @@ func (v *ControlPlaneVIP) validate(path *field.Path) field.ErrorList {
 		why := "with bgp nobody answers for the address on an interface"
 		errs = append(errs, field.Forbidden(path.Child("interface"), why))
 	}
+	for i, p := range v.BGP.Peers {
+		router, err := netip.ParseAddr(p.Address)
+		if own, e := netip.ParseAddr(v.Address); err == nil && e == nil && own.Is4() != router.Is4() {
+			errs = append(errs, field.Invalid(path.Child("bgp", "peers").Index(i).Child("address"), p.Address,
+				"must be of the family of controlPlaneVIP.address: no other is in the session"))
+		}
+	}
 	return append(errs, v.BGP.validate(path.Child("bgp"))...)
 }
 

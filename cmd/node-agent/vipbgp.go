@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
@@ -17,8 +18,14 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
-// withdrawTime is for packets that were sent here before routers took in a withdrawal.
-const withdrawTime = 200 * time.Millisecond
+const (
+	// withdrawTime is for packets that were sent here before routers took in a withdrawal.
+	withdrawTime = 200 * time.Millisecond
+	// settleInterval is how often what is wanted is put right: the kernel may refuse at the moment.
+	settleInterval = time.Second
+	// knownAfter is when an API server that asks everybody who they are has begun, which it never says to this program.
+	knownAfter = 10 * time.Second
+)
 
 // bgpHolder has the control plane's own address on lo, and announces it to routers, while this machine's API server
 // answers. It asks nobody: routers spread connections over all that announce it. Where the API server does not answer
@@ -26,7 +33,12 @@ const withdrawTime = 200 * time.Millisecond
 type bgpHolder struct {
 	address netip.Addr
 	speaker *announce.Speaker
-	healthy atomic.Bool
+	health  *health
+
+	mu      sync.Mutex
+	healthy bool
+	since   time.Time // it answers
+	problem string    // why the machine cannot do what is wanted
 }
 
 // runVIPByBGP announces the address until ctx is done, and then withdraws it.
@@ -40,6 +52,7 @@ func runVIPByBGP(ctx context.Context, o vipOptions) error {
 	if err != nil {
 		return err
 	}
+	h.health = health
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // it withdraws before it ends
 	defer stop()
 	group, working := errgroup.WithContext(working)
@@ -48,8 +61,12 @@ func runVIPByBGP(ctx context.Context, o vipOptions) error {
 	group.Go(func() error { return serve(working, o.metricsAddress, func() error { return h.state(working) }) })
 	group.Go(func() error { follow(working, working, changed, func() { h.logSessions(working) }); return nil })
 	group.Go(func() error {
+		wait.UntilWithContext(ctx, func(context.Context) { h.settle() }, settleInterval)
+		return nil
+	})
+	group.Go(func() error {
 		defer stop()
-		health.watch(ctx, h.hold)
+		health.watch(ctx, func(healthy bool) error { return h.hold(ctx, healthy) })
 		return h.release(working)
 	})
 	return group.Wait()
@@ -76,19 +93,51 @@ func newBGPHolder(ctx context.Context, o vipOptions, changed func()) (*bgpHolder
 	return &bgpHolder{address: address, speaker: speaker}, nil
 }
 
-// hold is called with each change of the API server's health, and again after an error. Routers go first where the
-// address goes, and last where it comes.
-func (h *bgpHolder) hold(healthy bool) error {
+// errStarting says that an API server answers, and does not know yet who may do what.
+var errStarting = errors.New("the API server of this machine is starting")
+
+// hold is called with each change of the API server's health, and again while one that answers is starting: routers
+// would send it a share of all clients at once, which it refuses.
+func (h *bgpHolder) hold(ctx context.Context, healthy bool) error {
+	h.mu.Lock()
+	switch {
+	case !healthy:
+		h.since = time.Time{}
+	case h.since.IsZero():
+		h.since = time.Now()
+	}
+	since := h.since
+	h.mu.Unlock()
+	if healthy && time.Since(since) < knownAfter && !h.health.ready(ctx) {
+		return errStarting
+	}
 	klog.InfoS("API server of this machine", "healthy", healthy)
-	h.healthy.Store(healthy)
-	if !healthy {
-		return errors.Join(h.speaker.SetPaths(nil), removeFromLoopback(h.address))
+	h.mu.Lock()
+	h.healthy = healthy
+	h.mu.Unlock()
+	h.settle()
+	return nil
+}
+
+// settle has the address on lo and announced, or neither. Routers go first where it goes, and last where it comes. What
+// fails is tried again.
+func (h *bgpHolder) settle() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var err error
+	if !h.healthy {
+		err = errors.Join(h.speaker.SetPaths(nil), removeFromLoopback(h.address))
+	} else if err = addToLoopback(h.address); err == nil {
+		err = h.speaker.SetPaths([]announce.Path{{Prefix: netip.PrefixFrom(h.address, h.address.BitLen())}})
 	}
-	if err := addToLoopback(h.address); err != nil {
-		klog.ErrorS(err, "The API server of this machine answers, and the machine cannot have the address")
-		return err
+	problem := ""
+	if err != nil {
+		problem = err.Error()
 	}
-	return h.speaker.SetPaths([]announce.Path{{Prefix: netip.PrefixFrom(h.address, h.address.BitLen())}})
+	if problem != "" && problem != h.problem {
+		klog.ErrorS(err, "The machine cannot have the address as its API server is", "healthy", h.healthy)
+	}
+	h.problem = problem
 }
 
 // release lets routers choose other control planes while this one still answers.
@@ -105,10 +154,16 @@ func (h *bgpHolder) state(ctx context.Context) error {
 	if len(h.speaker.Announced(ctx)) > 0 {
 		return nil
 	}
-	if !h.healthy.Load() {
-		return errors.New("the API server of this machine does not answer")
+	h.mu.Lock()
+	healthy, problem := h.healthy, h.problem
+	h.mu.Unlock()
+	if !healthy {
+		return errors.New("the API server of this machine does not answer, or is starting")
 	}
 	why := []string{"no router has the address"}
+	if problem != "" {
+		why = append(why, problem)
+	}
 	for _, s := range h.speaker.Sessions(ctx) {
 		why = append(why, strings.TrimSuffix(fmt.Sprintf("session with %s is %s: %s", s.Peer, s.State, s.Message), ": "))
 	}

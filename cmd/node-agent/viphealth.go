@@ -25,7 +25,7 @@ const (
 // health asks this machine's API server whether it lives.
 type health struct {
 	client *http.Client
-	url    string
+	server string
 }
 
 func newHealth(caFile string, port int) (*health, error) {
@@ -41,7 +41,7 @@ func newHealth(caFile string, port int) (*health, error) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "kubernetes", MinVersion: tls.VersionTLS12}}
 	return &health{
 		client: &http.Client{Timeout: healthTimeout, Transport: transport},
-		url:    fmt.Sprintf("https://127.0.0.1:%d/livez", port),
+		server: fmt.Sprintf("https://127.0.0.1:%d", port),
 	}, nil
 }
 
@@ -71,17 +71,28 @@ func (h *health) watch(ctx context.Context, tell func(bool) error) {
 
 // ask gets any answer of a server that works: one that wants to know first who asks is alive, too.
 func (h *health) ask(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
+	status, err := h.get(ctx, "/livez")
+	if err == nil && status >= http.StatusInternalServerError {
+		err = fmt.Errorf("ask the API server: %d %s", status, http.StatusText(status))
+	}
+	return err
+}
+
+// ready says whether the server has begun: until it knows who may do what it forbids everybody everything.
+func (h *health) ready(ctx context.Context) bool {
+	status, err := h.get(ctx, "/readyz")
+	return err == nil && status == http.StatusOK
+}
+
+func (h *health) get(ctx context.Context, path string) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.server+path, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	resp, err := h.client.Do(req)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	_ = resp.Body.Close() // nothing of it is read
-	if resp.StatusCode >= http.StatusInternalServerError {
-		return fmt.Errorf("ask the API server: %s", resp.Status)
-	}
-	return nil
+	return resp.StatusCode, nil
 }

@@ -18,6 +18,10 @@ import (
 type Pool struct {
 	Name  string            `json:"name"`
 	Ready *metav1.Condition `json:"ready,omitempty"`
+	// Old says that the condition is not about the pool as it is.
+	Old bool `json:"old,omitempty"`
+	// Disabled is what somebody has wanted.
+	Disabled bool `json:"disabled,omitempty"`
 }
 
 // pools asks for AddressPools. A cluster that does not know them has none.
@@ -38,7 +42,10 @@ func (l *looking) pools(ctx context.Context, c kubernetes.Interface) {
 		return func() {
 			for _, p := range list.Items {
 				ready := meta.FindStatusCondition(p.Status.Conditions, "Ready")
-				l.snapshot.Pools = append(l.snapshot.Pools, Pool{Name: p.Name, Ready: ready})
+				l.snapshot.Pools = append(l.snapshot.Pools, Pool{
+					Name: p.Name, Ready: ready, Disabled: p.Spec.Disabled,
+					Old: ready != nil && ready.ObservedGeneration != p.Generation,
+				})
 			}
 		}, nil
 	})
@@ -48,8 +55,8 @@ func (l *looking) pools(ctx context.Context, c kubernetes.Interface) {
 func brokenPools(v *view) []finding.Finding {
 	var list []finding.Finding
 	for _, p := range v.Pools {
-		if p.Ready == nil || p.Ready.Status != metav1.ConditionFalse ||
-			p.Ready.Reason != finding.PoolNotReady.Kind().Reason { // else somebody has disabled it
+		if p.Ready == nil || p.Old || p.Disabled || p.Ready.Status != metav1.ConditionFalse ||
+			p.Ready.Reason != finding.PoolNotReady.Kind().Reason {
 			continue
 		}
 		f := finding.PoolNotReady.New("AddressPool/"+p.Name, p.Ready.Message)

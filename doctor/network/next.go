@@ -14,13 +14,21 @@ const agentPods = "-n " + v1alpha1.Namespace + " -l " + v1alpha1.NameLabel + "="
 // next says what lets a Node announce, by the rule that is against most of them: the finding itself only says to look
 // here, or to install agents that are there.
 func (s *Snapshot) next(w *Why) string {
-	if slices.ContainsFunc(w.Nodes, func(v Verdict) bool { return v.Eligible }) {
+	eligible := slices.ContainsFunc(w.Nodes, func(v Verdict) bool { return v.Eligible })
+	switch {
+	case len(w.Nodes) == 0 || eligible && len(w.Claims) == 0: // addresses of Nodes need no agents
+		return ""
+	case eligible:
 		return "kubectl logs " + agentPods + " --prefix --tail 50"
 	}
+	faulty := slices.ContainsFunc(w.Nodes, func(v Verdict) bool { return !intended(v.unmet()) })
 	var first Verdict
 	count, most := map[string]int{}, 0
 	for _, v := range slices.Backward(w.Nodes) { // so that of those with the rule the first one is named
 		rule := v.unmet()
+		if faulty && intended(rule) {
+			continue
+		}
 		if count[rule.Name]++; count[rule.Name] >= most {
 			first, most = v, count[rule.Name]
 		}
@@ -50,4 +58,9 @@ func (s *Snapshot) next(w *Why) string {
 		}
 	}
 	return "kubectl describe node " + node
+}
+
+// intended says that somebody has wanted the Node left out: what is broken elsewhere comes first.
+func intended(r Rule) bool {
+	return r.Name == "label" || r.Name == "draining" && r.Note == "label "+v1alpha1.DrainLabel
 }

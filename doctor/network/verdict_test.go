@@ -61,6 +61,16 @@ func TestWhy_Next(t *testing.T) {
 			s.Nodes = s.Nodes[1:2]
 			s.Nodes[0].Labels = map[string]string{v1alpha1.DrainLabel: "true"}
 		}, "kubectl label node w1 " + v1alpha1.DrainLabel + "-"},
+		{"labels that somebody wants, and an agent that is silent", func(s *Snapshot) {
+			s.Pools[0].Spec.ExcludeLabel = v1alpha1.ExcludeHonour
+			for i := range s.Nodes[:len(s.Nodes)-1] {
+				s.Nodes[i].Labels = map[string]string{v1alpha1.ExcludeLabel: ""}
+			}
+			for i := range s.Agents {
+				s.Agents[i].Status.RenewTime.Reset()
+			}
+		}, "kubectl get pods -n kube-system"},
+		{"no Node", func(s *Snapshot) { s.Nodes = nil }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := shop()
@@ -84,5 +94,9 @@ func TestWhy_Next(t *testing.T) {
 	s.Nodes = s.Nodes[1:2]
 	if got := s.Why("shop/db").Findings; len(got) != 1 || got[0].Next != "kubectl describe node w1" {
 		t.Errorf("at level NodeIP: %+v", got)
+	}
+	s.Nodes = shop().Nodes[1:2] // which has no address of the family, say
+	if got := s.Why("shop/db").Findings; len(got) != 1 || got[0].Next != got[0].Do {
+		t.Errorf("at level NodeIP, with a Node that is ready: %+v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +84,7 @@ func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Fi
 	for i := range list {
 		switch list[i].ID {
 		case finding.NoEligibleNode, finding.NotAnnounced:
-			list[i].Next = s.next(w)
+			list[i].Next = cmp.Or(s.next(w), list[i].Do)
 		default:
 			list[i].Next = list[i].Do
 		}
