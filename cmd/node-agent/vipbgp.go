@@ -35,10 +35,11 @@ type bgpHolder struct {
 	speaker *announce.Speaker
 	health  *health
 
+	since time.Time // the API server answers
+
 	mu      sync.Mutex
 	healthy bool
-	since   time.Time // it answers
-	problem string    // why the machine cannot do what is wanted
+	problem string // why the machine cannot do what is wanted
 }
 
 // runVIPByBGP announces the address until ctx is done, and then withdraws it.
@@ -99,16 +100,9 @@ var errStarting = errors.New("the API server of this machine is starting")
 // hold is called with each change of the API server's health, and again while one that answers is starting: routers
 // would send it a share of all clients at once, which it refuses.
 func (h *bgpHolder) hold(ctx context.Context, healthy bool) error {
-	h.mu.Lock()
-	switch {
-	case !healthy:
+	if !healthy {
 		h.since = time.Time{}
-	case h.since.IsZero():
-		h.since = time.Now()
-	}
-	since := h.since
-	h.mu.Unlock()
-	if healthy && time.Since(since) < knownAfter && !h.health.ready(ctx) {
+	} else if h.starting(ctx) {
 		return errStarting
 	}
 	klog.InfoS("API server of this machine", "healthy", healthy)
@@ -117,6 +111,14 @@ func (h *bgpHolder) hold(ctx context.Context, healthy bool) error {
 	h.mu.Unlock()
 	h.settle()
 	return nil
+}
+
+// starting says whether the API server, which answers, is not ready. One that never says so is taken for it after a while.
+func (h *bgpHolder) starting(ctx context.Context) bool {
+	if h.since.IsZero() {
+		h.since = time.Now()
+	}
+	return time.Since(h.since) < knownAfter && !h.health.ready(ctx)
 }
 
 // settle has the address on lo and announced, or neither. Routers go first where it goes, and last where it comes. What
