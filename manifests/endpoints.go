@@ -32,7 +32,7 @@ func onlyNotReady(who []rbacv1.Subject) []metav1.Object {
 		}},
 		Validations: []admissionv1.Validation{{
 			Expression: unchanged("metadata", "labels", "annotations", "finalizers") + " && " +
-				unchanged("status", keptOfPods...),
+				unchanged("status", keptOfPods()...),
 			Message: "the cloud-controller-manager changes no more of a pod than its condition Ready",
 			Reason:  new(metav1.StatusReasonForbidden),
 		}, {
@@ -48,11 +48,13 @@ func onlyNotReady(who []rbacv1.Subject) []metav1.Object {
 
 // keptOfPods are all fields of PodStatus but the conditions. A field that an API server does not know is in neither
 // object.
-var keptOfPods = []string{
-	"allocatedResources", "containerStatuses", "ephemeralContainerStatuses", "extendedResourceClaimStatus",
-	"hostIP", "hostIPs", "initContainerStatuses", "message", "nodeAllocatableResourceClaimStatuses",
-	"nominatedNodeName", "observedGeneration", "phase", "podIP", "podIPs", "qosClass", "reason", "resize",
-	"resourceClaimStatuses", "resources", "startTime",
+func keptOfPods() []string {
+	return []string{
+		"allocatedResources", "containerStatuses", "ephemeralContainerStatuses", "extendedResourceClaimStatus",
+		"hostIP", "hostIPs", "initContainerStatuses", "message", "nodeAllocatableResourceClaimStatuses",
+		"nominatedNodeName", "observedGeneration", "phase", "podIP", "podIPs", "qosClass", "reason", "resize",
+		"resourceClaimStatuses", "resources", "startTime",
+	}
 }
 
 // unchanged is an expression: fields of an object are what they were.

@@ -16,14 +16,14 @@ import (
 
 func TestMistyped(t *testing.T) {
 	for _, tt := range []struct{ name, key, want string }{
-		{"a slip", "ccmadm.dev/adress-pool", "did you mean ccmadm.dev/address-pool?"},
+		{"a slip", "ccmadm.dev/address-pol", "did you mean ccmadm.dev/address-pool?"},
 		{"too few letters", "ccmadm.dev/address", "did you mean ccmadm.dev/addresses?"},
 		{"no slip", "ccmadm.dev/colour", "annotation ccmadm.dev/colour is unknown"},
 		{"of a claim", v1alpha1.ClaimSharersAnnotation, "annotation ccmadm.dev/sharers is unknown"},
 		{"ours", v1alpha1.PoolAnnotation, ""},
 		{"what we write", v1alpha1.AllocatedAnnotation, ""},
-		{"somebody else's", "example.com/adress-pool", ""},
-		{"of a name below ours", "lb.ccmadm.dev/adress-pool", ""},
+		{"somebody else's", "example.com/address-pol", ""},
+		{"of a name below ours", "lb.ccmadm.dev/address-pol", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := mistyped(newWorld().add("web", annotated(tt.key, "x")))
@@ -62,14 +62,14 @@ func TestMistyped_KnowsAll(t *testing.T) {
 // Who mistypes an annotation is told in the condition, and once by an Event, also where the Service has an address.
 func TestCluster_Mistyped(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50"))
-	c.create("web", annotated("ccmadm.dev/adress-pool", "other"))
-	const want = "annotation ccmadm.dev/adress-pool is unknown: did you mean ccmadm.dev/address-pool?"
+	c.create("web", annotated("ccmadm.dev/address-pol", "other"))
+	const want = "annotation ccmadm.dev/address-pol is unknown: did you mean ccmadm.dev/address-pool?"
 	s := c.within(5*time.Second, "web", reasonIs(announcedReason))
 	if !strings.HasSuffix(condition(s).Message, "; "+want) {
 		t.Errorf("the condition says %q", condition(s).Message)
 	}
 	c.patch("web", `{"metadata":{"annotations":{"a":"b"}}}`)
-	c.patch("web", `{"metadata":{"annotations":{"ccmadm.dev/adress-pool":null}}}`)
+	c.patch("web", `{"metadata":{"annotations":{"ccmadm.dev/address-pol":null}}}`)
 	c.within(5*time.Second, "web", func(s *corev1.Service) bool {
 		return reasonIs(announcedReason)(s) && condition(s).Message == "192.0.2.50 at level L2"
 	})
