@@ -50,15 +50,29 @@ func TestCluster_Pools(t *testing.T) {
 	pool.Object["status"] = map[string]any{
 		"assigned": int64(0), "quarantined": int64(0), "conditions": []any{map[string]any{
 			"type": "Ready", "status": "False", "reason": "PoolNotReady", "message": why,
-			"lastTransitionTime": "2026-11-23T14:00:00Z",
+			"lastTransitionTime": "2026-11-23T14:00:00Z", "observedGeneration": pool.GetGeneration(),
 		}},
 	}
-	if _, err := pools.UpdateStatus(t.Context(), pool, metav1.UpdateOptions{}); err != nil {
+	pool, err = pools.UpdateStatus(t.Context(), pool, metav1.UpdateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	found := brokenPools(newView(seen()))
 	if len(found) != 1 || found[0].ID != finding.PoolNotReady || found[0].Object != "AddressPool/lan" ||
 		found[0].Message != why {
 		t.Errorf("got %+v", found)
+	}
+	pool.Object["spec"].(map[string]any)["disabled"] = true
+	if _, err := pools.Update(t.Context(), pool, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if found := brokenPools(newView(seen())); len(found) > 0 {
+		t.Errorf("it was edited since: %+v", found)
+	}
+	for name, p := range map[string]Pool{"disabled": {Disabled: true}, "old": {Old: true}} {
+		p.Ready = &metav1.Condition{Status: metav1.ConditionFalse, Reason: finding.PoolNotReady.Kind().Reason}
+		if found := brokenPools(&view{Snapshot: &Snapshot{Pools: []Pool{p}}}); len(found) > 0 {
+			t.Errorf("%s: %+v", name, found)
+		}
 	}
 }
