@@ -13,8 +13,9 @@ import (
 	"github.com/ccmadm/ccmadm/provider/routes"
 )
 
-// removeRoutes takes away what an agent with --routes has left on this machine. Pods that still have its network lose the
-// others: that is what switching routes off says. An error is logged, since addresses are announced without it.
+// removeRoutes takes away what an agent of before has left on this machine. Pods that still have the network of one
+// with --routes lose the others: that is what switching routes off says. An error is logged, since addresses are
+// announced without it.
 func removeRoutes() {
 	kernel, err := routes.OpenKernel(netns.None())
 	if err == nil {
@@ -24,7 +25,7 @@ func removeRoutes() {
 			err = kernel.Remove(left)
 		}
 		if err == nil && !left.Empty() {
-			klog.InfoS("Routes are switched off: removed what was left of them", "removed", left.Lines())
+			klog.InfoS("Removed what an agent of before has left", "removed", left.Lines())
 		}
 	}
 	if err != nil {

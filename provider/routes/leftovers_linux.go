@@ -5,20 +5,19 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/nftables"
-	"golang.org/x/sys/unix"
+	"github.com/ccmadm/ccmadm/provider/kernel"
 )
 
 // Leftovers are what agents have put into a kernel.
 type Leftovers struct {
 	// Routes are those of the main table with our protocol and one of our metrics.
 	Routes []route
-	// Table says that there is the one that masquerades pods.
-	Table bool
+	// Tables of nftables, by name.
+	Tables []string
 }
 
 // Empty says that there is nothing.
-func (l Leftovers) Empty() bool { return len(l.Routes) == 0 && !l.Table }
+func (l Leftovers) Empty() bool { return len(l.Routes) == 0 && len(l.Tables) == 0 }
 
 // Lines name each of them as ip(8) and nft(8) do.
 func (l Leftovers) Lines() []string {
@@ -34,8 +33,8 @@ func (l Leftovers) Lines() []string {
 		}
 		list = append(list, fmt.Sprintf("%s proto %d metric %d", line, r.Protocol, r.Metric))
 	}
-	if l.Table {
-		list = append(list, "nftables table inet "+masqueradeTable)
+	for _, name := range l.Tables {
+		list = append(list, "nftables table inet "+name)
 	}
 	return list
 }
@@ -47,7 +46,7 @@ func (k *Kernel) Leftovers() (Leftovers, error) {
 		return Leftovers{}, err
 	}
 	l := Leftovers{Routes: slices.DeleteFunc(all, func(r route) bool { return !r.byAgent() })}
-	l.Table, err = k.masquerades()
+	l.Tables, err = kernel.Tables(k.namespace)
 	return l, err
 }
 
@@ -62,39 +61,8 @@ func (k *Kernel) Remove(l Leftovers) error {
 	for _, r := range l.Routes {
 		errs = append(errs, k.apply(change{verb: remove, route: r}))
 	}
-	if l.Table {
-		errs = append(errs, k.removeMasquerade())
+	for _, name := range l.Tables {
+		errs = append(errs, kernel.Remove(k.namespace, name))
 	}
 	return errors.Join(errs...)
-}
-
-// masquerades says whether there is the table. A kernel without nftables has none.
-func (k *Kernel) masquerades() (bool, error) {
-	conn, err := k.nftables()
-	if errors.Is(err, unix.EPROTONOSUPPORT) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("list tables of nftables: %w", err)
-	}
-	return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == masqueradeTable }), nil
-}
-
-func (k *Kernel) removeMasquerade() error {
-	conn, err := k.nftables()
-	if err != nil {
-		return err
-	}
-	conn.DelTable(ourTable())
-	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("remove table %s of nftables: %w", masqueradeTable, err)
-	}
-	return nil
 }

@@ -1,17 +1,14 @@
 package routes
 
 import (
-	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
-)
 
-// masqueradeTable is ours alone: it is written anew as a whole.
-const masqueradeTable = "ccmadm-pods"
+	"github.com/ccmadm/ccmadm/provider/kernel"
+)
 
 // family is what differs between IPv4 and IPv6 in a rule. Offsets are those of their headers, in bytes.
 type family struct {
@@ -32,68 +29,24 @@ func families() []family {
 }
 
 // masquerade gives packets of the machine's own pods that leave the cluster the machine's address, since nobody else
-// knows the way back to a pod. Between pods and machines of the cluster addresses stay as they are. All of it is
-// replaced in one transaction.
+// knows the way back to a pod. Between pods and machines of the cluster addresses stay as they are.
 func (k *Kernel) masquerade(own, cluster []netip.Prefix) error {
-	conn, err := k.nftables()
-	if err != nil {
-		return err
-	}
-	table := ourTable()
-	conn.AddTable(table) // so that there is one to delete
-	conn.DelTable(table)
-	conn.AddTable(table)
-	chain := conn.AddChain(&nftables.Chain{
-		Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT,
-		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
+	return kernel.Replace(k.namespace, kernel.PodTable, func(conn *nftables.Conn, table *nftables.Table) error {
+		chain := conn.AddChain(&nftables.Chain{
+			Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT,
+			Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
+		})
+		for _, f := range families() {
+			set := &nftables.Set{Table: table, Name: "cluster-" + f.name, KeyType: f.keyType, Interval: true}
+			if err := kernel.AddSet(conn, set, f.elements(append(f.of(cluster), f.multicast))); err != nil {
+				return err
+			}
+			for _, pods := range f.of(own) {
+				conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: f.rule(pods, set)})
+			}
+		}
+		return nil
 	})
-	for _, f := range families() {
-		set := &nftables.Set{Table: table, Name: "cluster-" + f.name, KeyType: f.keyType, Interval: true}
-		if err := addSet(conn, set, f.elements(append(f.of(cluster), f.multicast))); err != nil {
-			return fmt.Errorf("render set %s of table %s: %w", set.Name, masqueradeTable, err)
-		}
-		for _, pods := range f.of(own) {
-			conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: f.rule(pods, set)})
-		}
-	}
-	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("write table %s of nftables: %w", masqueradeTable, err)
-	}
-	return nil
-}
-
-// nftables reaches the filters of the same namespace.
-func (k *Kernel) nftables() (*nftables.Conn, error) {
-	var options []nftables.ConnOption
-	if k.namespace.IsOpen() {
-		options = append(options, nftables.WithNetNSFd(int(k.namespace)))
-	}
-	conn, err := nftables.New(options...)
-	if err != nil {
-		return nil, fmt.Errorf("open nftables: %w", err)
-	}
-	return conn, nil
-}
-
-func ourTable() *nftables.Table {
-	return &nftables.Table{Name: masqueradeTable, Family: nftables.TableFamilyINet}
-}
-
-// messageElements is how many elements go into one message. Its list has a length of 16 bits, which netlink does not
-// check: 1638 of IPv4 fit, 1022 of IPv6. Even, so that both ends of a range go together.
-const messageElements = 500
-
-// addSet makes a set of any size.
-func addSet(conn *nftables.Conn, set *nftables.Set, elements []nftables.SetElement) error {
-	if err := conn.AddSet(set, nil); err != nil {
-		return err
-	}
-	for part := range slices.Chunk(elements, messageElements) {
-		if err := conn.SetAddElements(set, part); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (f family) of(list []netip.Prefix) []netip.Prefix {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/nftables"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/provider/kernel"
 )
 
 // Packets of a pod keep their source on the way to a Node and to a pod of another one, and get the machine's beyond.
@@ -113,11 +115,12 @@ func TestKernel_MasqueradeStranger(t *testing.T) {
 // ends reads the set of a family: the addresses where a range begins, or with true, the ones after its last.
 func (m *machine) ends(f family) map[netip.Addr]bool {
 	m.t.Helper()
-	conn, err := m.nftables()
+	conn, err := kernel.Nftables(m.namespace)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	elements, err := conn.GetSetElements(&nftables.Set{Table: ourTable(), Name: "cluster-" + f.name})
+	table := &nftables.Table{Name: kernel.PodTable, Family: nftables.TableFamilyINet}
+	elements, err := conn.GetSetElements(&nftables.Set{Table: table, Name: "cluster-" + f.name})
 	if err != nil {
 		m.t.Fatal(err)
 	}
