@@ -18,6 +18,7 @@ const (
 	PoolNotFound        ID = "L13"
 	NoPoolServes        ID = "L14"
 	ProxyBinds          ID = "L15"
+	LevelLacks          ID = "L16"
 )
 
 // pending is about Services that wait for an address.
@@ -77,6 +78,13 @@ func pending() []Kind {
 			Do: "make an AddressPool, with strictARP: true for kube-proxy; or set its mode to nftables, restart it on every " +
 				"Node, and then the cloud-controller-manager; if its ConfigMap cannot be read, ccmadm apply",
 		},
+		{
+			ID: LevelLacks, Reason: "LevelLacks", Title: "The Service asks for what the level of its address does not have",
+			Severity: SeverityError,
+			Why: "At level Proxy agents carry TCP, with the PROXY protocol in version 2 if asked; at all others kube-proxy " +
+				"carries TCP, UDP and SCTP, and knows no PROXY protocol. What is published already stays so.",
+			Do: "change what the message names, or name a pool of another level in ccmadm.dev/address-pool",
+		},
 	}
 }
 
@@ -90,7 +98,7 @@ func silent() []Kind {
 		},
 		{
 			ID: NotAnnounced, Reason: "NotAnnounced", Title: "Nobody announces the address", Severity: SeverityError,
-			Why: "The address is given, and no agent says that it answers for it.",
+			Why: "The address is given, and no agent says that it answers for it at its level.",
 			Do:  "`ccmadm apply -f FILE` with nodeAgent: {enabled: true} installs the agent; `kubectl -n kube-system get pods -l app.kubernetes.io/name=ccmadm-node-agent` shows it",
 		},
 		{

@@ -12,13 +12,18 @@ type Level string
 
 // LevelAuto is BGP where a BGPPeer exists when the address is given, and L2 elsewhere. LevelNodeIP publishes the
 // addresses of Nodes and needs neither pool nor agent. LevelL2 answers ARP and NDP on one Node at a time. LevelBGP
-// announces a route from every eligible Node.
+// announces a route from every eligible Node. LevelProxy answers as L2 does, and the agent of that Node carries TCP
+// itself.
 const (
 	LevelAuto   Level = "Auto"
 	LevelNodeIP Level = "NodeIP"
 	LevelL2     Level = "L2"
 	LevelBGP    Level = "BGP"
+	LevelProxy  Level = "Proxy"
 )
+
+// Owned says that one Node at a time has an address of the level, and answers ARP and NDP for it.
+func (l Level) Owned() bool { return l == LevelL2 || l == LevelProxy }
 
 // ExcludePolicy says what becomes of the label node.kubernetes.io/exclude-from-external-load-balancers, which kubeadm
 // gives to control planes.
@@ -92,9 +97,9 @@ type AddressPoolSpec struct {
 	// Serve limits which Services get addresses from here.
 	// +optional
 	Serve PoolServe `json:"serve,omitzero"`
-	// Level is Auto, L2 or BGP. Default: Auto, which is BGP for addresses that are given while a BGPPeer exists, and L2
-	// for others.
-	// +kubebuilder:validation:Enum=Auto;L2;BGP
+	// Level is Auto, L2, BGP or Proxy. Default: Auto, which is BGP for addresses that are given while a BGPPeer exists,
+	// and L2 for others.
+	// +kubebuilder:validation:Enum=Auto;L2;BGP;Proxy
 	// +kubebuilder:default=Auto
 	// +optional
 	Level Level `json:"level,omitempty"`

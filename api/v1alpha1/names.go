@@ -106,7 +106,7 @@ const (
 	// claim of one address by the Service of its parentRef. Nobody but the cloud-controller-manager writes them, so that
 	// agents believe them, and not annotations of Services.
 	ClaimManager = "lb.ccmadm.dev"
-	// ClaimPoolAnnotation and ClaimLevelAnnotation on a claim name the AddressPool and the level, L2 or BGP.
+	// ClaimPoolAnnotation and ClaimLevelAnnotation on a claim name the AddressPool and the level: L2, BGP or Proxy.
 	ClaimPoolAnnotation  = "ccmadm.dev/pool"
 	ClaimLevelAnnotation = "ccmadm.dev/level"
 	// ClaimSharersAnnotation on a claim lists further Services of the address, NAMESPACE/NAME with commas.
@@ -136,6 +136,10 @@ const (
 	ReassignAnnotation = "ccmadm.dev/reassign"
 	// PortsAnnotation on a Service of level NodeIP, "any", takes ports that a Node could need for itself.
 	PortsAnnotation = "ccmadm.dev/node-ports"
+	// ProxyProtocolAnnotation on a Service at level Proxy puts a header before each connection. ProxyProtocolV2 is the
+	// only version.
+	ProxyProtocolAnnotation = "ccmadm.dev/proxy-protocol"
+	ProxyProtocolV2         = "v2"
 	// LoadBalancerClass is the one that is served beside none.
 	LoadBalancerClass = "ccmadm.dev/lb"
 	// LoadBalancerReady is the condition on a Service: True when its address is announced.
@@ -159,4 +163,6 @@ const (
 	// which those of several control planes hear each other.
 	VIPName          = "ccmadm-vip"
 	VIPHeartbeatPort = 10393
+	// ProxyPort is the TCP port to which agents redirect connections to addresses of level Proxy.
+	ProxyPort = 10395
 )

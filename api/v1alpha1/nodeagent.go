@@ -39,6 +39,9 @@ type NodeAgentStatus struct {
 	Announced int32 `json:"announced"`
 	// Routed is the number of pod routes, which NodeRoutes of the same name lists.
 	Routed int32 `json:"routed"`
+	// Proxy says that the agent can carry connections to addresses of level Proxy. It has a listener for them while
+	// there are any.
+	Proxy bool `json:"proxy,omitempty"`
 	// Interfaces are those with addresses, and with carrier.
 	// +listType=map
 	// +listMapKey=name
@@ -79,9 +82,9 @@ type AgentInterface struct {
 type Announcement struct {
 	// Address in its canonical form.
 	Address string `json:"address"`
-	// Level is L2 or BGP.
+	// Level is L2, BGP or Proxy.
 	Level Level `json:"level"`
-	// Interface on which L2 answers.
+	// Interface on which L2 and Proxy answer.
 	Interface string `json:"interface,omitempty"`
 }
 

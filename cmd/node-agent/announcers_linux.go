@@ -17,9 +17,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/relay"
 )
 
-// newAnnouncers makes one for each level. They call changed when their report has changed.
+// newAnnouncers makes those of all levels. They call changed when their report has changed.
 func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *caches, changed func()) ([]announce.Announcer, error) {
 	key, err := os.ReadFile(o.keyFile)
 	if err != nil {
@@ -35,17 +36,20 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *cache
 	if err != nil {
 		return nil, err
 	}
+	carrier := announce.Proxy{Relay: relay.New(relay.Options{
+		Port: v1alpha1.ProxyPort, Changed: changed, Log: klog.FromContext(ctx).WithName("proxy"),
+	})}
 	l2 := announce.NewL2(announce.L2Options{
-		Node: o.nodeName, Key: key, Listen: listen, Port: o.port, Changed: changed,
+		Node: o.nodeName, Key: key, Listen: listen, Port: o.port, Changed: changed, Carrier: carrier,
 		Log: klog.FromContext(ctx).WithName("l2"),
 		Conflict: func(claim announce.Claim, conflict v1alpha1.AddressConflict) {
 			warnOfConflict(events, c, claim, conflict)
 		},
 	})
 	if o.count != nil {
-		o.count(l2.Counts)
+		o.count(l2.Counts, carrier.Counts)
 	}
-	return []announce.Announcer{l2, announce.NewBGP(klog.FromContext(ctx).WithName("bgp"), changed)}, nil
+	return []announce.Announcer{l2, announce.NewBGP(klog.FromContext(ctx).WithName("bgp"), changed), carrier}, nil
 }
 
 // newEvents makes a recorder that stops with ctx.

@@ -64,6 +64,9 @@ func newCaches(config *rest.Config) (*caches, error) {
 		secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
 		peers:   func() []*v1alpha1.BGPPeer { return list[*v1alpha1.BGPPeer](c.peers) },
 	}
+	if err := c.claims.AddIndexers(cache.Indexers{byProxied: indexProxied}); err != nil {
+		return nil, fmt.Errorf("prepare informer: %w", err)
+	}
 	for _, informer := range c.all() {
 		if err := informer.SetTransform(withoutManagedFields); err != nil {
 			return nil, fmt.Errorf("prepare informer: %w", err)

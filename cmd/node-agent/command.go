@@ -12,11 +12,12 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/relay"
 )
 
 // options are the command line's.
 type options struct {
-	count          func(func() announce.Counts) // shows at /metrics what is counted
+	count          func(func() announce.Counts, func() relay.Counts) // shows at /metrics what is counted
 	version        string
 	nodeName       string
 	kubeconfig     string
@@ -37,8 +38,9 @@ func newCommand(version string) *cobra.Command {
 		Version: version,
 		Args:    cobra.NoArgs,
 		Short:   "Announce addresses of Services, and set the routes of pods",
-		Long: `Runs on every Node. It answers ARP and NDP for addresses of Services, announces them by BGP, and sets the
-routes of pods, as AddressPools, BGPPeers and the cloud-controller-manager say.`,
+		Long: `Runs on every Node. It answers ARP and NDP for addresses of Services, announces them by BGP, carries
+connections to those of level Proxy, and sets the routes of pods, as AddressPools, BGPPeers and the
+cloud-controller-manager say.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := logsapi.ValidateAndApply(logOptions, nil); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -58,6 +59,7 @@ func TestFilters(t *testing.T) {
 			s.Announcements = []v1alpha1.Announcement{{Address: "192.0.2.50"}}
 		}), false},
 		{"an agent drains", agents, agent, withAgent(func(s *status) { s.Draining = true }), true},
+		{"an agent can carry", agents, agent, withAgent(func(s *status) { s.Proxy = true }), true},
 		{"an interface", agents, agent, withAgent(func(s *status) { s.Interfaces = make([]v1alpha1.AgentInterface, 1) }), true},
 		{"a session ends", agents, agent, withAgent(func(s *status) { s.Sessions[0].State = "Idle" }), true},
 		{"policy Cluster", services, api, api, false},
@@ -69,6 +71,46 @@ func TestFilters(t *testing.T) {
 		if got := tt.filter(tt.before, tt.after); got != tt.want {
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 		}
+	}
+}
+
+// A Service of level Proxy matters, and so do its endpoints, whatever its policy.
+func TestFilters_Proxy(t *testing.T) {
+	c, err := newCaches(&rest.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	if err := c.services.GetStore().Add(web); err != nil {
+		t.Fatal(err)
+	}
+	f := c.filters()
+	check := func(when string, want bool) {
+		t.Helper()
+		slice := sliceOfService("web")
+		if got := f[c.services](web, web); got != want {
+			t.Errorf("%s, the Service: got %t, want %t", when, got, want)
+		}
+		if got := f[c.slices](slice, slice); got != want {
+			t.Errorf("%s, its endpoints: got %t, want %t", when, got, want)
+		}
+	}
+	check("without a claim", false)
+	if err := c.claims.GetStore().Add(proxiedClaim("web")); err != nil {
+		t.Fatal(err)
+	}
+	check("with one of level Proxy", true)
+}
+
+func proxiedClaim(service string) *networkingv1.IPAddress {
+	return &networkingv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "192.0.2.50", Labels: map[string]string{networkingv1.LabelManagedBy: v1alpha1.ClaimManager},
+			Annotations: map[string]string{v1alpha1.ClaimLevelAnnotation: string(v1alpha1.LevelProxy)},
+		},
+		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{
+			Resource: "services", Namespace: "shop", Name: service,
+		}},
 	}
 }
 

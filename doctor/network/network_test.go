@@ -90,6 +90,17 @@ func TestBalancers(t *testing.T) {
 	}
 }
 
+// An address of level Proxy has one owner, as one of L2: an older report of another Node is of before.
+func TestBalancers_ProxyHasOneOwner(t *testing.T) {
+	s := shop()
+	s.Agents[1].Status.Announcements[0].Level = v1alpha1.LevelProxy
+	s.Agents[1].Status.RenewTime = metav1.NewMicroTime(now.Add(-9 * time.Second))
+	s.Agents[2].Status.Announcements = s.Agents[1].Status.Announcements
+	if got := s.announcers("192.0.2.50"); !slices.Equal(got, []string{"w2"}) {
+		t.Errorf("announced by %v, want w2 alone", got)
+	}
+}
+
 // Each row changes one thing, and says what is against w1 then, and against w2.
 func TestWhy_RulesOfANode(t *testing.T) {
 	local := func(s *Snapshot) { s.Services[0].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
@@ -154,6 +165,14 @@ func TestWhy_RulesOfANode(t *testing.T) {
 				s.Agents[2].Status.Sessions = []v1alpha1.BGPSession{{Peer: "tor1", State: "Active", Message: "bad password"}}
 			},
 			w2: "session with BGPPeer tor1 is Active: bad password",
+		},
+		{
+			name: "level Proxy with an agent that cannot carry",
+			change: func(s *Snapshot) {
+				s.Claims[0].Annotations[v1alpha1.ClaimLevelAnnotation] = string(v1alpha1.LevelProxy)
+				s.Agents[1].Status.Proxy = true
+			},
+			w2: "its agent does not carry for level Proxy: it is of a release of before, or its log says why",
 		},
 		{
 			name: "externalTrafficPolicy Local",

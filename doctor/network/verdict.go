@@ -30,7 +30,7 @@ type Verdict struct {
 
 // Rule is one condition that a Node has to meet.
 type Rule struct {
-	// Name is agent, draining, label, selector, interface, session, endpoint or ready.
+	// Name is agent, draining, label, selector, interface, session, proxy, endpoint or ready.
 	Name string `json:"name"`
 	// Met says whether it does, and Note what was seen.
 	Met  bool   `json:"met"`
@@ -128,10 +128,14 @@ func (s *Snapshot) agentRules(n *corev1.Node, claims []networkingv1.IPAddress) [
 			pool = &v1alpha1.AddressPool{} // its defaults
 		}
 		list = append(list, selected(n, pool))
-		if v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation]) == v1alpha1.LevelBGP {
+		level := v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation])
+		if level == v1alpha1.LevelBGP {
 			list = append(list, session(a))
-		} else {
-			list = append(list, onInterface(a, pool, addressOf(c)))
+			continue
+		}
+		list = append(list, onInterface(a, pool, addressOf(c)))
+		if level == v1alpha1.LevelProxy {
+			list = append(list, proxies(a))
 		}
 	}
 	return list
@@ -146,6 +150,14 @@ func selected(n *corev1.Node, pool *v1alpha1.AddressPool) Rule {
 		return Rule{Name: "selector", Note: "not among the nodes of AddressPool " + pool.Name}
 	}
 	return Rule{Name: "selector", Met: true}
+}
+
+// proxies wants an agent that knows level Proxy, and can listen.
+func proxies(a *v1alpha1.NodeAgent) Rule {
+	if a.Status.Proxy {
+		return Rule{Name: "proxy", Met: true}
+	}
+	return Rule{Name: "proxy", Note: "its agent does not carry for level Proxy: it is of a release of before, or its log says why"}
 }
 
 func session(a *v1alpha1.NodeAgent) Rule {

@@ -30,7 +30,9 @@ type agents struct {
 	ended  map[string]chan error
 	view   View
 	notice func(Claim, v1alpha1.AddressConflict)
-	linger time.Duration
+	// carries: the agents carry connections to addresses of level Proxy.
+	carries bool
+	linger  time.Duration
 }
 
 func newAgents(t *testing.T, claims ...Claim) *agents {
@@ -79,16 +81,21 @@ func (a *agents) start(name string) {
 	if testing.Verbose() {
 		log = testr.New(a.t).WithName(name)
 	}
+	ctx, cancel := context.WithCancel(a.t.Context())
+	view := a.view
+	view.Node = name
+	var carrier Carrier
+	if a.carries {
+		carrier = a.carrier(ctx, &view, log)
+	}
 	l2 := NewL2(L2Options{
-		Node: name, Key: bytes.Repeat([]byte{7}, 32), Port: v1alpha1.HeartbeatPort, Changed: func() {}, Conflict: a.notice,
+		Carrier: carrier,
+		Node:    name, Key: bytes.Repeat([]byte{7}, 32), Port: v1alpha1.HeartbeatPort, Changed: func() {}, Conflict: a.notice,
 		Namespace: a.hosts[name], Log: log,
 	})
 	l2.quorum.rest.lingerFor = cmp.Or(a.linger, lingerFor)
-	ctx, cancel := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)
 	a.list[name], a.stop[name], a.ended[name] = l2, cancel, ended
-	view := a.view
-	view.Node = name
 	l2.Set(&view)
 	go func() { ended <- l2.Run(ctx) }()
 }

@@ -1,15 +1,16 @@
 // Package announce tells the network where the addresses of Services are. It is the part of cmd/node-agent that speaks
 // on the wire.
 //
-// Start at [Announcer], one for each level: L2 answers ARP and NDP on one Node at a time, BGP announces a route from
-// every Node that may. [View] is what they know of the cluster. For L2, election.go says which Node should have an
-// address, and quorum.go sees to it that never two have it.
+// Start at [Announcer]: L2 answers ARP and NDP on one Node at a time, BGP announces a route from every Node that may,
+// and Proxy carries connections to addresses of its level, for which L2 answers. [View] is what they know of the
+// cluster. For L2, election.go says which Node should have an address, and quorum.go sees to it that never two have it.
 //
 // Reads: a View, heartbeats of other agents, ARP and NDP of the network, the machine's interfaces.
-// Writes: datagrams, frames and sessions; nothing in the cluster and nothing in the kernel.
-// Running it twice: nothing stays behind on a machine, so that there is nothing to find again.
+// Writes: datagrams, frames and sessions; nothing in the cluster, and nothing in the kernel but what provider/relay
+// does.
+// Running it twice: nothing else stays behind on a machine, so that there is nothing to find again.
 // It will not: withdraw anything because the API server does not answer, put an address on an interface, or carry
-// packets, which is kube-proxy's.
+// packets of levels other than Proxy, which is kube-proxy's.
 package announce
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// Announcer announces the addresses of one level.
+// Announcer does its part for the addresses of one level or two.
 type Announcer interface {
 	// Run works until ctx is done. Before the first Set it announces nothing.
 	Run(ctx context.Context) error

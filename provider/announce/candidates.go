@@ -22,7 +22,8 @@ type Endpoints struct {
 	Slices []*discoveryv1.EndpointSlice
 }
 
-// SetCandidates fills in and sorts what is announced: the Claims, and for each the Nodes that may announce it.
+// SetCandidates fills in and sorts what is announced: the Claims, for each the Nodes that may announce it, and the
+// Frontends of those at level Proxy.
 func (v *View) SetCandidates(e Endpoints) {
 	local := e.localNodes(v.Claims)
 	slices.SortFunc(v.Claims, func(a, b Claim) int { return a.Address.Compare(b.Address) })
@@ -55,12 +56,21 @@ func (v *View) SetCandidates(e Endpoints) {
 			}
 		}
 	}
+	v.Frontends = e.frontends(v)
 }
 
 // agent says whether the Node has an agent. That this one is here needs no report: BGP does not go when somebody
-// deletes it. L2 does, since a Node without a report has no vote, and its interfaces are not known.
+// deletes it. L2 does, since a Node without a report has no vote, and its interfaces are not known. An agent that does
+// not say that it can carry is no candidate for level Proxy: it is of a release of before, or has no listener.
 func (v *View) agent(node string, level v1alpha1.Level) bool {
-	return v.Agents[node] != nil || node == v.Node && level == v1alpha1.LevelBGP
+	agent := v.Agents[node]
+	switch level {
+	case v1alpha1.LevelBGP:
+		return agent != nil || node == v.Node
+	case v1alpha1.LevelProxy:
+		return agent != nil && agent.Status.Proxy
+	}
+	return agent != nil
 }
 
 func (v *View) policy(c Claim) v1alpha1.ExcludePolicy {
@@ -85,12 +95,12 @@ func (v *View) selected(pool string, nodes []string) []string {
 	})
 }
 
-// hears says whether the Node, for L2, has an interface for the address.
+// hears says whether the Node, if it is to own the address, has an interface for it.
 func (v *View) hears(node string, c Claim) bool {
-	return c.Level != v1alpha1.LevelL2 || InterfaceFor(c.Address, v.Agents[node].Status.Interfaces, v.interfaces(c)) != ""
+	return !c.Level.Owned() || InterfaceFor(c.Address, v.Agents[node].Status.Interfaces, v.interfaces(c)) != ""
 }
 
-// interfaces are those to which the claim's pool limits L2; none: no limit.
+// interfaces are those to which the claim's pool limits its owner; none: no limit.
 func (v *View) interfaces(c Claim) []string {
 	if pool := v.Pools[c.Pool]; pool != nil {
 		return pool.Spec.Interfaces

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/kernel"
 )
 
 // L2Options are what an L2 needs to know.
@@ -26,6 +27,8 @@ type L2Options struct {
 	Port uint16
 	// Changed is called when the report has changed. It must not wait.
 	Changed func()
+	// Carrier takes connections to addresses of level Proxy. Default: nobody does, and they are not answered for.
+	Carrier Carrier
 	// Conflict is called when somebody answers for an address who is no agent. It must not wait.
 	Conflict func(claim Claim, conflict v1alpha1.AddressConflict)
 	// Namespace is the network namespace. Default: where the process is.
@@ -33,7 +36,7 @@ type L2Options struct {
 	Log       logr.Logger
 }
 
-// L2 answers ARP and NDP for the addresses of level L2 that this Node owns.
+// L2 answers ARP and NDP for the addresses of levels L2 and Proxy that this Node owns.
 type L2 struct {
 	L2Options
 
@@ -48,6 +51,7 @@ type L2 struct {
 	interfaces []v1alpha1.AgentInterface
 	segments   map[string]*segment
 	owned      map[netip.Addr]*ownership
+	carried    []netip.Addr // what the Carrier knows
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
 	newcomers  newcomers
 	left       bool // everything was given away, and nothing is taken any more
@@ -82,7 +86,7 @@ func NewL2(o L2Options) *L2 {
 func (l *L2) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var hearts *heartbeats
-	err := enter(l.Namespace, func() (err error) {
+	err := kernel.Enter(l.Namespace, func() (err error) {
 		hearts, err = listen(ctx, l.Key, l.Listen, l.Port)
 		return err
 	})
@@ -225,7 +229,7 @@ func (l *L2) step() time.Duration {
 	var claims []Claim
 	if l.view != nil && !l.left {
 		for _, c := range l.view.Claims {
-			if c.Level == v1alpha1.LevelL2 {
+			if c.Level.Owned() {
 				claims = append(claims, c)
 			}
 		}

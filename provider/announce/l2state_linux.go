@@ -149,7 +149,7 @@ func (l *L2) Report(status *v1alpha1.NodeAgentStatus) {
 	for _, c := range l.view.Claims {
 		if o := l.owned[c.Address]; o != nil && o.announced && o.segment != nil {
 			status.Announcements = append(status.Announcements, v1alpha1.Announcement{
-				Address: c.Address.String(), Level: v1alpha1.LevelL2, Interface: o.segment.name,
+				Address: c.Address.String(), Level: c.Level, Interface: o.segment.name,
 			})
 		}
 		if conflict, there := l.conflicts[c.Address]; there {

@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
+	"github.com/ccmadm/ccmadm/provider/kernel"
 )
 
 // lan is a bridge in a network namespace, with hosts in their own:
@@ -60,7 +61,7 @@ func (l *lan) namespace() netns.NsHandle {
 
 func (l *lan) at(namespace netns.NsHandle, f func() error) {
 	l.t.Helper()
-	if err := enter(namespace, f); err != nil {
+	if err := kernel.Enter(namespace, f); err != nil {
 		l.t.Fatal(err)
 	}
 }

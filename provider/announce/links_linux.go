@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -14,37 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/kernel"
 )
 
-// enter calls f on a thread in the network namespace: sockets stay in the one they were made in. None: where the
-// process is.
-func enter(namespace netns.NsHandle, f func() error) error {
-	if !namespace.IsOpen() {
-		return f()
-	}
-	runtime.LockOSThread()
-	before, err := netns.Get()
-	if err != nil {
-		runtime.UnlockOSThread()
-		return fmt.Errorf("get network namespace: %w", err)
-	}
-	defer func() {
-		if netns.Set(before) == nil {
-			runtime.UnlockOSThread() // else the thread ends with this goroutine, and nobody else gets it
-		}
-		_ = before.Close() // it was for this
-	}()
-	if err := netns.Set(namespace); err != nil {
-		return fmt.Errorf("enter network namespace: %w", err)
-	}
-	return f()
-}
-
-// readInterfaces lists the interfaces that are up and have addresses: of a bridge or bond the master, never a port. With
-// them come their indexes, which tell one that was made again from the former of its name.
+// readInterfaces lists the interfaces that are up and have addresses: of a bridge or bond the master, never a port.
+// With them come their indexes, which tell one that was made again from the former of its name.
 func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, indexes map[string]int, err error) {
 	indexes = map[string]int{}
-	err = enter(namespace, func() error {
+	err = kernel.Enter(namespace, func() error {
 		links, err := netlink.LinkList()
 		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return fmt.Errorf("list interfaces: %w", err)

@@ -50,12 +50,15 @@ type ownership struct {
 // own brings what is announced in line with what is owned, says so in time, and returns when to look again.
 func (l *L2) own(now Moment, claims []Claim) time.Duration {
 	next, changed := repeatShout, false
-	keep := map[netip.Addr]bool{}
+	keep, carry := map[netip.Addr]bool{}, []netip.Addr(nil)
 	for _, c := range claims {
 		if !l.quorum.Owns(now, c.Address) {
 			continue
 		}
 		keep[c.Address] = true
+		if c.Level == v1alpha1.LevelProxy {
+			carry = append(carry, c.Address)
+		}
 		o := l.owned[c.Address]
 		if o == nil {
 			o = &ownership{since: now, next: now}
@@ -74,6 +77,7 @@ func (l *L2) own(now Moment, claims []Claim) time.Duration {
 			l.Log.Info("Leaving an address", "address", address)
 		}
 	}
+	l.carry(carry)
 	changed = l.forgetConflicts(claims) || changed
 	if changed {
 		l.Changed()
@@ -81,8 +85,14 @@ func (l *L2) own(now Moment, claims []Claim) time.Duration {
 	return next
 }
 
-// advance takes the next step with an address, if it is due, and says whether the report has changed.
+// advance takes the next step with an address, if it is due, and says whether the report has changed. Nobody is told of
+// an address whose packets nobody takes.
 func (l *L2) advance(now Moment, o *ownership) bool {
+	if !l.carries(o.claim) {
+		changed := o.announced
+		o.announced, o.shouted, o.next = false, 0, now+carryAgain
+		return changed
+	}
 	if now < o.next {
 		return false
 	}

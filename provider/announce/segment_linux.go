@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/provider/kernel"
 )
 
 // segment is an interface on which addresses are answered for. Its sockets get ARP and neighbour discovery only.
@@ -39,7 +41,7 @@ type frame struct {
 // openSegment opens sockets on an interface, and calls receive with each frame until close.
 func openSegment(namespace netns.NsHandle, name string, receive func(frame)) (*segment, error) {
 	s := &segment{name: name, joined: map[netip.Addr]bool{}}
-	err := enter(namespace, func() error {
+	err := kernel.Enter(namespace, func() error {
 		i, err := net.InterfaceByName(name)
 		if err != nil {
 			return err

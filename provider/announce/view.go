@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/relay"
 )
 
 // View is what an agent knows of the cluster at a moment: lists of informers, which stay as they were while the API
@@ -29,6 +30,8 @@ type View struct {
 	Passwords map[string][]byte
 	// Claims of addresses that are to be announced, in their order.
 	Claims []Claim
+	// Frontends are what addresses of level Proxy lead to.
+	Frontends []relay.Frontend
 	// Members are the Nodes whose agents have a vote on who owns an address of level L2, the one first that decides in
 	// case of a draw. Empty: those of before.
 	Members []string
@@ -44,7 +47,7 @@ type View struct {
 type Claim struct {
 	// Address is canonical, and without a zone.
 	Address netip.Addr
-	// Level is L2 or BGP.
+	// Level is L2, BGP or Proxy.
 	Level v1alpha1.Level
 	// Pool is the name of the AddressPool, which may be gone.
 	Pool string
@@ -86,5 +89,5 @@ func ParseClaim(object *networkingv1.IPAddress) (Claim, bool) {
 			c.Services = append(c.Services, types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
-	return c, c.Level == v1alpha1.LevelL2 || c.Level == v1alpha1.LevelBGP
+	return c, c.Level.Owned() || c.Level == v1alpha1.LevelBGP
 }

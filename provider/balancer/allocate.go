@@ -202,7 +202,7 @@ func (a *allocation) settle() {
 		if p != nil && (p.Name == c.pool || !a.named(c)) {
 			c.pool, c.level = p.Name, p.level(c.level, a.peers)
 		}
-		if c.probed.IsZero() && c.object != nil && a.announced[address] {
+		if c.probed.IsZero() && c.object != nil && a.announced[announcement{address, c.level}] {
 			c.probed = a.now
 		}
 	}

@@ -109,6 +109,9 @@ func (j *judge) nodeIP(as *assignment, o *outcome) {
 	if o.problem == nil {
 		o.problem = j.ports[nameOf(as.service)]
 	}
+	if o.problem == nil {
+		o.problem = j.notCarried(as)
+	}
 	if o.problem != nil {
 		o.publish(nil)
 		return
@@ -125,6 +128,9 @@ func (j *judge) nodeIP(as *assignment, o *outcome) {
 func (j *judge) claimed(as *assignment, o *outcome) {
 	name, addresses := nameOf(as.service), as.addresses()
 	j.publishClaimed(as, o)
+	if o.problem == nil {
+		o.problem = j.notCarried(as)
+	}
 	if len(addresses) > 0 {
 		metav1.SetMetaDataAnnotation(&o.after.ObjectMeta, v1alpha1.AllocatedAnnotation, join(addresses))
 	}
@@ -160,12 +166,12 @@ func (j *judge) outOfPool(as *assignment) string {
 // silence says what keeps packets from the addresses, once it has lasted.
 func (j *judge) silence(name types.NamespacedName, addresses []netip.Addr) *finding.Finding {
 	for _, address := range addresses {
-		if who, conflict := j.reports.conflicts[address]; conflict && !j.reports.announced[address] {
+		if who, conflict := j.reports.conflicts[address]; conflict && !j.announced(address) {
 			return finding.AddressConflict.Errorf("%s: %s", address, who)
 		}
 	}
 	for _, address := range addresses {
-		if j.reports.announced[address] {
+		if j.announced(address) {
 			continue
 		}
 		if j.missing[name].IsZero() {
@@ -181,6 +187,11 @@ func (j *judge) silence(name types.NamespacedName, addresses []netip.Addr) *find
 	}
 	delete(j.missing, name)
 	return nil
+}
+
+// announced says that an agent announces a claimed address at its level.
+func (j *judge) announced(address netip.Addr) bool {
+	return j.reports.announced[announcement{address, j.plan.claims[address].level}]
 }
 
 // waiting says that an address is not announced, and that it is too early to say so.

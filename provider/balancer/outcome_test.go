@@ -12,12 +12,16 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// told is a pass with all that Services are told. Agents announce the addresses, and nothing else.
+// told is a pass with all that Services are told. Agents announce the addresses at the level of their claims, and
+// nothing else; older ones do not know level Proxy.
 func (w *world) told(announced ...string) {
 	s := w.snapshot()
-	r := reports{announced: map[netip.Addr]bool{}}
+	r := reports{announced: map[announcement]bool{}}
 	for _, text := range announced {
-		r.announced[netip.MustParseAddr(text)] = true
+		address := netip.MustParseAddr(text)
+		r.announced[announcement{address, v1alpha1.LevelL2}] = true
+		r.announced[announcement{address, v1alpha1.LevelBGP}] = true
+		r.announced[announcement{address, v1alpha1.LevelProxy}] = !w.older
 	}
 	s.announced = r.announced
 	j := &judge{

@@ -20,9 +20,9 @@ type snapshot struct {
 	pools      []*pool
 	peers      bool // there is a BGPPeer
 	namespaces map[string]labels.Set
-	taken      map[netip.Addr]bool // by objects of others
-	nodes      map[netip.Addr]bool // addresses of Nodes
-	announced  map[netip.Addr]bool // by agents that live
+	taken      map[netip.Addr]bool   // by objects of others
+	nodes      map[netip.Addr]bool   // addresses of Nodes
+	announced  map[announcement]bool // by agents that live
 }
 
 // plan is what claims should be.

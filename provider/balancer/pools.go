@@ -129,7 +129,7 @@ func (p *pool) has(ipv6 bool) bool {
 // wrong, must not move what works.
 func (p *pool) level(now v1alpha1.Level, peers bool) v1alpha1.Level {
 	switch {
-	case p != nil && (p.Spec.Level == v1alpha1.LevelL2 || p.Spec.Level == v1alpha1.LevelBGP):
+	case p != nil && (p.Spec.Level.Owned() || p.Spec.Level == v1alpha1.LevelBGP):
 		return p.Spec.Level
 	case now != "":
 		return now

@@ -123,7 +123,7 @@ func reserved(p port) string {
 		return "the API server"
 	case within(10248, 10260):
 		return "Kubernetes itself"
-	case within(v1alpha1.HeartbeatPort, v1alpha1.VIPHeartbeatPort+1): // and what they serve to their own machine
+	case within(v1alpha1.HeartbeatPort, v1alpha1.ProxyPort): // and, between, what they serve to their own machine
 		return "the node agents"
 	case p.number == 3784 && p.protocol == corev1.ProtocolUDP:
 		return "BFD"

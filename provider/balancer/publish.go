@@ -8,12 +8,13 @@ import (
 	"k8s.io/cloud-provider/service/helpers"
 )
 
-// due are the claimed addresses which have been announced once, or were published before.
+// due are the claimed addresses which have been announced once, or were published before. What asks for more than its
+// level has gets nothing that is not published yet.
 func (j *judge) due(as *assignment) []netip.Addr {
-	before := earlier(as.service, true)
+	before, refused := earlier(as.service, true), j.notCarried(as) != nil
 	var list []netip.Addr
 	for _, address := range as.addresses() {
-		if !j.plan.claims[address].probed.IsZero() || slices.Contains(before, address) {
+		if !refused && !j.plan.claims[address].probed.IsZero() || slices.Contains(before, address) {
 			list = append(list, address)
 		}
 	}
@@ -32,7 +33,7 @@ func (j *judge) publishClaimed(as *assignment, o *outcome) {
 	ours := func(address netip.Addr) bool { return slices.Contains(allocated, address) }
 	switch {
 	case len(list) > 0, j.ports[nameOf(as.service)] != nil:
-		o.publish(list)
+		o.publish(j.ingresses(as.service, list))
 	case j.onNodes(as):
 		if nodes, _, problem := j.machines.nodeAddresses(as.service); problem == nil {
 			o.publishOnNodes(nodes)
@@ -49,17 +50,17 @@ func (o *outcome) publishOnNodes(list []netip.Addr) {
 	for _, p := range o.service.Spec.Ports {
 		ports = append(ports, corev1.PortStatus{Port: p.Port, Protocol: p.Protocol})
 	}
-	o.publish(list, ports...)
-}
-
-// publish sets the addresses that kube-proxy and clients see, unless they are the same.
-func (o *outcome) publish(list []netip.Addr, ports ...corev1.PortStatus) {
 	var ingress []corev1.LoadBalancerIngress
 	for _, address := range list {
 		ingress = append(ingress, corev1.LoadBalancerIngress{
 			IP: address.String(), IPMode: new(corev1.LoadBalancerIPModeVIP), Ports: ports,
 		})
 	}
+	o.publish(ingress)
+}
+
+// publish sets what kube-proxy and clients see, unless it is the same.
+func (o *outcome) publish(ingress []corev1.LoadBalancerIngress) {
 	if !helpers.LoadBalancerStatusEqual(&o.after.Status.LoadBalancer, &corev1.LoadBalancerStatus{Ingress: ingress}) {
 		o.after.Status.LoadBalancer.Ingress = ingress
 	}

@@ -13,9 +13,15 @@ import (
 // its life was seen here: a machine that is off for a night frees none, nor does a manager that begins.
 const listeningTime = 12 * time.Hour
 
-// reports are what the agents say, by address.
+// announcement is an address at a level: an agent that announces it at another one does not do what its claim says.
+type announcement struct {
+	address netip.Addr
+	level   v1alpha1.Level
+}
+
+// reports are what the agents say.
 type reports struct {
-	announced map[netip.Addr]bool
+	announced map[announcement]bool
 	conflicts map[netip.Addr]string
 	agents    []*v1alpha1.NodeAgent // that live
 	lately    []*v1alpha1.NodeAgent // that have lived within listeningTime
@@ -24,7 +30,7 @@ type reports struct {
 
 // readReports leaves out what agents have said that are silent since, and brings the signs of life up to date.
 func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Time) reports {
-	r := reports{announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
+	r := reports{announced: map[announcement]bool{}, conflicts: map[netip.Addr]string{}}
 	there := map[string]bool{}
 	for _, agent := range agents {
 		there[agent.Name] = true
@@ -39,7 +45,7 @@ func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Tim
 		r.agents = append(r.agents, agent)
 		for _, a := range agent.Status.Announcements {
 			if address, err := netip.ParseAddr(a.Address); err == nil {
-				r.announced[address] = true
+				r.announced[announcement{address, a.Level}] = true
 			}
 		}
 		for _, c := range agent.Status.Conflicts {

@@ -22,18 +22,19 @@ func TestReports_ClocksOfAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			signs := objects.Signs{}
 			agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+			at := announcement{address, v1alpha1.LevelL2}
 			agent.Status.Announcements = []v1alpha1.Announcement{{Address: address.String(), Level: v1alpha1.LevelL2}}
 			now := start
 			for range 10 {
 				now = now.Add(20 * time.Second)
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(now.Add(skew))
-				if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now); !r.announced[address] || len(r.agents) != 1 {
+				if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now); !r.announced[at] || len(r.agents) != 1 {
 					t.Fatalf("after %s its report counts for nothing: %+v", now.Sub(start), r)
 				}
 			}
 			now = now.Add(objects.LiveTime)
-			if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now); r.announced[address] || r.silent != "a" {
+			if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now); r.announced[at] || r.silent != "a" {
 				t.Errorf("it was silent for %s, and its report counts: %+v", objects.LiveTime, r)
 			}
 			if readReports(nil, signs, now); len(signs) > 0 {

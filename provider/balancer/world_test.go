@@ -28,6 +28,7 @@ type world struct {
 	agents   []*v1alpha1.NodeAgent
 	made     int
 	proxy    proxy
+	older    bool // agents are
 }
 
 func newWorld(pools ...*v1alpha1.AddressPool) *world {

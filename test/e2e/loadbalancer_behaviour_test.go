@@ -77,6 +77,7 @@ func TestLoadBalancerBehaviour(t *testing.T) {
 		"UDP when its server cycles":   l.testUDPCycle,
 		"externalTrafficPolicy Local":  l.testLocal,
 	})
+	t.Run("level Proxy", l.testProxyLevel)
 	t.Run("no disruption", l.testNoDisruption)
 }
 

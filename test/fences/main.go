@@ -56,8 +56,8 @@ func fences() map[string][]string {
 		"cmd/ccmadm/good.go":                   {"phases", "provider", "manifests", "doctor/nodes", "templates"},
 		"cmd/ccmadm/bad.go":                    {"provider/announce", "k8s.io/kubernetes/a", "k8s.io/cloud-provider/a"},
 		"cmd/cloud-controller-manager/good.go": {"provider", "k8s.io/cloud-provider/a"},
-		"cmd/cloud-controller-manager/bad.go":  {"provider/announce"},
-		"cmd/node-agent/good.go":               {"provider/announce"},
+		"cmd/cloud-controller-manager/bad.go":  {"provider/announce", "provider/relay"},
+		"cmd/node-agent/good.go":               {"provider/announce", "provider/relay"},
 		"cmd/node-agent/bad.go":                {"text/template"},
 		"test/lab/good.go":                     {"text/template"},
 	}

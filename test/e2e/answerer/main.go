@@ -1,4 +1,5 @@
-// Command answerer is a workload that says who answered whom: its host name, and the client's address as it sees it.
+// Command answerer is a workload that says who answered whom: its host name, and the client's address as it sees it, or
+// as a header of the PROXY protocol says.
 //
 //	answerer                    answers HTTP and UDP on port 8080; told to end, it goes on for five seconds
 //	answerer get URL            prints the body of an answer, for images without a shell
@@ -19,6 +20,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/pires/go-proxyproto"
 )
 
 const (
@@ -69,14 +72,18 @@ func serve(ctx context.Context) error {
 			_, _ = datagrams.WriteTo(answer(host, from.String()), from)
 		}
 	}()
-	server := &http.Server{Addr: port, ReadHeaderTimeout: patience, Handler: http.HandlerFunc(
+	listener, err := net.Listen("tcp", port)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(answer(host, r.RemoteAddr)) })}
 	server.SetKeepAlivesEnabled(false)
 	context.AfterFunc(ctx, func() {
 		time.Sleep(lameDuck)
 		_ = server.Close()
 	})
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(&proxyproto.Listener{Listener: listener}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
