@@ -76,6 +76,8 @@ func serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	use := func(proxyproto.ConnPolicyOptions) (proxyproto.Policy, error) { return proxyproto.USE, nil } // most send none
+	headers := &proxyproto.Listener{Listener: listener, ConnPolicy: use}
 	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(answer(host, r.RemoteAddr)) })}
 	server.SetKeepAlivesEnabled(false)
@@ -83,7 +85,7 @@ func serve(ctx context.Context) error {
 		time.Sleep(lameDuck)
 		_ = server.Close()
 	})
-	if err := server.Serve(&proxyproto.Listener{Listener: listener}); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(headers); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
