@@ -76,11 +76,9 @@ func TestEndpoints_Frontends(t *testing.T) {
 			}, "10.244.1.2:8080", "10.244.2.2:8080"),
 		},
 		{
-			name: "externalTrafficPolicy Local",
-			change: func(s *corev1.Service) {
-				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-			},
-			want: want(nil, "10.244.1.2:8080"),
+			name:   "externalTrafficPolicy Local",
+			change: func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal },
+			want:   want(nil, "10.244.1.2:8080"),
 		},
 		{
 			name: "none is ready, and one is about to end",

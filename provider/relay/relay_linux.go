@@ -110,7 +110,8 @@ func (r *Relay) Carries(address netip.Addr) bool {
 	return r.carried[address]
 }
 
-// Ready says whether this machine could carry an address: something is to be carried, and there are listeners for it.
+// Ready says whether this machine could carry an address: something is to be carried, and there are listeners for what
+// is of a family that the machine has.
 func (r *Relay) Ready() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -121,6 +122,31 @@ func TestRelay_DeadEndpoints(t *testing.T) {
 	if slow != 1 {
 		t.Errorf("%d of 30 connections were slow, want one", slow)
 	}
+}
+
+// A machine can carry what is of a family that it has, and says so. Where its port is taken it cannot.
+func TestRelay_Ready(t *testing.T) {
+	n := newNetwork(t)
+	n.start()
+	if n.Ready() {
+		t.Error("there is nothing to carry, and it is ready")
+	}
+	both := []Frontend{
+		{Address: netip.MustParseAddrPort("10.9.2.1:80")}, {Address: netip.MustParseAddrPort("[fd09:2::1]:80")},
+	}
+	n.Set(both, []netip.Addr{netip.MustParseAddr("10.9.0.1")})
+	n.eventually("a machine without IPv6 is ready", n.Ready)
+	n.Set(nil, nil)
+	n.eventually("with nothing to carry it is not", func() bool { return !n.Ready() })
+	var taken net.Listener
+	n.at(n.node, func() (err error) { taken, err = net.Listen("tcp6", "[::]:10395"); return err })
+	n.Set(both, []netip.Addr{netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("fd09::1")})
+	time.Sleep(100 * time.Millisecond)
+	if n.Ready() {
+		t.Error("its port is taken, and it is ready")
+	}
+	_ = taken.Close()
+	n.eventually("once the port is free it is ready", n.Ready)
 }
 
 // Told to end, an agent takes no connection any more, and those that are open have some seconds.

@@ -14,25 +14,35 @@ import (
 	"github.com/ccmadm/ccmadm/provider/kernel"
 )
 
-// sync makes listeners and the table as they should be.
+// sync makes listeners and the table as they should be. A machine that fails is not ready: another one may do better.
 func (r *Relay) sync(connections context.Context) error {
+	err := r.listen(connections, r.families())
+	err = errors.Join(err, r.apply(r.wanted()))
 	r.mu.Lock()
-	families := map[bool]bool{}
-	for to := range r.frontends {
-		families[to.Addr().Is6()] = true
-	}
-	r.mu.Unlock()
-	err := r.listen(connections, families)
-	r.mu.Lock()
-	ready := err == nil && len(families) > 0
+	ready := err == nil && len(r.listeners) > 0
 	changed := ready != r.ready
 	r.ready = ready
-	wanted := r.wanted()
 	r.mu.Unlock()
 	if changed {
 		r.Changed()
 	}
-	return errors.Join(err, r.apply(wanted))
+	return err
+}
+
+// families are those of addresses to carry which this machine has, too; true is IPv6.
+func (r *Relay) families() map[bool]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	families := map[bool]bool{}
+	for _, a := range r.local {
+		for to := range r.frontends {
+			if to.Addr().Is6() == a.Is6() {
+				families[a.Is6()] = true
+				break
+			}
+		}
+	}
+	return families
 }
 
 // listen has one listener for each family, and closes others. It is on all addresses, since those of the machine
@@ -91,9 +101,10 @@ func (r *Relay) accept(connections context.Context, listener net.Listener, ipv6 
 }
 
 // wanted is what the table should say. As long as there are open connections it has a rule, which may be for no
-// address: where nobody else has one that translates, the kernel tracks connections no longer without. The caller has
-// the lock.
+// address: where nobody else has one that translates, the kernel tracks connections no longer without.
 func (r *Relay) wanted() []redirect {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var list []redirect
 	for _, ipv6 := range []bool{false, true} {
 		of := func(a netip.Addr) bool { return a.Is6() == ipv6 }
