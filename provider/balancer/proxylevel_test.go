@@ -22,8 +22,8 @@ func withPort(number int32, protocol corev1.Protocol) func(*corev1.Service) {
 	}
 }
 
-func (w *world) service(name string) *corev1.Service {
-	return w.services[types.NamespacedName{Namespace: "default", Name: name}]
+func (w *world) web() *corev1.Service {
+	return w.services[types.NamespacedName{Namespace: "default", Name: "web"}]
 }
 
 // mode is that of the only address.
@@ -72,7 +72,7 @@ func TestProxyLevel_Refuses(t *testing.T) {
 			for range 3 {
 				w.told("192.0.2.1")
 			}
-			s := w.service("web")
+			s := w.web()
 			said := condition(s)
 			if tt.want == "" {
 				if w.has("web") != "192.0.2.1" || said == nil || said.Reason != announcedReason {
@@ -107,25 +107,25 @@ func TestProxyLevel_Mode(t *testing.T) {
 	for range 2 {
 		w.told("192.0.2.1")
 	}
-	if got := mode(w.service("web")); got != corev1.LoadBalancerIPModeProxy {
+	if got := mode(w.web()); got != corev1.LoadBalancerIPModeProxy {
 		t.Errorf("an agent carries it: got mode %q", got)
 	}
 	w.told()
-	if got := mode(w.service("web")); got != corev1.LoadBalancerIPModeProxy {
+	if got := mode(w.web()); got != corev1.LoadBalancerIPModeProxy {
 		t.Errorf("nobody announces it for a moment: got mode %q", got)
 	}
 	w.pools[0].Spec.Level = v1alpha1.LevelL2
 	for range 2 {
 		w.told("192.0.2.1")
 	}
-	if got := mode(w.service("web")); got != corev1.LoadBalancerIPModeVIP {
+	if got := mode(w.web()); got != corev1.LoadBalancerIPModeVIP {
 		t.Errorf("the pool is of level L2 now: got mode %q", got)
 	}
 	w.pools[0].Spec.Level, w.older = v1alpha1.LevelProxy, true
 	for range 2 {
 		w.told("192.0.2.1")
 	}
-	if got := mode(w.service("web")); got != corev1.LoadBalancerIPModeVIP {
+	if got := mode(w.web()); got != corev1.LoadBalancerIPModeVIP {
 		t.Errorf("of level Proxy again, with agents of before: got mode %q", got)
 	}
 }
@@ -138,9 +138,9 @@ func TestProxyLevel_PublishedStays(t *testing.T) {
 	for range 2 {
 		w.told("192.0.2.1")
 	}
-	withPort(53, corev1.ProtocolUDP)(w.service("web"))
+	withPort(53, corev1.ProtocolUDP)(w.web())
 	w.told("192.0.2.1")
-	if said := condition(w.service("web")); w.has("web") != "192.0.2.1" || said.Reason != "LevelLacks" {
+	if said := condition(w.web()); w.has("web") != "192.0.2.1" || said.Reason != "LevelLacks" {
 		t.Errorf("published %q, condition %+v", w.has("web"), said)
 	}
 }
