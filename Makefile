@@ -95,7 +95,7 @@ race: bin/lab ## All packages with -race
 
 unit-kit:
 	$(ROOT) env CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
-	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce -run Thousand
+	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce -run 'Thousand|NeverTwoOwners|MembersComeAndGo' -histories 3000
 
 # phases waits for one thing after the other, and is done in two halves.
 HALF := ^TestCluster_(Adopt|Leave|Rollback|Upgrade)

@@ -12,8 +12,8 @@ import (
 type membershipID uint64
 
 // memberships are the lists of members that bind this one. A new list comes from the cluster, and not at one moment to
-// all. Until every member of the newest has it, majorities of the older ones are needed, too; and a grant brings along
-// the lists that bind its grantor. So two majorities always have a member in common.
+// all. Until a quorum has the newest, majorities of the older ones are needed, too; and a grant brings along the lists
+// that bind its grantor. So two quorums always have a member in common, see ADR 17.
 type memberships struct {
 	// list has the newest at its end, which is there since then.
 	list  []membershipID
@@ -95,55 +95,89 @@ func (m *memberships) newest() membershipID {
 	return m.list[len(m.list)-1]
 }
 
-// majority says whether the grantors are one in each of the lists.
-func (m *memberships) majority(lists [][]membershipID, grantors map[string]bool) bool {
-	if len(m.list) == 0 {
-		return false
-	}
-	for _, list := range lists {
-		for _, id := range list {
-			names, known := m.known[id]
-			if !known || !majority(names, func(name string) bool { return grantors[name] }) {
-				return false
+// carries says whether those that are in are enough of a list.
+type carries func(names []string, in func(string) bool) bool
+
+// agree says whether voters are a quorum: they carry each list that binds one of them. Who is bound by a list that they
+// do not carry is left out, so that one who has learned of nothing for long does not spoil it.
+func (m *memberships) agree(voters map[string][]membershipID, carry carries) bool {
+	in := func(name string) bool { return len(voters[name]) > 0 }
+	for {
+		before, carried := len(voters), map[membershipID]bool{}
+		lacks := func(id membershipID) bool {
+			if _, asked := carried[id]; !asked {
+				names, known := m.known[id]
+				carried[id] = known && carry(names, in)
 			}
+			return !carried[id]
+		}
+		maps.DeleteFunc(voters, func(_ string, lists []membershipID) bool {
+			return len(lists) == 0 || slices.ContainsFunc(lists, lacks)
+		})
+		if len(voters) == before { // else they may not carry what they did
+			return before > 0
 		}
 	}
-	return true
 }
 
 // majority of the names, or a half with the first of them.
 func majority(names []string, in func(string) bool) bool {
+	count := count(names, in)
+	return 2*count > len(names) || 2*count == len(names) && len(names) > 0 && in(names[0])
+}
+
+func count(names []string, in func(string) bool) int {
 	count := 0
 	for _, name := range names {
 		if in(name) {
 			count++
 		}
 	}
-	return 2*count > len(names) || 2*count == len(names) && len(names) > 0 && in(names[0])
+	return count
 }
 
-// retire forgets older lists once every member of the newest has had it for as long as a grant is good, if those that
-// went on from an older list are a majority of it: then nobody owns anything who does not know.
+// retire forgets older lists once a quorum has had the newest for as long as a grant is good. Whoever owns anything has
+// a grant of one of them, which brings the newest along: older lists exclude nobody any more, and those of this member
+// neither. Who is dead, or has not learned of the newest, is not waited for.
 func (q *Quorum) retire(now Moment) {
 	m := &q.memberships
 	if len(m.list) < 2 || now < m.since+grantFor {
 		return
 	}
-	newest := m.known[m.newest()]
-	for _, name := range newest {
-		p := q.peers[name]
-		if name != q.self && (p == nil || !q.Alive(now, name) || p.newest() != m.newest() || now < p.since+grantFor) {
-			return
+	voters := map[string][]membershipID{q.self: m.list}
+	for name, p := range q.peers {
+		if p.newest() == m.newest() && now >= p.since+grantFor && p.counts(now) {
+			voters[name] = p.bound
 		}
 	}
-	for _, id := range m.list[:len(m.list)-1] {
-		left := slices.DeleteFunc(slices.Clone(m.known[id]), func(name string) bool { return m.gone[name] })
-		if len(left) > 0 && !majority(left, func(name string) bool { return slices.Contains(newest, name) }) {
-			return
-		}
+	carry, newest := m.most, m.known[m.newest()]
+	if !slices.ContainsFunc(newest, func(name string) bool { return voters[name] == nil }) {
+		carry = m.others
 	}
-	m.list = []membershipID{m.newest()}
-	q.hurry()
+	if m.agree(voters, carry) {
+		m.list = []membershipID{m.newest()}
+		q.hurry()
+	}
+}
+
+// most are more than half of those that are left of a list of which no more than one is gone. Each two such sets have a
+// member in common that is left, though one of them was there before somebody went; with draws, or two gone, that is
+// not so.
+func (m *memberships) most(names []string, in func(string) bool) bool {
+	left := m.left(names)
+	return len(left)+1 >= len(names) && 2*count(left, in) > len(left)
+}
+
+// others are a majority of those that are left of a list, if there are any. That is enough where all members of the
+// newest have it.
+func (m *memberships) others(names []string, in func(string) bool) bool {
+	left := m.left(names)
+	return len(left) == 0 || majority(left, in)
+}
+
+// left are those whose Nodes are not gone.
+func (m *memberships) left(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return m.gone[name] })
 }
 
 // lacks is the first of the lists that is not known; 0: none.

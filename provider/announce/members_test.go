@@ -39,13 +39,15 @@ func (w *world) change(tr *truth) {
 }
 
 func (w *world) learn(tr *truth, m *simulated) {
-	if !m.off {
+	if !m.off && !m.deaf {
 		m.quorum.SetMembers(w.clock(m), tr.names, tr.silent, tr.gone)
 	}
 }
 
-// Who has a vote changes while some do not learn of it: even so nobody ever shares an address.
+// Who has a vote changes while some do not learn of it: even so nobody ever shares an address. Once all that live know
+// who has a vote, all addresses have owners, though an agent is dead whose Node is Ready.
 func TestQuorum_MembersComeAndGo(t *testing.T) {
+	slowest, calm := time.Duration(0), 0
 	for seed := range *histories / 3 {
 		w := newWorld(t, seed, 6, 2)
 		tr := &truth{names: w.names(1 + int(seed%5)), gone: map[string]bool{}}
@@ -69,34 +71,83 @@ func TestQuorum_MembersComeAndGo(t *testing.T) {
 			}
 			w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
 		}
+		w.calm()
+		silent := w.members[w.random.IntN(len(w.members))]
+		for _, m := range w.members {
+			m.off = m == silent || tr.gone[m.name]
+			m.quorum.SetDraining(false)
+			w.learn(tr, m)
+		}
+		for i := range w.claims {
+			w.claims[i].Candidates = tr.names // who has no vote does not hear another one that has none
+		}
+		w.say("calm, and %s is off", silent.name)
+		if !w.enough() {
+			continue
+		}
+		took := w.untilOwned()
+		slowest, calm = max(slowest, took), calm+1
+		if w.run(3 * time.Second); took > 3*time.Second || w.untilOwned() > 0 || w.mostLists() > 1 {
+			w.fail("seed %d: owners after %s, and somebody is bound by %d lists", seed, took, w.mostLists())
+		}
 	}
+	t.Logf("%d histories; slowest return to an owner for each address, in %d of them: %s", *histories/3, calm, slowest)
 }
 
-// What a member must have a majority of, as lists come and as all have learned of them.
-func TestQuorum_KeepsOlderListsUntilAllKnowTheNewest(t *testing.T) {
-	w := newWorld(t, 1, 4, 1)
+// enough says whether those that live are most of each list that binds one of them.
+func (w *world) enough() bool {
+	lives := func(name string) bool {
+		return slices.ContainsFunc(w.members, func(m *simulated) bool { return m.name == name && !m.off })
+	}
+	for _, m := range w.members {
+		for _, id := range m.quorum.memberships.list {
+			if !m.off && !m.quorum.memberships.most(m.quorum.memberships.known[id], lives) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// mostLists is how many bind one that lives.
+func (w *world) mostLists() int {
+	most := 0
+	for _, m := range w.members {
+		if !m.off {
+			most = max(most, len(m.quorum.memberships.list))
+		}
+	}
+	return most
+}
+
+// What a member must have a majority of, as lists come and as a quorum has learned of them.
+func TestQuorum_KeepsOlderListsUntilAQuorumKnowsTheNewest(t *testing.T) {
+	w := newWorld(t, 1, 5, 1)
 	learn := func(names []string, who ...int) {
 		for _, i := range who {
 			w.members[i].quorum.SetMembers(w.clock(w.members[i]), names, nil, nil)
 		}
 	}
-	lists := func(i int) int { return len(w.members[i].quorum.memberships.list) }
-	learn(w.names(3), 0, 1, 2)
-	w.run(2 * time.Second)
-	learn(w.names(4), 0, 1, 3)
-	w.run(3 * time.Second)
-	if lists(0) != 2 || lists(1) != 2 {
-		t.Errorf("one does not know the newest list, and lists of others are %d and %d; want 2", lists(0), lists(1))
-	}
-	learn(w.names(4), 2)
-	w.run(3 * time.Second)
-	for i := range w.members {
-		if lists(i) != 1 {
-			t.Errorf("all know the newest list, and %s is bound by %d", w.members[i].name, lists(i))
+	check := func(what string, want ...int) {
+		t.Helper()
+		w.run(3 * time.Second)
+		for i, n := range want {
+			if got := len(w.members[i].quorum.memberships.list); got != n {
+				t.Errorf("%s, and n%d is bound by %d lists, want %d", what, i, got, n)
+			}
+		}
+		if w.untilOwned() > 0 {
+			t.Errorf("%s, and nobody owns the address", what)
 		}
 	}
-	if w.untilOwned() > 0 {
-		t.Error("nobody owns the address")
+	learn(w.names(3), 0, 1, 2)
+	check("all have the first", 1, 1, 1)
+	learn(w.names(5), 2, 3, 4)
+	check("a majority of the newest has it, and none of the older one", 1, 1, 2, 1, 1)
+	learn(w.names(5), 1)
+	check("majorities of both have the newest", 1, 1, 1, 1, 1)
+	if w.members[0].quorum.memberships.newest() == w.members[1].quorum.memberships.newest() {
+		t.Error("n0 has the newest: nothing is tested")
 	}
 }
 

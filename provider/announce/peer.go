@@ -28,7 +28,7 @@ type peer struct {
 	heard       Moment // when it was
 	draining    bool
 	list        []membershipID
-	since       Moment // since when its newest list is what it is
+	since       Moment // since when its newest list is what it is, without a gap
 	wants       map[netip.Addr]peerWant
 	applied     uint32 // number of its last operation that was applied
 
@@ -75,6 +75,9 @@ func (p *peer) newest() membershipID {
 	}
 	return p.list[len(p.list)-1]
 }
+
+// counts says whether what the peer has granted does, and which lists it has.
+func (p *peer) counts(now Moment) bool { return p.acknowledged > 0 && now < p.acknowledged+ownFor }
 
 // Datagrams are those to be sent now.
 func (q *Quorum) Datagrams(now Moment) []*Datagram {

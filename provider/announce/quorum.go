@@ -125,18 +125,16 @@ func (q *Quorum) Owns(now Moment, address netip.Addr) bool {
 	if w == nil {
 		return false
 	}
-	grantors := map[string]bool{}
+	grantors := map[string][]membershipID{}
 	if s := q.seats[address]; s != nil && s.owner == q.self {
-		grantors[q.self] = true
+		grantors[q.self] = q.memberships.list
 	}
-	bound := [][]membershipID{q.memberships.list}
 	for name := range w.granted {
-		if p := q.peers[name]; p.acknowledged > 0 && now < p.acknowledged+ownFor {
-			grantors[name] = true
-			bound = append(bound, p.bound)
+		if p := q.peers[name]; p.counts(now) {
+			grantors[name] = p.bound
 		}
 	}
-	return q.memberships.majority(bound, grantors)
+	return q.memberships.agree(grantors, majority)
 }
 
 // Owner is who owns the address, or says so; empty: nobody that is alive.

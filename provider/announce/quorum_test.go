@@ -23,8 +23,9 @@ type world struct {
 	claims  []Claim
 	owned   map[netip.Addr]int
 	log     []string
-	rollout bool // who starts may be of the version before
-	sent    int  // datagrams
+	rollout bool   // who starts may be of the version before
+	sent    int    // datagrams
+	checked func() // after each moment; nil: nothing
 }
 
 type simulated struct {
@@ -37,6 +38,7 @@ type simulated struct {
 	off    bool
 	before bool     // it knows only versionBefore
 	blind  bool     // it knows of no claim
+	deaf   bool     // it does not learn who has a vote
 	ending []string // Nodes of which it knows that endpoints end there
 }
 
@@ -92,6 +94,15 @@ func (w *world) restart(m *simulated) {
 
 func (w *world) say(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf("%8s ", w.now.Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+// fail ends the test with the history.
+func (w *world) fail(format string, args ...any) {
+	w.t.Helper()
+	for _, line := range w.log {
+		w.t.Log(line)
+	}
+	w.t.Fatalf(format, args...)
 }
 
 // run lets time pass.
@@ -184,11 +195,11 @@ func (w *world) check() {
 		}
 		w.owned[c.Address] = len(owners)
 		if len(owners) > 1 {
-			for _, line := range w.log {
-				w.t.Log(line)
-			}
-			w.t.Fatalf("%s: %s have %s", w.now, owners, c.Address)
+			w.fail("%s: %s have %s", w.now, owners, c.Address)
 		}
+	}
+	if w.checked != nil {
+		w.checked()
 	}
 }
 
@@ -221,10 +232,7 @@ func TestQuorum_NeverTwoOwners(t *testing.T) {
 		took := w.untilOwned()
 		slowest = max(slowest, took)
 		if took > 1300*time.Millisecond {
-			for _, line := range w.log {
-				t.Log(line)
-			}
-			t.Fatalf("seed %d: owners after %s", seed, took)
+			w.fail("seed %d: owners after %s", seed, took)
 		}
 	}
 	t.Logf("%d histories; slowest return to an owner for each address: %s", *histories, slowest)

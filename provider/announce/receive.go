@@ -79,8 +79,8 @@ func (q *Quorum) learn(now Moment, p *peer, d *Datagram) {
 	}
 	before := p.newest()
 	p.list, p.lacking = d.Lists, d.Lacks
-	if p.newest() != before {
-		p.since = now
+	if p.newest() != before || !p.counts(now) {
+		p.since = now // it may have had another one meanwhile, and no longer
 	}
 	p.urgent = p.urgent || p.lacking != 0 && before != p.newest() || q.memberships.lacks(p.list) != 0 && before != p.newest()
 }
