@@ -128,6 +128,7 @@ func learns(t *testing.T, nodes []corev1.Node, want, without []string) {
 	}
 	for what, lists := range map[string][2][]string{
 		"members": {want, told.Members}, "silent": {without, told.Silent}, "the file": {slices.Concat(want, without), names},
+		"all": {names, told.All},
 	} {
 		if diff := cmp.Diff(lists[0], lists[1]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)

@@ -105,6 +105,7 @@ func (h *holder) view() *announce.View {
 	for _, m := range h.members {
 		v.Addresses[m.Name] = m.Address
 		claim.Candidates = append(claim.Candidates, m.Name)
+		v.All = append(v.All, m.Name)
 		if h.silent[m.Name] {
 			v.Silent = append(v.Silent, m.Name)
 		} else {

@@ -152,7 +152,7 @@ func (l *L2) Set(view *View) {
 	l.view = view
 	l.newcomers.learn(view.Addresses)
 	if len(view.Members) > 0 {
-		l.quorum.SetMembers(bootTime(), view.Members, view.Silent, view.gone(l.quorum.Members()))
+		l.quorum.SetMembers(bootTime(), view.Members, view.All, view.gone(l.quorum.Members()))
 	}
 	l.quorum.SetDraining(view.Draining)
 	wake(l.poke)

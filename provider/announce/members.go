@@ -15,7 +15,7 @@ type membershipID uint64
 // all. Until a quorum has the newest, majorities of the older ones are needed, too; and a grant brings along the lists
 // that bind its grantor. So two quorums always have a member in common, see ADR 17.
 type memberships struct {
-	// list has the newest at its end, which is there since then.
+	// list has the newest at its end. Since then it is there, and nobody else is gone.
 	list  []membershipID
 	since Moment
 	// known are the names in those lists and in those of others. The first one decides in case of a draw.
@@ -30,14 +30,16 @@ func idOf(names []string) membershipID {
 }
 
 // SetMembers replaces the newest list of members. Its first name decides in case of a draw, so that the order has to be
-// the same everywhere. Silent had a vote before: a member that has just started, and knows nothing of older lists, needs a
-// majority of them, too. Gone are former members whose Nodes the cluster has no more: they have no vote any longer, where
-// one that is only silent may own something.
-func (q *Quorum) SetMembers(now Moment, names, silent []string, gone map[string]bool) {
+// the same everywhere. All are these and those that had a vote before they were silent: a member that has just started,
+// and knows nothing of older lists, needs a majority of them, too. Gone are former members whose Nodes the cluster has no
+// more: they have no vote any longer, where one that is only silent may own something.
+func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]bool) {
 	m := &q.memberships
-	m.gone = gone
-	if len(m.list) == 0 && len(silent) > 0 {
-		q.adopt(now, slices.Concat(names, silent))
+	if !maps.Equal(m.gone, gone) {
+		m.gone, m.since = gone, now // what those have granted counts for a while
+	}
+	if len(m.list) == 0 && len(all) > len(names) {
+		q.adopt(now, all)
 	}
 	if idOf(names) != m.newest() {
 		q.adopt(now, names)
@@ -98,8 +100,8 @@ func (m *memberships) newest() membershipID {
 // carries says whether those that are in are enough of a list.
 type carries func(names []string, in func(string) bool) bool
 
-// agree says whether voters are a quorum: they carry each list that binds one of them. Who is bound by a list that they
-// do not carry is left out, so that one who has learned of nothing for long does not spoil it.
+// agree says whether voters are a quorum: they carry each list that binds this member, or one of them. Who is bound by a
+// list that they do not carry is left out, so that one who has learned of nothing for long does not spoil it.
 func (m *memberships) agree(voters map[string][]membershipID, carry carries) bool {
 	in := func(name string) bool { return len(voters[name]) > 0 }
 	for {
@@ -115,7 +117,7 @@ func (m *memberships) agree(voters map[string][]membershipID, carry carries) boo
 			return len(lists) == 0 || slices.ContainsFunc(lists, lacks)
 		})
 		if len(voters) == before { // else they may not carry what they did
-			return before > 0
+			return before > 0 && !slices.ContainsFunc(m.list, lacks)
 		}
 	}
 }
@@ -137,8 +139,8 @@ func count(names []string, in func(string) bool) int {
 }
 
 // retire forgets older lists once a quorum has had the newest for as long as a grant is good. Whoever owns anything has
-// a grant of one of them, which brings the newest along: older lists exclude nobody any more, and those of this member
-// neither. Who is dead, or has not learned of the newest, is not waited for.
+// a grant of one of them, which brings the newest along: older lists exclude nobody any more. Who is dead, or has not
+// learned of the newest, is not waited for.
 func (q *Quorum) retire(now Moment) {
 	m := &q.memberships
 	if len(m.list) < 2 || now < m.since+grantFor {

@@ -38,7 +38,6 @@ type simulated struct {
 	off    bool
 	before bool     // it knows only versionBefore
 	blind  bool     // it knows of no claim
-	deaf   bool     // it does not learn who has a vote
 	ending []string // Nodes of which it knows that endpoints end there
 }
 

@@ -32,8 +32,9 @@ type View struct {
 	// Members are the Nodes whose agents have a vote on who owns an address of level L2, the one first that decides in
 	// case of a draw. Empty: those of before.
 	Members []string
-	// Silent had a vote before they were silent. An agent that has just started counts them: others may still do so.
-	Silent []string
+	// Silent had a vote before they were silent. All are these and the Members, in the order of Members: an agent that has
+	// just started counts them, since others may still do so.
+	Silent, All []string
 	// Addresses are where agents are heard, by Node.
 	Addresses map[string]netip.Addr
 	// Gone are Nodes of which an operator says that they are off.

@@ -33,7 +33,6 @@ func (v *View) SetMembers(now time.Time, fresh bool) {
 		}
 		if silent(node, now) {
 			v.Silent = append(v.Silent, name)
-			continue
 		}
 		if _, is := node.Labels[v1alpha1.ControlPlaneLabel]; is {
 			first = append(first, name)
@@ -45,7 +44,8 @@ func (v *View) SetMembers(now time.Time, fresh bool) {
 		slices.Sort(first)
 		slices.Sort(others)
 		slices.Sort(v.Silent)
-		v.Members = append(first, others...)
+		v.All = append(first, others...)
+		v.Members = slices.DeleteFunc(slices.Clone(v.All), func(name string) bool { return slices.Contains(v.Silent, name) })
 	}
 }
 
