@@ -31,8 +31,8 @@ func idOf(names []string) membershipID {
 
 // SetMembers replaces the newest list of members. Its first name decides in case of a draw, so that the order has to be
 // the same everywhere. All are these and those that had a vote before they were silent: a member that has just started,
-// and knows nothing of older lists, needs a majority of them, too. Gone are former members whose Nodes the cluster has no
-// more: they have no vote any longer, where one that is only silent may own something.
+// and knows nothing of older lists, needs a majority of them, too. Gone are former members whose Nodes the cluster has
+// no more: they have no vote any longer, where one that is only silent may own something.
 func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]bool) {
 	m := &q.memberships
 	if !maps.Equal(m.gone, gone) {
@@ -100,8 +100,8 @@ func (m *memberships) newest() membershipID {
 // carries says whether those that are in are enough of a list.
 type carries func(names []string, in func(string) bool) bool
 
-// agree says whether voters are a quorum: they carry each list that binds this member, or one of them. Who is bound by a
-// list that they do not carry is left out, so that one who has learned of nothing for long does not spoil it.
+// agree says whether voters are a quorum: they carry each list that binds this member, or one of them. Who is bound by
+// a list that they do not carry is left out, so that one who has learned of nothing for long does not spoil it.
 func (m *memberships) agree(voters map[string][]membershipID, carry carries) bool {
 	in := func(name string) bool { return len(voters[name]) > 0 }
 	for {

@@ -16,9 +16,9 @@ type replacement struct {
 	missed time.Duration // at most, until the Node of the old one is deleted
 }
 
-// Machines are replaced while the agent of one Node is dead and the Node is Ready. Addresses have owners all the time, but
-// for the second in which a machine that had one is missed. Two that are left of four own nothing until the cluster says
-// that the third is gone.
+// Machines are replaced while the agent of one Node is dead and the Node is Ready. Addresses have owners all the time,
+// but for the second in which a machine that had one is missed. Two that are left of four own nothing until the cluster
+// says that the third is gone.
 func TestQuorum_NodesAreReplacedWhileAnAgentIsDead(t *testing.T) {
 	for _, r := range []replacement{
 		{name: "five, the old one goes first", nodes: 5, missed: 3 * time.Second},
@@ -109,8 +109,8 @@ func (w *world) ownerless(meanwhile func()) time.Duration {
 	return longest
 }
 
-// divided is a world of n0 and n1, which vote, and of n2 and n3, of which each hears one of them. All know the list of n0
-// alone, or of both; then n1 and n3 learn that n0 is silent.
+// divided is a world of n0 and n1, which vote, and of n2 and n3, of which each hears one of them. All know the list of
+// n0 alone, or of both; then n1 and n3 learn that n0 is silent.
 func divided(t *testing.T, voters int) (w *world, tr *truth) {
 	w = newWorld(t, 1, 4, 1)
 	w.claims[0].Candidates = []string{"n2", "n3"}
