@@ -25,9 +25,6 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if v.ServingCertificates {
 		list = append(list, kubeletPolicy()...)
 	}
-	if p.NodeAgent != nil { // onprem
-		list = append(list, onlyNotReady(who)...)
-	}
 	switch {
 	case p.NeedsApprover(v):
 		own, err := approverRBAC()
@@ -55,6 +52,7 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 		list = append(list, grant(name+":"+a.Name, granted(a.RBAC, p, v), account(agentName(p, a)))...)
 	}
 	if p.NodeAgent != nil { // its load balancers are ours
+		list = append(list, onlyNotReady(who)...)
 		list = append(list, nodePortsPolicy()...)
 	}
 	return toObjects(list...)

@@ -79,9 +79,11 @@ func wantChanges(t *testing.T, want, got []Change) {
 
 func rbacSubjects() []string {
 	return []string{
-		"ClusterRole/ccmadm:onprem", "ClusterRoleBinding/ccmadm:onprem", "Role/kube-system/ccmadm:onprem",
+		"ClusterRole/ccmadm:onprem", "ClusterRoleBinding/ccmadm:onprem", "Role/kube-node-lease/ccmadm:onprem",
+		"Role/kube-system/ccmadm:onprem", "RoleBinding/kube-node-lease/ccmadm:onprem",
 		"RoleBinding/kube-system/ccmadm:onprem", "RoleBinding/kube-system/ccmadm:onprem:authentication-reader",
-		"ValidatingAdmissionPolicy/ccmadm-node-ports", "ValidatingAdmissionPolicyBinding/ccmadm-node-ports",
+		"ValidatingAdmissionPolicy/ccmadm-endpoints", "ValidatingAdmissionPolicy/ccmadm-node-ports",
+		"ValidatingAdmissionPolicyBinding/ccmadm-endpoints", "ValidatingAdmissionPolicyBinding/ccmadm-node-ports",
 		"ConfigMap/kube-system/ccmadm-inventory",
 	}
 }
@@ -126,7 +128,7 @@ func TestCluster_Apply_RepairsDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := changesWith("unchanged", rbacSubjects()...)
-	want[0].Action, want[2].Action = "configured", "created"
+	want[0].Action, want[3].Action = "configured", "created"
 	wantChanges(t, want, apply(t, c, "rbac", rbacObjects(t)))
 
 	role, err := api.ClusterRoles().Get(t.Context(), clusterRoleName, metav1.GetOptions{})

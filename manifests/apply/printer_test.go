@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +103,9 @@ func TestCluster_Printer_ShowsConflicts(t *testing.T) {
 		t.Errorf("the conflict is %v", conflict)
 	}
 	got[0].Conflict = nil
+	for _, list := range [][]Change{want, got} { // a printer keeps the order of what it is given
+		slices.SortFunc(list, func(a, b Change) int { return strings.Compare(a.Subject, b.Subject) })
+	}
 	wantChanges(t, want, got)
 	goldenText(t, out.String())
 	if diff := cmp.Diff(before, versions(t, rbacObjects(t))); diff != "" {
