@@ -78,13 +78,12 @@ func wantChanges(t *testing.T, want, got []Change) {
 }
 
 func rbacSubjects() []string {
+	const policy, name = "ValidatingAdmissionPolicy", "/ccmadm:onprem"
 	return []string{
-		"ClusterRole/ccmadm:onprem", "ClusterRoleBinding/ccmadm:onprem", "Role/kube-node-lease/ccmadm:onprem",
-		"Role/kube-system/ccmadm:onprem", "RoleBinding/kube-node-lease/ccmadm:onprem",
-		"RoleBinding/kube-system/ccmadm:onprem", "RoleBinding/kube-system/ccmadm:onprem:authentication-reader",
-		"ValidatingAdmissionPolicy/ccmadm-endpoints", "ValidatingAdmissionPolicy/ccmadm-node-ports",
-		"ValidatingAdmissionPolicyBinding/ccmadm-endpoints", "ValidatingAdmissionPolicyBinding/ccmadm-node-ports",
-		"ConfigMap/kube-system/ccmadm-inventory",
+		"ClusterRole" + name, "ClusterRoleBinding" + name, "Role/kube-node-lease" + name, "Role/kube-system" + name,
+		"RoleBinding/kube-node-lease" + name, "RoleBinding/kube-system" + name, "RoleBinding/kube-system" + name +
+			":authentication-reader", policy + "/ccmadm-endpoints", policy + "/ccmadm-node-ports",
+		policy + "Binding/ccmadm-endpoints", policy + "Binding/ccmadm-node-ports", "ConfigMap/kube-system/ccmadm-inventory",
 	}
 }
 
