@@ -157,20 +157,14 @@ func TestHolder_View(t *testing.T) {
 	}
 }
 
-// What answers is alive, even if it wants to know who asks; one failure is none yet.
-func TestHealth(t *testing.T) {
-	var code atomic.Int32
-	code.Store(http.StatusServiceUnavailable)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/livez" {
-			w.WriteHeader(http.StatusNotFound)
-		}
-		w.WriteHeader(int(code.Load()))
-	}))
+// healthOf asks an API server that answers so, until it is closed.
+func healthOf(t *testing.T, answers http.HandlerFunc) (*health, *httptest.Server) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(answers)
 	certificate, ca := apiServerCertificate(t)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
-	defer server.Close()
+	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
 	must(t, err)
 	port, err := strconv.Atoi(u.Port())
@@ -179,6 +173,19 @@ func TestHealth(t *testing.T) {
 	must(t, os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca}), 0o600))
 	h, err := newHealth(caFile, port)
 	must(t, err)
+	return h, server
+}
+
+// What answers is alive, even if it wants to know who asks; one failure is none yet.
+func TestHealth(t *testing.T) {
+	var code atomic.Int32
+	code.Store(http.StatusServiceUnavailable)
+	h, server := healthOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/livez" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		w.WriteHeader(int(code.Load()))
+	})
 	told := make(chan bool, 16)
 	refuse := true
 	go h.watch(t.Context(), func(healthy bool) error {

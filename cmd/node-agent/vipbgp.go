@@ -21,7 +21,7 @@ import (
 const (
 	// withdrawTime is for packets that were sent here before routers took in a withdrawal.
 	withdrawTime = 200 * time.Millisecond
-	// settleInterval is how often what is wanted is put right: the kernel may refuse at the moment.
+	// settleInterval is between tries of what could not be done: the kernel may refuse at the moment.
 	settleInterval = time.Second
 	// knownAfter is when an API server that asks everybody who they are has begun, which it never says to this program.
 	knownAfter = 10 * time.Second
@@ -61,13 +61,16 @@ func runVIPByBGP(ctx context.Context, o vipOptions) error {
 	defer context.AfterFunc(working, end)()
 	group.Go(func() error { return serve(working, o.metricsAddress, func() error { return h.state(working) }) })
 	group.Go(func() error { follow(working, working, changed, func() { h.logSessions(working) }); return nil })
+	settled := make(chan struct{})
 	group.Go(func() error {
-		wait.UntilWithContext(ctx, func(context.Context) { h.settle() }, settleInterval)
+		defer close(settled)
+		wait.UntilWithContext(ctx, func(context.Context) { h.retry() }, settleInterval)
 		return nil
 	})
 	group.Go(func() error {
 		defer stop()
 		health.watch(ctx, func(healthy bool) error { return h.hold(ctx, healthy) })
+		<-settled // it would bring back what is released
 		return h.release(working)
 	})
 	return group.Wait()
@@ -107,13 +110,23 @@ func (h *bgpHolder) hold(ctx context.Context, healthy bool) error {
 	}
 	klog.InfoS("API server of this machine", "healthy", healthy)
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.healthy = healthy
-	h.mu.Unlock()
 	h.settle()
 	return nil
 }
 
-// starting says whether the API server, which answers, is not ready. One that never says so is taken for it after a while.
+// retry settles what could not be.
+func (h *bgpHolder) retry() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.problem != "" {
+		h.settle()
+	}
+}
+
+// starting says whether the API server, which answers, is not ready. One that never says so is taken for it after a
+// while.
 func (h *bgpHolder) starting(ctx context.Context) bool {
 	if h.since.IsZero() {
 		h.since = time.Now()
@@ -122,10 +135,8 @@ func (h *bgpHolder) starting(ctx context.Context) bool {
 }
 
 // settle has the address on lo and announced, or neither. Routers go first where it goes, and last where it comes. What
-// fails is tried again.
+// fails is the problem, and tried again. Its caller holds mu.
 func (h *bgpHolder) settle() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	var err error
 	if !h.healthy {
 		err = errors.Join(h.speaker.SetPaths(nil), removeFromLoopback(h.address))

@@ -1,15 +1,8 @@
 package main
 
 import (
-	"crypto/tls"
-	"encoding/pem"
 	"errors"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
-	"os"
-	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,22 +13,8 @@ import (
 func TestBGPHolder_APIServerStarts(t *testing.T) {
 	var code atomic.Int32
 	code.Store(http.StatusForbidden)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(int(code.Load()))
-	}))
-	certificate, ca := apiServerCertificate(t)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	server.StartTLS()
-	defer server.Close()
-	u, err := url.Parse(server.URL)
-	must(t, err)
-	port, err := strconv.Atoi(u.Port())
-	must(t, err)
-	caFile := filepath.Join(t.TempDir(), "ca.crt")
-	must(t, os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca}), 0o600))
-	h := &bgpHolder{}
-	h.health, err = newHealth(caFile, port)
-	must(t, err)
+	health, _ := healthOf(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(code.Load())) })
+	h := &bgpHolder{health: health}
 	if err := h.health.ask(t.Context()); err != nil {
 		t.Errorf("one that forbids lives: %v", err)
 	}

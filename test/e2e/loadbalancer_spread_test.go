@@ -17,10 +17,7 @@ func (l *lab) measureSpread(t *testing.T, figures *table, b contender) {
 	t.Helper()
 	pods := map[string]string{"spread-1": "cp1", "spread-2": "w1", "spread-3": "w2"}
 	clients := l.serveBoth(t, b, "spread", "Cluster", 202, pods)
-	l.waitFor(t, b.who, clients, func() bool { return true })
-	owner := l.machineOf(t, clients[0].owner())
-	cut := time.Now()
-	l.run(t, "kill", "--name", l.name, owner)
+	owner, cut := l.cutPower(t, b, clients)
 	time.Sleep(60*time.Second - time.Since(cut))
 	for _, c := range clients {
 		saw := c.figures(cut.Add(2*time.Second), time.Now().Add(-2*time.Second))
@@ -40,10 +37,7 @@ func (l *lab) measureLocalPower(t *testing.T, figures *table, b contender) {
 	t.Helper()
 	pods := map[string]string{"both-1": "w1", "both-2": "w2"}
 	clients := l.serveBoth(t, b, "both", "Local", 203, pods)
-	l.waitFor(t, b.who, clients, func() bool { return true })
-	owner := l.machineOf(t, clients[0].owner())
-	cut := time.Now()
-	l.run(t, "kill", "--name", l.name, owner)
+	owner, cut := l.cutPower(t, b, clients)
 	time.Sleep(12*time.Second - time.Since(cut))
 	for _, c := range clients {
 		saw := c.figures(cut, time.Now().Add(-time.Second))
@@ -51,6 +45,15 @@ func (l *lab) measureLocalPower(t *testing.T, figures *table, b contender) {
 	}
 	l.run(t, "start", "--name", l.name, owner)
 	l.endBoth(t, "both", pods)
+}
+
+// cutPower takes the power from the machine that has the address of level L2, once all is at rest, and says when.
+func (l *lab) cutPower(t *testing.T, b contender, clients []*onlooker) (owner string, cut time.Time) {
+	t.Helper()
+	l.waitFor(t, b.who, clients, func() bool { return true })
+	owner, cut = l.machineOf(t, clients[0].owner()), time.Now()
+	l.run(t, "kill", "--name", l.name, owner)
+	return owner, cut
 }
 
 // serveBoth makes pods, and a Service for them at either level, each with a client.
