@@ -29,7 +29,7 @@ func (l *lab) testMutability(t *testing.T, protocol string) {
 	l.expectAnswer(t, protocol, address+":80", "")
 	l.expectFinalizer(t, name, true)
 
-	nodePort = map[string]int32{"TCP": 32101, "UDP": 32102}[protocol]
+	nodePort = map[string]int32{"TCP": 30061, "UDP": 30062}[protocol] // the API server gives nobody one below 30086 unasked
 	ports := `{"spec": {"ports": [{"name": "main", "port": %d, "targetPort": 8080, "protocol": %q, "nodePort": %d}]}}`
 	l.kubectl(t, "patch service "+name+" --type merge -p '"+fmt.Sprintf(ports, 80, protocol, nodePort)+"'")
 	l.expectAnswer(t, protocol, address+":80", "")
