@@ -51,6 +51,8 @@ type L2 struct {
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
 	newcomers  newcomers
 	left       bool // everything was given away, and nothing is taken any more
+	claims     []Claim
+	look       Moment // when to look at all addresses again
 	counts     Counts
 }
 
@@ -121,6 +123,7 @@ func (l *L2) loop(ctx context.Context) error {
 	defer timer.Stop()
 	wake(l.refresh)
 	for {
+		poked := false
 		select {
 		case <-ctx.Done():
 			return nil
@@ -131,11 +134,12 @@ func (l *L2) loop(ctx context.Context) error {
 			}
 			continue
 		case <-l.poke:
+			poked = true
 		case <-timer.C:
 		}
 		l.mu.Lock()
 		began := bootTime()
-		next := l.step()
+		next := l.step(poked)
 		took := bootTime() - began
 		l.mu.Unlock()
 		timer.Reset(next)
@@ -149,7 +153,10 @@ func (l *L2) loop(ctx context.Context) error {
 func (l *L2) Set(view *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view = view
+	l.view, l.claims = view, view.claims(v1alpha1.LevelL2)
+	if l.left {
+		l.claims = nil
+	}
 	l.newcomers.learn(view.Addresses)
 	if len(view.Members) > 0 {
 		l.quorum.SetMembers(bootTime(), view.Members, view.All, view.gone(l.quorum.Members()))
@@ -171,8 +178,8 @@ func (l *L2) Drain(ctx context.Context) {
 	for address := range l.owned {
 		l.quorum.Drop(bootTime(), address)
 	}
-	l.left = true
-	l.step()
+	l.left, l.claims = true, nil
+	l.step(true)
 }
 
 // others says whether this Node still has what another one could take.
@@ -219,25 +226,19 @@ func (l *L2) refused(from netip.AddrPort, err error) {
 	}
 }
 
-// step brings everything up to date. The caller has the lock.
-func (l *L2) step() time.Duration {
+// step brings everything up to date; addresses, where something has changed or is due. The caller has the lock.
+func (l *L2) step(changed bool) time.Duration {
 	now := bootTime()
-	var claims []Claim
-	if l.view != nil && !l.left {
-		for _, c := range l.view.Claims {
-			if c.Level == v1alpha1.LevelL2 {
-				claims = append(claims, c)
-			}
-		}
+	if l.quorum.Changed(now) || changed || now >= l.look {
+		l.quorum.Pursue(now, l.claims)
+		l.look = now + min(l.quorum.Tick(now), l.own(now, l.claims))
 	}
-	l.quorum.Pursue(now, claims)
-	next := min(l.quorum.Tick(now), l.own(now, claims))
 	for _, d := range l.quorum.Datagrams(now) {
 		if to := l.addressOf(d.To); to.IsValid() && l.hearts != nil {
 			l.hearts.send(d, to)
 		}
 	}
-	return next
+	return min(l.look-now, l.quorum.Rhythm(now))
 }
 
 // jitter keeps agents from speaking all at once.

@@ -36,7 +36,7 @@ func idOf(names []string) membershipID {
 func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]bool) {
 	m := &q.memberships
 	if !maps.Equal(m.gone, gone) {
-		m.gone, m.since = gone, now // what those have granted counts for a while
+		m.gone, m.since, q.stirred = gone, now, true // what those have granted counts for a while
 	}
 	if len(m.list) == 0 && len(all) > len(names) {
 		q.adopt(now, all)
@@ -54,7 +54,7 @@ func (q *Quorum) adopt(now Moment, names []string) {
 	id := idOf(names)
 	m.known[id] = slices.Clone(names)
 	m.list = append(slices.DeleteFunc(slices.Clone(m.list), func(old membershipID) bool { return old == id }), id)
-	m.since = now
+	m.since, q.stirred = now, true
 }
 
 // forget drops what is known of those that are no members, and were not heard for [forgetAfter]. To one that comes back
@@ -144,7 +144,7 @@ func (q *Quorum) retire(now Moment) {
 			return
 		}
 	}
-	m.list = []membershipID{m.newest()}
+	m.list, q.stirred = []membershipID{m.newest()}, true
 	q.hurry()
 }
 

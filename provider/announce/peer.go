@@ -47,6 +47,7 @@ type peer struct {
 	// answered is when it was last sent to since it had not heard of us for long.
 	answered Moment
 	lacking  membershipID // a list that it does not know
+	pulse    pulse        // when all addresses were looked at
 }
 
 // peerWant is an address that a peer wants.

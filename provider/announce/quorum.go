@@ -43,6 +43,7 @@ type Quorum struct {
 	wants       map[netip.Addr]*want
 	order       uint64 // of arrival of wants
 	underway    int    // maxUnderway; less in tests
+	stirred     bool   // something was said of an address, or of members, since the last look
 }
 
 // seat is what this member has granted.
@@ -77,7 +78,7 @@ func NewQuorum(self string, incarnation uint64, now Moment) *Quorum {
 // SetDraining tells others to take what this member owns.
 func (q *Quorum) SetDraining(draining bool) {
 	if q.draining != draining {
-		q.draining = draining
+		q.draining, q.stirred = draining, true
 		q.hurry()
 	}
 }
@@ -131,7 +132,7 @@ func (q *Quorum) Owns(now Moment, address netip.Addr) bool {
 	}
 	bound := [][]membershipID{q.memberships.list}
 	for name := range w.granted {
-		if p := q.peers[name]; p.acknowledged > 0 && now < p.acknowledged+ownFor {
+		if p := q.peers[name]; p.granting(now) {
 			grantors[name] = true
 			bound = append(bound, p.bound)
 		}
@@ -177,10 +178,11 @@ func (q *Quorum) Draining(name string) bool {
 	return p != nil && p.draining
 }
 
-// Tick does what time brings. It is called before Datagrams, and says how long it may be until the next call.
+// Tick does what time brings. It is called behind Pursue and before Datagrams, and says when to look at all addresses
+// again though nothing has changed.
 func (q *Quorum) Tick(now Moment) time.Duration {
 	q.retire(now)
-	next := q.rhythm(now)
+	next := lookAgain
 	for address, w := range q.wants {
 		owns := q.Owns(now, address)
 		switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ type simulated struct {
 	offset time.Duration
 	quorum *Quorum
 	next   time.Duration // true time of its next turn
+	claims []Claim       // that it saw in its last one
+	look   Moment        // when it looks at all addresses again
 	frozen time.Duration // until then it does nothing
 	off    bool
 	before bool     // it knows only versionBefore
@@ -86,7 +89,7 @@ func (w *world) restart(m *simulated) {
 	m.quorum.underway = 1 + w.random.IntN(3)               // so that few addresses are many
 	m.quorum.forgetAfter = grantFor + 100*time.Millisecond // histories are short
 	m.quorum.rest.lingerFor = time.Duration(w.random.Int64N(int64(time.Second)))
-	m.off = false
+	m.off, m.look = false, 0
 	m.before = w.rollout && w.random.IntN(2) == 0
 }
 
@@ -124,10 +127,14 @@ func (w *world) soonest(end time.Duration) time.Duration {
 }
 
 func (w *world) turn(i int, m *simulated) {
-	now := w.clock(m)
-	m.quorum.Pursue(now, w.seen(m))
-	m.next = w.now + m.quorum.Tick(now)
+	now, claims := w.clock(m), w.seen(m)
+	changed := !reflect.DeepEqual(claims, m.claims)
+	if m.claims = claims; m.quorum.Changed(now) || changed || now >= m.look {
+		m.quorum.Pursue(now, claims)
+		m.look = now + m.quorum.Tick(now)
+	}
 	w.send(i, m)
+	m.next = w.now + min(m.look-now, m.quorum.Rhythm(now))
 }
 
 func (w *world) send(i int, m *simulated) {
@@ -168,8 +175,9 @@ func (w *world) deliver() {
 			continue
 		}
 		m.quorum.Receive(w.clock(m), d)
-		m.quorum.Pursue(w.clock(m), w.seen(m))
-		w.send(f.to, m)
+		if len(d.Operations) > 0 || m.quorum.Hurried() {
+			w.turn(f.to, m)
+		}
 	}
 }
 

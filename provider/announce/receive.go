@@ -26,6 +26,7 @@ func (q *Quorum) Receive(now Moment, d *Datagram) {
 	p.stamp, p.heard, p.draining = d.Stamp.Stamp, now, d.Draining
 	q.learn(now, p, d)
 	q.apply(now, p, d)
+	q.stirred = q.stirred || len(d.Operations) > 0
 }
 
 // answer has a peer told what it is to echo. What it said may be old, and repeated by somebody; or one of the two has

@@ -47,15 +47,19 @@ func (q *Quorum) claim(now Moment, claims []Claim) {
 	q.rest.claimed = now
 }
 
-// rhythm is the longest time between two looks.
-func (q *Quorum) rhythm(now Moment) time.Duration {
+// Rhythm is the time until the next heartbeat. It is asked for behind Datagrams.
+func (q *Quorum) Rhythm(now Moment) time.Duration {
 	switch {
 	case q.gathers(now):
 		return heartbeatInterval / 5
 	case q.rests(now):
 		return restStep
 	}
-	return heartbeatInterval
+	next := heartbeatInterval
+	for _, p := range q.peers {
+		next = min(next, p.sent+heartbeatInterval-now)
+	}
+	return max(next, time.Millisecond)
 }
 
 // gathers says whether this member has just ceased to rest, and others are to be heard yet.
