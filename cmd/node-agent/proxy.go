@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"sync/atomic"
 	"syscall"
@@ -31,6 +32,7 @@ func (p *proxy) run(ctx context.Context, url string, changed func()) error {
 			switch {
 			case err == nil:
 				sick = response.StatusCode == http.StatusServiceUnavailable
+				_, _ = io.Copy(io.Discard, response.Body) // else there is a new connection each time
 				_ = response.Body.Close()
 			case errors.Is(err, syscall.ECONNREFUSED):
 				sick = false

@@ -9,6 +9,8 @@ const (
 	maxOperations = 40
 	// maxUnderway is how many of them are sent to a member before it has acknowledged the first.
 	maxUnderway = 8 * maxOperations
+	// together is how much earlier than it is due a heartbeat is sent along with others.
+	together = heartbeatInterval / 10
 )
 
 // peer is another member. Operations to and from it are numbered, in order and repeated until they are acknowledged:
@@ -85,7 +87,7 @@ func (q *Quorum) Datagrams(now Moment) []*Datagram {
 	var all []*Datagram
 	rests := q.rests(now)
 	for _, p := range q.peers {
-		due := p.sent == 0 || now >= p.sent+heartbeatInterval
+		due := p.sent == 0 || now >= p.sent+heartbeatInterval-together
 		if (rests || !due) && !p.urgent {
 			continue
 		}
