@@ -65,7 +65,6 @@ func (l *L2) own(now Moment, claims []Claim) time.Duration {
 		}
 		o.claim = c
 		changed = l.advance(now, o) || changed
-		next = min(next, max(0, o.next-now))
 	}
 	for address := range l.owned {
 		if !keep[address] {
@@ -73,6 +72,9 @@ func (l *L2) own(now Moment, claims []Claim) time.Duration {
 			changed = true
 			l.Log.Info("Leaving an address", "address", address)
 		}
+	}
+	for _, o := range l.owned { // what one did to its interface may have changed when another is due
+		next = min(next, max(0, o.next-now))
 	}
 	changed = l.forgetConflicts(claims) || changed
 	if changed {
@@ -201,6 +203,7 @@ func (l *L2) rival(now Moment, o *ownership, node string) {
 	if node < l.Node {
 		l.quorum.Drop(now, o.claim.Address)
 		delete(l.owned, o.claim.Address)
+		wake(l.poke)
 		l.Changed()
 	}
 }

@@ -89,6 +89,7 @@ func (q *Quorum) Want(now Moment, address netip.Addr) {
 		return
 	}
 	q.order++
+	q.stirred = true
 	q.wants[address] = &want{since: now, order: q.order, numbers: map[string]uint32{}, granted: map[string]bool{}}
 	for _, p := range q.peers {
 		q.ask(p, address)
@@ -109,6 +110,7 @@ func (q *Quorum) Drop(now Moment, address netip.Addr) {
 		return
 	}
 	delete(q.wants, address)
+	q.stirred = true
 	for _, p := range q.peers {
 		if p.incarnation != 0 {
 			p.push(operation{kind: opDrop, address: address})
@@ -196,6 +198,9 @@ func (q *Quorum) Tick(now Moment) time.Duration {
 		}
 	}
 	for _, p := range q.peers {
+		if !q.Alive(now, p.name) {
+			continue // it is given nothing, and what it had comes to those that want it
+		}
 		for address := range p.wants {
 			if s := q.seats[address]; s == nil || s.owner != p.name {
 				q.settle(now, address)

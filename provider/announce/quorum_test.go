@@ -36,6 +36,7 @@ type simulated struct {
 	next   time.Duration // true time of its next turn
 	claims []Claim       // that it saw in its last one
 	look   Moment        // when it looks at all addresses again
+	looks  int           // how often it has
 	frozen time.Duration // until then it does nothing
 	off    bool
 	before bool     // it knows only versionBefore
@@ -131,7 +132,7 @@ func (w *world) turn(i int, m *simulated) {
 	changed := !reflect.DeepEqual(claims, m.claims)
 	if m.claims = claims; m.quorum.Changed(now) || changed || now >= m.look {
 		m.quorum.Pursue(now, claims)
-		m.look = now + m.quorum.Tick(now)
+		m.look, m.looks = now+m.quorum.Tick(now), m.looks+1
 	}
 	w.send(i, m)
 	m.next = w.now + min(m.look-now, m.quorum.Rhythm(now))
