@@ -25,6 +25,7 @@ func TestL2_SocketsOpenedAgain(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.AddressPoolSpec{Interfaces: []string{"lan-a"}},
 	}}
 	a.view.Claims = []Claim{old}
+	a.view.Members = []string{"a"} // what others say has it look at all addresses
 	a.startAll()
 	a.owner(old.Address, "", 10*time.Second)
 	o := a.observe(old.Address)
