@@ -238,19 +238,3 @@ func (q *Quorum) tell(op operation) {
 		}
 	}
 }
-
-// Hurried says whether something is to be sent before the next heartbeat.
-func (q *Quorum) Hurried() bool {
-	for _, p := range q.peers {
-		if p.urgent {
-			return true
-		}
-	}
-	return false
-}
-
-func (q *Quorum) hurry() {
-	for _, p := range q.peers {
-		p.urgent = true
-	}
-}

@@ -117,8 +117,8 @@ curl -sSf --cacert certificate-authority --cert client-certificate --key client-
 
 const services = "/api/v1/namespaces/default/services"
 
-// turnovers are how often Services are deleted and created again: kube-proxy takes changes in once a second, so that one
-// time alone is chance.
+// turnovers are how often Services are deleted and created again: kube-proxy takes changes in once a second, so that
+// one time alone is chance.
 const turnovers = 5
 
 func (l *lab) measureTurnover(t *testing.T, figures *table, b contender, clients []*onlooker) {
@@ -126,7 +126,6 @@ func (l *lab) measureTurnover(t *testing.T, figures *table, b contender, clients
 	for i, first := range l.create(t, b, clients) {
 		figures.add(t, "created to first answer", clients[i].level, figuresOf(first), 1200*time.Millisecond, 5*time.Second)
 	}
-	middle := func(values []float64) time.Duration { return time.Duration(median(values) * float64(time.Second)) }
 	deleted, again := make([][]float64, len(clients)), make([][]float64, len(clients))
 	for range turnovers {
 		for i, last := range l.deleteServices(t, clients) {
@@ -137,10 +136,8 @@ func (l *lab) measureTurnover(t *testing.T, figures *table, b contender, clients
 		}
 	}
 	for i, c := range clients {
-		figures.add(t, fmt.Sprintf("deleted to last answer, median of %d", turnovers), c.level, figuresOf(middle(deleted[i])),
-			100*time.Millisecond, 2500*time.Millisecond)
-		figures.add(t, fmt.Sprintf("created again to first answer, median of %d", turnovers), c.level, figuresOf(middle(again[i])),
-			1200*time.Millisecond, 5*time.Second)
+		figures.add(t, "deleted to last answer", c.level, middleOf(deleted[i]), 100*time.Millisecond, 2500*time.Millisecond)
+		figures.add(t, "created again to first answer", c.level, middleOf(again[i]), 1200*time.Millisecond, 5*time.Second)
 	}
 }
 
@@ -170,6 +167,9 @@ func (l *lab) deleteServices(t *testing.T, clients []*onlooker) (last []time.Dur
 }
 
 func figuresOf(d time.Duration) figures { return figures{outage: d} }
+
+// middleOf is the median of seconds.
+func middleOf(values []float64) figures { return figuresOf(time.Duration(median(values) * float64(time.Second))) }
 
 // measure lets one fault happen, and writes what the clients saw.
 func (l *lab) measure(t *testing.T, figures *table, clients []*onlooker, f fault) {
