@@ -169,7 +169,9 @@ func (l *lab) deleteServices(t *testing.T, clients []*onlooker) (last []time.Dur
 func figuresOf(d time.Duration) figures { return figures{outage: d} }
 
 // middleOf is the median of seconds.
-func middleOf(values []float64) figures { return figuresOf(time.Duration(median(values) * float64(time.Second))) }
+func middleOf(values []float64) figures {
+	return figuresOf(time.Duration(median(values) * float64(time.Second)))
+}
 
 // measure lets one fault happen, and writes what the clients saw.
 func (l *lab) measure(t *testing.T, figures *table, clients []*onlooker, f fault) {
