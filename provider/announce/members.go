@@ -102,12 +102,17 @@ func (m *memberships) majority(lists [][]membershipID, grantors map[string]bool)
 	if len(m.list) == 0 {
 		return false
 	}
+	decided := map[membershipID]bool{} // hundreds of grantors have the same lists
 	for _, list := range lists {
 		for _, id := range list {
+			if decided[id] {
+				continue
+			}
 			names, known := m.known[id]
 			if !known || !majority(names, func(name string) bool { return grantors[name] }) {
 				return false
 			}
+			decided[id] = true
 		}
 	}
 	return true
@@ -145,6 +150,7 @@ func (q *Quorum) retire(now Moment) {
 		}
 	}
 	m.list, q.stirred = []membershipID{m.newest()}, true
+	q.forget(now)
 	q.hurry()
 }
 

@@ -39,6 +39,36 @@ func TestQuorum_LooksSeldom(t *testing.T) {
 	looks(10*time.Second, others...)
 }
 
+// Where two do not hear each other, one may want what the other has, for as long as that lasts. The others know when they
+// could give it away at the earliest.
+func TestQuorum_LooksSeldomWhereSomebodyWaits(t *testing.T) {
+	w := newWorld(t, 1, 3, 12)
+	for _, m := range w.members {
+		m.quorum.SetMembers(w.clock(m), w.names(3), nil, nil)
+	}
+	w.run(2 * time.Second)
+	w.cut[[2]int{0, 1}], w.cut[[2]int{1, 0}] = true, true
+	w.run(5 * time.Second)
+	for _, m := range w.members {
+		m.looks = 0
+	}
+	w.run(10 * time.Second)
+	waiting := 0
+	for _, m := range w.members {
+		for _, c := range w.claims {
+			if m.quorum.wants[c.Address] != nil && !m.quorum.Owns(w.clock(m), c.Address) {
+				waiting++
+			}
+		}
+		if m.looks > 60 {
+			t.Errorf("%s looked %d times in 10 s", m.name, m.looks)
+		}
+	}
+	if waiting == 0 {
+		t.Error("nobody waits: this shows nothing")
+	}
+}
+
 // An address that its owner gives up for reasons of its own has one again at once.
 func TestQuorum_WhoGivesUpIsElectedAgain(t *testing.T) {
 	w := newWorld(t, 2, 3, 1)

@@ -193,8 +193,8 @@ func (q *Quorum) Tick(now Moment) time.Duration {
 			q.tell(operation{kind: opOwn, address: address})
 		case !owns:
 			w.owns = false
-			next = min(next, heartbeatInterval/5)
 			q.yield(now, address, w)
+			next = min(next, w.since+retryAfter-now, q.grantable(now, address))
 		}
 	}
 	for _, p := range q.peers {
@@ -204,11 +204,11 @@ func (q *Quorum) Tick(now Moment) time.Duration {
 		for address := range p.wants {
 			if s := q.seats[address]; s == nil || s.owner != p.name {
 				q.settle(now, address)
-				next = min(next, heartbeatInterval/5)
+				next = min(next, q.grantable(now, address))
 			}
 		}
 	}
-	return next
+	return max(next, heartbeatInterval/5)
 }
 
 // yield makes room where members have split over an address: the one that is not the first among those that wait gives

@@ -2,6 +2,7 @@ package announce
 
 import (
 	"net/netip"
+	"time"
 )
 
 // settle grants the address to whoever has waited longest, if it is free.
@@ -41,6 +42,21 @@ func (q *Quorum) free(now Moment, address netip.Addr, s *seat) bool {
 		return false
 	}
 	return now >= s.until
+}
+
+// grantable is in how much time the address may be granted to somebody else, unless something is heard before: what is
+// said, and who falls silent, is looked at at once.
+func (q *Quorum) grantable(now Moment, address netip.Addr) time.Duration {
+	s := q.seats[address]
+	switch {
+	case now < q.started+grantFor:
+		return q.started + grantFor - now
+	case s == nil, s.owner == q.self:
+		return lookAgain
+	case s.orphan:
+		return s.until - now
+	}
+	return q.peers[s.owner].heard + grantFor - now
 }
 
 // first is the member that has waited longest, with the number of its want.
