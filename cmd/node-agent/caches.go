@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -68,7 +67,7 @@ func newCaches(config *rest.Config) (*caches, error) {
 		peers:   func() []*v1alpha1.BGPPeer { return list[*v1alpha1.BGPPeer](c.peers) },
 	}
 	for _, informer := range c.all() {
-		if err := informer.SetTransform(withoutManagedFields); err != nil {
+		if err := informer.SetTransform(lean); err != nil {
 			return nil, fmt.Errorf("prepare informer: %w", err)
 		}
 	}
@@ -77,14 +76,6 @@ func newCaches(config *rest.Config) (*caches, error) {
 
 func (c *caches) all() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{c.nodes, c.services, c.slices, c.claims, c.pools, c.peers, c.agents}
-}
-
-// withoutManagedFields halves what an object takes.
-func withoutManagedFields(object any) (any, error) {
-	if m, err := meta.Accessor(object); err == nil {
-		m.SetManagedFields(nil)
-	}
-	return object, nil
 }
 
 // run fills the caches until working is done, and calls poke whenever something in them has changed that matters to a
