@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
 // filters say whether a view may be another one after an event; before is nil where an object is new. Of informers that
@@ -17,6 +19,7 @@ import (
 func (c *caches) filters() map[cache.SharedIndexInformer]func(before, after any) bool {
 	return map[cache.SharedIndexInformer]func(before, after any) bool{
 		c.nodes: nodeMatters, c.agents: agentMatters, c.services: serviceMatters, c.slices: c.sliceMatters,
+		c.pools: specMatters, c.peers: specMatters,
 	}
 }
 
@@ -33,15 +36,21 @@ func nodeMatters(before, after any) bool {
 		})
 }
 
-// agentMatters is about what others do with a report: who may take an address, and who has a router.
+// agentMatters is about what others do with a report: who may take an address, and who has a router. A session with a
+// router that rejects it goes from Idle to Active and back for ever.
 func agentMatters(before, after any) bool {
 	a, known := before.(*v1alpha1.NodeAgent)
 	b, is := after.(*v1alpha1.NodeAgent)
 	return !known || !is || a.Status.Draining != b.Status.Draining ||
 		!equality.Semantic.DeepEqual(a.Status.Interfaces, b.Status.Interfaces) ||
-		!slices.EqualFunc(a.Status.Sessions, b.Status.Sessions, func(x, y v1alpha1.BGPSession) bool {
-			return x.Peer == y.Peer && x.State == y.State
-		})
+		announce.Speaks(a) != announce.Speaks(b)
+}
+
+// specMatters is false for a status, which the manager writes for people. One of the same name has another UID.
+func specMatters(before, after any) bool {
+	a, known := before.(metav1.Object)
+	b, is := after.(metav1.Object)
+	return !known || !is || a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration()
 }
 
 // serviceMatters is about those with externalTrafficPolicy Local: of all others the claims say everything.

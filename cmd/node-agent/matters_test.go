@@ -35,8 +35,12 @@ func TestFilters(t *testing.T) {
 		change(&a.Status)
 		return a
 	}
+	rejected := withAgent(func(s *status) { s.Sessions[0].State = "Idle" })
+	pool, peer := &v1alpha1.AddressPool{}, &v1alpha1.BGPPeer{}
+	pool.UID, pool.Generation, peer.UID, peer.Generation = "1", 1, "2", 1
 	f := c.filters()
 	nodes, agents, services, slices := f[c.nodes], f[c.agents], f[c.services], f[c.slices]
+	pools, peers := f[c.pools], f[c.peers]
 	for _, tt := range []struct {
 		name          string
 		filter        func(before, after any) bool
@@ -59,17 +63,32 @@ func TestFilters(t *testing.T) {
 		}), false},
 		{"an agent drains", agents, agent, withAgent(func(s *status) { s.Draining = true }), true},
 		{"an interface", agents, agent, withAgent(func(s *status) { s.Interfaces = make([]v1alpha1.AgentInterface, 1) }), true},
-		{"a session ends", agents, agent, withAgent(func(s *status) { s.Sessions[0].State = "Idle" }), true},
+		{"a session ends", agents, agent, rejected, true},
+		{"a session comes", agents, rejected, agent, true},
+		{"a router rejects again", agents, rejected, withAgent(func(s *status) { s.Sessions[0].State = "Active" }), false},
+		{"a new pool", pools, nil, pool, true},
+		{"a pool's status", pools, pool, with(pool, func(p *v1alpha1.AddressPool) { p.Status.Assigned = 1 }), false},
+		{"a pool's spec", pools, pool, with(pool, func(p *v1alpha1.AddressPool) { p.Generation = 2 }), true},
+		{"a pool that was deleted and made again", pools, pool, with(pool, func(p *v1alpha1.AddressPool) { p.UID = "3" }), true},
+		{"a router's status", peers, peer, with(peer, func(p *v1alpha1.BGPPeer) { p.Status.Established = 1 }), false},
+		{"a router's spec", peers, peer, with(peer, func(p *v1alpha1.BGPPeer) { p.Generation = 2 }), true},
 		{"policy Cluster", services, api, api, false},
 		{"policy Local ends", services, web, api, true},
 		{"endpoints of policy Cluster", slices, sliceOfService("api"), sliceOfService("api"), false},
 		{"endpoints of policy Local", slices, sliceOfService("web"), sliceOfService("web"), true},
 		{"endpoints of a Service that is not known", slices, sliceOfService("new"), sliceOfService("new"), false},
 	} {
-		if got := tt.filter(tt.before, tt.after); got != tt.want {
+		if got := tt.filter == nil || tt.filter(tt.before, tt.after); got != tt.want { // without one, everything matters
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 		}
 	}
+}
+
+// with is a copy that was changed, whose pointers are those of the object.
+func with[T any](object *T, change func(*T)) *T {
+	changed := *object
+	change(&changed)
+	return &changed
 }
 
 func sliceOfService(name string) *discoveryv1.EndpointSlice {

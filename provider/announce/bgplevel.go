@@ -219,9 +219,13 @@ func (v *View) paths() []Path {
 func (v *View) relieved(c Claim) bool {
 	return slices.ContainsFunc(c.Candidates, func(name string) bool {
 		agent := v.Agents[name]
-		return name != v.Node && agent != nil && !agent.Status.Draining && !slices.Contains(v.Silent, name) &&
-			slices.ContainsFunc(agent.Status.Sessions, func(s v1alpha1.BGPSession) bool { return s.State == stateEstablished })
+		return name != v.Node && agent != nil && !agent.Status.Draining && !slices.Contains(v.Silent, name) && Speaks(agent)
 	})
+}
+
+// Speaks says whether an agent has a session with a router, by its report.
+func Speaks(agent *v1alpha1.NodeAgent) bool {
+	return slices.ContainsFunc(agent.Status.Sessions, func(s v1alpha1.BGPSession) bool { return s.State == stateEstablished })
 }
 
 // internalAddresses of a Node, in its order.
