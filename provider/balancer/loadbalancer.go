@@ -79,10 +79,11 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 	return nil, api.NewRetryError("no node agent has announced the address yet", retryAfter)
 }
 
-// UpdateLoadBalancer has nothing to do: passes follow Nodes, and read Services where they are not stale.
+// UpdateLoadBalancer has nothing to do: passes follow Nodes, and read Services where they are not stale. Upstream calls it
+// for each Service whenever a Node comes or goes, and leaves an Event unless somebody else does the work.
 func (b *Balancer) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
 	b.changed()
-	return nil
+	return cloudprovider.ImplementedElsewhere
 }
 
 // EnsureLoadBalancerDeleted returns when nothing is claimed any more. The addresses are kept for a while, for a Service

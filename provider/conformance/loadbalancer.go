@@ -230,7 +230,7 @@ func loadBalancerUpdateBearsStaleServices(ctx context.Context, b *bed) error {
 		return err
 	}
 	stale := withoutStatus(service)
-	if err := balancer.UpdateLoadBalancer(ctx, clusterName, stale, nodes); err != nil {
+	if err := failedUpdate(balancer.UpdateLoadBalancer(ctx, clusterName, stale, nodes)); err != nil {
 		return fmt.Errorf("UpdateLoadBalancer with a stale Service: %w", err)
 	}
 	status, exists, err := balancer.GetLoadBalancer(ctx, clusterName, service)

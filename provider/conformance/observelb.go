@@ -63,7 +63,15 @@ func (l *observedLoadBalancer) UpdateLoadBalancer(ctx context.Context, cluster s
 	defer backAll()
 	answered := l.o.asks("UpdateLoadBalancer", service.Name)
 	err := l.LoadBalancer.UpdateLoadBalancer(ctx, cluster, service, nodes)
-	answered(err)
+	answered(failedUpdate(err))
+	return err
+}
+
+// failedUpdate is the error of an update. That somebody else does the work is none: upstream takes it for done.
+func failedUpdate(err error) error {
+	if err == cloudprovider.ImplementedElsewhere { //nolint:errorlint // upstream compares it, and fails for one that wraps it
+		return nil
+	}
 	return err
 }
 

@@ -61,6 +61,29 @@ func TestCluster_OnPremWithPool(t *testing.T) {
 			t.Errorf("%s: %v", result.Rule.Name, result.Err)
 		}
 	}
+	saysNothingOfUpdates(t, config)
+}
+
+// saysNothingOfUpdates fails for Events about calls that do nothing, of which a Node brings one for each Service.
+func saysNothingOfUpdates(t *testing.T, config *rest.Config) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{
+		FieldSelector: "involvedObject.kind=Service",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, e := range events.Items {
+		seen[e.Reason]++
+	}
+	if seen["EnsuredLoadBalancer"] == 0 || seen["UpdatedLoadBalancer"] > 0 {
+		t.Errorf("Events by reason: %v, want some of EnsuredLoadBalancer, and none of UpdatedLoadBalancer", seen)
+	}
 }
 
 // announceClaims is an agent.
