@@ -33,11 +33,7 @@ func kubeconfigPath(d *Data, path string) string {
 func restConfig(d *Data, path string) (*rest.Config, error) {
 	config, err := clientConfig(d, path)
 	if err != nil {
-		hint := "root can read it, on a control plane"
-		if d.Kubeconfig != "" {
-			hint = "--kubeconfig names another one"
-		}
-		return nil, finding.Errorf("load kubeconfig %s: %w", kubeconfigPath(d, path), err).WithHint("%s", hint)
+		return nil, unreadable(d, kubeconfigPath(d, path), err)
 	}
 	config.QPS, config.Burst = 50, 100 // a handful of objects at once; the default would stretch them over seconds
 	config.UserAgent = "ccmadm/" + d.Version
@@ -46,14 +42,32 @@ func restConfig(d *Data, path string) (*rest.Config, error) {
 
 // clientConfig is that of the kubeconfig that the user named, or else of the machine's, whose files are below its root.
 func clientConfig(d *Data, path string) (*rest.Config, error) {
+	var config *clientcmdapi.Config
+	var err error
 	if d.Kubeconfig != "" {
-		return clientcmd.BuildConfigFromFlags("", d.Kubeconfig)
+		config, err = (&clientcmd.ClientConfigLoadingRules{ExplicitPath: d.Kubeconfig}).Load()
+	} else {
+		config, err = identity.Kubeconfig(d.Machine, path)
 	}
-	config, err := identity.Kubeconfig(d.Machine, path)
 	if err != nil {
 		return nil, err
 	}
+	if _, err := identity.ServerOf(config); err != nil {
+		return nil, err
+	}
 	return clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+}
+
+// unreadable says what to do about a kubeconfig that leads to no cluster.
+func unreadable(d *Data, path string, err error) error {
+	switch {
+	case d.Kubeconfig != "":
+		return finding.Usagef("load kubeconfig %s: %w", path, err).WithHint("--kubeconfig names another one")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
+		return finding.Errorf("load kubeconfig %s: %w", path, err).WithHint("root can read it, on a control plane")
+	}
+	return finding.Errorf("load kubeconfig %s: %w", path, err).
+		WithHint("move it away; on a control plane `kubeadm init phase kubeconfig` writes it anew")
 }
 
 func connect(d *Data, path string) (*kubernetes.Clientset, error) {
@@ -148,11 +162,11 @@ func controlPlaneURL(path string) (string, error) {
 }
 
 func serverOf(config *clientcmdapi.Config, path string) (string, error) {
-	context := config.Contexts[config.CurrentContext]
-	if context == nil || config.Clusters[context.Cluster] == nil {
-		return "", fmt.Errorf("find the control-plane endpoint: %s has no current cluster", path)
+	server, err := identity.ServerOf(config)
+	if err != nil {
+		return "", fmt.Errorf("find the control-plane endpoint in %s: %w", path, err)
 	}
-	return config.Clusters[context.Cluster].Server, nil
+	return server, nil
 }
 
 // endpointForPods is the control-plane endpoint; a dry run before there is a cluster knows only this machine's.

@@ -205,7 +205,7 @@ func (d *doctor) cluster(ctx context.Context, s phases.Streams) (*diagnosis.Snap
 	defer cancel()
 	snapshot, err := diagnosis.Gather(ctx, client)
 	if err != nil {
-		return nil, &finding.Error{Code: exitNotLooked, Err: err, Hint: "--kubeconfig names the cluster; on a control plane: crictl ps | grep apiserver"}
+		return nil, &finding.Error{Code: exitNotLooked, Err: err, Hint: hintBlind(err)}
 	}
 	readJournal(ctx, client, snapshot)
 	return snapshot, nil

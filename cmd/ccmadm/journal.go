@@ -70,7 +70,7 @@ func (o *observer) runs(ctx context.Context, s phases.Streams) ([]journal.Run, e
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	runs, err := journal.Read(ctx, client)
-	return runs, observed(err)
+	return runs, asked(err)
 }
 
 func firstError(err error, next func() error) error {

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/provider/inventory"
@@ -99,7 +98,7 @@ func (o *observer) nodes(ctx context.Context, s phases.Streams) ([]corev1.Node, 
 	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("list nodes: %w", err)}
+		return nil, asked(fmt.Errorf("list nodes: %w", err))
 	}
 	return list.Items, nil
 }

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/provider"
@@ -55,7 +54,7 @@ be found out, or the inventory would be rejected, and the last good one stays.`,
 			}
 			plan, err := planOf(cmd.Context(), client, path, document)
 			if err != nil {
-				return &finding.Error{Code: finding.ExitPreflight, Err: err} // 1 is taken
+				return above1(asked(err))
 			}
 			if err := showPlan(s.Out, o.output, plan); err != nil || !plan.Differs() {
 				return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/identity"
 )
 
 // observer is what commands have in common that look at a cluster: kubectl's flags for the connection.
@@ -92,13 +94,12 @@ func (o *observer) config(s phases.Streams) (*rest.Config, error) {
 			Hint: "--kubeconfig names one, /etc/kubernetes/admin.conf on a control plane; `ccmadm doctor --host` needs none",
 		}
 	}
+	if err := o.namesCluster(s.Env); err != nil {
+		return nil, err
+	}
 	config, err := o.flags.ToRESTConfig()
 	if err != nil {
-		return nil, &finding.Error{
-			Code: finding.ExitUsage,
-			Err:  fmt.Errorf("load kubeconfig: %w", err),
-			Hint: "--kubeconfig names one",
-		}
+		return nil, finding.Usagef("load kubeconfig: %w", err).WithHint("--kubeconfig names one")
 	}
 	config.QPS, config.Burst = 50, 100
 	return config, nil
@@ -112,12 +113,12 @@ func (o *observer) network(ctx context.Context, s phases.Streams) (*network.Snap
 	}
 	reader, err := network.NewReader(config)
 	if err != nil {
-		return nil, observed(err)
+		return nil, asked(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	snapshot, err := network.Read(ctx, reader)
-	return snapshot, observed(err)
+	return snapshot, asked(err)
 }
 
 // look is what a command does that shows the network: what it says of it is up to show.
@@ -174,6 +175,24 @@ func (o *observer) findKubeconfig(env func(string) string) error {
 	return nil
 }
 
+// namesCluster refuses what client-go takes for a cluster at http://localhost:8080: files of which none says where one is.
+func (o *observer) namesCluster(env func(string) string) error {
+	if *o.flags.APIServer != "" || *o.flags.ClusterName != "" {
+		return nil
+	}
+	config, err := o.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil { // it names the file
+		return finding.Usagef("load kubeconfig: %w", err).WithHint("--kubeconfig names another one")
+	}
+	config.CurrentContext = cmp.Or(*o.flags.Context, config.CurrentContext)
+	if _, err := identity.ServerOf(&config); err != nil {
+		from := cmp.Or(*o.flags.KubeConfig, env(clientcmd.RecommendedConfigPathEnvVar))
+		return finding.Usagef("load kubeconfig %s: %w", from, err).
+			WithHint("--kubeconfig names another one, /etc/kubernetes/admin.conf on a control plane; --context names a context of it")
+	}
+	return nil
+}
+
 // log turns client-go's log on, which main has turned off.
 func (o *observer) log(s phases.Streams) error {
 	if o.verbosity <= 0 {
@@ -186,13 +205,4 @@ func (o *observer) log(s phases.Streams) error {
 	klog.LogToStderr(false)
 	klog.SetOutput(s.Err)
 	return nil
-}
-
-// observed gives an error its exit code: what could not be asked is no misuse of the command.
-func observed(err error) error {
-	var known *finding.Error
-	if err == nil || errors.As(err, &known) {
-		return err
-	}
-	return &finding.Error{Code: finding.ExitError, Err: err}
 }

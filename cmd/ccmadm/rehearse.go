@@ -126,7 +126,7 @@ func failedRehearsal(err error) error {
 	if errors.As(err, &found) {
 		return finding.Errorf("%w", err).WithHint("%s", found.Do)
 	}
-	return observed(err)
+	return asked(err)
 }
 
 func (r *rehearser) show(report *rehearsal.Report, s phases.Streams) error {

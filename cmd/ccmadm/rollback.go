@@ -114,17 +114,17 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
 	client, err := phases.ControlPlaneClient(machine.New(), version)
 	if err != nil {
-		return nil, nil, observed(err)
+		return nil, nil, askedHere(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	runs, err := journal.Read(ctx, client)
 	if err != nil {
-		return nil, nil, observed(err)
+		return nil, nil, askedHere(err)
 	}
 	if id == 0 {
 		run, err := phases.NewestChange(ctx, client, runs)
-		return runs, run, observed(err)
+		return runs, run, askedHere(err)
 	}
 	run, err := phases.FindRun(runs, id)
 	if err == nil && run.Shortened {

@@ -38,12 +38,15 @@ line each where there are any; "ccmadm lb list" and "ccmadm routes check" tell t
 				return err
 			}
 			warnOfIdentity(s.Err)
-			err = showStatus(cmd.Context(), client, names, statusDisplay(o.output, s.Out), s.Err)
+			err = asked(showStatus(cmd.Context(), client, names, statusDisplay(o.output, s.Out), s.Err))
+			if known := new(finding.Error); errors.As(err, &known) && known.Code == finding.ExitError {
+				return err // the cluster could not be asked, and so it is with what else there is
+			}
 			if o.output == "text" || o.output == "wide" {
 				o.showNetwork(cmd.Context(), s)
 				showServing(cmd.Context(), client, s)
 			}
-			return observed(err)
+			return err
 		},
 	}
 	o.declareDisplay(cmd)

@@ -145,7 +145,7 @@ func TestStatusAndWait(t *testing.T) {
 			kubeconfig: kubeconfig(t, "a", ready),
 			args:       "status --context nowhere",
 			code:       2,
-			err:        `context "nowhere" does not exist`,
+			err:        `it has no context "nowhere"`,
 		},
 		{
 			name:       "no file of the list is there",
@@ -231,15 +231,23 @@ func TestStatusAndWait(t *testing.T) {
 func TestWait_HangingServer(t *testing.T) {
 	server := apiServer(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	t.Setenv("KUBECONFIG", kubeconfig(t, "a", server))
-	for name, end := range map[string]time.Duration{"until the time is up": time.Hour, "until a signal": 500 * time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
+	tests := []struct {
+		name string
+		end  time.Duration
+		want string
+	}{
+		{name: "until the time is up", end: time.Hour, want: "reach the API server " + server.URL},
+		{name: "until a signal", end: 500 * time.Millisecond, want: "interrupted: wait for nodes to be Addressed\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			time.AfterFunc(end, cancel)
+			time.AfterFunc(tt.end, cancel)
 			start := time.Now()
 			code, _, errs := ccmadm(ctx, "wait", "--timeout", "2s")
-			if code != 1 || !strings.Contains(errs, "wait for nodes to be Addressed: ") {
-				t.Errorf("exit status %d, want 1: %s", code, errs)
+			if code != 1 || !strings.Contains(errs, tt.want) {
+				t.Errorf("exit status %d, want 1 and %q: %s", code, tt.want, errs)
 			}
 			if took := time.Since(start); took > 3*time.Second {
 				t.Errorf("took %s", took)

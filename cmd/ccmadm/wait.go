@@ -36,7 +36,7 @@ Exit status 4 then; 1 if the cluster could not be asked.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return observed(phases.Wait(ctx, client, nodes.WaitOptions{
+			return asked(phases.Wait(ctx, client, nodes.WaitOptions{
 				Nodes: names, Until: state, Lease: findLease(ctx, client, timeout),
 			}, nodes.NewDisplay(o.output, s.Out)))
 		},

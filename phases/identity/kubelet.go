@@ -70,6 +70,28 @@ func readKubeconfig(m *machine.Machine, path string) (*clientcmdapi.Config, erro
 	return config, clientcmd.ResolveLocalPaths(config)
 }
 
+// ServerOf is where a kubeconfig's current context leads.
+func ServerOf(config *clientcmdapi.Config) (string, error) {
+	if len(config.Clusters) == 0 {
+		return "", errors.New("it names no cluster")
+	}
+	if config.CurrentContext == "" {
+		return "", errors.New("it has no current-context")
+	}
+	context := config.Contexts[config.CurrentContext]
+	if context == nil {
+		return "", fmt.Errorf("it has no context %q", config.CurrentContext)
+	}
+	cluster := config.Clusters[context.Cluster]
+	if cluster == nil {
+		return "", fmt.Errorf("its context %q is of cluster %q, which it has not", config.CurrentContext, context.Cluster)
+	}
+	if cluster.Server == "" {
+		return "", fmt.Errorf("its cluster %q has no server", context.Cluster)
+	}
+	return cluster.Server, nil
+}
+
 // NodeOfKubelet is the Node of a machine by its kubelet's certificate; empty where it has no kubelet that has joined.
 func NodeOfKubelet(m *machine.Machine) (string, error) {
 	there, err := m.Exists(machine.KubeletConf)

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+// What to do about an API server that does not answer, and about one that answers that it does not know who asks.
+const (
+	hintUnreached = "--kubeconfig names the cluster; on a control plane: crictl ps | grep apiserver"
+	hintUnknown   = "the certificate or token of the kubeconfig has expired, or is another cluster's"
+)
+
+// observed gives an error its exit code: what could not be asked is no misuse of the command.
+func observed(err error) error {
+	var known *finding.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &finding.Error{Code: finding.ExitError, Err: err}
+}
+
+// asked is observed for what only the API server was asked for. Where nobody answers, that is one line, however much was
+// asked; who is not let in is told so once, too.
+func asked(err error) error { return askedOf(err, hintUnreached) }
+
+// askedHere is asked for commands that know the cluster of this control plane alone.
+func askedHere(err error) error { return askedOf(err, "crictl ps | grep apiserver") }
+
+func askedOf(err error, hint string) error {
+	var known *finding.Error
+	var request *url.Error
+	switch {
+	case errors.As(err, &known), errors.Is(err, context.Canceled):
+	case apierrors.IsUnauthorized(err):
+		return finding.Errorf("ask the API server: it does not know who asks: Unauthorized").WithHint(hintUnknown)
+	case errors.As(err, &request):
+		return finding.Errorf("reach the API server %s: %w", serverAsked(request), request.Err).WithHint("%s", hint)
+	}
+	return observed(err)
+}
+
+// hintBlind is what to do about a cluster of which nothing was seen.
+func hintBlind(err error) string {
+	if apierrors.IsUnauthorized(err) {
+		return hintUnknown
+	}
+	return hintUnreached
+}
+
+// serverAsked is the server of a request.
+func serverAsked(request *url.Error) string {
+	u, err := url.Parse(request.URL)
+	if err != nil {
+		return request.URL
+	}
+	return fmt.Sprintf("%s://%s", u.Scheme, u.Host)
+}
