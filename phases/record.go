@@ -221,7 +221,11 @@ func askRecord(ctx context.Context, client kubernetes.Interface) (rec *v1alpha1.
 	waitErr := wait.PollUntilContextTimeout(ctx, time.Second, recordPatience, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		rec, err = readRecord(ctx, client)
+		got, asked := readRecord(ctx, client)
+		if end, _ := ctx.Deadline(); err != nil && asked != nil && !time.Now().Before(end) {
+			return false, nil // the time is up; why nobody answered before says more
+		}
+		rec, err = got, asked
 		return err == nil || apierrors.IsNotFound(err), nil
 	})
 	if err == nil && waitErr != nil { // the caller's end, before the first question

@@ -24,7 +24,7 @@ func run(ctx context.Context, s phases.Streams, args []string) int {
 	if filepath.Base(args[0]) == "kubectl-ccmadm" { // as a kubectl plugin it is called by this name
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl ccmadm"}
 	}
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return 0
@@ -34,6 +34,12 @@ func run(ctx context.Context, s phases.Streams, args []string) int {
 	var known *finding.Error
 	if !errors.As(err, &known) {
 		known = &finding.Error{Code: finding.ExitUsage, Err: err, Hint: "ccmadm --help, or ccmadm COMMAND --help"}
+		if ctx.Err() != nil {
+			known = &finding.Error{Code: finding.ExitError, Err: err}
+		}
+	}
+	if ctx.Err() != nil {
+		known = interrupted(ctx, cmd, known)
 	}
 	for line := range strings.SplitSeq(known.Error(), "\n") {
 		fmt.Fprintf(s.Err, "ccmadm: error: %s\n", line)

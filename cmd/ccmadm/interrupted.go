@@ -1,0 +1,39 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+// interrupted says that it was the end that somebody asked for which ended a command, and where that was. The exit code
+// stays what it is for what was not done.
+func interrupted(ctx context.Context, cmd *cobra.Command, err *finding.Error) *finding.Error {
+	text := "interrupted: " + err.Error()
+	for _, end := range []error{context.Canceled, context.Cause(ctx)} {
+		text = strings.ReplaceAll(text, ": "+end.Error(), "")
+	}
+	return &finding.Error{Code: err.Code, Err: errors.New(text), Hint: cmp.Or(err.Hint, goesOn(cmd))}
+}
+
+// goesOn is the hint for commands that find what they have done, and do the rest. Others have nothing to go on with.
+func goesOn(cmd *cobra.Command) string {
+	if trial := cmd.Flags().Lookup("dry-run"); trial != nil && trial.Value.String() == "true" {
+		return ""
+	}
+	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ") + " "
+	for _, name := range []string{"init", "join", "apply", "adopt", "leave", "upgrade apply", "upgrade node"} {
+		if strings.HasPrefix(path, name+" ") {
+			return "the same command goes on from here"
+		}
+	}
+	if path == "wait " {
+		return "nothing was changed; ccmadm status shows how far the nodes are"
+	}
+	return ""
+}
