@@ -12,8 +12,11 @@ import (
 	"github.com/ccmadm/ccmadm/provider/balancer"
 )
 
-// ownImage is what pods of ours run, with this version as its tag.
-const ownImage = "ghcr.io/ccmadm/ccmadm:"
+// ownRepository has the image that pods of ours run; with this version as its tag it is ownImage.
+const (
+	ownRepository = "ghcr.io/ccmadm/ccmadm"
+	ownImage      = ownRepository + ":"
+)
 
 // adopter is the flags of adopt and leave.
 type adopter struct {

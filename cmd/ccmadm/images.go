@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 func newImages(s phases.Streams) *cobra.Command {
@@ -23,9 +24,10 @@ func newImagesList(s phases.Streams) *cobra.Command {
 	var r renderer
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the images that a provider runs, one a line",
-		Long:  "Those of Kubernetes itself: kubeadm config images list.",
-		Args:  noArgs,
+		Short: "List the images that a provider runs, and ccmadm's own, one a line",
+		Long: `The last one is ccmadm's own: pods of adopt, leave and upgrade with --via pods, of rollback, and of rehearse, run it.
+There --node-image names it where it is in a mirror. Those of Kubernetes itself: kubeadm config images list.`,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			p, err := r.profile()
 			if err != nil {
@@ -35,7 +37,12 @@ func newImagesList(s phases.Streams) *cobra.Command {
 			if err != nil {
 				return usage("%w", err)
 			}
-			for _, image := range images {
+			own, err := p.ContainerImage(templates.Image{Repository: ownRepository, Tag: version},
+				templates.Values{ImageRepository: r.mirror})
+			if err != nil {
+				return usage("%w", err)
+			}
+			for _, image := range append(images, own) {
 				if _, err := fmt.Fprintln(s.Out, image); err != nil {
 					return err
 				}
