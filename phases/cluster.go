@@ -95,7 +95,7 @@ func applySet(ctx context.Context, d *Data, set apply.Set, path string, objects 
 	defer cancel()
 	changes, err := applier.Apply(ctx, set, objects)
 	for _, c := range changes {
-		d.Sayf("%s", c)
+		sayChange(d, c)
 		d.known.changed = d.known.changed || c.Differs()
 		d.known.conflict = cmp.Or(d.known.conflict, c.Conflict)
 	}
@@ -107,6 +107,13 @@ func applySet(ctx context.Context, d *Data, set apply.Set, path string, objects 
 		return finding.Errorf("%w", err).WithHint("%s", leaving.Hint())
 	}
 	return err
+}
+
+// sayChange tells what became of an object. What a dry run would do, its printer has shown.
+func sayChange(d *Data, c apply.Change) {
+	if !d.DryRun || !c.Differs() {
+		d.Sayf("%s", c)
+	}
 }
 
 // newApplier is the server's, or a printer. A dry run on a machine that has no cluster yet prints whole objects.

@@ -197,7 +197,7 @@ func removeSets(ctx context.Context, d *Data, applier apply.Applier, sets ...app
 func sayDeleted(d *Data, changes []apply.Change) {
 	for _, c := range changes {
 		if c.Differs() && !strings.HasSuffix(c.Subject, "/"+v1alpha1.AppliedName) {
-			d.Sayf("%s", c)
+			sayChange(d, c)
 			d.known.changed = true
 		}
 	}
