@@ -86,6 +86,12 @@ func kubeadmForm() []Kind {
 			},
 		},
 		{
+			ID: "A19", Title: "Field or kind that nobody reads", Severity: SeverityError,
+			Why: "kubeadm init and join warn of it in a line among many, and go on without what it says; ccmadm refuses it on " +
+				"the machine.",
+			Do: "correct the name; where it is of another version, change the apiVersion or remove it",
+		},
+		{
 			ID: "F5", Title: "No pod networks are allocated", Severity: SeverityWarning,
 			Why: "With networking.podSubnet and allocate-node-cidrs=false nobody but the cloud-controller-manager can " +
 				"allocate, and without an allocator neither routes nor most CNIs work.",

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -89,8 +90,21 @@ func (f *finder) object(node *yaml.Node, fields map[string]reflect.Type, path *f
 		if near := finding.Nearest(key.Value, slices.Sorted(maps.Keys(fields))); near != "" {
 			meant = fmt.Sprintf(", did you mean %q?", near)
 		}
-		f.report(key.Line, at, fmt.Errorf("unknown field %q%s", at, meant))
+		f.report(key.Line, at, unknownField(fmt.Sprintf("unknown field %q%s", at, meant)))
 	}
+}
+
+// unknownField is the error about one.
+type unknownField string
+
+func (u unknownField) Error() string { return string(u) }
+
+// UnknownFields finds what a document has and the Go type of like has not, with the line in text and the field that was
+// probably meant. The document may be of any API whose types are decoded as Kubernetes' are.
+func UnknownFields(text []byte, like any) []Problem {
+	f := newFinder(text, false)
+	f.look(reflect.TypeOf(like))
+	return slices.DeleteFunc(f.problems, func(p Problem) bool { return !errors.As(p.Err, new(unknownField)) })
 }
 
 // pairs are the keys and values of a mapping. A key that stands twice is reported, and seen once. What a merge key

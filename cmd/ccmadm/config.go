@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -82,10 +83,14 @@ func newConfigValidate(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a file that has a CloudConfiguration document, alone or among kubeadm's",
+		Long:  "Of kubeadm's documents it checks the names of kinds and fields; kubeadm config validate checks their values.",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := readConfig(path)
 			if err != nil {
+				return err
+			}
+			if err := namesRead(path); err != nil {
 				return err
 			}
 			if err := phases.CheckConfiguration(config); err != nil {
@@ -97,6 +102,22 @@ func newConfigValidate(s phases.Streams) *cobra.Command {
 	}
 	requireConfig(cmd, &path)
 	return cmd
+}
+
+// namesRead refuses kinds and fields beside the CloudConfiguration that nobody reads.
+func namesRead(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return usage("read configuration: %w", err)
+	}
+	var errs []error
+	for _, f := range kubeadm.LintNames(path, data) {
+		errs = append(errs, fmt.Errorf("read %s %s:%d: %s", f.Object, f.File, f.Line, f.Message))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &finding.Error{Code: finding.ExitUsage, Err: errors.Join(errs...)}
 }
 
 func newConfigMigrate(s phases.Streams) *cobra.Command {

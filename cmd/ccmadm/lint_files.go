@@ -157,6 +157,7 @@ func (c *lintCheck) check() ([]finding.Finding, error) {
 		} else if f != nil {
 			findings = append(findings, f.Lint(c.minor)...)
 		}
+		findings = append(findings, kubeadm.LintNames(i.path, i.after)...)
 	}
 	finding.Sort(findings)
 	return findings, err
