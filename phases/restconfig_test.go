@@ -14,6 +14,7 @@ import (
 
 // A kubeconfig that leads nowhere is named, with what it lacks, and no variable that ccmadm does not read.
 func TestRestConfig_NoCluster(t *testing.T) {
+	const anew = "kubeadm init phase kubeconfig"
 	named := filepath.Join(t.TempDir(), "named.conf")
 	if err := os.WriteFile(named, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -27,13 +28,16 @@ func TestRestConfig_NoCluster(t *testing.T) {
 		code    finding.ExitCode
 		missing bool
 	}{
-		{name: "empty", want: "admin.conf: it names no cluster", hint: "kubeadm init phase kubeconfig", code: finding.ExitError},
+		{name: "empty", want: "admin.conf: it names no cluster", hint: anew, code: finding.ExitError},
 		{
 			name: "nothing chosen", file: "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]",
-			want: "admin.conf: it has no current-context", hint: "kubeadm init phase kubeconfig", code: finding.ExitError,
+			want: "admin.conf: it has no current-context", hint: anew, code: finding.ExitError,
 		},
 		{name: "not there", missing: true, want: "admin.conf: ", hint: "root can read it", code: finding.ExitError},
-		{name: "named", named: named, want: named + ": it names no cluster", hint: "--kubeconfig", code: finding.ExitUsage},
+		{
+			name: "named", named: named,
+			want: named + ": it names no cluster", hint: "--kubeconfig", code: finding.ExitUsage,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

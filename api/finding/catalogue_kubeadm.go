@@ -87,8 +87,8 @@ func kubeadmForm() []Kind {
 		},
 		{
 			ID: "A19", Title: "Field or kind that nobody reads", Severity: SeverityError,
-			Why: "kubeadm init and join warn of it in a line among many, and go on without what it says; ccmadm refuses it on " +
-				"the machine.",
+			Why: "kubeadm init and join warn of it in a line among many, and go on without what it says; ccmadm refuses " +
+				"it on the machine.",
 			Do: "correct the name; where it is of another version, change the apiVersion or remove it",
 		},
 		{

@@ -83,8 +83,9 @@ func newConfigValidate(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a file that has a CloudConfiguration document, alone or among kubeadm's",
-		Long:  "Of kubeadm's documents it checks the names of kinds and fields; kubeadm config validate checks their values.",
-		Args:  noArgs,
+		Long: `Of kubeadm's documents it checks the names of kinds and fields; kubeadm config validate checks
+their values.`,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := readConfig(path)
 			if err != nil {

@@ -25,8 +25,8 @@ func newImagesList(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the images that a provider runs, and ccmadm's own, one a line",
-		Long: `The last one is ccmadm's own: pods of adopt, leave and upgrade with --via pods, of rollback, and of rehearse, run it.
-There --node-image names it where it is in a mirror. Those of Kubernetes itself: kubeadm config images list.`,
+		Long: `The last one is ccmadm's own: pods of adopt, leave, upgrade and rollback with --via pods, and of rehearse, run
+it. There --node-image names it where it is in a mirror. Those of Kubernetes itself: kubeadm config images list.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			p, err := r.profile()

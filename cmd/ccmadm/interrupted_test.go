@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases"
@@ -62,7 +64,36 @@ func TestInterrupted(t *testing.T) {
 			}
 			got := interrupted(ctx, cmd, &tt.err)
 			if got.Error() != tt.want || got.Hint != tt.hint || got.Code != tt.err.Code {
-				t.Errorf("got %d %q, hint %q; want %d %q, hint %q", got.Code, got, got.Hint, tt.err.Code, tt.want, tt.hint)
+				t.Errorf("got %d %q, hint %q; want %q, hint %q", got.Code, got, got.Hint, tt.want, tt.hint)
+			}
+		})
+	}
+}
+
+// A server that does not answer is no late node, and a signal is no mistake of the command line.
+func TestWait_HangingServer(t *testing.T) {
+	server := apiServer(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	t.Setenv("KUBECONFIG", kubeconfig(t, "a", server))
+	tests := []struct {
+		name string
+		end  time.Duration
+		want string
+	}{
+		{name: "until the time is up", end: time.Hour, want: "reach the API server " + server.URL},
+		{name: "until a signal", end: 500 * time.Millisecond, want: "interrupted: wait for nodes to be Addressed\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			time.AfterFunc(tt.end, cancel)
+			start := time.Now()
+			code, _, errs := ccmadm(ctx, "wait", "--timeout", "2s")
+			if code != 1 || !strings.Contains(errs, tt.want) {
+				t.Errorf("exit status %d, want 1 and %q: %s", code, tt.want, errs)
+			}
+			if took := time.Since(start); took > 3*time.Second {
+				t.Errorf("took %s", took)
 			}
 		})
 	}

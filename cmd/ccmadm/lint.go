@@ -36,7 +36,8 @@ func newLint(s phases.Streams) *cobra.Command {
 		Short: "Find what blocks a bootstrap in manifests and kubeadm configurations, and fix it",
 		Long: `Checks manifests of a cloud-controller-manager, and configurations of kubeadm and of Cluster API, for the mistakes that
 block the bootstrap of a cluster; and documents of kubeadm's and ccmadm's for fields that nobody reads. No cluster is
-asked. All files are looked at together: a permission may be granted in another file than the pod that needs it. Helm charts are checked as what ` + "`helm template`" + ` prints.
+asked. All files are looked at together: a permission may be granted in another file than the pod that needs it. Helm
+charts are checked as what ` + "`helm template`" + ` prints.
 
 Each finding has the ID of a rule, which --explain ID and docs/reference/lint.md explain. An error blocks a bootstrap; a
 warning breaks something later, or elsewhere. With --fix, findings that have one right answer are fixed: in the file,

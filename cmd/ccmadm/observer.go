@@ -175,7 +175,7 @@ func (o *observer) findKubeconfig(env func(string) string) error {
 	return nil
 }
 
-// namesCluster refuses what client-go takes for a cluster at http://localhost:8080: files of which none says where one is.
+// namesCluster refuses files of which none says where a cluster is: client-go would ask http://localhost:8080.
 func (o *observer) namesCluster(env func(string) string) error {
 	if *o.flags.APIServer != "" || *o.flags.ClusterName != "" {
 		return nil
@@ -188,7 +188,7 @@ func (o *observer) namesCluster(env func(string) string) error {
 	if _, err := identity.ServerOf(&config); err != nil {
 		from := cmp.Or(*o.flags.KubeConfig, env(clientcmd.RecommendedConfigPathEnvVar))
 		return finding.Usagef("load kubeconfig %s: %w", from, err).
-			WithHint("--kubeconfig names another one, /etc/kubernetes/admin.conf on a control plane; --context names a context of it")
+			WithHint("--kubeconfig names another one, /etc/kubernetes/admin.conf on a control plane; --context a context of it")
 	}
 	return nil
 }

@@ -226,32 +226,3 @@ func TestStatusAndWait(t *testing.T) {
 		})
 	}
 }
-
-// A server that does not answer is no late node, and a signal is no mistake of the command line.
-func TestWait_HangingServer(t *testing.T) {
-	server := apiServer(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	t.Setenv("KUBECONFIG", kubeconfig(t, "a", server))
-	tests := []struct {
-		name string
-		end  time.Duration
-		want string
-	}{
-		{name: "until the time is up", end: time.Hour, want: "reach the API server " + server.URL},
-		{name: "until a signal", end: 500 * time.Millisecond, want: "interrupted: wait for nodes to be Addressed\n"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			time.AfterFunc(tt.end, cancel)
-			start := time.Now()
-			code, _, errs := ccmadm(ctx, "wait", "--timeout", "2s")
-			if code != 1 || !strings.Contains(errs, tt.want) {
-				t.Errorf("exit status %d, want 1 and %q: %s", code, tt.want, errs)
-			}
-			if took := time.Since(start); took > 3*time.Second {
-				t.Errorf("took %s", took)
-			}
-		})
-	}
-}

@@ -45,8 +45,8 @@ func knownKinds() map[string]map[string]any {
 	}
 }
 
-// LintNames finds kinds and fields in a file's documents, kubeadm's and ours, that nobody reads: they are mistyped, or of
-// another version. Whatever they say has no effect, and most of it is missed only later. What is no YAML has none.
+// LintNames finds kinds and fields in a file's documents, kubeadm's and ours, that nobody reads: they are mistyped, or
+// of another version. Whatever they say has no effect, and most of it is missed only later. What is no YAML has none.
 func LintNames(name string, data []byte) []finding.Finding {
 	docs, err := edit.Split(name, strings.TrimPrefix(string(data), byteOrderMark))
 	if err != nil {
@@ -60,7 +60,8 @@ func LintNames(name string, data []byte) []finding.Finding {
 		kind := edit.Scalar(edit.Lookup(d.Root, "kind"))
 		for _, p := range unknownNames(d, kind) {
 			list = append(list, finding.Finding{
-				Kind: unknownName.Kind(), File: name, Line: d.Line + p.Line - 1, Column: 1, Object: kind, Message: p.Err.Error(),
+				Kind: unknownName.Kind(), File: name, Line: d.Line + p.Line - 1, Column: 1,
+				Object: kind, Message: p.Err.Error(),
 			})
 		}
 	}

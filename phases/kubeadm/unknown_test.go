@@ -2,6 +2,7 @@ package kubeadm
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,7 +10,8 @@ import (
 
 func TestLintNames(t *testing.T) {
 	const ours = "apiVersion: ccmadm.dev/v1alpha1\n"
-	const initDoc = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  name: cp1\n"
+	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n"
+	const initDoc = head + "nodeRegistration:\n  name: cp1\n"
 	tests := []struct {
 		name, text string
 		want       []string
@@ -21,7 +23,7 @@ func TestLintNames(t *testing.T) {
 		},
 		{
 			name: "in an item of a list",
-			text: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nbootstrapTokens:\n- token: abcdef.0123456789abcdef\n  tll: 1h\n",
+			text: head + "bootstrapTokens:\n- token: abcdef.0123456789abcdef\n  tll: 1h\n",
 			want: []string{`5: unknown field "bootstrapTokens[0].tll", did you mean "ttl"?`},
 		},
 		{
@@ -36,15 +38,19 @@ func TestLintNames(t *testing.T) {
 		},
 		{
 			name: "ours",
-			text: ours + "kind: CloudConfiguration\nnodeIp: Auto\n---\n" + ours + "kind: AddressPool\nmetadata: {name: a}\nspec: {rages: []}\n",
+			text: ours + "kind: CloudConfiguration\nnodeIp: Auto\n---\n" +
+				ours + "kind: AddressPool\nmetadata: {name: a}\nspec: {rages: []}\n",
 			want: []string{
 				`3: unknown field "nodeIp", did you mean "nodeIP"?`,
 				`8: unknown field "spec.rages", did you mean "ranges"?`,
 			},
 		},
-		{name: "what programs write", text: ours + "kind: NodeAgent\nspec: {x: y}\n---\n" + ours + "kind: AddressPoolList\nitems: []\n"},
+		{
+			name: "what programs write",
+			text: ours + "kind: NodeAgent\nspec: {x: y}\n---\n" + ours + "kind: AddressPoolList\nitems: []\n",
+		},
 		{name: "values of a wrong type are another rule's", text: initDoc + "  kubeletExtraArgs: {v: '2'}\n"},
-		{name: "a version that is not known", text: "apiVersion: kubeadm.k8s.io/v1beta9\nkind: InitConfiguration\nx: y\n"},
+		{name: "a version that is not known", text: strings.Replace(head, "v1beta4", "v1beta9", 1) + "x: y\n"},
 		{name: "others", text: "apiVersion: v1\nkind: Pod\nx: y\n---\nx: y\n---\n{{ .Values }}\n"},
 		{name: "without a kind", text: "apiVersion: kubeadm.k8s.io/v1beta4\nx: y\n"},
 	}
