@@ -32,8 +32,8 @@ func TestLean(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
 		Endpoints: []discoveryv1.Endpoint{
-			{NodeName: &w1, Conditions: ready, Addresses: []string{"10.0.0.1"}, TargetRef: &corev1.ObjectReference{Name: "web-1"}, Zone: &w1},
-			{NodeName: &w2, Conditions: ending, Addresses: []string{"10.0.0.2"}, Hints: &discoveryv1.EndpointHints{}, Hostname: &w2},
+			{NodeName: &w1, Conditions: ready, Addresses: []string{"10.0.0.1"}, TargetRef: &corev1.ObjectReference{}, Zone: &w1},
+			{NodeName: &w2, Conditions: ending, Hints: &discoveryv1.EndpointHints{}, Hostname: &w2},
 		},
 	}
 	leanSlice := &discoveryv1.EndpointSlice{
@@ -42,8 +42,8 @@ func TestLean(t *testing.T) {
 	}
 	leanSlice.Labels = map[string]string{discoveryv1.LabelServiceName: "web"}
 	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, HealthCheckNodePort: 30001,
-		Selector: map[string]string{"app": "web"}, ClusterIP: "10.96.0.1", Ports: []corev1.ServicePort{{Port: 80}},
+		ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, HealthCheckNodePort: 30001,
+		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}},
 	}}
 	service.Status.Conditions = make([]metav1.Condition, 1)
 	leanService := &corev1.Service{ObjectMeta: identity, Spec: corev1.ServiceSpec{
@@ -76,7 +76,8 @@ func TestLean(t *testing.T) {
 // candidatesOf a claim of the Service on three Nodes.
 func candidatesOf(service *corev1.Service, slice *discoveryv1.EndpointSlice) announce.Claim {
 	v := &announce.View{
-		Nodes: map[string]*corev1.Node{"w1": {}, "w2": {}, "w3": {}}, Agents: map[string]*v1alpha1.NodeAgent{"w1": {}, "w2": {}, "w3": {}},
+		Nodes:  map[string]*corev1.Node{"w1": {}, "w2": {}, "w3": {}},
+		Agents: map[string]*v1alpha1.NodeAgent{"w1": {}, "w2": {}, "w3": {}},
 		Claims: []announce.Claim{{
 			Address: netip.MustParseAddr("192.0.2.50"), Level: v1alpha1.LevelBGP,
 			Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}},

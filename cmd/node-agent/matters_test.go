@@ -69,7 +69,7 @@ func TestFilters(t *testing.T) {
 		{"a new pool", pools, nil, pool, true},
 		{"a pool's status", pools, pool, with(pool, func(p *v1alpha1.AddressPool) { p.Status.Assigned = 1 }), false},
 		{"a pool's spec", pools, pool, with(pool, func(p *v1alpha1.AddressPool) { p.Generation = 2 }), true},
-		{"a pool that was deleted and made again", pools, pool, with(pool, func(p *v1alpha1.AddressPool) { p.UID = "3" }), true},
+		{"a pool that was made again", pools, pool, with(pool, func(p *v1alpha1.AddressPool) { p.UID = "3" }), true},
 		{"a router's status", peers, peer, with(peer, func(p *v1alpha1.BGPPeer) { p.Status.Established = 1 }), false},
 		{"a router's spec", peers, peer, with(peer, func(p *v1alpha1.BGPPeer) { p.Generation = 2 }), true},
 		{"policy Cluster", services, api, api, false},

@@ -8,8 +8,8 @@ import (
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
-// unheardAfter is how long an agent has not renewed its report, which it does three times a minute, before it has no vote
-// any more. A new image may take a minute to come.
+// unheardAfter is how long an agent has not renewed its report, which it does three times a minute, before it has no
+// vote any more. A new image may take a minute to come.
 const unheardAfter = 3 * time.Minute
 
 // voices are signs of life of all agents, by this one's clock.

@@ -223,11 +223,6 @@ func (v *View) relieved(c Claim) bool {
 	})
 }
 
-// Speaks says whether an agent has a session with a router, by its report.
-func Speaks(agent *v1alpha1.NodeAgent) bool {
-	return slices.ContainsFunc(agent.Status.Sessions, func(s v1alpha1.BGPSession) bool { return s.State == stateEstablished })
-}
-
 // internalAddresses of a Node, in its order.
 func internalAddresses(node *corev1.Node) []netip.Addr {
 	var addresses []netip.Addr

@@ -63,8 +63,8 @@ func TestQuorum_StartsWhileTheFirstIsSilent(t *testing.T) {
 	}
 }
 
-// An agent is dead for good, and its kubelet lives. It has no vote once it was unheard for minutes, so that all other Nodes
-// may be replaced, one after the other, and what nobody claims has no heartbeats.
+// An agent is dead for good, and its kubelet lives. It has no vote once it was unheard for minutes, so that all other
+// Nodes may be replaced, one after the other.
 func TestQuorum_DeadAgentKeepsNobodyBack(t *testing.T) {
 	w := newWorld(t, 3, 8, 2)
 	name := func(i int) string { return fmt.Sprintf("n%d", i) }

@@ -39,8 +39,8 @@ func TestQuorum_LooksSeldom(t *testing.T) {
 	looks(10*time.Second, others...)
 }
 
-// Where two do not hear each other, one may want what the other has, for as long as that lasts. The others know when they
-// could give it away at the earliest.
+// Where two do not hear each other, one may want what the other has, for as long as that lasts. The others know when
+// they could give it away at the earliest.
 func TestQuorum_LooksSeldomWhereSomebodyWaits(t *testing.T) {
 	w := newWorld(t, 1, 3, 12)
 	for _, m := range w.members {

@@ -79,8 +79,8 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 	return nil, api.NewRetryError("no node agent has announced the address yet", retryAfter)
 }
 
-// UpdateLoadBalancer has nothing to do: passes follow Nodes, and read Services where they are not stale. Upstream calls it
-// for each Service whenever a Node comes or goes, and leaves an Event unless somebody else does the work.
+// UpdateLoadBalancer has nothing to do: passes follow Nodes, and read Services where they are not stale. Upstream calls
+// it for each Service whenever a Node comes or goes, and leaves an Event unless somebody else does the work.
 func (b *Balancer) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
 	b.changed()
 	return cloudprovider.ImplementedElsewhere
