@@ -43,7 +43,7 @@ func TestLean(t *testing.T) {
 	leanSlice.Labels = map[string]string{discoveryv1.LabelServiceName: "web"}
 	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
 		ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, HealthCheckNodePort: 30001,
-		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}},
+		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": "web"}, Ports: make([]corev1.ServicePort, 1),
 	}}
 	service.Status.Conditions = make([]metav1.Condition, 1)
 	leanService := &corev1.Service{ObjectMeta: identity, Spec: corev1.ServiceSpec{
