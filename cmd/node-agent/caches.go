@@ -26,9 +26,7 @@ type caches struct {
 	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
 	passwords                                             *passwords
 	heard                                                 atomic.Int64 // when there was the last event, in nanoseconds
-	resumed                                               atomic.Int64 // since when there is one in time, too
 	viewed                                                atomic.Int64 // when there was the last view, too
-	voices                                                voices
 }
 
 // freshFor is how long the API server counts as heard after an event. Each agent makes one every 20 seconds.
@@ -60,7 +58,6 @@ func newCaches(config *rest.Config) (*caches, error) {
 		pools:    objects.Informer(ours.AddressPools, &v1alpha1.AddressPool{}),
 		peers:    objects.Informer(ours.BGPPeers, &v1alpha1.BGPPeer{}),
 		agents:   objects.Informer(ours.NodeAgents, &v1alpha1.NodeAgent{}),
-		voices:   voices{},
 	}
 	c.passwords = &passwords{
 		secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
@@ -84,9 +81,7 @@ func (c *caches) all() []cache.SharedIndexInformer {
 func (c *caches) run(ctx, working context.Context, poke func()) error {
 	changed := func(matters bool) {
 		now := time.Now()
-		if before := c.heard.Swap(now.UnixNano()); now.UnixNano()-before > int64(freshFor) {
-			c.resumed.Store(now.UnixNano())
-		}
+		c.heard.Store(now.UnixNano())
 		if matters || now.Sub(time.Unix(0, c.viewed.Load())) > viewEvery {
 			poke()
 		}
@@ -134,7 +129,6 @@ func (c *caches) view(node string) *announce.View {
 		Services: byName[*corev1.Service](c.services),
 		Slices:   list[*discoveryv1.EndpointSlice](c.slices),
 	})
-	v.Unheard = c.voices.unheard(now, time.Unix(0, c.resumed.Load()), v.Agents)
 	v.SetMembers(now, now.Sub(time.Unix(0, c.heard.Load())) < freshFor)
 	return v
 }

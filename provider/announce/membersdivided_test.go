@@ -1,9 +1,6 @@
 package announce
 
 import (
-	"fmt"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 )
@@ -60,50 +57,5 @@ func TestQuorum_StartsWhileTheFirstIsSilent(t *testing.T) {
 	w.run(3 * time.Second)
 	if w.untilOwned() > 0 {
 		t.Error("the one that hears the first has lost the address")
-	}
-}
-
-// An agent is dead for good, and its kubelet lives. It has no vote once it was unheard for minutes, so that all other
-// Nodes may be replaced, one after the other.
-func TestQuorum_DeadAgentKeepsNobodyBack(t *testing.T) {
-	w := newWorld(t, 3, 8, 2)
-	name := func(i int) string { return fmt.Sprintf("n%d", i) }
-	learn := func(gone map[string]bool, dead bool, who ...int) {
-		var members []string
-		for _, i := range who {
-			members = append(members, name(i))
-		}
-		all := append(slices.Clone(members), name(7))
-		if !dead {
-			members = all
-		}
-		for _, i := range who {
-			m := w.members[i]
-			m.quorum.SetMembers(w.clock(m), members, all, gone)
-		}
-	}
-	for _, m := range w.members[3:] {
-		m.off = true
-	}
-	learn(nil, false, 0, 1, 2)
-	w.run(3 * time.Second)
-	learn(nil, true, 0, 1, 2)
-	w.run(3 * time.Second)
-	gone := map[string]bool{}
-	for first := 1; first <= 4; first++ {
-		w.restart(w.members[first+2])
-		learn(maps.Clone(gone), true, first-1, first, first+1, first+2)
-		w.run(3 * time.Second)
-		w.members[first-1].off, gone[name(first-1)] = true, true
-		learn(maps.Clone(gone), true, first, first+1, first+2)
-		w.run(3 * time.Second)
-		if w.untilOwned() > 0 {
-			t.Fatalf("without n%d nobody has the addresses", first-1)
-		}
-		for i := first; i < first+3; i++ {
-			if n := len(w.members[i].quorum.memberships.list); n != 1 {
-				t.Errorf("without n%d: n%d is bound by %d lists", first-1, i, n)
-			}
-		}
 	}
 }

@@ -32,8 +32,6 @@ type View struct {
 	// Members are the Nodes whose agents have a vote on who owns an address of level L2, the one first that decides in
 	// case of a draw. Empty: those of before.
 	Members []string
-	// Unheard are Nodes whose agents have not renewed their reports for minutes, in which those of others came.
-	Unheard map[string]bool
 	// Silent had a vote before they were silent. All are these and the Members, in the order of Members: an agent that has
 	// just started counts them, since others may still do so.
 	Silent, All []string

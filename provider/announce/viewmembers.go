@@ -13,10 +13,9 @@ import (
 // silentFor is how long a Node is not Ready before its agent has no vote any more.
 const silentFor = 40 * time.Second
 
-// SetMembers fills in who has a vote, and where: agents that are not Unheard, on Nodes whose kubelets are not silent.
-// One that is dead would keep older lists of members for ever: these go when all members of the newest have it. The
-// control planes come first: the first of all decides in case of a draw. Fresh says that the API server has been heard
-// lately; if not, the Members stay empty, which means those of before, since nothing is known of Nodes that are silent.
+// SetMembers fills in who has a vote, and where. The control planes come first: the first of all decides in case of a
+// draw. Fresh says that the API server has been heard lately; if not, the Members stay empty, which means those of
+// before, since nothing is known of Nodes that are silent.
 func (v *View) SetMembers(now time.Time, fresh bool) {
 	v.Addresses = map[string]netip.Addr{}
 	v.Gone = map[string]bool{}
@@ -32,7 +31,7 @@ func (v *View) SetMembers(now time.Time, fresh bool) {
 		if v.Agents[name] == nil {
 			continue
 		}
-		if silent(node, now) || v.Unheard[name] {
+		if silent(node, now) {
 			v.Silent = append(v.Silent, name)
 		}
 		if _, is := node.Labels[v1alpha1.ControlPlaneLabel]; is {

@@ -17,7 +17,7 @@ func TestView_SetMembers(t *testing.T) {
 	v := View{Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{}}
 	for name, ready := range map[string]corev1.ConditionStatus{
 		"b": corev1.ConditionTrue, "cp1": corev1.ConditionUnknown, "cp2": corev1.ConditionTrue, "a": corev1.ConditionTrue,
-		"off": corev1.ConditionFalse, "agentless": corev1.ConditionTrue, "unheard": corev1.ConditionTrue,
+		"off": corev1.ConditionFalse, "agentless": corev1.ConditionTrue,
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 		if name[0] == 'c' {
@@ -33,12 +33,11 @@ func TestView_SetMembers(t *testing.T) {
 			v.Agents[name] = &v1alpha1.NodeAgent{}
 		}
 	}
-	v.Unheard = map[string]bool{"unheard": true, "agentless": true}
 	v.SetMembers(now, true)
 	for what, lists := range map[string][2][]string{
 		"members": {{"cp2", "a", "b"}, v.Members},
-		"silent":  {{"cp1", "unheard"}, v.Silent},
-		"all":     {{"cp1", "cp2", "a", "b", "unheard"}, v.All},
+		"silent":  {{"cp1"}, v.Silent},
+		"all":     {{"cp1", "cp2", "a", "b"}, v.All},
 	} {
 		if diff := cmp.Diff(lists[0], lists[1]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
