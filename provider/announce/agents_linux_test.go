@@ -156,7 +156,10 @@ func (o *observer) hears(address netip.Addr) func(frame) {
 func (a *agents) observe(address netip.Addr) *observer {
 	a.t.Helper()
 	o := &observer{}
-	host := a.plug("observer", 200)
+	host, plugged := a.hosts["observer"]
+	if !plugged {
+		host = a.plug("observer", 200)
+	}
 	var s *segment
 	for s == nil || s.ndp == nil { // its link-local address is there after a second or two
 		var err error

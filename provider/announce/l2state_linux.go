@@ -107,16 +107,15 @@ func (l *L2) segmentOf(c Claim) (*segment, error) {
 		return nil, fmt.Errorf("answer for %s: no interface has a subnet that holds it", c.Address)
 	}
 	s := l.segments[name]
-	if s != nil && s.ndp == nil && !c.Address.Is4() {
-		l.closeSegment(s, 0) // it may have got its link-local address meanwhile
-		s = nil
-	}
 	if s == nil {
 		var err error
 		if s, err = openSegment(l.Namespace, name, l.heard); err != nil {
 			return nil, err
 		}
 		l.segments[name] = s
+	}
+	if !c.Address.Is4() {
+		s.listenNDP(l.Namespace, l.heard)
 	}
 	return s, s.join(c.Address)
 }

@@ -41,6 +41,7 @@ type ownership struct {
 	segment   *segment // nil while there is no interface
 	since     Moment
 	announced bool
+	refused   string // why it has no segment, as it was logged
 	asked     int    // probes sent
 	shouted   int    // how often it said that it has it
 	next      Moment // of the next probe, or the next time it says so
@@ -90,10 +91,12 @@ func (l *L2) advance(now Moment, o *ownership) bool {
 	}
 	before := o.segment
 	if s, err := l.segmentOf(o.claim); err != nil {
-		l.Log.Error(err, "An address is not answered for")
-		o.segment, o.next = nil, now+time.Second
+		if o.refused != err.Error() {
+			l.Log.Error(err, "An address is not answered for")
+		}
+		o.segment, o.next, o.refused = nil, now+time.Second, err.Error()
 		return before != nil
-	} else if o.segment = s; before != s {
+	} else if o.segment, o.refused = s, ""; before != s {
 		o.shouted, o.next = 0, now
 	}
 	if !o.announced && l.probing(now, o) {

@@ -22,6 +22,9 @@ type segment struct {
 	ndp  *ndp.Conn // none where the interface has no link-local address (yet)
 	out  *ipv6.ControlMessage
 
+	noNDP    error  // why there is none
+	ndpAgain Moment // when the interface is looked at for a link-local address again
+
 	mu     sync.Mutex
 	joined map[netip.Addr]bool // solicited-node groups
 	ended  sync.WaitGroup
@@ -48,24 +51,14 @@ func openSegment(namespace netns.NsHandle, name string, receive func(frame)) (*s
 		if s.arp, err = packet.Listen(i, packet.Datagram, unix.ETH_P_ARP, nil); err != nil {
 			return err
 		}
-		filter := ipv6.ICMPFilter{}
-		filter.SetAll(true)
-		filter.Accept(ipv6.ICMPTypeNeighborSolicitation)
-		filter.Accept(ipv6.ICMPTypeNeighborAdvertisement)
-		if s.ndp, _, err = ndp.Listen(i, ndp.LinkLocal); err != nil {
-			s.ndp = nil
-			return nil //nolint:nilerr // without IPv6, or not yet
-		}
-		return s.ndp.SetICMPFilter(&filter)
+		return nil
 	})
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("listen for ARP and NDP on %s: %w", name, err)
+		return nil, fmt.Errorf("listen for ARP on %s: %w", name, err)
 	}
+	s.listenNDP(namespace, receive)
 	s.ended.Go(func() { s.readARP(receive) })
-	if s.ndp != nil {
-		s.ended.Go(func() { s.readNDP(receive) })
-	}
 	return s, nil
 }
 
@@ -109,64 +102,6 @@ func (s *segment) readARP(receive func(frame)) {
 // gone is an error after which a socket gives nothing any more.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EBADF)
-}
-
-func (s *segment) readNDP(receive func(frame)) {
-	for {
-		message, _, from, err := s.ndp.ReadFrom()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			if gone(err) {
-				return
-			}
-			continue // somebody's bad packet
-		}
-		receive(frameOf(s, message, from))
-	}
-}
-
-// frameOf reads a message of neighbour discovery.
-func frameOf(s *segment, message ndp.Message, from netip.Addr) frame {
-	f := frame{segment: s, from: from.WithZone("")}
-	switch m := message.(type) {
-	case *ndp.NeighborSolicitation:
-		f.asks, f.mac = m.TargetAddress, linkAddress(m.Options, ndp.Source)
-	case *ndp.NeighborAdvertisement:
-		f.has, f.mac = m.TargetAddress, linkAddress(m.Options, ndp.Target)
-	}
-	return f
-}
-
-func linkAddress(options []ndp.Option, direction ndp.Direction) net.HardwareAddr {
-	for _, option := range options {
-		if o, ok := option.(*ndp.LinkLayerAddress); ok && o.Direction == direction {
-			return o.Addr
-		}
-	}
-	return nil
-}
-
-// join listens to those who ask for the address: their multicast group differs.
-func (s *segment) join(address netip.Addr) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if address.Is4() {
-		return nil
-	}
-	if s.ndp == nil {
-		return fmt.Errorf("answer for %s: %s has no link-local address", address, s.name)
-	}
-	group, err := ndp.SolicitedNodeMulticast(address)
-	if err != nil || s.joined[group] {
-		return err
-	}
-	if err := s.ndp.JoinGroup(group); err != nil {
-		return fmt.Errorf("join %s on %s: %w", group, s.name, err)
-	}
-	s.joined[group] = true
-	return nil
 }
 
 // answer tells who asks that the address is here. Who only probes has no address to be told at.
@@ -216,14 +151,4 @@ func (s *segment) sendARP(to net.HardwareAddr, p arpPacket) error { return s.sen
 func (s *segment) send(to net.HardwareAddr, arp []byte) error {
 	_, err := s.arp.WriteTo(arp, &packet.Addr{HardwareAddr: to})
 	return err
-}
-
-func (s *segment) advertise(address, to netip.Addr, solicited bool) error {
-	if s.ndp == nil {
-		return fmt.Errorf("advertise %s: %s has no link-local address", address, s.name)
-	}
-	return s.ndp.WriteTo(&ndp.NeighborAdvertisement{
-		Solicited: solicited, Override: true, TargetAddress: address,
-		Options: []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Target, Addr: s.mac}},
-	}, s.out, to)
 }
