@@ -38,7 +38,8 @@ const (
 	tick = 10 * time.Second
 	// batch is how long a pass waits for changes that come together.
 	batch = 10 * time.Millisecond
-	// minRetry and maxRetry are the times after a pass that could not write something.
+	// minRetry and maxRetry are the times after a pass that could not write something, and between two patches of a
+	// Service that the API server refuses.
 	minRetry, maxRetry = time.Second, 30 * time.Second
 	// takenTime is how long an address is left alone that an object of somebody else claims.
 	takenTime = time.Minute
@@ -66,6 +67,7 @@ type Balancer struct {
 	letGo    map[types.UID]bool                // Services whose load balancer was deleted
 	missing  map[types.NamespacedName]time.Time
 	taken    map[netip.Addr]time.Time
+	refused  refusals
 	signs    objects.Signs
 }
 
@@ -74,7 +76,7 @@ func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
 		Settings: s, caches: newCaches(s), dirty: make(chan struct{}, 1), letGo: map[types.UID]bool{},
 		missing: map[types.NamespacedName]time.Time{}, taken: map[netip.Addr]time.Time{},
-		signs: objects.Signs{},
+		refused: refusals{}, signs: objects.Signs{},
 	}
 	if err := b.caches.follow(b.changed); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
@@ -118,7 +120,12 @@ func (b *Balancer) Run(ctx context.Context) {
 			return
 		case err != nil:
 			klog.ErrorS(err, "Load balancers are not up to date", "retry", retry)
-			next, retry = retry, min(2*retry, maxRetry)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(minRetry): // whatever changes: the next pass may fail at as many writes
+			}
+			next, retry = retry-minRetry, min(2*retry, maxRetry)
 		default:
 			next, retry = tick, minRetry
 			if !wake.IsZero() {
@@ -144,11 +151,20 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	}
 	wake := p.wake
 	for _, since := range j.missing {
-		if soon := since.Add(announceTime); soon.After(now) && (wake.IsZero() || soon.Before(wake)) {
-			wake = soon
-		}
+		wake = sooner(wake, since.Add(announceTime), now)
+	}
+	for _, r := range b.refused {
+		wake = sooner(wake, r.until, now)
 	}
 	return wake, err
+}
+
+// sooner is the earlier of two moments, of which the first may be none, and the second is none if it was before now.
+func sooner(wake, at, now time.Time) time.Time {
+	if at.After(now) && (wake.IsZero() || at.Before(wake)) {
+		return at
+	}
+	return wake
 }
 
 // look takes the snapshot.
@@ -183,6 +199,7 @@ func (b *Balancer) look(now time.Time) (*snapshot, *judge) {
 		}
 	}
 	maps.DeleteFunc(b.letGo, func(uid types.UID, _ bool) bool { return !there[uid] })
+	maps.DeleteFunc(b.refused, func(uid types.UID, _ refusal) bool { return !there[uid] })
 	return s, j
 }
 

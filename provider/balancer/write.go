@@ -3,7 +3,6 @@ package balancer
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +50,7 @@ func (b *Balancer) write(ctx context.Context, p *plan, outcomes map[types.Namesp
 		return b.writeService(ctx, o, w)
 	})
 	w.wait(ctx)
-	return errors.Join(w.errs...)
+	return few(w.errs)
 }
 
 // written is what a pass wrote.
@@ -156,11 +155,14 @@ func (b *Balancer) hasClaim(before, after *networkingv1.IPAddress) bool {
 // writeService patches metadata and status, as upstream's service controller does, and says what is wrong as an Event.
 func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) error {
 	patch, err := patchOf(o.service, o.after)
-	if err != nil || patch == nil {
+	if err != nil || patch == nil || b.rests(o.service) {
 		return err
 	}
 	after, err := b.Client.CoreV1().Services(o.after.Namespace).Patch(ctx, o.after.Name, types.StrategicMergePatchType,
 		patch, metav1.PatchOptions{}, "status")
+	b.mu.Lock()
+	b.refused.note(b.Now(), o.service, err)
+	b.mu.Unlock()
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the caches will say so, and ask for a pass
 		return nil
 	}
@@ -180,6 +182,13 @@ func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) err
 		b.Recorder.Event(o.service, corev1.EventTypeWarning, "UnknownAnnotation", o.mistyped)
 	}
 	return nil
+}
+
+// rests says whether the API server has just refused to have the Service patched.
+func (b *Balancer) rests(service *corev1.Service) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused.rests(b.Now(), service)
 }
 
 // patchOf returns nil where nothing differs. A Service that has changed meanwhile refuses it.

@@ -1,0 +1,105 @@
+package balancer
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// refuser is a webhook that refuses status of Services, by the beginning of their names, and claims.
+type refuser struct {
+	next http.RoundTripper
+
+	mu       sync.Mutex
+	services string // "": none
+	claims   bool
+	asked    map[string]int // by name of the Service, or "claims"
+}
+
+// RoundTrip counts what it refuses.
+func (r *refuser) RoundTrip(request *http.Request) (*http.Response, error) {
+	path, what := strings.TrimPrefix(request.URL.Path, "/api/v1/namespaces/default/services/"), ""
+	r.mu.Lock()
+	switch name, status := strings.CutSuffix(path, "/status"); {
+	case r.services != "" && request.Method == http.MethodPatch && status && strings.HasPrefix(name, r.services):
+		what = name
+	case r.claims && request.Method == http.MethodPost && strings.HasSuffix(path, "/ipaddresses"):
+		what = "claims"
+	}
+	if what != "" {
+		r.asked[what]++
+	}
+	r.mu.Unlock()
+	if what == "" {
+		return r.next.RoundTrip(request)
+	}
+	text := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"webhook denied the request","code":400}`
+	return &http.Response{
+		StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(text)), Request: request,
+	}, nil
+}
+
+// refuse sets what is refused, and returns how often it was asked for what it refused before.
+func (r *refuser) refuse(services string, claims bool) map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	asked := r.asked
+	r.services, r.claims, r.asked = services, claims, map[string]int{}
+	return asked
+}
+
+// What the API server refuses is not asked for again whenever something changes, and nobody else waits for it.
+func TestCluster_Refused(t *testing.T) {
+	c := newCluster(t, addressPool("lan", "192.0.2.0/26"))
+	r := &refuser{}
+	config := rest.CopyConfig(plane.Config)
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { r.next = next; return r })
+	c.client = kubernetes.NewForConfigOrDie(config)
+	c.lead()
+	go func() {
+		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
+			c.leader.changed()
+		}
+	}()
+
+	r.refuse("bad", false)
+	const bad = 20
+	for n := range bad {
+		c.create(fmt.Sprint("bad", n))
+	}
+	time.Sleep(5 * time.Second) // patched at once, after one second, and two seconds later
+	c.create("good")
+	c.within(3*time.Second, "good", func(s *corev1.Service) bool { return address(s) != "" })
+	asked := r.refuse("bad", false)
+	for name, n := range asked {
+		if n > 4 {
+			t.Errorf("Service %s was patched %d times in some seconds", name, n)
+		}
+	}
+	if len(asked) < bad {
+		t.Errorf("%d of %d Services were patched: %v", len(asked), bad, asked)
+	}
+
+	r.refuse("", false)
+	c.patch("bad1", `{"metadata":{"labels":{"by":"hand"}}}`)
+	c.within(3*time.Second, "bad1", func(s *corev1.Service) bool { return address(s) != "" })
+	c.within(12*time.Second, "bad0", func(s *corev1.Service) bool { return address(s) != "" })
+
+	r.refuse("", true)
+	c.create("unclaimed")
+	time.Sleep(4 * time.Second)
+	if n := r.refuse("", false)["claims"]; n < 2 || n > 5 {
+		t.Errorf("a claim was written %d times in 4 s, and is to be once a second", n)
+	}
+	c.within(3*time.Second, "unclaimed", func(s *corev1.Service) bool { return address(s) != "" })
+}
