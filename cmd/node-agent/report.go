@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -22,8 +23,10 @@ const (
 	gather = 20 * time.Millisecond
 	// renewPeriod is how often a report is renewed that says nothing new. Who reads it takes a minute for dead.
 	renewPeriod = 20 * time.Second
-	// reportRetry is the pause after a report that did not arrive.
+	// reportRetry is the shortest pause after a report that was not written, whatever changes meanwhile.
 	reportRetry = time.Second
+	// retryJitter keeps agents from trying again all at once.
+	retryJitter = 0.2
 	// reportTimeout is for API servers that swallow packets.
 	reportTimeout = 10 * time.Second
 )
@@ -76,24 +79,45 @@ func ask(channel chan<- struct{}) {
 	}
 }
 
-// run reports until ctx is done. An API server that is away is asked again every second.
+// retries are the pauses after reports that failed.
+type retries struct{ last time.Duration }
+
+// after returns the pause after a failure. An API server that is away is asked again every second, since reports that
+// are a minute old count for nothing; one that refuses, less and less: it may refuse those of all agents.
+func (r *retries) after(err error) time.Duration {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		r.last = 0
+		return wait.Jitter(reportRetry, retryJitter)
+	}
+	r.last = min(max(reportRetry, 2*r.last), renewPeriod)
+	return wait.Jitter(r.last, retryJitter)
+}
+
+// run reports until ctx is done.
 func (r *reporter) run(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), r.nodes.HasSynced) {
 		return
 	}
+	var retry retries
 	for {
-		pause := renewPeriod
-		if err := r.write(ctx); err != nil {
-			if ctx.Err() != nil {
-				return
+		err := r.write(ctx)
+		pause := retry.after(err)
+		if err == nil {
+			pause = renewPeriod
+		}
+		again := time.After(pause)
+		if err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "This Node's report was not written; trying again", "after", pause)
+			select {
+			case <-ctx.Done():
+			case <-time.After(reportRetry): // whatever changes
 			}
-			klog.ErrorS(err, "This Node's report was not written; trying again", "after", reportRetry)
-			pause = reportRetry
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-again:
 		case <-r.changes:
 			time.Sleep(gather)
 		case <-r.gone:
@@ -120,7 +144,9 @@ func (r *reporter) write(ctx context.Context) error {
 	next.Status.Announced = int32(len(next.Status.Announcements))
 	written, err := r.agents.UpdateStatus(ctx, next, metav1.UpdateOptions{})
 	if err != nil {
-		r.last = nil // it has gone, or somebody else has written it
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			r.last = nil // somebody else has written it, or it has gone
+		}
 		return fmt.Errorf("update NodeAgent/%s: %w", r.node, err)
 	}
 	r.last = written

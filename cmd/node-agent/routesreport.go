@@ -57,17 +57,19 @@ func newRoutesReporter(config *rest.Config, node string, nodes cache.SharedIndex
 // changed asks for a report soon. It does not wait.
 func (r *routesReporter) changed() { ask(r.changes) }
 
-// run reports until ctx is done. An API server that is away is asked again every second.
+// run reports until ctx is done.
 func (r *routesReporter) run(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), r.nodes.HasSynced) {
 		return
 	}
 	go r.own.RunWithContext(ctx)
+	var retry retries
 	for {
 		err := r.write(ctx)
+		pause, again := retry.after(err), (<-chan time.Time)(nil)
 		if err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "The routes of this Node were not reported; trying again", "after", reportRetry)
-			r.changed()
+			klog.ErrorS(err, "The routes of this Node were not reported; trying again", "after", pause)
+			again = time.After(pause)
 		}
 		select {
 		case <-ctx.Done():
@@ -77,6 +79,7 @@ func (r *routesReporter) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-again:
 		case <-r.changes:
 		case <-r.gone:
 			r.last = nil
@@ -105,7 +108,7 @@ func (r *routesReporter) write(ctx context.Context) error {
 	next := &v1alpha1.NodeRoutes{ObjectMeta: *r.last.ObjectMeta.DeepCopy(), Routes: routes, Problems: problems}
 	written, err := r.client.Update(ctx, next, metav1.UpdateOptions{})
 	if err != nil {
-		r.last = nil // it has gone, or somebody else has written it
+		r.last = nil // it has gone, or somebody else has written it, or this was written and nobody has said so
 		return fmt.Errorf("update NodeRoutes/%s: %w", r.node, err)
 	}
 	r.last = written
