@@ -32,8 +32,8 @@ func TestLean(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
 		Endpoints: []discoveryv1.Endpoint{
-			{NodeName: &w1, Conditions: ready, Addresses: []string{"10.0.0.1"}, TargetRef: &corev1.ObjectReference{}, Zone: &w1},
-			{NodeName: &w2, Conditions: ending, Hints: &discoveryv1.EndpointHints{}, Hostname: &w2},
+			{NodeName: &w1, Conditions: ready, Addresses: []string{"10.0.0.1"}, TargetRef: &corev1.ObjectReference{}},
+			{NodeName: &w2, Conditions: ending, Hints: &discoveryv1.EndpointHints{}, Hostname: &w2, Zone: &w1},
 		},
 	}
 	leanSlice := &discoveryv1.EndpointSlice{
@@ -43,7 +43,7 @@ func TestLean(t *testing.T) {
 	leanSlice.Labels = map[string]string{discoveryv1.LabelServiceName: "web"}
 	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
 		ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, HealthCheckNodePort: 30001,
-		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": "web"}, Ports: make([]corev1.ServicePort, 1),
+		Selector: map[string]string{"app": "web"}, ClusterIP: "10.96.0.1", Ports: []corev1.ServicePort{{Port: 80}},
 	}}
 	service.Status.Conditions = make([]metav1.Condition, 1)
 	leanService := &corev1.Service{ObjectMeta: identity, Spec: corev1.ServiceSpec{
@@ -53,7 +53,9 @@ func TestLean(t *testing.T) {
 	node := leanNode.DeepCopy()
 	node.ManagedFields, node.Status.Images = make([]metav1.ManagedFieldsEntry, 1), make([]corev1.ContainerImage, 1)
 	for _, tt := range []struct{ object, want runtime.Object }{
-		{slice, leanSlice}, {service, leanService}, {node, leanNode},
+		{slice, leanSlice},
+		{service, leanService},
+		{node, leanNode},
 		{&v1alpha1.AddressPool{ObjectMeta: node.ObjectMeta}, &v1alpha1.AddressPool{ObjectMeta: leanNode.ObjectMeta}},
 	} {
 		for range 2 { // an informer may do it twice
