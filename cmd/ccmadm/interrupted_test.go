@@ -55,7 +55,7 @@ func TestInterrupted(t *testing.T) {
 	cancel(signalled)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			cmd, flags, err := newRoot(phases.Streams{}).Find(strings.Fields(tt.args))
+			cmd, flags, err := newRoot(phases.Streams{}).Find(strings.Fields(tt.args)) //nolint:contextcheck // none runs
 			if err != nil {
 				t.Fatal(err)
 			}
