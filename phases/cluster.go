@@ -33,7 +33,7 @@ func kubeconfigPath(d *Data, path string) string {
 func restConfig(d *Data, path string) (*rest.Config, error) {
 	config, err := clientConfig(d, path)
 	if err != nil {
-		return nil, unreadable(d, kubeconfigPath(d, path), err)
+		return nil, unreadable(d, path, err)
 	}
 	config.QPS, config.Burst = 50, 100 // a handful of objects at once; the default would stretch them over seconds
 	config.UserAgent = "ccmadm/" + d.Version
@@ -60,14 +60,21 @@ func clientConfig(d *Data, path string) (*rest.Config, error) {
 
 // unreadable says what to do about a kubeconfig that leads to no cluster.
 func unreadable(d *Data, path string, err error) error {
+	file := kubeconfigPath(d, path)
 	switch {
 	case d.Kubeconfig != "":
-		return finding.Usagef("load kubeconfig %s: %w", path, err).WithHint("--kubeconfig names another one")
+		return finding.Usagef("load kubeconfig %s: %w", file, err).WithHint("--kubeconfig names another one")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
-		return finding.Errorf("load kubeconfig %s: %w", path, err).WithHint("root can read it, on a control plane")
+		return finding.Errorf("load kubeconfig %s: %w", file, err).WithHint("root can read it, on a control plane")
 	}
-	return finding.Errorf("load kubeconfig %s: %w", path, err).
-		WithHint("move it away; on a control plane `kubeadm init phase kubeconfig` writes it anew")
+	hint := "a copy of it; or kubeadm reset and ccmadm join, since nothing writes a kubelet's anew"
+	switch path {
+	case machine.AdminConf:
+		hint = "move it away; kubeadm init phase kubeconfig admin, with --config as at init, writes it anew"
+	case machine.SuperAdminConf:
+		hint = "move it away; kubeadm init phase kubeconfig super-admin, with --config as at init, writes it anew"
+	}
+	return finding.Errorf("load kubeconfig %s: %w", file, err).WithHint("%s", hint)
 }
 
 func connect(d *Data, path string) (*kubernetes.Clientset, error) {

@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,14 +15,15 @@ import (
 
 // A kubeconfig that leads nowhere is named, with what it lacks, and no variable that ccmadm does not read.
 func TestRestConfig_NoCluster(t *testing.T) {
-	const anew = "kubeadm init phase kubeconfig"
+	const anew = "kubeadm init phase kubeconfig admin"
 	named := filepath.Join(t.TempDir(), "named.conf")
 	if err := os.WriteFile(named, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
 		name    string
-		file    string // of the machine's administrator
+		path    string // default: that of the machine's administrator
+		file    string
 		named   string
 		want    string
 		hint    string
@@ -33,6 +35,10 @@ func TestRestConfig_NoCluster(t *testing.T) {
 			name: "nothing chosen", file: "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]",
 			want: "admin.conf: it has no current-context", hint: anew, code: finding.ExitError,
 		},
+		{
+			name: "a kubelet's", path: machine.KubeletConf,
+			want: "kubelet.conf: it names no cluster", hint: "a copy of it; or kubeadm reset", code: finding.ExitError,
+		},
 		{name: "not there", missing: true, want: "admin.conf: ", hint: "root can read it", code: finding.ExitError},
 		{
 			name: "named", named: named,
@@ -42,10 +48,11 @@ func TestRestConfig_NoCluster(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
+			path := cmp.Or(tt.path, machine.AdminConf)
 			if !tt.missing {
-				machinetest.Put(t, m, machine.AdminConf, tt.file)
+				machinetest.Put(t, m, path, tt.file)
 			}
-			_, err := restConfig(&Data{Machine: m, Options: Options{Kubeconfig: tt.named}}, machine.AdminConf)
+			_, err := restConfig(&Data{Machine: m, Options: Options{Kubeconfig: tt.named}}, path)
 			var known *finding.Error
 			if !errors.As(err, &known) || known.Code != tt.code || !strings.Contains(known.Error(), tt.want) ||
 				!strings.Contains(known.Hint, tt.hint) {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +17,8 @@ import (
 const (
 	hintUnreached = "--kubeconfig names the cluster; on a control plane: crictl ps | grep apiserver"
 	hintUnknown   = "the certificate or token of the kubeconfig has expired, or is another cluster's"
+	// The server answers, with a certificate that the kubeconfig's CA has not signed or that has expired.
+	hintCertificate = "the CA of the kubeconfig is another cluster's; or on a control plane: kubeadm certs check-expiration"
 )
 
 // observed gives an error its exit code: what could not be asked is no misuse of the command.
@@ -41,9 +45,23 @@ func askedOf(err error, hint string) error {
 	case apierrors.IsUnauthorized(err):
 		return finding.Errorf("ask the API server: it does not know who asks: Unauthorized").WithHint(hintUnknown)
 	case errors.As(err, &request):
-		return finding.Errorf("reach the API server %s: %w", serverAsked(request), request.Err).WithHint("%s", hint)
+		return finding.Errorf("reach the API server %s: %w", serverAsked(request), request.Err).
+			WithHint("%s", hintFor(request, hint))
 	}
 	return observed(err)
+}
+
+// hintFor is the hint for an API server that does not answer, unless it is the kubeconfig that is at fault.
+func hintFor(request *url.Error, unreached string) string {
+	var network *net.OpError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(request.Err, &certificate):
+		return hintCertificate
+	case errors.As(request.Err, &network), request.Timeout():
+		return unreached
+	}
+	return "--kubeconfig names another one"
 }
 
 // hintBlind is what to do about a cluster of which nothing was seen.

@@ -184,6 +184,9 @@ func (o *observer) namesCluster(env func(string) string) error {
 	if err != nil { // it names the file
 		return finding.Usagef("load kubeconfig: %w", err).WithHint("--kubeconfig names another one")
 	}
+	if _, err := rest.InClusterConfig(); err == nil && len(config.Clusters) == 0 {
+		return nil // in a pod its ServiceAccount is meant
+	}
 	config.CurrentContext = cmp.Or(*o.flags.Context, config.CurrentContext)
 	if _, err := identity.ServerOf(&config); err != nil {
 		from := cmp.Or(*o.flags.KubeConfig, env(clientcmd.RecommendedConfigPathEnvVar))

@@ -85,8 +85,7 @@ type retries struct{ last time.Duration }
 // after returns the pause after a failure. An API server that is away is asked again every second, since reports that
 // are a minute old count for nothing; one that refuses, less and less: it may refuse those of all agents.
 func (r *retries) after(err error) time.Duration {
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) {
+	if !objects.Refused(err) {
 		r.last = 0
 		return wait.Jitter(reportRetry, retryJitter)
 	}

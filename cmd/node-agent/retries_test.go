@@ -63,8 +63,9 @@ func TestReports_Refused(t *testing.T) {
 	}{
 		{name: "refused", code: http.StatusForbidden, changes: time.Hour, least: 7, most: 11},
 		{name: "refused, with changes", code: http.StatusForbidden, changes: time.Second / 20, least: 90, most: 121},
-		{name: "written by others", code: http.StatusConflict, changes: time.Hour, least: 7, most: 11, reads: true},
-		{name: "deleted", code: http.StatusNotFound, changes: time.Hour, least: 7, most: 11, reads: true},
+		{name: "written by others", code: http.StatusConflict, changes: time.Hour, least: 90, most: 121, reads: true},
+		{name: "deleted", code: http.StatusNotFound, changes: time.Hour, least: 90, most: 121, reads: true},
+		{name: "ill", code: http.StatusInternalServerError, changes: time.Hour, least: 90, most: 121},
 		{name: "away", changes: time.Hour, least: 90, most: 121},
 		{name: "away, with changes", changes: time.Second / 20, least: 90, most: 121},
 	} {
@@ -98,7 +99,8 @@ func TestReports_Refused(t *testing.T) {
 					if tt.reads || kind == "NodeRoutes" { // which writes only what differs from what it has read
 						gets = server.puts
 					}
-					if n := server.puts; n < tt.least || n > tt.most || server.gets != gets {
+					cutShort := server.gets == gets+1 && gets > 1 // the last one had read, and was to write
+					if n := server.puts; n < tt.least || n > tt.most || server.gets != gets && !cutShort {
 						t.Errorf("%d writes, want %d to %d, and %d reads, want %d", n, tt.least, tt.most, server.gets, gets)
 					}
 				})

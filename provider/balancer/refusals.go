@@ -6,8 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 // refusal is a Service that the API server did not let us patch, and when it is asked again.
@@ -29,7 +30,7 @@ func (r refusals) rests(now time.Time, s *corev1.Service) bool {
 
 // note takes the outcome of a patch.
 func (r refusals) note(now time.Time, s *corev1.Service, err error) {
-	if !refuses(err) {
+	if !objects.Refused(err) {
 		delete(r, s.UID)
 		return
 	}
@@ -37,16 +38,8 @@ func (r refusals) note(now time.Time, s *corev1.Service, err error) {
 	if before := r[s.UID]; before.version == s.ResourceVersion {
 		pause = min(max(minRetry, 2*before.pause), maxRetry)
 	}
-	r[s.UID] = refusal{version: s.ResourceVersion, pause: pause, until: now.Add(pause)}
-}
-
-// refuses says whether the API server has answered that this is not to be. One that is away, or that has too much to
-// do, says nothing about the object.
-func refuses(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) &&
-		!apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) &&
-		!apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err)
+	until := now.Add(pause + time.Second).Truncate(time.Second) // those of a second come together, not one pass each
+	r[s.UID] = refusal{version: s.ResourceVersion, pause: pause, until: until}
 }
 
 // namedErrors are as many as one line of the log has room for.

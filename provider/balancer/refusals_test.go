@@ -22,16 +22,16 @@ func TestRefusals(t *testing.T) {
 	for _, want := range []int{1, 2, 4, 8, 16, 30, 30} {
 		r.note(now, old, fmt.Errorf("patch: %w", denied))
 		pause := time.Duration(want) * time.Second
-		if !r.rests(now.Add(pause-1), old) || r.rests(now.Add(pause), old) {
+		if !r.rests(now.Add(pause-1), old) || r.rests(now.Add(pause+time.Second), old) {
 			t.Errorf("it rests for %+v, want %s", r, pause)
 		}
-		now = now.Add(pause)
+		now = now.Add(pause + time.Second)
 	}
 	r.note(now, old, denied)
 	if r.rests(now, edited) {
 		t.Error("one that was edited rests")
 	}
-	if r.note(now, edited, denied); r.rests(now.Add(time.Second), edited) {
+	if r.note(now, edited, denied); r.rests(now.Add(2*time.Second), edited) {
 		t.Error("one that was edited does not begin anew")
 	}
 	for _, err := range []error{

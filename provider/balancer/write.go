@@ -18,9 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 const (
@@ -50,15 +52,20 @@ func (b *Balancer) write(ctx context.Context, p *plan, outcomes map[types.Namesp
 		return b.writeService(ctx, o, w)
 	})
 	w.wait(ctx)
+	if len(w.refused) > 0 {
+		klog.ErrorS(few(w.refused), "The API server refuses what Services are to be told")
+	}
 	return few(w.errs)
 }
 
 // written is what a pass wrote.
 type written struct {
-	mu     sync.Mutex
-	errs   []error
-	failed map[types.NamespacedName]bool // Services with a claim that was not written
-	seen   []func() bool
+	mu   sync.Mutex
+	errs []error
+	// refused are of Services that are left alone for a while. Others do not wait for them.
+	refused []error
+	failed  map[types.NamespacedName]bool // Services with a claim that was not written
+	seen    []func() bool
 }
 
 // each calls do for every index, several at once.
@@ -68,14 +75,19 @@ func (w *written) each(n int, do func(int) error) {
 		running.Go(func() {
 			for i := first; i < n; i += writers {
 				if err := do(i); err != nil {
-					w.mu.Lock()
-					w.errs = append(w.errs, err)
-					w.mu.Unlock()
+					w.fail(&w.errs, err)
 				}
 			}
 		})
 	}
 	running.Wait()
+}
+
+// fail adds to one of the lists.
+func (w *written) fail(list *[]error, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*list = append(*list, err)
 }
 
 // expect remembers what the caches must have.
@@ -167,7 +179,12 @@ func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) err
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("patch Service/%s: %w", nameOf(o.after), err)
+		err = fmt.Errorf("patch Service/%s: %w", nameOf(o.after), err)
+		if !objects.Refused(err) {
+			return err
+		}
+		w.fail(&w.refused, err)
+		return nil
 	}
 	w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
 	if o.note != "" {
