@@ -23,7 +23,9 @@ func (l *lab) measureSpread(t *testing.T, figures *table, b contender) {
 		saw := c.figures(cut.Add(2*time.Second), time.Now().Add(-2*time.Second))
 		figures.add(t, "power cut, then dead endpoints", c.level, saw, 0, time.Hour)
 		late := c.figures(cut.Add(goneWithin), time.Now().Add(-2*time.Second))
-		if figures.who == ownName && late.lost > late.tried/100 {
+		// Of a dead endpoint that is not out, a third. Fewer have the source port of one that was lost before: a machine
+		// remembers for two minutes where that was sent.
+		if figures.who == ownName && late.lost > late.tried/8 {
 			t.Errorf("%s: %d of %d connections are lost more than %s after the power cut: %s", c.level, late.lost, late.tried,
 				goneWithin, c.lostAt(cut, goneWithin))
 		}
