@@ -48,11 +48,8 @@ func file(name string) string { return path.Join("profiles", name+".yaml") }
 func Source(name string) ([]byte, error) {
 	names := Names()
 	if !slices.Contains(names, name) {
-		meant := ""
-		if near := finding.Nearest(name, names); near != "" {
-			meant = fmt.Sprintf(", did you mean %q?", near)
-		}
-		return nil, fmt.Errorf("load profile %q: unknown provider%s; known are %s", name, meant, strings.Join(names, ", "))
+		return nil, fmt.Errorf("load profile %q: unknown provider%s; known are %s", name, finding.Meant(name, names),
+			strings.Join(names, ", "))
 	}
 	data, err := profiles.ReadFile(file(name))
 	if err != nil {

@@ -1,5 +1,15 @@
 package finding
 
+import "fmt"
+
+// Meant asks, behind the name of a word that is not known, whether another one was meant. Empty: none is near.
+func Meant(word string, known []string) string {
+	if near := Nearest(word, known); near != "" {
+		return fmt.Sprintf(", did you mean %q?", near)
+	}
+	return ""
+}
+
 // Nearest returns the known word that was probably meant: the one with the fewest letters to change. Empty: none is so
 // near that it could be a slip.
 func Nearest(word string, known []string) string {

@@ -86,10 +86,7 @@ func (f *finder) object(node *yaml.Node, fields map[string]reflect.Type, path *f
 		if f.lenient {
 			continue
 		}
-		meant := ""
-		if near := finding.Nearest(key.Value, slices.Sorted(maps.Keys(fields))); near != "" {
-			meant = fmt.Sprintf(", did you mean %q?", near)
-		}
+		meant := finding.Meant(key.Value, slices.Sorted(maps.Keys(fields)))
 		f.report(key.Line, at, unknownField(fmt.Sprintf("unknown field %q%s", at, meant)))
 	}
 }

@@ -87,11 +87,15 @@ func newConfigValidate(s phases.Streams) *cobra.Command {
 their values.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			config, err := readConfig(path)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return usage("read configuration: %w", err)
+			}
+			config, err := decodeConfig(path, data)
 			if err != nil {
 				return err
 			}
-			if err := namesRead(path); err != nil {
+			if err := namesRead(path, data); err != nil {
 				return err
 			}
 			if err := phases.CheckConfiguration(config); err != nil {
@@ -106,11 +110,7 @@ their values.`,
 }
 
 // namesRead refuses kinds and fields beside the CloudConfiguration that nobody reads.
-func namesRead(path string) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return usage("read configuration: %w", err)
-	}
+func namesRead(path string, data []byte) error {
 	var errs []error
 	for _, f := range kubeadm.LintNames(path, data) {
 		errs = append(errs, fmt.Errorf("read %s %s:%d: %s", f.Object, f.File, f.Line, f.Message))
@@ -159,6 +159,10 @@ func readConfig(path string) (*v1alpha1.CloudConfiguration, error) {
 	if err != nil {
 		return nil, usage("read configuration: %w", err)
 	}
+	return decodeConfig(path, data)
+}
+
+func decodeConfig(path string, data []byte) (*v1alpha1.CloudConfiguration, error) {
 	file, err := kubeadm.Parse(path, data)
 	if err != nil {
 		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}

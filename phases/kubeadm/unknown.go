@@ -82,10 +82,7 @@ func unknownNames(d *edit.Document, kind string) []v1alpha1.Problem {
 	case at == nil: // which the readers of such documents say
 		return nil
 	case !known:
-		meant := ""
-		if near := finding.Nearest(kind, slices.Sorted(maps.Keys(kinds))); near != "" {
-			meant = fmt.Sprintf(", did you mean %q?", near)
-		}
+		meant := finding.Meant(kind, slices.Sorted(maps.Keys(kinds)))
 		return []v1alpha1.Problem{{Line: at.Line, Err: fmt.Errorf("unknown kind %q%s", kind, meant)}}
 	case like == nil || strings.HasSuffix(kind, "List"):
 		return nil

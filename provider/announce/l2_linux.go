@@ -50,8 +50,7 @@ type L2 struct {
 	owned      map[netip.Addr]*ownership
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
 	newcomers  newcomers
-	left       bool // everything was given away, and nothing is taken any more
-	claims     []Claim
+	left       bool   // everything was given away, and nothing is taken any more
 	look       Moment // when to look at all addresses again
 	counts     Counts
 }
@@ -153,10 +152,7 @@ func (l *L2) loop(ctx context.Context) error {
 func (l *L2) Set(view *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view, l.claims = view, view.claims(v1alpha1.LevelL2)
-	if l.left {
-		l.claims = nil
-	}
+	l.view = view
 	l.newcomers.learn(view.Addresses)
 	if len(view.Members) > 0 {
 		l.quorum.SetMembers(bootTime(), view.Members, view.All, view.gone(l.quorum.Members()))
@@ -178,7 +174,7 @@ func (l *L2) Drain(ctx context.Context) {
 	for address := range l.owned {
 		l.quorum.Drop(bootTime(), address)
 	}
-	l.left, l.claims = true, nil
+	l.left = true
 	l.step(true)
 }
 
@@ -230,8 +226,9 @@ func (l *L2) refused(from netip.AddrPort, err error) {
 func (l *L2) step(changed bool) time.Duration {
 	now := bootTime()
 	if l.quorum.Changed(now) || changed || now >= l.look {
-		l.quorum.Pursue(now, l.claims)
-		l.look = now + min(l.quorum.Tick(now), l.own(now, l.claims))
+		claims := l.claims()
+		l.quorum.Pursue(now, claims)
+		l.look = now + min(l.quorum.Tick(now), l.own(now, claims))
 	}
 	for _, d := range l.quorum.Datagrams(now) {
 		if to := l.addressOf(d.To); to.IsValid() && l.hearts != nil {

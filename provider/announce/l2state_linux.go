@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,6 +172,14 @@ func (l *L2) Owns(address netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.quorum.Owns(bootTime(), address)
+}
+
+// claims are those that it may take.
+func (l *L2) claims() []Claim {
+	if l.view == nil || l.left {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(l.view.Claims), func(c Claim) bool { return c.Level != v1alpha1.LevelL2 })
 }
 
 // addressOf is where a member is heard; invalid: that is not known, or it gets no answer.

@@ -48,10 +48,8 @@ func openSegment(namespace netns.NsHandle, name string, receive func(frame)) (*s
 			return err
 		}
 		s.mac, s.out = i.HardwareAddr, &ipv6.ControlMessage{IfIndex: i.Index}
-		if s.arp, err = packet.Listen(i, packet.Datagram, unix.ETH_P_ARP, nil); err != nil {
-			return err
-		}
-		return nil
+		s.arp, err = packet.Listen(i, packet.Datagram, unix.ETH_P_ARP, nil)
+		return err
 	})
 	if err != nil {
 		s.close()

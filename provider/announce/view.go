@@ -61,11 +61,6 @@ type Claim struct {
 	Early bool
 }
 
-// claims are those of a level.
-func (v *View) claims(level v1alpha1.Level) []Claim {
-	return slices.DeleteFunc(slices.Clone(v.Claims), func(c Claim) bool { return c.Level != level })
-}
-
 // Here says whether the Node may announce the address.
 func (c Claim) Here(node string) bool { return slices.Contains(c.Candidates, node) }
 
