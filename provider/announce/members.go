@@ -43,8 +43,26 @@ func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]boo
 	}
 	if idOf(names) != m.newest() {
 		q.adopt(now, names)
+		for _, name := range names {
+			q.bind(q.peers[name])
+		}
 		q.forget(now)
 		q.hurry()
+	}
+}
+
+// bind takes over the lists that bind a member of the newest, unless a majority of each is in the newest: without them
+// this member could own an address as soon as that member, its grants and its lists are silent.
+func (q *Quorum) bind(p *peer) {
+	m := &q.memberships
+	if p == nil || slices.Equal(p.list, m.list) || !slices.Contains(m.known[m.newest()], p.name) {
+		return
+	}
+	for _, id := range p.list {
+		if m.known[id] != nil && !slices.Contains(m.list, id) && !m.covered(id) {
+			m.list, q.stirred = slices.Insert(slices.Clone(m.list), 0, id), true
+			q.hurry()
+		}
 	}
 }
 
@@ -129,23 +147,35 @@ func majority(names []string, in func(string) bool) bool {
 	return 2*count > len(names) || 2*count == len(names) && len(names) > 0 && in(names[0])
 }
 
-// retire forgets older lists once every member of the newest has had it for as long as a grant is good, if those that
-// went on from an older list are a majority of it: then nobody owns anything who does not know.
+// covered says whether a majority of the list is in the newest, without those whose Nodes are gone. A list that is not
+// known is not covered.
+func (m *memberships) covered(id membershipID) bool {
+	names, known := m.known[id]
+	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return m.gone[name] })
+	newest := m.known[m.newest()]
+	return known && (len(left) == 0 || majority(left, func(name string) bool { return slices.Contains(newest, name) }))
+}
+
+// retire forgets older lists once every member of the newest has had it for as long as a grant is good, if each list that
+// binds one of them has a majority in the newest: then nobody owns anything who does not know.
 func (q *Quorum) retire(now Moment) {
 	m := &q.memberships
 	if len(m.list) < 2 || now < m.since+grantFor {
 		return
 	}
-	newest := m.known[m.newest()]
-	for _, name := range newest {
+	lists := slices.Clone(m.list)
+	for _, name := range m.known[m.newest()] {
+		if name == q.self {
+			continue
+		}
 		p := q.peers[name]
-		if name != q.self && (p == nil || !q.Alive(now, name) || p.newest() != m.newest() || now < p.since+grantFor) {
+		if p == nil || !q.Alive(now, name) || p.newest() != m.newest() || now < p.since+grantFor {
 			return
 		}
+		lists = append(lists, p.list...)
 	}
-	for _, id := range m.list[:len(m.list)-1] {
-		left := slices.DeleteFunc(slices.Clone(m.known[id]), func(name string) bool { return m.gone[name] })
-		if len(left) > 0 && !majority(left, func(name string) bool { return slices.Contains(newest, name) }) {
+	for _, id := range lists {
+		if !m.covered(id) {
 			return
 		}
 	}

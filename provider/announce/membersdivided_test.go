@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -57,5 +58,127 @@ func TestQuorum_StartsWhileTheFirstIsSilent(t *testing.T) {
 	w.run(3 * time.Second)
 	if w.untilOwned() > 0 {
 		t.Error("the one that hears the first has lost the address")
+	}
+}
+
+// The first of three is cut off from the other two, one of which owns the address. Two Nodes join beside it, one after
+// the other: they know only lists that have them, and a majority of these. When the first is silent, its grants and its
+// lists are gone with it; the list that bound it still has its owner on the other side.
+func TestQuorum_JoinBesideACut(t *testing.T) {
+	for _, end := range []string{"off", "frozen", "deaf", "starts again"} {
+		t.Run(end, func(t *testing.T) {
+			w := newWorld(t, 1, 5, 1)
+			first, others := w.members[0], w.members[1:3]
+			w.members[0].quorum.SetDraining(true)
+			w.members[2].quorum.SetDraining(true)
+			for _, m := range w.members[:3] {
+				m.quorum.SetMembers(w.clock(m), w.names(3), nil, nil)
+			}
+			w.run(2 * time.Second)
+			if !others[0].quorum.Owns(w.clock(others[0]), w.claims[0].Address) {
+				t.Fatal("n1 does not own the address: nothing is tested")
+			}
+			first.quorum.SetDraining(false)
+			others[1].quorum.SetDraining(false)
+			for _, i := range []int{0, 3, 4} {
+				for _, j := range []int{1, 2} {
+					w.cut[[2]int{i, j}], w.cut[[2]int{j, i}] = true, true
+				}
+			}
+			w.run(2 * time.Minute)
+			for _, tr := range []*truth{
+				{names: []string{"n0", "n3"}, silent: []string{"n1", "n2"}},
+				{names: []string{"n0", "n3", "n4"}, silent: []string{"n1", "n2"}},
+			} {
+				for _, i := range []int{0, 3, 4} {
+					if slices.Contains(tr.names, w.members[i].name) {
+						w.learn(tr, w.members[i])
+					}
+				}
+				w.run(2 * time.Minute)
+			}
+			switch end {
+			case "off":
+				first.off = true
+			case "frozen":
+				first.frozen = w.now + 2*time.Second
+			case "deaf":
+				for _, i := range []int{3, 4} {
+					w.cut[[2]int{i, 0}], w.cut[[2]int{0, i}] = true, true
+				}
+			case "starts again":
+				w.restart(first)
+				w.learn(&truth{names: []string{"n0", "n3", "n4"}, silent: []string{"n1", "n2"}}, first)
+			}
+			w.run(time.Minute)
+			if w.untilOwned() > 0 {
+				t.Error("n1 and n2 are a majority of the list that they know, and nobody owns the address")
+			}
+		})
+	}
+}
+
+// Sides of a cut go on for long, each with what it learns of the cluster: Nodes join beside those that voted before, and
+// members fall silent for a while.
+func TestQuorum_JoinsDuringCuts(t *testing.T) {
+	for seed := range *histories / 3 {
+		w := newWorld(t, seed, 7, 2)
+		voters := 2 + int(seed%4)
+		for _, m := range w.members[:voters] {
+			m.quorum.SetMembers(w.clock(m), w.names(voters), nil, nil)
+		}
+		w.run(2 * time.Second)
+		here, there := w.divide(voters)
+		tr := &truth{names: here, silent: there}
+		w.run(2 * time.Second)
+		for _, joins := range w.members[voters:] {
+			if w.random.IntN(4) > 0 {
+				tr = &truth{names: slices.Sorted(slices.Values(append(slices.Clone(tr.names), joins.name))), silent: there}
+			}
+			for _, m := range w.members {
+				if slices.Contains(tr.names, m.name) && w.random.IntN(5) > 0 {
+					w.learn(tr, m)
+				}
+			}
+			w.run(time.Duration(w.random.Int64N(int64(5 * time.Second))))
+			w.silence(w.members[w.random.IntN(len(w.members))])
+			w.run(time.Duration(w.random.Int64N(int64(3 * time.Second))))
+		}
+	}
+}
+
+// divide cuts some of the voters off from the others, and leaves those that do not vote yet beside the former.
+func (w *world) divide(voters int) (here, there []string) {
+	side := map[int]bool{}
+	for _, i := range w.random.Perm(voters)[:w.random.IntN(voters)] {
+		side[i] = true
+	}
+	for i, m := range w.members[:voters] {
+		if side[i] {
+			there = append(there, m.name)
+		} else {
+			here = append(here, m.name)
+		}
+	}
+	for i := range w.members {
+		for j := range w.members {
+			w.cut[[2]int{i, j}] = side[i] != side[j]
+		}
+	}
+	return here, there
+}
+
+// silence keeps a member from the others for a while, or for ever.
+func (w *world) silence(m *simulated) {
+	switch w.random.IntN(4) {
+	case 0:
+		m.off = true
+	case 1:
+		m.frozen = w.now + time.Duration(w.random.Int64N(int64(4*time.Second)))
+	case 2:
+		i := w.random.IntN(len(w.members))
+		for j := range w.members {
+			w.cut[[2]int{i, j}], w.cut[[2]int{j, i}] = i != j, i != j
+		}
 	}
 }

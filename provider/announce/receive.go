@@ -83,6 +83,7 @@ func (q *Quorum) learn(now Moment, p *peer, d *Datagram) {
 	if p.newest() != before {
 		p.since = now
 	}
+	q.bind(p)
 	p.urgent = p.urgent || p.lacking != 0 && before != p.newest() || q.memberships.lacks(p.list) != 0 && before != p.newest()
 }
 
