@@ -18,6 +18,7 @@ const (
 	PoolNotFound        ID = "L13"
 	NoPoolServes        ID = "L14"
 	ProxyBinds          ID = "L15"
+	NoReadyEndpoint     ID = "L16"
 )
 
 // pending is about Services that wait for an address.
@@ -87,6 +88,11 @@ func silent() []Kind {
 			ID: NoEligibleNode, Reason: "NoEligibleNode", Title: "No Node may have the address", Severity: SeverityError,
 			Why: "Every Node is ruled out: by its labels, by the pool, by draining, or for want of an endpoint.",
 			Do:  "`ccmadm lb why SERVICE` says for each Node what rules it out",
+		},
+		{
+			ID: NoReadyEndpoint, Reason: "NoReadyEndpoint", Title: "The Service has no ready endpoint", Severity: SeverityWarning,
+			Why: "With externalTrafficPolicy Local only Nodes with an endpoint answer for the address. It stays the Service's.",
+			Do:  "`kubectl get endpointslices -l kubernetes.io/service-name=NAME` and its pods say why none is ready",
 		},
 		{
 			ID: NotAnnounced, Reason: "NotAnnounced", Title: "Nobody announces the address", Severity: SeverityError,

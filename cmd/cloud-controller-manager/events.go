@@ -59,7 +59,8 @@ func (e queuedEvent) write(ctx context.Context) {
 	if last == nil {
 		last = err
 	}
-	if last != nil && ctx.Err() == nil && !apierrors.IsAlreadyExists(last) {
+	goes := apierrors.HasStatusCause(last, corev1.NamespaceTerminatingCause) // and the object with its namespace
+	if last != nil && ctx.Err() == nil && !apierrors.IsAlreadyExists(last) && !goes {
 		klog.ErrorS(last, "Event is not written", "object", klog.KRef(e.event.InvolvedObject.Namespace,
 			e.event.InvolvedObject.Name), "reason", e.event.Reason)
 	}

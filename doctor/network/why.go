@@ -83,7 +83,7 @@ func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Fi
 	}
 	for i := range list {
 		switch list[i].ID {
-		case finding.NoEligibleNode, finding.NotAnnounced:
+		case finding.NoEligibleNode, finding.NoReadyEndpoint, finding.NotAnnounced:
 			list[i].Next = cmp.Or(s.next(w), list[i].Do)
 		default:
 			list[i].Next = list[i].Do

@@ -34,20 +34,10 @@ func (v *View) SetCandidates(e Endpoints) {
 		if _, known := selected[c.Pool]; !known {
 			selected[c.Pool] = v.selected(c.Pool, staying)
 		}
-		var excluded []string
-		c.Candidates, c.Ending = nil, nil
-		for _, name := range selected[c.Pool] {
-			if !v.agent(name, c.Level) || !v.hears(name, *c) || local.at(*c, name) == endpointNone {
-				continue
-			}
-			if _, labelled := v.Nodes[name].Labels[v1alpha1.ExcludeLabel]; labelled && v.policy(*c) != v1alpha1.ExcludeIgnore {
-				excluded = append(excluded, name)
-				continue
-			}
-			c.Candidates = append(c.Candidates, name)
-		}
-		if len(c.Candidates) == 0 && v.policy(*c) == v1alpha1.ExcludeAuto {
-			c.Candidates = excluded // kubeadm labels all control planes: a cluster of nothing else has no other Node
+		c.Candidates, c.Ending = v.candidates(*c, selected[c.Pool], local), nil
+		if len(c.Candidates) == 0 && !c.Probed && c.Level == v1alpha1.LevelL2 {
+			// The address is published once the network was probed for it, which needs no endpoint.
+			c.Candidates = v.candidates(*c, selected[c.Pool], nil)
 		}
 		for _, name := range c.Candidates {
 			if local.at(*c, name) == endpointEnding {
@@ -55,6 +45,25 @@ func (v *View) SetCandidates(e Endpoints) {
 			}
 		}
 	}
+}
+
+// candidates are those of the Nodes that can announce the address, and have an endpoint where the Service wants one.
+func (v *View) candidates(c Claim, nodes []string, local localEndpoints) []string {
+	var eligible, excluded []string
+	for _, name := range nodes {
+		if !v.agent(name, c.Level) || !v.hears(name, c) || local.at(c, name) == endpointNone {
+			continue
+		}
+		if _, labelled := v.Nodes[name].Labels[v1alpha1.ExcludeLabel]; labelled && v.policy(c) != v1alpha1.ExcludeIgnore {
+			excluded = append(excluded, name)
+			continue
+		}
+		eligible = append(eligible, name)
+	}
+	if len(eligible) == 0 && v.policy(c) == v1alpha1.ExcludeAuto {
+		return excluded // kubeadm labels all control planes: a cluster of nothing else has no other Node
+	}
+	return eligible
 }
 
 // agent says whether the Node has an agent. That this one is here needs no report: BGP does not go when somebody

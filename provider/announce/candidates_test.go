@@ -103,7 +103,7 @@ func TestView_SetCandidates_Ending(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			view, e := twoClaims(), Endpoints{Services: map[string]*corev1.Service{}}
 			c := &view.Claims[0]
-			c.Services = nil
+			c.Services, c.Probed = nil, true
 			for name, nodes := range map[string]nodes{"web": tt.web, "api": tt.api} {
 				for node, list := range nodes {
 					e.Services["shop/"+name] = localService()
@@ -161,8 +161,14 @@ func TestView_SetCandidates(t *testing.T) {
 			func(_ *View, s *corev1.Service, _ *Endpoints) { s.Spec.ExternalTrafficPolicy = local },
 			[]string{"w1"},
 		},
-		{"Local, without EndpointSlices", func(_ *View, s *corev1.Service, e *Endpoints) {
+		{"Local, without EndpointSlices", func(v *View, s *corev1.Service, e *Endpoints) {
+			s.Spec.ExternalTrafficPolicy, e.Slices, v.Claims[0].Probed = local, nil, true
+		}, nil},
+		{"Local, without EndpointSlices, and the network was not probed yet", func(_ *View, s *corev1.Service, e *Endpoints) {
 			s.Spec.ExternalTrafficPolicy, e.Slices = local, nil
+		}, []string{"w1", "w2"}},
+		{"Local by BGP, without EndpointSlices", func(v *View, s *corev1.Service, e *Endpoints) {
+			s.Spec.ExternalTrafficPolicy, e.Slices, v.Claims[0].Level = local, nil, v1alpha1.LevelBGP
 		}, nil},
 		{"Local, and the endpoint moves", func(_ *View, s *corev1.Service, e *Endpoints) {
 			s.Spec.ExternalTrafficPolicy = local

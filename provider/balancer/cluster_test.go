@@ -69,14 +69,14 @@ func TestCluster_Addresses(t *testing.T) {
 func TestCluster_NotAnnounced(t *testing.T) {
 	c := newCluster(t)
 	c.end()
-	c.silent = true
+	c.silent.Store(true)
 	c.lead()
 	pool := addressPool("lan", "192.0.2.50")
 	if _, err := c.objects.AddressPools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.create("web", annotated(v1alpha1.PoolAnnotation, "lan"))
-	s := c.within(6*time.Second, "web", reasonIs("NotAnnounced"))
+	s := c.within(announceTime+5*time.Second, "web", reasonIs("NotAnnounced"))
 	if got := address(s); got != "" {
 		t.Errorf("%s is published", got)
 	}
@@ -136,7 +136,10 @@ func TestCluster_NodeIP(t *testing.T) {
 	c.create("local", onPort(81), func(s *corev1.Service) {
 		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	})
-	c.within(5*time.Second, "local", reasonIs("NoEligibleNode"))
+	s := c.within(5*time.Second, "local", reasonIs("NoReadyEndpoint"))
+	if got := address(s); got != "198.18.0.1,198.18.0.2" {
+		t.Errorf("a Service without an endpoint has %q", got)
+	}
 	for _, name := range []string{"n1", "n2"} {
 		patch := []byte(`{"metadata":{"labels":{"` + v1alpha1.ExcludeLabel + `":""}}}`)
 		if _, err := c.client.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ type cluster struct {
 	objects *objects.Client
 	events  *record.FakeRecorder
 	leader  *Balancer
-	silent  bool // agents announce nothing
+	silent  atomic.Bool // agents announce nothing
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -138,18 +139,20 @@ func (c *cluster) announce(ctx context.Context) {
 	agents, last := c.objects.NodeAgents, ""
 	_, _ = agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-		status := v1alpha1.NodeAgentStatus{RenewTime: metav1.NowMicro(), Announcements: []v1alpha1.Announcement{}}
+		announcements := []v1alpha1.Announcement{}
 		for _, object := range list[*networkingv1.IPAddress](c.leader.caches.claims) {
-			if claim, ok := parseClaim(object); ok && claim.live() && !c.silent {
-				status.Announcements = append(status.Announcements, v1alpha1.Announcement{Address: object.Name, Level: claim.level})
+			if claim, ok := parseClaim(object); ok && claim.live() && !c.silent.Load() {
+				announcements = append(announcements, v1alpha1.Announcement{Address: object.Name, Level: claim.level})
 			}
 		}
-		slices.SortFunc(status.Announcements, func(a, b v1alpha1.Announcement) int { return strings.Compare(a.Address, b.Address) })
-		said := fmt.Sprint(status.Announcements)
+		slices.SortFunc(announcements, func(a, b v1alpha1.Announcement) int { return strings.Compare(a.Address, b.Address) })
+		said := fmt.Sprint(announcements)
 		if said == last {
 			continue
 		}
-		patch, _ := json.Marshal(map[string]any{"status": status})
+		patch, _ := json.Marshal(map[string]any{"status": map[string]any{
+			"renewTime": metav1.NowMicro(), "announced": len(announcements), "routed": 0, "announcements": announcements,
+		}})
 		if _, err := agents.Patch(ctx, "n1", types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err == nil {
 			last = said
 		}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// patience of a call, in which passes go on.
-	patience = time.Second
+	// patience of a call, in which passes go on. An address of level L2 is published in little more than a second.
+	patience = 2 * time.Second
 	// lookEvery is how often a call looks at what the passes have done.
 	lookEvery = 5 * time.Millisecond
 	// retryAfter is when upstream asks again about what is under way.
@@ -51,8 +51,8 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 	return status, exists, nil
 }
 
-// EnsureLoadBalancer answers with what is published, or why nothing is. The passes publish by themselves; upstream is
-// asked to look again where an agent has not announced the address yet.
+// EnsureLoadBalancer returns what is published, or why nothing is. The passes publish by themselves: where an agent has not
+// announced the address yet, upstream has nothing to do, and would leave a Warning for each attempt.
 func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	b.mu.Lock()
 	delete(b.letGo, service.UID)
@@ -68,15 +68,12 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 		if w := b.caches.unknown(); w != nil {
 			return nil, b.notYet(w)
 		}
-		return nil, api.NewRetryError("the Service was not looked at yet", retryAfter)
-	case o.elsewhere:
-		return nil, cloudprovider.ImplementedElsewhere
 	case o.complete:
 		return o.after.Status.LoadBalancer.DeepCopy(), nil
-	case o.problem != nil:
+	case o.problem != nil && !o.elsewhere:
 		return nil, fmt.Errorf("%s: %w; %s", o.problem.Reason, o.problem, o.problem.Do)
 	}
-	return nil, api.NewRetryError("no node agent has announced the address yet", retryAfter)
+	return nil, cloudprovider.ImplementedElsewhere
 }
 
 // UpdateLoadBalancer has nothing to do: passes follow Nodes, and read Services where they are not stale. Upstream calls

@@ -37,21 +37,13 @@ func newMachines(nodes []*corev1.Node, agents []*v1alpha1.NodeAgent, slices []*d
 }
 
 // nodeAddresses returns the addresses of the Nodes that take traffic for the Service, and a remark where the exclude
-// label was ignored, since no Node would be left.
+// label was ignored, since no Node would be left. Where externalTrafficPolicy Local leaves none, it returns those of all
+// Nodes together with the problem: a pod may wait for the address of its Service.
 func (m *machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, remark string, problem *finding.Finding) {
-	var eligible, excluded []*corev1.Node
-	local := service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	for _, node := range m.nodes {
-		switch {
-		case !carries(node), local && !m.local[nameOf(service)][node.Name]:
-		case hasLabel(node, v1alpha1.ExcludeLabel):
-			excluded = append(excluded, node)
-		default:
-			eligible = append(eligible, node)
-		}
-	}
-	if len(eligible) == 0 && len(excluded) > 0 {
-		eligible, remark = excluded, "; all Nodes have label "+v1alpha1.ExcludeLabel+", which is ignored therefore"
+	eligible, remark := m.eligible(func(node *corev1.Node) bool { return m.serves(service, node) })
+	if len(eligible) == 0 && isLocal(service) {
+		problem = m.noneEligible(service, families6(service)[0], 0)
+		eligible, remark = m.eligible(func(*corev1.Node) bool { return true })
 	}
 	for _, ipv6 := range families6(service) {
 		var family []netip.Addr
@@ -67,14 +59,48 @@ func (m *machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, re
 	if len(list) == 0 {
 		return nil, "", m.noneEligible(service, families6(service)[0], len(eligible))
 	}
-	return list, remark, nil
+	return list, remark, problem
+}
+
+// eligible are the Nodes that take traffic from outside, as far as may allows.
+func (m *machines) eligible(may func(*corev1.Node) bool) (nodes []*corev1.Node, remark string) {
+	var excluded []*corev1.Node
+	for _, node := range m.nodes {
+		switch {
+		case !carries(node), !may(node):
+		case hasLabel(node, v1alpha1.ExcludeLabel):
+			excluded = append(excluded, node)
+		default:
+			nodes = append(nodes, node)
+		}
+	}
+	if len(nodes) == 0 && len(excluded) > 0 {
+		return excluded, "; all Nodes have label " + v1alpha1.ExcludeLabel + ", which is ignored therefore"
+	}
+	return nodes, ""
+}
+
+func isLocal(service *corev1.Service) bool {
+	return service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// serves says whether packets that reach the Node reach an endpoint of the Service.
+func (m *machines) serves(service *corev1.Service, node *corev1.Node) bool {
+	return !isLocal(service) || m.local[nameOf(service)][node.Name]
+}
+
+// unserved says that no Node has an endpoint which externalTrafficPolicy Local asks for.
+func (m *machines) unserved(service *corev1.Service) bool {
+	return isLocal(service) && len(m.local[nameOf(service)]) == 0
 }
 
 func (m *machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int) *finding.Finding {
 	switch {
 	case eligible > 0:
 		return finding.NoEligibleNode.Errorf("none of %d Nodes has an %s address", eligible, familyName(ipv6))
-	case service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal:
+	case m.unserved(service):
+		return finding.NoReadyEndpoint.Errorf("no ready endpoint; externalTrafficPolicy is Local")
+	case isLocal(service):
 		return finding.NoEligibleNode.Errorf("none of %d Nodes is ready and has an endpoint, which externalTrafficPolicy "+
 			"Local asks for", len(m.nodes))
 	}

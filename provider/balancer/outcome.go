@@ -17,9 +17,9 @@ import (
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
-// announceTime is how long an address may be without anybody who announces it before the condition says so. It is what
-// an agent needs to ask the network, or to take over, and to report it.
-const announceTime = 3 * time.Second
+// announceTime is how long no agent may announce an address before the condition says so. An agent needs about a second to
+// probe the network, or to take over, and to report it; on a busy machine several.
+const announceTime = 10 * time.Second
 
 // The reasons of the condition when it is True.
 const (
@@ -115,10 +115,10 @@ func (j *judge) nodeIP(as *assignment, o *outcome) {
 	}
 	list, remark, problem := j.machines.nodeAddresses(as.service)
 	o.publishOnNodes(list)
+	o.complete = len(list) > 0
 	if o.problem = problem; problem != nil {
 		return
 	}
-	o.complete = true
 	o.says(metav1.ConditionTrue, nodeIPReason, describe(list, remark), j.now)
 }
 
@@ -131,7 +131,7 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 	if o.problem != nil || len(addresses) == 0 {
 		return
 	}
-	if o.problem = j.silence(name, addresses); o.problem != nil || !o.complete || j.waiting(name) {
+	if o.problem = j.silence(as, o.complete); o.problem != nil || !o.complete || j.waiting(name) {
 		return
 	}
 	if out := j.outOfPool(as); out != "" {
@@ -157,8 +157,9 @@ func (j *judge) outOfPool(as *assignment) string {
 	return ""
 }
 
-// silence says what keeps packets from the addresses, once it has lasted.
-func (j *judge) silence(name types.NamespacedName, addresses []netip.Addr) *finding.Finding {
+// silence says what keeps packets from the addresses, once it has lasted. Published says that all of them are.
+func (j *judge) silence(as *assignment, published bool) *finding.Finding {
+	name, addresses := nameOf(as.service), as.addresses()
 	for _, address := range addresses {
 		if who, conflict := j.reports.conflicts[address]; conflict && !j.reports.announced[address] {
 			return finding.AddressConflict.Errorf("%s: %s", address, who)
@@ -167,6 +168,10 @@ func (j *judge) silence(name types.NamespacedName, addresses []netip.Addr) *find
 	for _, address := range addresses {
 		if j.reports.announced[address] {
 			continue
+		}
+		if published && j.machines.unserved(as.service) {
+			delete(j.missing, name) // agents have the time again once there is an endpoint
+			return finding.NoReadyEndpoint.Errorf("no ready endpoint; externalTrafficPolicy is Local, so no Node announces %s", address)
 		}
 		if j.missing[name].IsZero() {
 			j.missing[name] = j.now

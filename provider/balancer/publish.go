@@ -6,14 +6,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cloud-provider/service/helpers"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// due are the claimed addresses which have been announced once, or were published before.
+// due are the claimed addresses which have been announced once, or were published before. At level BGP there is no network
+// to be probed: an address that waits for an endpoint alone is due.
 func (j *judge) due(as *assignment) []netip.Addr {
 	before := earlier(as.service, true)
 	var list []netip.Addr
 	for _, address := range as.addresses() {
-		if !j.plan.claims[address].probed.IsZero() || slices.Contains(before, address) {
+		c := j.plan.claims[address]
+		if !c.probed.IsZero() || slices.Contains(before, address) || c.level == v1alpha1.LevelBGP && j.machines.unserved(as.service) {
 			list = append(list, address)
 		}
 	}
@@ -34,7 +38,7 @@ func (j *judge) publishClaimed(as *assignment, o *outcome) {
 	case len(list) > 0, j.ports[nameOf(as.service)] != nil:
 		o.publish(list)
 	case j.onNodes(as):
-		if nodes, _, problem := j.machines.nodeAddresses(as.service); problem == nil {
+		if nodes, _, _ := j.machines.nodeAddresses(as.service); len(nodes) > 0 {
 			o.publishOnNodes(nodes)
 		}
 	case slices.ContainsFunc(earlier(as.service, true), ours):

@@ -193,6 +193,8 @@ func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) err
 	before, now := condition(o.service), condition(o.after)
 	switch {
 	case now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message:
+	case o.problem != nil && o.problem.ID == finding.NoReadyEndpoint: // pods of a new Service are on their way
+		b.Recorder.Event(o.service, corev1.EventTypeNormal, now.Reason, finding.Clean(now.Message))
 	case o.problem != nil:
 		b.Recorder.Event(o.service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
 	case o.mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, o.mistyped)):
