@@ -54,6 +54,7 @@ func approver(p *templates.Profile, v templates.Values) (*appsv1.Deployment, err
 		c := &template.Spec.Containers[0]
 		c.Args = append(c.Args, "--serving-certificate-ranges="+v.ServingRanges)
 	}
+	template.Spec.Containers[0].Args = append(template.Spec.Containers[0].Args, p.ServingNameArgs(v)...)
 	if err := schedule(&template.Spec, approverName, v); err != nil {
 		return nil, err
 	}

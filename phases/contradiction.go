@@ -102,6 +102,7 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 		},
 		{field: "nodeAgent.image", said: said.NodeAgent.Image, known: known.NodeAgent.Image},
 		listed("servingCertificates.addressRanges", said.ServingCertificates.AddressRanges, known.ServingCertificates.AddressRanges),
+		listed("servingCertificates.names", said.ServingCertificates.Names, known.ServingCertificates.Names),
 		{field: "lifecycle", said: string(said.Lifecycle), known: string(known.Lifecycle)},
 	}
 	if said.Routes != nil {

@@ -100,6 +100,7 @@ func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, err
 	c.NodeAgent.Enabled = new(ptr.Deref(c.NodeAgent.Enabled, c.WantsRoutes()))
 	c.ServingCertificates = v1alpha1.ServingCertificates{
 		Enabled: new(c.WantsServingCertificates()), AddressRanges: explicit(c.ServingCertificates.AddressRanges),
+		Names: explicit(c.ServingCertificates.Names),
 	}
 	return &c, rec.Profile, nil
 }

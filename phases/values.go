@@ -58,6 +58,7 @@ func namelessValues(d *Data, s *Settings, cloudFiles map[string][]byte) (templat
 		NodeAgentImage:      s.NodeAgent.Image,
 		ServingCertificates: s.WantsServingCertificates(),
 		ServingRanges:       strings.Join(s.ServingCertificates.AddressRanges, ","),
+		ServingNames:        s.ServingCertificates.Names,
 		Proxies:             s.Proxies,
 		Env:                 s.ControllerManager.ExtraEnv,
 		ExtraArgs:           s.ControllerManager.ExtraArgs,

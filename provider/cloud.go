@@ -45,6 +45,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/inventory"
 	"github.com/ccmadm/ccmadm/provider/nodes"
 	"github.com/ccmadm/ccmadm/provider/routes"
+	"github.com/ccmadm/ccmadm/provider/serving"
 )
 
 // Name is what --cloud-provider says, and the scheme of every provider ID.
@@ -67,6 +68,7 @@ type Cloud struct {
 
 	approves bool           // ApproveServingCertificates was called
 	ranges   []netip.Prefix // with these
+	names    serving.Names
 }
 
 // cluster is how the API server is reached, and until when.

@@ -82,6 +82,9 @@ func (p *Profile) ExpandArgs(v Values) ([]string, error) {
 	}
 	if v.ServingCertificates {
 		texts = slices.Concat(texts, p.ServingArgs)
+		if p.ApprovesItself() {
+			texts = slices.Concat(texts, p.ServingNameArgs(v))
+		}
 	}
 	return p.expandList(texts, v)
 }

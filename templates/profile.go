@@ -87,6 +87,10 @@ type Profile struct {
 	// that, and one of ccmadm's runs beside it.
 	// +pattern=^--[^=]+=
 	ServingArgs []string `json:"servingArgs,omitempty"`
+	// ServingNames are the DNS names that the cloud gives its machines, such as *.compute.internal: its program writes them to the
+	// Node's addresses, and kubelets ask for certificates of them.
+	// +pattern=^[*][.][a-z0-9.-]+$
+	ServingNames []string `json:"servingNames,omitempty"`
 	// NamesByService says that load balancers and routes are named from the Service or the Node, so that clusters of one
 	// account do not meet under one --cluster-name.
 	NamesByService bool `json:"namesByService,omitempty"`

@@ -55,6 +55,8 @@ type Values struct {
 	// address is believed that nobody but a kubelet speaks for.
 	ServingCertificates bool
 	ServingRanges       string
+	// ServingNames are DNS names, or *.DOMAIN, which a Node may have without a proof, beside those of the profile.
+	ServingNames []string
 	// Proxies are the machine's proxy settings, NAME=value.
 	Proxies []string
 	// Env are the user's environment variables, NAME=value. They win over Proxies, and over the profile's.

@@ -72,6 +72,9 @@ func (c *CloudConfiguration) Override(other *CloudConfiguration) {
 	if other.ServingCertificates.AddressRanges != nil {
 		c.ServingCertificates.AddressRanges = other.ServingCertificates.AddressRanges
 	}
+	if other.ServingCertificates.Names != nil {
+		c.ServingCertificates.Names = other.ServingCertificates.Names
+	}
 	override(&c.Lifecycle, other.Lifecycle)
 	override(&c.Wait.Timeout, other.Wait.Timeout)
 	if other.ControllerManager.ExtraArgs != nil {

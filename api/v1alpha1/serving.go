@@ -2,7 +2,9 @@ package v1alpha1
 
 import (
 	"net/netip"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -15,6 +17,10 @@ type ServingCertificates struct {
 	// addresses no inventory lists, and with any provider but onprem. An empty list says so against what was recorded before.
 	// +pattern=^[0-9a-fA-F:.]+/[0-9]+$
 	AddressRanges []string `json:"addressRanges,omitempty"`
+	// Names are DNS names with a dot that a Node may have though nothing proves them: a name, or *.DOMAIN for all names below a
+	// domain, whose first label is that of the Node's name. Names without a dot need no entry. An empty list says so against what was recorded before.
+	// +pattern=^([*][.])?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$
+	Names []string `json:"names,omitempty"`
 }
 
 // WantsServingCertificates says whether they are to be approved.
@@ -28,6 +34,11 @@ func (s *ServingCertificates) validate(path *field.Path) field.ErrorList {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil || prefix.Masked() != prefix || prefix.Bits() == 0 || prefix.Addr().Is4In6() {
 			errs = append(errs, field.Invalid(path.Child("addressRanges").Index(i), text, "must be a CIDR, like 192.0.2.0/24"))
+		}
+	}
+	for i, text := range s.Names {
+		if len(validation.IsDNS1123Subdomain(strings.TrimPrefix(text, "*."))) > 0 {
+			errs = append(errs, field.Invalid(path.Child("names").Index(i), text, "must be a DNS name, or *.DOMAIN, like *.nodes.example.com"))
 		}
 	}
 	return errs

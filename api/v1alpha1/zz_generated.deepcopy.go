@@ -1141,6 +1141,11 @@ func (in *ServingCertificates) DeepCopyInto(out *ServingCertificates) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Names != nil {
+		in, out := &in.Names, &out.Names
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

@@ -30,6 +30,7 @@ type renderer struct {
 	nodeAgent  bool
 	serving    bool
 	ranges     []string
+	names      []string
 
 	credentials []string
 }
@@ -42,6 +43,7 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 	flags.BoolVar(&r.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")
+	flags.StringSliceVar(&r.names, "serving-certificate-names", nil, "DNS names, or *.DOMAIN, that Nodes may have without a proof")
 	flags.StringSliceVar(&r.ranges, "serving-certificate-ranges", nil, "CIDRs in which addresses of Nodes are believed for them")
 	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
 }
@@ -89,6 +91,7 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		NodeAgent:           r.nodeAgent || r.routes && p.NodeAgent != nil,
 		ServingCertificates: r.serving,
 		ServingRanges:       strings.Join(r.ranges, ","),
+		ServingNames:        r.names,
 		Files:               slices.Sorted(maps.Keys(files)),
 		ConfigHash:          manifests.ConfigHash(files),
 		ExtraArgs:           r.settings.ControllerManager.ExtraArgs,

@@ -27,8 +27,8 @@ import (
 
 // approval is what the command line says of serving certificates.
 type approval struct {
-	on     bool
-	ranges []string
+	on            bool
+	ranges, names []string
 }
 
 func (a *approval) declare(flags *pflag.FlagSet) {
@@ -40,14 +40,20 @@ func (a *approval) declare(flags *pflag.FlagSet) {
 func (a *approval) declareRanges(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&a.ranges, "serving-certificate-ranges", nil,
 		"CIDRs in which an address is believed that only the kubelet of its Node speaks for.")
+	flags.StringSliceVar(&a.names, "serving-certificate-names", nil,
+		"DNS names, or *.DOMAIN, that a Node may have without a proof. Names without a dot need none.")
 }
 
-func (a *approval) parse() ([]netip.Prefix, error) {
+func (a *approval) parse() ([]netip.Prefix, serving.Names, error) {
 	ranges, err := serving.ParseRanges(a.ranges)
 	if err != nil {
-		return nil, fmt.Errorf("--serving-certificate-ranges: %w", err)
+		return nil, nil, fmt.Errorf("--serving-certificate-ranges: %w", err)
 	}
-	return ranges, nil
+	names, err := serving.ParseNames(a.names)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--serving-certificate-names: %w", err)
+	}
+	return ranges, names, nil
 }
 
 // standalone is an approver beside the cloud-controller-manager of a vendor. Several of them come to the same, so that none
@@ -88,7 +94,7 @@ or without ranges, nothing is approved.`,
 
 // run approves until ctx is done.
 func (s *standalone) run(ctx context.Context) error {
-	ranges, err := s.approval.parse()
+	ranges, names, err := s.approval.parse()
 	if err != nil {
 		return err
 	}
@@ -104,6 +110,10 @@ func (s *standalone) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	presented, err := provider.APIServerNames(config)
+	if err != nil {
+		return err
+	}
 	nodes := informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes().Informer()
 	policy := &serving.Policy{Client: client, Settle: s.settle, Now: time.Now}
 	if err := policy.Follow(nodes); err != nil {
@@ -112,7 +122,7 @@ func (s *standalone) run(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	approver, err := serving.New(serving.Settings{
-		Client: client, Nodes: nodes, Prover: policy, Ranges: ranges, Endpoint: endpoint,
+		Client: client, Nodes: nodes, Prover: policy, Ranges: ranges, Names: names, Endpoint: endpoint, APIServerNames: presented,
 		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "ccmadm-serving-certificates"}),
 	})
 	if err != nil {

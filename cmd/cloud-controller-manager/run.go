@@ -33,7 +33,7 @@ const leaseGrace = 20 * time.Second
 // It stands in for app.Run, which gives the API server ten seconds and then ends
 // the process, and which keeps the Lease when it ends (kubernetes/kubernetes#119905).
 func run(ctx context.Context, o *options.CloudControllerManagerOptions, approves *approval) error {
-	ranges, err := approves.parse()
+	ranges, certified, err := approves.parse()
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func run(ctx context.Context, o *options.CloudControllerManagerOptions, approves
 		c.ServeRoutes()
 	}
 	if c, ok := cloud.(*provider.Cloud); ok && approves.on {
-		c.ApproveServingCertificates(ranges)
+		c.ApproveServingCertificates(ranges, certified)
 	}
 	cfg, err := o.Config(controllers(), app.ControllersDisabledByDefault.List(), names.CCMControllerAliases(), nil, nil)
 	if err != nil {

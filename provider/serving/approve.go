@@ -146,11 +146,13 @@ func (a *Approver) check(ctx context.Context, csr *certificatesv1.CertificateSig
 	if err != nil {
 		return err
 	}
-	taken, err := a.reserved(ctx)
+	taken, err := a.reserved(ctx, r.names)
 	if err != nil {
 		return err
 	}
-	j := judgement{node: node, identity: identity, others: a.others(node.Name), reserved: taken, ranges: a.Ranges}
+	j := judgement{
+		node: node, identity: identity, others: a.others(node.Name), reserved: taken, ranges: a.Ranges, names: a.Names,
+	}
 	return j.of(r)
 }
 

@@ -26,6 +26,22 @@ type forgery struct {
 	node     *corev1.Node
 	identity *Identity
 	ranges   []netip.Prefix
+	names    Names
+	others   []*corev1.Node // beside those that there always are
+}
+
+// called gives the Node another name, which its kubelet asks for.
+func (f *forgery) called(name string) {
+	f.node.Name, f.asked.DNSNames = name, []string{name}
+	f.asked.Subject.CommonName, f.spec.Username = "system:node:"+name, "system:node:"+name
+}
+
+// claims is an initialized Node whose kubelet says that an address is its own.
+func claims(name, address string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.ProvidedNodeIPAnnotation: address}},
+		Spec:       corev1.NodeSpec{ProviderID: "onprem://ber1/" + name},
+	}
 }
 
 // honest is what the kubelet of w1 asks for.
@@ -72,12 +88,14 @@ func (f *forgery) verdict(t *testing.T) error {
 	late := other("late", "", "198.18.0.11")
 	late.Spec.Taints = []corev1.Taint{{Key: v1alpha1.UninitializedTaint}}
 	j := judgement{
-		node: f.node, identity: *f.identity, ranges: f.ranges,
+		node: f.node, identity: *f.identity, ranges: f.ranges, names: f.names,
 		others: []*corev1.Node{other("cp1", "onprem://ber1/c1", "198.18.0.1"), other("w2", "onprem://ber1/r2", "198.18.0.12"), late},
 		reserved: reserved{
 			services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, endpoints: sets.New("198.18.0.10", "api.ber1.example"),
+			names: sets.New("vault", "hook.ber1.example"),
 		},
 	}
+	j.others = append(j.others, f.others...)
 	return j.of(r)
 }
 
@@ -96,6 +114,33 @@ func TestHonestRequestsPass(t *testing.T) {
 			f.node.Labels = map[string]string{v1alpha1.ControlPlaneLabel: ""}
 			f.asked.IPAddresses = []net.IP{net.ParseIP("198.18.0.10")}
 			f.identity.Addresses = append(f.identity.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.18.0.10"})
+		},
+		"a listed hostname with dots": func(f *forgery) { f.called("w1.ber1.example") },
+		"a name that a pattern allows, and nothing proves": func(f *forgery) {
+			f.called("w7.nodes.example")
+			f.names = Names{"*.nodes.example"}
+		},
+		"beside a vendor's manager, with the names that its cloud gives": func(f *forgery) {
+			f.called("ip-10-0-0-1.eu-west-1.compute.internal")
+			f.asked.DNSNames = append(f.asked.DNSNames, "ec2-203-0-113-7.eu-west-1.compute.amazonaws.com", "i-0abc.eu-west-1.compute.internal")
+			f.names = Names{"*.compute.internal", "*.compute.amazonaws.com"}
+			f.ranges = []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
+			f.identity.Proven, f.identity.Guarded = false, true
+			for _, name := range f.asked.DNSNames {
+				f.identity.Addresses = append(f.identity.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: name})
+			}
+			f.others = append(f.others, claims("evil", "198.18.0.11"))
+		},
+		"proven, and another kubelet claims the address": func(f *forgery) { f.others = append(f.others, claims("evil", "198.18.0.11")) },
+		"proven, and another Node has the address in its status": func(f *forgery) {
+			evil := claims("evil", "")
+			evil.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.11"}}
+			f.others = append(f.others, evil)
+		},
+		"proven, and a younger Node has its provider ID": func(f *forgery) {
+			evil := claims("evil", "")
+			evil.Spec.ProviderID, evil.CreationTimestamp = f.node.Spec.ProviderID, metav1.Now()
+			f.others = append(f.others, evil)
 		},
 		"claimed, in a range that is believed": func(f *forgery) {
 			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
@@ -193,7 +238,13 @@ func TestForgeriesAreHeld(t *testing.T) {
 		{"the address of a Service", known("10.96.0.1"), "ReservedAddress"},
 		{"the address of every machine", known("127.0.0.1"), "ReservedAddress"},
 		{"a link's address", known("fe80::1"), "ReservedAddress"},
-		{"an address that two Nodes have", known("198.18.0.12"), "AddressTaken"},
+		{"an address that two Nodes have", func(f *forgery) {
+			known("198.18.0.12")(f)
+			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
+		}, "AddressTaken"},
+		{"an IPv4 address as an IPv6 one", ips("::ffff:198.18.0.12"), "AddressNotOfNode"},
+		{"an unspecified address", known("0.0.0.0"), "ReservedAddress"},
+		{"multicast", known("224.0.0.1"), "ReservedAddress"},
 
 		{"a Node that waits", func(f *forgery) {
 			f.node.Spec.Taints = []corev1.Taint{{Key: v1alpha1.UninitializedTaint}}
@@ -209,6 +260,42 @@ func TestForgeriesAreHeld(t *testing.T) {
 		{"claimed, and by one that waits, too", func(f *forgery) {
 			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
 		}, "AddressTaken"},
+		{"its own name, with dots, and not listed", func(f *forgery) { f.called("api.prod.example.com") }, "NameNotProven"},
+		{"its own name, with dots, of no inventory", func(f *forgery) {
+			f.called("oidc.corp.example")
+			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
+		}, "NameNotProven"},
+		{"its own name outside of the pattern", func(f *forgery) {
+			f.called("nodes.example")
+			f.names = Names{"*.nodes.example"}
+		}, "NameNotProven"},
+		{"a name that ends as the pattern does", func(f *forgery) {
+			f.called("evilnodes.example")
+			f.names = Names{"*.nodes.example"}
+		}, "NameNotProven"},
+		{"another machine's name in the pattern", func(f *forgery) {
+			f.asked.DNSNames, f.names = []string{"w2.nodes.example"}, Names{"*.nodes.example"}
+		}, "NameNotOfNode"},
+		{"a webhook's name in the pattern", func(f *forgery) {
+			f.called("hook.ber1.example")
+			f.names = Names{"*.ber1.example"}
+		}, "ReservedName"},
+		{"the API server's name in the pattern", func(f *forgery) {
+			f.called("api.ber1.example")
+			f.names = Names{"*.ber1.example"}
+		}, "ReservedName"},
+		{"a Service's name as its own", func(f *forgery) { f.called("vault") }, "ReservedName"},
+		{"the form of an address as its own", func(f *forgery) { f.called("10.96.0.1") }, "WrongNames"},
+		{"a short form of an address", func(f *forgery) { f.called("10.1") }, "WrongNames"},
+		{"an address as a number", func(f *forgery) { f.called("2130706433") }, "WrongNames"},
+		{"an address as a hexadecimal number", func(f *forgery) { f.called("0x7f000001") }, "WrongNames"},
+		{"an address as a name", names("w1", "198.18.0.12"), "WrongNames"},
+		{"a trailing dot", names("w1."), "WrongNames"},
+		{"an underscore", names("w_1"), "WrongNames"},
+		{"an IDN that looks like another name", names("xn--w1-lmd"), "NameNotOfNode"},
+		{"a zone behind an address", names("fe80::1%eth0"), "WrongNames"},
+		{"another Node's name in capitals", names("W2"), "NameNotOfNode"},
+		{"a name of cluster DNS", names("w1.default.svc.cluster.local"), "ReservedName"},
 		{"a claimed name", func(f *forgery) {
 			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
 			f.asked.DNSNames = []string{"w1.ber1.example"}

@@ -23,7 +23,7 @@ import (
 // patch the status of Nodes, as network add-ons may on every machine, writes them too, and a manager leaves addresses as
 // they are that do not fit the annotation alpha.kubernetes.io/provided-node-ip, which is the kubelet's
 // (k8s.io/cloud-provider v0.36.3 controllers/node/node_controller.go, updateNodeAddress). So they count only within the
-// ranges that the administrator names, and of names only the Node's own does.
+// ranges and the patterns of names that the administrator or the profile gives.
 //
 // What a kubelet wrote before, when it registered, is still there until the manager writes over it: right after it
 // takes the taint away, or with its next round. So a Node's addresses count once they have changed since the Node
@@ -111,14 +111,14 @@ func (p *Policy) Identify(ctx context.Context, node *corev1.Node) (Identity, err
 		return Identity{}, unsettled(settled.Sub(p.Now()), "the addresses of Node/%s may still be those that its kubelet registered with: "+
 			"they count from %s on, or when they change", node.Name, settled.UTC().Format(time.RFC3339))
 	}
-	return Identity{Addresses: addressesOf(node)}, nil
+	return Identity{Addresses: addressesOf(node), Guarded: true}, nil
 }
 
 // addressesOf are those by which a machine is reached. A manager keeps entries of type Hostname that its kubelet has
 // registered with, whatever stands in them.
 func addressesOf(node *corev1.Node) []corev1.NodeAddress {
 	return slices.DeleteFunc(slices.Clone(node.Status.Addresses), func(a corev1.NodeAddress) bool {
-		return a.Type != corev1.NodeInternalIP && a.Type != corev1.NodeExternalIP
+		return a.Type == corev1.NodeHostName
 	})
 }
 

@@ -5,8 +5,8 @@
 // addresses; a [Prover] says which of those are known of a Node, and are more than its kubelet's word. Of the provider
 // onprem that is provider/nodes, with its inventory; beside a vendor's manager it is [Policy].
 //
-// Reads: CertificateSigningRequests of the signer kubernetes.io/kubelet-serving, Nodes, ServiceCIDRs, and the ConfigMap
-// kube-public/cluster-info.
+// Reads: CertificateSigningRequests of the signer kubernetes.io/kubelet-serving, Nodes, ServiceCIDRs, Services, webhook
+// configurations, the ConfigMaps kube-public/cluster-info and kube-system/kubeadm-config, and the certificate of the API server.
 // Writes: the condition Approved of such requests, and Events on those that it leaves pending.
 // Running it twice: what is approved is not looked at again; the newest that are pending are, with every change of their
 // Node, and after a minute, two, four and so on, up to an hour. Two of them at once come to the same.
@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -40,6 +42,8 @@ type Identity struct {
 	Addresses []corev1.NodeAddress
 	// Proven says that they are more than the word of the Node's kubelet.
 	Proven bool
+	// Guarded says that an admission policy keeps kubelets from changing those in the status of a Node.
+	Guarded bool
 }
 
 // Prover says who a Node is. A *Hold as error leaves requests pending; any other one is no answer, and it is asked again.
@@ -70,6 +74,10 @@ type Settings struct {
 	Prover Prover
 	// Ranges are where addresses that are not proven are believed.
 	Ranges []netip.Prefix
+	// Names are patterns of names that are not proven, and count all the same.
+	Names Names
+	// APIServerNames returns the names and addresses in the certificate that the API server presents.
+	APIServerNames func(context.Context) ([]string, error)
 	// Endpoint is the host of the API server's URL.
 	Endpoint string
 	Recorder record.EventRecorder
@@ -162,6 +170,29 @@ func (a *Approver) nodeChanged(object any) {
 	if node, ok := object.(*corev1.Node); ok {
 		a.queue.Add(v1alpha1.NodeUserPrefix + node.Name)
 	}
+}
+
+// Names are patterns of DNS names: a name, or *.DOMAIN for all names below a domain.
+type Names []string
+
+// ParseNames reads patterns.
+func ParseNames(list []string) (Names, error) {
+	var names Names
+	for _, text := range list {
+		pattern := strings.ToLower(strings.TrimSpace(text))
+		if len(validation.IsDNS1123Subdomain(strings.TrimPrefix(pattern, "*."))) > 0 {
+			return nil, fmt.Errorf("read name %q: want a name, or *.DOMAIN", text)
+		}
+		names = append(names, pattern)
+	}
+	return names, nil
+}
+
+func (n Names) match(name string) bool {
+	return slices.ContainsFunc(n, func(pattern string) bool {
+		domain, below := strings.CutPrefix(pattern, "*")
+		return name == pattern || below && strings.HasSuffix(name, domain)
+	})
 }
 
 // ParseRanges reads CIDRs.
