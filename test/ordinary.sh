@@ -18,11 +18,12 @@ mkdir "$dir"/{home,tmp}
 git clone --quiet --no-hardlinks . "$dir/tree"
 chown -R $user:$user "$dir"/{home,tmp,tree}
 
-# copy mounts a directory of root's so that the user may add to it: the files are root's, the directories the user's.
+# copy mounts a directory of root's as one of the user's own. With metacopy a file has another owner, and the content of
+# before until the user changes it.
 copy() {
   mkdir -p "$1" "$2" "$2".{upper,work}
-  mount -t overlay -o "lowerdir=$1,upperdir=$2.upper,workdir=$2.work" overlay "$2"
-  find "$2" -type d -exec chown $user:$user {} +
+  mount -t overlay -o "metacopy=on,lowerdir=$1,upperdir=$2.upper,workdir=$2.work" overlay "$2"
+  chown -R $user:$user "$2"
 }
 copy "$(go env GOCACHE)" "$dir/build"
 copy "$(go env GOMODCACHE)" "$dir/modules"
