@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,17 +51,7 @@ Exit status 0 if one answers, 4 if nobody does, 1 if several do: then packets go
 			if err != nil {
 				return observed(err)
 			}
-			machines, err := o.machines(cmd.Context(), s)
-			if err != nil {
-				fmt.Fprintf(s.Err, "ccmadm: note: the cluster was not asked for names of Nodes: %v\n", err)
-			}
-			answers, err := named(cmd.Context(), found, machines, func(ctx context.Context, a netip.Addr) ([]machine.Neighbour, error) {
-				return machine.AskNeighbours(ctx, ifi, a)
-			})
-			if err != nil {
-				fmt.Fprintf(s.Err, "ccmadm: note: control planes without an agent were not told apart: %v\n", err)
-			}
-			if err := printAnswers(s, o.output, ifi.Name, answers); err != nil {
+			if err := printAnswers(s, o.output, ifi.Name, o.answers(cmd.Context(), s, ifi, found)); err != nil {
 				return err
 			}
 			here, err := interfaceWith(addr)
@@ -85,7 +74,8 @@ func printAnswers(s phases.Streams, output, ifi string, found []answer) error {
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "MAC\tINTERFACE\tAFTER\tNODE")
 	for _, n := range found {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.MAC, ifi, n.After.Round(10*time.Microsecond), orDash(strings.Join(n.Nodes, ", ")))
+		after, nodes := n.After.Round(10*time.Microsecond), strings.Join(n.Nodes, ", ")
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.MAC, ifi, after, orDash(nodes))
 	}
 	return w.Flush()
 }
@@ -95,8 +85,10 @@ func judgeNeighbours(addr netip.Addr, found []machine.Neighbour, here string) er
 	switch len(found) {
 	case 0:
 		if here != "" {
-			err := fmt.Errorf("no other machine answers for %s, and this one has it on %s: it answers, or no machine does", addr, here)
-			return &finding.Error{Code: finding.ExitNotInTime, Err: err, Hint: "ask from another machine in the network"}
+			const text = "no other machine answers for %s, and this one has it on %s: it answers, or no machine does"
+			return &finding.Error{
+				Code: finding.ExitNotInTime, Err: fmt.Errorf(text, addr, here), Hint: "ask from another machine in the network",
+			}
 		}
 		return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("nobody answers for %s within %s", addr, machine.NeighbourPatience)}
 	case 1:

@@ -31,6 +31,24 @@ type answer struct {
 // asker asks the network for an address.
 type asker func(context.Context, netip.Addr) ([]machine.Neighbour, error)
 
+// answers adds names of Nodes to those who answer, and says why there are none.
+func (o *observer) answers(
+	ctx context.Context, s phases.Streams, ifi *net.Interface, found []machine.Neighbour,
+) []answer {
+	machines, err := o.machines(ctx, s)
+	if err != nil {
+		fmt.Fprintf(s.Err, "ccmadm: note: the cluster was not asked for names of Nodes: %v\n", err)
+	}
+	ask := func(ctx context.Context, addr netip.Addr) ([]machine.Neighbour, error) {
+		return machine.AskNeighbours(ctx, ifi, addr)
+	}
+	list, err := named(ctx, found, machines, ask)
+	if err != nil {
+		fmt.Fprintf(s.Err, "ccmadm: note: control planes without an agent were not told apart: %v\n", err)
+	}
+	return list
+}
+
 // machines reads whose MACs are whose. It returns nil and no error where no kubeconfig is to be found: none is needed.
 func (o *observer) machines(ctx context.Context, s phases.Streams) (*network.Machines, error) {
 	if *o.flags.KubeConfig == "" && *o.flags.APIServer == "" {
@@ -52,8 +70,8 @@ func (o *observer) machines(ctx context.Context, s phases.Streams) (*network.Mac
 	return network.ReadMachines(ctx, reader)
 }
 
-// named gives the Nodes' names to those who answer. For a MAC that no agent reports it asks the network for the addresses
-// of control planes that have no agent; if that fails, names are missing.
+// named gives the Nodes' names to those who answer. For a MAC that no agent reports it asks the network for the
+// addresses of control planes that have no agent; if that fails, names are missing.
 func named(ctx context.Context, found []machine.Neighbour, m *network.Machines, ask asker) ([]answer, error) {
 	list := make([]answer, 0, len(found))
 	unknown := func(n machine.Neighbour) bool { return len(m.Nodes[n.MAC]) == 0 }

@@ -63,7 +63,8 @@ func TestNamed(t *testing.T) {
 }
 
 func TestPrintAnswers(t *testing.T) {
-	list := []answer{{Neighbour: machine.Neighbour{MAC: macW1, After: 120 * time.Microsecond}, Nodes: []string{"w1", "w2"}}}
+	one := machine.Neighbour{MAC: macW1, After: 120 * time.Microsecond}
+	list := []answer{{Neighbour: one, Nodes: []string{"w1", "w2"}}}
 	for output, want := range map[string]string{
 		"text": "MAC                INTERFACE  AFTER  NODE\n" + macW1 + "  eth0       120µs  w1, w2\n",
 		"json": `{"mac":"` + macW1 + `","after":120000,"nodes":["w1","w2"]}` + "\n",
@@ -85,7 +86,8 @@ func TestJudgeNeighbours_Here(t *testing.T) {
 	if err := judgeNeighbours(addr, nil, "lo"); err == nil || !strings.Contains(err.Error(), "this one has it on lo") {
 		t.Errorf("got %v", err)
 	}
-	if err := judgeNeighbours(addr, nil, ""); err == nil || !strings.Contains(err.Error(), "nobody answers for 192.0.2.10") {
+	const nobody = "nobody answers for 192.0.2.10"
+	if err := judgeNeighbours(addr, nil, ""); err == nil || !strings.Contains(err.Error(), nobody) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,7 +24,8 @@ func newLBWhy(s phases.Streams) *cobra.Command {
 is against a Node, or the reason why it announces the address or does not; with -o wide every rule follows. What keeps
 the Service from being ready follows as findings.
 
-A cordon, and ` + "`kubectl drain`" + `, move no address: ` + "`kubectl label node NODE " + v1alpha1.DrainLabel + "=true`" + ` does.
+Neither a cordon nor ` + "`kubectl drain`" + ` moves an address:
+` + "`kubectl label node NODE " + v1alpha1.DrainLabel + "=true`" + ` does.
 
 Exit status 4 if the Service is not ready; 1 if there is none, or the cluster could not be asked.`,
 		Example: "  ccmadm lb why shop/web",
@@ -111,7 +112,8 @@ func printVerdicts(out io.Writer, list []network.Verdict, wide bool) error {
 		if v.Eligible {
 			may = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Node, may, orDash(strings.Join(v.Announces, ", ")), orDash(cmp.Or(v.Against(), v.Because)))
+		why := orDash(cmp.Or(v.Against(), v.Because))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Node, may, orDash(strings.Join(v.Announces, ", ")), why)
 		if !wide {
 			continue
 		}

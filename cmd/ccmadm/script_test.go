@@ -109,8 +109,8 @@ func setUp(e *testscript.Env) error {
 	return nil
 }
 
-// ownHome gives a script a home directory. The one of testscript, /no-home, is left behind on the machine when root runs
-// the tests, and an ordinary user cannot read it afterwards.
+// ownHome gives a script a home directory. The one of testscript, /no-home, is left behind on the machine when root
+// runs the tests, and an ordinary user cannot read it afterwards.
 func ownHome(e *testscript.Env) error {
 	home := filepath.Join(e.WorkDir, "home")
 	e.Setenv("HOME", home)

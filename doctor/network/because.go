@@ -60,7 +60,8 @@ func (s *Snapshot) owned(node string, c networkingv1.IPAddress, able []string) s
 	case len(announcers) == 0:
 		return ""
 	case a != nil && announces(a, addressOf(c)) != nil:
-		return fmt.Sprintf("%s reports it since; the report of this Node is %s old", announcers[0], s.silence(a).Round(time.Second))
+		age := s.silence(a).Round(time.Second)
+		return fmt.Sprintf("%s reports it since; the report of this Node is %s old", announcers[0], age)
 	default:
 		return announcers[0] + " has it, and keeps it while it may have it"
 	}

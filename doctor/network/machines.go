@@ -16,7 +16,7 @@ import (
 type Machines struct {
 	// Nodes are those that report a MAC, by it: more than one if several claim it.
 	Nodes map[string][]string
-	// Unreported are the addresses of control planes without an agent, by Node. Who answers for one of them is that Node.
+	// Unreported are the addresses of control planes without an agent, by Node: it answers for them itself.
 	Unreported map[string][]string
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// A MAC is that of the Node that reports it, of two if both do; a control plane without a report is found by its address.
+// A MAC is that of the Node that reports it, of two if both do.
+// A control plane without a report is found by its address.
 func TestMachines(t *testing.T) {
 	agents := []v1alpha1.NodeAgent{agent("w2"), agent("w1"), agent("cp1"), agent("w3")}
 	agents[0].Status.Interfaces[0].MAC = "02:00:00:00:00:0A"
