@@ -29,9 +29,10 @@ func TestNamed(t *testing.T) {
 		}
 	}
 	var asked []string
+	var fails error
 	ask := func(_ context.Context, addr netip.Addr) ([]machine.Neighbour, error) {
 		asked = append(asked, addr.String())
-		return []machine.Neighbour{{MAC: macCP2}}, nil
+		return []machine.Neighbour{{MAC: macCP2}}, fails
 	}
 	tests := []struct {
 		name      string
@@ -56,8 +57,8 @@ func TestNamed(t *testing.T) {
 			}
 		})
 	}
-	failing := func(context.Context, netip.Addr) ([]machine.Neighbour, error) { return nil, errors.New("no") }
-	if got, err := named(t.Context(), []machine.Neighbour{{MAC: macOther}}, cloud(), failing); err == nil {
+	fails = errors.New("no")
+	if got, err := named(t.Context(), []machine.Neighbour{{MAC: macOther}}, cloud(), ask); err == nil {
 		t.Errorf("a question that failed gives %+v", got)
 	}
 }
