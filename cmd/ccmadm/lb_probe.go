@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -16,12 +17,15 @@ import (
 )
 
 func newLBProbe(s phases.Streams) *cobra.Command {
-	var name, output string
+	var o observer
+	var name string
 	cmd := &cobra.Command{
 		Use:   "probe ADDRESS",
 		Short: "Ask this machine's network who answers for an address",
-		Long: `Sends ARP, or NDP for IPv6, from this machine, and shows every hardware address that answers within a second. It needs
-root, and a machine in the network of the address that is not the one that has it; it does not need a cluster.
+		Long: `Sends ARP, or NDP for IPv6, from this machine, and shows every hardware address that answers within a second, also for
+the control plane's own address. It needs root, and a machine in the network of the address that is not the one that has
+it; it does not need a cluster. NODE is the Node whose agent reports the hardware address, or the control plane that
+answers from it, if there is a kubeconfig and the cluster answers within seconds.
 
 Exit status 0 if one answers, 4 if nobody does, 1 if several do: then packets go now here, now there.`,
 		Example: "  ccmadm lb probe 192.0.2.50",
@@ -29,7 +33,7 @@ Exit status 0 if one answers, 4 if nobody does, 1 if several do: then packets go
 			if len(args) != 1 {
 				return usage("%s: want one address, got %d arguments", cmd.CommandPath(), len(args))
 			}
-			if err := checkOutput(output); err != nil {
+			if err := checkOutput(o.output); err != nil {
 				return err
 			}
 			addr, err := netip.ParseAddr(args[0])
@@ -47,32 +51,45 @@ Exit status 0 if one answers, 4 if nobody does, 1 if several do: then packets go
 			if err != nil {
 				return observed(err)
 			}
-			if err := printNeighbours(s, output, ifi.Name, found); err != nil {
+			if err := printAnswers(s, o.output, ifi.Name, o.answers(cmd.Context(), s, ifi, found)); err != nil {
 				return err
 			}
-			return judgeNeighbours(addr, found)
+			here, err := interfaceWith(addr)
+			if err != nil {
+				return err
+			}
+			return judgeNeighbours(addr, found, here)
 		},
 	}
+	o.declareKubeconfig(cmd)
 	cmd.Flags().StringVar(&name, "interface", "", "network interface to ask on (default: the one with a subnet that holds the address)")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text, json")
 	return cmd
 }
 
-func printNeighbours(s phases.Streams, output, ifi string, found []machine.Neighbour) error {
+func printAnswers(s phases.Streams, output, ifi string, found []answer) error {
 	if output == "json" {
 		return printLines(s.Out, found)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MAC\tINTERFACE\tAFTER")
+	fmt.Fprintln(w, "MAC\tINTERFACE\tAFTER\tNODE")
 	for _, n := range found {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", n.MAC, ifi, n.After.Round(10*time.Microsecond))
+		after, nodes := n.After.Round(10*time.Microsecond), strings.Join(n.Nodes, ", ")
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.MAC, ifi, after, orDash(nodes))
 	}
 	return w.Flush()
 }
 
-func judgeNeighbours(addr netip.Addr, found []machine.Neighbour) error {
+// judgeNeighbours judges by who answers; here is the interface of this machine that has the address, if there is one.
+func judgeNeighbours(addr netip.Addr, found []machine.Neighbour, here string) error {
 	switch len(found) {
 	case 0:
+		if here != "" {
+			const text = "no other machine answers for %s, and this one has it on %s: it answers, or no machine does"
+			return &finding.Error{
+				Code: finding.ExitNotInTime, Err: fmt.Errorf(text, addr, here), Hint: "ask from another machine in the network",
+			}
+		}
 		return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("nobody answers for %s within %s", addr, machine.NeighbourPatience)}
 	case 1:
 		return nil

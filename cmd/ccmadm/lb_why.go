@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/phases"
 )
@@ -18,8 +20,12 @@ func newLBWhy(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why [NAMESPACE/]SERVICE",
 		Short: "Show how the address of a Service was decided, Node by Node",
-		Long: `Shows the addresses of a Service, who announces them, and for each Node whether it may have them, or the rule that is
-against it; with -o wide every rule. What keeps the Service from being ready follows as findings.
+		Long: `Shows the addresses of a Service, who announces them, and for each Node whether it may have them. WHY is the rule that
+is against a Node, or the reason why it announces the address or does not; with -o wide every rule follows. What keeps
+the Service from being ready follows as findings.
+
+Neither a cordon nor ` + "`kubectl drain`" + ` moves an address:
+` + "`kubectl label node NODE " + v1alpha1.DrainLabel + "=true`" + ` does.
 
 Exit status 4 if the Service is not ready; 1 if there is none, or the cluster could not be asked.`,
 		Example: "  ccmadm lb why shop/web",
@@ -100,13 +106,14 @@ func probed(c network.Claim) string {
 // printVerdicts shows the first rule that is not met, or every rule.
 func printVerdicts(out io.Writer, list []network.Verdict, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tMAY\tANNOUNCES\tWHY NOT")
+	fmt.Fprintln(w, "NODE\tMAY\tANNOUNCES\tWHY")
 	for _, v := range list {
 		may := "no"
 		if v.Eligible {
 			may = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Node, may, orDash(strings.Join(v.Announces, ", ")), orDash(v.Against()))
+		why := orDash(cmp.Or(v.Against(), v.Because))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Node, may, orDash(strings.Join(v.Announces, ", ")), why)
 		if !wide {
 			continue
 		}

@@ -63,7 +63,7 @@ func TestClusterScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			path := filepath.Join(e.WorkDir, "admin.conf")
 			e.Setenv("KUBECONFIG", path)
-			return os.WriteFile(path, admin, 0o600)
+			return errors.Join(ownHome(e), os.WriteFile(path, admin, 0o600))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
@@ -90,6 +90,9 @@ func condition(name string) (bool, error) {
 // setUp says in CCMADM where nothing but ccmadm is, and in KUBEADM where the lab's kubeadm is, if the lab has built one:
 // a script puts one or the other into its PATH.
 func setUp(e *testscript.Env) error {
+	if err := ownHome(e); err != nil {
+		return err
+	}
 	e.Setenv("CCMADM", filepath.SplitList(e.Getenv("PATH"))[0]) // testscript.Main puts its programs in front
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -104,6 +107,14 @@ func setUp(e *testscript.Env) error {
 	}
 	e.Setenv("KUBEADM", filepath.Dir(slices.Max(found)))
 	return nil
+}
+
+// ownHome gives a script a home directory. The one of testscript, /no-home, is left behind on the machine when root
+// runs the tests, and an ordinary user cannot read it afterwards.
+func ownHome(e *testscript.Env) error {
+	home := filepath.Join(e.WorkDir, "home")
+	e.Setenv("HOME", home)
+	return os.Mkdir(home, 0o700)
 }
 
 // exits runs a command whose exit status is part of what it says.

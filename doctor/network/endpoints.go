@@ -50,13 +50,14 @@ func (s *Snapshot) serves(node, service string) bool {
 	return false
 }
 
+// announcedBy goes by [Snapshot.announcers]: of a machine that lost its power the last report counts for a minute.
 func (s *Snapshot) announcedBy(node string, claims []networkingv1.IPAddress) []string {
 	a := s.agent(node)
-	if !s.live(a) {
-		return nil
-	}
 	var list []string
 	for _, c := range claims {
+		if !slices.Contains(s.announcers(addressOf(c)), node) {
+			continue
+		}
 		if said := announces(a, addressOf(c)); said != nil {
 			list = append(list, strings.TrimSuffix(addressOf(c)+" on "+finding.Clean(said.Interface), " on "))
 		}

@@ -24,6 +24,8 @@ type Verdict struct {
 	Announces []string `json:"announces,omitempty"`
 	// Eligible says that no rule is against it.
 	Eligible bool `json:"eligible"`
+	// Because says of an eligible Node why it announces them, or does not.
+	Because string `json:"because,omitempty"`
 	// Rules are all that were looked at.
 	Rules []Rule `json:"rules"`
 }
@@ -59,6 +61,7 @@ func (s *Snapshot) verdicts(svc *corev1.Service, claims []networkingv1.IPAddress
 		list = s.judgeNodes(svc, claims, false)
 	}
 	slices.SortFunc(list, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
+	s.because(list, claims)
 	return list
 }
 

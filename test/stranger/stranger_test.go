@@ -55,8 +55,34 @@ func TestConformanceKit(t *testing.T) {
 	}
 }
 
+// The kit's rules are printed by a program that gets nothing else of ours along.
+func TestConformanceRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links a program")
+	}
+	dir := module(t, "rules")
+	out, err := run(t, dir, "go", "build", "-o", "rules", ".")
+	if err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	out, err = run(t, dir, "./rules")
+	if err != nil || strings.TrimSpace(out) == "" {
+		t.Errorf("got %v and %q, want the name of a rule", err, out)
+	}
+	out, err = run(t, dir, "go", "list", "-deps", ".")
+	if err != nil {
+		t.Fatalf("list: %v\n%s", err, out)
+	}
+	for dep := range strings.Lines(out) {
+		ours, ok := strings.CutPrefix(strings.TrimSpace(dep), prefix)
+		if ok && ours != "provider/conformance" {
+			t.Errorf("the kit imports %s", ours)
+		}
+	}
+}
+
 // module copies a program into a module of its own, which requires ours as it is here, and its dependencies as ours has
-// them: nothing is downloaded.
+// them, with their checksums.
 func module(t *testing.T, program string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,11 +113,13 @@ func module(t *testing.T, program string) string {
 	return dir
 }
 
+// run lets the go command download a module that our go.mod has and this user has not yet: `go test` on this package
+// alone needs none of them. What go.mod and go.sum do not have, -mod=readonly refuses.
 func run(t *testing.T, dir, name string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=readonly", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

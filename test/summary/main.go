@@ -3,6 +3,9 @@
 //
 //	go test -json ./test/e2e -run TestReset | go run ./test/summary
 //
+// With -second it reads no output: it counts and names the tests that passed only the second time, in all runs whose
+// files it is given.
+//
 // Start at [summarize]. Reads standard input, writes standard output, and the file that -again names. It fails when a
 // test failed, when something that is no test did, such as a package that does not compile, and when nothing ran: a
 // misspelled name is no success.
@@ -33,15 +36,24 @@ type event struct {
 
 func main() {
 	again := flag.String("again", "", "`file` for the -run that gives those that failed another try, if they are few")
+	twice := flag.Bool("second", false, "count the tests that passed only the second time, as the files of runs say")
 	flag.Parse()
+	if *twice {
+		exit(second(os.Stdout, flag.Args()))
+	}
 	r, err := summarize(os.Stdin, os.Stdout)
 	if *again != "" {
 		err = errors.Join(err, os.WriteFile(*again, []byte(r.again()), 0o644))
 	}
+	exit(err)
+}
+
+func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "summary:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 // report is what became of the tests, each with its parts as one.

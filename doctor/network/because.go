@@ -1,0 +1,81 @@
+package network
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// because says of each Node that may have the addresses why it announces them or does not, and of one that is cordoned
+// what would move them.
+func (s *Snapshot) because(list []Verdict, claims []networkingv1.IPAddress) {
+	var able []string
+	for _, v := range list {
+		if v.Eligible {
+			able = append(able, v.Node)
+		}
+	}
+	for i := range list {
+		v := &list[i]
+		if !v.Eligible {
+			continue
+		}
+		var notes []string
+		for _, c := range claims {
+			if note := s.owned(v.Node, c, able); note != "" && !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+		if len(v.Announces) > 0 && s.cordoned(v.Node) {
+			notes = append(notes, "cordoned, which moves no address, nor does `kubectl drain`: `kubectl label node "+
+				v.Node+" "+v1alpha1.DrainLabel+"=true` does")
+		}
+		v.Because = strings.Join(notes, "; ")
+	}
+}
+
+// owned is the reason for one address. At level L2 one Node has it, and keeps it: none is better than another.
+func (s *Snapshot) owned(node string, c networkingv1.IPAddress, able []string) string {
+	announcers := s.announcers(addressOf(c))
+	here := slices.Contains(announcers, node)
+	if v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation]) != v1alpha1.LevelL2 {
+		if here {
+			return "level BGP: every Node that may announce it does"
+		}
+		return ""
+	}
+	a := s.agent(node)
+	others := slices.DeleteFunc(slices.Clone(able), func(other string) bool { return other == node })
+	switch {
+	case here && len(others) == 0:
+		return "no other Node may have it"
+	case here:
+		return "a Node keeps an address while it may have it; ready to take over: " + shortened(others)
+	case len(announcers) == 0:
+		return ""
+	case a != nil && announces(a, addressOf(c)) != nil:
+		age := s.silence(a).Round(time.Second)
+		return fmt.Sprintf("%s reports it since; the report of this Node is %s old", announcers[0], age)
+	default:
+		return announcers[0] + " has it, and keeps it while it may have it"
+	}
+}
+
+// shortened names few of many.
+func shortened(names []string) string {
+	const few = 3
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+func (s *Snapshot) cordoned(node string) bool {
+	return slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node && n.Spec.Unschedulable })
+}

@@ -1,0 +1,77 @@
+package network
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Each row says of w1 and of w2 why they have the address of shop/web, or have it not.
+func TestWhy_Because(t *testing.T) {
+	const kept = "a Node keeps an address while it may have it; ready to take over: w2"
+	tests := []struct {
+		name   string
+		change func(*Snapshot)
+		w1, w2 string
+	}{
+		{"one of two", func(*Snapshot) {}, kept, "w1 has it, and keeps it while it may have it"},
+		{
+			"the only one",
+			func(s *Snapshot) { s.Nodes[2].Labels = map[string]string{v1alpha1.DrainLabel: "true"} },
+			"no other Node may have it", "",
+		},
+		{
+			"cordoned",
+			func(s *Snapshot) { s.Nodes[1].Spec.Unschedulable, s.Nodes[2].Spec.Unschedulable = true, true },
+			kept + "; cordoned, which moves no address, nor does `kubectl drain`: " +
+				"`kubectl label node w1 ccmadm.dev/drain=true` does",
+			"w1 has it, and keeps it while it may have it",
+		},
+		{"nobody", func(s *Snapshot) { s.Agents[1].Status.Announcements = nil }, "", ""},
+		{"BGP", func(s *Snapshot) {
+			s.Claims[0].Annotations[v1alpha1.ClaimLevelAnnotation] = string(v1alpha1.LevelBGP)
+			s.Agents[1].Status.Announcements[0].Level = v1alpha1.LevelBGP
+			for i := range s.Agents {
+				s.Agents[i].Status.Sessions = []v1alpha1.BGPSession{{Peer: "tor1", State: "Established"}}
+			}
+		}, "level BGP: every Node that may announce it does", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := shop()
+			tt.change(s)
+			nodes := s.Why("shop/web").Nodes
+			if diff := cmp.Diff([]string{tt.w1, tt.w2}, []string{nodes[1].Because, nodes[2].Because}); diff != "" {
+				t.Errorf("why they have it (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A machine that lost its power has a report that is not a minute old; the one that took over has a newer one. Both
+// commands name the latter only.
+func TestWhy_PowerCut(t *testing.T) {
+	s := shop()
+	s.Agents[1].Status.RenewTime = metav1.NewMicroTime(now.Add(-50 * time.Second))
+	s.Agents[2].Status.Announcements = s.Agents[1].Status.Announcements
+	why := s.Why("shop/web")
+	if diff := cmp.Diff([]string{"w2"}, why.Announcers); diff != "" {
+		t.Errorf("announcers (-want +got):\n%s", diff)
+	}
+	got := map[string][]string{}
+	for _, v := range why.Nodes {
+		if len(v.Announces) > 0 {
+			got[v.Node] = v.Announces
+		}
+	}
+	if diff := cmp.Diff(map[string][]string{"w2": {"192.0.2.50 on eth0"}}, got); diff != "" {
+		t.Errorf("what Nodes announce (-want +got):\n%s", diff)
+	}
+	if want := "w2 reports it since; the report of this Node is 50s old"; why.Nodes[1].Because != want {
+		t.Errorf("w1: got %q, want %q", why.Nodes[1].Because, want)
+	}
+}
