@@ -149,6 +149,9 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 		kinds = kindsOfOurs()
 	}
 	ours, err := leftOfOurs(ctx, d, kinds)
+	if err == nil {
+		ours, err = onlyApplied(ctx, d, ours)
+	}
 	if err != nil {
 		return err
 	}
