@@ -85,7 +85,7 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 
 // newPlannedNode is what any run on other machines knows of a Node.
 func newPlannedNode(n *corev1.Node, here string, skip []string) *plannedNode {
-	_, controlPlane := n.Labels[v1alpha1.ControlPlaneLabel]
+	controlPlane := nodes.IsControlPlane(n)
 	return &plannedNode{
 		name: n.Name, ip: internalIPs(n), controlPlane: controlPlane, here: n.Name == here,
 		skipped: slices.Contains(skip, n.Name), ready: nodes.IsReady(n),

@@ -173,6 +173,23 @@ func TestCluster_Leave_StaticPodLeft(t *testing.T) {
 	}
 	d, _ := adoption(t, m, Options{Command: "leave"}, Adoption{Leave: true, Yes: true})
 	wantError(t, leavePreflight().run(t.Context(), d), "the manager is still a static pod on cp2", finding.ExitRefused)
+
+	cp2, err := client.CoreV1().Nodes().Get(t.Context(), "cp2", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cp2.Labels = nil // deleted, and registered again
+	if _, err := client.CoreV1().Nodes().Update(t.Context(), cp2, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	showAPIServer(t, client, "cp2")
+	d, _ = adoption(t, m, Options{Command: "leave"}, Adoption{Leave: true, Yes: true})
+	wantError(t, leavePreflight().run(t.Context(), d), "the manager is a static pod on Node/cp2, which shows an API server",
+		finding.ExitRefused)
+	d, out := adoption(t, m, Options{Command: "leave"}, Adoption{Leave: true, Yes: true, Remote: Remote{Skip: []string{"cp2"}}})
+	if err := leavePreflight().run(t.Context(), d); err != nil {
+		t.Errorf("--skip: %v\n%s", err, out)
+	}
 }
 
 // expectProvider looks for a manager, and that the other one is gone with its identity.

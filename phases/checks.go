@@ -19,13 +19,15 @@ type Check struct {
 }
 
 // runChecks runs all of them and fails once, with every failure by its name. What several checks need and none gets,
-// such as a provider that is not found, is one failure, and the first of them says it. A refusal cannot be ignored. With
+// such as a provider that is not found, is one failure, and the first of them says it. A refusal cannot be ignored, and
+// no hint says that it can. With
 // -o json the findings go to Out as a list.
 func runChecks(ctx context.Context, d *Data, checks []Check) error {
 	var failed []error
 	var hints []string
 	var list []finding.Finding
 	var said []error
+	ignorable := false
 	code := finding.ExitPreflight
 	for _, c := range checks {
 		err := c.Run(ctx, d)
@@ -49,6 +51,7 @@ func runChecks(ctx context.Context, d *Data, checks []Check) error {
 		if refused {
 			code = finding.ExitRefused
 		}
+		ignorable = ignorable || !refused
 		if isKnown && known.Hint != "" {
 			list[len(list)-1].Next = known.Hint
 			if !slices.Contains(hints, known.Hint) {
@@ -66,7 +69,7 @@ func runChecks(ctx context.Context, d *Data, checks []Check) error {
 		}
 	}
 	last := "nothing was changed"
-	if !d.Living && d.Upgrade == nil {
+	if ignorable && !d.Living && d.Upgrade == nil {
 		last += "; --ignore-preflight-errors=NAME makes a check a warning"
 	}
 	hints = append(hints, last)

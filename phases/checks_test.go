@@ -49,3 +49,20 @@ func TestRunChecks(t *testing.T) {
 		})
 	}
 }
+
+// What cannot be ignored is not followed by the flag that ignores.
+func TestRunChecks_Refused(t *testing.T) {
+	refused := func(context.Context, *Data) error {
+		return finding.Refusedf("another cluster").WithHint("leave it out")
+	}
+	o := Options{IgnorePreflightErrors: []string{"all"}}
+	d := &Data{Options: o, Streams: Streams{Out: new(bytes.Buffer)}}
+	err := runChecks(t.Context(), d, []Check{{finding.CheckClusterRecord, refused}})
+	var known *finding.Error
+	if !errors.As(err, &known) || known.Code != finding.ExitRefused {
+		t.Fatalf("got %v", err)
+	}
+	if want := "leave it out\nnothing was changed"; known.Hint != want {
+		t.Errorf("hint %q, want %q", known.Hint, want)
+	}
+}

@@ -155,7 +155,11 @@ func formerElsewhere(ctx context.Context, d *Data, s *Settings) (bool, error) {
 		return false, err
 	}
 	pods, err := staticPods(ctx, client)
-	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != node }), err
+	if err != nil || slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != node }) {
+		return err == nil, err
+	}
+	forgotten, err := forgottenPods(ctx, client)
+	return slices.ContainsFunc(forgotten, func(name string) bool { return name != node }), err
 }
 
 // stillThere returns the pod of the former manager on this machine; nil: there is none.

@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -155,6 +156,54 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 		!strings.HasPrefix(err.Error(), "DaemonSet/kube-system/"+name) {
 		t.Errorf("the whole workload is not asked for: %v", err)
 	}
+}
+
+// A control plane whose Node was deleted and registered again has no label, and its static pod keeps its permissions.
+func TestCluster_Apply_AStaticPodWithoutTheLabel(t *testing.T) {
+	m := livingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	if out, _, err := applyRun(t, m, cloudDocument+"mode: StaticPod\n", Options{}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pod, err := readStaticPod(m, machine.CCMManifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addNode(t, client, "cp2", "198.18.0.12", nil)
+	mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
+	showAPIServer(t, client, "cp2")
+	out, _, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := who(t, client); got != "User ServiceAccount" {
+		t.Errorf("permissions of %s", got)
+	}
+	var said bytes.Buffer
+	d := &Data{Streams: Streams{Out: &said, Err: &said}}
+	if err := (&manager{node: "cp1"}).nameOthers(t.Context(), d, client); err != nil {
+		t.Fatal(err)
+	}
+	const want = "static pod is still on Node/cp2"
+	const hint = "kubectl label node cp2 node-role.kubernetes.io/control-plane=;"
+	if !strings.Contains(said.String(), want) || !strings.Contains(said.String(), hint) {
+		t.Errorf("it says %s", &said)
+	}
+}
+
+// showAPIServer is what the kubelet of a control plane shows.
+func showAPIServer(t *testing.T, client kubernetes.Interface, node string) {
+	t.Helper()
+	made(t, client.CoreV1().Pods("kube-system"), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "kube-apiserver-" + node, Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"},
+			Labels: map[string]string{v1alpha1.ComponentLabel: "kube-apiserver", "tier": "control-plane"},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "x"}},
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		},
+	})
 }
 
 // What cannot be asked is not gone: neither permissions nor files are taken away.

@@ -183,6 +183,9 @@ func Run(ctx context.Context, d *Data, list []Phase) (err error) {
 			return err
 		}
 	}
+	if err := closeAbandoned(ctx, d); err != nil {
+		return err
+	}
 	noteRelease(ctx, d)
 	return nil
 }

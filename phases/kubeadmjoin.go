@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
@@ -113,7 +114,7 @@ func hasJoined(ctx context.Context, d *Data) (bool, error) {
 		return false, finding.Errorf("ask for Node/%s: %w", name, err).
 			WithHint("whether this machine has joined cannot be told before the API server answers; nothing was changed")
 	}
-	_, marked := node.Labels[v1alpha1.ControlPlaneLabel]
+	marked := nodes.IsControlPlane(node)
 	return marked || !d.KubeadmFile.JoinsControlPlane(), nil
 }
 

@@ -61,7 +61,7 @@ func refuseStaticPods(ctx context.Context, d *Data) error {
 		left = append(left, pods[i].Spec.NodeName)
 	}
 	if len(left) == 0 {
-		return nil
+		return refuseForgotten(ctx, client, d.Adoption.Skip)
 	}
 	return finding.Refusedf("leave: the manager is still a static pod on %s", strings.Join(left, ", ")).
 		WithHint("`ccmadm apply` there brings the cluster's mode; nothing was changed")
@@ -149,6 +149,9 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 		kinds = kindsOfOurs()
 	}
 	ours, err := leftOfOurs(ctx, d, kinds)
+	if err == nil {
+		ours, err = onlyApplied(ctx, d, ours)
+	}
 	if err != nil {
 		return err
 	}

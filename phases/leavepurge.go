@@ -25,8 +25,8 @@ func purge() Phase {
 		Name:  "purge",
 		Short: "With --purge, remove what is still there of ccmadm: its journal, the manager's Lease, and the record",
 		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ", and claims of\n" +
-			"addresses. Removes them, and the Lease of the cloud-controller-manager, unless another one renews it. The\n" +
-			"record goes last: until then the same command goes on. Without --purge it does nothing.",
+			"addresses. Removes those that ccmadm has applied or writes itself, and names the others, which stay. Removes\n" +
+			"the Lease of the cloud-controller-manager, unless another one renews it. The record goes last: until then the same command goes on. Without --purge it does nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			if !d.Adoption.Purge || d.DryRun { // preflight has listed it
 				return nil
@@ -43,6 +43,10 @@ func purge() Phase {
 					return finding.Refusedf("purge: another run has begun meanwhile, and its journal is ours, too").
 						WithHint("`ccmadm journal` shows what it does; all else is done")
 				}
+			}
+			ours, err = onlyApplied(ctx, d, ours)
+			if err != nil {
+				return err
 			}
 			for _, o := range ours {
 				if o.ledBy() {

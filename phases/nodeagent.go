@@ -48,7 +48,10 @@ with a random key, which is made once and never printed.`,
 				}
 				objects = append(objects, secret)
 			}
-			return applySet(ctx, d, apply.NodeAgent, machine.AdminConf, objects)
+			if err := applySet(ctx, d, apply.NodeAgent, machine.AdminConf, objects); err != nil {
+				return err
+			}
+			return sayLostPools(ctx, d)
 		},
 	}
 }

@@ -97,6 +97,9 @@ func checkClusterRecord(ctx context.Context, d *Data) error {
 		return finding.Refusedf("init with networking.podSubnet %q: the cluster's record says %q", file, rec.PodSubnet).
 			WithHint("leave it out: this machine has a cluster, whose networks do not change")
 	}
+	if err := sayOlderVersion(d); err != nil {
+		return err
+	}
 	return refuseContradictions("init", d.Said, rec)
 }
 

@@ -70,6 +70,9 @@ func (m *manager) nameOthers(ctx context.Context, d *Data, client kubernetes.Int
 		}
 		d.Sayf("not yet on %s: run `%s` there, too", strings.Join(others, ", "), command)
 	}
+	if m.pod == nil {
+		return sayForgotten(ctx, d, client)
+	}
 	return nil
 }
 

@@ -145,7 +145,7 @@ func liveNodes(ctx context.Context, d *Data, client kubernetes.Interface, f *upg
 	}
 	byName := map[string]*upgrade.Node{}
 	for _, n := range list.Items {
-		_, controlPlane := n.Labels[v1alpha1.ControlPlaneLabel]
+		controlPlane := nodes.IsControlPlane(&n)
 		f.Nodes = append(f.Nodes, upgrade.Node{
 			Name: n.Name, ControlPlane: controlPlane, Kubelet: n.Status.NodeInfo.KubeletVersion,
 			Schedulable: !n.Spec.Unschedulable, Refuses: refusesJob(n.Spec.Taints),

@@ -50,6 +50,11 @@ func waitNodes() Phase {
 			if err := Wait(ctx, client, wanted, nodes.NewDisplay(d.Output, d.Out)); err != nil {
 				return err
 			}
+			if d.Role == kubeadm.RoleInit {
+				if err := sayUnlabelled(ctx, d, client); err != nil {
+					d.Sayf("warning, it is not known whether a control plane has lost its label: %v", err)
+				}
+			}
 			return noteInitialized(d)
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/identity"
@@ -45,6 +46,7 @@ line each where there are any; "ccmadm lb list" and "ccmadm routes check" tell t
 			if o.output == "text" || o.output == "wide" {
 				o.showNetwork(cmd.Context(), s)
 				showServing(cmd.Context(), client, s)
+				showUnlabelled(cmd.Context(), client, s)
 			}
 			return err
 		},
@@ -145,5 +147,19 @@ func warnOfIdentity(out io.Writer) {
 		)
 	case !end.IsZero():
 		fmt.Fprintf(out, "the certificate of this machine's cloud-controller-manager ends on %s\n", end.Format(time.DateOnly))
+	}
+}
+
+// showUnlabelled warns of control planes whose Node has lost its label. Who may not look has asked for nodes.
+func showUnlabelled(ctx context.Context, client kubernetes.Interface, s phases.Streams) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	names, err := nodes.Unlabelled(ctx, client)
+	switch {
+	case err != nil:
+		fmt.Fprintf(s.Err, "ccmadm: warning: control planes without their label are not known: %v\n", err)
+	case len(names) > 0:
+		fmt.Fprintf(s.Err, "ccmadm: warning: no label %s on Node/%s\nccmadm: hint: %s\n", v1alpha1.ControlPlaneLabel,
+			strings.Join(names, ", Node/"), nodes.UnlabelledHint(names))
 	}
 }

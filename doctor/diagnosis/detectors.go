@@ -56,6 +56,7 @@ func detectors() []detector {
 		{"versions", []string{partNodes, partVersion}, skew, nil, nil, false},
 		{"deleted Services", []string{partServices}, stuckServices, nil, nil, false},
 		{"address pools", []string{partPools}, brokenPools, nil, nil, false},
+		{"lost address pools", []string{partPools, partServices}, lostPools, []finding.ID{finding.BalancerPending}, nil, false},
 		{"refused load balancers", []string{partServices}, refusedBalancers, nil, nil, false},
 		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
 		{"what ccmadm has written down", []string{partRecord}, misread, nil, nil, false},

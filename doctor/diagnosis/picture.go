@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -28,7 +27,7 @@ type shownManager struct {
 func (v *view) picture() picture {
 	p := picture{taken: v.Taken, controls: map[string]bool{}}
 	for i := range v.Nodes {
-		if _, is := v.Nodes[i].Labels[v1alpha1.ControlPlaneLabel]; is {
+		if nodes.IsControlPlane(&v.Nodes[i]) {
 			p.controls[v.Nodes[i].Name] = true
 		}
 	}

@@ -143,7 +143,7 @@ func (v *view) controlPlane() string {
 	}
 	var names []string
 	for i := range v.Nodes {
-		if _, is := v.Nodes[i].Labels[v1alpha1.ControlPlaneLabel]; is {
+		if nodes.IsControlPlane(&v.Nodes[i]) {
 			names = append(names, v.Nodes[i].Name)
 		}
 	}

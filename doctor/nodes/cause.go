@@ -29,7 +29,8 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 		switch s.State {
 		case Absent:
 			cause := finding.NodeAbsent.New("", "there is no such Node: its kubelet has not registered")
-			cause.Next = "on " + s.Node + ": journalctl -u kubelet --no-pager -n 50"
+			cause.Next = "on " + s.Node + ": systemctl restart kubelet, which registers a Node that was deleted; if it stays absent: " +
+				"journalctl -u kubelet --no-pager -n 50"
 			return cause
 		case Registered:
 			if e.unmanaged {

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -34,5 +35,13 @@ func TestJudge_SwitchedOff(t *testing.T) {
 	}
 	if list := f.Silent(r.Nodes); len(list) > 0 {
 		t.Errorf("got %+v of a machine that is off", list)
+	}
+}
+
+// A kubelet registers its Node when it starts: one whose Node was deleted meanwhile is restarted.
+func TestCauseOf_Absent(t *testing.T) {
+	cause := causeOf(Status{Node: "w1", State: Absent}, nil, &evidence{})
+	if want := "on w1: systemctl restart kubelet"; !strings.HasPrefix(cause.Next, want) {
+		t.Errorf("next %q, want %q first", cause.Next, want)
 	}
 }

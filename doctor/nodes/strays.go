@@ -18,7 +18,7 @@ import (
 func Strays(nodes []corev1.Node) func(*corev1.Pod) bool {
 	controlPlanes := map[string]bool{}
 	for i := range nodes {
-		if _, is := nodes[i].Labels[v1alpha1.ControlPlaneLabel]; is {
+		if IsControlPlane(&nodes[i]) {
 			controlPlanes[nodes[i].Name] = true
 		}
 	}

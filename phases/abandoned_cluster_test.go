@@ -1,0 +1,31 @@
+package phases
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/phases/journal"
+)
+
+// An apply that was killed does not stay Begun behind one that found nothing to change.
+func TestCluster_Apply_ClosesWhatWasKilled(t *testing.T) {
+	m := living(t)
+	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	if _, err := journal.Open(t.Context(), client, journal.Run{Command: "apply", Machine: "cp1"}); err != nil {
+		t.Fatal(err)
+	}
+	abandon(t, client)
+	out, changed, err := applyRun(t, m, "", Options{Command: "apply"})
+	if err != nil || changed {
+		t.Fatalf("changed %v, %v\n%s", changed, err, out)
+	}
+	runs, text := journalOf(t)
+	if len(runs) != 2 || runs[0].State != journal.CutShort || runs[1].State != journal.Done {
+		t.Errorf("the journal says\n%s", text)
+	}
+	if want := "run 1 of the journal was cut short"; !strings.Contains(out, want) {
+		t.Errorf("it does not say %q\n%s", want, out)
+	}
+}
