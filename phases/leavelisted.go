@@ -34,7 +34,7 @@ func splitApplied(found []leftover, applied []string) (ours []leftover, others [
 	return ours, others
 }
 
-// writtenByRuns are objects of ours that no list has: a run, the manager or the provider writes them when it needs them.
+// writtenByRuns are objects of ours that no list has: a run, the manager or the provider writes them.
 func writtenByRuns(subject string) bool {
 	const namespace = "/" + v1alpha1.Namespace + "/"
 	for _, prefix := range []string{claimKind().Kind + "/", "Pod" + namespace + v1alpha1.FieldManager + "-"} {

@@ -24,7 +24,8 @@ func TestCluster_Apply_LostPools(t *testing.T) {
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v\n%s", changed, err, out)
 	}
-	if want := "there is no AddressPool, and these have addresses from one: Service/default/web"; !strings.Contains(out, want) {
+	const want = "there is no AddressPool, and these have addresses from one: Service/default/web"
+	if !strings.Contains(out, want) {
 		t.Errorf("it does not say %q\n%s", want, out)
 	}
 }

@@ -34,8 +34,8 @@ func lostPools(v *view) []finding.Finding {
 	shown := strings.Join(names[:min(len(names), shownServices)], ", ")
 	f := finding.PoolNotFound.New("AddressPool", fmt.Sprintf(
 		"there is no AddressPool, and Services have addresses from one: %d, such as %s", len(names), shown))
-	f.Next = "kubectl apply -f FILE with the AddressPools, from a backup; kubectl get crd addresspools." + v1alpha1.GroupName +
-		" shows whether they are defined, and ccmadm apply brings the definition back"
+	f.Next = "kubectl apply -f FILE with the AddressPools, from a backup; kubectl get crd addresspools." +
+		v1alpha1.GroupName + " shows whether they are defined, and ccmadm apply brings the definition back"
 	return []finding.Finding{f}
 }
 

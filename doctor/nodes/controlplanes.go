@@ -21,8 +21,8 @@ func IsControlPlane(n *corev1.Node) bool {
 	return metav1.HasLabel(n.ObjectMeta, v1alpha1.ControlPlaneLabel)
 }
 
-// Unlabelled returns the Nodes that show an API server as a static pod and have no label of a control plane: a Node that
-// was deleted registers without it. A kubelet may show any pod, so it is a reason to ask an administrator, and no proof.
+// Unlabelled returns the Nodes that show an API server as a static pod and have no label of a control plane: a Node
+// that was deleted registers without it. A kubelet may show any pod: it is a reason to ask an administrator, no proof.
 func Unlabelled(ctx context.Context, c kubernetes.Interface) ([]string, error) {
 	pods, err := c.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: v1alpha1.ComponentLabel + "=" + apiServer,
