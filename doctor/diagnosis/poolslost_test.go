@@ -25,8 +25,11 @@ func TestDiagnose_LostPools(t *testing.T) {
 		changes faults
 		want    string
 	}{
-		{"all gone", faults{allocated},
-			"there is no AddressPool, and Services have addresses from one: 1, such as default/web"},
+		{
+			"all gone",
+			faults{allocated},
+			"there is no AddressPool, and Services have addresses from one: 1, such as default/web",
+		},
 		{"one is there", faults{allocated, func(s *Snapshot) { s.Pools = []Pool{{Name: "lan"}} }}, ""},
 		{"pools were not seen", faults{allocated, without(partPools)}, ""},
 		{"no address was allocated", nil, ""},

@@ -37,10 +37,10 @@ func (f *forgery) called(name string) {
 }
 
 // claims is an initialized Node whose kubelet says that an address is its own.
-func claims(name, address string) *corev1.Node {
+func claims(address string) *corev1.Node {
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.ProvidedNodeIPAnnotation: address}},
-		Spec:       corev1.NodeSpec{ProviderID: "onprem://ber1/" + name},
+		ObjectMeta: metav1.ObjectMeta{Name: "evil", Annotations: map[string]string{v1alpha1.ProvidedNodeIPAnnotation: address}},
+		Spec:       corev1.NodeSpec{ProviderID: "onprem://ber1/evil"},
 	}
 }
 
@@ -129,16 +129,16 @@ func TestHonestRequestsPass(t *testing.T) {
 			for _, name := range f.asked.DNSNames {
 				f.identity.Addresses = append(f.identity.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: name})
 			}
-			f.others = append(f.others, claims("evil", "198.18.0.11"))
+			f.others = append(f.others, claims("198.18.0.11"))
 		},
-		"proven, and another kubelet claims the address": func(f *forgery) { f.others = append(f.others, claims("evil", "198.18.0.11")) },
+		"proven, and another kubelet claims the address": func(f *forgery) { f.others = append(f.others, claims("198.18.0.11")) },
 		"proven, and another Node has the address in its status": func(f *forgery) {
-			evil := claims("evil", "")
+			evil := claims("")
 			evil.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.11"}}
 			f.others = append(f.others, evil)
 		},
 		"proven, and a younger Node has its provider ID": func(f *forgery) {
-			evil := claims("evil", "")
+			evil := claims("")
 			evil.Spec.ProviderID, evil.CreationTimestamp = f.node.Spec.ProviderID, metav1.Now()
 			f.others = append(f.others, evil)
 		},
