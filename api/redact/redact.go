@@ -16,6 +16,9 @@ import (
 // Mark stands where a credential was.
 const Mark = "(redacted)"
 
+// hidden stands in kubeadm's configuration, with the half of a token that is none.
+const hidden = "<hidden>"
+
 // secretWord ends a name whose value is a credential. What begins it does not matter where the word says enough; short
 // ones must stand alone, or behind a dash or an underscore. A key is one by what is before it.
 const secretWord = `(?:password|passwd|passphrase|passcode|pass|pwd|psk|(?:\b|_)(?:auth|pat|pw|sig)|signature|token|secret|` +
@@ -137,6 +140,9 @@ func values(text string) string {
 func beforeHost(text string) string {
 	return userinfo.ReplaceAllStringFunc(text, func(match string) string {
 		parts := userinfo.FindStringSubmatch(match)
+		if strings.HasSuffix(match, hidden+"@") {
+			return match
+		}
 		if parts[3] == "" {
 			return parts[1] + Mark + "@"
 		}
@@ -146,7 +152,7 @@ func beforeHost(text string) string {
 
 func harmless(value string) bool {
 	value = strings.Trim(value, `\"'`)
-	return slices.Contains([]string{"", "true", "false"}, value) || strings.HasPrefix(value, Mark)
+	return slices.Contains([]string{"", "true", "false"}, value) || strings.HasPrefix(value, Mark) || strings.HasSuffix(value, hidden)
 }
 
 // Args takes credentials out of a command line in place, those too that are an argument of their own.
@@ -161,6 +167,12 @@ func Args(args []string) {
 
 // Secret tells whether a field or a flag of this name holds a credential.
 func Secret(name string) bool { return mayName(name) && namesSecret(name) }
+
+// Carries tells whether the value of a variable or an argument of this name is a credential, or has one in it. A path
+// only says where one is.
+func Carries(name, value string) bool {
+	return Secret(name) && !harmless(value) && !strings.HasPrefix(value, "/") || Text(value) != value
+}
 
 // isSecretFlag tells whether the argument behind this one is a credential.
 func isSecretFlag(arg string) bool { return strings.HasPrefix(arg, "-") && namesFlag(arg) }
