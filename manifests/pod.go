@@ -136,7 +136,13 @@ func setEnvironment(spec *corev1.PodSpec, p *templates.Profile, from templates.C
 	c.Env = append(c.Env, env...)
 	for _, setting := range slices.Concat(v.Proxies, v.Env) {
 		name, value, _ := strings.Cut(setting, "=")
-		setVariable(c, corev1.EnvVar{Name: name, Value: value})
+		variable := corev1.EnvVar{Name: name, Value: value}
+		if key, refers := v1alpha1.CredentialOf(value); refers {
+			variable.Value, variable.ValueFrom = "", &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: v1alpha1.CloudConfigName}, Key: key,
+			}}
+		}
+		setVariable(c, variable)
 	}
 	for i, m := range from.Mounts {
 		mount(spec, fmt.Sprintf("machine-%d", i), m.Path, hostPath(m.Path, corev1.HostPathDirectoryOrCreate))

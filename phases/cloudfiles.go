@@ -22,7 +22,16 @@ import (
 
 // cloudFiles are the provider's files, for reading only. They are read once: all phases of a run go by the same ones.
 func cloudFiles(ctx context.Context, d *Data, s *Settings) (map[string][]byte, error) {
-	return d.known.files.get(func() (map[string][]byte, error) { return readCloudFiles(ctx, d, s) })
+	return d.known.files.get(func() (map[string][]byte, error) {
+		files, err := readCloudFiles(ctx, d, s)
+		if err != nil || len(s.moved) == 0 {
+			return files, err
+		}
+		all := map[string][]byte{}
+		maps.Copy(all, files)
+		maps.Copy(all, s.moved) // an earlier release may have written newer ones than the Secret has
+		return all, nil
+	})
 }
 
 // readCloudFiles reads them from where the user's configuration says they are. A second run on a machine that has its
@@ -72,7 +81,11 @@ func checkCloudConfig(ctx context.Context, d *Data) error {
 		return err
 	}
 	warnReadable(d, &s.CloudConfiguration)
-	if _, err = cloudFiles(ctx, d, s); err != nil {
+	files, err := cloudFiles(ctx, d, s)
+	if err != nil {
+		return err
+	}
+	if err := refuseLostCredentials(d, s, files); err != nil {
 		return err
 	}
 	if done, err := finished(d); err != nil || !done && !d.Living { // there is no cluster yet

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -46,7 +47,8 @@ func refuseContradictions(command string, said v1alpha1.CloudConfiguration, rec 
 			continue
 		}
 		if (c.said != "" || c.empty) && c.said != c.known {
-			wrong = append(wrong, fmt.Errorf("%s with %s %q: the cluster's record says %q", command, c.field, c.said, c.known))
+			wrong = append(wrong, fmt.Errorf("%s with %s %q: the cluster's record says %q",
+				command, c.field, redact.Text(c.said), redact.Text(c.known)))
 		}
 	}
 	if said.Profile != "" {

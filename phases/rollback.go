@@ -89,6 +89,7 @@ func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, err
 		return nil, "", err
 	}
 	c := rec.Configuration
+	c.ControllerManager.MoveCredentials()                           // to what the Secret has of them
 	c.Wait, c.ControlPlaneVIP.Interface = v1alpha1.WaitPolicy{}, "" // of a run, and of a machine
 	c.Profile = ""
 	if rec.LifecycleHeld { // nobody has said it: adopt switches it on at its end

@@ -33,6 +33,8 @@ type Settings struct {
 	ImageRepository string
 	// Proxies are the proxy variables of the manager, NAME=VALUE.
 	Proxies []string
+	// moved are credentials that a record of an earlier release has in clear, by their keys in the Secret.
+	moved map[string][]byte
 	// Recorded is what was known already of the cluster; nil on a machine that makes one.
 	Recorded *v1alpha1.Record
 }
@@ -61,6 +63,7 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	said := saidOf(d, rec)
 	s.Override(&said)
 	s.Default()
+	s.moveCredentials(d)
 	if err := vipWhole(s.ControlPlaneVIP); err != nil {
 		return nil, err
 	}

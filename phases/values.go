@@ -20,6 +20,9 @@ func valuesWithFiles(ctx context.Context, d *Data) (*Settings, templates.Values,
 		return nil, templates.Values{}, err
 	}
 	files, err := cloudFiles(ctx, d, s)
+	if err == nil {
+		err = refuseLostCredentials(d, s, files)
+	}
 	if err != nil {
 		return nil, templates.Values{}, err
 	}
@@ -115,6 +118,9 @@ func compatible(settings *v1alpha1.CloudConfiguration, profile *templates.Profil
 			return finding.Usagef("controllerManager.extraArgs: provider %s needs %s=VALUE", profile.Name, name).
 				WithHint("a document in the file of --config: {apiVersion: %s, kind: %s, provider: %s, controllerManager: {image: IMAGE, extraArgs: [%s=VALUE]}}", v1alpha1.APIVersion, v1alpha1.ConfigKind, profile.Name, name)
 		}
+	}
+	if err := refuseCredentials(settings); err != nil {
+		return err
 	}
 	if err := vipCompatible(settings, profile); err != nil {
 		return err

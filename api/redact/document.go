@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -60,6 +61,10 @@ func walk(value any, under string, all bool) any {
 		flag := ""
 		for i, item := range value {
 			text, is := item.(string)
+			if is && under == "extraEnv" {
+				value[i] = variable(text)
+				continue
+			}
 			value[i] = walk(item, under, all || is && isSecretFlag(flag)) // under tells variables from other pairs
 			flag = text
 		}
@@ -90,7 +95,7 @@ func object(m map[string]any, under string, all bool) any {
 		case kind == "ConfigMap" && field == "data":
 			m[field] = configMap(item)
 		default:
-			m[field] = walk(item, field, all || isList(item) && Secret(strings.TrimSuffix(field, "s")) && !refers(item))
+			m[field] = walk(item, field, all || holds(field, item))
 		}
 	}
 	return m
@@ -98,19 +103,32 @@ func object(m map[string]any, under string, all bool) any {
 
 func isEnv(under string) bool { return under == "env" || under == "extraEnvs" }
 
-func isList(item any) bool {
-	_, is := item.([]any)
-	return is
+// variable keeps the name of NAME=value.
+func variable(text string) string {
+	if name, value, assigns := strings.Cut(text, "="); assigns && value != "" {
+		return name + "=" + Mark
+	}
+	return text
 }
 
-// refers tells whether a list names other objects, as imagePullSecrets do, and does not hold what they do.
-func refers(item any) bool {
-	for _, x := range item.([]any) {
-		if _, is := x.(map[string]any); !is {
-			return false
-		}
+// holds tells whether a list or a map has credentials in it, by the name of its field: all, where it does not only name
+// objects and files, as imagePullSecrets and volumes do.
+func holds(field string, item any) bool {
+	if !Secret(field) && !Secret(strings.TrimSuffix(field, "s")) {
+		return false
 	}
-	return true
+	switch item := item.(type) {
+	case []any:
+		return slices.ContainsFunc(item, func(x any) bool { _, is := x.(map[string]any); return !is })
+	case map[string]any:
+		for _, reference := range []string{"name", "secretName", "path", "file", "key", "secretRef", "secretKeyRef", "token"} {
+			if _, refers := item[reference]; refers {
+				return false
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // configMap has files in it; those of clouds keep no value.

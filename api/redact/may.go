@@ -14,13 +14,13 @@ func mayName(text string) bool {
 		case 'a':
 			found = begins(rest, "auth")
 		case 'c':
-			found = begins(rest, "credential") || begins(rest, "cookie")
+			found = begins(rest, "cred") || begins(rest, "cookie")
 		case 'k':
 			found = begins(rest, "key")
 		case 'p':
-			found = begins(rest, "pass") || begins(rest, "pwd")
+			found = begins(rest, "pass") || begins(rest, "psk") || begins(rest, "pw") || stands(rest, "pat")
 		case 's':
-			found = begins(rest, "secret")
+			found = begins(rest, "secret") || begins(rest, "signature") || stands(rest, "sig")
 		case 't':
 			found = begins(rest, "token")
 		default:
@@ -36,6 +36,20 @@ func mayName(text string) bool {
 // begins says whether a text begins with a word, in capitals or not.
 func begins(text, word string) bool {
 	return len(text) >= len(word) && strings.EqualFold(text[:len(word)], word)
+}
+
+// stands says whether a text begins with a word that no letter follows, but in a longer name of a value, as pat_json.
+func stands(text, word string) bool {
+	if !begins(text, word) {
+		return false
+	}
+	rest := text[len(word):]
+	for _, kind := range [...]string{"json", "data", "value", "text", "base64", "b64", "string"} {
+		if begins(rest, kind) {
+			return true
+		}
+	}
+	return rest == "" || rest[0]|0x20 < 'a' || rest[0]|0x20 > 'z'
 }
 
 // mayBeFormed says whether one of the beginnings of formed is in a text.

@@ -91,10 +91,11 @@ type ControllerManager struct {
 	Image string `json:"image,omitempty"`
 	// Version replaces the tag of the profile's image.
 	Version string `json:"version,omitempty"`
-	// ExtraArgs are appended to the profile's arguments, as --flag=value.
+	// ExtraArgs are appended to the profile's arguments, as --flag=value. A credential in one is refused.
 	// +pattern=^--[^=]+=
 	ExtraArgs []string `json:"extraArgs,omitempty"`
-	// ExtraEnv are environment variables, as NAME=value. No secrets: the cluster's record and the pods show them.
+	// ExtraEnv are environment variables, as NAME=value. A credential is refused, as the cluster's record and the pods show
+	// values. NAME=${credential:KEY} takes the value from a key of credentials, but in mode StaticPod.
 	// +pattern=^[-._a-zA-Z][-._a-zA-Z0-9]*=
 	ExtraEnv []string `json:"extraEnv,omitempty"`
 }

@@ -9,10 +9,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/ccmadm/ccmadm/api/redact"
 )
 
-// Validate returns everything that is wrong with what is set, by field path. Unset fields are fine.
-func (c *CloudConfiguration) Validate() field.ErrorList { return c.validate(nil) }
+// Validate returns everything that is wrong with what is set, by field path. Unset fields are fine. A record is asked less:
+// one of an earlier release may have credentials in it.
+func (c *CloudConfiguration) Validate() field.ErrorList {
+	errs := c.ControllerManager.withoutCredentials(field.NewPath("controllerManager"))
+	if strings.Contains(c.Inventory, "://") && redact.Text(c.Inventory) != c.Inventory {
+		errs = append(errs, field.Forbidden(field.NewPath("inventory"), "an address with a credential"))
+	}
+	return append(c.validate(nil), errs...)
+}
 
 // validate does it for a configuration that is a field of another document, at path.
 func (c *CloudConfiguration) validate(path *field.Path) field.ErrorList {
@@ -46,7 +55,7 @@ func (m *ControllerManager) validate(path *field.Path) field.ErrorList {
 	}
 	for i, arg := range m.ExtraArgs {
 		if !isFlagValue(arg) {
-			errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i), arg, "must have the form --flag=value"))
+			errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i), redact.Text(arg), "must have the form --flag=value"))
 		}
 	}
 	for i, env := range m.ExtraEnv {

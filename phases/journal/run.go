@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -173,6 +174,11 @@ func encode(runs []Run) (documents, error) {
 
 func (r Run) document() (document, error) {
 	r.APIVersion, r.Kind = v1alpha1.APIVersion, RunKind
+	r.Before, r.After = v1alpha1.Conceal(r.Before), v1alpha1.Conceal(r.After)
+	r.Steps = slices.Clone(r.Steps)
+	for i := range r.Steps {
+		r.Steps[i].Change, r.Steps[i].Error = redact.Text(r.Steps[i].Change), redact.Text(r.Steps[i].Error)
+	}
 	text, err := yaml.Marshal(r)
 	if err != nil {
 		return document{}, fmt.Errorf("encode run %d of the journal: %w", r.ID, err)

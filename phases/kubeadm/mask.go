@@ -3,10 +3,12 @@ package kubeadm
 import (
 	"bytes"
 	"regexp"
+
+	"github.com/ccmadm/ccmadm/api/redact"
 )
 
 // MaskSecrets hides the secret half of bootstrap tokens, and certificate keys, in kubeadm configuration; and passwords
-// in addresses, as of a proxy.
+// in addresses, as of a proxy. What package redact knows to be a credential goes, too.
 func MaskSecrets(data []byte) []byte {
 	token := regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b`)
 	key := regexp.MustCompile(`\b[0-9a-fA-F]{64}\b`)
@@ -19,5 +21,5 @@ func MaskSecrets(data []byte) []byte {
 		line = password.ReplaceAll(line, []byte("${1}<hidden>@"))
 		lines[i] = token.ReplaceAll(line, []byte("$1.<hidden>"))
 	}
-	return bytes.Join(lines, nil)
+	return []byte(redact.Text(string(bytes.Join(lines, nil))))
 }

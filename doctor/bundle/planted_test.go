@@ -1,0 +1,80 @@
+package bundle
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/kubeadm"
+)
+
+// shapes are how a credential stands in a line; each gets a secret of its own.
+func shapes() []string {
+	var list []string
+	for _, name := range []string{
+		"password", "dbpass", "ADMINPASS", "REGISTRY_PASS", "GH_PAT", "USERPWD", "DB_PW", "api.key", "apiKey", "sshkey", "psk",
+		"AWS_SECRET_ACCESS_KEY", "clientSecret", "accessToken", "smtp-password", "signing_key", "X-Amz-Signature",
+		"gcp_credentials_json", "passphrase", "session_cookie",
+	} {
+		list = append(list, name+"=%s", name+": %s", `"`+name+`": "%s"`)
+	}
+	for _, scheme := range []string{"http", "https", "redis", "postgres"} {
+		list = append(list, scheme+"://user:%s@host.example/x", "--proxy="+scheme+"://user:%s@host.example")
+	}
+	return append(list, "--vault-pass %s", "--token %s", "Authorization: Bearer %s", "Cookie: a=%s", "https://x/?sv=1&sig=%s",
+		"passwords: [a, %s]", "passphrase: |\n  one\n  %s", "curl -u admin:%s https://x")
+}
+
+// What is planted, in whatever place, is in nothing that is written or shown.
+func TestPlanted(t *testing.T) {
+	all := shapes()
+	out := map[string]string{}
+	b := New(time.Now())
+	secret := func(i int) string { return fmt.Sprintf("hunter2hunter%03d", i) }
+	for i, shape := range all {
+		line := fmt.Sprintf(shape, secret(i))
+		at := func(place string) string { return fmt.Sprintf("%s-%d", place, i) }
+		b.Text(at("log"), "I1122 09:00:00 kept\n"+line+"\n")
+		b.Missed(at("missed"), errors.New(line))
+		b.Keys(at("cloud.conf"), []byte("[Global]\nx = "+line+"\n"))
+		b.Document(at("broken.yaml"), []byte("kind: Pod\n\t"+line+"\n"))
+		b.Object(at("configmap.yaml"), &corev1.ConfigMap{Data: map[string]string{"app": line, "cloud.conf": line}})
+		b.Object(at("secret.yaml"), &corev1.Secret{TypeMeta: metav1.TypeMeta{Kind: "Secret"}, StringData: map[string]string{"a": secret(i)}})
+		b.Object(at("pod.json"), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"example.org/note": line}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Args: []string{line}, Command: []string{"sh", "-c", line}, Env: []corev1.EnvVar{{Name: "PLAIN", Value: secret(i)}},
+			}}},
+		})
+		b.Object(at("event.yaml"), &corev1.Event{Message: line})
+		record := v1alpha1.Record{}
+		record.Configuration.ControllerManager.ExtraEnv = []string{"PLAIN=" + secret(i)}
+		b.Object(at("record.yaml"), &record)
+		out[at("dry run and journal")] = string(kubeadm.MaskSecrets([]byte(line)))
+		c := v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{
+			ExtraArgs: []string{line, "--api-token=" + secret(i)}, ExtraEnv: []string{"DB_PASS=" + secret(i)},
+		}}
+		out[at("error of bad input")] = c.Validate().ToAggregate().Error()
+	}
+	for name, data := range b.files {
+		out[name] = string(data)
+	}
+	out["not-seen.txt"] = strings.Join(b.NotSeen(), "\n")
+	found := 0
+	for place, text := range out {
+		for i, shape := range all {
+			if bytes.Contains([]byte(text), []byte(secret(i))) {
+				t.Errorf("%s has the secret of %q: %s", place, shape, text)
+				found++
+			}
+		}
+	}
+	t.Logf("%d planted, %d places read, %d found", len(all), len(out), found)
+}
