@@ -60,6 +60,7 @@ func Conceal(record string) string {
 // bare tells whether a value is a credential itself, not a reference to one.
 func bare(name, value string) bool {
 	_, refers := CredentialOf(value)
+	refers = refers || strings.HasPrefix(value, "$(") && strings.HasSuffix(value, ")") // another variable of the pod
 	return !refers && redact.Carries(name, value)
 }
 
