@@ -100,3 +100,29 @@ func nodePortsPolicy() []metav1.Object {
 		}},
 	})
 }
+
+// externalIPsPolicy returns the policy that denies Services new externalIPs (CVE-2020-8554): kube-proxy of every Node
+// sends packets for them to the Service, also those for the control plane's address. An update may keep what the Service
+// has. A label on the Namespace, which tenants do not write, permits all.
+func externalIPsPolicy() []metav1.Object {
+	const had = "(oldObject == null ? [] : oldObject.spec.?externalIPs.orValue([]))"
+	return admissionPolicy(v1alpha1.ExternalIPsPolicyName, admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+			onResources("", "v1", []string{"services"}, admissionv1.Create, admissionv1.Update),
+		}},
+		MatchConditions: []admissionv1.MatchCondition{
+			{Name: "external-ips", Expression: "object.spec.?externalIPs.orValue([]).size() > 0"},
+		},
+		Variables: []admissionv1.Variable{{
+			Name: "new", Expression: "object.spec.externalIPs.filter(a, !(a in " + had + "))",
+		}},
+		Validations: []admissionv1.Validation{{
+			Expression: "variables.new.size() == 0 || namespaceObject.metadata.?labels.orValue({})[?'" +
+				v1alpha1.ExternalIPsLabel + "'].orValue('') == 'allow'",
+			MessageExpression: "'externalIPs ' + variables.new[0] + ': denied unless the Namespace has label " +
+				v1alpha1.ExternalIPsLabel + "=allow'",
+			Message: "externalIPs are denied unless the Namespace has label " + v1alpha1.ExternalIPsLabel + "=allow",
+			Reason:  new(metav1.StatusReasonForbidden),
+		}},
+	})
+}

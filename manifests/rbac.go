@@ -54,6 +54,7 @@ func RBAC(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if p.NodeAgent != nil { // its load balancers are ours
 		list = append(list, onlyNotReady(who)...)
 		list = append(list, nodePortsPolicy()...)
+		list = append(list, externalIPsPolicy()...)
 	}
 	return toObjects(list...)
 }

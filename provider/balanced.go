@@ -42,10 +42,19 @@ func (c *Cloud) connectBalancer(factory informers.SharedInformerFactory, recorde
 	if err != nil {
 		return err
 	}
-	served, err := balancer.New(balancer.Settings{
+	endpoint, err := EndpointOf(config)
+	if err != nil {
+		return err
+	}
+	settings := balancer.Settings{
 		Client: client, Objects: clients, Recorder: recorder, Now: time.Now,
 		Nodes: factory.Core().V1().Nodes().Informer(), Services: factory.Core().V1().Services().Informer(),
-	})
+		Endpoint: endpoint, NodeNetworks: c.config.LoadBalancers.Networks(),
+	}
+	if machines := c.nodes.Load(); machines != nil {
+		settings.Listed = machines.ListedAddresses
+	}
+	served, err := balancer.New(settings)
 	if err != nil {
 		return err
 	}

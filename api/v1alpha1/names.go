@@ -139,6 +139,10 @@ const (
 	// NodePortsPolicyName is that of the admission policy, and of its binding, which keeps ReservedNodePorts from Services
 	// that are published with addresses of Nodes.
 	NodePortsPolicyName = "ccmadm-node-ports"
+	// ExternalIPsPolicyName is that of the admission policy, and of its binding, which denies new externalIPs of Services.
+	ExternalIPsPolicyName = "ccmadm-external-ips"
+	// ExternalIPsLabel on a Namespace, "allow", permits externalIPs to its Services.
+	ExternalIPsLabel = "ccmadm.dev/external-ips"
 	// LoadBalancerClass is the one that is served beside none.
 	LoadBalancerClass = "ccmadm.dev/lb"
 	// LoadBalancerReady is the condition on a Service: True when its address is announced.

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"cmp"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -66,6 +67,20 @@ type LoadBalancers struct {
 	// its Node, after some 50 seconds. Otherwise they are out once the machine no longer answers by TCP and its kubelet
 	// has not renewed its Lease, after some 12 seconds. Default: true.
 	WithdrawEndpoints *bool `json:"withdrawEndpoints,omitempty"`
+	// NodeNetworks are the networks of the Nodes, such as 192.0.2.0/24. At level NodeIP an address of a Node that is in none
+	// of them is not published, unless the inventory lists it. Default: those that the agents of other Nodes report.
+	NodeNetworks []string `json:"nodeNetworks,omitempty"`
+}
+
+// Networks are the nodeNetworks.
+func (l LoadBalancers) Networks() []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range l.NodeNetworks {
+		if p, err := netip.ParsePrefix(text); err == nil { // Validate has said so
+			list = append(list, p.Masked())
+		}
+	}
+	return list
 }
 
 // Withdraws says whether the endpoints of machines that are gone are taken out of Services.
@@ -182,6 +197,12 @@ func (c *OnPremConfiguration) Validate() field.ErrorList {
 	}
 	if c.Site != "" || c.Inventory == nil { // an inventory says which site it is of
 		errs = append(errs, problems(field.NewPath("site"), c.Site, validation.IsDNS1123Label)...)
+	}
+	for i, text := range c.LoadBalancers.NodeNetworks {
+		if _, err := netip.ParsePrefix(text); err != nil {
+			path := field.NewPath("loadBalancers", "nodeNetworks").Index(i)
+			errs = append(errs, field.Invalid(path, text, "must be a network such as 192.0.2.0/24"))
+		}
 	}
 	place := Place{Region: c.Region, Zone: c.Zone, InstanceType: c.InstanceType}
 	return append(errs, place.validate(nil)...)

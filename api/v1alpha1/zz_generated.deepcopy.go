@@ -671,6 +671,11 @@ func (in *LoadBalancers) DeepCopyInto(out *LoadBalancers) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.NodeNetworks != nil {
+		in, out := &in.NodeNetworks, &out.NodeNetworks
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

@@ -82,8 +82,9 @@ func rbacSubjects() []string {
 	return []string{
 		"ClusterRole" + name, "ClusterRoleBinding" + name, "Role/kube-node-lease" + name, "Role/kube-system" + name,
 		"RoleBinding/kube-node-lease" + name, "RoleBinding/kube-system" + name, "RoleBinding/kube-system" + name +
-			":authentication-reader", policy + "/ccmadm-endpoints", policy + "/ccmadm-node-ports",
-		policy + "Binding/ccmadm-endpoints", policy + "Binding/ccmadm-node-ports", "ConfigMap/kube-system/ccmadm-inventory",
+			":authentication-reader", policy + "/ccmadm-endpoints", policy + "/ccmadm-external-ips", policy + "/ccmadm-node-ports",
+		policy + "Binding/ccmadm-endpoints", policy + "Binding/ccmadm-external-ips", policy + "Binding/ccmadm-node-ports",
+		"ConfigMap/kube-system/ccmadm-inventory",
 	}
 }
 

@@ -89,6 +89,10 @@ func (a *allocation) keep() {
 	var list []*claim
 	for _, c := range a.present {
 		c = c.copied()
+		if a.plane.has(c.address) {
+			a.drop = append(a.drop, c)
+			continue
+		}
 		list = append(list, c)
 		a.claims[c.address] = c
 	}

@@ -53,13 +53,20 @@ type Settings struct {
 	// Nodes and Services are informers of the controller manager, which runs them.
 	Nodes, Services cache.SharedIndexInformer
 	Recorder        record.EventRecorder
-	Now             func() time.Time
+	// Endpoint is the host at which the manager reaches the API server.
+	Endpoint string
+	// Listed returns the addresses that the inventory has of the Node's machine; nil where it has none.
+	Listed func(*corev1.Node) []corev1.NodeAddress
+	// NodeNetworks are those of the Nodes, where the configuration has them.
+	NodeNetworks []netip.Prefix
+	Now          func() time.Time
 }
 
 // Balancer serves Services of type LoadBalancer.
 type Balancer struct {
 	Settings
 	caches *caches
+	names  *lookups
 	dirty  chan struct{}
 
 	mu       sync.Mutex
@@ -74,7 +81,7 @@ type Balancer struct {
 // New makes a Balancer. It asks nobody anything.
 func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
-		Settings: s, caches: newCaches(s), dirty: make(chan struct{}, 1), letGo: map[types.UID]bool{},
+		Settings: s, caches: newCaches(s), names: newLookups(), dirty: make(chan struct{}, 1), letGo: map[types.UID]bool{},
 		missing: map[types.NamespacedName]time.Time{}, taken: map[netip.Addr]time.Time{},
 		refused: refusals{}, signs: objects.Signs{},
 	}
@@ -138,7 +145,8 @@ func (b *Balancer) Run(ctx context.Context) {
 // pass looks at everything once and writes what differs. It returns when to look again, if that is soon.
 func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	now := b.Now()
-	s, j := b.look(now)
+	endpoints := b.names.of(ctx, now, b.Endpoint, b.caches.proxyEndpoint())
+	s, j := b.look(now, endpoints)
 	p := allocate(s)
 	j.plan = p
 	outcomes := j.outcomes()
@@ -168,22 +176,24 @@ func sooner(wake, at, now time.Time) time.Time {
 }
 
 // look takes the snapshot.
-func (b *Balancer) look(now time.Time) (*snapshot, *judge) {
+func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot, *judge) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.caches
 	nodes := list[*corev1.Node](c.nodes)
 	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now), missing: b.missing}
 	j.machines = newMachines(nodes, j.reports.lately, c.endpoints())
+	j.machines.plane = controlPlane{endpoints: endpoints, servers: apiServers(c.endpoints())}
 	cidrs := c.serviceCIDRs()
-	j.pools = readPools(c.addressPools(), nodes, cidrs)
+	j.pools = readPools(c.addressPools(), nodes, cidrs, j.machines.plane)
 	s := &snapshot{
 		now: now, nodes: j.machines.addresses, pools: j.pools, peers: len(c.peers.GetStore().ListKeys()) > 0,
 		namespaces: c.namespaceLabels(),
 		taken:      map[netip.Addr]bool{}, announced: j.reports.announced, present: c.present(),
+		plane: j.machines.plane,
 	}
 	j.machines.proxy = c.proxyMode()
-	j.machines.nodes = plausible(nodes, cidrs, s.present)
+	j.machines.nodes = b.plausible(nodes, cidrs, s.present, j.machines)
 	for address, since := range b.taken {
 		if now.Sub(since) > takenTime {
 			delete(b.taken, address)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,9 @@ import (
 
 // readyCondition is that of AddressPools and BGPPeers.
 const readyCondition = "Ready"
+
+// overlapReason is that of a pool without some of its addresses, and of the Event on the Node that has them.
+const overlapReason = "Overlap"
 
 // count writes the status of pools and peers where it differs, by what live agents report.
 func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1alpha1.NodeAgent) error {
@@ -34,7 +39,9 @@ func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("patch status of AddressPool/%s: %w", pool.Name, err))
+			continue
 		}
+		b.nameOverlaps(pool)
 	}
 	for _, peer := range list[*v1alpha1.BGPPeer](b.caches.peers) {
 		status := peerStatus(peer, agents, s.now)
@@ -52,12 +59,25 @@ func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1
 	return errors.Join(errs...)
 }
 
+// nameOverlaps writes an Event on each Node that the pool's condition names, and did not name before.
+func (b *Balancer) nameOverlaps(p *pool) {
+	said := ""
+	if c := meta.FindStatusCondition(p.Status.Conditions, readyCondition); c != nil {
+		said = c.Message
+	}
+	for _, o := range p.overlaps[:min(len(p.overlaps), namedErrors)] {
+		if o.node != nil && !strings.Contains(said, o.text) {
+			b.Recorder.Eventf(o.node, corev1.EventTypeWarning, overlapReason, "AddressPool/%s has this Node's addresses: %s", p.Name, o.text)
+		}
+	}
+}
+
 // count returns the pool's status. An address that another pool has, too, is counted once.
 func (p *pool) count(plan *plan, pools []*pool, now time.Time) *v1alpha1.AddressPoolStatus {
 	status := p.Status.DeepCopy()
 	status.Assigned, status.Quarantined, status.ObservedGeneration = 0, 0, p.Generation
 	left := new(big.Int)
-	for _, r := range p.set.Ranges() {
+	for _, r := range p.free.Ranges() {
 		left.Add(left, size(r))
 	}
 	for address, c := range plan.claims {
@@ -69,7 +89,9 @@ func (p *pool) count(plan *plan, pools []*pool, now time.Time) *v1alpha1.Address
 		default:
 			status.Quarantined++
 		}
-		left.Sub(left, big.NewInt(1))
+		if p.free.Contains(address) {
+			left.Sub(left, big.NewInt(1))
+		}
 	}
 	ready := metav1.Condition{
 		Type: readyCondition, Status: metav1.ConditionTrue, Reason: "Gives", Message: "addresses are given from here",
@@ -83,6 +105,8 @@ func (p *pool) count(plan *plan, pools []*pool, now time.Time) *v1alpha1.Address
 	case p.Spec.Disabled:
 		left.SetInt64(0)
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Disabled", "what was given stays"
+	case len(p.overlaps) > 0:
+		ready.Reason, ready.Message = overlapReason, "not given: "+p.except()
 	}
 	status.Available = left.String()
 	meta.SetStatusCondition(&status.Conditions, ready)

@@ -20,6 +20,7 @@ type machines struct {
 	// addresses are those of all Nodes.
 	addresses map[netip.Addr]bool
 	proxy     proxy
+	plane     controlPlane
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool
 }

@@ -24,7 +24,7 @@ func (w *world) told(announced ...string) {
 		now: w.now, plan: allocate(s), pools: s.pools, machines: newMachines(w.nodes, w.agents, nil), reports: r,
 		missing: map[types.NamespacedName]time.Time{},
 	}
-	j.machines.proxy = w.proxy
+	j.machines.proxy, j.machines.plane = w.proxy, w.plane
 	outcomes := j.outcomes()
 	for _, do := range w.steps(j.plan) {
 		do()

@@ -23,6 +23,7 @@ type snapshot struct {
 	taken      map[netip.Addr]bool // by objects of others
 	nodes      map[netip.Addr]bool // addresses of Nodes
 	announced  map[netip.Addr]bool // by agents that live
+	plane      controlPlane
 }
 
 // plan is what claims should be.

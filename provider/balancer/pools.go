@@ -3,8 +3,10 @@ package balancer
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"go4.org/netipx"
@@ -20,15 +22,29 @@ import (
 type pool struct {
 	*v1alpha1.AddressPool
 	set *netipx.IPSet
+	// free is set without the addresses of others, which overlaps names. What was given before stays.
+	free     *netipx.IPSet
+	overlaps []overlap
 	// problem is why it gives nothing. What it gave stays.
 	problem error
 	// namespaces, services and any are its spec.serve.
 	namespaces, services labels.Selector
 }
 
+// overlap is what the pool does not give, since it belongs to the Node or, for nil, to the control plane.
+type overlap struct {
+	node *corev1.Node
+	text string
+}
+
+// maxNodeAddresses is how many addresses of one Node are kept out of pools: its kubelet may write any number.
+const maxNodeAddresses = 8
+
 // readPools reads pools, the one with the highest priority first, and looks for what overlaps. Of two pools that
 // overlap, the younger one gives nothing.
-func readPools(objects []*v1alpha1.AddressPool, nodes []*corev1.Node, cidrs []*networkingv1.ServiceCIDR) []*pool {
+func readPools(objects []*v1alpha1.AddressPool, nodes []*corev1.Node, cidrs []*networkingv1.ServiceCIDR,
+	plane controlPlane,
+) []*pool {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.AddressPool) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -36,7 +52,11 @@ func readPools(objects []*v1alpha1.AddressPool, nodes []*corev1.Node, cidrs []*n
 	for _, object := range objects {
 		p := readPool(object)
 		if p.problem == nil {
-			p.problem = p.overlap(pools, nodes, cidrs)
+			p.problem = p.conflict(pools, cidrs)
+		}
+		p.free = p.set
+		if p.problem == nil {
+			p.problem = p.subtract(nodes, plane)
 		}
 		pools = append(pools, p)
 	}
@@ -77,23 +97,11 @@ func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// overlap names what else has addresses of the pool.
-func (p *pool) overlap(others []*pool, nodes []*corev1.Node, cidrs []*networkingv1.ServiceCIDR) error {
+// conflict names what an administrator has configured with addresses of the pool.
+func (p *pool) conflict(others []*pool, cidrs []*networkingv1.ServiceCIDR) error {
 	for _, other := range others {
 		if p.set.Overlaps(other.set) {
 			return fmt.Errorf("addresses are also those of the older AddressPool/%s", other.Name)
-		}
-	}
-	for _, node := range nodes {
-		for _, a := range node.Status.Addresses {
-			if address, err := netip.ParseAddr(a.Address); err == nil && p.set.Contains(address) {
-				return fmt.Errorf("%s is the %s of Node/%s", address, a.Type, node.Name)
-			}
-		}
-		for _, cidr := range prefixes(node.Spec.PodCIDRs) {
-			if p.set.OverlapsPrefix(cidr) {
-				return fmt.Errorf("%s belongs to the pods of Node/%s", cidr, node.Name)
-			}
 		}
 	}
 	for _, object := range cidrs {
@@ -104,6 +112,67 @@ func (p *pool) overlap(others []*pool, nodes []*corev1.Node, cidrs []*networking
 		}
 	}
 	return nil
+}
+
+// subtract takes out of what is free the addresses of the control plane and of Nodes. Kubelets write the latter, so that
+// one Node costs a few addresses, and never the pool; a range of pods counts only if its Node is older than the pool.
+func (p *pool) subtract(nodes []*corev1.Node, plane controlPlane) (err error) {
+	var b netipx.IPSetBuilder
+	b.AddSet(p.set)
+	without := func(node *corev1.Node, r netip.Prefix, format string, args ...any) {
+		if p.set.OverlapsPrefix(r) {
+			b.RemovePrefix(r)
+			p.overlaps = append(p.overlaps, overlap{node: node, text: fmt.Sprintf(format, args...)})
+		}
+	}
+	for _, addresses := range []map[netip.Addr]bool{plane.endpoints, plane.servers} {
+		for _, address := range slices.SortedFunc(maps.Keys(addresses), netip.Addr.Compare) {
+			without(nil, netip.PrefixFrom(address, address.BitLen()), "%s is the control plane's address", address)
+		}
+	}
+	for _, node := range slices.SortedFunc(slices.Values(nodes), before) {
+		for i, a := range node.Status.Addresses {
+			if address, err := netip.ParseAddr(a.Address); err == nil && i < maxNodeAddresses {
+				address = address.Unmap().WithZone("")
+				without(node, netip.PrefixFrom(address, address.BitLen()), "%s is the %s of Node/%s", address, a.Type, node.Name)
+			}
+		}
+		if p.CreationTimestamp.Before(&node.CreationTimestamp) {
+			continue
+		}
+		for _, cidr := range prefixes(node.Spec.PodCIDRs) {
+			without(node, cidr, "%s belongs to the pods of Node/%s", cidr, node.Name)
+		}
+	}
+	p.free, err = b.IPSet()
+	return err
+}
+
+// before orders Nodes by age.
+func before(a, b *corev1.Node) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// owner says whose the address is, where the pool does not give it.
+func (p *pool) owner(address netip.Addr) string {
+	for _, o := range p.overlaps {
+		if strings.HasPrefix(o.text, address.String()+" ") {
+			return o.text
+		}
+	}
+	return fmt.Sprintf("%s belongs to the pods of a Node", address)
+}
+
+// except lists the addresses that are not given.
+func (p *pool) except() string {
+	var texts []string
+	for _, o := range p.overlaps[:min(len(p.overlaps), namedErrors)] {
+		texts = append(texts, o.text)
+	}
+	if more := len(p.overlaps) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // gives says whether new addresses come from the pool.

@@ -36,8 +36,8 @@ func TestReadPools(t *testing.T) {
 	}{
 		{"fine", []string{"192.0.2.8/29", "2001:db8::1"}, ""},
 		{"beside the Node", []string{"192.0.2.4/30"}, ""}, // its first address is left out
-		{"the Node's address", []string{"192.0.2.1-192.0.2.9"}, "192.0.2.4 is the InternalIP of Node/n1"},
-		{"pods", []string{"10.244.0.77"}, "belongs to the pods of Node/n1"},
+		{"the Node's address", []string{"192.0.2.1-192.0.2.9"}, ""},
+		{"pods", []string{"10.244.0.77"}, ""},
 		{"cluster IPs", []string{"10.100.0.0/24"}, "10.96.0.0/12 is ServiceCIDR/kubernetes"},
 		{"another pool", []string{"203.0.113.100-203.0.113.200"}, "older AddressPool/zz-older"},
 		{"no address", []string{"192.0.2"}, "192.0.2"},
@@ -49,7 +49,7 @@ func TestReadPools(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			young := addressPool("young", tt.ranges...)
 			young.CreationTimestamp = metav1.NewTime(start.Add(time.Hour))
-			for _, p := range readPools([]*v1alpha1.AddressPool{young, older}, []*corev1.Node{node}, []*networkingv1.ServiceCIDR{cidr}) {
+			for _, p := range readPools([]*v1alpha1.AddressPool{young, older}, []*corev1.Node{node}, []*networkingv1.ServiceCIDR{cidr}, controlPlane{}) {
 				got := ""
 				if p.problem != nil {
 					got = p.problem.Error()
@@ -142,4 +142,62 @@ func TestLevel(t *testing.T) {
 	w.peers = true
 	expect("it is lost", second, v1alpha1.LevelBGP)
 	expect("the pool says nothing any more", first, v1alpha1.LevelL2)
+}
+
+// One Node, the control plane and a range of pods cost a pool their addresses, and nothing else. What was given stays.
+func TestPools_AddressesOfOthers(t *testing.T) {
+	w := newWorld(addressPool("lan", "192.0.2.0/29"))
+	has := w.add("has", annotated(v1alpha1.AddressesAnnotation, "192.0.2.4"))
+	w.pass()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", CreationTimestamp: metav1.NewTime(start.Add(time.Hour))}}
+	node.Spec.PodCIDRs = []string{"192.0.2.0/24"} // registered after the pool was made
+	for _, a := range []string{"192.0.2.4", "192.0.2.5"} {
+		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+	}
+	w.nodes = []*corev1.Node{node}
+	vip := netip.MustParseAddr("192.0.2.6")
+	w.plane.endpoints = map[netip.Addr]bool{vip: true}
+	asksVIP := w.add("vip", annotated(v1alpha1.AddressesAnnotation, "192.0.2.6"))
+	asksNode := w.add("node", annotated(v1alpha1.AddressesAnnotation, "192.0.2.5"))
+	any := []*corev1.Service{w.add("a"), w.add("b"), w.add("c"), w.add("d")}
+	p := w.pass()
+	if got := p.of(has); got != "192.0.2.4" {
+		t.Errorf("a Service has %q of what it had", got)
+	}
+	for s, want := range map[*corev1.Service]string{asksVIP: "AddressInUse", asksNode: "AddressInUse"} {
+		if got := p.of(s) + p.reason(s); got != want {
+			t.Errorf("Service %s gets %s, want %s", s.Name, got, want)
+		}
+	}
+	for i, s := range any {
+		if got := p.of(s); (got != "") != (i < 3) || got == "192.0.2.5" || got == "192.0.2.6" {
+			t.Errorf("Service %s gets %q", s.Name, got)
+		}
+	}
+	pools := w.snapshot().pools
+	c := pools[0].count(p, pools, w.now)
+	if c.Available != "0" || c.Conditions[0].Status != metav1.ConditionTrue || c.Conditions[0].Reason != overlapReason {
+		t.Errorf("got status %+v", c)
+	}
+	for _, text := range []string{"192.0.2.6 is the control plane's address", "192.0.2.5 is the InternalIP of Node/n1"} {
+		if !strings.Contains(c.Conditions[0].Message, text) {
+			t.Errorf("%q does not say %q", c.Conditions[0].Message, text)
+		}
+	}
+}
+
+// A Service that had the control plane's address before it became that loses it, and its status.
+func TestPools_ControlPlaneTakesItsAddress(t *testing.T) {
+	w := newWorld(addressPool("lan", "192.0.2.1", "192.0.2.2"))
+	w.add("thief", annotated(v1alpha1.AddressesAnnotation, "192.0.2.2"))
+	w.told("192.0.2.2")
+	w.told("192.0.2.2")
+	if got := w.has("thief"); got != "192.0.2.2" {
+		t.Fatalf("it has %q", got)
+	}
+	w.plane.endpoints = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.2"): true}
+	w.told("192.0.2.2")
+	if got := w.has("thief"); got != "" || len(w.objects) != 0 {
+		t.Errorf("it is published with %q, claims %v", got, w.objects)
+	}
 }

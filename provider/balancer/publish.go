@@ -33,7 +33,9 @@ func (j *judge) onNodes(as *assignment) bool {
 // there are any, and what another implementation has published stays. What was ours, and is not any more, goes.
 func (j *judge) publishClaimed(as *assignment, o *outcome) {
 	list, allocated := j.due(as), earlier(as.service, false)
-	ours := func(address netip.Addr) bool { return slices.Contains(allocated, address) }
+	ours := func(address netip.Addr) bool {
+		return slices.Contains(allocated, address) || j.machines.plane.has(address)
+	}
 	switch {
 	case len(list) > 0, j.ports[nameOf(as.service)] != nil:
 		o.publish(list)

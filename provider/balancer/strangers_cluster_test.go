@@ -54,17 +54,17 @@ func TestCluster_BadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := c.version("good")
-	for _, tt := range []struct{ name, ranges, want string }{
-		{"overlaps", "192.0.2.51-192.0.2.60", "addresses are also those of the older AddressPool/lan"},
-		{"a Node's address", "198.18.0.0/29", "198.18.0.1 is the InternalIP of Node/n1"},
-		{"pods", "10.244.0.128/25", "10.244.0.0/24 belongs to the pods of Node/n1"},
-		{"cluster IPs", cidr.Spec.CIDRs[0], "is ServiceCIDR/kubernetes: cluster IPs come from there"},
+	for _, tt := range []struct{ name, ranges, want, reason string }{
+		{"overlaps", "192.0.2.51-192.0.2.60", "addresses are also those of the older AddressPool/lan", "PoolNotReady"},
+		{"a Node's address", "198.18.0.0/29", "198.18.0.1 is the InternalIP of Node/n1", overlapReason},
+		{"pods", "10.244.0.128/25", "10.244.0.0/24 belongs to the pods of Node/n1", overlapReason},
+		{"cluster IPs", cidr.Spec.CIDRs[0], "is ServiceCIDR/kubernetes: cluster IPs come from there", "PoolNotReady"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c.addPool(addressPool("other", tt.ranges))
 			ready := c.poolReady("other")
-			told := ready.Reason == "PoolNotReady" && strings.Contains(ready.Message, tt.want)
-			if ready.Status != metav1.ConditionFalse || !told {
+			told := ready.Reason == tt.reason && strings.Contains(ready.Message, tt.want)
+			if (ready.Status == metav1.ConditionTrue) != (tt.reason == overlapReason) || !told {
 				t.Errorf("got %s %s: %s, want %q", ready.Status, ready.Reason, ready.Message, tt.want)
 			}
 			if err := c.objects.AddressPools.Delete(t.Context(), "other", metav1.DeleteOptions{}); err != nil {

@@ -128,7 +128,7 @@ func (a *allocation) takeAny(as *assignment, ipv6 bool) *finding.Finding {
 	}
 	free := func(address netip.Addr) bool { return a.claims[address] == nil && !a.taken[address] }
 	for _, p := range pools {
-		if address, ok := firstFree(p.set.Ranges(), ipv6, nameOf(as.service).String(), free); ok {
+		if address, ok := firstFree(p.free.Ranges(), ipv6, nameOf(as.service).String(), free); ok {
 			a.claim(as, address, p)
 			return nil
 		}
@@ -180,6 +180,8 @@ func (a *allocation) poolsFor(as *assignment, ipv6 bool) ([]*pool, *finding.Find
 func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
 	p := poolOf(a.pools, address)
 	switch {
+	case a.plane.has(address):
+		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
 	case p == nil:
 		return finding.AddressOutsidePools.Errorf("%s is in no AddressPool", address)
 	case as.wish.pool != "" && p.Name != as.wish.pool:
@@ -191,6 +193,9 @@ func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
 	case a.claims[address] == nil && !p.gives():
 		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, is disabled", p.Name, address)
 	}
+	if a.claims[address] == nil && !p.free.Contains(address) {
+		return finding.AddressInUse.Errorf("%s", p.owner(address))
+	}
 	return a.join(as, address)
 }
 
@@ -198,6 +203,8 @@ func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
 func (a *allocation) join(as *assignment, address netip.Addr) *finding.Finding {
 	p, c, name := poolOf(a.pools, address), a.claims[address], nameOf(as.service)
 	switch {
+	case a.plane.has(address):
+		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
 	case a.taken[address]:
 		return finding.AddressInUse.Errorf("%s is claimed by an IPAddress that is not ours", address)
 	case c == nil:

@@ -28,6 +28,7 @@ type world struct {
 	agents   []*v1alpha1.NodeAgent
 	made     int
 	proxy    proxy
+	plane    controlPlane
 }
 
 func newWorld(pools ...*v1alpha1.AddressPool) *world {
@@ -78,8 +79,8 @@ func families(policy corev1.IPFamilyPolicy, list ...corev1.IPFamily) func(*corev
 
 func (w *world) snapshot() *snapshot {
 	s := &snapshot{
-		now: w.now, pools: readPools(w.pools, w.nodes, nil), taken: w.taken, peers: w.peers,
-		nodes: newMachines(w.nodes, nil, nil).addresses,
+		now: w.now, pools: readPools(w.pools, w.nodes, nil, w.plane), taken: w.taken, peers: w.peers,
+		nodes: newMachines(w.nodes, nil, nil).addresses, plane: w.plane,
 	}
 	for _, service := range w.services {
 		s.known = append(s.known, service)

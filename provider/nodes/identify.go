@@ -59,6 +59,23 @@ func (n *Nodes) identify(ctx context.Context, node *corev1.Node) (serving.Identi
 	return serving.Identity{Addresses: listedOf(m), Proven: true}, nil
 }
 
+// ListedAddresses are the IPs that the inventory lists for the machine of a Node; nil where it lists none, or the Node may
+// be another machine.
+func (n *Nodes) ListedAddresses(node *corev1.Node) []corev1.NodeAddress {
+	if n.store == nil {
+		return nil
+	}
+	list := n.store.Status().Inventory
+	if list == nil {
+		return nil
+	}
+	m, rule, err := list.Match(inventory.FactsOf(node))
+	if err != nil || m == nil || believe(list, m, rule, node) != nil || mayBe(node, m, list) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(addressList(m.Addresses), func(a corev1.NodeAddress) bool { return !isIP(a) })
+}
+
 // mayBe is an error if nothing but what a kubelet can write leads from the Node to the machine: a UUID, a serial number.
 // The Node's name is in its kubelet's credentials. Its provider ID was settled when it was initialized; of a machine that
 // is listed without a hostname, by just that hardware.
