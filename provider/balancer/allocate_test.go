@@ -152,3 +152,28 @@ func TestAllocate_Sharing(t *testing.T) {
 		})
 	}
 }
+
+// A Service that gets a released address again is published once the network was probed again: another machine may have taken
+// the address meanwhile.
+func TestAllocate_ReleasedIsProbedAgain(t *testing.T) {
+	w := newWorld(addressPool("p", "192.0.2.1"))
+	w.setNodes("198.18.0.1")
+	s := w.add("web")
+	w.told("192.0.2.1")
+	w.told("192.0.2.1")
+	if w.has("web") != "192.0.2.1" {
+		t.Fatal("it was not published: nothing is tested")
+	}
+	delete(w.services, nameOf(s))
+	w.told()
+	w.add("web")
+	w.told()
+	w.told()
+	if got := w.has("web"); got != "" {
+		t.Errorf("%s is published before the network was probed again", got)
+	}
+	w.told("192.0.2.1")
+	if got := w.has("web"); got != "192.0.2.1" {
+		t.Errorf("it has %q, want the address that was kept for it", got)
+	}
+}

@@ -131,6 +131,10 @@ func (j *judge) claimed(as *assignment, o *outcome) {
 	if o.problem != nil || len(addresses) == 0 {
 		return
 	}
+	if j.machines.proxy.answers(j.plan.claims[addresses[0]].level) {
+		o.problem = finding.ProxyBinds.Errorf("kube-proxy is in mode ipvs without strictARP: every Node answers ARP for %s", join(addresses))
+		return
+	}
 	if o.problem = j.silence(as, o.complete); o.problem != nil || !o.complete || j.waiting(name) {
 		return
 	}

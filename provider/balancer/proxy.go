@@ -21,17 +21,27 @@ const proxyName, proxyKey = "kube-proxy", "config.conf"
 type proxy struct {
 	// unknown: the manager may not read it.
 	unknown, ipvs bool
+	// strictARP: a machine answers ARP for no address of kube-ipvs0.
+	strictARP bool
 }
 
 // readProxy reads kubeadm's ConfigMap. Without the file in it there is no mode that is known to bind.
 func readProxy(cm *corev1.ConfigMap) proxy {
 	var c struct {
 		Mode string `json:"mode"`
+		IPVS struct {
+			StrictARP bool `json:"strictARP"`
+		} `json:"ipvs"`
 	}
 	if err := yaml.Unmarshal([]byte(cm.Data[proxyKey]), &c); err != nil {
 		return proxy{unknown: true}
 	}
-	return proxy{ipvs: c.Mode == "ipvs"}
+	return proxy{ipvs: c.Mode == "ipvs", strictARP: c.IPVS.StrictARP}
+}
+
+// answers says that every machine would answer ARP for an address of this level.
+func (p proxy) answers(level v1alpha1.Level) bool {
+	return level == v1alpha1.LevelL2 && p.ipvs && !p.strictARP
 }
 
 // onNodes says why a Service may not have the addresses of so many Nodes. What was published, and may be right, stays.

@@ -35,7 +35,18 @@ func TestOutcome_ProxyBinds(t *testing.T) {
 		{"ipvs, one Node, which none else binds", []string{"198.18.0.1"}, ipvsMode, onNodes, "198.18.0.1", nodeIPReason},
 		{"not to be read", nil, "mode: [", onNodes, "", "ProxyBinds"},
 		{"not to be read, published", nil, "mode: [", there, both, nodeIPReason},
-		{"a pool", nil, ipvsMode, pooled, "192.0.2.1", announcedReason},
+		{"a pool", nil, ipvsMode + "ipvs: {strictARP: true}\n", pooled, "192.0.2.1", announcedReason},
+		{"a pool, and every Node answers ARP", nil, ipvsMode, pooled, "", "ProxyBinds"},
+		{"a pool, published by a former release, and every Node answers ARP", nil, ipvsMode, func(w *world) {
+			pooled(w)
+			s := w.services[types.NamespacedName{Namespace: "default", Name: "web"}]
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+			s.Annotations[v1alpha1.AllocatedAnnotation] = "192.0.2.1"
+		}, "192.0.2.1", "ProxyBinds"},
+		{"a pool by BGP", nil, ipvsMode, func(w *world) {
+			pooled(w)
+			w.pools[0].Spec.Level = v1alpha1.LevelBGP
+		}, "192.0.2.1", announcedReason},
 		{"a pool, not to be read", nil, "mode: [", pooled, "192.0.2.1", announcedReason},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,6 +17,9 @@ func (j *judge) due(as *assignment) []netip.Addr {
 	var list []netip.Addr
 	for _, address := range as.addresses() {
 		c := j.plan.claims[address]
+		if j.machines.proxy.answers(c.level) && !slices.Contains(before, address) {
+			continue
+		}
 		if !c.probed.IsZero() || slices.Contains(before, address) || c.level == v1alpha1.LevelBGP && j.machines.unserved(as.service) {
 			list = append(list, address)
 		}
