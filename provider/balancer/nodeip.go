@@ -19,6 +19,8 @@ type machines struct {
 	agents []*v1alpha1.NodeAgent // that have said lately what listens
 	// addresses are those of all Nodes.
 	addresses map[netip.Addr]bool
+	// listening are the ports on which programs of the machines listen, by Node.
+	listening map[string]map[port]bool
 	proxy     proxy
 	plane     controlPlane
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
@@ -26,7 +28,7 @@ type machines struct {
 }
 
 func newMachines(nodes []*corev1.Node, agents []*v1alpha1.NodeAgent, slices []*discoveryv1.EndpointSlice) *machines {
-	m := &machines{nodes: nodes, agents: agents, local: localNodes(slices), addresses: map[netip.Addr]bool{}}
+	m := &machines{nodes: nodes, agents: agents, local: localNodes(slices), addresses: map[netip.Addr]bool{}, listening: listeningOf(agents)}
 	for _, node := range nodes {
 		for _, a := range node.Status.Addresses {
 			if address, err := netip.ParseAddr(a.Address); err == nil {
@@ -41,10 +43,11 @@ func newMachines(nodes []*corev1.Node, agents []*v1alpha1.NodeAgent, slices []*d
 // label was ignored, since no Node would be left. Where externalTrafficPolicy Local leaves none, it returns those of all
 // Nodes together with the problem: a pod may wait for the address of its Service.
 func (m *machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, remark string, problem *finding.Finding) {
-	eligible, remark := m.eligible(func(node *corev1.Node) bool { return m.serves(service, node) })
+	vacant := func(node *corev1.Node) bool { _, is := m.occupied(service, node); return !is }
+	eligible, remark := m.eligible(func(node *corev1.Node) bool { return m.serves(service, node) && vacant(node) })
 	if len(eligible) == 0 && isLocal(service) {
 		problem = m.noneEligible(service, families6(service)[0], 0)
-		eligible, remark = m.eligible(func(*corev1.Node) bool { return true })
+		eligible, remark = m.eligible(vacant)
 	}
 	for _, ipv6 := range families6(service) {
 		var family []netip.Addr

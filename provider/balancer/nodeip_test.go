@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 // The ports of Nodes are taken from nobody: not from programs that listen there, nor from another Service.
 func TestPorts(t *testing.T) {
-	node := &corev1.Node{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: "198.18.0.1"},
 	}}}
 	agent := &v1alpha1.NodeAgent{
@@ -118,6 +119,45 @@ func TestPeerStatus(t *testing.T) {
 			if got := string(c.Status) + " " + c.Reason + ": " + c.Message; got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
+		})
+	}
+}
+
+// What one agent reports takes its Node out of the status, and no port from all Services: an agent may report any port.
+func TestPorts_OneAgentTakesOutItsNode(t *testing.T) {
+	w := newWorld()
+	w.setNodes("198.18.0.1", "198.18.0.2")
+	w.nodes[0].Name, w.nodes[1].Name = "n1", "n2"
+	var every []string
+	for number := 1; number <= 65535; number++ {
+		every = append(every, fmt.Sprintf("tcp/%d", number))
+	}
+	report := func(name string, ports ...string) *v1alpha1.NodeAgent {
+		return &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeAgentStatus{Listening: ports}}
+	}
+	w.add("before", onPort(81))
+	w.told()
+	for _, tt := range []struct {
+		name   string
+		agents []*v1alpha1.NodeAgent
+		want   string
+	}{
+		{"one agent reports every port", []*v1alpha1.NodeAgent{report("n1", every...)}, "198.18.0.2"},
+		{"a program listens on both", []*v1alpha1.NodeAgent{report("n1", "tcp/443"), report("n2", "tcp/443")}, ""},
+		{"none listens", nil, "198.18.0.1,198.18.0.2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w.agents = tt.agents
+			s := w.add("web", onPort(443))
+			w.told()
+			w.told() // what is published does not change what is
+			if got := w.has("web"); got != tt.want {
+				t.Errorf("has %q, want %q", got, tt.want)
+			}
+			if got := w.has("before"); got != "198.18.0.1,198.18.0.2" {
+				t.Errorf("a Service that was published before has %q", got)
+			}
+			delete(w.services, nameOf(s))
 		})
 	}
 }

@@ -28,14 +28,13 @@ func (m *machines) ports(list []*assignment) map[types.NamespacedName]*finding.F
 	})
 	owners := m.holders(list)
 	problems := map[types.NamespacedName]*finding.Finding{}
-	listening := m.listening()
 	for _, as := range list {
 		name := nameOf(as.service)
 		if problem := m.proxy.onNodes(len(m.nodes), published(as.service) == 0); problem != nil {
 			problems[name] = problem
 			continue
 		}
-		if problem := m.portProblem(as.service, owners, listening); problem != nil {
+		if problem := m.portProblem(as.service, owners); problem != nil {
 			problems[name] = problem
 			continue
 		}
@@ -83,30 +82,56 @@ func published(service *corev1.Service) int {
 	return 1
 }
 
-// portProblem names what keeps a Service from its ports. One that has them keeps them, whoever listens there later.
-func (m *machines) portProblem(service *corev1.Service, owners map[port]types.NamespacedName,
-	listening map[port]string,
-) *finding.Finding {
-	anyPort := service.Annotations[v1alpha1.PortsAnnotation] == "any"
-	said := condition(service)
-	onNodes := said != nil && said.Reason == nodeIPReason || slices.ContainsFunc(earlier(service, true), m.have)
-	kept := func(at port) bool { return onNodes && (published(service) > 0 || m.holds(service, at)) }
+// portProblem names what keeps a Service from its ports on every Node.
+func (m *machines) portProblem(service *corev1.Service, owners map[port]types.NamespacedName) *finding.Finding {
 	for _, p := range service.Spec.Ports {
 		at := port{p.Port, p.Protocol}
 		if owner, has := owners[at]; has && owner != nameOf(service) {
 			return finding.PortReserved.Errorf("port %d/%s of the Nodes is that of Service/%s", p.Port, p.Protocol, owner)
 		}
-		if anyPort {
-			continue
-		}
-		if why := reserved(at); why != "" {
+		if why := reserved(at); why != "" && !anyPort(service) {
 			return finding.PortReserved.Errorf("port %d is reserved for %s", p.Port, why)
 		}
-		if node, there := listening[at]; there && !kept(at) {
-			return finding.PortReserved.Errorf("something on Node/%s listens on port %d/%s", node, p.Port, p.Protocol)
+	}
+	var last *finding.Finding
+	for _, node := range m.nodes {
+		at, is := m.occupied(service, node)
+		if !is {
+			return nil
+		}
+		last = finding.PortReserved.Errorf("something on Node/%s listens on port %d/%s", node.Name, at.number, at.protocol)
+	}
+	return last
+}
+
+// anyPort says that the Service is to have ports of the Nodes whatever listens there.
+func anyPort(service *corev1.Service) bool {
+	return service.Annotations[v1alpha1.PortsAnnotation] == "any"
+}
+
+// occupied names a port of the Service on which the agent of the Node says that a program listens: that Node is left out, and no
+// other one, since an agent may report any port. A Node that was published with the port stays, whatever listens there later.
+func (m *machines) occupied(service *corev1.Service, node *corev1.Node) (port, bool) {
+	listening := m.listening[node.Name]
+	if len(listening) == 0 || anyPort(service) {
+		return port{}, false
+	}
+	for _, p := range service.Spec.Ports {
+		if at := (port{p.Port, p.Protocol}); listening[at] && !m.publishedOn(service, at, node) {
+			return at, true
 		}
 	}
-	return nil
+	return port{}, false
+}
+
+// publishedOn says whether the Service was published with the port at an address of the Node.
+func (m *machines) publishedOn(service *corev1.Service, at port, node *corev1.Node) bool {
+	return slices.ContainsFunc(service.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+		of := slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == i.IP })
+		return of && (len(i.Ports) == 0 || slices.ContainsFunc(i.Ports, func(p corev1.PortStatus) bool {
+			return p.Port == at.number && p.Protocol == at.protocol
+		}))
+	})
 }
 
 // reserved names whose port it is on a Node of any cluster.
@@ -119,19 +144,24 @@ func reserved(p port) string {
 	return ""
 }
 
-// listening reads PORT or PROTOCOL/PORT, with TCP for none, from the agents' reports.
-func (m *machines) listening() map[port]string {
-	list := map[port]string{}
-	for _, agent := range m.agents {
-		for _, text := range agent.Status.Listening {
+// maxListening is how many ports of an agent's report count.
+const maxListening = 1024
+
+// listeningOf reads PORT or PROTOCOL/PORT, with TCP for none, from the agents' reports, by Node.
+func listeningOf(agents []*v1alpha1.NodeAgent) map[string]map[port]bool {
+	all := map[string]map[port]bool{}
+	for _, agent := range agents {
+		ports := map[port]bool{}
+		for _, text := range agent.Status.Listening[:min(len(agent.Status.Listening), maxListening)] {
 			protocol, number, ok := strings.Cut(text, "/")
 			if !ok {
 				protocol, number = string(corev1.ProtocolTCP), text
 			}
 			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
-				list[port{int32(n), corev1.Protocol(strings.ToUpper(protocol))}] = agent.Name
+				ports[port{int32(n), corev1.Protocol(strings.ToUpper(protocol))}] = true
 			}
 		}
+		all[agent.Name] = ports
 	}
-	return list
+	return all
 }

@@ -54,8 +54,7 @@ func TestReports_ListeningOfSilentAgents(t *testing.T) {
 	}
 	taken := func(b *Balancer, now time.Time) bool {
 		_, j := b.look(now, nil)
-		_, is := j.machines.listening()[port{9100, corev1.ProtocolTCP}]
-		return is
+		return j.machines.listening["a"][port{9100, corev1.ProtocolTCP}]
 	}
 	b := idle(t, agent)
 	for _, tt := range []struct {
