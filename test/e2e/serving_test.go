@@ -177,7 +177,7 @@ kubectl --kubeconfig /etc/kubernetes/kubelet.conf create -f /tmp/csr.yaml`
 	for i, c := range []struct{ subject, names, usages, want string }{
 		{subject, "subjectAltName=DNS:w1,IP:" + cp1, usages, "AddressNotOfNode|ReservedAddress"},
 		{subject, "subjectAltName=DNS:w1,IP:" + w1 + ",IP:10.96.0.1", usages, "ReservedAddress"},
-		{subject, "subjectAltName=DNS:cp1,IP:" + w1, usages, "NameNotOfNode"},
+		{subject, "subjectAltName=DNS:cp1,IP:" + w1, usages, "NameNotOfNode|ReservedName"},
 		{subject, "subjectAltName=DNS:kubernetes.default.svc", usages, "ReservedName"},
 		{subject, "subjectAltName=DNS:*.w1", usages, "WrongNames"},
 		{subject, "subjectAltName=DNS:w1,email:root@w1", usages, "WrongNames"},
