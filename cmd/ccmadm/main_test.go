@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -49,8 +50,17 @@ func TestNodeStep_OutlivesItsReader(t *testing.T) {
 	}
 }
 
-// A terminal that is lost ends a command as Ctrl-C does: what is begun is undone.
+// A terminal that is lost ends a command as Ctrl-C does: what is begun is undone. Below nohup, which ignores the signal,
+// the command goes on.
 func TestUntilTold_TerminalIsLost(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		ctx, stop := untilTold()
+		defer stop()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil || ctx.Err() != nil {
+			t.Errorf("below nohup: %v, %v", err, ctx.Err())
+		}
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // from here on as without nohup
+	}
 	ctx, stop := untilTold()
 	defer stop()
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {

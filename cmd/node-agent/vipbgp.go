@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// withdrawTime is for packets that were sent here before routers took in a withdrawal.
-	withdrawTime = 200 * time.Millisecond
+	// withdrawTime is for packets that were sent here before routers took in a withdrawal. A busy router needs more than
+	// 200 ms to write its forwarding table.
+	withdrawTime = time.Second
 	// settleInterval is between tries of what could not be done: the kernel may refuse at the moment.
 	settleInterval = time.Second
 	// knownAfter is when an API server that asks everybody who they are has begun, which it never says to this program.
