@@ -9,7 +9,7 @@ LONG    := ^TestInitAgain_Upgraded|^TestCrash_AtRandom|^TestControlPlanes_Invent
 LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse/^vsphere|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP_BGP
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
-SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
+SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpstreamAll|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
 # Tests on machines that run side by side: they wait for most of their time.
 LANES   ?= 5
 # Labs belong to the machine: two runs at once need two names.
@@ -38,7 +38,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades bench bench-scale tidy committed generated lint generate verify on-1.36 on-1.35 on-1.34
+.PHONY: help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades upstream bench bench-scale tidy committed generated lint generate verify on-1.36 on-1.35 on-1.34
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,13 @@ measure: ## What clients lose when agents, Nodes and the API server go, beside M
 adopt: ## Adopt and leave at length: three control planes, by hand, over SSH, AWS, other providers, killed at random; make adopt ARGS='-kills 40'
 	$(MAKE) e2e RUN=^TestAdopt_ SKIP=^TestMeasure ARGS='$(ARGS)'
 
+# The page has what the last run saw. Each mode of kube-proxy has machines of its own, one behind the other.
+upstream: lab images ## Kubernetes' own tests, unchanged, at L2, BGP and NodeIP, and docs/contributing/upstream-tests.md
+	rm -f bin/measured/upstream-*
+	for mode in nftables iptables; do \
+	  $(ROOT) go test ./test/e2e -count=1 -timeout 240m -json -run '^TestUpstreamAll' -args -kubernetes $(K8S) -labs $(LABS) -proxy $$mode $(ARGS) | $(SUMMARY); done
+	test/e2e/upstream.sh > docs/contributing/upstream-tests.md
+
 upgrades: ## ccmadm upgrade on machines, from 1.34 to 1.35 and from 1.35 to 1.36, poisoned and killed on the way
 	$(MAKE) e2e RUN=^TestUpgrade SKIP=^TestMeasure ARGS='$(ARGS)'
 	$(MAKE) e2e RUN=^TestUpgrade SKIP='^TestMeasure|^TestUpgrade_(Crash|OfCcmadm)' K8S=1.35
@@ -180,6 +187,7 @@ generate: ## Rewrite docs/reference from the commands
 # Cheap things first; all that has to be built, in one go, before anything waits for a processor; then the tests.
 verify: tidy committed generated lint bin/lab ## What CI runs
 	$(LAB) build --install --kubernetes 1.36,1.35,1.34 --ccm aws,openstack,vsphere,sample
+	$(LAB) upstream 1.36
 	$(MAKE) unit
 	$(MAKE) --no-print-directory ordinary
 	$(MAKE) --no-print-directory lab images

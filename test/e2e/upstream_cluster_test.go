@@ -1,0 +1,147 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// upstreamClient is a router, and no Node. In a network behind it are the tests, as clients of a cluster are:
+	// upstream takes an address of the Nodes' own network for one that was translated.
+	upstreamClient   = "w4"
+	upstreamNetwork  = "203.0.113.0/24"
+	upstreamPatience = 100 * time.Minute
+	upstreamConfigOf = "/root/admin.conf"
+	upstreamReports  = "/root/reports"
+	upstreamL2Pool   = "{apiVersion: ccmadm.dev/v1alpha1, kind: AddressPool, metadata: {name: upstream}, spec: {ranges: [%s-%s]}}\n"
+	upstreamBGPPool  = "{apiVersion: ccmadm.dev/v1alpha1, kind: AddressPool, metadata: {name: upstream},\n" +
+		" spec: {ranges: [192.0.2.32/27], level: BGP}}\n"
+	upstreamRouter = "---\n{apiVersion: ccmadm.dev/v1alpha1, kind: BGPPeer, metadata: {name: router},\n" +
+		" spec: {address: %s, asn: 64500, localASN: 64512}}\n"
+	upstreamBehind = `ip netns add client; ip link add inner type veth peer name eth0 netns client; ip address add 203.0.113.1/24 dev inner
+ip link set inner up; ip -n client address add 203.0.113.10/24 dev eth0; ip -n client link set eth0 up; ip -n client link set lo up
+ip -n client route add default via 203.0.113.1; sysctl -qw net.ipv4.ip_forward=1 net.ipv4.fib_multipath_hash_policy=0
+sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0`
+)
+
+// upstreamCluster is a cluster by ccmadm with three workers, and a client behind a router.
+type upstreamCluster struct {
+	*lab
+
+	machines []string // those of the cluster
+}
+
+func newUpstreamCluster(t *testing.T) *upstreamCluster {
+	t.Helper()
+	folder := strings.TrimSpace(labOutput(t, "upstream", *kubernetesMinor))
+	archives := map[string]string{}
+	flags := []string{"--image", agentImage}
+	for _, name := range []string{"agnhost", "nginx"} {
+		archives[name] = filepath.Join(folder, name+".tar")
+		flags = append(flags, "--image", archives[name])
+	}
+	c := &upstreamCluster{lab: up(t, "upstream", 1, 4, flags...), machines: []string{"cp1", "w1", "w2", "w3"}}
+	for _, program := range []string{"e2e.test", "e2e_kubeadm.test", "ginkgo"} {
+		c.lab.run(t, "cp", "--name", c.name, filepath.Join(folder, program), upstreamClient+":/usr/local/bin/"+program)
+	}
+	c.must(t, "cp1", "sed -i 's/^mode: nftables$/mode: "+*proxyMode+"/' "+kubeadmYAML)
+	out := c.must(t, "cp1", ccmadmInit+" --node-agent --upload-certs")
+	join := joinLine(t, out)
+	for _, w := range c.machines[1:] {
+		c.must(t, w, join)
+	}
+	c.lab.run(t, "network", "--name", c.name)
+	c.kubectl(t, "wait --for=condition=Ready --timeout=240s node --all")
+	c.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=240s")
+	c.must(t, upstreamClient, upstreamBehind+"\ncat > "+upstreamConfigOf+" <<'END'\n"+
+		c.must(t, "cp1", "cat /etc/kubernetes/admin.conf")+"END\n")
+	for _, n := range c.machines {
+		c.must(t, n, "ip route replace "+upstreamNetwork+" via "+c.address(t, upstreamClient))
+		for name := range archives {
+			c.tag(t, n, filepath.Join(folder, name+".names"))
+		}
+	}
+	return c
+}
+
+// tag gives an image the further names that tests know it by. The archive has the first one.
+func (c *upstreamCluster) tag(t *testing.T, node, list string) {
+	t.Helper()
+	content, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.Fields(string(content))
+	c.must(t, node, "ctr -n k8s.io images tag --force "+strings.Join(append(names[:1], names[1:]...), " ")+" >/dev/null")
+}
+
+// serve has the cluster's Services get their addresses in this way, and in no other.
+func (c *upstreamCluster) serve(t *testing.T, level string) {
+	t.Helper()
+	c.kubectl(t, "delete addresspools,bgppeers --all --wait")
+	c.sh(t, upstreamClient, "systemctl stop router")
+	var objects string
+	switch level {
+	case levelL2:
+		objects = fmt.Sprintf(upstreamL2Pool, c.inSubnet(t, 200), c.inSubnet(t, 240))
+	case levelBGP:
+		objects = upstreamBGPPool + fmt.Sprintf(upstreamRouter, c.address(t, upstreamClient))
+		c.route(t)
+	default:
+		return
+	}
+	c.must(t, "cp1", "kubectl --kubeconfig /etc/kubernetes/admin.conf apply -f - <<'END'\n"+objects+"END\n")
+	c.kubectl(t, "wait --for=condition=Ready --timeout=60s addresspool/upstream")
+}
+
+// route starts the router. It hashes by addresses, as session affinity wants.
+func (c *upstreamCluster) route(t *testing.T) {
+	t.Helper()
+	var config strings.Builder
+	fmt.Fprintf(&config, bird, c.address(t, upstreamClient), "")
+	for _, n := range c.machines {
+		fmt.Fprintf(&config, "protocol bgp %s from node { neighbor %s as 64512; }\n", n, c.address(t, n))
+	}
+	c.must(t, upstreamClient, "cat > /etc/bird/bird.conf <<'END'\n"+config.String()+"END\n"+
+		"mkdir -p /run/bird; systemd-run --quiet --collect --unit router bird -f")
+}
+
+// run runs a suite in the client's network, and fails for what fails and is not known to.
+func (c *upstreamCluster) run(t *testing.T, s suite, level string) {
+	t.Helper()
+	var leave []string
+	for _, r := range s.leave {
+		leave = append(leave, r.tests)
+	}
+	const script = `rm -rf %[1]s; mkdir -p %[1]s; cd %[1]s; cat > run <<'END'
+#!/bin/bash
+exec ip netns exec client ginkgo run --no-color --procs=%[2]d --timeout=%[3]s --focus='%[4]s' %[5]s --keep-going \
+  --junit-report=report.xml --output-dir=%[1]s /usr/local/bin/%[6]s -- --kubeconfig=%[7]s %[8]s > %[1]s/log 2>&1
+END
+chmod 755 run; systemctl reset-failed suite 2>/dev/null
+systemd-run --quiet --unit suite --setenv=HOME=/root --setenv=KUBECONFIG=%[7]s ./run`
+	skip, own := "", "--provider=skeleton --num-nodes=3"
+	if len(leave) > 0 {
+		skip = "--skip='" + strings.Join(leave, "|") + "'"
+	}
+	if s.program != "e2e.test" {
+		own = ""
+	}
+	started := time.Now()
+	c.must(t, upstreamClient, fmt.Sprintf(script, upstreamReports, s.procs, upstreamPatience, s.focus, skip, s.program,
+		upstreamConfigOf, own))
+	eventually(t, upstreamPatience, s.name+" ends", func() bool {
+		time.Sleep(2 * time.Second)
+		state := strings.TrimSpace(c.sh(t, upstreamClient, "systemctl is-active suite").out)
+		return state != "active" && state != "activating"
+	})
+	report := c.sh(t, upstreamClient, "cat "+upstreamReports+"/report.xml")
+	if report.code != 0 {
+		t.Fatalf("%s has no report:\n%s", s.name, c.sh(t, upstreamClient, "tail -n 60 "+upstreamReports+"/log").out)
+	}
+	c.judge(t, s, level, report.out, time.Since(started))
+}

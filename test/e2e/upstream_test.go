@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"testing"
+)
+
+// suite is a part of Kubernetes' own tests, run as they are.
+type suite struct {
+	name    string
+	program string // e2e.test or e2e_kubeadm.test
+	focus   string // regular expression over the names of tests
+	leave   []reason
+	known   map[string][]reason // tests that fail, by level
+	procs   int                 // how many tests run at once
+}
+
+// reason says of tests, by a regular expression over their names, why they are left out, or fail.
+type reason struct{ tests, why string }
+
+// levels are how Services get their addresses.
+const levelL2, levelBGP, levelNodeIP = "L2", "BGP", "NodeIP"
+
+// slow are the three tests of load balancers that take ten minutes and more each.
+func slow() []reason {
+	return []reason{
+		{`connectivity disruption during rolling update`, "16 minutes each: `make upstream` has them"},
+		{`only allow access from service loadbalancer source ranges`, "up to 13 minutes: `make upstream` has it"},
+	}
+}
+
+// loadBalancers are the 17 tests of Services of type LoadBalancer.
+func loadBalancers(leave ...reason) suite {
+	return suite{
+		name: "LoadBalancers", program: "e2e.test", focus: `\[sig-network\] LoadBalancers`, procs: 6, leave: leave,
+		known: map[string][]reason{
+			levelL2: {{
+				`session affinity for LoadBalancer service with Local traffic policy`,
+				"L2: one Node has the address, and with policy Local its own pod answers every client",
+			}},
+			levelBGP: {{
+				`switch session affinity for LoadBalancer service with Local traffic policy`,
+				"a router that hashes by addresses sends one client to one Node, whose own pod answers with policy Local, also without " +
+					"affinity; one that hashes by ports breaks affinity",
+			}},
+			levelNodeIP: {{
+				`should only target nodes with endpoints`,
+				"NodeIP: with policy Local the addresses are those of Nodes with an endpoint; the test moves the pod and keeps the first address",
+			}},
+		},
+	}
+}
+
+// kubeadmSuite is what kubeadm's authors ask of a cluster that kubeadm has made.
+func kubeadmSuite() suite {
+	return suite{
+		name: "kubeadm", program: "e2e_kubeadm.test", focus: `\[area-kubeadm\]`, procs: 4,
+		leave: []reason{{`networking \[setup-networking\].*dual-stack`, "the lab's cluster has one family"}},
+	}
+}
+
+// TestUpstream runs, on every change, what Kubernetes' own tests ask of load balancers and of a cluster by kubeadm,
+// without the slowest. `make upstream` runs the rest.
+func TestUpstream(t *testing.T) {
+	t.Parallel()
+	c := newUpstreamCluster(t)
+	t.Run("kubeadm", func(t *testing.T) { c.run(t, kubeadmSuite(), levelL2) })
+	c.serve(t, levelL2)
+	short := loadBalancers(slow()...)
+	short.leave = append(short.leave, short.known[levelL2]...) // what cannot pass fails after 15 minutes
+	t.Run("LoadBalancers", func(t *testing.T) { c.run(t, short, levelL2) })
+}
+
+// TestUpstreamAll runs all of them that can run here, and writes a row of docs/contributing/upstream-tests.md for each.
+func TestUpstreamAll(t *testing.T) {
+	c := newUpstreamCluster(t)
+	for _, level := range []string{levelL2, levelBGP, levelNodeIP} {
+		t.Run(level, func(t *testing.T) {
+			c.serve(t, level)
+			s := loadBalancers()
+			if level == levelNodeIP {
+				s = loadBalancers(slow()...)
+				s.procs = 1 // Services of one port wait for each other: all have the Nodes' addresses
+			}
+			c.run(t, s, level)
+		})
+	}
+	t.Run("others", func(t *testing.T) {
+		c.serve(t, levelL2)
+		for _, s := range []suite{kubeadmSuite(), nodesSuite(), servicesSuite(), networkSuite(), conformanceSuite()} {
+			t.Run(s.name, func(t *testing.T) { c.run(t, s, levelL2) })
+		}
+	})
+}

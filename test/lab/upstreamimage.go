@@ -1,0 +1,142 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/test/lab/image"
+)
+
+// testImageFormat changes when the images of the tests are put together in another way.
+const testImageFormat = "1"
+
+// testPackages are what these images have on top of the machines' Debian.
+func testPackages() []string {
+	return []string{"wget", "bind9-dnsutils", "bind9-host", "netcat-openbsd", "iperf", "nginx-light"}
+}
+
+// testPrograms are what scripts of the tests call, with the place where Debian has it. The shell is bash: some tests
+// say [[, which dash does not know, and BusyBox' shell does.
+func testPrograms() map[string]string {
+	programs := map[string]string{
+		"sh": "/usr/bin/bash", "awk": "/usr/bin/mawk", "nc": "/usr/bin/nc.openbsd", "nginx": "/usr/sbin/nginx",
+	}
+	for name := range strings.FieldsSeq("bash ip ss base64 basename cat chmod chown cp curl cut date dd df dig dirname du echo egrep " +
+		"env expr false find getent grep gzip head host hostname id iperf ipcs kill ln ls md5sum mkdir mktemp mount mv nproc nsenter " +
+		"nslookup od pgrep printf ps pwd readlink realpath rm rmdir sed seq sha256sum sleep sort stat stty sync tail tar tee test " +
+		"timeout touch tr true tty umount uname uniq unshare wc wget whoami xargs yes") {
+		programs[name] = "/usr/bin/" + name
+	}
+	return programs
+}
+
+// testFiles are what these programs read. The account is that of agnhost's own image.
+func testFiles() map[string]string {
+	return map[string]string{
+		"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n" +
+			"user-defined-in-image:x:1000:1000::/:/bin/sh\n",
+		"/etc/group": "root:x:0:\nnogroup:x:65534:\nuser-defined-in-image:x:1000:\n" +
+			"group-defined-in-image:x:50000:user-defined-in-image\n",
+		"/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+		"/etc/nginx/nginx.conf": "daemon off;\nerror_log stderr;\nevents {}\nhttp {\n  access_log /dev/stdout;\n" +
+			"  server { listen 80; listen [::]:80; root /usr/share/nginx/html; }\n}\n",
+		"/usr/share/nginx/html/index.html": "<title>Welcome to nginx!</title>\n",
+		"/uploads/.keep":                   "",
+		"/var/lib/nginx/.keep":             "",
+		"/var/log/nginx/.keep":             "",
+		"/run/.keep":                       "",
+	}
+}
+
+// writeTestImages writes the archives, and the names of each image beside it.
+func (b builder) writeTestImages(ctx context.Context, dir, debian, dns string, names map[string][]string) error {
+	work := dir + ".image"
+	defer func() { _ = os.RemoveAll(work) }()
+	root, err := b.testRoot(ctx, work, debian)
+	if err != nil {
+		return err
+	}
+	files, err := programFiles(root)
+	if err != nil {
+		return err
+	}
+	for name, content := range testFiles() {
+		source := filepath.Join(work, "own", name)
+		if err := os.MkdirAll(filepath.Dir(source), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(source, []byte(content), 0o644); err != nil { //nolint:gosec // in an image, for all its users
+			return err
+		}
+		files[name] = source
+	}
+	files["/agnhost"], files["/agnhost-2"] = filepath.Join(dir, "agnhost"), filepath.Join(dir, "agnhost")
+	files["/coredns"] = filepath.Join(dns, "coredns")
+	specs := map[string]image.Spec{
+		"agnhost": {Entrypoint: []string{"/agnhost"}, Command: []string{"pause"}},
+		"nginx":   {Command: []string{"/usr/bin/nginx"}},
+	}
+	for name, spec := range specs {
+		spec.Name, spec.Files, spec.Env = names[name][0], files, []string{"PATH=" + machinePath}
+		if err := image.Write(filepath.Join(dir, name+".tar"), spec); err != nil {
+			return err
+		}
+		list := []byte(strings.Join(names[name], "\n") + "\n")
+		if err := os.WriteFile(filepath.Join(dir, name+".names"), list, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// testRoot is a copy of the machines' Debian with the further packages unpacked.
+func (b builder) testRoot(ctx context.Context, work, debian string) (string, error) {
+	root := filepath.Join(work, "root")
+	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o755)); err != nil {
+		return "", err
+	}
+	if out, err := exec.CommandContext(ctx, "cp", "-a", debian, root).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("copy Debian: %w: %s", err, lastLines(string(out), 3))
+	}
+	archives, err := b.packages(ctx, testPackages())
+	if err != nil {
+		return "", err
+	}
+	debs, err := filepath.Glob(filepath.Join(archives, "*.deb"))
+	if err != nil {
+		return "", err
+	}
+	for _, deb := range debs {
+		// Debian's /bin is a link, which dpkg-deb -x would replace.
+		unpack := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c",
+			`dpkg-deb --fsys-tarfile "$0" | tar -x --keep-directory-symlink -C "$1"`, deb, root)
+		if out, err := unpack.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("unpack %s: %w: %s", filepath.Base(deb), err, lastLines(string(out), 3))
+		}
+	}
+	return root, nil
+}
+
+// programFiles maps the programs, below /bin and /usr/bin as tests call either, with their libraries.
+func programFiles(root string) (map[string]string, error) {
+	files := map[string]string{}
+	for name, place := range testPrograms() {
+		if err := addWithLibraries(files, root, place); err != nil && !isScript(root, place) {
+			return nil, err
+		}
+		files["/bin/"+name], files["/usr/bin/"+name] = filepath.Join(root, place), filepath.Join(root, place)
+	}
+	return files, nil
+}
+
+func isScript(root, place string) bool {
+	content, err := os.ReadFile(filepath.Join(root, place))
+	return err == nil && strings.HasPrefix(string(content), "#!")
+}
