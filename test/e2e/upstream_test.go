@@ -23,8 +23,8 @@ const levelL2, levelBGP, levelNodeIP = "L2", "BGP", "NodeIP"
 // slow are the three tests of load balancers that take ten minutes and more each.
 func slow() []reason {
 	return []reason{
-		{`connectivity disruption during rolling update`, "16 minutes each: `make upstream` has them"},
-		{`only allow access from service loadbalancer source ranges`, "up to 13 minutes: `make upstream` has it"},
+		{`connectivity disruption during rolling update`, "16 minutes each: `make upstream` has them at L2 and BGP"},
+		{`only allow access from service loadbalancer source ranges`, "up to 13 minutes: `make upstream` has it at L2 and BGP"},
 	}
 }
 
@@ -42,10 +42,16 @@ func loadBalancers(leave ...reason) suite {
 				"a router that hashes by addresses sends one client to one Node, whose own pod answers with policy Local, also without " +
 					"affinity; one that hashes by ports breaks affinity",
 			}},
-			levelNodeIP: {{
-				`should only target nodes with endpoints`,
-				"NodeIP: with policy Local the addresses are those of Nodes with an endpoint; the test moves the pod and keeps the first address",
-			}},
+			levelNodeIP: {
+				{
+					`should only target nodes with endpoints`,
+					"NodeIP: with policy Local the addresses are those of Nodes with an endpoint; the test moves the pod and keeps the first one",
+				},
+				{
+					`switch session affinity for LoadBalancer service with Local traffic policy`,
+					"NodeIP: the test asks one Node, and with policy Local its own pod answers every client",
+				},
+			},
 		},
 	}
 }
