@@ -148,7 +148,7 @@ adopt: ## Adopt and leave at length: three control planes, by hand, over SSH, AW
 upstream: lab images ## Kubernetes' own tests, unchanged, at L2, BGP and NodeIP, and docs/contributing/upstream-tests.md
 	rm -f bin/measured/upstream-*
 	for mode in nftables iptables; do \
-	  $(ROOT) go test ./test/e2e -count=1 -timeout 240m -json -run '^TestUpstreamAll' -args -kubernetes $(K8S) -labs $(LABS) -proxy $$mode $(ARGS) | $(SUMMARY); done
+	  $(E2E) -timeout 240m -json -run '^TestUpstreamAll' -args -kubernetes $(K8S) -labs $(LABS) -proxy $$mode $(ARGS) | $(SUMMARY); done
 	test/e2e/upstream.sh > docs/contributing/upstream-tests.md
 
 upgrades: ## ccmadm upgrade on machines, from 1.34 to 1.35 and from 1.35 to 1.36, poisoned and killed on the way

@@ -145,7 +145,7 @@ func TestFaults_Pairs(t *testing.T) {
 	}
 	text := "\n## " + pairsCluster + "\n\n| One | Another | Named, in this order | s | Remedies worked | s |\n" +
 		"|---|---|---|---|---|---|\n" + strings.Join(rows, "\n") + "\n"
-	if err := os.WriteFile(measuredFaults(t, "pairs"), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(measuredFile(t, "faults-pairs.md"), []byte(text), 0o644); err != nil {
 		t.Error(err)
 	}
 	t.Run("Unknown", l.unknowns)

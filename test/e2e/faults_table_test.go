@@ -54,17 +54,17 @@ func (ft *faultTable) write(t *testing.T, name string, clusters ...string) {
 		b.WriteString("| ID | Injected | Root cause | On the way | s | Remedy worked | Remedy | s |\n|---|---|---|---|---|---|---|---|\n")
 		b.WriteString(strings.Join(ft.rows[c], "\n") + "\n")
 	}
-	path := measuredFaults(t, name)
+	path := measuredFile(t, "faults-"+name+".md")
 	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("table: %s", path)
 }
 
-// measuredFaults is the file of a table, in a folder that is there.
-func measuredFaults(t *testing.T, name string) string {
+// measuredFile is where a run keeps what it has seen, in a folder that is there.
+func measuredFile(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs("../../bin/measured/faults-" + name + ".md")
+	path, err := filepath.Abs("../../bin/measured/" + name)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}

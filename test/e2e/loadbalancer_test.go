@@ -97,14 +97,20 @@ func (l *lab) measureBalancer(t *testing.T, figures *table, b contender) {
 // startRouter makes a router of the client's machine, or starts it with other options for its sessions.
 func (l *lab) startRouter(t *testing.T, options string) {
 	t.Helper()
+	l.must(t, clientMachine, "sysctl -qw net.ipv4.fib_multipath_hash_policy=1")
+	l.startBird(t, clientMachine, options, "w1", "w2")
+}
+
+// startBird makes a machine the router of these Nodes, or starts it again, with options for its sessions.
+func (l *lab) startBird(t *testing.T, machine, options string, nodes ...string) {
+	t.Helper()
 	var config strings.Builder
-	fmt.Fprintf(&config, bird, l.address(t, clientMachine), options)
-	for _, node := range []string{"w1", "w2"} {
+	fmt.Fprintf(&config, bird, l.address(t, machine), options)
+	for _, node := range nodes {
 		fmt.Fprintf(&config, "protocol bgp %s from node { neighbor %s as 64512; }\n", node, l.address(t, node))
 	}
-	l.must(t, clientMachine, "cat > /etc/bird/bird.conf <<'END'\n"+config.String()+"END\n"+
-		"sysctl -qw net.ipv4.fib_multipath_hash_policy=1; mkdir -p /run/bird; systemctl stop router 2>/dev/null\n"+
-		"systemd-run --quiet --collect --unit router bird -f")
+	l.must(t, machine, "cat > /etc/bird/bird.conf <<'END'\n"+config.String()+"END\n"+
+		"mkdir -p /run/bird; systemctl stop router 2>/dev/null; systemd-run --quiet --collect --unit router bird -f")
 }
 
 // api sends a request from cp1 with the administrator's certificate, in milliseconds where kubectl takes half a second.

@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,13 +32,7 @@ type table struct {
 
 func newTable(t *testing.T, name string) *table {
 	t.Helper()
-	path, err := filepath.Abs("../../bin/measured/" + name + "-" + time.Now().UTC().Format("20060102T150405") + ".csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	path := measuredFile(t, name+"-"+time.Now().UTC().Format("20060102T150405")+".csv")
 	file, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)

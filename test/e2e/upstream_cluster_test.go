@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 const (
@@ -38,11 +40,10 @@ type upstreamCluster struct {
 func newUpstreamCluster(t *testing.T) *upstreamCluster {
 	t.Helper()
 	folder := strings.TrimSpace(labOutput(t, "upstream", *kubernetesMinor))
-	archives := map[string]string{}
+	images := []string{"agnhost", "nginx"}
 	flags := []string{"--image", agentImage}
-	for _, name := range []string{"agnhost", "nginx"} {
-		archives[name] = filepath.Join(folder, name+".tar")
-		flags = append(flags, "--image", archives[name])
+	for _, name := range images {
+		flags = append(flags, "--image", filepath.Join(folder, name+".tar"))
 	}
 	c := &upstreamCluster{lab: up(t, "upstream", 1, 4, flags...), machines: []string{"cp1", "w1", "w2", "w3"}}
 	for _, program := range []string{"e2e.test", "e2e_kubeadm.test", "ginkgo"} {
@@ -61,7 +62,7 @@ func newUpstreamCluster(t *testing.T) *upstreamCluster {
 		c.must(t, "cp1", "cat /etc/kubernetes/admin.conf")+"END\n")
 	for _, n := range c.machines {
 		c.must(t, n, "ip route replace "+upstreamNetwork+" via "+c.address(t, upstreamClient))
-		for name := range archives {
+		for _, name := range images {
 			c.tag(t, n, filepath.Join(folder, name+".names"))
 		}
 	}
@@ -76,42 +77,30 @@ func (c *upstreamCluster) tag(t *testing.T, node, list string) {
 		t.Fatal(err)
 	}
 	names := strings.Fields(string(content))
-	c.must(t, node, "ctr -n k8s.io images tag --force "+strings.Join(append(names[:1], names[1:]...), " ")+" >/dev/null")
+	c.must(t, node, "ctr -n k8s.io images tag --force "+strings.Join(names, " ")+" >/dev/null")
 }
 
 // serve has the cluster's Services get their addresses in this way, and in no other.
-func (c *upstreamCluster) serve(t *testing.T, level string) {
+func (c *upstreamCluster) serve(t *testing.T, level v1alpha1.Level) {
 	t.Helper()
 	c.kubectl(t, "delete addresspools,bgppeers --all --wait")
 	c.sh(t, upstreamClient, "systemctl stop router")
 	var objects string
 	switch level {
-	case levelL2:
+	case v1alpha1.LevelL2:
 		objects = fmt.Sprintf(upstreamL2Pool, c.inSubnet(t, 200), c.inSubnet(t, 240))
-	case levelBGP:
+	case v1alpha1.LevelBGP:
 		objects = upstreamBGPPool + fmt.Sprintf(upstreamRouter, c.address(t, upstreamClient))
-		c.route(t)
+		c.startBird(t, upstreamClient, "", c.machines...)
 	default:
 		return
 	}
-	c.must(t, "cp1", "kubectl --kubeconfig /etc/kubernetes/admin.conf apply -f - <<'END'\n"+objects+"END\n")
+	c.apply(t, objects)
 	c.kubectl(t, "wait --for=condition=Ready --timeout=60s addresspool/upstream")
 }
 
-// route starts the router. It hashes by addresses, as session affinity wants.
-func (c *upstreamCluster) route(t *testing.T) {
-	t.Helper()
-	var config strings.Builder
-	fmt.Fprintf(&config, bird, c.address(t, upstreamClient), "")
-	for _, n := range c.machines {
-		fmt.Fprintf(&config, "protocol bgp %s from node { neighbor %s as 64512; }\n", n, c.address(t, n))
-	}
-	c.must(t, upstreamClient, "cat > /etc/bird/bird.conf <<'END'\n"+config.String()+"END\n"+
-		"mkdir -p /run/bird; systemd-run --quiet --collect --unit router bird -f")
-}
-
 // run runs a suite in the client's network, and fails for what fails and is not known to.
-func (c *upstreamCluster) run(t *testing.T, s suite, level string) {
+func (c *upstreamCluster) run(t *testing.T, s suite, level v1alpha1.Level) {
 	t.Helper()
 	var leave []string
 	for _, r := range s.leave {

@@ -4,11 +4,12 @@ import (
 	"encoding/xml"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // junit is what Ginkgo writes of a suite; tests outside the focus are in it as skipped, without a message of their own.
@@ -60,11 +61,11 @@ func readJUnit(t *testing.T, content string) suiteResult {
 }
 
 // judge fails the test for what failed without a known reason, and writes the rows of the page.
-func (c *upstreamCluster) judge(t *testing.T, s suite, level, report string, took time.Duration) {
+func (c *upstreamCluster) judge(t *testing.T, s suite, level v1alpha1.Level, report string, took time.Duration) {
 	t.Helper()
 	o := readJUnit(t, report)
-	t.Logf("%s, %s, %s, %s: %d passed, %d failed, %d skipped, in %s", *kubernetesMinor, s.name, level, *proxyMode, o.passed,
-		len(o.failed), len(o.skipped), took.Round(time.Second))
+	which := fmt.Sprintf("%s, %s, %s, %s", s.name, *kubernetesMinor, level, *proxyMode)
+	t.Logf("%s: %d passed, %d failed, %d skipped, in %s", which, o.passed, len(o.failed), len(o.skipped), took.Round(time.Second))
 	if o.passed == 0 {
 		t.Errorf("no test of %s passed: is %q the name of one?", s.name, s.focus)
 	}
@@ -78,17 +79,16 @@ func (c *upstreamCluster) judge(t *testing.T, s suite, level, report string, too
 			t.Errorf("%s: %s", name, message)
 			why = "**not explained**"
 		}
-		fmt.Fprintf(&details, "| %s, %s, %s, %s | failed | %s | %s |\n", s.name, *kubernetesMinor, level, *proxyMode, firstLine(name), why)
+		fmt.Fprintf(&details, "| %s | failed | %s | %s |\n", which, firstLine(name), why)
 	}
 	if t.Failed() {
 		c.explainFailures(t)
 	}
 	for name, message := range o.skipped {
-		fmt.Fprintf(&details, "| %s, %s, %s, %s | skipped by itself | %s | %s |\n", s.name, *kubernetesMinor, level, *proxyMode,
-			firstLine(name), firstLine(message))
+		fmt.Fprintf(&details, "| %s | skipped by itself | %s | %s |\n", which, firstLine(name), firstLine(message))
 	}
 	for _, r := range s.leave {
-		fmt.Fprintf(&details, "| %s | left out | `%s` | %s |\n", s.name, strings.ReplaceAll(r.tests, "|", `\|`), r.why)
+		fmt.Fprintf(&details, "| %s | left out | `%s` | %s |\n", s.name, cell(r.tests), r.why)
 	}
 	writeMeasured(t, fmt.Sprintf("upstream-%s-%s-%s-%s", *kubernetesMinor, *proxyMode, level, s.name), rows.String(), details.String())
 }
@@ -111,20 +111,16 @@ func (c *upstreamCluster) explainFailures(t *testing.T) {
 
 // firstLine fits into a cell of the page.
 func firstLine(text string) string {
-	text, _, _ = strings.Cut(text, "\n")
-	return strings.ReplaceAll(text, "|", `\|`)
+	line, _, _ := strings.Cut(text, "\n")
+	return cell(line)
 }
 
 // writeMeasured keeps rows until `make upstream` puts the page together.
 func writeMeasured(t *testing.T, name, rows, details string) {
 	t.Helper()
-	folder := filepath.Join("..", "..", "bin", "measured")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	name = strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", "")
 	for suffix, content := range map[string]string{".rows": rows, ".details": details} {
-		if err := os.WriteFile(filepath.Join(folder, name+suffix), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(measuredFile(t, name+suffix), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,12 +1,14 @@
 package e2e
 
+import "github.com/ccmadm/ccmadm/api/v1alpha1"
+
 // servicesSuite is Services and what they are made of.
 func servicesSuite() suite {
 	return suite{
 		name: "Services and EndpointSlices", program: "e2e.test", procs: 6,
 		focus: `\[sig-network\] (Services|EndpointSlice|EndpointSliceMirroring|Endpoints)\b`,
 		leave: append(disruptive(), unavailable()...),
-		known: map[string][]reason{levelL2: {{
+		known: map[v1alpha1.Level][]reason{v1alpha1.LevelL2: {{
 			`via ExternalIP when the external IP is not assigned to a node`,
 			"admission policy ccmadm-external-ips denies externalIPs without the Namespace's label ccmadm.dev/external-ips: allow (CVE-2020-8554)",
 		}}},

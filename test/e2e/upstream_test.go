@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // suite is a part of Kubernetes' own tests, run as they are.
@@ -10,15 +12,15 @@ type suite struct {
 	program string // e2e.test or e2e_kubeadm.test
 	focus   string // regular expression over the names of tests
 	leave   []reason
-	known   map[string][]reason // tests that fail, by level
-	procs   int                 // how many tests run at once
+	known   map[v1alpha1.Level][]reason // tests that fail
+	procs   int                         // how many tests run at once
 }
 
 // reason says of tests, by a regular expression over their names, why they are left out, or fail.
 type reason struct{ tests, why string }
 
-// levels are how Services get their addresses.
-const levelL2, levelBGP, levelNodeIP = "L2", "BGP", "NodeIP"
+// switchedOff is the test that switches session affinity off, and then wants one client to reach several pods.
+const switchedOff = `switch session affinity for LoadBalancer service with Local traffic policy`
 
 // slow are the three tests of load balancers that take ten minutes and more each.
 func slow() []reason {
@@ -32,23 +34,23 @@ func slow() []reason {
 func loadBalancers(leave ...reason) suite {
 	return suite{
 		name: "LoadBalancers", program: "e2e.test", focus: `\[sig-network\] LoadBalancers`, procs: 6, leave: leave,
-		known: map[string][]reason{
-			levelL2: {{
-				`session affinity for LoadBalancer service with Local traffic policy`,
+		known: map[v1alpha1.Level][]reason{
+			v1alpha1.LevelL2: {{
+				switchedOff,
 				"L2: one Node has the address, and with policy Local its own pod answers every client",
 			}},
-			levelBGP: {{
-				`switch session affinity for LoadBalancer service with Local traffic policy`,
+			v1alpha1.LevelBGP: {{
+				switchedOff,
 				"a router that hashes by addresses sends one client to one Node, whose own pod answers with policy Local, also without " +
 					"affinity; one that hashes by ports breaks affinity",
 			}},
-			levelNodeIP: {
+			v1alpha1.LevelNodeIP: {
 				{
 					`should only target nodes with endpoints`,
 					"NodeIP: with policy Local the addresses are those of Nodes with an endpoint; the test moves the pod and keeps the first one",
 				},
 				{
-					`switch session affinity for LoadBalancer service with Local traffic policy`,
+					switchedOff,
 					"NodeIP: the test asks one Node, and with policy Local its own pod answers every client",
 				},
 			},
@@ -69,21 +71,21 @@ func kubeadmSuite() suite {
 func TestUpstream(t *testing.T) {
 	t.Parallel()
 	c := newUpstreamCluster(t)
-	t.Run("kubeadm", func(t *testing.T) { c.run(t, kubeadmSuite(), levelL2) })
-	c.serve(t, levelL2)
+	t.Run("kubeadm", func(t *testing.T) { c.run(t, kubeadmSuite(), v1alpha1.LevelL2) })
+	c.serve(t, v1alpha1.LevelL2)
 	short := loadBalancers(slow()...)
-	short.leave = append(short.leave, short.known[levelL2]...) // what cannot pass fails after 15 minutes
-	t.Run("LoadBalancers", func(t *testing.T) { c.run(t, short, levelL2) })
+	short.leave = append(short.leave, short.known[v1alpha1.LevelL2]...) // what cannot pass fails after 15 minutes
+	t.Run("LoadBalancers", func(t *testing.T) { c.run(t, short, v1alpha1.LevelL2) })
 }
 
 // TestUpstreamAll runs all of them that can run here, and writes a row of docs/contributing/upstream-tests.md for each.
 func TestUpstreamAll(t *testing.T) {
 	c := newUpstreamCluster(t)
-	for _, level := range []string{levelL2, levelBGP, levelNodeIP} {
-		t.Run(level, func(t *testing.T) {
+	for _, level := range []v1alpha1.Level{v1alpha1.LevelL2, v1alpha1.LevelBGP, v1alpha1.LevelNodeIP} {
+		t.Run(string(level), func(t *testing.T) {
 			c.serve(t, level)
 			s := loadBalancers()
-			if level == levelNodeIP {
+			if level == v1alpha1.LevelNodeIP {
 				s = loadBalancers(slow()...)
 				s.procs = 1 // Services of one port wait for each other: all have the Nodes' addresses
 			}
@@ -91,9 +93,9 @@ func TestUpstreamAll(t *testing.T) {
 		})
 	}
 	t.Run("others", func(t *testing.T) {
-		c.serve(t, levelL2)
+		c.serve(t, v1alpha1.LevelL2)
 		for _, s := range []suite{kubeadmSuite(), nodesSuite(), servicesSuite(), networkSuite(), conformanceSuite()} {
-			t.Run(s.name, func(t *testing.T) { c.run(t, s, levelL2) })
+			t.Run(s.name, func(t *testing.T) { c.run(t, s, v1alpha1.LevelL2) })
 		}
 	})
 }

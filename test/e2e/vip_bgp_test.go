@@ -33,16 +33,12 @@ func fabricUp(t *testing.T) *fabricCluster {
 			}
 		}
 	})
-	router := c.address(t, "w1")
-	var config strings.Builder
-	fmt.Fprintf(&config, bird, router, "bfd on;")
-	for _, m := range []string{"cp1", "cp2", "cp3"} {
-		fmt.Fprintf(&config, "protocol bgp %s from node { neighbor %s as 64512; }\n", m, c.address(t, m))
+	controlPlanes := []string{"cp1", "cp2", "cp3"}
+	for _, m := range controlPlanes {
 		c.byRouter(t, m)
 	}
-	c.must(t, "w1", "cat > /etc/bird/bird.conf <<'END'\n"+config.String()+"END\n"+
-		"sysctl -qw net.ipv4.fib_multipath_hash_policy=1; sysctl -qw net.ipv4.conf.{all,eth0}.send_redirects=0\n"+
-		"mkdir -p /run/bird; systemd-run --quiet --collect --unit router bird -f")
+	c.must(t, "w1", "sysctl -qw net.ipv4.fib_multipath_hash_policy=1; sysctl -qw net.ipv4.conf.{all,eth0}.send_redirects=0")
+	c.startBird(t, "w1", "bfd on;", controlPlanes...)
 	c.init = strings.Replace(ccmadmInit, kubeadmYAML, "/root/bgp.yaml", 1) + " --upload-certs"
 	c.configure(t, announcedVIP)
 	return c
