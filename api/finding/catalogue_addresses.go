@@ -107,8 +107,9 @@ func silent() []Kind {
 		},
 		{
 			ID: AgentSilent, Reason: "AgentSilent", Title: "An agent has not reported for a minute", Severity: SeverityWarning,
-			Why: "It writes every 20 seconds. What it last announced may be another's by now.",
-			Do:  "look at its pod and its Node",
+			Why: "It writes every 20 seconds. What it last announced may be another's by now. For five minutes it still has a " +
+				"vote on who owns an address of level L2: where half of the votes are silent, nobody does.",
+			Do: "look at its pod and its Node; `kubectl delete nodeagent NODE` if no agent is to run there",
 		},
 		{
 			ID: PoolNotReady, Reason: "PoolNotReady", Title: "An AddressPool gives nothing", Severity: SeverityError,

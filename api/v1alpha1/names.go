@@ -120,6 +120,10 @@ const (
 	// ClaimReleasedAnnotation on a claim says since when it is only kept for the Service that had it. Agents are silent.
 	ClaimReleasedAnnotation = "ccmadm.dev/released"
 
+	// AgentSilentAnnotation on a NodeAgent is the renewTime of the report after which the cloud-controller-manager has
+	// heard nothing of the agent for five minutes. See [NodeAgent.Silent].
+	AgentSilentAnnotation = "ccmadm.dev/silent-since"
+
 	// AllocatedAnnotation on a Service repeats its addresses, with commas: it survives a lost status, and a restore into
 	// another cluster. It is a wish there, not a proof.
 	AllocatedAnnotation = "ccmadm.dev/allocated"

@@ -64,6 +64,13 @@ type NodeAgentStatus struct {
 	Listening []string `json:"listening,omitempty"`
 }
 
+// Silent says whether the cloud-controller-manager has found that the agent reports no more: it has no vote on who owns
+// an address. The agent's next report ends it, whether or not a manager is there to take the annotation away.
+func (a *NodeAgent) Silent() bool { return a.Annotations[AgentSilentAnnotation] == a.Status.Renewed() }
+
+// Renewed is RenewTime as text.
+func (s *NodeAgentStatus) Renewed() string { return s.RenewTime.UTC().Format(metav1.RFC3339Micro) }
+
 // AgentInterface is a network interface of a Node.
 type AgentInterface struct {
 	// Name of the interface.

@@ -59,8 +59,11 @@ func (l *looking) ask(what string, question func() (keep func(), err error)) {
 func Unseen(what string, err error) NotSeen {
 	reason := apierrors.ReasonForError(err)
 	message := finding.Clean(redact.Text(err.Error()))
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		reason = metav1.StatusReasonTimeout
+	case apierrors.IsUnauthorized(err):
+		message = "Unauthorized" // as the API server says it; client-go words it otherwise where the answer is taken raw
 	}
 	return NotSeen{What: what, Reason: reason, Message: message}
 }

@@ -216,6 +216,11 @@ func TestWhy_Findings(t *testing.T) {
 	if diff := cmp.Diff([]finding.ID{finding.NotAnnounced, finding.AddressConflict, finding.PoolNotFound}, ids); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
+	s.Agents[2].Status.RenewTime = metav1.NewMicroTime(now.Add(-time.Hour))
+	last := s.Why("shop/web").Findings
+	if got := last[len(last)-1]; got.ID != finding.AgentSilent || got.Message != "1 of 3 votes are silent: w2" || got.Next == "" {
+		t.Errorf("an agent is silent, and nobody owns the address: %+v", got)
+	}
 	if s.Why("shop/none") != nil {
 		t.Error("a Service that is not there has a decision")
 	}

@@ -2,6 +2,7 @@ package network
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -81,7 +82,13 @@ func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Fi
 				" of address "+addressOf(c)+" is gone: the Service keeps the address, by defaults"))
 		}
 	}
+	if w.Level == v1alpha1.LevelL2 && len(claims) > 0 && len(w.Announcers) == 0 {
+		list = appendNew(list, s.muted()...)
+	}
 	for i := range list {
+		if list[i].Next != "" {
+			continue
+		}
 		switch list[i].ID {
 		case finding.NoEligibleNode, finding.NoReadyEndpoint, finding.NotAnnounced:
 			list[i].Next = cmp.Or(s.next(w), list[i].Do)
@@ -93,11 +100,32 @@ func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Fi
 }
 
 // appendNew leaves out what an ID has said already.
-func appendNew(list []finding.Finding, f finding.Finding) []finding.Finding {
-	if slices.ContainsFunc(list, func(other finding.Finding) bool { return other.ID == f.ID }) {
-		return list
+func appendNew(list []finding.Finding, more ...finding.Finding) []finding.Finding {
+	for _, f := range more {
+		if !slices.ContainsFunc(list, func(other finding.Finding) bool { return other.ID == f.ID }) {
+			list = append(list, f)
+		}
 	}
-	return append(list, f)
+	return list
+}
+
+// muted names the agents that do not report: where many of them had a vote, no address of level L2 has an owner.
+func (s *Snapshot) muted() []finding.Finding {
+	var names []string
+	for i := range s.Agents {
+		if !s.live(&s.Agents[i]) {
+			names = append(names, s.Agents[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	f := finding.AgentSilent.New("NodeAgent/"+names[0],
+		fmt.Sprintf("%d of %d votes are silent: %s", len(names), len(s.Agents), shortened(names)))
+	f.Next = "kubectl get pods " + agentPods + " -o wide --field-selector spec.nodeName=" + names[0] +
+		"; kubectl delete nodeagent " + names[0] + " if no agent is to run there"
+	return []finding.Finding{f}
 }
 
 // conflicts are the agents' reports of somebody else who answers for the address.

@@ -28,10 +28,11 @@ func (v *View) SetMembers(now time.Time, fresh bool) {
 			v.Gone[name] = true
 			continue
 		}
-		if v.Agents[name] == nil {
+		agent := v.Agents[name]
+		if agent == nil {
 			continue
 		}
-		if silent(node, now) {
+		if agent.Silent() || silent(node, now) {
 			v.Silent = append(v.Silent, name)
 		}
 		if _, is := node.Labels[v1alpha1.ControlPlaneLabel]; is {

@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestView_SetMembers(t *testing.T) {
 	v := View{Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{}}
 	for name, ready := range map[string]corev1.ConditionStatus{
 		"b": corev1.ConditionTrue, "cp1": corev1.ConditionUnknown, "cp2": corev1.ConditionTrue, "a": corev1.ConditionTrue,
-		"off": corev1.ConditionFalse, "agentless": corev1.ConditionTrue,
+		"off": corev1.ConditionFalse, "agentless": corev1.ConditionTrue, "dead": corev1.ConditionTrue,
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 		if name[0] == 'c' {
@@ -33,15 +34,22 @@ func TestView_SetMembers(t *testing.T) {
 			v.Agents[name] = &v1alpha1.NodeAgent{}
 		}
 	}
+	dead := v.Agents["dead"]
+	dead.Annotations = map[string]string{v1alpha1.AgentSilentAnnotation: dead.Status.Renewed()}
 	v.SetMembers(now, true)
 	for what, lists := range map[string][2][]string{
 		"members": {{"cp2", "a", "b"}, v.Members},
-		"silent":  {{"cp1"}, v.Silent},
-		"all":     {{"cp1", "cp2", "a", "b"}, v.All},
+		"silent":  {{"cp1", "dead"}, v.Silent},
+		"all":     {{"cp1", "cp2", "a", "b", "dead"}, v.All},
 	} {
 		if diff := cmp.Diff(lists[0], lists[1]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
+	}
+	dead.Status.RenewTime = metav1.NowMicro()
+	again := View{Nodes: v.Nodes, Agents: v.Agents}
+	if again.SetMembers(now, true); !slices.Contains(again.Members, "dead") {
+		t.Errorf("it reports again, and has no vote: %v", again.Members)
 	}
 	want := map[string]bool{"off": true, "deleted": true, "cp1": false}
 	if diff := cmp.Diff(want, v.gone([]string{"off", "deleted", "cp1"})); diff != "" {

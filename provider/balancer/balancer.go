@@ -9,7 +9,7 @@
 // kube-proxy's ConfigMap, and its claims.
 // Writes: claims, which are IPAddress objects; annotation ccmadm.dev/allocated, condition
 // ccmadm.dev/LoadBalancerReady, status and Events of Services, and the finalizer of those with our class; status of
-// AddressPools and BGPPeers.
+// AddressPools and BGPPeers; on NodeAgents that report no more an annotation that takes their vote.
 // Running it twice: the claims are the truth. A pass that ended in the middle is made again, and an address never moves
 // unless its Service asks for it. Only the leader runs it; a claim that two create is the first one's.
 // It will not: answer on the network, which agents do, or withdraw an address because the API server is away.
@@ -17,6 +17,7 @@ package balancer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -76,6 +77,7 @@ type Balancer struct {
 	taken    map[netip.Addr]time.Time
 	refused  refusals
 	signs    objects.Signs
+	hearing  hearing
 }
 
 // New makes a Balancer. It asks nobody anything.
@@ -84,6 +86,7 @@ func New(s Settings) (*Balancer, error) {
 		Settings: s, caches: newCaches(s), names: newLookups(), dirty: make(chan struct{}, 1), letGo: map[types.UID]bool{},
 		missing: map[types.NamespacedName]time.Time{}, taken: map[netip.Addr]time.Time{},
 		refused: refusals{}, signs: objects.Signs{},
+		hearing: hearing{signs: objects.Signs{}, told: map[string]string{}},
 	}
 	if err := b.caches.follow(b.changed); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
@@ -157,6 +160,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	if err == nil {
 		err = b.count(ctx, s, p, j.reports.agents)
 	}
+	err = errors.Join(err, b.markSilent(ctx)) // whatever else cannot be written
 	wake := p.wake
 	for _, since := range j.missing {
 		wake = sooner(wake, since.Add(announceTime), now)

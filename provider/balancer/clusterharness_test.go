@@ -33,7 +33,8 @@ type cluster struct {
 	objects *objects.Client
 	events  *record.FakeRecorder
 	leader  *Balancer
-	silent  atomic.Bool // agents announce nothing
+	silent  atomic.Bool  // agents announce nothing
+	ahead   atomic.Int64 // nanoseconds that the leader's clock is
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -73,7 +74,8 @@ func (c *cluster) lead() {
 	ctx, c.stop = context.WithCancel(c.Context())
 	factory := informers.NewSharedInformerFactory(c.client, 0)
 	leader, err := New(Settings{
-		Client: c.client, Objects: c.objects, Recorder: c.events, Now: time.Now,
+		Client: c.client, Objects: c.objects, Recorder: c.events,
+		Now:   func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
 		Nodes: factory.Core().V1().Nodes().Informer(), Services: factory.Core().V1().Services().Informer(),
 	})
 	if err != nil {

@@ -183,8 +183,13 @@ func (j *judge) silence(as *assignment, published bool) *finding.Finding {
 		if j.now.Sub(j.missing[name]) < announceTime {
 			return nil
 		}
-		if len(j.reports.agents) == 0 && j.reports.silent != "" {
+		switch silent := len(j.reports.silent); {
+		case silent > 0 && len(j.reports.agents) == 0:
 			return finding.AgentSilent.Errorf("nobody announces %s: no node agent has reported for %s", address, objects.LiveTime)
+		case silent >= len(j.reports.agents):
+			return finding.AgentSilent.Errorf("nobody announces %s: %s", address, j.reports.muted(j.plan.claims[address].level))
+		case silent > 0:
+			return finding.NotAnnounced.Errorf("nobody announces %s; %s", address, j.reports.muted(j.plan.claims[address].level))
 		}
 		return finding.NotAnnounced.Errorf("nobody announces %s; %d node agents report", address, len(j.reports.agents))
 	}

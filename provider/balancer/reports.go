@@ -1,8 +1,11 @@
 package balancer
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -19,7 +22,7 @@ type reports struct {
 	conflicts map[netip.Addr]string
 	agents    []*v1alpha1.NodeAgent // that live
 	lately    []*v1alpha1.NodeAgent // that have lived within listeningTime
-	silent    string
+	silent    []string              // Nodes of all others
 }
 
 // readReports leaves out what agents have said that are silent since, and brings the signs of life up to date.
@@ -33,7 +36,7 @@ func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Tim
 			r.lately = append(r.lately, agent)
 		}
 		if !signs.Live(now, agent.Name) {
-			r.silent = agent.Name
+			r.silent = append(r.silent, agent.Name)
 			continue
 		}
 		r.agents = append(r.agents, agent)
@@ -49,5 +52,20 @@ func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Tim
 		}
 	}
 	maps.DeleteFunc(signs, func(name string, _ objects.Sign) bool { return !there[name] })
+	slices.Sort(r.silent)
 	return r
+}
+
+// muted names the agents that do not report, and says how many there are. At level L2 each is a vote.
+func (r *reports) muted(level v1alpha1.Level) string {
+	what := "node agents"
+	if level == v1alpha1.LevelL2 {
+		what = "votes"
+	}
+	named := r.silent[:min(len(r.silent), namedErrors)]
+	text := fmt.Sprintf("%d of %d %s are silent: %s", len(r.silent), len(r.silent)+len(r.agents), what, strings.Join(named, ", "))
+	if len(named) < len(r.silent) {
+		text += ", ..."
+	}
+	return text
 }

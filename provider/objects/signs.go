@@ -21,12 +21,14 @@ type Sign struct {
 	seen    time.Time // by ours, when renewed became what it is
 }
 
-// Take takes a report, as often as it comes: it is a sign of life if it was renewed.
-func (s Signs) Take(now time.Time, agent *v1alpha1.NodeAgent) {
+// Take takes a report, as often as it comes: it is a sign of life if it was renewed, or is the first. It says which.
+func (s Signs) Take(now time.Time, agent *v1alpha1.NodeAgent) bool {
 	renewed := agent.Status.RenewTime.Time
-	if before, known := s[agent.Name]; !known || !before.renewed.Equal(renewed) {
-		s[agent.Name] = Sign{renewed: renewed, seen: now}
+	if before, known := s[agent.Name]; known && before.renewed.Equal(renewed) {
+		return false
 	}
+	s[agent.Name] = Sign{renewed: renewed, seen: now}
+	return true
 }
 
 // Live says whether the agent of a Node has given a sign of life lately.
