@@ -38,14 +38,15 @@ func (b builder) upstream(ctx context.Context, minor string) (string, error) {
 		return "", err
 	}
 	return b.cached(ctx, p.module, append(inputs, debian, dns), func(dir string) error {
-		if err := b.upstreamPrograms(ctx, filepath.Join(b.source, p.module), dir); err != nil {
+		module := filepath.Join(b.source, p.module)
+		if err := b.upstreamPrograms(ctx, module, dir); err != nil {
 			return err
 		}
 		names, err := testImages(ctx, filepath.Join(dir, "e2e.test"))
 		if err != nil {
 			return err
 		}
-		if err := b.writeTestImages(ctx, dir, debian, dns, names); err != nil {
+		if err := b.writeTestImages(ctx, module, dir, debian, dns, names); err != nil {
 			return fmt.Errorf("images of tests: %w", err)
 		}
 		return nil
@@ -76,7 +77,8 @@ func testImages(ctx context.Context, program string) (map[string][]string, error
 	for reference := range strings.FieldsSeq(string(out)) {
 		repository, _, _ := strings.Cut(reference, ":")
 		switch repository {
-		case "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/e2e-test-images/busybox":
+		case "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/e2e-test-images/busybox",
+			"registry.k8s.io/e2e-test-images/glibc-dns-testing", "registry.k8s.io/e2e-test-images/jessie-dnsutils":
 			names["agnhost"] = append(names["agnhost"], reference)
 		case "registry.k8s.io/e2e-test-images/nginx":
 			names["nginx"] = append(names["nginx"], reference)

@@ -15,7 +15,7 @@ import (
 )
 
 // testImageFormat changes when the images of the tests are put together in another way.
-const testImageFormat = "1"
+const testImageFormat = "2"
 
 // testPackages are what these images have on top of the machines' Debian.
 func testPackages() []string {
@@ -55,8 +55,21 @@ func testFiles() map[string]string {
 	}
 }
 
+// addCertificate adds the certificate with which agnhost's porter serves, as agnhost's own image has it. Module is a folder
+// whose go.mod requires k8s.io/kubernetes.
+func (b builder) addCertificate(ctx context.Context, module string, files map[string]string) error {
+	out, err := b.goCommand(ctx, module, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		return fmt.Errorf("find k8s.io/kubernetes: %w", err)
+	}
+	for _, name := range []string{"localhost.crt", "localhost.key"} {
+		files["/"+name] = filepath.Join(strings.TrimSpace(string(out)), "test/images/agnhost/porter", name)
+	}
+	return nil
+}
+
 // writeTestImages writes the archives, and the names of each image beside it.
-func (b builder) writeTestImages(ctx context.Context, dir, debian, dns string, names map[string][]string) error {
+func (b builder) writeTestImages(ctx context.Context, module, dir, debian, dns string, names map[string][]string) error {
 	work := dir + ".image"
 	defer func() { _ = os.RemoveAll(work) }()
 	root, err := b.testRoot(ctx, work, debian)
@@ -79,6 +92,9 @@ func (b builder) writeTestImages(ctx context.Context, dir, debian, dns string, n
 	}
 	files["/agnhost"], files["/agnhost-2"] = filepath.Join(dir, "agnhost"), filepath.Join(dir, "agnhost")
 	files["/coredns"] = filepath.Join(dns, "coredns")
+	if err := b.addCertificate(ctx, module, files); err != nil {
+		return err
+	}
 	specs := map[string]image.Spec{
 		"agnhost": {Entrypoint: []string{"/agnhost"}, Command: []string{"pause"}},
 		"nginx":   {Command: []string{"/usr/bin/nginx"}},

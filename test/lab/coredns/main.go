@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with the plugins that kubeadm's Corefile names, as its authors let one choose them.
-// All of them would be ten times the code: the clients of every cloud's name service.
+// Command coredns is CoreDNS with the plugins that kubeadm's Corefile and upstream's tests name, as its authors let one choose
+// them. All of them would be ten times the code: the clients of every cloud's name service.
 package main
 
 import (
@@ -7,6 +7,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/forward"
 	_ "github.com/coredns/coredns/plugin/health"
+	_ "github.com/coredns/coredns/plugin/hosts"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
 	_ "github.com/coredns/coredns/plugin/loadbalance"
 	_ "github.com/coredns/coredns/plugin/log"
