@@ -62,6 +62,11 @@ type NodeAgentStatus struct {
 	// +listType=atomic
 	// +optional
 	Listening []string `json:"listening,omitempty"`
+	// Gateways are the routers that the Node sends to by default, of each family those of the best route: a Service with such
+	// an address would take from the Nodes what they ask the router.
+	// +listType=atomic
+	// +optional
+	Gateways []string `json:"gateways,omitempty"`
 }
 
 // Silent says whether the cloud-controller-manager has found that the agent reports no more: it has no vote on who owns

@@ -878,6 +878,11 @@ func (in *NodeAgentStatus) DeepCopyInto(out *NodeAgentStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Gateways != nil {
+		in, out := &in.Gateways, &out.Gateways
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

@@ -53,7 +53,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	report.sources = append(report.sources, reportListening)
+	report.sources = append(report.sources, reportListening, reportGateways)
 	for _, a := range announcers {
 		report.sources = append(report.sources, a.Report)
 	}

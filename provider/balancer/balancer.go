@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -184,12 +185,13 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.caches
-	nodes := list[*corev1.Node](c.nodes)
+	hosts := hostsOf(list[*corev1.Node](c.nodes), b.Listed)
 	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now), missing: b.missing}
-	j.machines = newMachines(nodes, j.reports.lately, c.endpoints())
+	j.machines = newMachines(hosts, j.reports.lately, c.endpoints())
 	j.machines.plane = controlPlane{endpoints: endpoints, servers: apiServers(c.endpoints())}
 	cidrs := c.serviceCIDRs()
-	j.pools = readPools(c.addressPools(), nodes, cidrs, j.machines.plane)
+	j.machines.routers = routersOf(list[*v1alpha1.BGPPeer](c.peers), j.reports.lately)
+	j.pools = readPools(c.addressPools(), hosts, cidrs, j.machines.plane, j.machines.routers)
 	s := &snapshot{
 		now: now, nodes: j.machines.addresses, pools: j.pools, peers: len(c.peers.GetStore().ListKeys()) > 0,
 		namespaces: c.namespaceLabels(),
@@ -197,7 +199,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 		plane: j.machines.plane,
 	}
 	j.machines.proxy = c.proxyMode()
-	j.machines.nodes = b.plausible(nodes, cidrs, s.present, j.machines)
+	j.machines.plausible(hosts, cidrs, s.present, b.NodeNetworks)
 	for address, since := range b.taken {
 		if now.Sub(since) > takenTime {
 			delete(b.taken, address)

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -192,7 +193,8 @@ func agentMatters(before, after any) bool {
 	return a == b || !equality.Semantic.DeepEqual(a.Status.Announcements, b.Status.Announcements) ||
 		!equality.Semantic.DeepEqual(a.Status.Conflicts, b.Status.Conflicts) ||
 		!equality.Semantic.DeepEqual(a.Status.Sessions, b.Status.Sessions) ||
-		!equality.Semantic.DeepEqual(a.Status.Listening, b.Status.Listening)
+		!equality.Semantic.DeepEqual(a.Status.Listening, b.Status.Listening) ||
+		!slices.Equal(a.Status.Gateways, b.Status.Gateways)
 }
 
 func (c *caches) nodeAgents() []*v1alpha1.NodeAgent     { return list[*v1alpha1.NodeAgent](c.agents) }

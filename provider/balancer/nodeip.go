@@ -23,17 +23,17 @@ type machines struct {
 	listening map[string]map[port]bool
 	proxy     proxy
 	plane     controlPlane
+	routers   routers
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool
 }
 
-func newMachines(nodes []*corev1.Node, agents []*v1alpha1.NodeAgent, slices []*discoveryv1.EndpointSlice) *machines {
-	m := &machines{nodes: nodes, agents: agents, local: localNodes(slices), addresses: map[netip.Addr]bool{}, listening: listeningOf(agents)}
-	for _, node := range nodes {
-		for _, a := range node.Status.Addresses {
-			if address, err := netip.ParseAddr(a.Address); err == nil {
-				m.addresses[address.Unmap()] = true
-			}
+func newMachines(hosts []*host, agents []*v1alpha1.NodeAgent, slices []*discoveryv1.EndpointSlice) *machines {
+	m := &machines{agents: agents, local: localNodes(slices), addresses: map[netip.Addr]bool{}, listening: listeningOf(agents)}
+	for _, h := range hosts {
+		m.nodes = append(m.nodes, h.Node)
+		for _, a := range h.addresses {
+			m.addresses[a.Addr] = true
 		}
 	}
 	return m

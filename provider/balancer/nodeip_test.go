@@ -72,7 +72,7 @@ func TestPorts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			older, s := w.add("older"), w.add("asks", tt.changes...)
-			m := newMachines([]*corev1.Node{node}, []*v1alpha1.NodeAgent{agent}, nil)
+			m := newMachines([]*host{{Node: node}}, []*v1alpha1.NodeAgent{agent}, nil)
 			problems := m.ports([]*assignment{{service: older}, {service: s}})
 			got := ""
 			if p := problems[nameOf(s)]; p != nil {

@@ -21,7 +21,7 @@ func (w *world) told(announced ...string) {
 	}
 	s.announced = r.announced
 	j := &judge{
-		now: w.now, plan: allocate(s), pools: s.pools, machines: newMachines(w.nodes, w.agents, nil), reports: r,
+		now: w.now, plan: allocate(s), pools: s.pools, machines: newMachines(hostsOf(w.nodes, nil), w.agents, nil), reports: r,
 		missing: map[types.NamespacedName]time.Time{},
 	}
 	j.machines.proxy, j.machines.plane = w.proxy, w.plane

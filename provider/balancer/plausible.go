@@ -15,25 +15,26 @@ import (
 type evidence struct {
 	services []netip.Prefix
 	plane    controlPlane
+	routers  routers
 	alone    bool
 	taken    map[netip.Addr]bool
 	// networks are those of the configuration; else reports has the networks that each Node's agent reports.
 	networks []netip.Prefix
 	reports  map[string][]netip.Prefix
 	// owners are Nodes by address, and pods the ranges of the Nodes so far, with the lengths of their prefixes.
-	owners  map[netip.Addr]string
+	owners  map[netip.Addr]*host
 	pods    map[netip.Prefix]bool
 	lengths map[int]bool
 }
 
-// plausible returns the Nodes without IP addresses that may be those of others. A machine in the inventory has those
+// plausible fills in the Nodes without IP addresses that may be those of others. A machine in the inventory has those
 // which are listed there. Without a listed address, an InternalIP counts that is in a network of another Node. Left out
-// are the control plane's address, cluster IPs, claimed addresses, and addresses and pods of older Nodes.
-func (b *Balancer) plausible(nodes []*corev1.Node, cidrs []*networkingv1.ServiceCIDR, claims []*claim, m *machines,
-) []*corev1.Node {
+// are the control plane's address, routers, cluster IPs, claimed addresses, and addresses and pods of Nodes before it.
+// Of an address that two Nodes name, the ports count on which either says that it listens.
+func (m *machines) plausible(hosts []*host, cidrs []*networkingv1.ServiceCIDR, claims []*claim, networks []netip.Prefix) {
 	e := &evidence{
-		plane: m.plane, alone: len(nodes) == 1, taken: map[netip.Addr]bool{}, networks: b.NodeNetworks,
-		reports: networksOf(m.agents), owners: map[netip.Addr]string{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
+		plane: m.plane, routers: m.routers, alone: len(hosts) == 1, taken: map[netip.Addr]bool{}, networks: networks,
+		reports: networksOf(m.agents, hosts), owners: map[netip.Addr]*host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
 	}
 	for _, c := range claims {
 		e.taken[c.address] = true
@@ -41,66 +42,41 @@ func (b *Balancer) plausible(nodes []*corev1.Node, cidrs []*networkingv1.Service
 	for _, object := range cidrs {
 		e.services = append(e.services, prefixes(object.Spec.CIDRs)...)
 	}
-	sorted := slices.SortedFunc(slices.Values(nodes), byTrust)
-	listed := make([][]corev1.NodeAddress, len(sorted))
-	for i, node := range sorted { // what is listed is nobody else's, however old
-		if b.Listed != nil {
-			listed[i] = b.Listed(node)
-		}
-		for _, a := range listed[i] {
-			if address, err := netip.ParseAddr(a.Address); err == nil {
-				e.owners[address.Unmap()] = node.Name
+	for _, h := range hosts { // what is listed is nobody else's, however old
+		for _, a := range h.addresses {
+			if h.listed {
+				e.owners[a.Addr] = h
 			}
 		}
 	}
-	for i, node := range sorted {
-		sorted[i] = e.judged(node, listed[i])
+	m.nodes = nil
+	for _, h := range hosts {
+		m.nodes = append(m.nodes, e.judged(h))
 	}
-	return sorted
-}
-
-// byTrust orders control planes, whose label no kubelet may set, before other Nodes, and then by age.
-func byTrust(a, b *corev1.Node) int {
-	first, second := hasLabel(a, v1alpha1.ControlPlaneLabel), hasLabel(b, v1alpha1.ControlPlaneLabel)
-	switch {
-	case first && !second:
-		return -1
-	case second && !first:
-		return 1
+	for _, h := range hosts {
+		for _, a := range h.addresses {
+			if owner := e.owners[a.Addr]; owner != h && !owner.proven() {
+				m.hears(owner.Name, m.listening[h.Name])
+			}
+		}
 	}
-	return before(a, b)
 }
 
 // judged returns the Node with the addresses that may be its own.
-func (e *evidence) judged(node *corev1.Node, listed []corev1.NodeAddress) *corev1.Node {
+func (e *evidence) judged(h *host) *corev1.Node {
 	var addresses []corev1.NodeAddress
-	for i, a := range node.Status.Addresses {
-		address, err := netip.ParseAddr(a.Address)
-		if err != nil { // a name
-			addresses = append(addresses, a)
-			continue
+	for _, a := range h.addresses {
+		if e.free(h, a.Addr) && (h.listed || e.near(h.Name, a.Addr) && !e.ofPods(a.Addr)) {
+			addresses = append(addresses, corev1.NodeAddress{Type: a.kind, Address: a.String()})
 		}
-		if i >= maxNodeAddresses {
-			continue
-		}
-		address = address.Unmap().WithZone("")
-		if len(listed) == 0 && a.Type == corev1.NodeInternalIP && e.near(node.Name, address) &&
-			e.free(node, address) && !e.ofPods(address) {
-			addresses = append(addresses, a)
-		}
-		if owner := e.owners[address]; owner == "" { // for the Nodes that follow
-			e.owners[address] = node.Name
+		if e.owners[a.Addr] == nil { // for the Nodes that follow
+			e.owners[a.Addr] = h
 		}
 	}
-	for _, a := range listed {
-		if address, err := netip.ParseAddr(a.Address); err == nil && e.free(node, address.Unmap()) {
-			addresses = append(addresses, a)
-		}
+	for _, p := range h.pods {
+		e.pods[p], e.lengths[p.Bits()] = true, true
 	}
-	for _, p := range prefixes(node.Spec.PodCIDRs) {
-		e.pods[p.Masked()], e.lengths[p.Bits()] = true, true
-	}
-	judged := *node // the cache's stays as it is
+	judged := *h.Node // the cache's stays as it is
 	judged.Status.Addresses = addresses
 	return &judged
 }
@@ -126,9 +102,9 @@ func (e *evidence) near(name string, address netip.Addr) bool {
 }
 
 // free says whether the address is not that of something else.
-func (e *evidence) free(node *corev1.Node, address netip.Addr) bool {
-	if owner := e.owners[address]; owner != "" && owner != node.Name || e.taken[address] ||
-		!e.plane.isOf(node, address, e.alone) {
+func (e *evidence) free(h *host, address netip.Addr) bool {
+	if owner := e.owners[address]; owner != nil && owner != h || e.taken[address] ||
+		!e.plane.isOf(h.Node, address, e.alone) || e.routers[address] != "" && !h.proven() {
 		return false
 	}
 	return !slices.ContainsFunc(e.services, func(p netip.Prefix) bool { return p.Contains(address) })
@@ -144,13 +120,19 @@ func (e *evidence) ofPods(address netip.Addr) bool {
 	return false
 }
 
-// networksOf are the networks of the interfaces that agents report, by Node. A prefix of one address is no network.
-func networksOf(agents []*v1alpha1.NodeAgent) map[string][]netip.Prefix {
+// networksOf are the networks of the interfaces that agents report, by Node. A prefix of one address is no network, and that
+// of a Node's own pods is none where Nodes are.
+func networksOf(agents []*v1alpha1.NodeAgent, hosts []*host) map[string][]netip.Prefix {
+	pods := map[string][]netip.Prefix{}
+	for _, h := range hosts {
+		pods[h.Name] = prefixes(h.Spec.PodCIDRs)
+	}
 	networks := map[string][]netip.Prefix{}
 	for _, agent := range agents {
 		for _, i := range agent.Status.Interfaces {
 			for _, p := range prefixes(i.Addresses) {
-				if !p.IsSingleIP() && !p.Addr().IsLinkLocalUnicast() {
+				ofPods := slices.ContainsFunc(pods[agent.Name], func(r netip.Prefix) bool { return r.Contains(p.Addr()) })
+				if !p.IsSingleIP() && !p.Addr().IsLinkLocalUnicast() && !ofPods {
 					networks[agent.Name] = append(networks[agent.Name], p.Masked())
 				}
 			}

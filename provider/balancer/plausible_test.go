@@ -72,11 +72,6 @@ func TestPlausible(t *testing.T) {
 			want:  map[string]string{"liar": "192.0.2.12", "honest": "192.0.2.11,2001:db8::11", "cp": "192.0.2.10"},
 		},
 		{
-			name: "others' addresses", reports: reports,
-			nodes: []*corev1.Node{liar("192.0.2.240", "192.0.2.9", "192.0.2.10", "192.0.2.11", "203.0.113.7", "external:192.0.2.50"), honest, cp},
-			want:  map[string]string{"honest": "192.0.2.11,2001:db8::11", "cp": "192.0.2.10"},
-		},
-		{
 			name: "no agent", nodes: []*corev1.Node{liar("192.0.2.12", "192.0.2.240", "external:203.0.113.7"), honest, cp},
 			want: map[string]string{"liar": "192.0.2.12", "honest": "192.0.2.11,2001:db8::11", "cp": "192.0.2.10"},
 		},
@@ -96,9 +91,10 @@ func TestPlausible(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := &Balancer{Settings: Settings{Listed: tt.listed, NodeNetworks: tt.networks}}
 			got := map[string]string{}
-			for _, n := range b.plausible(tt.nodes, cidrs, claims, &machines{agents: tt.reports, plane: plane}) {
+			m := &machines{agents: tt.reports, plane: plane, routers: routersOf(nil, tt.reports)}
+			m.plausible(hostsOf(tt.nodes, tt.listed), cidrs, claims, tt.networks)
+			for _, n := range m.nodes {
 				for _, ipv6 := range []bool{false, true} {
 					if list := join(addressesOf(n, ipv6)); list != "" {
 						got[n.Name] = strings.TrimPrefix(got[n.Name]+","+list, ",")
@@ -109,6 +105,77 @@ func TestPlausible(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// Whatever address a kubelet names first, it has none that is somebody else's, and the others keep theirs: also where the
+// kubelet's Node is older than theirs.
+func TestPlausible_OthersAddresses(t *testing.T) {
+	of := func(name string, age time.Duration, pods, address string) (*corev1.Node, *v1alpha1.NodeAgent) {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(start.Add(-age))}}
+		n.Spec.PodCIDRs = []string{pods}
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		bridge, _ := strings.CutSuffix(pods, "0/24")
+		return n, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeAgentStatus{
+			Interfaces: []v1alpha1.AgentInterface{
+				{Name: "eth0", Addresses: []string{address + "/24"}}, {Name: "cni0", Addresses: []string{bridge + "1/24"}},
+			},
+			Gateways: []string{"192.0.2.1", "192.0.2.12"}, // of one family the first counts
+		}}
+	}
+	plane := controlPlane{
+		endpoints: map[netip.Addr]bool{netip.MustParseAddr("192.0.2.240"): true},
+		servers:   map[netip.Addr]bool{netip.MustParseAddr("192.0.2.10"): true, netip.MustParseAddr("192.0.2.9"): true},
+	}
+	cidrs := []*networkingv1.ServiceCIDR{{}}
+	cidrs[0].Spec.CIDRs = []string{"10.96.0.0/12", "fd00:96::/112"}
+	claims := []*claim{{address: netip.MustParseAddr("192.0.2.77")}}
+	peers := []*v1alpha1.BGPPeer{{Spec: v1alpha1.BGPPeerSpec{Address: "192.0.2.2"}}}
+	for address, whose := range map[string]string{
+		"192.0.2.240": "the control plane's", "192.0.2.9": "an API server's", "192.0.2.10": "a control plane's",
+		"192.0.2.11": "an older Node's", "192.0.2.77": "a Service's", "192.0.2.1": "a gateway", "192.0.2.2": "a BGPPeer",
+		"10.96.0.1": "a cluster IP", "::ffff:10.96.0.2": "a mapped cluster IP", "fd00:96::1": "a cluster IP of the other family",
+		"10.244.1.5": "an older Node's pod", "10.244.3.5": "a younger Node's pod", "10.244.0.5": "a control plane's pod",
+		"203.0.113.7": "somebody's in the world", "169.254.169.254": "metadata", "127.0.0.1": "loopback", "0.0.0.0": "none",
+		"224.0.0.18": "a group's", "255.255.255.255": "everybody's", "::1": "loopback", "fe80::1": "link-local", "no address": "none",
+	} {
+		t.Run(whose+" "+address, func(t *testing.T) {
+			cp, a := of("cp", time.Second, "10.244.0.0/24", "192.0.2.10")
+			cp.Labels = map[string]string{v1alpha1.ControlPlaneLabel: ""}
+			older, b := of("older", time.Hour, "10.244.1.0/24", "192.0.2.11")
+			younger, c := of("younger", time.Minute, "10.244.3.0/24", "192.0.2.13")
+			liar, d := of("liar", 30*time.Minute, "192.0.2.0/24", address)
+			agents := []*v1alpha1.NodeAgent{a, b, c, d}
+			m := &machines{agents: agents, plane: plane, routers: routersOf(peers, agents)}
+			m.plausible(hostsOf([]*corev1.Node{liar, younger, older, cp}, nil), cidrs, claims, nil)
+			want := map[string]string{"cp": "192.0.2.10", "older": "192.0.2.11", "younger": "192.0.2.13", "liar": ""}
+			for _, n := range m.nodes {
+				if got := join(append(addressesOf(n, false), addressesOf(n, true)...)); got != want[n.Name] {
+					t.Errorf("%s has %q, want %q", n.Name, got, want[n.Name])
+				}
+			}
+		})
+	}
+}
+
+// A kubelet names the address of a younger Node, and has it: nobody can tell whose it is. A port on which either of them
+// listens is no Service's there, else a tenant would get what the younger Node's program is sent.
+func TestPlausible_PortsOfAYoungerNode(t *testing.T) {
+	w := newWorld()
+	w.setNodes("198.18.0.2", "198.18.0.2", "198.18.0.3")
+	for i, name := range []string{"liar", "younger", "third"} {
+		w.nodes[i].Name, w.nodes[i].CreationTimestamp = name, metav1.NewTime(start.Add(time.Duration(i)*time.Second))
+	}
+	w.agents = []*v1alpha1.NodeAgent{{
+		ObjectMeta: metav1.ObjectMeta{Name: "younger"}, Status: v1alpha1.NodeAgentStatus{Listening: []string{"tcp/9100"}},
+	}}
+	hosts := hostsOf(w.nodes, nil)
+	m := newMachines(hosts, w.agents, nil)
+	m.plausible(hosts, nil, nil, nil)
+	for number, want := range map[int32]string{9100: "198.18.0.3", 80: "198.18.0.2,198.18.0.3"} {
+		if list, _, _ := m.nodeAddresses(w.add("web", onPort(number))); join(list) != want {
+			t.Errorf("port %d: %s, want %s", number, join(list), want)
+		}
 	}
 }
 

@@ -31,19 +31,16 @@ type pool struct {
 	namespaces, services labels.Selector
 }
 
-// overlap is what the pool does not give, since it belongs to the Node or, for nil, to the control plane.
+// overlap is what the pool does not give, since it belongs to the Node or, for nil, to the control plane or a router.
 type overlap struct {
 	node *corev1.Node
 	text string
 }
 
-// maxNodeAddresses is how many addresses of one Node are kept out of pools: its kubelet may write any number.
-const maxNodeAddresses = 8
-
 // readPools reads pools, the one with the highest priority first, and looks for what overlaps. Of two pools that
 // overlap, the younger one gives nothing.
-func readPools(objects []*v1alpha1.AddressPool, nodes []*corev1.Node, cidrs []*networkingv1.ServiceCIDR,
-	plane controlPlane,
+func readPools(objects []*v1alpha1.AddressPool, hosts []*host, cidrs []*networkingv1.ServiceCIDR,
+	plane controlPlane, routers routers,
 ) []*pool {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.AddressPool) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -56,7 +53,7 @@ func readPools(objects []*v1alpha1.AddressPool, nodes []*corev1.Node, cidrs []*n
 		}
 		p.free = p.set
 		if p.problem == nil {
-			p.problem = p.subtract(nodes, plane)
+			p.problem = p.subtract(hosts, plane, routers)
 		}
 		pools = append(pools, p)
 	}
@@ -114,9 +111,10 @@ func (p *pool) conflict(others []*pool, cidrs []*networkingv1.ServiceCIDR) error
 	return nil
 }
 
-// subtract takes out of what is free the addresses of the control plane and of Nodes. Kubelets write the latter, so that
-// one Node costs a few addresses, and never the pool; a range of pods counts only if its Node is older than the pool.
-func (p *pool) subtract(nodes []*corev1.Node, plane controlPlane) (err error) {
+// subtract takes out of what is free the addresses of the control plane, of routers and of Nodes. Kubelets write the latter,
+// so that one Node costs an address of each family, and never the pool; a range of pods counts only if its Node is older than
+// the pool.
+func (p *pool) subtract(hosts []*host, plane controlPlane, routers routers) (err error) {
 	var b netipx.IPSetBuilder
 	b.AddSet(p.set)
 	without := func(node *corev1.Node, r netip.Prefix, format string, args ...any) {
@@ -125,32 +123,28 @@ func (p *pool) subtract(nodes []*corev1.Node, plane controlPlane) (err error) {
 			p.overlaps = append(p.overlaps, overlap{node: node, text: fmt.Sprintf(format, args...)})
 		}
 	}
+	alone := func(address netip.Addr) netip.Prefix { return netip.PrefixFrom(address, address.BitLen()) }
 	for _, addresses := range []map[netip.Addr]bool{plane.endpoints, plane.servers} {
 		for _, address := range slices.SortedFunc(maps.Keys(addresses), netip.Addr.Compare) {
-			without(nil, netip.PrefixFrom(address, address.BitLen()), "%s is the control plane's address", address)
+			without(nil, alone(address), "%s is the control plane's address", address)
 		}
 	}
-	for _, node := range slices.SortedFunc(slices.Values(nodes), before) {
-		for i, a := range node.Status.Addresses {
-			if address, err := netip.ParseAddr(a.Address); err == nil && i < maxNodeAddresses {
-				address = address.Unmap().WithZone("")
-				without(node, netip.PrefixFrom(address, address.BitLen()), "%s is the %s of Node/%s", address, a.Type, node.Name)
-			}
+	for _, address := range slices.SortedFunc(maps.Keys(routers), netip.Addr.Compare) {
+		without(nil, alone(address), "%s is %s", address, routers[address])
+	}
+	for _, h := range hosts {
+		for _, a := range h.addresses {
+			without(h.Node, alone(a.Addr), "%s is the %s of Node/%s", a, a.kind, h.Name)
 		}
-		if p.CreationTimestamp.Before(&node.CreationTimestamp) {
+		if p.CreationTimestamp.Before(&h.CreationTimestamp) {
 			continue
 		}
-		for _, cidr := range prefixes(node.Spec.PodCIDRs) {
-			without(node, cidr, "%s belongs to the pods of Node/%s", cidr, node.Name)
+		for _, pods := range h.pods {
+			without(h.Node, pods, "%s belongs to the pods of Node/%s", pods, h.Name)
 		}
 	}
 	p.free, err = b.IPSet()
 	return err
-}
-
-// before orders Nodes by age.
-func before(a, b *corev1.Node) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // owner says whose the address is, where the pool does not give it.

@@ -49,7 +49,7 @@ func TestReadPools(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			young := addressPool("young", tt.ranges...)
 			young.CreationTimestamp = metav1.NewTime(start.Add(time.Hour))
-			for _, p := range readPools([]*v1alpha1.AddressPool{young, older}, []*corev1.Node{node}, []*networkingv1.ServiceCIDR{cidr}, controlPlane{}) {
+			for _, p := range readPools([]*v1alpha1.AddressPool{young, older}, hostsOf([]*corev1.Node{node}, nil), []*networkingv1.ServiceCIDR{cidr}, controlPlane{}, nil) {
 				got := ""
 				if p.problem != nil {
 					got = p.problem.Error()
@@ -62,6 +62,68 @@ func TestReadPools(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What one kubelet may write costs a pool an address of each family at most, and never the pool.
+func TestReadPools_OneKubelet(t *testing.T) {
+	named := func(addresses ...string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			for _, a := range addresses {
+				n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+			}
+		}
+	}
+	ofPods := func(ranges ...string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.PodCIDRs = ranges }
+	}
+	for _, tt := range []struct {
+		name  string
+		first string // the range of the control plane's pods
+		write func(*corev1.Node)
+		want  string // what is left
+	}{
+		{"its own address", "", named("198.18.0.7"), "[192.0.2.8-192.0.2.11 2001:db8::8-2001:db8::b]"},
+		{
+			"every address of the pool", "", named("192.0.2.8", "2001:db8::8", "192.0.2.9", "192.0.2.10", "192.0.2.11", "2001:db8::9"),
+			"[192.0.2.9-192.0.2.11 2001:db8::9-2001:db8::b]",
+		},
+		{"external addresses", "", func(n *corev1.Node) {
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "192.0.2.8"}}
+		}, "[192.0.2.8-192.0.2.11 2001:db8::8-2001:db8::b]"},
+		{"pods, where nobody gives ranges", "", ofPods("192.0.2.0/24"), "[192.0.2.8-192.0.2.11 2001:db8::8-2001:db8::b]"},
+		{"pods, of another size", "10.244.0.0/24", ofPods("192.0.0.0/16"), "[192.0.2.8-192.0.2.11 2001:db8::8-2001:db8::b]"},
+		{"pods, where Nodes are", "10.244.0.0/24", ofPods("192.0.2.0/24"), "[192.0.2.8-192.0.2.11 2001:db8::8-2001:db8::b]"},
+		{"pods, as they are given", "192.0.3.0/29", ofPods("192.0.2.8/29"), "[2001:db8::8-2001:db8::b]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cp := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cp", Labels: map[string]string{v1alpha1.ControlPlaneLabel: ""}}}
+			cp.Spec.PodCIDRs = []string{tt.first}
+			named("192.0.2.2")(cp)
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "older than the pool"}}
+			tt.write(node)
+			pool := addressPool("lan", "192.0.2.8-192.0.2.11", "2001:db8::8-2001:db8::b")
+			pools := readPools([]*v1alpha1.AddressPool{pool}, hostsOf([]*corev1.Node{node, cp}, nil), nil, controlPlane{}, nil)
+			if got := fmt.Sprint(pools[0].free.Ranges()); got != tt.want || pools[0].problem != nil {
+				t.Errorf("left: %s, want %s; problem %v", got, tt.want, pools[0].problem)
+			}
+		})
+	}
+}
+
+// A router's address is not given.
+func TestReadPools_Routers(t *testing.T) {
+	agents := []*v1alpha1.NodeAgent{{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Status:     v1alpha1.NodeAgentStatus{Gateways: []string{"192.0.2.1", "192.0.2.2", "fe80::1", "2001:db8::1"}},
+	}}
+	peers := []*v1alpha1.BGPPeer{{ObjectMeta: metav1.ObjectMeta{Name: "tor"}, Spec: v1alpha1.BGPPeerSpec{Address: "192.0.2.3"}}}
+	p := readPools([]*v1alpha1.AddressPool{addressPool("lan", "192.0.2.1-192.0.2.4")}, nil, nil, controlPlane{}, routersOf(peers, agents))[0]
+	if got := fmt.Sprint(p.free.Ranges()); got != "[192.0.2.2-192.0.2.2 192.0.2.4-192.0.2.4]" {
+		t.Errorf("left: %s", got)
+	}
+	if want := "192.0.2.1 is a gateway of Node/n1; 192.0.2.3 is BGPPeer/tor"; p.except() != want {
+		t.Errorf("said: %s, want %s", p.except(), want)
 	}
 }
 
@@ -149,12 +211,11 @@ func TestPools_AddressesOfOthers(t *testing.T) {
 	w := newWorld(addressPool("lan", "192.0.2.0/29"))
 	has := w.add("has", annotated(v1alpha1.AddressesAnnotation, "192.0.2.4"))
 	w.pass()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", CreationTimestamp: metav1.NewTime(start.Add(time.Hour))}}
-	node.Spec.PodCIDRs = []string{"192.0.2.0/24"} // registered after the pool was made
-	for _, a := range []string{"192.0.2.4", "192.0.2.5"} {
-		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+	w.setNodes("192.0.2.4", "192.0.2.5")
+	for i, node := range w.nodes {
+		node.Name, node.CreationTimestamp = fmt.Sprint("n", i), metav1.NewTime(start.Add(time.Hour))
+		node.Spec.PodCIDRs = []string{"192.0.2.0/24"} // registered after the pool was made
 	}
-	w.nodes = []*corev1.Node{node}
 	vip := netip.MustParseAddr("192.0.2.6")
 	w.plane.endpoints = map[netip.Addr]bool{vip: true}
 	asksVIP := w.add("vip", annotated(v1alpha1.AddressesAnnotation, "192.0.2.6"))

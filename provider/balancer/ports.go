@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -122,6 +123,19 @@ func (m *machines) occupied(service *corev1.Service, node *corev1.Node) (port, b
 		}
 	}
 	return port{}, false
+}
+
+// hears adds ports to those on which the Node listens.
+func (m *machines) hears(node string, more map[port]bool) {
+	if len(more) == 0 {
+		return
+	}
+	all := maps.Clone(m.listening[node])
+	if all == nil {
+		all = map[port]bool{}
+	}
+	maps.Copy(all, more)
+	m.listening[node] = all
 }
 
 // publishedOn says whether the Service was published with the port at an address of the Node.

@@ -79,8 +79,8 @@ func families(policy corev1.IPFamilyPolicy, list ...corev1.IPFamily) func(*corev
 
 func (w *world) snapshot() *snapshot {
 	s := &snapshot{
-		now: w.now, pools: readPools(w.pools, w.nodes, nil, w.plane), taken: w.taken, peers: w.peers,
-		nodes: newMachines(w.nodes, nil, nil).addresses, plane: w.plane,
+		now: w.now, pools: readPools(w.pools, hostsOf(w.nodes, nil), nil, w.plane, nil), taken: w.taken, peers: w.peers,
+		nodes: newMachines(hostsOf(w.nodes, nil), nil, nil).addresses, plane: w.plane,
 	}
 	for _, service := range w.services {
 		s.known = append(s.known, service)
