@@ -177,7 +177,7 @@ func TestCluster_Elsewhere(t *testing.T) {
 	}
 }
 
-// A thousand Services at once: each has an address of its own, soon.
+// A thousand Services at once: each has an address of its own. That takes 12 s on two cores that have nothing else to do.
 func TestCluster_Thousand(t *testing.T) {
 	const count = 1000
 	c := newCluster(t, addressPool("lan", "10.200.0.0/22"))
@@ -216,8 +216,8 @@ func TestCluster_Thousand(t *testing.T) {
 		if len(owners) == count {
 			break
 		}
-		if time.Since(began) > 2*time.Minute {
-			t.Fatalf("after two minutes, %d of %d Services have an address", len(owners), count)
+		if time.Since(began) > 5*time.Minute {
+			t.Fatalf("after five minutes, %d of %d Services have an address", len(owners), count)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
