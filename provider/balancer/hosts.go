@@ -57,17 +57,20 @@ func hostsOf(nodes []*corev1.Node, listed func(*corev1.Node) []corev1.NodeAddres
 func internal(node *corev1.Node) []hostAddress {
 	var list []hostAddress
 	for _, a := range node.Status.Addresses {
-		address, err := netip.ParseAddr(a.Address)
-		if err != nil || a.Type != corev1.NodeInternalIP {
-			continue
-		}
-		address = address.Unmap().WithZone("")
+		address, is := unicast(a.Address)
 		same := func(other hostAddress) bool { return other.Is6() == address.Is6() }
-		if address.IsGlobalUnicast() && !slices.ContainsFunc(list, same) {
+		if is && a.Type == corev1.NodeInternalIP && !slices.ContainsFunc(list, same) {
 			list = append(list, hostAddress{address, a.Type})
 		}
 	}
 	return list
+}
+
+// unicast reads an address that one machine can have, in the form in which addresses are compared.
+func unicast(text string) (netip.Addr, bool) {
+	address, err := netip.ParseAddr(text)
+	address = address.Unmap().WithZone("")
+	return address, err == nil && address.IsGlobalUnicast()
 }
 
 // setPods fills in the ranges of pods. The kube-controller-manager gives all Nodes ranges of one size; where the Node that

@@ -13,31 +13,24 @@ type routers map[netip.Addr]string
 // routersOf are the BGPPeers, and the gateways that agents report: one of each family of each Node counts.
 func routersOf(peers []*v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent) routers {
 	r := routers{}
-	note := func(text, whose string) (netip.Addr, bool) {
-		address, err := netip.ParseAddr(text)
-		if err != nil || !address.Unmap().IsGlobalUnicast() {
-			return netip.Addr{}, false
-		}
-		address = address.Unmap().WithZone("")
+	note := func(address netip.Addr, whose string) {
 		if r[address] == "" || whose < r[address] { // so that what is said does not change with the order
 			r[address] = whose
 		}
-		return address, true
 	}
 	for _, agent := range agents {
-		seen := map[bool]bool{}
+		seen := map[bool]bool{} // by whether it is IPv6
 		for _, text := range agent.Status.Gateways {
-			address, err := netip.ParseAddr(text)
-			if err != nil || seen[address.Unmap().Is6()] {
-				continue
-			}
-			if address, is := note(text, "a gateway of Node/"+agent.Name); is {
+			if address, is := unicast(text); is && !seen[address.Is6()] {
 				seen[address.Is6()] = true
+				note(address, "a gateway of Node/"+agent.Name)
 			}
 		}
 	}
 	for _, peer := range peers {
-		note(peer.Spec.Address, "BGPPeer/"+peer.Name)
+		if address, is := unicast(peer.Spec.Address); is {
+			note(address, "BGPPeer/"+peer.Name)
+		}
 	}
 	return r
 }
