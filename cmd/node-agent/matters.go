@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 // filters say whether a view may be another one after an event; before is nil where an object is new. Of informers that
@@ -66,6 +67,9 @@ func (c *caches) sliceMatters(_, after any) bool {
 	slice, is := after.(*discoveryv1.EndpointSlice)
 	if !is {
 		return true
+	}
+	if controlplane.IsServers(slice) {
+		return true // no Service may have an address of theirs
 	}
 	name := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
 	service, there, err := c.services.GetStore().GetByKey(name)
