@@ -111,6 +111,7 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	group.Go(func() error { return h.follow(ctx, o.kubeconfig) })
 	group.Go(func() error { h.watchSegment(ctx); return nil })
 	group.Go(func() error { follow(working, working, changed, h.moved); return nil })
+	group.Go(func() error { keepOnLoopback(ctx, h.moved); return nil })
 	group.Go(func() error {
 		defer stop()
 		health.watch(ctx, h.hold)

@@ -117,11 +117,12 @@ func (h *bgpHolder) hold(ctx context.Context, healthy bool) error {
 	return nil
 }
 
-// retry settles what could not be.
+// retry settles what could not be, or is no more as it was.
 func (h *bgpHolder) retry() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.problem != "" {
+	_, there, err := onLo(h.address)
+	if h.problem != "" || err == nil && (len(there) > 0) != h.healthy {
 		h.settle()
 	}
 }
