@@ -149,7 +149,7 @@ func newHolder(o vipOptions) (*holder, error) {
 	if i < 0 {
 		return nil, errors.New("read --members-file: this Node is not in it")
 	}
-	members[i].Address = here
+	members[i].Address, members[i].Silent = here, false
 	h := &holder{
 		self: o.nodeName, address: address, ifi: o.ifi, file: o.membersFile, members: members, now: time.Now,
 		cut: errors.New("the network interfaces have not been read yet"),
