@@ -100,18 +100,20 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	l2 := announce.NewL2(announce.L2Options{
 		Node: o.nodeName, Key: key, Port: o.port, Changed: poke, Log: klog.Background(),
 	})
-	h.set, h.owns, h.answerable = l2.Set, l2.Owns, l2.Answerable
+	h.set, h.owns, h.answerable, h.votes, h.owner = l2.Set, l2.Owns, l2.Answerable, l2.Votes, l2.OwnerOf
+	registerVIPMetrics(h.report)
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // it hands over before it ends
 	defer stop()
 	group, working := errgroup.WithContext(working)
 	ctx, end := context.WithCancel(ctx) // what fails ends the rest: the kubelet starts it again
 	defer context.AfterFunc(working, end)()
-	group.Go(func() error { return serve(working, o.metricsAddress, h.state) })
+	group.Go(func() error { return serve(working, o.metricsAddress, h.state, answerVIP(h.report)) })
 	group.Go(func() error { return l2.Run(working) })
 	group.Go(func() error { return h.follow(ctx, o.kubeconfig) })
 	group.Go(func() error { h.watchSegment(ctx); return nil })
 	group.Go(func() error { follow(working, working, changed, h.moved); return nil })
 	group.Go(func() error { keepOnLoopback(ctx, h.moved); return nil })
+	group.Go(func() error { watchVotes(ctx, h.report); return nil })
 	group.Go(func() error {
 		defer stop()
 		health.watch(ctx, h.hold)

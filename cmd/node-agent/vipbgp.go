@@ -60,7 +60,11 @@ func runVIPByBGP(ctx context.Context, o vipOptions) error {
 	group, working := errgroup.WithContext(working)
 	ctx, end := context.WithCancel(ctx) // what fails ends the rest: the kubelet starts it again
 	defer context.AfterFunc(working, end)()
-	group.Go(func() error { return serve(working, o.metricsAddress, func() error { return h.state(working) }) })
+	report := func() v1alpha1.VIPReport { return h.report(working) }
+	registerVIPMetrics(report)
+	group.Go(func() error {
+		return serve(working, o.metricsAddress, func() error { return h.state(working) }, answerVIP(report))
+	})
 	group.Go(func() error { follow(working, working, changed, func() { h.logSessions(working) }); return nil })
 	settled := make(chan struct{})
 	group.Go(func() error {

@@ -34,6 +34,9 @@ type holder struct {
 	owns    func(netip.Addr) bool
 	// answerable says what keeps this machine from answering for the address.
 	answerable func(netip.Addr) error
+	// votes and owner are for reports.
+	votes func() (all, unheard []string)
+	owner func(netip.Addr) string
 
 	mu      sync.Mutex
 	healthy bool
