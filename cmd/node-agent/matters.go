@@ -44,6 +44,7 @@ func agentMatters(before, after any) bool {
 	b, is := after.(*v1alpha1.NodeAgent)
 	return !known || !is || a.Status.Draining != b.Status.Draining || a.Silent() != b.Silent() ||
 		!equality.Semantic.DeepEqual(a.Status.Interfaces, b.Status.Interfaces) ||
+		!slices.Equal(a.Status.KernelAnswers, b.Status.KernelAnswers) ||
 		announce.Speaks(a) != announce.Speaks(b)
 }
 

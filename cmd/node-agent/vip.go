@@ -100,7 +100,8 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	l2 := announce.NewL2(announce.L2Options{
 		Node: o.nodeName, Key: key, Port: o.port, Changed: poke, Log: klog.Background(),
 	})
-	h.set, h.owns, h.answerable, h.votes, h.owner = l2.Set, l2.Owns, l2.Answerable, l2.Votes, l2.OwnerOf
+	h.set, h.owns, h.answerable = l2.Set, l2.Owns, l2.Answerable
+	h.votes, h.owner = l2.Votes, l2.OwnerOf
 	registerVIPMetrics(h.report)
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // it hands over before it ends
 	defer stop()

@@ -56,7 +56,8 @@ func TestVIP_State(t *testing.T) {
 	})
 	for _, m := range machines {
 		if m.vip.ProcessState == nil {
-			if _, text := m.asks(t, "/metrics"); !strings.Contains(text, "ccmadm_vip_votes_silent 2") || !strings.Contains(text, "ccmadm_vip_owned 0") {
+			_, text := m.asks(t, "/metrics")
+			if !strings.Contains(text, "ccmadm_vip_votes_silent 2") || !strings.Contains(text, "ccmadm_vip_owned 0") {
 				t.Error("/metrics does not say that two votes are silent, and that it does not own the address")
 			}
 		}

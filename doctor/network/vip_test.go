@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -106,5 +107,23 @@ func TestVIP(t *testing.T) {
 	}
 	if v := newVIP(now, nil, nodes, nil); v != nil {
 		t.Errorf("a cluster without such an address has %+v", v)
+	}
+}
+
+// A kernel that answers for the address, whichever Node has it, is a cause of its own. What an agent said long ago is none.
+func TestWhy_KernelAnswers(t *testing.T) {
+	for _, live := range []bool{true, false} {
+		s := shop()
+		s.Agents[2].Status.KernelAnswers = []v1alpha1.KernelAnswer{{Address: "192.0.2.50", On: "kube-ipvs0", Interface: "eth0"}}
+		if !live {
+			s.Agents[2].Status.RenewTime = metav1.NewMicroTime(now.Add(-time.Hour))
+		}
+		found := false
+		for _, f := range s.Why("shop/web").Findings {
+			found = found || f.ID == finding.ProxyBinds && f.Object == "Node/w2" && strings.Contains(f.Message, "on kube-ipvs0")
+		}
+		if found != live {
+			t.Errorf("live %t: found %t", live, found)
+		}
 	}
 }
