@@ -47,24 +47,29 @@ func TestVIP(t *testing.T) {
 		why     string // of the members
 	}{
 		{
-			"at rest", pods, []v1alpha1.NodeAgent{vipAgent("cp1", time.Second, has), vipAgent("cp2", 2*time.Second, knows)},
+			"at rest", pods,
+			[]v1alpha1.NodeAgent{vipAgent("cp1", time.Second, has), vipAgent("cp2", 2*time.Second, knows)},
 			"192.0.2.10: cp1 has it",
 			"cp1 has vote ready a majority of 3 votes grants it|cp2 vote ready cp1 has it|cp3 vote ready no agent reports from here",
 		},
 		{
-			"its power was cut", pods, []v1alpha1.NodeAgent{vipAgent("cp1", 30*time.Second, has), vipAgent("cp2", time.Second, taken)},
+			"its power was cut", pods,
+			[]v1alpha1.NodeAgent{vipAgent("cp1", 30*time.Second, has), vipAgent("cp2", time.Second, taken)},
 			"192.0.2.10: cp2 has it; 1 of 3 votes are silent: cp1",
 			"cp1 vote ready it had the address 30s ago; cp2 says that cp2 has it; its vote is silent|" +
 				"cp2 has vote ready a majority of 3 votes grants it|cp3 vote ready no agent reports from here",
 		},
 		{
-			"long ago", pods, []v1alpha1.NodeAgent{vipAgent("cp1", 2*time.Minute, has), vipAgent("cp2", time.Second, taken)},
+			"long ago", pods,
+			[]v1alpha1.NodeAgent{vipAgent("cp1", 2*time.Minute, has), vipAgent("cp2", time.Second, taken)},
 			"192.0.2.10: cp2 has it; 1 of 3 votes are silent: cp1",
 			"cp1 vote ready no agent reports from here; its vote is silent|cp2 has vote ready a majority of 3 votes grants it|" +
 				"cp3 vote ready no agent reports from here",
 		},
 		{
-			"two pods are dead", []corev1.Pod{vipPod("cp1", "False"), vipPod("cp3", "True")}, []v1alpha1.NodeAgent{vipAgent("cp3", 0, lost)},
+			"two pods are dead",
+			[]corev1.Pod{vipPod("cp1", "False"), vipPod("cp3", "True")},
+			[]v1alpha1.NodeAgent{vipAgent("cp3", 0, lost)},
 			"192.0.2.10: no control plane has it; 2 of 3 votes are silent: cp1, cp2",
 			"cp1 vote not ready for 3m0s no agent reports from here; its vote is silent|" +
 				"cp2 vote none no agent reports from here; its vote is silent|cp3 vote ready no majority: 2 of 3 votes are silent: cp1, cp2",
@@ -74,7 +79,8 @@ func TestVIP(t *testing.T) {
 			"cp1 ready no agent reports from here|cp2 ready no agent reports from here|cp3 ready no agent reports from here",
 		},
 		{
-			"by BGP", []corev1.Pod{vipPod("cp1", "True", "--bgp={}"), vipPod("cp2", "True", "--bgp={}"), vipPod("cp3", "True", "--bgp={}")},
+			"by BGP",
+			[]corev1.Pod{vipPod("cp1", "True", "--bgp={}"), vipPod("cp2", "True", "--bgp={}"), vipPod("cp3", "True", "--bgp={}")},
 			[]v1alpha1.NodeAgent{
 				vipAgent("cp1", 0, v1alpha1.VIPReport{Has: true, Message: "it announces the address"}),
 				vipAgent("cp2", 0, v1alpha1.VIPReport{Has: true, Message: "it announces the address"}),

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
