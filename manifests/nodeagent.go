@@ -1,8 +1,11 @@
 package manifests
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +40,11 @@ func NodeAgent(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if err := reach(&t.Spec, v.Endpoint); err != nil {
 		return nil, fmt.Errorf("render node agent: %w", err)
 	}
+	if v.ControlPlaneVIP != "" {
+		if err := shieldVIP(&t.Spec, v); err != nil {
+			return nil, fmt.Errorf("render node agent: %w", err)
+		}
+	}
 	if v.Routes {
 		setRoutes(&t.Spec, v)
 	}
@@ -46,6 +54,17 @@ func NodeAgent(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	objects = append(objects, daemonSet(v1alpha1.AgentName, map[string]string{v1alpha1.NameLabel: v1alpha1.AgentName}, t))
 	more, err := toObjects(objects...)
 	return append(list, more...), err
+}
+
+// shieldVIP tells the agent the control plane's address, and the port at which the API server is there.
+func shieldVIP(spec *corev1.PodSpec, v templates.Values) error {
+	u, err := url.Parse(v.Endpoint)
+	if err != nil {
+		return fmt.Errorf("endpoint %q: %w", v.Endpoint, err)
+	}
+	c := &spec.Containers[0]
+	c.Args = append(c.Args, "--control-plane-vip="+net.JoinHostPort(v.ControlPlaneVIP, cmp.Or(u.Port(), "6443")))
+	return nil
 }
 
 // cniConfigDir is where container runtimes look for their network.

@@ -90,3 +90,33 @@ func TestNodeAgent_Routes(t *testing.T) {
 		t.Errorf("last mount (-want +got):\n%s", diff)
 	}
 }
+
+// Agents know the control plane's own address from their command line, with the port of its API servers.
+func TestNodeAgent_ControlPlaneVIP(t *testing.T) {
+	for _, tt := range []struct{ vip, endpoint, want string }{
+		{"192.0.2.10", "https://192.0.2.10:7443", "--control-plane-vip=192.0.2.10:7443"},
+		{"2001:db8::10", "https://[2001:db8::10]", "--control-plane-vip=[2001:db8::10]:6443"},
+		{"", "https://api.example:6443", ""},
+	} {
+		v := values(templates.StaticPod)
+		v.NodeAgent, v.ControlPlaneVIP, v.Endpoint = true, tt.vip, tt.endpoint
+		list, err := NodeAgent(onprem(t), v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(list, func(o *Object) bool { return o.GetKind() == "DaemonSet" })
+		var set appsv1.DaemonSet
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list[i].Object, &set); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, arg := range set.Spec.Template.Spec.Containers[0].Args {
+			if strings.HasPrefix(arg, "--control-plane-vip") {
+				got = arg
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s at %s: got %q, want %q", tt.vip, tt.endpoint, got, tt.want)
+		}
+	}
+}

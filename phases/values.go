@@ -59,6 +59,7 @@ func namelessValues(d *Data, s *Settings, cloudFiles map[string][]byte) (templat
 		ConfigHash:          manifests.ConfigHash(cloudFiles),
 		NodeAgent:           s.wantsNodeAgent(),
 		NodeAgentImage:      s.NodeAgent.Image,
+		ControlPlaneVIP:     s.ControlPlaneVIP.Address,
 		ServingCertificates: s.WantsServingCertificates(),
 		ServingRanges:       strings.Join(s.ServingCertificates.AddressRanges, ","),
 		ServingNames:        s.ServingCertificates.Names,

@@ -51,6 +51,8 @@ type Values struct {
 	NodeAgent bool
 	// NodeAgentImage is a complete reference. Empty: the profile's own.
 	NodeAgentImage string
+	// ControlPlaneVIP is the control plane's own address; empty: it has none.
+	ControlPlaneVIP string
 	// ServingCertificates has serving certificates of kubelets approved; ServingRanges are CIDRs, with commas, in which an
 	// address is believed that nobody but a kubelet speaks for.
 	ServingCertificates bool

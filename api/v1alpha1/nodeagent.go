@@ -67,6 +67,44 @@ type NodeAgentStatus struct {
 	// +listType=atomic
 	// +optional
 	Gateways []string `json:"gateways,omitempty"`
+	// KernelAnswers are addresses of Services at level L2 for which the kernel of this Node answers, whichever Node has them.
+	// +listType=atomic
+	// +optional
+	KernelAnswers []KernelAnswer `json:"kernelAnswers,omitempty"`
+	// ControlPlaneVIP is what this Node knows of the control plane's own address, where it may have it.
+	// +optional
+	ControlPlaneVIP *VIPReport `json:"controlPlaneVIP,omitempty"`
+}
+
+// KernelAnswer is an address that is on an interface of a Node, as those of Services are on kube-ipvs0 with kube-proxy in
+// mode ipvs, where the kernel's settings have it answer for the address on other interfaces, too.
+type KernelAnswer struct {
+	// Address in its canonical form.
+	Address string `json:"address"`
+	// On is the interface that has it.
+	On string `json:"on"`
+	// Interface is where the kernel answers.
+	Interface string `json:"interface"`
+}
+
+// VIPReport is what the static pod of the control plane's own address knows on its machine.
+type VIPReport struct {
+	// Address in its canonical form.
+	Address string `json:"address"`
+	// Has says that this machine answers for the address, or announces it to routers.
+	Has bool `json:"has"`
+	// Owner is the Node that answers for it, as far as this machine knows; empty: it knows none, or routers decide.
+	Owner string `json:"owner,omitempty"`
+	// Message is why this machine has the address, or has not.
+	Message string `json:"message,omitempty"`
+	// Votes are the control planes that decide who has it.
+	// +listType=atomic
+	// +optional
+	Votes []string `json:"votes,omitempty"`
+	// Unheard are those of Votes that this machine does not hear.
+	// +listType=atomic
+	// +optional
+	Unheard []string `json:"unheard,omitempty"`
 }
 
 // Silent says whether the cloud-controller-manager has found that the agent reports no more: it has no vote on who owns

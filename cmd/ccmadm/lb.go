@@ -21,11 +21,12 @@ func newLB(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lb",
 		Short: "Show load balancers: their addresses, who announces them, and why one does not work",
-		Long:  "Services of type LoadBalancer that the provider onprem serves. None of these commands changes anything.",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: "Services of type LoadBalancer that the provider onprem serves, and the control plane's own address. None of these\n" +
+			"commands changes anything.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLBList(s), newLBWhy(s), newLBPools(s), newLBProbe(s))
+	cmd.AddCommand(newLBList(s), newLBWhy(s), newLBPools(s), newLBProbe(s), newLBVIP(s))
 	return cmd
 }
 

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 	"github.com/vishvananda/netns"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 	"github.com/ccmadm/ccmadm/provider/routes"
 )
 
@@ -15,8 +18,8 @@ func newReset(s phases.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset [flags] [-- kubeadm reset flags]",
 		Short: "Take this machine out of its cluster: kubeadm reset, and what ccmadm wrote here",
-		Long: `Runs "kubeadm reset", and removes what ccmadm has written on this machine, and the pod routes and the masquerading that
-the node agent has put into its kernel. Objects in the cluster stay, since other machines use them. Everything behind -- goes to kubeadm.`,
+		Long: `Runs "kubeadm reset", and removes what ccmadm has written on this machine, and the pod routes, the masquerading and the
+shield of the control plane's address that the node agent has put into its kernel. Objects in the cluster stay, since other machines use them. Everything behind -- goes to kubeadm.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if stray := beforeDash(cmd, args); len(stray) > 0 {
 				return finding.Usagef("reset takes no arguments: %q", stray).
@@ -44,9 +47,18 @@ func podNetwork() (lines []string, remove func() error, err error) {
 		kernel.Close()
 		return nil, nil, err
 	}
-	return left.Lines(), func() error {
+	lines = left.Lines()
+	shielded, err := controlplane.Shielded()
+	if err != nil {
+		kernel.Close()
+		return nil, nil, err
+	}
+	if shielded {
+		lines = append(lines, controlplane.ShieldLine)
+	}
+	return lines, func() error {
 		defer kernel.Close()
-		return kernel.Remove(left)
+		return errors.Join(kernel.Remove(left), controlplane.Unshield())
 	}, nil
 }
 

@@ -28,8 +28,8 @@ func newStatus(s phases.Streams) *cobra.Command {
 		Long: `Shows each node's state once: ` + stateNames() + `.
 
 Exit status 4 if a node is below Addressed, if a kubelet has gone silent or runs without --cloud-provider=external, or if
-no cloud-controller-manager leads that was there; 1 if the cluster could not be asked. Load balancers and routes have a
-line each where there are any; "ccmadm lb list" and "ccmadm routes check" tell their state to programs.`,
+no cloud-controller-manager leads that was there; 1 if the cluster could not be asked. Load balancers, routes and the
+control plane's own address have a line each where there are any; "ccmadm lb list" and "ccmadm routes check" tell their state to programs.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.checkDisplay(); err != nil {
 				return err
@@ -45,6 +45,7 @@ line each where there are any; "ccmadm lb list" and "ccmadm routes check" tell t
 			}
 			if o.output == "text" || o.output == "wide" {
 				o.showNetwork(cmd.Context(), s)
+				o.showVIP(cmd.Context(), s)
 				showServing(cmd.Context(), client, s)
 				showUnlabelled(cmd.Context(), client, s)
 			}

@@ -25,6 +25,7 @@ import (
 type caches struct {
 	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
 	passwords                                             *passwords
+	apiServers                                            *apiServers
 	heard                                                 atomic.Int64 // when there was the last event, in nanoseconds
 	viewed                                                atomic.Int64 // when there was the last view, too
 }
@@ -59,6 +60,7 @@ func newCaches(config *rest.Config) (*caches, error) {
 		peers:    objects.Informer(ours.BGPPeers, &v1alpha1.BGPPeer{}),
 		agents:   objects.Informer(ours.NodeAgents, &v1alpha1.NodeAgent{}),
 	}
+	c.apiServers = newAPIServers(config, c.slices)
 	c.passwords = &passwords{
 		secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
 		peers:   func() []*v1alpha1.BGPPeer { return list[*v1alpha1.BGPPeer](c.peers) },
@@ -125,6 +127,7 @@ func (c *caches) view(node string) *announce.View {
 			v.Claims = append(v.Claims, claim)
 		}
 	}
+	v.Claims = c.apiServers.without(v.Claims)
 	v.SetCandidates(announce.Endpoints{
 		Services: byName[*corev1.Service](c.services),
 		Slices:   list[*discoveryv1.EndpointSlice](c.slices),

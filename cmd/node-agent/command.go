@@ -27,6 +27,7 @@ type options struct {
 	routes         bool
 	clusterCIDRs   []string
 	cniDir         string
+	vip            string
 }
 
 func newCommand(version string) *cobra.Command {
@@ -57,6 +58,8 @@ routes of pods, as AddressPools, BGPPeers and the cloud-controller-manager say.`
 	flags.Uint16Var(&o.port, "heartbeat-port", v1alpha1.HeartbeatPort, "UDP port on which agents hear each other")
 	flags.StringVar(&o.address, "address", "", "own address for heartbeats; default: the first InternalIP of the Node")
 	flags.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:10392", "where /healthz and /metrics are served; empty: nowhere")
+	flags.StringVar(&o.vip, "control-plane-vip", "",
+		"ADDRESS:PORT of the control plane: never a Service's, and kube-proxy's rules do not take connections to it")
 	flags.BoolVar(&o.routes, "routes", false, "set routes to the pods of all other Nodes")
 	flags.StringSliceVar(&o.clusterCIDRs, "cluster-cidr", nil, "with --routes: the cluster's ranges of pods; no route leads elsewhere")
 	flags.StringVar(&o.cniDir, "cni-config-dir", "", "with --routes: where to write a CNI configuration that connects the machine's pods; empty: nowhere")
@@ -75,6 +78,11 @@ func (o options) validate() error {
 	if o.address != "" {
 		if _, err := netip.ParseAddr(o.address); err != nil {
 			return fmt.Errorf("--address: %w", err)
+		}
+	}
+	if o.vip != "" {
+		if _, err := parseVIP(o.vip); err != nil {
+			return err
 		}
 	}
 	if !o.routes && (len(o.clusterCIDRs) > 0 || o.cniDir != "") {

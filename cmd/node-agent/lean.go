@@ -5,6 +5,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 // lean leaves of an object what an agent reads: every agent has all of them. A new reader says here what it needs.
@@ -17,6 +19,9 @@ func lean(object any) (any, error) {
 		endpoints := make([]discoveryv1.Endpoint, len(o.Endpoints)) // what was decoded has room for more
 		for i, e := range o.Endpoints {
 			endpoints[i] = discoveryv1.Endpoint{NodeName: e.NodeName, Conditions: e.Conditions}
+			if controlplane.IsServers(o) {
+				endpoints[i].Addresses = e.Addresses
+			}
 		}
 		o.Endpoints = endpoints
 	case *corev1.Service:

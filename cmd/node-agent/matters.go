@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 // filters say whether a view may be another one after an event; before is nil where an object is new. Of informers that
@@ -43,6 +44,7 @@ func agentMatters(before, after any) bool {
 	b, is := after.(*v1alpha1.NodeAgent)
 	return !known || !is || a.Status.Draining != b.Status.Draining || a.Silent() != b.Silent() ||
 		!equality.Semantic.DeepEqual(a.Status.Interfaces, b.Status.Interfaces) ||
+		!slices.Equal(a.Status.KernelAnswers, b.Status.KernelAnswers) ||
 		announce.Speaks(a) != announce.Speaks(b)
 }
 
@@ -66,6 +68,9 @@ func (c *caches) sliceMatters(_, after any) bool {
 	slice, is := after.(*discoveryv1.EndpointSlice)
 	if !is {
 		return true
+	}
+	if controlplane.IsServers(slice) {
+		return true // no Service may have an address of theirs
 	}
 	name := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
 	service, there, err := c.services.GetStore().GetByKey(name)

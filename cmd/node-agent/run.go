@@ -30,12 +30,17 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if err := c.apiServers.shield(o.vip); err != nil {
+		return err
+	}
+	c.apiServers.look(ctx)
 	changed, poke := notices()
 	// What announces outlives ctx: it hands over first, and needs the caches for that.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, working := errgroup.WithContext(working)
-	group.Go(func() error { return serve(working, o.metricsAddress, nil) })
+	group.Go(func() error { return serve(working, o.metricsAddress, nil, nil) })
+	group.Go(func() error { c.apiServers.run(working); return nil })
 	report, err := newReporter(config, o, c)
 	if err != nil {
 		return err
@@ -54,6 +59,11 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	report.sources = append(report.sources, reportListening, reportGateways)
+	if o.vip != "" {
+		vip := &vipWatch{url: vipStateURL, changed: report.changed}
+		report.sources = append(report.sources, vip.Report)
+		group.Go(func() error { vip.run(working); return nil })
+	}
 	for _, a := range announcers {
 		report.sources = append(report.sources, a.Report)
 	}

@@ -14,7 +14,8 @@ import (
 // serve answers /healthz, /readyz and /metrics until ctx is done. All are for this machine: there is no secret in them,
 // and no identity to ask for. What state returns, if there is any, is an error of /readyz alone: kubelets restart what
 // is not healthy, and a restart brings no carrier back, but takes a vote, and the address from a machine that is alone.
-func serve(ctx context.Context, address string, state func() error) error {
+// Vip, if there is any, answers what is known of the control plane's address.
+func serve(ctx context.Context, address string, state func() error, vip http.HandlerFunc) error {
 	if address == "" {
 		return nil
 	}
@@ -33,6 +34,9 @@ func serve(ctx context.Context, address string, state func() error) error {
 		}
 		_, _ = w.Write([]byte("ok\n"))
 	})
+	if vip != nil {
+		mux.HandleFunc(vipStatePath, vip)
+	}
 	mux.Handle("/metrics", legacyregistry.Handler())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()

@@ -101,16 +101,20 @@ func runVIP(ctx context.Context, o vipOptions) error {
 		Node: o.nodeName, Key: key, Port: o.port, Changed: poke, Log: klog.Background(),
 	})
 	h.set, h.owns, h.answerable = l2.Set, l2.Owns, l2.Answerable
+	h.votes, h.owner = l2.Votes, l2.OwnerOf
+	registerVIPMetrics(h.report)
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // it hands over before it ends
 	defer stop()
 	group, working := errgroup.WithContext(working)
 	ctx, end := context.WithCancel(ctx) // what fails ends the rest: the kubelet starts it again
 	defer context.AfterFunc(working, end)()
-	group.Go(func() error { return serve(working, o.metricsAddress, h.state) })
+	group.Go(func() error { return serve(working, o.metricsAddress, h.state, answerVIP(h.report)) })
 	group.Go(func() error { return l2.Run(working) })
 	group.Go(func() error { return h.follow(ctx, o.kubeconfig) })
 	group.Go(func() error { h.watchSegment(ctx); return nil })
 	group.Go(func() error { follow(working, working, changed, h.moved); return nil })
+	group.Go(func() error { keepOnLoopback(ctx, h.moved); return nil })
+	group.Go(func() error { watchVotes(ctx, h.report); return nil })
 	group.Go(func() error {
 		defer stop()
 		health.watch(ctx, h.hold)
@@ -148,7 +152,7 @@ func newHolder(o vipOptions) (*holder, error) {
 	if i < 0 {
 		return nil, errors.New("read --members-file: this Node is not in it")
 	}
-	members[i].Address = here
+	members[i].Address, members[i].Silent = here, false
 	h := &holder{
 		self: o.nodeName, address: address, ifi: o.ifi, file: o.membersFile, members: members, now: time.Now,
 		cut: errors.New("the network interfaces have not been read yet"),

@@ -79,9 +79,19 @@ func (c *cp) late() string { return filepath.Join(c.dir, c.name+".late") }
 // startVIP starts the program, which knows the first n machines.
 func (c *cp) startVIP(t *testing.T, n int) {
 	t.Helper()
-	var members []string
+	var hosts []int
 	for i := range n {
-		members = append(members, fmt.Sprintf(`{"name":"cp%d","address":"%s%d"}`, i+1, c.hears, 11+i))
+		hosts = append(hosts, i+1)
+	}
+	c.startVIPOf(t, hosts...)
+}
+
+// startVIPOf starts the program, which knows these machines.
+func (c *cp) startVIPOf(t *testing.T, hosts ...int) {
+	t.Helper()
+	var members []string
+	for _, host := range hosts {
+		members = append(members, fmt.Sprintf(`{"name":"cp%d","address":"%s%d"}`, host, c.hears, 10+host))
 	}
 	file := filepath.Join(c.dir, c.name+".json")
 	must(t, os.WriteFile(file, []byte("["+strings.Join(members, ",")+"]"), 0o600))

@@ -34,7 +34,7 @@ func holderOf(t *testing.T, members ...string) (*holder, *announce.View) {
 		now: time.Now, set: func(v *announce.View) { *told = *v }, owns: func(netip.Addr) bool { return false },
 	}
 	for i, name := range members {
-		h.members = append(h.members, member{name, addr("192.0.2." + strconv.Itoa(11+i))})
+		h.members = append(h.members, member{Name: name, Address: addr("192.0.2." + strconv.Itoa(11+i))})
 	}
 	return h, told
 }
@@ -58,6 +58,7 @@ func TestHolder_Learn(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		nodes   []corev1.Node
+		pods    []corev1.Pod
 		want    []string
 		without []string // a vote
 	}{
@@ -88,6 +89,19 @@ func TestHolder_Learn(t *testing.T) {
 			without: []string{"b"},
 		},
 		{
+			name:    "one whose pod is not ready for long, and whose kubelet is alive, has none either",
+			nodes:   []corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "True", 0)},
+			pods:    []corev1.Pod{vipPod("a", "True", time.Hour), vipPod("b", "False", 3*time.Minute)},
+			want:    []string{"a"},
+			without: []string{"b"},
+		},
+		{
+			name:  "one whose pod is replaced has",
+			nodes: []corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "True", 0)},
+			pods:  []corev1.Pod{vipPod("a", "True", time.Hour), vipPod("b", "False", time.Minute)},
+			want:  []string{"a", "b"},
+		},
+		{
 			name:  "one that is deleted is",
 			nodes: []corev1.Node{controlPlane("a", "True", 0)},
 			want:  []string{"a"},
@@ -103,19 +117,19 @@ func TestHolder_Learn(t *testing.T) {
 			want:  []string{"a", "b"},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) { learns(t, tt.nodes, tt.want, tt.without) })
+		t.Run(tt.name, func(t *testing.T) { learns(t, tt.nodes, tt.pods, tt.want, tt.without) })
 	}
 }
 
 // learns expects the announcer to be told who has a vote and who has none, and the file to have both.
-func learns(t *testing.T, nodes []corev1.Node, want, without []string) {
+func learns(t *testing.T, nodes []corev1.Node, pods []corev1.Pod, want, without []string) {
 	t.Helper()
 	h, told := holderOf(t, "a", "b")
 	if err := writeMembers(h.file, h.members); err != nil {
 		t.Fatal(err)
 	}
 	h.set(h.view())
-	if err := h.learn(nodes); err != nil {
+	if err := h.learn(nodes, pods); err != nil {
 		t.Fatal(err)
 	}
 	kept, err := readMembers(h.file)
@@ -136,11 +150,65 @@ func learns(t *testing.T, nodes []corev1.Node, want, without []string) {
 	}
 }
 
+// A pod that crashes is Ready for a moment each time: its Node has no vote until it is Ready for a minute. A pod that is not
+// there, or may not be listed, tells nothing new; nor does the pod of a stranger that has its name.
+func TestPodSilent(t *testing.T) {
+	stranger := vipPod("b", "True", time.Hour)
+	stranger.Spec.NodeName = "w1"
+	for _, tt := range []struct {
+		name      string
+		pods      []corev1.Pod
+		was, want bool
+	}{
+		{"ready", []corev1.Pod{vipPod("b", "True", 0)}, false, false},
+		{"ready again for a moment", []corev1.Pod{vipPod("b", "True", 30*time.Second)}, true, true},
+		{"ready again", []corev1.Pod{vipPod("b", "True", 61*time.Second)}, true, false},
+		{"not ready for a moment", []corev1.Pod{vipPod("b", "False", 110*time.Second)}, false, false},
+		{"not ready", []corev1.Pod{vipPod("b", "False", 121*time.Second)}, false, true},
+		{"crashed again", []corev1.Pod{vipPod("b", "False", time.Second)}, true, true},
+		{"its former one, too", []corev1.Pod{vipPod("b", "False", time.Hour), vipPod("b", "True", 0)}, false, false},
+		{"not there", []corev1.Pod{stranger}, false, false},
+		{"not there any more", []corev1.Pod{stranger}, true, true},
+		{"not to be listed", nil, true, false},
+		{"without a state since it was made", []corev1.Pod{{
+			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}, Spec: corev1.PodSpec{NodeName: "b"},
+		}}, false, true},
+	} {
+		if got := podSilent(tt.pods, "b", tt.was, time.Now()); got != tt.want {
+			t.Errorf("%s: silent is %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A process that starts again counts with both lists: the one in which all have a vote, and the shorter one that it went by.
+func TestHolder_StartsAsItEnded(t *testing.T) {
+	h, _ := holderOf(t, "a", "b")
+	nodes := []corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "True", 0), controlPlane("c", "True", 0)}
+	must(t, h.learn(nodes, []corev1.Pod{vipPod("c", "False", time.Hour)}))
+	again, _ := holderOf(t)
+	var err error
+	again.members, err = readMembers(h.file)
+	must(t, err)
+	v := again.view()
+	if diff := cmp.Diff([][]string{{"a", "b"}, {"a", "b", "c"}, {"c"}}, [][]string{v.Members, v.All, v.Silent}); diff != "" {
+		t.Errorf("members, all and silent (-want +got):\n%s", diff)
+	}
+}
+
+// vipPod is the static pod of a Node, Ready or not for a time.
+func vipPod(node string, ready corev1.ConditionStatus, since time.Duration) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "ccmadm-vip-" + node}, Spec: corev1.PodSpec{NodeName: node}}
+	p.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(time.Now().Add(-since))},
+	}
+	return p
+}
+
 // What cannot be kept is not acted upon: after its next start this process would count with an older list than others.
 func TestHolder_LearnsNothingThatItCannotKeep(t *testing.T) {
 	h, told := holderOf(t, "a")
 	h.file = filepath.Join(t.TempDir(), "gone", "members.json")
-	err := h.learn([]corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "True", 0)})
+	err := h.learn([]corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "True", 0)}, nil)
 	if err == nil || len(told.Members) != 0 || len(h.members) != 1 {
 		t.Errorf("%v: the announcer was told %v", err, told.Members)
 	}

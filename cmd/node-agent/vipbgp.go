@@ -60,7 +60,11 @@ func runVIPByBGP(ctx context.Context, o vipOptions) error {
 	group, working := errgroup.WithContext(working)
 	ctx, end := context.WithCancel(ctx) // what fails ends the rest: the kubelet starts it again
 	defer context.AfterFunc(working, end)()
-	group.Go(func() error { return serve(working, o.metricsAddress, func() error { return h.state(working) }) })
+	report := func() v1alpha1.VIPReport { return h.report(working) }
+	registerVIPMetrics(report)
+	group.Go(func() error {
+		return serve(working, o.metricsAddress, func() error { return h.state(working) }, answerVIP(report))
+	})
 	group.Go(func() error { follow(working, working, changed, func() { h.logSessions(working) }); return nil })
 	settled := make(chan struct{})
 	group.Go(func() error {
@@ -117,11 +121,12 @@ func (h *bgpHolder) hold(ctx context.Context, healthy bool) error {
 	return nil
 }
 
-// retry settles what could not be.
+// retry settles what could not be, or is no more as it was.
 func (h *bgpHolder) retry() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.problem != "" {
+	_, there, err := onLo(h.address)
+	if h.problem != "" || err == nil && (len(there) > 0) != h.healthy {
 		h.settle()
 	}
 }

@@ -34,6 +34,9 @@ type holder struct {
 	owns    func(netip.Addr) bool
 	// answerable says what keeps this machine from answering for the address.
 	answerable func(netip.Addr) error
+	// votes and owner are for reports.
+	votes func() (all, unheard []string)
+	owner func(netip.Addr) string
 
 	mu      sync.Mutex
 	healthy bool
@@ -42,7 +45,6 @@ type holder struct {
 	ended   bool
 	retry   *time.Timer
 	members []member                // the oldest Node first, so that one that comes new cannot outvote it
-	silent  map[string]bool         // those whose kubelets are not heard of
 	nodes   map[string]*corev1.Node // as the API server last listed them; nil before
 }
 
@@ -104,7 +106,7 @@ func (h *holder) view() *announce.View {
 		v.Addresses[m.Name] = m.Address
 		claim.Candidates = append(claim.Candidates, m.Name)
 		v.All = append(v.All, m.Name)
-		if h.silent[m.Name] {
+		if m.Silent {
 			v.Silent = append(v.Silent, m.Name)
 		} else {
 			v.Members = append(v.Members, m.Name)
@@ -139,7 +141,11 @@ func (h *holder) follow(ctx context.Context, kubeconfig string) error {
 		if err != nil {
 			continue // it comes back, or this machine's API server is the one that is away
 		}
-		if err := h.learn(list.Items); err != nil {
+		pods, err := listPods(ctx, client)
+		if err != nil {
+			continue
+		}
+		if err := h.learn(list.Items, pods); err != nil {
 			klog.ErrorS(err, "The list of control planes is not kept for the next start")
 		}
 	}

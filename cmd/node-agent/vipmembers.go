@@ -18,21 +18,21 @@ const memberFor = 40 * time.Second
 
 // learn takes in the control planes of the cluster. A list without this one is of before it joined. All are kept for
 // the next start before any of it is acted upon: a process that knows less than the others would count its majority
-// wrongly.
-func (h *holder) learn(nodes []corev1.Node) error {
+// wrongly. So is who has no vote.
+func (h *holder) learn(nodes []corev1.Node, pods []corev1.Pod) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	slices.SortFunc(nodes, older)
 	var members []member
-	silent, known := map[string]bool{}, map[string]*corev1.Node{}
+	known := map[string]*corev1.Node{}
 	for i := range nodes {
 		n := &nodes[i]
 		known[n.Name] = n
 		m := member{Name: n.Name, Address: internalAddress(n)}
 		if n.Name == h.self {
 			m.Address = h.here()
-		} else if unheard(n, h.now().Add(-memberFor)) {
-			silent[n.Name] = true
+		} else {
+			m.Silent = unheard(n, h.now().Add(-memberFor)) || podSilent(pods, n.Name, h.silent(n.Name), h.now())
 		}
 		if m.Address.IsValid() {
 			members = append(members, m)
@@ -46,7 +46,7 @@ func (h *holder) learn(nodes []corev1.Node) error {
 			return err
 		}
 	}
-	h.members, h.silent, h.nodes = members, silent, known
+	h.members, h.nodes = members, known
 	h.set(h.view())
 	return nil
 }
@@ -81,10 +81,17 @@ func unheard(n *corev1.Node, then time.Time) bool {
 	return false
 }
 
+// silent says whether a member has no vote.
+func (h *holder) silent(name string) bool {
+	return slices.ContainsFunc(h.members, func(m member) bool { return m.Name == name && m.Silent })
+}
+
 // member is one in the file, which ccmadm begins.
 type member struct {
 	Name    string     `json:"name"`
 	Address netip.Addr `json:"address"`
+	// Silent has no vote: its kubelet is not heard of, or its static pod is not Ready.
+	Silent bool `json:"silent,omitempty"`
 }
 
 func readMembers(path string) ([]member, error) {

@@ -132,6 +132,12 @@ func (s *Snapshot) muted() []finding.Finding {
 func (s *Snapshot) conflicts(address string) []finding.Finding {
 	var list []finding.Finding
 	for i := range s.Agents {
+		for _, k := range s.Agents[i].Status.KernelAnswers {
+			if same(k.Address, address) && s.live(&s.Agents[i]) {
+				list = appendNew(list, finding.ProxyBinds.New("Node/"+s.Agents[i].Name, "its kernel answers for "+address+" on "+
+					finding.Clean(k.Interface)+", whichever Node has it: the address is on "+finding.Clean(k.On)))
+			}
+		}
 		for _, c := range s.Agents[i].Status.Conflicts {
 			if same(c.Address, address) && s.Now.Sub(c.Seen.Time) < 10*time.Minute {
 				list = appendNew(list, finding.AddressConflict.New("Node/"+s.Agents[i].Name,

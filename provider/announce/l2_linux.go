@@ -50,8 +50,10 @@ type L2 struct {
 	owned      map[netip.Addr]*ownership
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
 	newcomers  newcomers
-	left       bool   // everything was given away, and nothing is taken any more
-	look       Moment // when to look at all addresses again
+	local      map[netip.Addr][]string        // the machine's own addresses, with their interfaces
+	told       map[v1alpha1.KernelAnswer]bool // for which its kernel answers
+	left       bool                           // everything was given away, and nothing is taken any more
+	look       Moment                         // when to look at all addresses again
 	counts     Counts
 }
 

@@ -37,6 +37,10 @@ func (l *L2) readInterfaces() error {
 	if err != nil {
 		return err
 	}
+	local, err := localAddresses(l.Namespace)
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	macs, closed := map[string]string{}, false
@@ -48,6 +52,10 @@ func (l *L2) readInterfaces() error {
 			l.closeSegment(s, 0)
 			closed = true
 		}
+	}
+	l.local = local
+	if l.kernelChanged() {
+		l.Changed()
 	}
 	if !closed && reflect.DeepEqual(found, l.interfaces) {
 		return nil
@@ -146,6 +154,7 @@ func (l *L2) Report(status *v1alpha1.NodeAgentStatus) {
 	if l.view == nil {
 		return
 	}
+	status.KernelAnswers = append(status.KernelAnswers, l.tellKernel()...)
 	for _, c := range l.view.Claims {
 		if o := l.owned[c.Address]; o != nil && o.announced && o.segment != nil {
 			status.Announcements = append(status.Announcements, v1alpha1.Announcement{

@@ -103,6 +103,9 @@ func (l *L2) advance(now Moment, o *ownership) bool {
 		return false
 	}
 	changed := !o.announced
+	if changed {
+		l.tellKernel()
+	}
 	o.announced = true
 	if times := shouts(); o.shouted+1 < len(times) {
 		o.next = now + times[o.shouted+1] - times[o.shouted]
@@ -166,6 +169,7 @@ func (l *L2) conflict(now Moment, o *ownership, f frame) {
 	again := probeAgain
 	if node := l.agentWith(f.mac.String()); node != "" {
 		switch {
+		case o.announced && l.kernelOf(node, o.claim.Address): // not its agent: it is said as of a stranger
 		case o.announced:
 			l.rival(now, o, node)
 			return

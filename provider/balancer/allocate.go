@@ -89,7 +89,7 @@ func (a *allocation) keep() {
 	var list []*claim
 	for _, c := range a.present {
 		c = c.copied()
-		if a.plane.has(c.address) {
+		if a.plane.Has(c.address) {
 			a.drop = append(a.drop, c)
 			continue
 		}

@@ -32,6 +32,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -68,7 +69,7 @@ type Settings struct {
 type Balancer struct {
 	Settings
 	caches *caches
-	names  *lookups
+	names  *controlplane.Lookups
 	dirty  chan struct{}
 
 	mu       sync.Mutex
@@ -84,7 +85,7 @@ type Balancer struct {
 // New makes a Balancer. It asks nobody anything.
 func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
-		Settings: s, caches: newCaches(s), names: newLookups(), dirty: make(chan struct{}, 1), letGo: map[types.UID]bool{},
+		Settings: s, caches: newCaches(s), names: controlplane.NewLookups(), dirty: make(chan struct{}, 1), letGo: map[types.UID]bool{},
 		missing: map[types.NamespacedName]time.Time{}, taken: map[netip.Addr]time.Time{},
 		refused: refusals{}, signs: objects.Signs{},
 		hearing: hearing{signs: objects.Signs{}, told: map[string]string{}},
@@ -149,7 +150,7 @@ func (b *Balancer) Run(ctx context.Context) {
 // pass looks at everything once and writes what differs. It returns when to look again, if that is soon.
 func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	now := b.Now()
-	endpoints := b.names.of(ctx, now, b.Endpoint, b.caches.proxyEndpoint())
+	endpoints := b.names.Of(ctx, now, b.Endpoint, b.caches.proxyEndpoint())
 	s, j := b.look(now, endpoints)
 	p := allocate(s)
 	j.plan = p
@@ -188,7 +189,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 	hosts := hostsOf(list[*corev1.Node](c.nodes), b.Listed)
 	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now), missing: b.missing}
 	j.machines = newMachines(hosts, j.reports.lately, c.endpoints())
-	j.machines.plane = controlPlane{endpoints: endpoints, servers: apiServers(c.endpoints())}
+	j.machines.plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
 	cidrs := c.serviceCIDRs()
 	j.machines.routers = routersOf(list[*v1alpha1.BGPPeer](c.peers), j.reports.lately)
 	j.pools = readPools(c.addressPools(), hosts, cidrs, j.machines.plane, j.machines.routers)

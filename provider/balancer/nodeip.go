@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 // machines are what level NodeIP depends on.
@@ -22,7 +23,7 @@ type machines struct {
 	// listening are the ports on which programs of the machines listen, by Node.
 	listening map[string]map[port]bool
 	proxy     proxy
-	plane     controlPlane
+	plane     controlplane.Addresses
 	routers   routers
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 // snapshot is all that an allocation depends on. Nothing in it is changed.
@@ -23,7 +24,7 @@ type snapshot struct {
 	taken      map[netip.Addr]bool // by objects of others
 	nodes      map[netip.Addr]bool // addresses of Nodes
 	announced  map[netip.Addr]bool // by agents that live
-	plane      controlPlane
+	plane      controlplane.Addresses
 }
 
 // plan is what claims should be.

@@ -8,13 +8,14 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 // evidence is what an address of a Node is compared with. A kubelet may write any address into its Node, and each one
 // that a Service publishes has kube-proxy send packets for it to that Service, on all machines.
 type evidence struct {
 	services []netip.Prefix
-	plane    controlPlane
+	plane    controlplane.Addresses
 	routers  routers
 	alone    bool
 	taken    map[netip.Addr]bool
@@ -104,7 +105,7 @@ func (e *evidence) near(name string, address netip.Addr) bool {
 // free says whether the address is not that of something else.
 func (e *evidence) free(h *host, address netip.Addr) bool {
 	if owner := e.owners[address]; owner != nil && owner != h || e.taken[address] ||
-		!e.plane.isOf(h.Node, address, e.alone) || e.routers[address] != "" && !h.proven() {
+		!e.plane.IsOf(h.Node, address, e.alone) || e.routers[address] != "" && !h.proven() {
 		return false
 	}
 	return !slices.ContainsFunc(e.services, func(p netip.Prefix) bool { return p.Contains(address) })

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 // Addresses that kubelets write for their Nodes: none of somebody else's is published for a Service.
@@ -45,9 +46,9 @@ func TestPlausible(t *testing.T) {
 		report("honest", "192.0.2.11/24", "2001:db8::11/64", "10.244.1.1/24"), report("cp", "192.0.2.10/24"),
 		report("liar", "0.0.0.0/0"),
 	}
-	plane := controlPlane{
-		endpoints: map[netip.Addr]bool{netip.MustParseAddr("192.0.2.240"): true},
-		servers:   map[netip.Addr]bool{netip.MustParseAddr("192.0.2.10"): true, netip.MustParseAddr("192.0.2.9"): true},
+	plane := controlplane.Addresses{
+		Endpoints: map[netip.Addr]bool{netip.MustParseAddr("192.0.2.240"): true},
+		Servers:   map[netip.Addr]bool{netip.MustParseAddr("192.0.2.10"): true, netip.MustParseAddr("192.0.2.9"): true},
 	}
 	cidrs := []*networkingv1.ServiceCIDR{{}}
 	cidrs[0].Spec.CIDRs = []string{"10.96.0.0/12", "fd00:96::/112"}
@@ -123,9 +124,9 @@ func TestPlausible_OthersAddresses(t *testing.T) {
 			Gateways: []string{"192.0.2.1", "192.0.2.12"}, // of one family the first counts
 		}}
 	}
-	plane := controlPlane{
-		endpoints: map[netip.Addr]bool{netip.MustParseAddr("192.0.2.240"): true},
-		servers:   map[netip.Addr]bool{netip.MustParseAddr("192.0.2.10"): true, netip.MustParseAddr("192.0.2.9"): true},
+	plane := controlplane.Addresses{
+		Endpoints: map[netip.Addr]bool{netip.MustParseAddr("192.0.2.240"): true},
+		Servers:   map[netip.Addr]bool{netip.MustParseAddr("192.0.2.10"): true, netip.MustParseAddr("192.0.2.9"): true},
 	}
 	cidrs := []*networkingv1.ServiceCIDR{{}}
 	cidrs[0].Spec.CIDRs = []string{"10.96.0.0/12", "fd00:96::/112"}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 // pool is an AddressPool that was read.
@@ -40,7 +41,7 @@ type overlap struct {
 // readPools reads pools, the one with the highest priority first, and looks for what overlaps. Of two pools that
 // overlap, the younger one gives nothing.
 func readPools(objects []*v1alpha1.AddressPool, hosts []*host, cidrs []*networkingv1.ServiceCIDR,
-	plane controlPlane, routers routers,
+	plane controlplane.Addresses, routers routers,
 ) []*pool {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.AddressPool) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -114,7 +115,7 @@ func (p *pool) conflict(others []*pool, cidrs []*networkingv1.ServiceCIDR) error
 // subtract takes out of what is free the addresses of the control plane, of routers and of Nodes. Kubelets write the latter,
 // so that one Node costs an address of each family, and never the pool; a range of pods counts only if its Node is older than
 // the pool.
-func (p *pool) subtract(hosts []*host, plane controlPlane, routers routers) (err error) {
+func (p *pool) subtract(hosts []*host, plane controlplane.Addresses, routers routers) (err error) {
 	var b netipx.IPSetBuilder
 	b.AddSet(p.set)
 	without := func(node *corev1.Node, r netip.Prefix, format string, args ...any) {
@@ -124,7 +125,7 @@ func (p *pool) subtract(hosts []*host, plane controlPlane, routers routers) (err
 		}
 	}
 	alone := func(address netip.Addr) netip.Prefix { return netip.PrefixFrom(address, address.BitLen()) }
-	for _, addresses := range []map[netip.Addr]bool{plane.endpoints, plane.servers} {
+	for _, addresses := range []map[netip.Addr]bool{plane.Endpoints, plane.Servers} {
 		for _, address := range slices.SortedFunc(maps.Keys(addresses), netip.Addr.Compare) {
 			without(nil, alone(address), "%s is the control plane's address", address)
 		}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 func TestReadPools(t *testing.T) {
@@ -49,7 +50,7 @@ func TestReadPools(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			young := addressPool("young", tt.ranges...)
 			young.CreationTimestamp = metav1.NewTime(start.Add(time.Hour))
-			for _, p := range readPools([]*v1alpha1.AddressPool{young, older}, hostsOf([]*corev1.Node{node}, nil), []*networkingv1.ServiceCIDR{cidr}, controlPlane{}, nil) {
+			for _, p := range readPools([]*v1alpha1.AddressPool{young, older}, hostsOf([]*corev1.Node{node}, nil), []*networkingv1.ServiceCIDR{cidr}, controlplane.Addresses{}, nil) {
 				got := ""
 				if p.problem != nil {
 					got = p.problem.Error()
@@ -103,7 +104,7 @@ func TestReadPools_OneKubelet(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "older than the pool"}}
 			tt.write(node)
 			pool := addressPool("lan", "192.0.2.8-192.0.2.11", "2001:db8::8-2001:db8::b")
-			pools := readPools([]*v1alpha1.AddressPool{pool}, hostsOf([]*corev1.Node{node, cp}, nil), nil, controlPlane{}, nil)
+			pools := readPools([]*v1alpha1.AddressPool{pool}, hostsOf([]*corev1.Node{node, cp}, nil), nil, controlplane.Addresses{}, nil)
 			if got := fmt.Sprint(pools[0].free.Ranges()); got != tt.want || pools[0].problem != nil {
 				t.Errorf("left: %s, want %s; problem %v", got, tt.want, pools[0].problem)
 			}
@@ -118,7 +119,7 @@ func TestReadPools_Routers(t *testing.T) {
 		Status:     v1alpha1.NodeAgentStatus{Gateways: []string{"192.0.2.1", "192.0.2.2", "fe80::1", "2001:db8::1"}},
 	}}
 	peers := []*v1alpha1.BGPPeer{{ObjectMeta: metav1.ObjectMeta{Name: "tor"}, Spec: v1alpha1.BGPPeerSpec{Address: "192.0.2.3"}}}
-	p := readPools([]*v1alpha1.AddressPool{addressPool("lan", "192.0.2.1-192.0.2.4")}, nil, nil, controlPlane{}, routersOf(peers, agents))[0]
+	p := readPools([]*v1alpha1.AddressPool{addressPool("lan", "192.0.2.1-192.0.2.4")}, nil, nil, controlplane.Addresses{}, routersOf(peers, agents))[0]
 	if got := fmt.Sprint(p.free.Ranges()); got != "[192.0.2.2-192.0.2.2 192.0.2.4-192.0.2.4]" {
 		t.Errorf("left: %s", got)
 	}
@@ -217,7 +218,7 @@ func TestPools_AddressesOfOthers(t *testing.T) {
 		node.Spec.PodCIDRs = []string{"192.0.2.0/24"} // registered after the pool was made
 	}
 	vip := netip.MustParseAddr("192.0.2.6")
-	w.plane.endpoints = map[netip.Addr]bool{vip: true}
+	w.plane.Endpoints = map[netip.Addr]bool{vip: true}
 	asksVIP := w.add("vip", annotated(v1alpha1.AddressesAnnotation, "192.0.2.6"))
 	asksNode := w.add("node", annotated(v1alpha1.AddressesAnnotation, "192.0.2.5"))
 	any := []*corev1.Service{w.add("a"), w.add("b"), w.add("c"), w.add("d")}
@@ -256,7 +257,7 @@ func TestPools_ControlPlaneTakesItsAddress(t *testing.T) {
 	if got := w.has("thief"); got != "192.0.2.2" {
 		t.Fatalf("it has %q", got)
 	}
-	w.plane.endpoints = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.2"): true}
+	w.plane.Endpoints = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.2"): true}
 	w.told("192.0.2.2")
 	if got := w.has("thief"); got != "" || len(w.objects) != 0 {
 		t.Errorf("it is published with %q, claims %v", got, w.objects)

@@ -37,7 +37,7 @@ func (j *judge) onNodes(as *assignment) bool {
 func (j *judge) publishClaimed(as *assignment, o *outcome) {
 	list, allocated := j.due(as), earlier(as.service, false)
 	ours := func(address netip.Addr) bool {
-		return slices.Contains(allocated, address) || j.machines.plane.has(address)
+		return slices.Contains(allocated, address) || j.machines.plane.Has(address)
 	}
 	switch {
 	case len(list) > 0, j.ports[nameOf(as.service)] != nil:

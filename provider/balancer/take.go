@@ -180,7 +180,7 @@ func (a *allocation) poolsFor(as *assignment, ipv6 bool) ([]*pool, *finding.Find
 func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
 	p := poolOf(a.pools, address)
 	switch {
-	case a.plane.has(address):
+	case a.plane.Has(address):
 		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
 	case p == nil:
 		return finding.AddressOutsidePools.Errorf("%s is in no AddressPool", address)
@@ -203,7 +203,7 @@ func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
 func (a *allocation) join(as *assignment, address netip.Addr) *finding.Finding {
 	p, c, name := poolOf(a.pools, address), a.claims[address], nameOf(as.service)
 	switch {
-	case a.plane.has(address):
+	case a.plane.Has(address):
 		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
 	case a.taken[address]:
 		return finding.AddressInUse.Errorf("%s is claimed by an IPAddress that is not ours", address)

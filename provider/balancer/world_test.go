@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -28,7 +29,7 @@ type world struct {
 	agents   []*v1alpha1.NodeAgent
 	made     int
 	proxy    proxy
-	plane    controlPlane
+	plane    controlplane.Addresses
 }
 
 func newWorld(pools ...*v1alpha1.AddressPool) *world {

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/phases"
+)
+
+func newLBVIP(s phases.Streams) *cobra.Command {
+	var o observer
+	cmd := &cobra.Command{
+		Use:   "vip",
+		Short: "Show which machine has the control plane's own address, and why",
+		Long: `Shows the control planes of a cluster with controlPlaneVIP: which has the address, which have a vote on it, the state of the
+static pod, and why each of them has the address or has not. Node agents of the control planes report it. A report is up
+to 20 seconds old where nothing changes; a machine without an agent reports nothing. ` + "`ccmadm lb probe ADDRESS`" + ` asks the
+network instead.
+
+Exit status 4 if no control plane has the address, or nobody reports; 1 if there is no such address, or the cluster could
+not be asked.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.checkFormat(); err != nil {
+				return err
+			}
+			v, err := o.vip(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			if v == nil {
+				return finding.Errorf("find the control plane's own address: no static pod of this cluster holds one").
+					WithHint("controlPlaneVIP of `ccmadm init` makes one; `kubectl cluster-info` shows the address that is used instead")
+			}
+			if o.output == "json" {
+				err = printLines(s.Out, []*network.VIP{v})
+			} else {
+				err = printVIP(s.Out, v)
+			}
+			if err != nil || len(v.Owners) > 0 {
+				return err
+			}
+			return &finding.Error{
+				Code: finding.ExitNotInTime, Err: fmt.Errorf("%s", v.Summary()), Hint: "ccmadm lb probe " + v.Address + " asks the network",
+			}
+		},
+	}
+	o.declareFormats(cmd, "text", "json")
+	return cmd
+}
+
+// vip looks at who has the control plane's own address; nil: there is none.
+func (o *observer) vip(ctx context.Context, s phases.Streams) (*network.VIP, error) {
+	config, err := o.config(s)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := network.NewReader(config)
+	if err != nil {
+		return nil, asked(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	v, err := network.ReadVIP(ctx, reader)
+	return v, asked(err)
+}
+
+func printVIP(out io.Writer, v *network.VIP) error {
+	fmt.Fprintln(out, v.Summary())
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CONTROL-PLANE\tHAS-IT\tVOTE\tPOD\tWHY")
+	yes := func(is bool) string {
+		if is {
+			return "yes"
+		}
+		return "no"
+	}
+	for _, m := range v.Members {
+		vote := yes(m.Votes)
+		if len(v.Votes) == 0 {
+			vote = "-"
+		}
+		has := yes(m.Has)
+		if !m.Reported && !m.Has {
+			has = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Node, has, vote, m.Pod, m.Because)
+	}
+	return w.Flush()
+}
+
+// showVIP has a line for the control plane's own address, where there is one.
+func (o *observer) showVIP(ctx context.Context, s phases.Streams) {
+	v, err := o.vip(ctx, s)
+	if err != nil {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		fmt.Fprintf(s.Err, "ccmadm: warning: who has the control plane's address is not known: %s\n", line)
+		return
+	}
+	if v != nil {
+		fmt.Fprintln(s.Out, v.Summary()+": ccmadm lb vip")
+	}
+}

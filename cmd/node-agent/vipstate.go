@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	k8smetrics "k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// vipStatePath is where the static pod says what it knows, beside /readyz, and vipStateURL where the agent of the machine
+// asks for it.
+const (
+	vipStatePath = "/vip"
+	vipStateURL  = "http://127.0.0.1:10394" + vipStatePath
+)
+
+// report is what this machine knows of the address.
+func (h *holder) report() v1alpha1.VIPReport {
+	votes, unheard := h.votes()
+	r := v1alpha1.VIPReport{Address: h.address.String(), Owner: h.owner(h.address), Votes: votes, Unheard: unheard}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r.Has = r.Owner == h.self && h.cut == nil
+	switch {
+	case h.cut != nil:
+		r.Message = h.cut.Error()
+	case r.Has && !h.healthy:
+		r.Message = "its API server does not answer, and no other control plane could have the address"
+	case !h.healthy:
+		r.Message = "its API server does not answer"
+	case r.Has:
+		r.Message = fmt.Sprintf("a majority of %d votes grants it", len(votes))
+	case r.Owner != "":
+		r.Message = r.Owner + " has it"
+	case len(unheard) > 0:
+		r.Message = "no majority: " + unheardOf(r)
+	default:
+		r.Message = "no control plane has it yet"
+	}
+	return r
+}
+
+// unheardOf says how many votes are silent.
+func unheardOf(r v1alpha1.VIPReport) string {
+	return fmt.Sprintf("%d of %d votes are silent: %s", len(r.Unheard), len(r.Votes), strings.Join(r.Unheard, ", "))
+}
+
+// report is what this machine knows of the address. Routers decide which of the machines gets a connection.
+func (h *bgpHolder) report(ctx context.Context) v1alpha1.VIPReport {
+	r := v1alpha1.VIPReport{Address: h.address.String(), Has: true, Message: "it announces the address"}
+	if err := h.state(ctx); err != nil {
+		r.Has, r.Message = false, err.Error()
+	}
+	return r
+}
+
+// watchVotes logs each second which votes are silent, when that is others than before, and has been twice in a row.
+func watchVotes(ctx context.Context, report func() v1alpha1.VIPReport) {
+	var last, told []string
+	for ; ctx.Err() == nil; sleep(ctx, keepInterval) {
+		r := report()
+		if slices.Equal(last, r.Unheard) && !slices.Equal(told, last) {
+			told = last
+			if len(told) > 0 {
+				klog.InfoS("Votes on the control plane's address are silent", "silent", len(told), "votes", len(r.Votes), "nodes", told)
+			} else {
+				klog.InfoS("All votes on the control plane's address are heard", "votes", len(r.Votes))
+			}
+		}
+		last = r.Unheard
+	}
+}
+
+// registerVIPMetrics shows at /metrics what a report says.
+func registerVIPMetrics(report func() v1alpha1.VIPReport) {
+	gauge := func(name, help string, value func(v1alpha1.VIPReport) int) {
+		legacyregistry.RawMustRegister(k8smetrics.NewGaugeFunc(&k8smetrics.GaugeOpts{
+			Subsystem: "ccmadm_vip", Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA,
+		}, func() float64 { return float64(value(report())) }))
+	}
+	gauge("owned", "1 if this machine has the control plane's address, else 0.", func(r v1alpha1.VIPReport) int {
+		if r.Has {
+			return 1
+		}
+		return 0
+	})
+	gauge("votes", "Control planes that decide who has the address; 0 with BGP.",
+		func(r v1alpha1.VIPReport) int { return len(r.Votes) })
+	gauge("votes_silent", "Those of them that this machine does not hear.",
+		func(r v1alpha1.VIPReport) int { return len(r.Unheard) })
+}
+
+// answerVIP serves a report.
+func answerVIP(report func() v1alpha1.VIPReport) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(report()) // who asked is gone
+	}
+}
+
+// vipWatch asks the static pod on this machine for its report, for that of the agent.
+type vipWatch struct {
+	url     string
+	changed func()
+	last    atomic.Pointer[v1alpha1.VIPReport]
+}
+
+// run asks each second until ctx is done. A machine without the pod has no report.
+func (v *vipWatch) run(ctx context.Context) {
+	client := &http.Client{Timeout: time.Second}
+	for ; ctx.Err() == nil; sleep(ctx, keepInterval) {
+		next, err := v.ask(ctx, client)
+		if err != nil {
+			next = nil
+		}
+		if before := v.last.Swap(next); !equality.Semantic.DeepEqual(before, next) {
+			v.changed()
+		}
+	}
+}
+
+func (v *vipWatch) ask(ctx context.Context, client *http.Client) (*v1alpha1.VIPReport, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, v.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask %s: %s", v.url, response.Status)
+	}
+	r := &v1alpha1.VIPReport{}
+	return r, json.NewDecoder(http.MaxBytesReader(nil, response.Body, 1<<16)).Decode(r)
+}
+
+// Report adds what the static pod said last.
+func (v *vipWatch) Report(status *v1alpha1.NodeAgentStatus) { status.ControlPlaneVIP = v.last.Load() }

@@ -1,0 +1,108 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// shieldTable is ours alone: it is written anew as a whole.
+	shieldTable = "ccmadm-control-plane"
+	// shieldPriority is before kube-proxy's chains, which have -100 in modes nftables and iptables, and behind conntrack, -200.
+	shieldPriority = -150
+)
+
+// Shield keeps connections to the control plane's address where they go, on this machine: kube-proxy's rules for a Service
+// with the same address and port do not see them. The first NAT rule decides about a connection, and this one replaces
+// the destination with itself, so that connections are tracked as before, firewalls know their answers, and pods of the
+// machine are masqueraded. It stays when the program ends, and is made anew as a whole.
+func Shield(at netip.AddrPort) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	table := &nftables.Table{Name: shieldTable, Family: nftables.TableFamilyINet}
+	conn.AddTable(table) // so that there is one to delete
+	conn.DelTable(table)
+	conn.AddTable(table)
+	for name, hook := range map[string]*nftables.ChainHook{
+		"prerouting": nftables.ChainHookPrerouting, "output": nftables.ChainHookOutput,
+	} {
+		chain := conn.AddChain(&nftables.Chain{
+			Name: name, Table: table, Type: nftables.ChainTypeNAT, Hooknum: hook,
+			Priority: nftables.ChainPriorityRef(shieldPriority),
+		})
+		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: toItself(at)})
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("write table %s of nftables: %w", shieldTable, err)
+	}
+	return nil
+}
+
+// toItself is the rule: ip daddr ADDRESS tcp dport PORT dnat to ADDRESS.
+func toItself(at netip.AddrPort) []expr.Any {
+	family, offset := byte(unix.NFPROTO_IPV4), uint32(16)
+	if at.Addr().Is6() {
+		family, offset = unix.NFPROTO_IPV6, 24
+	}
+	address := at.Addr().AsSlice()
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(len(address))},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: address},
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(at.Port())},
+		&expr.Immediate{Register: 1, Data: address},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: 1},
+	}
+}
+
+// Shielded says whether this machine has the table. A kernel without nftables has none.
+func Shielded() (bool, error) {
+	conn, err := nftables.New()
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("open nftables: %w", err)
+	}
+	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("list tables of nftables: %w", err)
+	}
+	return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == shieldTable }), nil
+}
+
+// Unshield removes the table, if it is there.
+func Unshield() error {
+	there, err := Shielded()
+	if err != nil || !there {
+		return err
+	}
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	conn.DelTable(&nftables.Table{Name: shieldTable, Family: nftables.TableFamilyINet})
+	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove table %s of nftables: %w", shieldTable, err)
+	}
+	return nil
+}
+
+// ShieldLine names the table as nft(8) does.
+const ShieldLine = "nftables table inet " + shieldTable
