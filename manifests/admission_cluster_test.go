@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 type edited struct {
 	name string
 	// annotations, ports and status are from before; the status is that of a Service with addresses of Nodes, changed.
+	namespace   string
 	annotations map[string]string
 	ports       []int32
 	status      func(*corev1.ServiceStatus)
@@ -44,9 +46,10 @@ func edits() []edited {
 		{name: "a NodePort, beside its own port", patch: ports(80, 30080), wantErr: "port 30080 is"},
 		{name: "that of BFD with TCP", patch: ports(3784)},
 		{name: "that of BFD", patch: strings.ReplaceAll(ports(3784), "TCP", "UDP"), wantErr: "port 3784 is"},
-		{name: "SSH, as it says", patch: patchOf(map[string]string{v1alpha1.PortsAnnotation: "any"}, 22)},
+		{name: "SSH, as it says", namespace: "edge", patch: patchOf(map[string]string{v1alpha1.PortsAnnotation: "any"}, 22)},
+		{name: "SSH, as a tenant says", patch: patchOf(map[string]string{v1alpha1.PortsAnnotation: "any"}, 22), wantErr: "port 22 is"},
 		{
-			name: "SSH, as it says wrongly", wantErr: "port 22 is",
+			name: "SSH, as it says wrongly", namespace: "edge", wantErr: "port 22 is",
 			patch: patchOf(map[string]string{v1alpha1.PortsAnnotation: "22"}, 22),
 		},
 		{
@@ -108,22 +111,27 @@ func TestCluster_NodePortsPolicy(t *testing.T) {
 	if _, err := applier.Apply(t.Context(), apply.RBAC, objects); err != nil {
 		t.Fatal(err)
 	}
-	client := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Services("default")
-	edit := func(ctx context.Context, name, patch string) error {
-		_, err := client.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{"All"}})
+	all := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1()
+	services := func(namespace string) typedcorev1.ServiceInterface { return all.Services(cmp.Or(namespace, "default")) }
+	edge := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "edge", Labels: map[string]string{v1alpha1.PortsLabel: "allow"}}}
+	if _, err := all.Namespaces().Create(t.Context(), edge, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	edit := func(ctx context.Context, namespace, name, patch string) error {
+		_, err := services(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{"All"}})
 		return err
 	}
 	for i, tt := range edits() {
 		t.Run(tt.name, func(t *testing.T) {
 			name := fmt.Sprintf("edited-%d", i)
-			publish(t, client, name, tt)
-			publish(t, client, name+"-probe", edited{})
+			publish(t, services(tt.namespace), name, tt)
+			publish(t, services(""), name+"-probe", edited{})
 			err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true,
-				func(ctx context.Context) (bool, error) { return edit(ctx, name+"-probe", patchOf(nil, 22)) != nil, nil })
+				func(ctx context.Context) (bool, error) { return edit(ctx, "", name+"-probe", patchOf(nil, 22)) != nil, nil })
 			if err != nil {
 				t.Fatal("the policy is not in force")
 			}
-			err = edit(t.Context(), name, tt.patch)
+			err = edit(t.Context(), tt.namespace, name, tt.patch)
 			if tt.wantErr == "" && err != nil {
 				t.Error(err)
 			}

@@ -188,13 +188,14 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 	hosts := hostsOf(list[*corev1.Node](c.nodes), b.Listed)
 	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now), missing: b.missing}
 	j.machines = newMachines(hosts, j.reports.lately, c.endpoints())
+	j.machines.namespaces = c.namespaceLabels()
 	j.machines.plane = controlPlane{endpoints: endpoints, servers: apiServers(c.endpoints())}
 	cidrs := c.serviceCIDRs()
 	j.machines.routers = routersOf(list[*v1alpha1.BGPPeer](c.peers), j.reports.lately)
 	j.pools = readPools(c.addressPools(), hosts, cidrs, j.machines.plane, j.machines.routers)
 	s := &snapshot{
 		now: now, nodes: j.machines.addresses, pools: j.pools, peers: len(c.peers.GetStore().ListKeys()) > 0,
-		namespaces: c.namespaceLabels(),
+		namespaces: j.machines.namespaces,
 		taken:      map[netip.Addr]bool{}, lingering: map[netip.Addr]bool{}, announced: j.reports.announced, present: c.present(),
 		plane: j.machines.plane,
 	}

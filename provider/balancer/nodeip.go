@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -21,6 +22,8 @@ type machines struct {
 	addresses map[netip.Addr]bool
 	// listening are the ports on which programs of the machines listen, by Node.
 	listening map[string]map[port]bool
+	// namespaces have the labels of Namespaces.
+	namespaces map[string]labels.Set
 	proxy     proxy
 	plane     controlPlane
 	routers   routers
