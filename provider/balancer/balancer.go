@@ -186,7 +186,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 	defer b.mu.Unlock()
 	c := b.caches
 	hosts := hostsOf(list[*corev1.Node](c.nodes), b.Listed)
-	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now), missing: b.missing}
+	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now, rankOf(hosts)), missing: b.missing}
 	j.machines = newMachines(hosts, j.reports.lately, c.endpoints())
 	j.machines.namespaces = c.namespaceLabels()
 	j.machines.plane = controlPlane{endpoints: endpoints, servers: apiServers(c.endpoints())}

@@ -24,9 +24,9 @@ type machines struct {
 	listening map[string]map[port]bool
 	// namespaces have the labels of Namespaces.
 	namespaces map[string]labels.Set
-	proxy     proxy
-	plane     controlPlane
-	routers   routers
+	proxy      proxy
+	plane      controlPlane
+	routers    routers
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool
 }
