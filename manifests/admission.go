@@ -74,13 +74,13 @@ func nodePortsPolicy() []metav1.Object {
 				Expression: given + ".exists(i, i.?ipMode.orValue('VIP') == 'VIP' && " +
 					"i.?ports.orValue([]).size() > 0)",
 			},
-			{
-				Name: "not-any",
-				Expression: "object.metadata.?annotations.orValue({})[?'" + v1alpha1.PortsAnnotation +
-					"'].orValue('') != 'any'",
-			},
 		},
 		Variables: []admissionv1.Variable{
+			{
+				Name: "any", // tenants write no labels of Namespaces
+				Expression: "object.metadata.?annotations.orValue({})[?'" + v1alpha1.PortsAnnotation + "'].orValue('') == 'any' && " +
+					"namespaceObject.metadata.?labels.orValue({})[?'" + v1alpha1.PortsLabel + "'].orValue('') == 'allow'",
+			},
 			{
 				Name:       "reserved",
 				Expression: "object.spec.?ports.orValue([]).filter(p, " + strings.Join(reserved, " || ") + ")",
@@ -93,7 +93,7 @@ func nodePortsPolicy() []metav1.Object {
 			},
 		},
 		Validations: []admissionv1.Validation{{
-			Expression:        "variables.taken.size() == 0",
+			Expression:        "variables.any || variables.taken.size() == 0",
 			MessageExpression: "'port ' + string(variables.taken[0].port) + ' " + refused + "'",
 			Message:           "a port " + refused,
 			Reason:            new(metav1.StatusReasonForbidden),

@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 type edited struct {
 	name string
 	// annotations, ports and status are from before; the status is that of a Service with addresses of Nodes, changed.
+	namespace   string
 	annotations map[string]string
 	ports       []int32
 	status      func(*corev1.ServiceStatus)
@@ -44,9 +46,10 @@ func edits() []edited {
 		{name: "a NodePort, beside its own port", patch: ports(80, 30080), wantErr: "port 30080 is"},
 		{name: "that of BFD with TCP", patch: ports(3784)},
 		{name: "that of BFD", patch: strings.ReplaceAll(ports(3784), "TCP", "UDP"), wantErr: "port 3784 is"},
-		{name: "SSH, as it says", patch: patchOf(map[string]string{v1alpha1.PortsAnnotation: "any"}, 22)},
+		{name: "SSH, as it says", namespace: "edge", patch: patchOf(map[string]string{v1alpha1.PortsAnnotation: "any"}, 22)},
+		{name: "SSH, as a tenant says", patch: patchOf(map[string]string{v1alpha1.PortsAnnotation: "any"}, 22), wantErr: "port 22 is"},
 		{
-			name: "SSH, as it says wrongly", wantErr: "port 22 is",
+			name: "SSH, as it says wrongly", namespace: "edge", wantErr: "port 22 is",
 			patch: patchOf(map[string]string{v1alpha1.PortsAnnotation: "22"}, 22),
 		},
 		{
@@ -108,22 +111,29 @@ func TestCluster_NodePortsPolicy(t *testing.T) {
 	if _, err := applier.Apply(t.Context(), apply.RBAC, objects); err != nil {
 		t.Fatal(err)
 	}
-	client := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Services("default")
-	edit := func(ctx context.Context, name, patch string) error {
-		_, err := client.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{"All"}})
+	all := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1()
+	services := func(namespace string) typedcorev1.ServiceInterface { return all.Services(cmp.Or(namespace, "default")) }
+	edge := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "edge", Labels: map[string]string{v1alpha1.PortsLabel: "allow"}}}
+	if _, err := all.Namespaces().Create(t.Context(), edge, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	edit := func(ctx context.Context, namespace, name, patch string) error {
+		_, err := services(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{"All"}})
 		return err
 	}
 	for i, tt := range edits() {
 		t.Run(tt.name, func(t *testing.T) {
 			name := fmt.Sprintf("edited-%d", i)
-			publish(t, client, name, tt)
-			publish(t, client, name+"-probe", edited{})
+			publish(t, services(tt.namespace), name, tt)
+			publish(t, services(""), name+"-probe", edited{})
 			err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true,
-				func(ctx context.Context) (bool, error) { return edit(ctx, name+"-probe", patchOf(nil, 22)) != nil, nil })
+				func(ctx context.Context) (bool, error) {
+					return edit(ctx, "", name+"-probe", patchOf(nil, 22)) != nil, nil
+				})
 			if err != nil {
 				t.Fatal("the policy is not in force")
 			}
-			err = edit(t.Context(), name, tt.patch)
+			err = edit(t.Context(), tt.namespace, name, tt.patch)
 			if tt.wantErr == "" && err != nil {
 				t.Error(err)
 			}
@@ -203,74 +213,4 @@ func patchOf(annotations map[string]string, ports ...int32) string {
 		"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"ports": list},
 	})
 	return string(patch)
-}
-
-// A tenant gets no externalIPs: neither with a new Service nor by an edit. What a Service has it keeps, and a Namespace
-// with the label has no limit.
-func TestCluster_ExternalIPsPolicy(t *testing.T) {
-	p, err := templates.Load("onprem")
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := manifests.RBAC(p, manifeststest.Values(p, p.Modes[0], "v1.36.0", true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := kubernetes.NewForConfigOrDie(cluster.Config)
-	for name, labels := range map[string]map[string]string{"fenced": nil, "open": {v1alpha1.ExternalIPsLabel: "allow"}} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-		if _, err := all.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	with := func(name string, ips ...string) *corev1.Service {
-		return &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 6443}}, ExternalIPs: ips},
-		}
-	}
-	fenced, open := all.CoreV1().Services("fenced"), all.CoreV1().Services("open")
-	_ = all.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), v1alpha1.ExternalIPsPolicyName, metav1.DeleteOptions{})
-	older := with("older", "192.0.2.1")
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true,
-		func(ctx context.Context) (bool, error) {
-			_, err := fenced.Create(ctx, older, metav1.CreateOptions{})
-			return err == nil, nil
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
-	applier, err := apply.NewCluster(cluster.Config, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := applier.Apply(t.Context(), apply.RBAC, objects); err != nil {
-		t.Fatal(err)
-	}
-	dry := metav1.CreateOptions{DryRun: []string{"All"}}
-	denied := func(ctx context.Context) (bool, error) {
-		_, err := fenced.Create(ctx, with("young", "192.0.2.240"), dry)
-		return err != nil && strings.Contains(err.Error(), "192.0.2.240: denied unless"), nil
-	}
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, denied); err != nil {
-		t.Fatal("a new Service gets externalIPs")
-	}
-	if _, err := fenced.Create(t.Context(), with("plain"), dry); err != nil {
-		t.Errorf("a Service without externalIPs: %v", err)
-	}
-	if _, err := open.Create(t.Context(), with("young", "192.0.2.240"), dry); err != nil {
-		t.Errorf("a Namespace that permits them: %v", err)
-	}
-	for patch, want := range map[string]bool{
-		`{"metadata":{"labels":{"a":"b"}}}`:                           true,
-		`{"spec":{"externalIPs":null}}`:                               true,
-		`{"spec":{"externalIPs":["192.0.2.240"]}}`:                    false,
-		`{"spec":{"externalIPs":["192.0.2.1","2001:db8::240"]}}`:      false,
-		`{"spec":{"type":"LoadBalancer","externalIPs":["10.0.0.1"]}}`: false,
-	} {
-		_, err := fenced.Patch(t.Context(), "older", types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{"All"}})
-		if (err == nil) != want {
-			t.Errorf("%s: %v", patch, err)
-		}
-	}
 }

@@ -57,7 +57,8 @@ func pending() []Kind {
 			ID: PortReserved, Reason: "PortReserved", Title: "The port belongs to the Nodes", Severity: SeverityError,
 			Why: "At level NodeIP the Service has the Nodes' own addresses: kube-proxy would take the port from SSH, the " +
 				"kubelet, the API server or another Service.",
-			Do: "use another port, make an AddressPool, or say ccmadm.dev/node-ports: any on the Service",
+			Do: "use another port, make an AddressPool, or say ccmadm.dev/node-ports: any on the Service, which takes label " +
+				"ccmadm.dev/reserved-ports=allow on its Namespace",
 		},
 		{
 			ID: PoolNotFound, Reason: "PoolNotFound", Title: "The AddressPool that is asked for is not there",

@@ -138,8 +138,11 @@ const (
 	// ReassignAnnotation on a Service, true, gives it another address once: a pool's edit never does. It is removed then,
 	// and where the Service has none.
 	ReassignAnnotation = "ccmadm.dev/reassign"
-	// PortsAnnotation on a Service of level NodeIP, "any", takes ports that a Node could need for itself.
+	// PortsAnnotation on a Service of level NodeIP, "any", takes ports that a Node could need for itself, in a Namespace with
+	// PortsLabel.
 	PortsAnnotation = "ccmadm.dev/node-ports"
+	// PortsLabel on a Namespace, "allow", permits PortsAnnotation to its Services.
+	PortsLabel = "ccmadm.dev/reserved-ports"
 	// NodePortsPolicyName is that of the admission policy, and of its binding, which keeps ReservedNodePorts from Services
 	// that are published with addresses of Nodes.
 	NodePortsPolicyName = "ccmadm-node-ports"

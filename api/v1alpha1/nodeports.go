@@ -13,7 +13,7 @@ type ReservedPorts struct {
 	For string
 }
 
-// ReservedNodePorts are those that no Service with the Nodes' own addresses has, unless it says PortsAnnotation. The
+// ReservedNodePorts are those that no Service with the Nodes' own addresses has, unless PortsAnnotation says so. The
 // cloud-controller-manager publishes none with them; NodePortsPolicyName keeps them from those that are published.
 func ReservedNodePorts() []ReservedPorts {
 	return []ReservedPorts{

@@ -195,6 +195,9 @@ func (a *allocation) settle() {
 		p := poolOf(a.pools, address)
 		if !c.live() {
 			end := c.released.Add(p.reuseAfter())
+			if a.lingering[address] {
+				continue
+			}
 			if len(c.owners) == 0 || !end.After(a.now) {
 				delete(a.claims, address)
 				a.drop = append(a.drop, c)

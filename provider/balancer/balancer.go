@@ -187,16 +187,17 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 	defer b.mu.Unlock()
 	c := b.caches
 	hosts := hostsOf(list[*corev1.Node](c.nodes), b.Listed)
-	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now), missing: b.missing}
+	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now, rankOf(hosts)), missing: b.missing}
 	j.machines = newMachines(hosts, j.reports.lately, c.endpoints())
+	j.machines.namespaces = c.namespaceLabels()
 	j.machines.plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
 	cidrs := c.serviceCIDRs()
 	j.machines.routers = routersOf(list[*v1alpha1.BGPPeer](c.peers), j.reports.lately)
 	j.pools = readPools(c.addressPools(), hosts, cidrs, j.machines.plane, j.machines.routers)
 	s := &snapshot{
 		now: now, nodes: j.machines.addresses, pools: j.pools, peers: len(c.peers.GetStore().ListKeys()) > 0,
-		namespaces: c.namespaceLabels(),
-		taken:      map[netip.Addr]bool{}, announced: j.reports.announced, present: c.present(),
+		namespaces: j.machines.namespaces,
+		taken:      map[netip.Addr]bool{}, lingering: map[netip.Addr]bool{}, announced: j.reports.announced, present: c.present(),
 		plane: j.machines.plane,
 	}
 	j.machines.proxy = c.proxyMode()
@@ -211,6 +212,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 	there := map[types.UID]bool{}
 	for _, service := range list[*corev1.Service](c.services) {
 		there[service.UID] = true
+		s.note(service)
 		if !b.letGo[service.UID] || service.Spec.LoadBalancerClass != nil {
 			s.known = append(s.known, service)
 		}
@@ -218,16 +220,4 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 	maps.DeleteFunc(b.letGo, func(uid types.UID, _ bool) bool { return !there[uid] })
 	maps.DeleteFunc(b.refused, func(uid types.UID, _ refusal) bool { return !there[uid] })
 	return s, j
-}
-
-// forgotten are Services that are not ours any more, and still say what we said: of another type, whose load balancer
-// was deleted, or of another class.
-func forgotten(services []*corev1.Service) []*corev1.Service {
-	var list []*corev1.Service
-	for _, service := range services {
-		if !served(service) && service.DeletionTimestamp == nil && condition(service) != nil {
-			list = append(list, service)
-		}
-	}
-	return list
 }

@@ -53,6 +53,15 @@ func hostsOf(nodes []*corev1.Node, listed func(*corev1.Node) []corev1.NodeAddres
 	return hosts
 }
 
+// rankOf is the order in which Nodes are believed, by name.
+func rankOf(hosts []*host) map[string]int {
+	rank := map[string]int{}
+	for i, h := range hosts {
+		rank[h.Name] = i
+	}
+	return rank
+}
+
 // internal are the first InternalIPs of each family.
 func internal(node *corev1.Node) []hostAddress {
 	var list []hostAddress

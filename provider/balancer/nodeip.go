@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -22,9 +23,11 @@ type machines struct {
 	addresses map[netip.Addr]bool
 	// listening are the ports on which programs of the machines listen, by Node.
 	listening map[string]map[port]bool
-	proxy     proxy
-	plane     controlplane.Addresses
-	routers   routers
+	// namespaces have the labels of Namespaces.
+	namespaces map[string]labels.Set
+	proxy      proxy
+	plane      controlplane.Addresses
+	routers    routers
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool
 }

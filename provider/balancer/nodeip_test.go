@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -26,6 +27,7 @@ func TestPorts(t *testing.T) {
 	published := func(ip string) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}} }
 	}
+	tenants := func(s *corev1.Service) { s.Namespace = "tenant" }
 	for _, tt := range []struct {
 		name    string
 		changes []func(*corev1.Service)
@@ -54,6 +56,16 @@ func TestPorts(t *testing.T) {
 			[]func(*corev1.Service){onPort(3784), protocol(corev1.ProtocolUDP), annotated(v1alpha1.PortsAnnotation, "any")},
 			"",
 		},
+		{
+			"SSH, by annotation of a tenant",
+			[]func(*corev1.Service){onPort(22), annotated(v1alpha1.PortsAnnotation, "any"), tenants},
+			"port 22 is reserved for SSH",
+		},
+		{
+			"a program's, by annotation of a tenant",
+			[]func(*corev1.Service){onPort(9100), annotated(v1alpha1.PortsAnnotation, "any"), tenants},
+			"listens on port 9100/TCP",
+		},
 		{"of BFD", []func(*corev1.Service){onPort(3784), protocol(corev1.ProtocolUDP)}, "port 3784 is reserved for BFD"},
 		{"of BFD, with TCP", []func(*corev1.Service){onPort(3784)}, ""},
 		{"a program's, which began later", []func(*corev1.Service){onPort(9100), published("198.18.0.1")}, ""},
@@ -73,6 +85,7 @@ func TestPorts(t *testing.T) {
 			w := newWorld()
 			older, s := w.add("older"), w.add("asks", tt.changes...)
 			m := newMachines([]*host{{Node: node}}, []*v1alpha1.NodeAgent{agent}, nil)
+			m.namespaces = map[string]labels.Set{"default": {v1alpha1.PortsLabel: "allow"}, "tenant": {v1alpha1.PortsLabel: "any"}}
 			problems := m.ports([]*assignment{{service: older}, {service: s}})
 			got := ""
 			if p := problems[nameOf(s)]; p != nil {

@@ -22,6 +22,7 @@ type snapshot struct {
 	peers      bool // there is a BGPPeer
 	namespaces map[string]labels.Set
 	taken      map[netip.Addr]bool // by objects of others
+	lingering  map[netip.Addr]bool // published for Services that are no longer ours
 	nodes      map[netip.Addr]bool // addresses of Nodes
 	announced  map[netip.Addr]bool // by agents that live
 	plane      controlplane.Addresses

@@ -22,6 +22,10 @@ type evidence struct {
 	// networks are those of the configuration; else reports has the networks that each Node's agent reports.
 	networks []netip.Prefix
 	reports  map[string][]netip.Prefix
+	// own are the addresses that each Node's agent reports.
+	own map[string][]netip.Addr
+	// rank is the order in which Nodes are believed.
+	rank map[string]int
 	// owners are Nodes by address, and pods the ranges of the Nodes so far, with the lengths of their prefixes.
 	owners  map[netip.Addr]*host
 	pods    map[netip.Prefix]bool
@@ -36,9 +40,11 @@ func (m *machines) plausible(hosts []*host, cidrs []*networkingv1.ServiceCIDR, c
 	e := &evidence{
 		plane: m.plane, routers: m.routers, alone: len(hosts) == 1, taken: map[netip.Addr]bool{}, networks: networks,
 		reports: networksOf(m.agents, hosts), owners: map[netip.Addr]*host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
+		own: ownOf(m.agents), rank: rankOf(hosts),
 	}
 	for _, c := range claims {
 		e.taken[c.address] = true
+		delete(m.addresses, c.address) // whatever a kubelet says
 	}
 	for _, object := range cidrs {
 		e.services = append(e.services, prefixes(object.Spec.CIDRs)...)
@@ -83,11 +89,16 @@ func (e *evidence) judged(h *host) *corev1.Node {
 }
 
 // near says whether the address is in a network where Nodes are: one of the configuration, or one that the agent of
-// another Node reports. Where no other agent reports any, there is nothing to compare with.
+// another Node reports. Then the Node's own agent has to report the address, too: a kubelet's certificate alone cannot make it
+// that of another machine. Where no other agent reports any network, and its own no address, there is nothing to compare with.
 func (e *evidence) near(name string, address netip.Addr) bool {
 	in := func(p netip.Prefix) bool { return p.Contains(address) }
 	if len(e.networks) > 0 {
 		return slices.ContainsFunc(e.networks, in)
+	}
+	same := func(own netip.Addr) bool { return own.Is6() == address.Is6() }
+	if own := e.own[name]; slices.ContainsFunc(own, same) && !slices.Contains(own, address) {
+		return false
 	}
 	others := false
 	for other, networks := range e.reports {
@@ -105,7 +116,7 @@ func (e *evidence) near(name string, address netip.Addr) bool {
 // free says whether the address is not that of something else.
 func (e *evidence) free(h *host, address netip.Addr) bool {
 	if owner := e.owners[address]; owner != nil && owner != h || e.taken[address] ||
-		!e.plane.IsOf(h.Node, address, e.alone) || e.routers[address] != "" && !h.proven() {
+		!e.plane.IsOf(h.Node, address, e.alone) || e.routers[address].against(h.Name, e.rank) && !h.proven() {
 		return false
 	}
 	return !slices.ContainsFunc(e.services, func(p netip.Prefix) bool { return p.Contains(address) })
@@ -119,6 +130,19 @@ func (e *evidence) ofPods(address netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// ownOf are the addresses of interfaces that agents report, by Node.
+func ownOf(agents []*v1alpha1.NodeAgent) map[string][]netip.Addr {
+	own := map[string][]netip.Addr{}
+	for _, agent := range agents {
+		for _, i := range agent.Status.Interfaces {
+			for _, p := range prefixes(i.Addresses) {
+				own[agent.Name] = append(own[agent.Name], p.Addr())
+			}
+		}
+	}
+	return own
 }
 
 // networksOf are the networks of the interfaces that agents report, by Node. A prefix of one address is no network, and that

@@ -44,7 +44,7 @@ func TestPlausible(t *testing.T) {
 	}
 	reports := []*v1alpha1.NodeAgent{
 		report("honest", "192.0.2.11/24", "2001:db8::11/64", "10.244.1.1/24"), report("cp", "192.0.2.10/24"),
-		report("liar", "0.0.0.0/0"),
+		report("liar", "0.0.0.0/0", "192.0.2.12/24"),
 	}
 	plane := controlplane.Addresses{
 		Endpoints: map[netip.Addr]bool{netip.MustParseAddr("192.0.2.240"): true},

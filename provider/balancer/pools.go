@@ -131,7 +131,7 @@ func (p *pool) subtract(hosts []*host, plane controlplane.Addresses, routers rou
 		}
 	}
 	for _, address := range slices.SortedFunc(maps.Keys(routers), netip.Addr.Compare) {
-		without(nil, alone(address), "%s is %s", address, routers[address])
+		without(nil, alone(address), "%s is %s", address, routers[address].whose)
 	}
 	for _, h := range hosts {
 		for _, a := range h.addresses {

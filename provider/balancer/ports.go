@@ -90,7 +90,7 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 		if owner, has := owners[at]; has && owner != nameOf(service) {
 			return finding.PortReserved.Errorf("port %d/%s of the Nodes is that of Service/%s", p.Port, p.Protocol, owner)
 		}
-		if why := reserved(at); why != "" && !anyPort(service) {
+		if why := reserved(at); why != "" && !m.anyPort(service) {
 			return finding.PortReserved.Errorf("port %d is reserved for %s", p.Port, why)
 		}
 	}
@@ -105,16 +105,17 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 	return last
 }
 
-// anyPort says that the Service is to have ports of the Nodes whatever listens there.
-func anyPort(service *corev1.Service) bool {
-	return service.Annotations[v1alpha1.PortsAnnotation] == "any"
+// anyPort says that the Service is to have ports of the Nodes whatever listens there. Tenants write Services; they do not
+// write the label of their Namespace.
+func (m *machines) anyPort(service *corev1.Service) bool {
+	return service.Annotations[v1alpha1.PortsAnnotation] == "any" && m.namespaces[service.Namespace][v1alpha1.PortsLabel] == "allow"
 }
 
 // occupied names a port of the Service on which the agent of the Node says that a program listens: that Node is left out, and no
 // other one, since an agent may report any port. A Node that was published with the port stays, whatever listens there later.
 func (m *machines) occupied(service *corev1.Service, node *corev1.Node) (port, bool) {
 	listening := m.listening[node.Name]
-	if len(listening) == 0 || anyPort(service) {
+	if len(listening) == 0 || m.anyPort(service) {
 		return port{}, false
 	}
 	for _, p := range service.Spec.Ports {

@@ -25,9 +25,23 @@ type reports struct {
 	silent    []string              // Nodes of all others
 }
 
-// readReports leaves out what agents have said that are silent since, and brings the signs of life up to date.
-func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Time) reports {
+// readReports leaves out what agents have said that are silent since, and brings the signs of life up to date. Where one agent
+// announces an address and another one reports that a stranger answers for it, that of the Node with the lower rank is believed:
+// else one agent could have an address published that is a stranger's.
+func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Time, rank map[string]int) reports {
 	r := reports{announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
+	announcer, warner := map[netip.Addr]int{}, map[netip.Addr]int{} // the lowest rank of those who do
+	lowest := func(of map[netip.Addr]int, address netip.Addr, name string) bool {
+		own, known := rank[name]
+		if !known {
+			own = len(rank)
+		}
+		if before, has := of[address]; has && before <= own {
+			return false
+		}
+		of[address] = own
+		return true
+	}
 	there := map[string]bool{}
 	for _, agent := range agents {
 		there[agent.Name] = true
@@ -43,14 +57,19 @@ func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Tim
 		for _, a := range agent.Status.Announcements {
 			if address, err := netip.ParseAddr(a.Address); err == nil {
 				r.announced[address] = true
+				lowest(announcer, address, agent.Name)
 			}
 		}
 		for _, c := range agent.Status.Conflicts {
-			if address, err := netip.ParseAddr(c.Address); err == nil {
+			if address, err := netip.ParseAddr(c.Address); err == nil && lowest(warner, address, agent.Name) {
 				r.conflicts[address] = c.MAC + " answers for it, as interface " + c.Interface + " of Node/" + agent.Name + " hears"
 			}
 		}
 	}
+	maps.DeleteFunc(r.announced, func(address netip.Addr, _ bool) bool {
+		warned, is := warner[address]
+		return is && warned < announcer[address]
+	})
 	maps.DeleteFunc(signs, func(name string, _ objects.Sign) bool { return !there[name] })
 	slices.Sort(r.silent)
 	return r

@@ -29,15 +29,15 @@ func TestReports_ClocksOfAgents(t *testing.T) {
 				now = now.Add(20 * time.Second)
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(now.Add(skew))
-				if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now); !r.announced[address] || len(r.agents) != 1 {
+				if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now, nil); !r.announced[address] || len(r.agents) != 1 {
 					t.Fatalf("after %s its report counts for nothing: %+v", now.Sub(start), r)
 				}
 			}
 			now = now.Add(objects.LiveTime)
-			if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now); r.announced[address] || !slices.Equal(r.silent, []string{"a"}) {
+			if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now, nil); r.announced[address] || !slices.Equal(r.silent, []string{"a"}) {
 				t.Errorf("it was silent for %s, and its report counts: %+v", objects.LiveTime, r)
 			}
-			if readReports(nil, signs, now); len(signs) > 0 {
+			if readReports(nil, signs, now, nil); len(signs) > 0 {
 				t.Errorf("its Node is gone, and remembered: %v", signs)
 			}
 		})
@@ -99,4 +99,49 @@ func idle(t *testing.T, agent *v1alpha1.NodeAgent) *Balancer {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// An agent announces an address for which a stranger answers, as another agent reports. The one of the Node that is believed
+// first counts, so that the other one neither hides the stranger nor keeps the address from its Service.
+func TestReports_OneAgentAgainstAnother(t *testing.T) {
+	address := netip.MustParseAddr("192.0.2.1")
+	report := func(name string, announces, warns bool) *v1alpha1.NodeAgent {
+		agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if announces {
+			agent.Status.Announcements = []v1alpha1.Announcement{{Address: address.String(), Level: v1alpha1.LevelL2}}
+		}
+		if warns {
+			agent.Status.Conflicts = []v1alpha1.AddressConflict{{Address: address.String(), MAC: "02:00:00:00:00:01", Interface: "eth0"}}
+		}
+		agent.Status.RenewTime = metav1.NewMicroTime(start)
+		return agent
+	}
+	for _, tt := range []struct {
+		name   string
+		agents []*v1alpha1.NodeAgent
+		want   bool // that it is announced
+	}{
+		{"the younger announces", []*v1alpha1.NodeAgent{report("old", false, true), report("young", true, false)}, false},
+		{"the older announces", []*v1alpha1.NodeAgent{report("young", false, true), report("old", true, false)}, true},
+		{"one does both, and defends it", []*v1alpha1.NodeAgent{report("young", true, true)}, true},
+		{"an agent without a Node announces", []*v1alpha1.NodeAgent{report("gone", true, false), report("young", false, true)}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			signs := objects.Signs{}
+			var again []*v1alpha1.NodeAgent
+			readReports(tt.agents, signs, start, nil)
+			for _, agent := range tt.agents {
+				agent = agent.DeepCopy()
+				agent.Status.RenewTime = metav1.NewMicroTime(start.Add(time.Second))
+				again = append(again, agent)
+			}
+			r := readReports(again, signs, start.Add(time.Second), map[string]int{"old": 0, "young": 1})
+			if len(r.agents) != len(tt.agents) {
+				t.Fatalf("%d agents live", len(r.agents))
+			}
+			if r.announced[address] != tt.want {
+				t.Errorf("it is announced: %t", r.announced[address])
+			}
+		})
+	}
 }

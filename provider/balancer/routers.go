@@ -6,30 +6,61 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// routers says whose the address of a router is, for a message. It is no Service's: kube-proxy would take from every Node
-// what the router is asked there, such as names of hosts.
-type routers map[netip.Addr]string
+// routers are the addresses of routers. None is a Service's: kube-proxy would take from every Node what the router is asked
+// there, such as names of hosts.
+type routers map[netip.Addr]router
+
+// router is what is known of one.
+type router struct {
+	whose string // for a message
+	peer  bool   // an administrator says so
+	// agents are the Nodes whose agents report it as their gateway.
+	agents []string
+}
+
+// against says whether the address is the router's rather than that of the Node. One agent's report does not count against a
+// Node that is believed before the agent's: it could take each Node out of level NodeIP. Rank is the order in which Nodes are
+// believed.
+func (r router) against(node string, rank map[string]int) bool {
+	others := 0
+	for _, agent := range r.agents {
+		if agent == node {
+			continue
+		}
+		if at, known := rank[agent]; known && at < rank[node] {
+			return true
+		}
+		others++
+	}
+	return r.peer || others > 1
+}
 
 // routersOf are the BGPPeers, and the gateways that agents report: one of each family of each Node counts.
 func routersOf(peers []*v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent) routers {
 	r := routers{}
-	note := func(address netip.Addr, whose string) {
-		if r[address] == "" || whose < r[address] { // so that what is said does not change with the order
-			r[address] = whose
+	note := func(address netip.Addr, whose string) router {
+		known := r[address]
+		if known.whose == "" || whose < known.whose { // so that what is said does not change with the order
+			known.whose = whose
 		}
+		return known
 	}
 	for _, agent := range agents {
 		seen := map[bool]bool{} // by whether it is IPv6
 		for _, text := range agent.Status.Gateways {
 			if address, is := unicast(text); is && !seen[address.Is6()] {
 				seen[address.Is6()] = true
-				note(address, "a gateway of Node/"+agent.Name)
+				known := note(address, "a gateway of Node/"+agent.Name)
+				known.agents = append(known.agents, agent.Name)
+				r[address] = known
 			}
 		}
 	}
 	for _, peer := range peers {
 		if address, is := unicast(peer.Spec.Address); is {
-			note(address, "BGPPeer/"+peer.Name)
+			known := note(address, "BGPPeer/"+peer.Name)
+			known.peer = true
+			r[address] = known
 		}
 	}
 	return r

@@ -14,14 +14,12 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -47,9 +45,7 @@ func (b *Balancer) write(ctx context.Context, p *plan, outcomes map[types.Namesp
 		return b.writeService(ctx, o, w)
 	})
 	w.each(len(forgotten), func(i int) error {
-		o := &outcome{service: forgotten[i], after: forgotten[i].DeepCopy()}
-		meta.RemoveStatusCondition(&o.after.Status.Conditions, v1alpha1.LoadBalancerReady)
-		return b.writeService(ctx, o, w)
+		return b.writeService(ctx, forget(forgotten[i]), w)
 	})
 	w.wait(ctx)
 	if len(w.refused) > 0 {

@@ -1,0 +1,44 @@
+package balancer
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/cloud-provider/service/helpers"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// forgotten are Services that are no longer ours and still have our condition: of another type, of another class, or being
+// deleted. While upstream's finalizer is there, the service controller deletes the load balancer and clears the status.
+// Without it nothing else would: the owner of a Service can remove that finalizer and add another one.
+func forgotten(services []*corev1.Service) []*corev1.Service {
+	var list []*corev1.Service
+	for _, service := range services {
+		cleans := service.DeletionTimestamp != nil && helpers.HasLBFinalizer(service)
+		if !served(service) && !cleans && condition(service) != nil {
+			list = append(list, service)
+		}
+	}
+	return list
+}
+
+// forget removes from such a Service the condition and, if it is being deleted, the addresses. kube-proxy serves them until
+// the object is gone, also when another Service has them.
+func forget(service *corev1.Service) *outcome {
+	o := &outcome{service: service, after: service.DeepCopy()}
+	meta.RemoveStatusCondition(&o.after.Status.Conditions, v1alpha1.LoadBalancerReady)
+	if service.DeletionTimestamp != nil {
+		o.after.Status.LoadBalancer.Ingress = nil
+	}
+	return o
+}
+
+// note adds the addresses that kube-proxy serves for a Service that is no longer ours. Their claims stay.
+func (s *snapshot) note(service *corev1.Service) {
+	if served(service) {
+		return
+	}
+	for _, address := range earlier(service, true) {
+		s.lingering[address] = true
+	}
+}
