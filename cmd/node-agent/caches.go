@@ -25,6 +25,7 @@ import (
 type caches struct {
 	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
 	passwords                                             *passwords
+	starts                                                *starts
 	heard                                                 atomic.Int64 // when there was the last event, in nanoseconds
 	viewed                                                atomic.Int64 // when there was the last view, too
 }
@@ -63,6 +64,7 @@ func newCaches(config *rest.Config) (*caches, error) {
 		secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
 		peers:   func() []*v1alpha1.BGPPeer { return list[*v1alpha1.BGPPeer](c.peers) },
 	}
+	c.starts = &starts{list: ours.NodeAgents.List}
 	for _, informer := range c.all() {
 		if err := informer.SetTransform(lean); err != nil {
 			return nil, fmt.Errorf("prepare informer: %w", err)
@@ -101,7 +103,7 @@ func (c *caches) run(ctx, working context.Context, poke func()) error {
 		synced = append(synced, registration.HasSynced)
 		go informer.RunWithContext(working)
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !c.starts.read(ctx) {
 		klog.InfoS("Told to end before the cluster was seen")
 	}
 	return nil
@@ -130,6 +132,7 @@ func (c *caches) view(node string) *announce.View {
 		Slices:   list[*discoveryv1.EndpointSlice](c.slices),
 	})
 	v.SetMembers(now, now.Sub(time.Unix(0, c.heard.Load())) < freshFor)
+	c.starts.fill(v)
 	return v
 }
 

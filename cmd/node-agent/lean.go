@@ -5,6 +5,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // lean leaves of an object what an agent reads: every agent has all of them. A new reader says here what it needs.
@@ -25,6 +27,8 @@ func lean(object any) (any, error) {
 			ExternalTrafficPolicy: o.Spec.ExternalTrafficPolicy,
 			HealthCheckNodePort:   o.Spec.HealthCheckNodePort,
 		}
+	case *v1alpha1.NodeAgent:
+		o.ManagedFields, o.Status.Voters = nil, nil // an agent that starts reads them once, see starts
 	case *corev1.Node:
 		o.ManagedFields, o.Status.Images = nil, nil
 	default:

@@ -49,13 +49,10 @@ func run(ctx context.Context, o options) error {
 	} else {
 		removeRoutes()
 	}
-	announcers, err := newAnnouncers(working, config, o, c, report.changed)
+	report.sources = append(report.sources, reportListening, reportGateways)
+	announcers, err := newAnnouncers(working, config, o, c, report)
 	if err != nil {
 		return err
-	}
-	report.sources = append(report.sources, reportListening, reportGateways)
-	for _, a := range announcers {
-		report.sources = append(report.sources, a.Report)
 	}
 	group.Go(func() error { report.run(working); return nil })
 	group.Go(func() error {

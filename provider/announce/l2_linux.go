@@ -26,6 +26,8 @@ type L2Options struct {
 	Port uint16
 	// Changed is called when the report has changed. It must not wait.
 	Changed func()
+	// KeepVoters says that a new list of voters is acted on once a report with it is [L2.Written].
+	KeepVoters bool
 	// Conflict is called when somebody answers for an address who is no agent. It must not wait.
 	Conflict func(claim Claim, conflict v1alpha1.AddressConflict)
 	// Namespace is the network namespace. Default: where the process is.
@@ -50,6 +52,7 @@ type L2 struct {
 	owned      map[netip.Addr]*ownership
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
 	newcomers  newcomers
+	keeping    keeping
 	left       bool   // everything was given away, and nothing is taken any more
 	look       Moment // when to look at all addresses again
 	counts     Counts
@@ -154,9 +157,7 @@ func (l *L2) Set(view *View) {
 	defer l.mu.Unlock()
 	l.view = view
 	l.newcomers.learn(view.Addresses)
-	if len(view.Members) > 0 {
-		l.quorum.SetMembers(bootTime(), view.Members, view.All, view.gone(l.quorum.Members()))
-	}
+	l.members(view)
 	l.quorum.SetDraining(view.Draining)
 	wake(l.poke)
 }
@@ -230,6 +231,7 @@ func (l *L2) step(changed bool) time.Duration {
 		l.quorum.Pursue(now, claims)
 		l.look = now + min(l.quorum.Tick(now), l.own(now, claims))
 	}
+	l.tellLists()
 	for _, d := range l.quorum.Datagrams(now) {
 		if to := l.addressOf(d.To); to.IsValid() && l.hearts != nil {
 			l.hearts.send(d, to)
