@@ -53,6 +53,7 @@ type L2 struct {
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
 	newcomers  newcomers
 	keeping    keeping
+	unsent     unsent
 	left       bool   // everything was given away, and nothing is taken any more
 	look       Moment // when to look at all addresses again
 	counts     Counts
@@ -78,6 +79,7 @@ func NewL2(o L2Options) *L2 {
 		L2Options: o, poke: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
 		quorum:   NewQuorum(o.Node, uint64(time.Now().UnixNano()), now),
 		segments: map[string]*segment{}, owned: map[netip.Addr]*ownership{}, conflicts: map[netip.Addr]v1alpha1.AddressConflict{},
+		unsent:    unsent{},
 		newcomers: newcomers{known: map[string]bool{}, heardAt: map[string]netip.Addr{}},
 	}
 }
@@ -234,7 +236,9 @@ func (l *L2) step(changed bool) time.Duration {
 	l.tellLists()
 	for _, d := range l.quorum.Datagrams(now) {
 		if to := l.addressOf(d.To); to.IsValid() && l.hearts != nil {
-			l.hearts.send(d, to)
+			if err := l.hearts.send(d, to); l.unsent.note(d.To, err) {
+				l.Log.Error(err, "A Node gets no heartbeats")
+			}
 		}
 	}
 	return min(l.look-now, l.quorum.Rhythm(now))
