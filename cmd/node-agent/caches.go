@@ -26,6 +26,7 @@ type caches struct {
 	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
 	passwords                                             *passwords
 	starts                                                *starts
+	unready                                               announce.Unready
 	heard                                                 atomic.Int64 // when there was the last event, in nanoseconds
 	viewed                                                atomic.Int64 // when there was the last view, too
 }
@@ -64,7 +65,7 @@ func newCaches(config *rest.Config) (*caches, error) {
 		secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
 		peers:   func() []*v1alpha1.BGPPeer { return list[*v1alpha1.BGPPeer](c.peers) },
 	}
-	c.starts = &starts{list: ours.NodeAgents.List}
+	c.starts, c.unready = &starts{list: ours.NodeAgents.List}, announce.Unready{}
 	for _, informer := range c.all() {
 		if err := informer.SetTransform(lean); err != nil {
 			return nil, fmt.Errorf("prepare informer: %w", err)
@@ -131,7 +132,7 @@ func (c *caches) view(node string) *announce.View {
 		Services: byName[*corev1.Service](c.services),
 		Slices:   list[*discoveryv1.EndpointSlice](c.slices),
 	})
-	v.SetMembers(now, now.Sub(time.Unix(0, c.heard.Load())) < freshFor)
+	v.SetMembers(now, now.Sub(time.Unix(0, c.heard.Load())) < freshFor, c.unready)
 	c.starts.fill(v)
 	return v
 }
