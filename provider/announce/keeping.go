@@ -84,7 +84,7 @@ func (l *L2) Written(sent, kept *v1alpha1.NodeAgentStatus, refused error) {
 		return // this agent has not begun
 	}
 	k.unkept = refused
-	if k.waiting == nil {
+	if k.waiting == nil || l.view == nil {
 		return
 	}
 	id := idOf(k.waiting.names).String()

@@ -1,8 +1,12 @@
 package announce
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // As [TestQuorum_MembersComeAndGo], with agents that report what binds them, start with that, and now and then do not
@@ -34,6 +38,63 @@ func TestQuorum_MembersComeAndGoAndStart(t *testing.T) {
 				r.renew(w)
 			}
 			w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
+		}
+		w.allAreBack(r, tr)
+		if took := w.untilOwned(); took > 0 {
+			for _, m := range w.members {
+				w.say("%s is bound by %v", m.name, m.quorum.Lists())
+			}
+			t.Fatalf("seed %d: all Nodes that there are have come back, and addresses have no owner:\n%s", seed, strings.Join(w.log, "\n"))
+		}
+	}
+}
+
+// allAreBack ends all faults, but those of Nodes that are gone, and runs for a while.
+func (w *world) allAreBack(r *reports, tr *truth) {
+	clear(r.away)
+	w.calm()
+	for _, m := range w.members {
+		m.quorum.SetDraining(false)
+		m.off = tr.gone[m.name]
+	}
+	tr.names, tr.silent = slices.Sorted(slices.Values(slices.Concat(tr.names, tr.silent))), nil
+	w.say("back: %v, gone %v", tr.names, tr.gone)
+	for range 3 {
+		r.allLearn(w, tr)
+		w.run(2 * time.Second)
+	}
+}
+
+// What one agent reports stops no other one, whether it starts or joins, and whatever lists those are.
+func TestQuorum_OneReportStopsNobody(t *testing.T) {
+	w, r := newWorld(t, 1, 6, 1), newReports()
+	for _, m := range w.members[4:] {
+		m.off = true
+	}
+	tr := &truth{names: w.names(4), gone: map[string]bool{}}
+	r.allLearn(w, tr)
+	w.run(2 * time.Second)
+	hostile := w.members[3]
+	hostile.off = true
+	for _, names := range [][]string{{"n3"}, {"n3", "n0"}, {"n3", "n3", "n0"}, {"n4", "n5", "n3"}, {"n3", "x", "y"}} {
+		r.lists["n3"] = append(r.lists["n3"], v1alpha1.VoterList{ID: idOf(names).String(), Nodes: names})
+	}
+	tr = &truth{names: w.names(3), silent: []string{"n3"}, gone: tr.gone}
+	r.allLearn(w, tr)
+	w.run(3 * time.Second)
+	r.renew(w)
+	tr = &truth{names: []string{"n0", "n1", "n2", "n4"}, silent: tr.silent, gone: tr.gone}
+	for _, i := range []int{0, 1, 2, 4} {
+		w.restart(w.members[i])
+		r.learn(w, tr, w.members[i], false)
+	}
+	w.run(3 * time.Second)
+	if w.untilOwned() > 0 {
+		t.Error("nobody owns the address")
+	}
+	for _, i := range []int{0, 1, 2, 4} {
+		if lists := w.members[i].quorum.Lists(); len(lists) != 1 {
+			t.Errorf("n%d is bound by %v", i, lists)
 		}
 	}
 }

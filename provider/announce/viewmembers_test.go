@@ -65,9 +65,10 @@ func TestView_SetMembers_Clocks(t *testing.T) {
 			unready := Unready{}
 			v := View{Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{}}
 			say := func(name string, status corev1.ConditionStatus, since time.Duration) {
-				v.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
-					Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(start.Add(off + since))}},
-				}}
+				v.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+				v.Nodes[name].Status.Conditions = []corev1.NodeCondition{
+					{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(start.Add(off + since))},
+				}
 				v.Agents[name] = &v1alpha1.NodeAgent{Status: v1alpha1.NodeAgentStatus{RenewTime: metav1.NowMicro()}}
 			}
 			silent := func(after time.Duration, want ...string) {
