@@ -97,7 +97,8 @@ func TestQuorum_ListsForOlderVersions(t *testing.T) {
 	if refused > 2*maxOffers {
 		t.Errorf("%d datagrams to the older one are of a version that it does not know", refused)
 	}
-	w.restart(older) // it is of this release now
+	w.restart(older) // it is of this release now, and hears the version before of the others before it says anything
+	w.run(500 * time.Millisecond)
 	for _, m := range w.members {
 		m.quorum.SetMembers(w.clock(m), w.names(3), nil, nil)
 	}
