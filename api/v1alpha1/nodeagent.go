@@ -74,6 +74,12 @@ type NodeAgentStatus struct {
 	// ControlPlaneVIP is what this Node knows of the control plane's own address, where it may have it.
 	// +optional
 	ControlPlaneVIP *VIPReport `json:"controlPlaneVIP,omitempty"`
+	// Voters are the lists of Nodes that bind this agent at level L2, the newest at the end: it owns an address only if a majority
+	// of each list grants it. The agent writes a list before it acts on it, and starts with its lists again.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Voters []VoterList `json:"voters,omitempty"`
 }
 
 // KernelAnswer is an address that is on an interface of a Node, as those of Services are on kube-ipvs0 with kube-proxy in
@@ -105,6 +111,28 @@ type VIPReport struct {
 	// +listType=atomic
 	// +optional
 	Unheard []string `json:"unheard,omitempty"`
+}
+
+const (
+	// MaxVoterLists is how many lists of voters a report has.
+	MaxVoterLists = 32
+	// MaxVoters is how many names such a list has.
+	MaxVoters = 512
+	// VoterListWriters is how many of a list's Nodes write its names, the first ones: all others write its ID only.
+	VoterListWriters = 8
+)
+
+// VoterList is a list of Nodes that have a vote on who owns an address of level L2.
+type VoterList struct {
+	// ID is a digest of the names, in their order.
+	// +kubebuilder:validation:MaxLength=16
+	ID string `json:"id"`
+	// Nodes are the names, the one first that decides in case of a draw. The first eight of them write it.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	// +kubebuilder:validation:items:MaxLength=253
+	// +optional
+	Nodes []string `json:"nodes,omitempty"`
 }
 
 // Silent says whether the cloud-controller-manager has found that the agent reports no more: it has no vote on who owns

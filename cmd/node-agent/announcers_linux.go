@@ -19,8 +19,8 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
-// newAnnouncers makes one for each level. They call changed when their report has changed.
-func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *caches, changed func()) ([]announce.Announcer, error) {
+// newAnnouncers makes one for each level. They have a part in the report.
+func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *caches, report *reporter) ([]announce.Announcer, error) {
 	key, err := os.ReadFile(o.keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("--heartbeat-key-file: %w", err)
@@ -36,7 +36,7 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *cache
 		return nil, err
 	}
 	l2 := announce.NewL2(announce.L2Options{
-		Node: o.nodeName, Key: key, Listen: listen, Port: o.port, Changed: changed,
+		Node: o.nodeName, Key: key, Listen: listen, Port: o.port, Changed: report.changed, KeepVoters: true,
 		Log: klog.FromContext(ctx).WithName("l2"),
 		Conflict: func(claim announce.Claim, conflict v1alpha1.AddressConflict) {
 			warnOfConflict(events, c, claim, conflict)
@@ -45,7 +45,12 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *cache
 	if o.count != nil {
 		o.count(l2.Counts)
 	}
-	return []announce.Announcer{l2, announce.NewBGP(klog.FromContext(ctx).WithName("bgp"), changed)}, nil
+	announcers := []announce.Announcer{l2, announce.NewBGP(klog.FromContext(ctx).WithName("bgp"), report.changed)}
+	for _, a := range announcers {
+		report.sources = append(report.sources, a.Report)
+	}
+	report.written = append(report.written, l2.Written)
+	return announcers, nil
 }
 
 // newEvents makes a recorder that stops with ctx.

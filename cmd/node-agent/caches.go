@@ -26,6 +26,8 @@ type caches struct {
 	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
 	passwords                                             *passwords
 	apiServers                                            *apiServers
+	starts                                                *starts
+	unready                                               announce.Unready
 	heard                                                 atomic.Int64 // when there was the last event, in nanoseconds
 	viewed                                                atomic.Int64 // when there was the last view, too
 }
@@ -65,6 +67,7 @@ func newCaches(config *rest.Config) (*caches, error) {
 		secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
 		peers:   func() []*v1alpha1.BGPPeer { return list[*v1alpha1.BGPPeer](c.peers) },
 	}
+	c.starts, c.unready = &starts{list: ours.NodeAgents.List}, announce.Unready{}
 	for _, informer := range c.all() {
 		if err := informer.SetTransform(lean); err != nil {
 			return nil, fmt.Errorf("prepare informer: %w", err)
@@ -103,7 +106,7 @@ func (c *caches) run(ctx, working context.Context, poke func()) error {
 		synced = append(synced, registration.HasSynced)
 		go informer.RunWithContext(working)
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !c.starts.read(ctx) {
 		klog.InfoS("Told to end before the cluster was seen")
 	}
 	return nil
@@ -132,7 +135,8 @@ func (c *caches) view(node string) *announce.View {
 		Services: byName[*corev1.Service](c.services),
 		Slices:   list[*discoveryv1.EndpointSlice](c.slices),
 	})
-	v.SetMembers(now, now.Sub(time.Unix(0, c.heard.Load())) < freshFor)
+	v.SetMembers(now, now.Sub(time.Unix(0, c.heard.Load())) < freshFor, c.unready)
+	c.starts.fill(v)
 	return v
 }
 

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
@@ -30,6 +31,8 @@ func lean(object any) (any, error) {
 			ExternalTrafficPolicy: o.Spec.ExternalTrafficPolicy,
 			HealthCheckNodePort:   o.Spec.HealthCheckNodePort,
 		}
+	case *v1alpha1.NodeAgent:
+		o.ManagedFields, o.Status.Voters = nil, nil // an agent that starts reads them once, see starts
 	case *corev1.Node:
 		o.ManagedFields, o.Status.Images = nil, nil
 	default:

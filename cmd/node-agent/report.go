@@ -38,6 +38,8 @@ type reporter struct {
 	nodes         cache.SharedIndexInformer
 	// sources add what they know to a report.
 	sources []func(*v1alpha1.NodeAgentStatus)
+	// written are told what was sent, and what the API server has of it, or why it has refused it.
+	written []func(sent, kept *v1alpha1.NodeAgentStatus, refused error)
 
 	changes chan struct{}
 	gone    chan struct{}
@@ -101,6 +103,9 @@ func (r *reporter) run(ctx context.Context) {
 	var retry retries
 	for {
 		err := r.write(ctx)
+		if objects.Refused(err) {
+			r.tell(nil, nil, err)
+		}
 		pause := retry.after(err)
 		if err == nil {
 			pause = renewPeriod
@@ -136,7 +141,8 @@ func (r *reporter) write(ctx context.Context) error {
 		}
 	}
 	next := r.last.DeepCopy()
-	next.Status = v1alpha1.NodeAgentStatus{Version: r.version, RenewTime: metav1.NowMicro()}
+	// The lists of voters stay until the announcer has begun with them.
+	next.Status = v1alpha1.NodeAgentStatus{Version: r.version, RenewTime: metav1.NowMicro(), Voters: r.last.Status.Voters}
 	for _, add := range r.sources {
 		add(&next.Status)
 	}
@@ -149,7 +155,14 @@ func (r *reporter) write(ctx context.Context) error {
 		return fmt.Errorf("update NodeAgent/%s: %w", r.node, err)
 	}
 	r.last = written
+	r.tell(&next.Status, &written.Status, nil)
 	return nil
+}
+
+func (r *reporter) tell(sent, kept *v1alpha1.NodeAgentStatus, refused error) {
+	for _, written := range r.written {
+		written(sent, kept, refused)
+	}
 }
 
 // find gets the object or makes it. Its owner is the Node, so that it goes with it.

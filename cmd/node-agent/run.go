@@ -54,18 +54,15 @@ func run(ctx context.Context, o options) error {
 	} else {
 		removeRoutes()
 	}
-	announcers, err := newAnnouncers(working, config, o, c, report.changed)
-	if err != nil {
-		return err
-	}
 	report.sources = append(report.sources, reportListening, reportGateways)
 	if o.vip != "" {
 		vip := &vipWatch{url: vipStateURL, changed: report.changed}
 		report.sources = append(report.sources, vip.Report)
 		group.Go(func() error { vip.run(working); return nil })
 	}
-	for _, a := range announcers {
-		report.sources = append(report.sources, a.Report)
+	announcers, err := newAnnouncers(working, config, o, c, report)
+	if err != nil {
+		return err
 	}
 	group.Go(func() error { report.run(working); return nil })
 	group.Go(func() error {

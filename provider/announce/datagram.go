@@ -32,8 +32,10 @@ type Datagram struct {
 	// Lists are those of members that bind the sender, the newest at the end. Lacks is one that it does not know.
 	Lists []membershipID
 	Lacks membershipID
-	// List are the names of one that the receiver lacks.
-	List []string
+	// List are names of ListOf, a list that the receiver lacks: those from Offset on of Total. Before versionParts it is the whole list.
+	List          []string
+	ListOf        membershipID
+	Offset, Total uint16
 	// Version is that of the format, see versionNow.
 	Version byte
 }
@@ -62,9 +64,10 @@ const (
 // magic begins each datagram. A byte with the version of what follows comes behind it.
 const magic = "ccmadm\x00"
 
-// versionNow has Revoked. Agents that know only versionBefore are heard, and spoken to, as long as a rollout takes: there
-// any operation may be one that takes a grant back.
-const versionBefore, versionNow = 1, 2
+// Agents that know older versions are heard, and spoken to, as long as a rollout takes. versionRevoked has Revoked: before it
+// any operation may be one that takes a grant back. versionParts has a list of members in parts: before it a long list
+// makes a datagram of more than [maxSent] bytes.
+const versionBefore, versionRevoked, versionParts, versionNow = 1, 2, 3, 3
 
 // maxDatagram is that of UDP over IPv4.
 const maxDatagram = 65507
@@ -82,7 +85,7 @@ func (d *Datagram) encode(key []byte) []byte {
 	for _, n := range []uint32{d.Applied, d.First, d.Last} {
 		b = binary.BigEndian.AppendUint32(b, n)
 	}
-	if d.Version > versionBefore {
+	if d.Version >= versionRevoked {
 		b = binary.BigEndian.AppendUint32(b, d.Revoked)
 	}
 	flags := byte(0)
@@ -93,6 +96,10 @@ func (d *Datagram) encode(key []byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(d.Lists)))
 	for _, id := range d.Lists {
 		b = binary.BigEndian.AppendUint64(b, uint64(id))
+	}
+	if d.Version >= versionParts {
+		b = binary.BigEndian.AppendUint64(b, uint64(d.ListOf))
+		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, d.Offset), d.Total)
 	}
 	b = binary.BigEndian.AppendUint16(b, uint16(len(d.List)))
 	for _, name := range d.List {
@@ -148,12 +155,15 @@ func (r *reader) datagram(version byte) *Datagram {
 	d.Echo = stamp{r.uint64(), r.uint64()}
 	d.Acknowledged, d.Lacks = r.uint64(), membershipID(r.uint64())
 	d.Applied, d.First, d.Last = r.uint32(), r.uint32(), r.uint32()
-	if d.Revoked = d.Last; version > versionBefore {
+	if d.Revoked = d.Last; version >= versionRevoked {
 		d.Revoked = r.uint32()
 	}
 	d.Draining = r.byte() == 1
 	for range r.count() {
 		d.Lists = append(d.Lists, membershipID(r.uint64()))
+	}
+	if version >= versionParts {
+		d.ListOf, d.Offset, d.Total = membershipID(r.uint64()), r.uint16(), r.uint16()
 	}
 	for range r.count() {
 		d.List = append(d.List, r.text())
@@ -189,6 +199,7 @@ func (r *reader) count() int {
 }
 
 func (r *reader) byte() byte     { return r.take(1)[0] }
+func (r *reader) uint16() uint16 { return binary.BigEndian.Uint16(r.take(2)) }
 func (r *reader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
 func (r *reader) uint64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
 func (r *reader) text() string   { return string(r.take(int(binary.BigEndian.Uint16(r.take(2))))) }

@@ -14,7 +14,7 @@ func exampleDatagram() *Datagram {
 	return &Datagram{
 		From: "a", To: "b", Stamp: stamp{1, 2}, Echo: stamp{3, 4}, Acknowledged: 5, Applied: 6, First: 7, Last: 9, Revoked: 8,
 		Draining: true, Version: versionNow,
-		Lists: []membershipID{10, 11}, Lacks: 12, List: []string{"a", "b"},
+		Lists: []membershipID{10, 11}, Lacks: 12, List: []string{"a", "b"}, ListOf: 13, Offset: 1, Total: 4,
 		Operations: []operation{
 			{opWant, netip.MustParseAddr("192.0.2.1"), 0},
 			{opGrant, netip.MustParseAddr("2001:db8::1"), 8},
@@ -32,6 +32,14 @@ func TestDatagram(t *testing.T) {
 	}
 	if diff := cmp.Diff(d, got, cmp.AllowUnexported(operation{}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("-sent +received:\n%s", diff)
+	}
+	d.Version, d.ListOf, d.Offset, d.Total = versionRevoked, 0, 0, 0
+	got, err = decode(key, d.encode(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(d, got, cmp.AllowUnexported(operation{}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("of the release before: -sent +received:\n%s", diff)
 	}
 	d.Version = versionBefore
 	d.Revoked = d.Last // it does not say which one took a grant back: any may

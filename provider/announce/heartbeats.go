@@ -52,7 +52,24 @@ func (h *heartbeats) receive(take func(*Datagram, netip.Addr), refused func(neti
 	}
 }
 
-// send is not told whether anything arrives.
-func (h *heartbeats) send(d *Datagram, to netip.Addr) {
-	_, _ = h.conn.WriteToUDPAddrPort(d.encode(h.key), netip.AddrPortFrom(to, h.port))
+// send says what kept the machine from sending. It is not told whether anything arrives.
+func (h *heartbeats) send(d *Datagram, to netip.Addr) error {
+	if _, err := h.conn.WriteToUDPAddrPort(d.encode(h.key), netip.AddrPortFrom(to, h.port)); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("send heartbeat to %s: %w", d.To, err)
+	}
+	return nil
+}
+
+// unsent are the errors of heartbeats, by Node: each is logged once, though it comes ten times a second.
+type unsent map[string]string
+
+// note returns whether the error for the Node is another one than before.
+func (u unsent) note(node string, err error) bool {
+	if err == nil {
+		delete(u, node)
+		return false
+	}
+	changed := u[node] != err.Error()
+	u[node] = err.Error()
+	return changed
 }

@@ -26,6 +26,8 @@ type L2Options struct {
 	Port uint16
 	// Changed is called when the report has changed. It must not wait.
 	Changed func()
+	// KeepVoters says that a new list of voters is acted on once a report with it is [L2.Written].
+	KeepVoters bool
 	// Conflict is called when somebody answers for an address who is no agent. It must not wait.
 	Conflict func(claim Claim, conflict v1alpha1.AddressConflict)
 	// Namespace is the network namespace. Default: where the process is.
@@ -52,8 +54,10 @@ type L2 struct {
 	newcomers  newcomers
 	local      map[netip.Addr][]string        // the machine's own addresses, with their interfaces
 	told       map[v1alpha1.KernelAnswer]bool // for which its kernel answers
-	left       bool                           // everything was given away, and nothing is taken any more
-	look       Moment                         // when to look at all addresses again
+	keeping    keeping
+	unsent     unsent
+	left       bool   // everything was given away, and nothing is taken any more
+	look       Moment // when to look at all addresses again
 	counts     Counts
 }
 
@@ -77,6 +81,7 @@ func NewL2(o L2Options) *L2 {
 		L2Options: o, poke: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
 		quorum:   NewQuorum(o.Node, uint64(time.Now().UnixNano()), now),
 		segments: map[string]*segment{}, owned: map[netip.Addr]*ownership{}, conflicts: map[netip.Addr]v1alpha1.AddressConflict{},
+		unsent:    unsent{},
 		newcomers: newcomers{known: map[string]bool{}, heardAt: map[string]netip.Addr{}},
 	}
 }
@@ -156,9 +161,7 @@ func (l *L2) Set(view *View) {
 	defer l.mu.Unlock()
 	l.view = view
 	l.newcomers.learn(view.Addresses)
-	if len(view.Members) > 0 {
-		l.quorum.SetMembers(bootTime(), view.Members, view.All, view.gone(l.quorum.Members()))
-	}
+	l.members(view)
 	l.quorum.SetDraining(view.Draining)
 	wake(l.poke)
 }
@@ -232,9 +235,12 @@ func (l *L2) step(changed bool) time.Duration {
 		l.quorum.Pursue(now, claims)
 		l.look = now + min(l.quorum.Tick(now), l.own(now, claims))
 	}
+	l.tellLists()
 	for _, d := range l.quorum.Datagrams(now) {
 		if to := l.addressOf(d.To); to.IsValid() && l.hearts != nil {
-			l.hearts.send(d, to)
+			if err := l.hearts.send(d, to); l.unsent.note(d.To, err) {
+				l.Log.Error(err, "A Node gets no heartbeats")
+			}
 		}
 	}
 	return min(l.look-now, l.quorum.Rhythm(now))

@@ -151,6 +151,7 @@ func (l *L2) Report(status *v1alpha1.NodeAgentStatus) {
 	defer l.mu.Unlock()
 	status.Interfaces = append(status.Interfaces, l.interfaces...)
 	status.Draining = status.Draining || l.quorum.Draining(l.Node)
+	l.reportVoters(status)
 	if l.view == nil {
 		return
 	}

@@ -55,8 +55,7 @@ func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, 
 		}
 		for _, link := range links {
 			a := link.Attrs()
-			if a.Flags&net.FlagLoopback != 0 || a.Flags&net.FlagUp == 0 || a.MasterIndex != 0 || len(a.HardwareAddr) != 6 ||
-				a.OperState == netlink.OperDown || a.OperState == netlink.OperLowerLayerDown {
+			if !usable(link, links) {
 				continue
 			}
 			i := v1alpha1.AgentInterface{Name: a.Name, MAC: a.HardwareAddr.String()}
@@ -76,6 +75,22 @@ func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, 
 	slices.SortFunc(found, func(a, b v1alpha1.AgentInterface) int { return strings.Compare(a.Name, b.Name) })
 	return found, indexes, err
 }
+
+// usable says whether an address may be announced on a link. A port of a bridge or bond is none, while an interface in a
+// VRF has its own addresses, and the VRF has no network.
+func usable(link netlink.Link, links []netlink.Link) bool {
+	a := link.Attrs()
+	if a.Flags&net.FlagLoopback != 0 || a.Flags&net.FlagUp == 0 || len(a.HardwareAddr) != 6 || link.Type() == vrf ||
+		a.OperState == netlink.OperDown || a.OperState == netlink.OperLowerLayerDown {
+		return false
+	}
+	return a.MasterIndex == 0 || slices.ContainsFunc(links, func(master netlink.Link) bool {
+		return master.Attrs().Index == a.MasterIndex && master.Type() == vrf
+	})
+}
+
+// vrf is a netlink type.
+const vrf = "vrf"
 
 // eventBuffer is the receive buffer of a subscription in bytes: some thousand events at once fit.
 const eventBuffer = 1 << 20

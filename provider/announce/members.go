@@ -35,9 +35,7 @@ func idOf(names []string) membershipID {
 // more: they have no vote any longer, where one that is only silent may own something.
 func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]bool) {
 	m := &q.memberships
-	if !maps.Equal(m.gone, gone) {
-		m.gone, m.since, q.stirred = gone, now, true // what those have granted counts for a while
-	}
+	q.SetGone(now, gone)
 	if len(m.list) == 0 && len(all) > len(names) {
 		q.adopt(now, all)
 	}
@@ -49,6 +47,32 @@ func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]boo
 		q.forget(now)
 		q.hurry()
 	}
+}
+
+// SetGone replaces who has no vote any longer. It is part of SetMembers.
+func (q *Quorum) SetGone(now Moment, gone map[string]bool) {
+	if m := &q.memberships; !maps.Equal(m.gone, gone) {
+		m.gone, m.since, q.stirred = gone, now, true // what those have granted counts for a while
+	}
+}
+
+// Begin takes over lists that bind this member from its start on, the newest at the end. It comes before SetMembers.
+func (q *Quorum) Begin(now Moment, lists [][]string) {
+	for _, names := range lists {
+		q.adopt(now, names)
+	}
+}
+
+// Newest says whether these names are the newest list.
+func (q *Quorum) Newest(names []string) bool { return idOf(names) == q.memberships.newest() }
+
+// Lists are those that bind this member, the newest at the end.
+func (q *Quorum) Lists() [][]string {
+	var lists [][]string
+	for _, id := range q.memberships.list {
+		lists = append(lists, q.memberships.known[id])
+	}
+	return lists
 }
 
 // bind takes over the lists that bind a member of the newest, unless a majority of each is in the newest: without them
@@ -156,30 +180,28 @@ func (m *memberships) covered(id membershipID) bool {
 	return known && (len(left) == 0 || majority(left, func(name string) bool { return slices.Contains(newest, name) }))
 }
 
-// retire forgets older lists once every member of the newest has had it for as long as a grant is good, if each list that
-// binds one of them has a majority in the newest: then nobody owns anything who does not know.
+// retire forgets each older list of which a majority is in the newest, once every member of the newest has had that for as
+// long as a grant is good: whoever has a majority of the older list then has the grant of a member that knows the newest.
 func (q *Quorum) retire(now Moment) {
 	m := &q.memberships
 	if len(m.list) < 2 || now < m.since+grantFor {
 		return
 	}
-	lists := slices.Clone(m.list)
 	for _, name := range m.known[m.newest()] {
 		if name == q.self {
 			continue
 		}
 		p := q.peers[name]
-		if p == nil || !q.Alive(now, name) || p.newest() != m.newest() || now < p.since+grantFor {
+		if p == nil || !q.Alive(now, name) || p.newest() != m.newest() || now < p.since+grantFor || m.lacks(p.list) != 0 {
 			return
 		}
-		lists = append(lists, p.list...)
+		q.bind(p)
 	}
-	for _, id := range lists {
-		if !m.covered(id) {
-			return
-		}
+	left := slices.DeleteFunc(slices.Clone(m.list), func(id membershipID) bool { return id != m.newest() && m.covered(id) })
+	if len(left) == len(m.list) {
+		return
 	}
-	m.list, q.stirred = []membershipID{m.newest()}, true
+	m.list, q.stirred = left, true
 	q.forget(now)
 	q.hurry()
 }

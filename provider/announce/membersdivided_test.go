@@ -122,13 +122,16 @@ func TestQuorum_JoinBesideACut(t *testing.T) {
 // members fall silent for a while.
 func TestQuorum_JoinsDuringCuts(t *testing.T) {
 	for seed := range *histories / 3 {
-		w := newWorld(t, seed, 7, 2)
+		w, r := newWorld(t, seed, 7, 2), newReports()
 		voters := 2 + int(seed%4)
 		for _, m := range w.members[:voters] {
-			m.quorum.SetMembers(w.clock(m), w.names(voters), nil, nil)
+			r.learn(w, &truth{names: w.names(voters)}, m, false)
 		}
 		w.run(2 * time.Second)
 		here, there := w.divide(voters)
+		for _, name := range there {
+			r.away[name] = true
+		}
 		tr := &truth{names: here, silent: there}
 		w.run(2 * time.Second)
 		for _, joins := range w.members[voters:] {
@@ -137,7 +140,7 @@ func TestQuorum_JoinsDuringCuts(t *testing.T) {
 			}
 			for _, m := range w.members {
 				if slices.Contains(tr.names, m.name) && w.random.IntN(5) > 0 {
-					w.learn(tr, m)
+					r.learn(w, tr, m, false)
 				}
 			}
 			w.run(time.Duration(w.random.Int64N(int64(5 * time.Second))))

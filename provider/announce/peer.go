@@ -5,7 +5,7 @@ import (
 )
 
 const (
-	// maxOperations in a datagram keep it below 1,200 bytes, which no network divides.
+	// maxOperations are those of a datagram, if they fit.
 	maxOperations = 40
 	// maxUnderway is how many of them are sent to a member before it has acknowledged the first.
 	maxUnderway = 8 * maxOperations
@@ -43,12 +43,15 @@ type peer struct {
 	first   uint32 // number of out[0]
 	told    uint32 // number of the last one that was sent
 	revoked uint32 // number of the last one that took a grant back
-	version byte   // of the format in which it speaks
+	version byte   // of the newest format that it knows, as far as it has shown
+	offers  int    // how often it was shown a newer one since it started
 	sent    Moment // when it was last sent to
 	urgent  bool
 	// answered is when it was last sent to since it had not heard of us for long.
 	answered Moment
 	lacking  membershipID // a list that it does not know
+	part     int          // of that list, which it is sent next
+	parts    parts        // of one that it has and this member lacks
 	pulse    pulse        // when all addresses were looked at
 }
 
@@ -105,7 +108,7 @@ func (q *Quorum) Datagrams(now Moment) []*Datagram {
 func (q *Quorum) peer(name string) *peer {
 	if q.peers[name] == nil && name != q.self {
 		q.peers[name] = &peer{
-			name: name, self: q.incarnation, first: 1, version: versionNow, wants: map[netip.Addr]peerWant{},
+			name: name, self: q.incarnation, first: 1, version: q.version, wants: map[netip.Addr]peerWant{},
 		}
 	}
 	return q.peers[name]
@@ -118,18 +121,13 @@ func (q *Quorum) datagrams(now Moment, p *peer) []*Datagram {
 	first := max(p.first, p.told+1)
 	rest := p.out[min(first-p.first, uint32(len(p.out))):min(len(p.out), q.underway)]
 	for len(burst) == 0 || len(rest) > 0 {
-		q.stamp = max(q.stamp+1, uint64(now))
-		d := &Datagram{
-			From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining,
-			Lists: q.memberships.list, Lacks: q.memberships.lacks(p.list), Version: p.version,
-		}
-		if p.lacking != 0 && len(burst) == 0 {
+		d := q.heartbeat(now, p)
+		if p.lacking != 0 && len(burst) == 0 && p.version < versionParts {
 			d.List = q.memberships.known[p.lacking]
 		}
-		if p.incarnation == p.greeting.Incarnation { // else there is no session, and what is in out is of a former one
-			n := min(len(rest), maxOperations)
-			d.Acknowledged, d.Applied = p.stamp, p.applied
-			d.First, d.Last, d.Revoked, d.Operations = first, p.last(), p.revoked, rest[:n]
+		if q.session(p) {
+			n := min(len(rest), maxOperations, d.room())
+			d.First, d.Operations = first, rest[:n]
 			rest, first = rest[n:], first+uint32(n)
 			p.told = first - 1
 		} else {
@@ -137,7 +135,23 @@ func (q *Quorum) datagrams(now Moment, p *peer) []*Datagram {
 		}
 		burst = append(burst, d)
 	}
-	return burst
+	return append(burst, q.extras(now, p, first)...)
+}
+
+// session says whether there is one; else what is in out is of a former one.
+func (q *Quorum) session(p *peer) bool { return p.incarnation == p.greeting.Incarnation }
+
+// heartbeat is a datagram without operations.
+func (q *Quorum) heartbeat(now Moment, p *peer) *Datagram {
+	q.stamp = max(q.stamp+1, uint64(now))
+	d := &Datagram{
+		From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining,
+		Lists: q.memberships.list, Lacks: q.memberships.lacks(p.list), Version: p.version,
+	}
+	if q.session(p) {
+		d.Acknowledged, d.Applied, d.Last, d.Revoked = p.stamp, p.applied, p.last(), p.revoked
+	}
+	return d
 }
 
 // Hurried says whether something is to be sent before the next heartbeat.

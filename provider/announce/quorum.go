@@ -43,6 +43,7 @@ type Quorum struct {
 	wants       map[netip.Addr]*want
 	order       uint64 // of arrival of wants
 	underway    int    // maxUnderway; less in tests
+	version     byte   // versionNow; less in tests
 	stirred     bool   // something was said of an address, or of members, since the last look
 }
 
@@ -68,7 +69,7 @@ type want struct {
 // NewQuorum starts a member. Its incarnation is another one at each start, and greater if the clock allows.
 func NewQuorum(self string, incarnation uint64, now Moment) *Quorum {
 	return &Quorum{
-		self: self, incarnation: incarnation, started: now, forgetAfter: forgetAfter, underway: maxUnderway,
+		self: self, incarnation: incarnation, started: now, forgetAfter: forgetAfter, underway: maxUnderway, version: versionNow,
 		rest:        rest{lingerFor: lingerFor, claimed: now},
 		memberships: memberships{known: map[membershipID][]string{}, gone: map[string]bool{}},
 		peers:       map[string]*peer{}, seats: map[netip.Addr]*seat{}, wants: map[netip.Addr]*want{},

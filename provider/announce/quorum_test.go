@@ -26,6 +26,7 @@ type world struct {
 	log     []string
 	rollout bool // who starts may be of the version before
 	sent    int  // datagrams
+	sending func(*Datagram, []byte)
 }
 
 type simulated struct {
@@ -39,7 +40,6 @@ type simulated struct {
 	looks  int           // how often it has
 	frozen time.Duration // until then it does nothing
 	off    bool
-	before bool     // it knows only versionBefore
 	blind  bool     // it knows of no claim
 	ending []string // Nodes of which it knows that endpoints end there
 }
@@ -91,7 +91,9 @@ func (w *world) restart(m *simulated) {
 	m.quorum.forgetAfter = grantFor + 100*time.Millisecond // histories are short
 	m.quorum.rest.lingerFor = time.Duration(w.random.Int64N(int64(time.Second)))
 	m.off, m.look = false, 0
-	m.before = w.rollout && w.random.IntN(2) == 0
+	if w.rollout && w.random.IntN(2) == 0 {
+		m.quorum.version = versionBefore + byte(w.random.IntN(versionNow-versionBefore))
+	}
 }
 
 func (w *world) say(format string, args ...any) {
@@ -141,11 +143,13 @@ func (w *world) turn(i int, m *simulated) {
 func (w *world) send(i int, m *simulated) {
 	for _, d := range m.quorum.Datagrams(w.clock(m)) {
 		to := slices.IndexFunc(w.members, func(m *simulated) bool { return m.name == d.To })
-		if m.before {
-			d.Version = versionBefore
-		}
 		data := d.encode([]byte("key"))
-		w.sent++
+		if w.sent++; w.sending != nil {
+			w.sending(d, data)
+		}
+		if to < 0 {
+			continue // a Node that is off
+		}
 		for range 1 + w.random.IntN(20)/19 { // now and then twice
 			if w.random.Float64() >= w.loss {
 				w.flying = append(w.flying, flight{w.now + time.Duration(w.random.Int64N(int64(w.delay))) + 50*time.Microsecond, i, to, data})
@@ -172,7 +176,7 @@ func (w *world) deliver() {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if m.before && d.Version > versionBefore {
+		if d.Version > m.quorum.version {
 			continue
 		}
 		m.quorum.Receive(w.clock(m), d)

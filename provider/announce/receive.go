@@ -8,8 +8,7 @@ func (q *Quorum) Receive(now Moment, d *Datagram) {
 		return
 	}
 	p := q.peer(d.From)
-	p.version = d.Version
-	p.greet(now, d.Stamp)
+	p.greet(now, d)
 	if d.Echo.Incarnation != p.self || uint64(now) > d.Echo.Stamp+uint64(grantFor) {
 		q.answer(now, p, d.Stamp)
 		return
@@ -39,15 +38,20 @@ func (q *Quorum) answer(now Moment, p *peer, s stamp) {
 	p.urgent = p.urgent || fresh || p.incarnation != s.Incarnation
 }
 
-// greet remembers what is to be echoed. A machine's clock may have been set back between two starts.
-func (p *peer) greet(now Moment, s stamp) {
+// greet remembers what is to be echoed, and the newest version that this incarnation has used. A machine's clock may have
+// been set back between two starts.
+func (p *peer) greet(now Moment, d *Datagram) {
+	s := d.Stamp
 	switch {
 	case s.Incarnation == p.greeting.Incarnation:
 		if s.Stamp <= p.greeting.Stamp {
 			return
 		}
+		p.version = max(p.version, d.Version)
 	case s.Incarnation < p.greeting.Incarnation && now < p.greetingSince+grantFor:
 		return
+	default:
+		p.version, p.offers = d.Version, 0
 	}
 	p.greeting, p.greetingSince = s, now
 }
@@ -75,11 +79,15 @@ func (q *Quorum) begin(p *peer, s stamp) {
 
 // learn takes what a datagram says of lists of members.
 func (q *Quorum) learn(now Moment, p *peer, d *Datagram) {
-	if len(d.List) > 0 {
-		q.memberships.known[idOf(d.List)] = d.List
-	}
 	before := p.newest()
 	p.list, p.lacking = d.Lists, d.Lacks
+	if d.Version < versionParts && len(d.List) > 0 {
+		q.memberships.known[idOf(d.List)] = d.List
+	} else if lacks := q.memberships.lacks(p.list); lacks != 0 && lacks == d.ListOf {
+		if names := p.parts.add(d); names != nil {
+			q.memberships.known[lacks] = names
+		}
+	}
 	if p.newest() != before {
 		p.since = now
 	}

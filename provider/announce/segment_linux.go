@@ -10,6 +10,7 @@ import (
 	"github.com/mdlayher/ndp"
 	"github.com/mdlayher/packet"
 	"github.com/vishvananda/netns"
+	"golang.org/x/net/bpf"
 	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 )
@@ -48,7 +49,11 @@ func openSegment(namespace netns.NsHandle, name string, receive func(frame)) (*s
 			return err
 		}
 		s.mac, s.out = i.HardwareAddr, &ipv6.ControlMessage{IfIndex: i.Index}
-		s.arp, err = packet.Listen(i, packet.Datagram, unix.ETH_P_ARP, nil)
+		filter, err := notOfOthers()
+		if err != nil {
+			return err
+		}
+		s.arp, err = packet.Listen(i, packet.Datagram, unix.ETH_P_ARP, &packet.Config{Filter: filter})
 		return err
 	})
 	if err != nil {
@@ -58,6 +63,17 @@ func openSegment(namespace netns.NsHandle, name string, receive func(frame)) (*s
 	s.listenNDP(namespace, receive)
 	s.ended.Go(func() { s.readARP(receive) })
 	return s, nil
+}
+
+// notOfOthers leaves out frames to other machines, and those of VLANs that this machine does not have: the kernel marks
+// both as PACKET_OTHERHOST. A host in another VLAN may have the same address. Sockets of ICMPv6 get neither.
+func notOfOthers() ([]bpf.RawInstruction, error) {
+	return bpf.Assemble([]bpf.Instruction{
+		bpf.LoadExtension{Num: bpf.ExtType},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 1},
+		bpf.RetConstant{Val: 1 << 16},
+		bpf.RetConstant{Val: 0},
+	})
 }
 
 func (s *segment) close() {

@@ -35,6 +35,8 @@ type View struct {
 	// Silent had a vote before they were silent. All are these and the Members, in the order of Members: an agent that has
 	// just started counts them, since others may still do so.
 	Silent, All []string
+	// Bound are the lists of voters that bind an agent from its start on, the newest at the end. Later views may have any.
+	Bound [][]string
 	// Addresses are where agents are heard, by Node.
 	Addresses map[string]netip.Addr
 	// Gone are Nodes of which an operator says that they are off.

@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -16,9 +17,10 @@ const silentFor = 40 * time.Second
 // SetMembers fills in who has a vote, and where. The control planes come first: the first of all decides in case of a
 // draw. Fresh says that the API server has been heard lately; if not, the Members stay empty, which means those of
 // before, since nothing is known of Nodes that are silent.
-func (v *View) SetMembers(now time.Time, fresh bool) {
+func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 	v.Addresses = map[string]netip.Addr{}
 	v.Gone = map[string]bool{}
+	maps.DeleteFunc(unready, func(name string, _ *unreadyNode) bool { return v.Nodes[name] == nil })
 	var first, others []string
 	for name, node := range v.Nodes {
 		if addresses := internalAddresses(node); len(addresses) > 0 {
@@ -32,7 +34,7 @@ func (v *View) SetMembers(now time.Time, fresh bool) {
 		if agent == nil {
 			continue
 		}
-		if agent.Silent() || silent(node, now) {
+		if agent.Silent() || unready.silent(node, now) {
 			v.Silent = append(v.Silent, name)
 		}
 		if _, is := node.Labels[v1alpha1.ControlPlaneLabel]; is {
@@ -64,12 +66,36 @@ func outOfService(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// silent says whether the Node's kubelet has not been heard of for a while.
-func silent(node *corev1.Node, now time.Time) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status != corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) > silentFor
-		}
+// Unready remembers since when Nodes are not Ready, by this machine's own clock. That of the machine which says so may be
+// an hour off: an agent that compares the two would know other members than the rest for as long.
+type Unready map[string]*unreadyNode
+
+type unreadyNode struct {
+	// said is since when the Node is not Ready, by the clock of who says so.
+	said time.Time
+	// seen is when this agent learned of it; started, that it knew no other state of that Node before.
+	seen    time.Time
+	started bool
+}
+
+// silent says whether the Node's kubelet has not been heard of for a while. An agent that starts goes by the clock of
+// who said so, too: then a Node that has been off for long has no vote from the start.
+func (u Unready) silent(node *corev1.Node, now time.Time) bool {
+	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	if at < 0 {
+		return false
 	}
-	return false
+	c, known := node.Status.Conditions[at], u[node.Name]
+	if known == nil {
+		known = &unreadyNode{started: true}
+		u[node.Name] = known
+	}
+	if c.Status == corev1.ConditionTrue {
+		*known = unreadyNode{}
+		return false
+	}
+	if said := c.LastTransitionTime.Time; !known.said.Equal(said) || known.seen.IsZero() {
+		*known = unreadyNode{said: said, seen: now, started: known.started && known.seen.IsZero()}
+	}
+	return now.Sub(known.seen) > silentFor || known.started && now.Sub(known.said) > silentFor
 }

@@ -36,7 +36,7 @@ func TestView_SetMembers(t *testing.T) {
 	}
 	dead := v.Agents["dead"]
 	dead.Annotations = map[string]string{v1alpha1.AgentSilentAnnotation: dead.Status.Renewed()}
-	v.SetMembers(now, true)
+	v.SetMembers(now, true, Unready{})
 	for what, lists := range map[string][2][]string{
 		"members": {{"cp2", "a", "b"}, v.Members},
 		"silent":  {{"cp1", "dead"}, v.Silent},
@@ -48,11 +48,52 @@ func TestView_SetMembers(t *testing.T) {
 	}
 	dead.Status.RenewTime = metav1.NowMicro()
 	again := View{Nodes: v.Nodes, Agents: v.Agents}
-	if again.SetMembers(now, true); !slices.Contains(again.Members, "dead") {
+	if again.SetMembers(now, true, Unready{}); !slices.Contains(again.Members, "dead") {
 		t.Errorf("it reports again, and has no vote: %v", again.Members)
 	}
 	want := map[string]bool{"off": true, "deleted": true, "cp1": false}
 	if diff := cmp.Diff(want, v.gone([]string{"off", "deleted", "cp1"})); diff != "" {
 		t.Errorf("gone (-want +got):\n%s", diff)
+	}
+}
+
+// When a Node is silent does not depend on whether the agent's clock and the API's agree.
+func TestView_SetMembers_Clocks(t *testing.T) {
+	for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
+		t.Run(off.String(), func(t *testing.T) {
+			start := time.Now()
+			unready := Unready{}
+			v := View{Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{}}
+			say := func(name string, status corev1.ConditionStatus, since time.Duration) {
+				v.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+				v.Nodes[name].Status.Conditions = []corev1.NodeCondition{
+					{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(start.Add(off + since))},
+				}
+				v.Agents[name] = &v1alpha1.NodeAgent{Status: v1alpha1.NodeAgentStatus{RenewTime: metav1.NowMicro()}}
+			}
+			silent := func(after time.Duration, want ...string) {
+				t.Helper()
+				now := View{Nodes: v.Nodes, Agents: v.Agents}
+				now.SetMembers(start.Add(after), true, unready)
+				if diff := cmp.Diff(want, now.Silent); diff != "" {
+					t.Errorf("after %s (-want +got):\n%s", after, diff)
+				}
+			}
+			say("a", corev1.ConditionTrue, -time.Hour)
+			silent(0)
+			say("a", corev1.ConditionUnknown, 0)
+			silent(time.Second)
+			silent(40 * time.Second)
+			silent(42*time.Second, "a")
+			say("a", corev1.ConditionTrue, 50*time.Second)
+			silent(50 * time.Second)
+			say("a", corev1.ConditionFalse, time.Minute)
+			silent(time.Minute)
+			say("a", corev1.ConditionUnknown, 90*time.Second) // another word, from which it counts anew
+			silent(2 * time.Minute)
+			silent(161*time.Second, "a")
+			say("off", corev1.ConditionUnknown, -24*time.Hour) // it is so when the agent learns of the Node
+			silent(162*time.Second, "a", "off")
+		})
 	}
 }
