@@ -25,6 +25,13 @@ func hostileShapes() []string {
 		"password: &a |\n  " + secret, "password: !!str " + secret, "password: | # of the cloud\n  " + secret,
 		"- password: |\n    " + secret + "\n  user: u", "+  password:\n+    " + secret, "password: !!binary |\n  " + secret,
 		"--password\n" + secret, "- --password\n- " + secret, "- \"--token\"\n- \"" + secret + "\"", "--password \\\n  " + secret,
+		"2026-11-22T10:00:00+0000 w1 kubelet[7]: passphrase: |\n2026-11-22T10:00:00+0000 w1 kubelet[7]:   " + secret,
+		"2026-11-22T10:00:00.1Z stderr F password:\n2026-11-22T10:00:00.2Z stderr F   " + secret,
+		"# password:\n#   " + secret, "# - name: DB_PASS\n#   value: " + secret, "; password = one two " + secret, "# --token\n# " + secret,
+		"2026-11-22T10:00:00+0000 w1 (cat)[7]: password = one two " + secret, "// password: it's " + secret,
+		// Texts in quotes that have lines and quotes of their own.
+		`"a":{"note":"aadClientCertPassword: it's ` + secret + `"}`, `"note":"\u003cpassword\u003e` + secret + `\u003c/password\u003e"`,
+		`"a":{"note":"- name: DB_PASS\n  value: ` + secret + `"}`, `x "[\"--token\", \"` + secret + `\"]"`, `I1122 x.go:1] "Failed" err="password: one two ` + secret + `"`,
 		// Values of several words, with commas and letters beyond ASCII.
 		"password: one two " + secret, "password: one, " + secret, "password: \u00e4 " + secret, "x password=one,two" + secret,
 		"password=\u201c" + secret + "\u201d", "password :\u00a0" + secret,

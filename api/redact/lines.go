@@ -19,6 +19,9 @@ var (
 	another  = regexp.MustCompile(`^[-+ \t]?[ \t]*(?:- )?["']?--?\w`)
 )
 
+// prefix is what journald, a container's log, kubectl and the mark of a comment put before a line.
+var prefix = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+ (?:std(?:out|err) [FP] |[\w.-]+ [\w.@()-]+(?:\[\d+\])?: )?)?(?:[-+]?[ \t]*(?:#+|//|;)[ \t]?)?`)
+
 // mostLines are how many lines a value in quotes may have behind its first.
 const mostLines = 10
 
@@ -40,7 +43,8 @@ func furtherLines(text string) string {
 	var f following
 	for i, whole := range lines {
 		content := strings.TrimRight(whole, "\r\n")
-		out.WriteString(f.line(content, lines[i+1:]) + whole[len(content):])
+		before := prefix.FindString(content)
+		out.WriteString(before + f.line(content[len(before):], lines[i+1:]) + whole[len(content):])
 	}
 	return out.String()
 }

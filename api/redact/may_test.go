@@ -15,7 +15,12 @@ func wholly(text string) string {
 	var out strings.Builder
 	for whole := range strings.Lines(text) {
 		content := strings.TrimRight(whole, "\r\n")
-		out.WriteString(everyPattern(content) + whole[len(content):])
+		before := prefix.FindString(content)
+		rest := content[len(before):]
+		if strings.Contains(rest, `"`) {
+			rest = inQuotes(rest)
+		}
+		out.WriteString(before + everyPattern(rest) + whole[len(content):])
 	}
 	return out.String()
 }
@@ -54,7 +59,7 @@ func TestText_AsWithEveryPattern(t *testing.T) {
 	pieces := hostile()
 	random := rand.New(rand.NewPCG(1, 2))
 	changed := 0
-	for range 10_000 {
+	for range 5_000 {
 		var b strings.Builder
 		for range 1 + random.IntN(8) {
 			b.WriteString(pieces[random.IntN(len(pieces))])
@@ -76,7 +81,7 @@ func TestText_AsWithEveryPattern(t *testing.T) {
 			}
 		}
 	}
-	if changed < 4_000 {
+	if changed < 2_000 {
 		t.Errorf("only %d texts had a credential: these are no hostile ones", changed)
 	}
 }

@@ -81,8 +81,22 @@ func Text(text string) string {
 	return out.String()
 }
 
-// line runs only the patterns that may be in a line: each of them takes a microsecond for ten bytes.
+// line leaves out what stands before a line in a log or a comment.
 func line(text string) string {
+	before := prefix.FindString(text)
+	return before + pieces(text[len(before):])
+}
+
+// pieces takes what is in quotes first: it may be a text in itself.
+func pieces(text string) string {
+	if strings.Contains(text, `"`) && mayName(text) {
+		text = inQuotes(text)
+	}
+	return patterns(text)
+}
+
+// patterns runs only the patterns that may be in a line: each of them takes a microsecond for ten bytes.
+func patterns(text string) string {
 	if longRun(text) >= 40 {
 		text = base64.ReplaceAllString(text, "$1$2"+Mark)
 	}

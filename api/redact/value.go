@@ -1,6 +1,37 @@
 package redact
 
-import "strings"
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// stringOf is one of JSON or of Go, with its quotes.
+var stringOf = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// inQuotes goes through strings that have a text in them, with lines, quotes and names of its own.
+func inQuotes(text string) string {
+	return stringOf.ReplaceAllStringFunc(text, func(match string) string {
+		if !strings.ContainsAny(match, `\ '<`) || !mayName(match) && !strings.Contains(match, `\u`) {
+			return match
+		}
+		var content string
+		if json.Unmarshal([]byte(match), &content) != nil {
+			return match
+		}
+		redacted := Text(content)
+		if redacted == content {
+			return match
+		}
+		var out strings.Builder
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(false)
+		if encoder.Encode(redacted) != nil {
+			return `"` + Mark + `"`
+		}
+		return strings.TrimSuffix(out.String(), "\n")
+	})
+}
 
 // named takes out the values that stand behind a name on the same line, wherever the name stands.
 func named(text string) string {
