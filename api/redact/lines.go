@@ -20,7 +20,8 @@ var (
 )
 
 // prefix is what journald, a container's log, kubectl and the mark of a comment put before a line.
-var prefix = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+ (?:std(?:out|err) [FP] |[\w.-]+ [\w.@()-]+(?:\[\d+\])?: )?)?(?:[-+]?[ \t]*(?:#+|//|;)[ \t]?)?`)
+var prefix = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+ (?:std(?:out|err) [FP] |[\w.-]+ [\w.@()-]+(?:\[\d+\])?: )?)?` +
+	`(?:[-+]?[ \t]*(?:#+|//|;)[ \t]?)?`)
 
 // mostLines are how many lines a value in quotes may have behind its first.
 const mostLines = 10

@@ -52,7 +52,9 @@ func stands(text, word string) bool {
 		return false
 	}
 	rest := text[len(word):]
-	for _, kind := range [...]string{"json", "data", "value", "text", "base64", "b64", "string", "hash", "plain", "old", "new", "previous", "id", "v"} {
+	for _, kind := range [...]string{
+		"json", "data", "value", "text", "base64", "b64", "string", "hash", "plain", "old", "new", "previous", "id", "v",
+	} {
 		if begins(rest, kind) {
 			return true
 		}

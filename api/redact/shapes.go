@@ -10,7 +10,8 @@ var (
 	// element is one of XML, as in what vSphere is sent.
 	element = regexp.MustCompile(`(?i)(<[\w:.-]*` + secretWord + `(?:[ \t][^<>]*)?>)([^<]+)`)
 	// together is a variable, or an argument, whose name and value are one line.
-	together = regexp.MustCompile(`(?i)(\bname\\*["']?[ \t]*[:=][ \t]*\\*["']?[\w.-]*` + secretWord + `\\*["']?,[ \t]*\\*["']?value\\*["']?[ \t]*[:=][ \t]*)` +
+	together = regexp.MustCompile(`(?i)(\bname\\*["']?[ \t]*[:=][ \t]*\\*["']?[\w.-]*` + secretWord + `\\*["']?,[ \t]*` +
+		`\\*["']?value\\*["']?[ \t]*[:=][ \t]*)` +
 		`(\\*"[^"]*"?|'[^']*'?|[^\s,}"']+)`)
 	// neighbor is the configuration of a router, quoted that of another one, with a blank between name and value.
 	neighbor = regexp.MustCompile(`(?i)(\bneighbor[ \t]+\S+[ \t]+password[ \t]+(?:[0-9][ \t]+)?)(\S.*)`)
@@ -25,7 +26,8 @@ var (
 	port    = regexp.MustCompile(`^[0-9]*(?:[/?#,\\]|$)`)
 	// escaped is a URL in another one, schemeless what a proxy's variable and MySQL have without a scheme.
 	escaped    = regexp.MustCompile(`(?i)(%3A%2F%2F[^\s&"'%]*%3A)([^\s&"']*?)(%40)`)
-	schemeless = regexp.MustCompile(`(?i)(proxy\\*["']?[ \t]*[=:][ \t]*\\*["']?[^\s:/@"']+:)[^\s/@"']+@|((?:^|[=: \t"'])[^\s:/@"'=]+:)[^\s@"']+@(tcp|unix)\(`)
+	schemeless = regexp.MustCompile(`(?i)(proxy\\*["']?[ \t]*[=:][ \t]*\\*["']?[^\s:/@"']+:)[^\s/@"']+@|` +
+		`((?:^|[=: \t"'])[^\s:/@"'=]+:)[^\s@"']+@(tcp|unix)\(`)
 )
 
 // words are the patterns of names that assign nothing, of those that may be in a text.
