@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/machine"
 )
@@ -35,11 +37,17 @@ func runKubeadm(ctx context.Context, d *Data, args ...string) error {
 	})
 }
 
-// stream shows what is run, as the user would have to type it, and all that it prints.
+// stream shows what is run, as the user would have to type it, and all that it prints. What a dry run prints has objects
+// and files in it, and is shown without credentials once it is complete: kubeadm asks for nothing then.
 func stream(ctx context.Context, d *Data, shown []string, c machine.Command) error {
 	c.Name, c.In, c.Out, c.Err = "kubeadm", d.In, d.progress(), d.Err
 	d.Sayf("running kubeadm %s", strings.Join(kubeadm.MaskArgs(shown), " "))
+	var dry bytes.Buffer
+	if d.DryRun {
+		c.Out, c.Err = &dry, &dry
+	}
 	err := d.Machine.Runner.Run(ctx, c)
+	fmt.Fprint(d.progress(), redact.Text(dry.String()))
 	if errors.Is(err, machine.ErrNotFound) {
 		return kubeadm.ErrNotInstalled()
 	}

@@ -16,6 +16,7 @@ const (
 	DiskFull          ID = "K10"
 	CgroupDrivers     ID = "K11"
 	PortTaken         ID = "K12"
+	ServiceUnanswered ID = "K13"
 )
 
 // hostKubelet is about the kubelet of a machine, and what it is started with.
@@ -102,6 +103,13 @@ func hostMachine() []Kind {
 			ID: DiskFull, Reason: "DiskFull", Title: "The disk has no room", Severity: SeverityError,
 			Why: "The kubelet evicts pods and pulls no images; etcd and logs cannot be written.",
 			Do:  "remove what is not needed, or give it more room",
+		},
+		{
+			ID: ServiceUnanswered, Reason: "ServiceUnanswered", Title: "The API server does not answer at its Service's address on this machine",
+			Severity: SeverityError,
+			Why: "The API server answers at its own address: kube-proxy's rules on this machine are wrong, and pods here reach no Service. In nftables " +
+				"mode its maps were found empty after an upgrade had restarted it, and stayed so.",
+			Do: "restart kube-proxy's pod on this Node",
 		},
 		{
 			ID: PortTaken, Reason: "PortTaken", Title: "Another program has the port of a part of Kubernetes", Severity: SeverityError,

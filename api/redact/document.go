@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,6 +37,9 @@ func Document(data []byte) []byte {
 
 // document tells whether the text is one, a list or a map.
 func document(text string) (string, bool) {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") && !json.Valid([]byte(text)) {
+		text = Text(text) // a sentence in braces, as Go prints what it has, falls apart when it is read as YAML
+	}
 	var value any
 	if yaml.Unmarshal([]byte(text), &value) != nil {
 		return "", false
@@ -98,7 +102,18 @@ func object(m map[string]any, under string, all bool) any {
 			m[field] = walk(item, field, all || holds(field, item))
 		}
 	}
+	keys(m)
 	return m
+}
+
+// keys takes credentials out of the names of fields: what looks like a map may be a sentence in braces.
+func keys(m map[string]any) {
+	for field, item := range m {
+		if redacted := Text(field); redacted != field {
+			delete(m, field)
+			m[redacted] = item
+		}
+	}
 }
 
 func isEnv(under string) bool { return under == "env" || under == "extraEnvs" }
@@ -151,7 +166,9 @@ func configMap(data any) any {
 
 // nested is a string that may be a file in itself.
 func nested(text string) string {
-	if strings.Contains(text, "\n") || strings.HasPrefix(strings.TrimSpace(text), "{") {
+	trimmed := strings.TrimSpace(text)
+	list := strings.HasPrefix(trimmed, "[") && json.Valid([]byte(trimmed)) // else it is a word in brackets
+	if strings.Contains(text, "\n") || strings.HasPrefix(trimmed, "{") || list {
 		if strings.Contains(text, "\n---") {
 			return string(Document([]byte(text)))
 		}

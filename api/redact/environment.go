@@ -15,7 +15,7 @@ func variables(line string) string {
 		return line
 	}
 	var list []string
-	for _, word := range words(parts[2]) {
+	for _, word := range unitWords(parts[2]) {
 		name, _, assigns := strings.Cut(strings.TrimLeft(word, `"'`), "=")
 		switch {
 		case strings.HasPrefix(name, "KUBELET_"):
@@ -29,8 +29,8 @@ func variables(line string) string {
 	return parts[1] + strings.Join(list, " ")
 }
 
-// words splits a line at blanks, as systemd does: not within quotes, which stay, nor behind a backslash.
-func words(line string) []string {
+// unitWords splits a line at blanks, as systemd does: not within quotes, which stay, nor behind a backslash.
+func unitWords(line string) []string {
 	var list []string
 	var quote byte
 	start := -1

@@ -1,32 +1,120 @@
 package redact
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
-// furtherLines takes out values that stand on lines behind their name: a block of YAML, whole, and the value of a
-// variable or an argument that has its name on the line before.
+var (
+	// below is a name whose value is on the lines after it, as long as these are further in: all of them, where it ends
+	// with the mark of a block, else those that are no name of another value.
+	below = regexp.MustCompile(`(?i)` + secretWord + `s?\\*["']?[ \t]*[:=][ \t]*(?:[&!]\S*[ \t]*)*([|>][-+0-9]*|[\[{(\\])?[ \t]*(?:#.*)?$`)
+	other = regexp.MustCompile(`^["']?[\w./-]+["']?[ \t]*(?::[ \t]|:$|=[ \t])|^#|^[\]}),;]+$`)
+	// pair is a variable or an argument of YAML: its name says whether the value on the next line is a credential.
+	pair = regexp.MustCompile(`(?i)^[-+ \t]*["']?name["']?:[ \t]*["']?([\w.-]+)["']?,?[ \t]*$`)
+	// valued is that line, also of a difference.
+	valued = regexp.MustCompile(`^([-+]?[ \t]*["']?value["']?:[ \t]*)(\S.*)$`)
+	// argument is a flag that is a line of its own, its value the next one; another is a flag, too.
+	argument = regexp.MustCompile(`(?i)^[-+ \t"']*-[\w-]*(?:` + secretWord + `|key)["']?,?[ \t]*\\?$`)
+	another  = regexp.MustCompile(`^[-+ \t]?[ \t]*(?:- )?["']?--?\w`)
+)
+
+// prefix is what journald, a container's log, kubectl and the mark of a comment put before a line.
+var prefix = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+ (?:std(?:out|err) [FP] |[\w.-]+ [\w.@()-]+(?:\[\d+\])?: )?)?` +
+	`(?:[-+]?[ \t]*(?:#+|//|;)[ \t]?)?`)
+
+// mostLines are how many lines a value in quotes may have behind its first.
+const mostLines = 10
+
+// following is what a line says about those behind it.
+type following struct {
+	inside, whole bool
+	in            int    // where the name stands
+	name          string // of a variable or an argument
+	flag          bool
+	quote         byte
+}
+
+// furtherLines takes out values that stand on lines behind their name: a block of YAML, an item of a list, the rest of what
+// is in quotes, and the value of a variable or an argument that has its name on the line before.
 func furtherLines(text string) string {
+	lines := strings.SplitAfter(text, "\n")
 	var out strings.Builder
 	out.Grow(len(text))
-	inside, in, name := false, 0, ""
-	for whole := range strings.Lines(text) {
+	var f following
+	for i, whole := range lines {
 		content := strings.TrimRight(whole, "\r\n")
-		left := strings.TrimLeft(content, " \t")
-		indent := len(content) - len(left)
-		inside = inside && (left == "" || indent > in)
-		parts := valued.FindStringSubmatch(content)
-		switch {
-		case inside && left != "":
-			content = content[:indent] + Mark
-		case parts != nil && name != "" && Secret(name) && !harmless(parts[2]):
-			content = parts[1] + Mark
-		case !inside && strings.ContainsAny(content, "|>") && below.MatchString(content):
-			inside, in = true, indent
-		}
-		name = ""
-		if found := pair.FindStringSubmatch(content); found != nil {
-			name = found[1]
-		}
-		out.WriteString(content + whole[len(strings.TrimRight(whole, "\r\n")):])
+		before := prefix.FindString(content)
+		out.WriteString(before + f.line(content[len(before):], lines[i+1:]) + whole[len(content):])
 	}
 	return out.String()
+}
+
+// line is a line without what those before it say to be a credential.
+func (f *following) line(content string, after []string) string {
+	if f.quote != 0 {
+		end, closed := closing(content, f.quote, 0)
+		if !closed {
+			return Mark
+		}
+		f.quote = 0
+		return Mark + content[end:]
+	}
+	at := len(content) - len(strings.TrimLeft(content, " \t+-"))
+	blank := at == len(content)
+	f.inside = f.inside && (blank || at > f.in)
+	value := valued.FindStringSubmatch(content)
+	switch {
+	case f.inside && !blank && (f.whole || !other.MatchString(content[at:])):
+		content = content[:at] + Mark
+	case value != nil && f.name != "" && Secret(f.name) && !harmless(value[2]):
+		content = value[1] + Mark
+	case f.flag && !blank && !another.MatchString(content):
+		content = content[:at] + Mark
+	case !f.inside || !f.whole:
+		content = f.begin(content, at, after)
+	}
+	f.flag = mayName(content) && argument.MatchString(content)
+	f.name = ""
+	if found := pair.FindStringSubmatch(content); found != nil {
+		f.name = found[1]
+	}
+	return content
+}
+
+// begin looks whether a line has a name whose value is behind it.
+func (f *following) begin(content string, at int, after []string) string {
+	if !mayName(content) {
+		return content
+	}
+	if parts := below.FindStringSubmatch(content); parts != nil && !innocent.MatchString(content) {
+		f.inside, f.in = true, at
+		f.whole = strings.HasPrefix(parts[1], "|") || strings.HasPrefix(parts[1], ">")
+		return content
+	}
+	if !strings.ContainsAny(content, `"'`) {
+		return content
+	}
+	for from := 0; ; {
+		found := name.FindStringIndex(content[from:])
+		if found == nil {
+			return content
+		}
+		from += found[1]
+		rest := content[from:]
+		if rest == "" || rest[0] != '"' && rest[0] != '\'' {
+			continue
+		}
+		if end, closed := closing(rest[1:], rest[0], 0); closed {
+			from += 1 + end
+			continue
+		}
+		for _, line := range after[:min(len(after), mostLines)] {
+			if _, closed := closing(line, rest[0], 0); closed {
+				f.quote = rest[0]
+				return content[:from] + Mark
+			}
+		}
+		return content
+	}
 }

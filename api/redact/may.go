@@ -14,11 +14,19 @@ func mayName(text string) bool {
 		case 'a':
 			found = begins(rest, "auth")
 		case 'c':
-			found = begins(rest, "cred") || begins(rest, "cookie")
+			found = begins(rest, "cred") || begins(rest, "cookie") || begins(rest, "conn")
+		case 'b':
+			found = begins(rest, "bearer")
+		case 'd':
+			found = begins(rest, "docker") || begins(rest, "dsn")
+		case 'j':
+			found = begins(rest, "jwt")
 		case 'k':
 			found = begins(rest, "key")
 		case 'p':
-			found = begins(rest, "pass") || begins(rest, "psk") || begins(rest, "pw") || stands(rest, "pat")
+			found = begins(rest, "pass") || begins(rest, "psk") || begins(rest, "pw") || begins(rest, "privkey") || stands(rest, "pat")
+		case 'm':
+			found = begins(rest, "md5")
 		case 's':
 			found = begins(rest, "secret") || begins(rest, "signature") || stands(rest, "sig")
 		case 't':
@@ -44,7 +52,9 @@ func stands(text, word string) bool {
 		return false
 	}
 	rest := text[len(word):]
-	for _, kind := range [...]string{"json", "data", "value", "text", "base64", "b64", "string"} {
+	for _, kind := range [...]string{
+		"json", "data", "value", "text", "base64", "b64", "string", "hash", "plain", "old", "new", "previous", "id", "v",
+	} {
 		if begins(rest, kind) {
 			return true
 		}
@@ -59,7 +69,7 @@ func mayBeFormed(text string) bool {
 	}
 	for _, prefix := range [...]string{
 		"eyJ", "AKIA", "ASIA", "AIza", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "dop_v1_", "xox",
-		"hvs.", "ya29.",
+		"hvs.", "hvb.", "hvr.", "ya29.", "AGE-SECRET-KEY-1", "dckr_pat_", "npm_", "GOCSPX-", "K10", "hooks.slack.com/",
 	} {
 		if strings.Contains(text, prefix) {
 			return true

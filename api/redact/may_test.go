@@ -8,22 +8,26 @@ import (
 
 // wholly is Text without a look at what may be in it: every pattern runs.
 func wholly(text string) string {
-	text = block.ReplaceAllString(text, Mark)
-	text = headless.ReplaceAllString(text, Mark)
+	text = pem(text)
 	if strings.Contains(text, "\n") {
 		text = furtherLines(text)
 	}
 	var out strings.Builder
 	for whole := range strings.Lines(text) {
 		content := strings.TrimRight(whole, "\r\n")
-		out.WriteString(everyPattern(content) + whole[len(content):])
+		before := prefix.FindString(content)
+		rest := content[len(before):]
+		if strings.Contains(rest, `"`) {
+			rest = inQuotes(rest)
+		}
+		out.WriteString(before + everyPattern(rest) + whole[len(content):])
 	}
 	return out.String()
 }
 
 func everyPattern(text string) string {
 	text = base64.ReplaceAllString(text, "$1$2"+Mark)
-	text = formed.ReplaceAllString(text, Mark)
+	text = formed.ReplaceAllString(random(text), Mark)
 	text = values(variables(text))
 	text = account.ReplaceAllString(text, "${1}"+Mark)
 	return bootstrap.ReplaceAllString(beforeHost(text), "$1."+Mark)
@@ -41,6 +45,9 @@ func hostile() []string {
 		">-\n\t", "Environment=", `Environment="A=`, "Environment=KUBELET_X=", "eyJ", "eyJhbGciOiJ.x",
 		"AKIA" + strings.Repeat("A", 16), "ASIA", "AIza" + strings.Repeat("b", 35), "ghp_" + twice, "github_pat_" + twice,
 		"glpat-" + twice, "dop_v1_" + strings.Repeat("0", 32), "xoxb-" + secret, "hvs." + twice, "ya29." + twice,
+		"<password>", "</", "neighbor x password ", "?key=", "sshpass -p ", "-----BEGIN%20", "-----BEGIN ", "proxy=u:", "%3A%2F%2Fa%3A",
+		"%40", `:\/\/`, "docker", "dockercfg", "tcp-md5", "_dsn", "jwt", "connstr", "privkey", "bearer: ", "_old", "V2", "- ", "+", "''",
+		"AGE-SECRET-KEY-1" + strings.Repeat("A", 20), "npm_" + strings.Repeat("a", 30), "hooks.slack.com/services/x", "aB3+" + strings.Repeat("cD4", 13),
 		"https://", "://a:b@", "://", "@", "/", ".", "abcdef.0123456789abcdef", "abcdef", "0123456789abcdef",
 		strings.Repeat("A", 39), strings.Repeat("b", 61), "-----BEGIN RSA PRIVATE KEY-----",
 		"-----END RSA PRIVATE KEY-----", "MII\n", "\x1b[31m", "\xff", "\u00e9",
@@ -52,7 +59,7 @@ func TestText_AsWithEveryPattern(t *testing.T) {
 	pieces := hostile()
 	random := rand.New(rand.NewPCG(1, 2))
 	changed := 0
-	for range 10_000 {
+	for range 5_000 {
 		var b strings.Builder
 		for range 1 + random.IntN(8) {
 			b.WriteString(pieces[random.IntN(len(pieces))])
@@ -74,7 +81,7 @@ func TestText_AsWithEveryPattern(t *testing.T) {
 			}
 		}
 	}
-	if changed < 4_000 {
+	if changed < 2_000 {
 		t.Errorf("only %d texts had a credential: these are no hostile ones", changed)
 	}
 }

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"path/filepath"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +11,7 @@ import (
 // Resolve makes file names absolute, since later phases run in other directories.
 func (c *CloudConfiguration) Resolve(dir string) {
 	abs := func(p *string) {
-		if *p == "" || filepath.IsAbs(*p) {
+		if *p == "" || filepath.IsAbs(*p) || strings.Contains(*p, "://") { // an address is no path, and is judged as it is
 			return
 		}
 		if full, err := filepath.Abs(filepath.Join(dir, *p)); err == nil {

@@ -29,11 +29,11 @@ func (c *CloudConfiguration) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, oneOf(childOf(path, "lifecycle"), c.Lifecycle, LifecycleGuarded, LifecycleOff)...)
 	if c.ClusterName != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(c.ClusterName) {
-			errs = append(errs, field.Invalid(childOf(path, "clusterName"), c.ClusterName, msg))
+			errs = append(errs, field.Invalid(childOf(path, "clusterName"), redact.Text(c.ClusterName), msg))
 		}
 	}
 	if err := validateNodeIP(c.NodeIP); err != nil {
-		errs = append(errs, field.Invalid(childOf(path, "nodeIP"), c.NodeIP, err.Error()))
+		errs = append(errs, field.Invalid(childOf(path, "nodeIP"), redact.Text(c.NodeIP), redact.Text(err.Error())))
 	}
 	errs = append(errs, c.ControlPlaneVIP.validate(childOf(path, "controlPlaneVIP"))...)
 	errs = append(errs, c.ServingCertificates.validate(childOf(path, "servingCertificates"))...)
@@ -53,9 +53,11 @@ func (m *ControllerManager) validate(path *field.Path) field.ErrorList {
 	if m.Image != "" && m.Version != "" {
 		errs = append(errs, field.Forbidden(path.Child("version"), "image names its own tag"))
 	}
+	shown := slices.Clone(m.ExtraArgs)
+	redact.Args(shown) // a value may be an argument of its own
 	for i, arg := range m.ExtraArgs {
 		if !isFlagValue(arg) {
-			errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i), redact.Text(arg), "must have the form --flag=value"))
+			errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i), shown[i], "must have the form --flag=value"))
 		}
 	}
 	for i, env := range m.ExtraEnv {

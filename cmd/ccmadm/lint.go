@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/kubeadm"
@@ -159,7 +160,8 @@ func (l *lintCommand) write(s phases.Streams, inputs []*lintInput, fixed []findi
 
 func showDiff(out io.Writer, inputs []*lintInput) error {
 	for _, i := range inputs {
-		if _, err := out.Write(diff.Diff(i.path, i.before, i.path+" (fixed)", i.after)); err != nil {
+		shown := redact.Text(string(diff.Diff(i.path, i.before, i.path+" (fixed)", i.after)))
+		if _, err := io.WriteString(out, shown); err != nil {
 			return err
 		}
 	}

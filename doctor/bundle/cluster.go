@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 )
@@ -94,7 +95,7 @@ func (b *Bundle) events(ctx context.Context, c kubernetes.Interface) {
 	var text strings.Builder
 	for _, e := range list {
 		fmt.Fprintf(&text, "%s %s %s %s/%s x%d: %s\n", at(&e).UTC().Format(time.RFC3339), e.Type, e.Reason,
-			e.InvolvedObject.Kind, e.InvolvedObject.Name, max(1, e.Count), strings.ReplaceAll(e.Message, "\n", " "))
+			e.InvolvedObject.Kind, e.InvolvedObject.Name, max(1, e.Count), strings.ReplaceAll(redact.Text(e.Message), "\n", " ")) // a value on a line below its name has none then
 	}
 	b.Text("cluster/events-kube-system.txt", text.String())
 }

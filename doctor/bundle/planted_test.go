@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -75,4 +76,22 @@ func TestPlanted(t *testing.T) {
 		}
 	}
 	t.Logf("%d planted, %d places read, %d found", len(all), len(out), found)
+}
+
+// An Event's message may have lines: it loses its credentials before it becomes one.
+func TestPlanted_Events(t *testing.T) {
+	const secret = "hunter2hunter2"
+	client := fake.NewClientset(&corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "e"}, Message: "config is\npassphrase: |\n  one\n  " + secret + "\npassword = one two " + secret,
+	})
+	b := New(time.Now())
+	b.events(t.Context(), client)
+	for name, data := range b.files {
+		if bytes.Contains(data, []byte(secret)) || !bytes.Contains(data, []byte("config is")) {
+			t.Errorf("%s: %s", name, data)
+		}
+	}
+	if len(b.files) != 1 {
+		t.Errorf("%d files", len(b.files))
+	}
 }

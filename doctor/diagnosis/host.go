@@ -18,6 +18,7 @@ const (
 	HostRuntimePart   = "this machine's container runtime"
 	HostDisksPart     = "this machine's disks"
 	HostNodePart      = "this machine's Node"
+	HostServicePart   = "this machine's way to the API server's Service"
 )
 
 const (
@@ -71,6 +72,7 @@ type Host struct {
 	Runtime      *HostRuntime      `json:"runtime,omitempty"`
 	Registered   *HostNode         `json:"registered,omitempty"`
 	Disks        []HostDisk        `json:"disks,omitempty"`
+	Service      *HostService      `json:"service,omitempty"`
 }
 
 // HostUnit is the kubelet's unit, by systemd.
@@ -166,6 +168,16 @@ type HostRuntime struct {
 type HostNode struct {
 	Name    string `json:"name"`
 	Missing bool   `json:"missing,omitempty"`
+}
+
+// HostService is the API server at the address of its Service, as this machine reaches it.
+type HostService struct {
+	Address string `json:"address"`
+	// Error is what came in place of an answer, several times, while the API server's own address answered.
+	Error string `json:"error,omitempty"`
+	// Proxy is the pod of kube-proxy on this Node; empty: there is none. ProxyState is why it does not run.
+	Proxy      string `json:"proxy,omitempty"`
+	ProxyState string `json:"proxyState,omitempty"`
 }
 
 // HostDisk is the file system below a directory.

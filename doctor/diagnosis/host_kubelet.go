@@ -28,9 +28,10 @@ func hostDetectors() []detector {
 		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless), onlyOf(finding.CertificateEnded), true},
 		{"container runtime", []string{HostRuntimePart}, onHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
 		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), node, onlyOf(finding.KubeletNotRun), true},
-		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), node, onlyOf(finding.KubeletWithoutNode), true},
+		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), slices.Concat(node, []finding.ID{finding.ServiceUnanswered}), onlyOf(finding.KubeletWithoutNode), true},
 		{"static pods", []string{HostManifestsPart}, onHost(staticPods), leaderless, ofManager, true},
 		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless), onlyOf("B10"), true},
+		{"the API server's Service", []string{HostServicePart}, onHost(unansweredService), nil, nil, true},
 		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 )
 
 // remark is the line of a log that tells most about a node.
@@ -79,7 +80,7 @@ func Complains(line string) bool { return klogError.MatchString(line) || otherEr
 // front, and the reason at the end.
 func Shorten(line string) string {
 	const half = 200
-	line = klogHeader.ReplaceAllString(strings.TrimSpace(finding.Clean(line)), "")
+	line = klogHeader.ReplaceAllString(strings.TrimSpace(finding.Clean(redact.Text(line))), "")
 	if len(line) > 2*half {
 		line = strings.ToValidUTF8(line[:half]+" ... "+line[len(line)-half:], "")
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -21,7 +22,7 @@ type evidence struct {
 	pods    []corev1.Pod
 	podsErr error
 	leader  leadership
-	// logs are the last lines of pods by name, as far as they can be fetched; cleaned.
+	// logs are the last lines of pods by name, as far as they can be fetched; cleaned, and without credentials.
 	logs map[string][]string
 	// denied is what the API server says that the manager may not do.
 	denied []permission
@@ -110,7 +111,7 @@ func linesOf(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, contain
 		return nil // the API server does not reach every kubelet, least of all one whose node has no address yet
 	}
 	var lines []string
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(redact.Text(string(data))) {
 		line = finding.Clean(strings.TrimSpace(line))
 		if line != "" && !strings.HasPrefix(line, "unable to retrieve container logs") { // the kubelet's own words
 			lines = append(lines, line)

@@ -125,6 +125,7 @@ func (r *rehearsal) attempt(ctx context.Context, args []string, w *words, done f
 	for {
 		select {
 		case err := <-ended:
+			w.end()
 			if ctx.Err() == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return false, endedEarly(ctx, err, w)
 			}

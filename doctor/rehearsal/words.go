@@ -5,9 +5,11 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -18,6 +20,8 @@ type words struct {
 
 	mu   sync.Mutex
 	rest []byte
+	// key is how many lines may still belong to a block of PEM whose beginning was read.
+	key int
 	// complaints are by Node.
 	complaints map[string]*complaint
 	// news is when a Node was complained of for the first time.
@@ -58,21 +62,47 @@ var (
 	structured = regexp.MustCompile(`err="((?:[^"\\]|\\.)*)"`)
 )
 
-// Write takes a part of the log. What is copied is copied as it comes; a copy that fails stops nothing.
+// Write takes a part of the log. Whole lines are copied, without credentials; a copy that fails stops nothing.
 func (w *words) Write(part []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.copy != nil {
-		_, _ = w.copy.Write(part)
-	}
 	w.rest = append(w.rest, part...)
 	for {
 		line, rest, found := bytes.Cut(w.rest, []byte("\n"))
 		if !found {
 			return len(part), nil
 		}
-		w.line(string(line))
+		w.whole(string(line))
 		w.rest = rest
+	}
+}
+
+// whole takes a line.
+func (w *words) whole(line string) {
+	const longestKey = 400 // lines
+	switch ends := strings.Contains(line, "-----END "); {
+	case w.key > 0 && !ends:
+		w.key--
+		line = redact.Mark
+	case w.key > 0:
+		w.key, line = 0, redact.Mark
+	case strings.Contains(line, "-----BEGIN ") && !ends:
+		w.key = longestKey
+	}
+	line = redact.Text(line)
+	if w.copy != nil {
+		_, _ = io.WriteString(w.copy, line+"\n")
+	}
+	w.line(line)
+}
+
+// end takes what the program has written last without ending the line.
+func (w *words) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.rest) > 0 {
+		w.whole(string(w.rest))
+		w.rest = nil
 	}
 }
 

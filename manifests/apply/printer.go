@@ -16,11 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/manifests"
 )
 
 // Printer is the Applier of a dry run: it prints the difference that each object would make, and writes nothing.
-// The API server works out the difference, defaults and admission included. Values of Secrets are masked.
+// The API server works out the difference, defaults and admission included. Values of Secrets are masked, and
+// so are credentials that somebody has put into another object.
 type Printer struct {
 	out            io.Writer
 	manager, force *ssa.ResourceManager // nil: no cluster yet
@@ -162,7 +164,7 @@ func (p *Printer) print(verb, subject string, live, merged *manifests.Object) er
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "[dryrun] would %s %s\n%s", verb, subject, diff.Diff(from, before, subject, after))
+	_, err = fmt.Fprintf(p.out, "[dryrun] would %s %s\n%s", verb, subject, redact.Text(string(diff.Diff(from, before, subject, after))))
 	return err
 }
 

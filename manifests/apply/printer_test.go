@@ -53,6 +53,23 @@ func TestPrinter_NoCluster(t *testing.T) {
 	goldenText(t, out.String())
 }
 
+// A credential that stands in another object than a Secret is not shown.
+func TestPrinter_Credentials(t *testing.T) {
+	const secret = "hunter2hunter2"
+	p, out := printer(t, nil)
+	apply(t, p, "credentials", []*manifests.Object{{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": "kept", "namespace": "kube-system"},
+		"data": map[string]any{
+			"cloud.conf": "[Global]\npassword = one " + secret + "\n", "proxy": "http://u:" + secret + "@proxy:3128",
+			"args": "- --token\n- " + secret + "\n",
+		},
+	}}})
+	if text := out.String(); strings.Contains(text, secret) || !strings.Contains(text, "kept") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
 func TestPrinter_NobodyListens(t *testing.T) {
 	p, out := printer(t, &rest.Config{Host: "https://127.0.0.1:1"})
 	apply(t, p, "record", mustRecord(t))

@@ -48,7 +48,7 @@ type kubeletConfig struct {
 }
 
 // Look is what the doctor goes by on a machine: its kubelet's process, unit and files, ports, static pods, certificates,
-// clock, resolver, container runtime and disks, and whether its Node is there. It needs no cluster, and writes nothing.
+// clock, resolver, container runtime and disks, whether its Node is there, and whether a Service answers. It needs no cluster, and writes nothing.
 // What could not be looked at is returned beside it.
 func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis.NotSeen) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -64,8 +64,9 @@ func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis
 	h.look(diagnosis.HostCertsPart, h.certificates)
 	h.look(diagnosis.HostRuntimePart, func() error { return h.runtime(ctx) })
 	h.look(diagnosis.HostDisksPart, h.disks)
-	h.look(diagnosis.HostClockPart, func() error { return h.clock(ctx) }) // this and the next ask an API server
+	h.look(diagnosis.HostClockPart, func() error { return h.clock(ctx) }) // this and what follows ask an API server
 	h.look(diagnosis.HostNodePart, func() error { return h.registered(ctx) })
+	h.look(diagnosis.HostServicePart, func() error { return h.service(ctx) })
 	return h.seen, h.notSeen
 }
 

@@ -9,40 +9,21 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
-	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // registered asks the API server for the Node of this machine's kubelet, in its name: it may read its own and no other,
 // and is told when there is none. A kubelet whose Node was deleted renews no Lease, and in the cluster nothing tells of
 // it.
 func (h *looking) registered(ctx context.Context) error {
-	name, err := identity.NodeOfKubelet(h.Machine)
-	if h.seen.Unit == nil || h.seen.Unit.PID == 0 || err == nil && name == "" {
-		return nil // it has not come as far as that, which is another finding
-	}
-	if h.young || h.registersNothing() {
+	if h.young {
 		return nil
 	}
-	if err != nil {
+	client, name, err := h.asKubelet()
+	if client == nil || err != nil {
 		return err
-	}
-	kubeconfig, err := identity.Kubeconfig(h.Machine, machine.KubeletConf)
-	if err != nil {
-		return err
-	}
-	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
-	if err != nil {
-		return fmt.Errorf("read the kubelet's kubeconfig: %w", err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("connect as this machine's kubelet: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()

@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"net"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +42,9 @@ func TestClusterLook_Node(t *testing.T) {
 			runner.Answers[unit] += "ExecMainStartTimestampMonotonic=900000000\n"
 			if tt.young {
 				runner.Answers[unit] += "ExecMainStartTimestampMonotonic=990000000\n"
+			}
+			m.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) { // no kube-proxy is here
+				return new(net.Dialer).DialContext(ctx, network, strings.Trim(strings.TrimPrefix(cluster.Config.Host, "https:"), "/"))
 			}
 			config, err := cluster.Kubeconfig(tt.user, tt.groups...)
 			must(t, err)

@@ -10,10 +10,12 @@
 package machine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -36,6 +38,8 @@ type Machine struct {
 	Interfaces func() ([][]netip.Addr, error)
 	// DefaultAddress is that of the interface with the default route.
 	DefaultAddress func() (netip.Addr, error)
+	// Dial connects with an address as the machine's own programs do.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// PodNetwork finds what the node agent has put into the kernel, and returns lines that name it, and what removes it. Nil
 	// where there is no kernel to be asked.
 	PodNetwork func() (lines []string, remove func() error, err error)
@@ -54,7 +58,7 @@ func New() *Machine {
 func At(root string) *Machine {
 	return &Machine{
 		Root: root, Files: diskFiles{root}, Runner: execRunner{}, Now: time.Now, Superuser: true,
-		Interfaces: interfaceAddresses, DefaultAddress: defaultAddress,
+		Interfaces: interfaceAddresses, DefaultAddress: defaultAddress, Dial: new(net.Dialer).DialContext,
 	}
 }
 
