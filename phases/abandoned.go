@@ -4,15 +4,15 @@ import (
 	"context"
 	"slices"
 
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // closeAbandoned ends an apply in the journal that was killed: one that came after it and found nothing to change has
 // seen that nothing is left to do. The journal marks it once another run begins. A run that is alive has
 // the Lease, and is left alone.
 func closeAbandoned(ctx context.Context, d *Data) error {
-	if !d.Living || d.DryRun || d.Single || d.Adoption != nil || d.Upgrade != nil || d.known.journal != nil {
+	if !d.Living || d.DryRun || d.Single || d.known.journal != nil {
 		return nil
 	}
 	client, err := connect(d, machine.AdminConf)

@@ -4,18 +4,19 @@ import (
 	"context"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
 func addon() Phase {
 	return Phase{
-		Name:  "addon",
-		Short: "Run what the scheduler places: a DaemonSet or Deployment, and the provider's agents",
-		Long:  "Reads the profile and the settings. Writes the workload, which reaches the API server through the control-plane endpoint and so needs no kube-proxy, no DNS and no pod network; and in every mode the programs that some providers run on each node.",
-		Only:  managedModes(),
+		Name:   "addon",
+		Shared: true,
+		Short:  "Run what the scheduler places: a DaemonSet or Deployment, and the provider's agents",
+		Long:   "Reads the profile and the settings. Writes the workload, which reaches the API server through the control-plane endpoint and so needs no kube-proxy, no DNS and no pod network; and in every mode the programs that some providers run on each node.",
+		Only:   managedModes(),
 		Run: func(ctx context.Context, d *Data) error {
 			s, v, err := valuesWithFiles(ctx, d)
 			if err != nil {

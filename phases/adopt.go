@@ -13,7 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -33,13 +33,13 @@ type Adoption struct {
 	Purge bool
 	// NodeTimeout is how long a kubelet may take to come back.
 	NodeTimeout time.Duration
+
+	Ordinary
+	plan *once[[]*plannedNode]
 }
 
 // NodeTimeout is how long a kubelet may take where nothing is said.
 const NodeTimeout = time.Minute
-
-// adopting tells whether a cluster is being brought under ccmadm, which so far may know nothing of it.
-func adopting(d *Data) bool { return d.Adoption != nil && !d.Adoption.Leave }
 
 // Adopt lists the phases of `ccmadm adopt` in their order. Those that init has are the same ones.
 func Adopt() []Phase {
@@ -47,7 +47,7 @@ func Adopt() []Phase {
 		adoptPreflight(),
 		formerProvider(),
 		held(begin()), // from here on leave knows what to take back
-		held(cloudConfig()),
+		held(dropsOthersFiles(cloudConfig())),
 		held(rbac()),
 		held(addon()),
 		held(nodeAgent()),
@@ -169,7 +169,7 @@ func unresolved(ctx context.Context, d *Data) ([]string, error) {
 	var names []string
 	for i := range list.Items {
 		n := &list.Items[i]
-		left := !isExternal(n) || slices.Contains(d.Adoption.Skip, n.Name)
+		left := !isExternal(n) || slices.Contains(adoptionOf(d).Skip, n.Name)
 		if !isInitialized(n) || left && awaitsLifecycle(s) {
 			names = append(names, n.Name)
 		}
@@ -217,7 +217,7 @@ func Confirmed(in io.Reader, out io.Writer, question string) bool {
 
 // confirm asks before anything is changed.
 func confirm(d *Data, question string) error {
-	if d.Adoption.Yes || d.DryRun || Confirmed(d.In, d.progress(), question) {
+	if adoptionOf(d).Yes || d.DryRun || Confirmed(d.In, d.progress(), question) {
 		return nil
 	}
 	return finding.Refusedf("it was not confirmed").WithHint("--yes answers beforehand; nothing was changed")

@@ -16,10 +16,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // plainKubeadm is kubeadm's own configuration of a cluster, with what was right when cloud providers were built in.
@@ -118,7 +118,7 @@ func knowAll(t *testing.T, client kubernetes.Interface, annotations map[string]s
 // adoption builds the data of a run.
 func adoption(t *testing.T, m *machine.Machine, o Options, a Adoption) (*Data, *bytes.Buffer) {
 	t.Helper()
-	o.Living, o.Adoption = true, &a
+	o.Living, o.Operation = true, &a
 	if !a.Leave && o.Flags.Provider == "" {
 		o.Flags.Provider = "onprem"
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -54,7 +54,7 @@ func examine(ctx context.Context, d *Data, s *Settings, plan []*plannedNode) err
 		return fmt.Errorf("read the name pattern of provider %s: %w", s.Provider, err)
 	}
 	known := schemes(s.Profile)
-	told, reports := tellFlags(ctx, client, plan), reachBySSH(ctx, d, plan)
+	told, reports := tellFlags(ctx, client, plan), reachBySSH(ctx, d, adoptionOf(d).Remote, plan)
 	for i, n := range plan {
 		problem := func(format string, args ...any) { n.problems = append(n.problems, fmt.Sprintf(format, args...)) }
 		if n.ip == "" {

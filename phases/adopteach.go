@@ -36,7 +36,7 @@ func (a *adopter) each(ctx context.Context, plan []*plannedNode,
 	if workers < 0 {
 		workers = len(plan)
 	}
-	failed := together(plan[:workers], a.d.Adoption.Parallel, one)
+	failed := together(plan[:workers], adoptionOf(a.d).Parallel, one)
 	if len(failed) == 0 {
 		failed = together(plan[workers:], 1, one)
 	}
@@ -84,7 +84,7 @@ func together(list []*plannedNode, atOnce int, change func(*plannedNode) error) 
 func (a *adopter) stopped(failed []notThrough) error {
 	last := "the nodes before are done, and those after were not touched; the same command goes on from here"
 	var hints []string
-	if !a.d.Adoption.Leave {
+	if !adoptionOf(a.d).Leave {
 		var names []string
 		for _, n := range failed {
 			names = append(names, n.name)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // watched is what was under way at the same time, and in which order it began.
@@ -62,7 +62,7 @@ func TestAdopt_Parallel(t *testing.T) {
 		t.Run(fmt.Sprintf("%d, %s fails", tt.parallel, tt.fails), func(t *testing.T) {
 			m, _ := machinetest.New(t)
 			leave := &Adoption{Leave: true, Remote: Remote{Parallel: tt.parallel}}
-			d, out := run{options: Options{Output: "json", Adoption: leave}}.must(t, m)
+			d, out := run{options: Options{Output: "json", Operation: leave}}.must(t, m)
 			one := &atOnce{out: d.Out} // as newAdopter has it; here, both are one buffer
 			d.Out, d.Err = one, one
 			var plan []*plannedNode

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // goes is one Node that is removed: before its step is begun, or while that is under way.

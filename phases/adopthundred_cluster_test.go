@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // A hundred nodes are planned within ten seconds, with one question for each kubelet, though half of them hang. The API

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // beginAdoption opens the journal where something is to be done, and holds its Lease from then on. What the phases would
@@ -21,7 +21,7 @@ func beginAdoption(ctx context.Context, d *Data, rest []Phase, plan []*plannedNo
 	if err := trial.Refusal(); err != nil {
 		return err
 	}
-	pending := d.Adoption.Leave || slices.ContainsFunc(plan, func(n *plannedNode) bool {
+	pending := adoptionOf(d).Leave || slices.ContainsFunc(plan, func(n *plannedNode) bool {
 		return !n.skipped && !settled(d, n)
 	})
 	for _, found := range d.known.foretold {
@@ -63,7 +63,7 @@ func recordBefore(ctx context.Context, d *Data) (string, error) {
 
 // settled tells whether a node is as the run would have it.
 func settled(d *Data, n *plannedNode) bool {
-	if d.Adoption.Leave {
+	if adoptionOf(d).Leave {
 		return !n.external
 	}
 	return n.external && n.initialized
@@ -71,7 +71,7 @@ func settled(d *Data, n *plannedNode) bool {
 
 // undoOfAdoption is the way back of a step that is the cluster's.
 func undoOfAdoption(d *Data) string {
-	if d.Adoption.Leave {
+	if adoptionOf(d).Leave {
 		return rollbackTo(d)
 	}
 	return "ccmadm leave"
@@ -80,7 +80,7 @@ func undoOfAdoption(d *Data) string {
 // adoptionStep runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
 func adoptionStep(ctx context.Context, d *Data, p Phase) error {
 	change := d.known.foretold[p.Name].change
-	if d.known.journal == nil || p.Name == adoptNodes().Name || change == "" && p.Foretell == nil {
+	if d.known.journal == nil || p.Journal == JournalItself || change == "" && p.Foretell == nil {
 		return p.Run(ctx, d)
 	}
 	return journalStep(ctx, d, p, change, undoOfAdoption(d))

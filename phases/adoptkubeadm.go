@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/kubeadm"
 )
 
 // cleanKubeadm takes out of kubeadm's own configuration what the next `kubeadm upgrade` would stumble over.

@@ -16,14 +16,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func adoptNodes() Phase {
 	return Phase{
-		Name:  "nodes",
-		Short: "Set one kubelet after the other to external cloud mode, and have each node initialized",
+		Name:    "nodes",
+		Journal: JournalItself,
+		Short:   "Set one kubelet after the other to external cloud mode, and have each node initialized",
 		Long: `Reads and writes Nodes. On each machine, workers first and this one last: "ccmadm node external" with the
 address that the Node has; then the taint ` + v1alpha1.UninitializedTaint + `, which makes the
 cloud-controller-manager initialize the Node and keeps no pod from running; then it waits until the Node is
@@ -42,12 +43,12 @@ func foretellNodes(ctx context.Context, d *Data) (string, error) {
 	for _, n := range plan {
 		switch {
 		case n.skipped:
-		case d.Adoption.Leave:
+		case adoptionOf(d).Leave:
 			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node plain", n.name))
 		case !n.external:
 			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node external --node-ip=%s", n.name, n.ip))
 		}
-		if !n.skipped && !d.Adoption.Leave && !n.initialized {
+		if !n.skipped && !adoptionOf(d).Leave && !n.initialized {
 			lines = append(lines, fmt.Sprintf("would have %s initialized", n.name))
 		}
 	}
@@ -84,10 +85,10 @@ func newAdopter(ctx context.Context, d *Data) (*adopter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Adoption.Parallel > 1 { // no table is redrawn in place then, either
+	if adoptionOf(d).Parallel > 1 { // no table is redrawn in place then, either
 		d = d.together()
 	}
-	return &adopter{d: d, s: s, client: client, step: newStepper(d, client)}, nil
+	return &adopter{d: d, s: s, client: client, step: newStepper(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout)}, nil
 }
 
 // adopt brings one node through. Each part is left out where it is done already.

@@ -14,7 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // plannedNode is a node as it was before anything was done, and what stands against changing it.
@@ -39,7 +39,7 @@ type plannedNode struct {
 // plannedNodes are all nodes, in the order in which they are changed: workers first, control planes after, this machine
 // last. A worker that goes wrong costs least, and this machine drives the rest.
 func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
-	return d.known.plan.get(func() ([]*plannedNode, error) {
+	return adoptionOf(d).plan.get(func() ([]*plannedNode, error) {
 		client, err := connect(d, machine.AdminConf)
 		if err != nil {
 			return nil, err
@@ -59,9 +59,9 @@ func plannedNodes(ctx context.Context, d *Data) ([]*plannedNode, error) {
 		var plan []*plannedNode
 		for i := range list.Items {
 			n := &list.Items[i]
-			planned := newPlannedNode(n, here, d.Adoption.Skip)
+			planned := newPlannedNode(n, here, adoptionOf(d).Skip)
 			planned.external, planned.tainted, planned.providerID = isExternal(n), nodes.IsTainted(n), n.Spec.ProviderID
-			planned.initialized = isInitialized(n) && (!awaitsLifecycle(s) || d.Adoption.Leave)
+			planned.initialized = isInitialized(n) && (!awaitsLifecycle(s) || adoptionOf(d).Leave)
 			if !planned.ready {
 				planned.problems = append(planned.problems, "it is not Ready")
 			}
@@ -107,8 +107,9 @@ func isInitialized(n *corev1.Node) bool { return n.Spec.ProviderID != "" && !nod
 
 func adoptPreflight() Phase {
 	return Phase{
-		Name:  "preflight",
-		Short: "Check every node and show what would be done, and ask",
+		Name:    "preflight",
+		Journal: JournalNever,
+		Short:   "Check every node and show what would be done, and ask",
 		Long: `Reads the cluster's record or, where there is none, kubeadm's configuration; the profile, credentials, Nodes,
 the pods and the Lease of other cloud-controller-managers, webhooks, requests for certificates, and the kubelets' flags.
 Writes nothing.`,
@@ -141,7 +142,7 @@ Writes nothing.`,
 			if err != nil {
 				return err
 			}
-			if err := d.Adoption.check(plan); err != nil {
+			if err := adoptionOf(d).check(plan); err != nil {
 				return err
 			}
 			if err := examine(ctx, d, s, plan); err != nil {

@@ -15,10 +15,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -204,9 +204,28 @@ func ofAnother(secret *corev1.Secret, provider string) bool {
 	return of != "" && of != provider
 }
 
+// dropsOthersFiles has a phase that brings a provider's files remove those of another provider first.
+func dropsOthersFiles(p Phase) Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := cloudFiles(ctx, d, s); err != nil { // what cannot be read replaces nothing
+			return err
+		}
+		if err := dropOthersFiles(ctx, d, s); err != nil {
+			return err
+		}
+		return run(ctx, d)
+	}
+	return p
+}
+
 // dropOthersFiles removes the files of another provider, once those of this one are to come.
 func dropOthersFiles(ctx context.Context, d *Data, s *Settings) error {
-	if !adopting(d) || d.DryRun {
+	if d.DryRun {
 		return nil
 	}
 	client, err := connect(d, machine.AdminConf)

@@ -91,7 +91,7 @@ func (n *plannedNode) runs(p corev1.Pod) bool { return p.Spec.NodeName == n.name
 // endRest ends what a run that was cut short has left at work, before anything else is done: whoever comes after it
 // would find its kubelet changed behind them.
 func endRest(ctx context.Context, d *Data, client kubernetes.Interface, plan []*plannedNode) error {
-	b := byPods{d: d, client: client, grace: 2*d.Adoption.NodeTimeout + time.Minute}
+	b := byPods{d: d, client: client, grace: 2*adoptionOf(d).NodeTimeout + time.Minute}
 	for _, n := range plan {
 		if !n.unsure {
 			continue

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // Apply lists the phases of `ccmadm apply` in their order. They are those of init that kubeadm has no part in, on a
@@ -32,8 +32,9 @@ func Apply() []Phase {
 
 func applyPreflight() Phase {
 	return Phase{
-		Name:  "preflight",
-		Short: "Check that this is a control plane, and that what would change may change",
+		Name:    "preflight",
+		Journal: JournalNever,
+		Short:   "Check that this is a control plane, and that what would change may change",
 		Long: `Reads the cluster's record, the profile, credentials, and what ccmadm wrote on this machine. Writes nothing. It refuses
 what no cluster can change (its name), and what takes more than this command does: another provider, and a change from or
 to mode Manual.`,
@@ -62,7 +63,7 @@ func livingRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 		}
 		rec, err := askRecord(ctx, client)
 		switch {
-		case apierrors.IsNotFound(err) && adopting(d):
+		case apierrors.IsNotFound(err) && d.Operation.Begins():
 			return nil, nil // its first run has not come to the end yet
 		case apierrors.IsNotFound(err):
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
@@ -95,15 +96,13 @@ func checkChange(ctx context.Context, d *Data) error {
 // refuseChange refuses what these phases cannot change, each by itself too.
 func refuseChange(ctx context.Context, d *Data, rec *v1alpha1.Record) error {
 	said, known := d.Said, rec.Configuration
-	switch other := saysOther(said.Provider, known.Provider); {
-	case other && adopting(d):
-		if err := refuseServed(ctx, d, &known); err != nil {
+	if saysOther(said.Provider, known.Provider) {
+		changes, err := d.Operation.OtherProvider(ctx, d, &known)
+		if err != nil {
 			return err
 		}
-		said.Provider = ""
-	case other:
-		if err := refuseProvider(ctx, d, known.Provider); err != nil {
-			return err
+		if changes {
+			said.Provider = ""
 		}
 	}
 	fixed := v1alpha1.CloudConfiguration{

@@ -11,8 +11,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // RenewCertificates signs a new identity for this machine's static pod, and has the kubelet start the pod again with

@@ -69,7 +69,7 @@ func runChecks(ctx context.Context, d *Data, checks []Check) error {
 		}
 	}
 	last := "nothing was changed"
-	if ignorable && !d.Living && d.Upgrade == nil {
+	if ignorable && !d.Living && !d.AllChecksHold {
 		last += "; --ignore-preflight-errors=NAME makes a check a warning"
 	}
 	hints = append(hints, last)

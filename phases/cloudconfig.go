@@ -10,8 +10,9 @@ import (
 
 func cloudConfig() Phase {
 	return Phase{
-		Name:  "cloud-config",
-		Short: "Store the provider's configuration and credentials",
+		Name:   "cloud-config",
+		Shared: true,
+		Short:  "Store the provider's configuration and credentials",
 		Long: `Reads the files and environment variables that the configuration names.
 Writes the Secret kube-system/` + v1alpha1.CloudConfigName + `, whose values are never printed, and with --inventory the ConfigMap
 that all control planes read the list of machines from. There a list that differs must have a higher serial.`,
@@ -23,9 +24,6 @@ that all control planes read the list of machines from. There a list that differ
 			}
 			files, err := cloudFiles(ctx, d, s)
 			if err != nil {
-				return err
-			}
-			if err := dropOthersFiles(ctx, d, s); err != nil {
 				return err
 			}
 			if len(files) == 0 {

@@ -18,9 +18,7 @@ import (
 // saidOf is what the user said, without what finding it out again would change.
 func saidOf(d *Data, rec *v1alpha1.Record) v1alpha1.CloudConfiguration {
 	said := d.Said
-	if d.Upgrade != nil && d.Upgrade.manager != "" {
-		said.ControllerManager.Image = d.Upgrade.manager
-	}
+	d.Operation.Said(&said, rec)
 	if rec != nil && said.ControllerManager.Version == tagOf(rec.Configuration.ControllerManager.Image) {
 		said.ControllerManager.Version = "" // the image that is there, wherever it comes from
 	}
@@ -29,9 +27,6 @@ func saidOf(d *Data, rec *v1alpha1.Record) v1alpha1.CloudConfiguration {
 	}
 	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
 		said.Provider = ""
-	}
-	if adopting(d) && said.Lifecycle == "" && rec != nil && rec.LifecycleHeld {
-		said.Lifecycle = v1alpha1.LifecycleGuarded // a run that left nodes out has not come to its end
 	}
 	return said
 }

@@ -17,14 +17,15 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func controlPlane() Phase {
 	return Phase{
-		Name:  "control-plane",
-		Short: "Write the cloud-controller-manager's static pod",
+		Name:   "control-plane",
+		Shared: true,
+		Short:  "Write the cloud-controller-manager's static pod",
 		Long: `Reads the profile, the settings and the provider's configuration.
 Writes ` + machine.CCMManifest + ` and the provider's files below ` + machine.CloudConfigDir + `.
 The pod refers to nothing in the API: a kubelet from 1.34 on refuses static pods that do.

@@ -15,14 +15,15 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func controlPlaneVIP() Phase {
 	return Phase{
-		Name:  "control-plane-vip",
-		Short: "Hold the control plane's own address, where there is one",
+		Name:          "control-plane-vip",
+		WithoutServer: true,
+		Short:         "Hold the control plane's own address, where there is one",
 		Long: `Reads the settings: --control-plane-vip, or controlPlaneVIP of the configuration. Writes the static pod
 ` + machine.VIPManifest + `, which announces the address to the routers of controlPlaneVIP.bgp
 while this machine's API server answers. Without bgp it answers ARP or NDP for it while a majority of the control planes

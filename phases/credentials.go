@@ -5,12 +5,12 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/kubeadm"
 )
 
 // moveCredentials takes credentials that the record of an earlier release has in extraEnv to the Secret. A static pod
 // cannot read that: there they stay until the user takes them away, and are named.
-func (s *Settings) moveCredentials(d *Data) {
+func moveCredentials(d *Data, s *Settings) {
 	if s.Recorded == nil {
 		return
 	}

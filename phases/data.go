@@ -12,10 +12,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -56,10 +56,10 @@ type Options struct {
 	Output string
 	// ImageBy is who has chosen the manager's image, where that is known from before; empty: it is found out.
 	ImageBy v1alpha1.ImageBy
-	// Adoption is set where a cluster that lives goes into external cloud mode, or leaves it.
-	Adoption *Adoption
-	// Upgrade is set where Kubernetes is upgraded.
-	Upgrade *Upgrade
+	// Operation is what the command decides about its run.
+	Operation Operation
+	// AllChecksHold says that no failed check can be made a warning.
+	AllChecksHold bool
 }
 
 // Streams connect a run to its caller.
@@ -93,6 +93,8 @@ type Data struct {
 
 	known *known
 	phase string
+	// withoutServer is the phase's: no API server may be reached.
+	withoutServer bool
 	// trial says that nobody sees the dry run: its differences are wanted by themselves.
 	trial bool
 	// holdLifecycle keeps the manager from deleting Nodes, whatever the settings say.
@@ -114,7 +116,6 @@ type known struct {
 	conflict    *apply.ConflictError // that a dry run has found
 	foretold    map[string]foretold  // by a dry run of the phases of this run, by their names; nil: there was none
 	journal     *journal.Journal     // of a run that has changed something, or is about to
-	plan        once[[]*plannedNode]
 }
 
 // New reads the configuration that the options name. It changes nothing.
@@ -136,14 +137,7 @@ func New(ctx context.Context, m *machine.Machine, o Options, s Streams, version 
 	if d.DryRun {
 		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
 	}
-	if adopting(d) {
-		live, err := adoptable(ctx, d)
-		if err != nil {
-			return nil, err
-		}
-		d.KubeadmFile = live
-	}
-	return d, nil
+	return d, d.Operation.Prepare(ctx, d)
 }
 
 // load takes the user's file; for a single phase without one, what an earlier phase has written.
@@ -217,7 +211,7 @@ func (d *Data) configuration(flags bool) (path string, data []byte, err error) {
 
 // Settings returns what holds on this machine. Whoever asks first pays.
 func (d *Data) Settings(ctx context.Context) (*Settings, error) {
-	return d.known.settings.get(func() (*Settings, error) { return resolve(ctx, d) })
+	return d.known.settings.get(func() (*Settings, error) { return d.Operation.Settings(ctx, d) })
 }
 
 // KubeadmVersion returns the version of the installed kubeadm.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // kubeadm's dry run prints objects and files: they lose what is a credential in them.

@@ -16,9 +16,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
-	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // applyControlPlane is controlPlane in a cluster whose mode may have changed. A static pod and a pod that the cluster

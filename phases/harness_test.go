@@ -11,9 +11,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // now is the clock of a test's machine.
@@ -59,6 +59,12 @@ func (r run) data(t *testing.T, m *machine.Machine) (*Data, *bytes.Buffer, error
 		r.options.ConfigFile = filepath.Join(t.TempDir(), "k.yaml")
 		if err := os.WriteFile(r.options.ConfigFile, []byte(r.config), 0o600); err != nil {
 			t.Fatal(err)
+		}
+	}
+	if r.options.Operation == nil {
+		r.options.Operation = Ordinary{}
+		if r.options.Role == kubeadm.RoleInit && !r.options.Living {
+			r.options.Operation = Initialization{}
 		}
 	}
 	r.options.Kubeadm = kubeadm.Flags(r.options.Role)

@@ -7,10 +7,18 @@ import (
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
+
+// Initialization is the operation of `ccmadm init`, on a machine that makes a cluster or has made one.
+type Initialization struct{ Ordinary }
+
+var _ Operation = Initialization{}
+
+// Step runs a phase. In the cluster that the machine has made it is a step of the journal where it changes something.
+func (Initialization) Step(ctx context.Context, d *Data, p Phase) error { return initStep(ctx, d, p) }
 
 // initStep runs a phase of init. In a cluster that lives it brings back what the record says, as apply does: what it
 // changes is a step of the journal, under the Lease of the one run that changes a cluster at a time.
@@ -51,8 +59,7 @@ func initStep(ctx context.Context, d *Data, p Phase) error {
 // repairs tells whether a phase of init would write what belongs to all control planes, in a cluster whose record is
 // published, and with which this machine's Node has come through.
 func repairs(ctx context.Context, d *Data, p Phase) (bool, error) {
-	ofApply := slices.ContainsFunc(Apply(), func(other Phase) bool { return other.Name == p.Name })
-	if d.Role != kubeadm.RoleInit || !ofApply || leadsToServer(p.Name) {
+	if d.Role != kubeadm.RoleInit || !p.Shared {
 		return false, nil
 	}
 	if lives, err := established(ctx, d); err != nil || !lives {

@@ -14,8 +14,8 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 func showJoinCommand() Phase {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // foretold is what a dry run of a phase has found.
@@ -54,18 +54,14 @@ func tryPhases(ctx context.Context, d *Data, list []Phase) (trial *Data, err err
 // run that is to change something begins there with its first phase, and holds the Lease from then on; any other writes
 // nothing, waits for nobody, and only says what its dry run has found.
 func journaled(ctx context.Context, d *Data, p Phase) error {
-	if d.DryRun || p.Name == applyPreflight().Name { // which writes nothing, and tries the others
+	if d.DryRun || p.Journal == JournalNever {
 		return p.Run(ctx, d)
 	}
-	if !d.Living {
-		return initStep(ctx, d, p)
-	}
-	if d.Adoption != nil {
-		return adoptionStep(ctx, d, p)
-	}
-	if d.Upgrade != nil {
-		return upgradeStep(ctx, d, p)
-	}
+	return d.Operation.Step(ctx, d, p)
+}
+
+// applyStep is the step of a phase of apply. It notes what the phase changes.
+func applyStep(ctx context.Context, d *Data, p Phase) error {
 	if d.known.foretold == nil {
 		if _, err := tryPhases(ctx, d, []Phase{p}); err != nil {
 			return err
@@ -123,7 +119,7 @@ func rollbackTo(d *Data) string { return fmt.Sprintf("ccmadm rollback %d", d.kno
 
 // openJournal begins a run whose way back is the cluster's record. The record must be the one that this run goes by.
 func openJournal(ctx context.Context, d *Data) error {
-	rec, err := livingRecord(ctx, d)
+	rec, err := d.Operation.Record(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -183,11 +179,7 @@ func Run(ctx context.Context, d *Data, list []Phase) (err error) {
 			return err
 		}
 	}
-	if err := closeAbandoned(ctx, d); err != nil {
-		return err
-	}
-	noteRelease(ctx, d)
-	return nil
+	return d.Operation.End(ctx, d)
 }
 
 // ControlPlaneClient is how this control plane reaches its cluster, as ccmadm apply does.

@@ -11,14 +11,15 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 func kubeconfig() Phase {
 	return Phase{
-		Name:  "kubeconfig",
-		Short: "Sign a client certificate for the cloud-controller-manager",
+		Name:          "kubeconfig",
+		WithoutServer: true,
+		Short:         "Sign a client certificate for the cloud-controller-manager",
 		Long: `Reads the cluster's CA.
 Writes ` + machine.CCMKubeconfig + ` for the user ` + v1alpha1.StaticPodUser + `, who is in no group and has
 only the permissions that the rbac phase gives; and, where systemd runs and the CA's key is here, ` + machine.CertsTimer + `,

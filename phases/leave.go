@@ -12,8 +12,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // Leave lists the phases of `ccmadm leave` in their order: the way of adopt back.
@@ -88,9 +88,10 @@ func triedRollout() Phase {
 
 func leavePreflight() Phase {
 	return Phase{
-		Name:  "preflight",
-		Short: "Show what would go, and what nobody would serve any more, and ask",
-		Long:  "Reads the cluster's record, Nodes, Services, kubelets' flags, and what was applied. Writes nothing.",
+		Name:    "preflight",
+		Journal: JournalNever,
+		Short:   "Show what would go, and what nobody would serve any more, and ask",
+		Long:    "Reads the cluster's record, Nodes, Services, kubelets' flags, and what was applied. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			err := runChecks(ctx, d, []Check{
 				{finding.CheckPrivileged, checkRoot},
@@ -104,10 +105,10 @@ func leavePreflight() Phase {
 			if err != nil {
 				return err
 			}
-			if err := d.Adoption.check(plan); err != nil {
+			if err := adoptionOf(d).check(plan); err != nil {
 				return err
 			}
-			if err := examineLeaving(d, plan, reachBySSH(ctx, d, plan)); err != nil {
+			if err := examineLeaving(d, plan, reachBySSH(ctx, d, adoptionOf(d).Remote, plan)); err != nil {
 				return err
 			}
 			if err := showWhatGoes(ctx, d, plan); err != nil {
@@ -127,6 +128,7 @@ func leavePreflight() Phase {
 func leaveNodes() Phase {
 	return Phase{
 		Name:     "nodes",
+		Journal:  JournalItself,
 		Short:    "Take one kubelet after the other out of external cloud mode",
 		Long:     `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
 		Foretell: foretellNodes,
@@ -134,7 +136,7 @@ func leaveNodes() Phase {
 			if err := eachNode(ctx, d, (*adopter).leave); err != nil {
 				return err
 			}
-			for _, name := range d.Adoption.Skip {
+			for _, name := range adoptionOf(d).Skip {
 				d.Sayf("%s was skipped, and is in external mode and has ccmadm's files as before; to end that there, as root: "+
 					"ccmadm node plain --purge", name)
 			}
@@ -187,10 +189,10 @@ func (a *adopter) leave(ctx context.Context, n *plannedNode) error {
 // answer of their machine.
 func (a *adopter) plain(ctx context.Context, n *plannedNode) error {
 	forget, what := "--forget", "its kubelet to be out of external mode"
-	if a.d.Adoption.Purge {
+	if adoptionOf(a.d).Purge {
 		forget = "--purge"
 	}
-	asked := a.d.Adoption.Purge && a.byHand() && !n.here
+	asked := adoptionOf(a.d).Purge && a.byHand() && !n.here
 	if asked {
 		what = "`ccmadm node plain --purge` there, whose end it notes on its Node"
 		if err := askPurge(ctx, a.client, n.name, true); err != nil {
@@ -205,12 +207,12 @@ func (a *adopter) plain(ctx context.Context, n *plannedNode) error {
 	})
 }
 
-func (a *adopter) byHand() bool { return a.d.Adoption.byHand() }
+func (a *adopter) byHand() bool { return adoptionOf(a.d).byHand() }
 
 // again tells of a machine on which the step is done though its kubelet is in no external mode: a run was cut short
 // there, or may have been driven from there, and has notes of it, or all of ours is to go.
 func (a *adopter) again(n *plannedNode) bool {
-	return n.unsure || a.d.Adoption.Purge || n.controlPlane && !a.byHand()
+	return n.unsure || adoptionOf(a.d).Purge || n.controlPlane && !a.byHand()
 }
 
 // forgetMachine removes what adopt noted on this machine.
@@ -220,7 +222,7 @@ func forgetMachine() Phase {
 		Short: "Remove ccmadm's notes on this machine",
 		Long:  "Removes " + machine.RecordFile + " and " + machine.StateFile + ".",
 		Run: func(_ context.Context, d *Data) error {
-			if d.Adoption.Purge {
+			if adoptionOf(d).Purge {
 				return purgeFiles(d)
 			}
 			return forget(d)

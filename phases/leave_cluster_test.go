@@ -13,16 +13,16 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/phases/identity"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // The way back is open from anywhere on the way there, and goes on where it was cut short itself.
 func TestCluster_Leave_FromHalfWay(t *testing.T) {
 	m, client := plain(t)
-	manager := func() bool {
+	managerRuns := func() bool {
 		_, err := client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "onprem-cloud-controller-manager",
 			metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -46,7 +46,7 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 		}}}
 		d, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
 		pass(d, out, leavePreflight(), off(rbac()), off(addon()), triedRollout())
-		if got := manager(); got != (done == 6) {
+		if got := managerRuns(); got != (done == 6) {
 			t.Errorf("behind %d phases: there is a manager: %v\n%s", done, got, out)
 		}
 		if err := d.Close(t.Context()); err != nil {
@@ -63,7 +63,7 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 		}
 		d, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
 		pass(d, out, leavePreflight(), off(rbac()), off(addon()), triedRollout())
-		if manager() {
+		if managerRuns() {
 			t.Errorf("behind %d phases: the manager is back\n%s", done, out)
 		}
 		pass(d, out, forgetMachine(), removeObjects())
@@ -147,7 +147,7 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	n.ip = "198.18.0.102" // what ccmadm gave the kubelet
 	playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
 	wantError(t, asError(a.leave(t.Context(), n)), `has chosen the addresses "198.18.0.101"`, finding.ExitError)
-	d.Adoption.Via = ViaHand
+	adoptionOf(d).Via = ViaHand
 	out.Reset()
 	if err := a.leave(t.Context(), n); err != nil || !strings.Contains(out.String(), "has left is not known") {
 		t.Errorf("by hand: %v\n%s", err, out)

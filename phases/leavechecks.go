@@ -17,8 +17,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // checkLeavable refuses what this command does not take back.
@@ -61,7 +61,7 @@ func refuseStaticPods(ctx context.Context, d *Data) error {
 		left = append(left, pods[i].Spec.NodeName)
 	}
 	if len(left) == 0 {
-		return refuseForgotten(ctx, client, d.Adoption.Skip)
+		return refuseForgotten(ctx, client, adoptionOf(d).Skip)
 	}
 	return finding.Refusedf("leave: the manager is still a static pod on %s", strings.Join(left, ", ")).
 		WithHint("`ccmadm apply` there brings the cluster's mode; nothing was changed")
@@ -74,7 +74,7 @@ func refuseBalancers(ctx context.Context, d *Data) error {
 		return err
 	}
 	found, err := balancers(ctx, client)
-	if err == nil && len(found) > 0 && d.Adoption.WaitLoadBalancers > 0 && !d.DryRun {
+	if err == nil && len(found) > 0 && adoptionOf(d).WaitLoadBalancers > 0 && !d.DryRun {
 		found, err = awaitBalancers(ctx, d, client, found)
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func refuseBalancers(ctx context.Context, d *Data) error {
 	if len(found) == 0 {
 		return nil
 	}
-	if d.Adoption.KeepLoadBalancers {
+	if adoptionOf(d).KeepLoadBalancers {
 		d.Sayf("kept with their addresses, and served by nobody from then on: Service/%s; while another provider's "+
 			"finalizer %s is on one, it cannot be deleted", strings.Join(found, ", Service/"), v1alpha1.LoadBalancerFinalizer)
 		return nil
@@ -116,10 +116,10 @@ func balancers(ctx context.Context, client kubernetes.Interface) ([]string, erro
 // awaitBalancers waits while the manager still runs, which takes away the load balancers of Services that are deleted.
 // It returns those that are left in the end.
 func awaitBalancers(ctx context.Context, d *Data, client kubernetes.Interface, found []string) ([]string, error) {
-	d.Sayf("waiting up to %s for these to be gone: Service/%s", d.Adoption.WaitLoadBalancers,
+	d.Sayf("waiting up to %s for these to be gone: Service/%s", adoptionOf(d).WaitLoadBalancers,
 		strings.Join(found, ", Service/"))
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, d.Adoption.WaitLoadBalancers, false,
+	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, adoptionOf(d).WaitLoadBalancers, false,
 		func(ctx context.Context) (bool, error) {
 			now, err := balancers(ctx, client)
 			if last = err; err == nil {
@@ -145,7 +145,7 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 		return err
 	}
 	stays, kinds := "; the manager's Lease and the journal", []schema.GroupVersionKind{claimKind()}
-	if d.Adoption.Purge {
+	if adoptionOf(d).Purge {
 		kinds = kindsOfOurs()
 	}
 	ours, err := leftOfOurs(ctx, d, kinds)
@@ -160,7 +160,7 @@ func showWhatGoes(ctx context.Context, d *Data, plan []*plannedNode) error {
 			subjects = append(subjects, o.subject)
 		}
 	}
-	if d.Adoption.Purge {
+	if adoptionOf(d).Purge {
 		s, err := d.Settings(ctx)
 		if err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // cutter ends a run once so many things have been said to be gone.
@@ -74,7 +74,7 @@ func TestCluster_Leave_PurgeCutShort(t *testing.T) {
 func cutLeave(t *testing.T, m *machine.Machine, client kubernetes.Interface, list []Phase, n int) bool {
 	t.Helper()
 	d, out := run{options: Options{
-		Command: "leave", Living: true, Adoption: &Adoption{Leave: true, Yes: true, Purge: true},
+		Command: "leave", Living: true, Operation: &Adoption{Leave: true, Yes: true, Purge: true},
 	}}.must(t, m)
 	ctx, cut := context.WithCancel(t.Context())
 	defer cut()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // examineLeaving finds the flags for which `ccmadm node plain` would be refused, where it is told in which file they

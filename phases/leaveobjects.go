@@ -14,10 +14,10 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func removeObjects() Phase {
@@ -79,7 +79,7 @@ func refuseJoined(ctx context.Context, d *Data) error {
 	var names []string
 	for i := range list.Items {
 		n := &list.Items[i]
-		if (isExternal(n) || nodes.IsTainted(n)) && !slices.Contains(d.Adoption.Skip, n.Name) {
+		if (isExternal(n) || nodes.IsTainted(n)) && !slices.Contains(adoptionOf(d).Skip, n.Name) {
 			names = append(names, n.Name)
 		}
 	}
@@ -166,7 +166,7 @@ func removeRest(ctx context.Context, d *Data, applier apply.Applier) error {
 	if err := removeSets(ctx, d, applier, apply.RBAC, apply.CloudConfig, apply.Inventory); err != nil {
 		return err
 	}
-	if d.Adoption.Purge { // which goes by the record until all else has gone
+	if adoptionOf(d).Purge { // which goes by the record until all else has gone
 		return nil
 	}
 	return removeApplied(ctx, d, applier)

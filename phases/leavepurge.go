@@ -15,8 +15,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // purge goes behind everything else, the journal too: it is closed before it is removed.
@@ -28,7 +28,7 @@ func purge() Phase {
 			"addresses. Removes those that ccmadm has applied or writes itself, and names the others, which stay. Removes\n" +
 			"the Lease of the cloud-controller-manager, unless another one renews it. The record goes last: until then the same command goes on. Without --purge it does nothing.",
 		Run: func(ctx context.Context, d *Data) error {
-			if !d.Adoption.Purge || d.DryRun { // preflight has listed it
+			if !adoptionOf(d).Purge || d.DryRun { // preflight has listed it
 				return nil
 			}
 			if err := d.Close(ctx); err != nil {

@@ -4,9 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // The files that a kubelet's kubeconfig names are below the machine's root, as in a pod, and so is what their absolute

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // removeManagerLease deletes the Lease that the manager has left. A vendor's manager may have come meanwhile, and lead

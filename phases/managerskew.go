@@ -13,9 +13,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -23,14 +23,14 @@ import (
 // upgrade is under way, the record has the release of the control planes that are done. What runs already is no reason
 // to refuse another change. An upgrade has its own order, which counts the API server that it is about to bring.
 func refuseNewerManager(ctx context.Context, d *Data, s *Settings, v templates.Values) error {
-	if d.Upgrade != nil {
+	if d.Operation.Manager().Ordered {
 		return nil
 	}
 	then, err := s.Profile.ImageRef(v)
 	if err != nil {
 		return err
 	}
-	if !upgrade.Knows(s.Profile, then) {
+	if !planner.Knows(s.Profile, then) {
 		return nil // no answer would make a difference
 	}
 	now, err := runningImage(ctx, d, s)
@@ -44,7 +44,7 @@ func refuseNewerManager(ctx context.Context, d *Data, s *Settings, v templates.V
 		return err
 	}
 	for _, node := range slices.Sorted(maps.Keys(servers)) {
-		serves, newer := upgrade.Newer(s.Profile, then, servers[node])
+		serves, newer := planner.Newer(s.Profile, then, servers[node])
 		if !newer {
 			continue
 		}
@@ -106,7 +106,7 @@ func liveServers(ctx context.Context, client kubernetes.Interface) (map[string]*
 		return nil, err
 	}
 	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: map[string]string{
-		v1alpha1.ComponentLabel: string(upgrade.APIServer), "tier": "control-plane",
+		v1alpha1.ComponentLabel: string(planner.APIServer), "tier": "control-plane",
 	}})
 	pods, err := client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/templates"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -38,7 +38,7 @@ type NodeOptions struct {
 // NewNode returns the data of a step on one machine, which knows nothing of its cluster.
 func NewNode(m *machine.Machine, o NodeOptions, s Streams, version string) *Data {
 	d := &Data{
-		Options: Options{DryRun: o.DryRun}, Streams: s, Version: version, Machine: m, known: &known{},
+		Options: Options{DryRun: o.DryRun, Operation: Ordinary{}}, Streams: s, Version: version, Machine: m, known: &known{},
 		phase: "node",
 	}
 	if o.DryRun {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // kubeletOf plays systemd and the kubelet of a node: a restart reads the files behind the flags as systemd does, and
@@ -45,7 +45,7 @@ func kubeletWith(t *testing.T, unitArgs string) (*machine.Machine, *machinetest.
 		pid++
 		line := "/usr/bin/kubelet " + unitArgs
 		if machinetest.Content(m, machine.KubeletDropIn) != "" {
-			_, env, _ := strings.Cut(machinetest.Content(m, machine.KubeletEnvFile), configArgs+"=")
+			_, env, _ := strings.Cut(machinetest.Content(m, machine.KubeletEnvFile), "KUBELET_CONFIG_ARGS=")
 			line = "/usr/bin/kubelet " + strings.Trim(env, "\"\n")
 		}
 		_, env, _ := strings.Cut(machinetest.Content(m, machine.KubeadmFlags), "=")
@@ -162,7 +162,7 @@ func TestNode_PlainInTheMiddleOfAnUpgrade(t *testing.T) {
 	}
 	// As kubeadm mangles it.
 	machinetest.Put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --v=2"`+"\n")
-	if out, err := runNode(t, m, true, ""); err != nil {
+	if out, err := stepOnNode(t, m, true, ""); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if out, err := (run{}).do(t, m, kubeletFlags()); err != nil {

@@ -8,16 +8,17 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
 func nodeAgent() Phase {
 	return Phase{
-		Name:  "node-agent",
-		Short: "Define address pools and BGP peers, and run the node agent where it is wanted",
+		Name:   "node-agent",
+		Shared: true,
+		Short:  "Define address pools and BGP peers, and run the node agent where it is wanted",
 		Long: `Reads the profile and the settings. Writes, for a provider that has a node agent, the definitions of AddressPool, BGPPeer,
 NodeAgent and NodeRoutes; with --node-agent or routes also its ServiceAccount, its permissions, an admission policy that lets each
 agent write the report of its own node only, the DaemonSet kube-system/` + v1alpha1.AgentName + `, and a Secret of that name

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // checkAstray finds directories that a step goes by and that lead a pod elsewhere than the machine itself.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // In a pod an absolute link of the machine leads elsewhere: no step changes files there, nor waits for a lock on them.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // kubeletFiles are the files behind the kubelet's flags as they were, to be given back; nil for one that was not there.

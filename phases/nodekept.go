@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // changedFlags are those that a step may change; a kubelet of 1.34 and newer refuses the last one.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // Plain is the way back: the drop-in goes, and so does the flag that kubeadm has written down for a machine that joined

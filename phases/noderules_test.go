@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // metadata is a service like those of clouds: it wants a token, and speaks text and JSON.

@@ -39,7 +39,7 @@ func TestCluster_Adopt_ServerAway(t *testing.T) {
 		}
 	}
 	ran := playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
-	if err := newStepper(d, away).run(t.Context(), n, "plain"); err != nil {
+	if err := newStepper(d, away, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).run(t.Context(), n, "plain"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	<-ran

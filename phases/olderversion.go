@@ -3,7 +3,7 @@ package phases
 import (
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // sayOlderVersion warns of a file whose kubernetesVersion is older than the API server here: init changes no version.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +11,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // phaseRecord is what a phase that is run by itself goes by: on a control plane that has its cluster, the cluster's
@@ -33,7 +32,7 @@ func phaseRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 	}
 	rec, tried, err := askedRecord(ctx, d)
 	switch {
-	case err != nil && own != nil && leadsToServer(d.phase):
+	case err != nil && own != nil && d.withoutServer:
 		return own, nil
 	case err != nil:
 		return nil, finding.Refusedf("compare with the cluster's record: %w", err).
@@ -46,11 +45,6 @@ func phaseRecord(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 		keepOwn(d, &rec.Configuration, own.Configuration)
 	}
 	return rec, refuseOtherAgent(d, rec)
-}
-
-// leadsToServer tells of phases without which an API server may not be reached at all.
-func leadsToServer(phase string) bool {
-	return slices.Contains([]string{controlPlaneVIP().Name, kubeconfig().Name}, phase)
 }
 
 // askedRecord is the cluster's record, nil where none is published yet, and whether this machine's Node has come
@@ -132,7 +126,7 @@ func inCluster(d *Data) (bool, error) {
 }
 
 // keepOwnNodeIP has a phase that is run by itself go by this machine's own address.
-func (s *Settings) keepOwnNodeIP(d *Data) error {
+func keepOwnNodeIP(d *Data, s *Settings) error {
 	if !d.Single || d.Living {
 		return nil
 	}

@@ -40,12 +40,34 @@ type Phase struct {
 	Long string
 	// Only names the modes that the phase is for. Empty: all.
 	Only []v1alpha1.Mode
+	// Shared says that the phase writes what belongs to the whole cluster.
+	Shared bool
+	// WithoutServer says that the phase has to run while no API server can be reached.
+	WithoutServer bool
+	// Journal says when the phase is a step of the journal.
+	Journal Journaling
+	// Undo is how to take the step back, for the journal; empty: the operation says.
+	Undo string
 	// Foretell says what Run would do, in a dry run of a phase that has nothing to show for it. Nil: Run shows it itself,
 	// through the machine and the applier.
 	Foretell func(context.Context, *Data) (string, error)
 	// Run does it.
 	Run func(context.Context, *Data) error
 }
+
+// Journaling says when a phase is a step of the journal.
+type Journaling string
+
+const (
+	// JournalChanges is for a phase whose dry run shows what it changes: a step where it changes something, or waits.
+	JournalChanges Journaling = ""
+	// JournalNever is for a phase that writes nothing.
+	JournalNever Journaling = "never"
+	// JournalItself is for a phase that notes its steps itself.
+	JournalItself Journaling = "itself"
+	// JournalAlways is for a phase whose changes no dry run of ours can show.
+	JournalAlways Journaling = "always"
+)
 
 // Init lists the phases of `ccmadm init` in their order.
 func Init() []Phase {
@@ -107,7 +129,7 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 			return err
 		}
 		if err == nil {
-			noteRelease(cmd.Context(), made)
+			err = made.Operation.End(cmd.Context(), made)
 		}
 		return joined(err, made.end(cmd.Context(), err))
 	}
@@ -120,6 +142,7 @@ func (p Phase) run(ctx context.Context, d *Data) error {
 		return &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("stopped before phase %s: %w", p.Name, err), Hint: "the same command again goes on from here"}
 	}
 	d = d.in(p.Name)
+	d.withoutServer = p.WithoutServer
 	if wanted, err := p.wanted(ctx, d); err != nil || !wanted {
 		return asError(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // sayLostPools warns where Services have addresses from pools and there is none: who deletes the definition of

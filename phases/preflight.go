@@ -12,16 +12,17 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func initPreflight() Phase {
 	return Phase{
-		Name:  "preflight",
-		Short: "Check that this machine can become a control plane in external cloud mode",
-		Long:  "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line; where kubeadm has finished already, the cluster's record. Writes nothing.",
+		Name:    "preflight",
+		Journal: JournalNever,
+		Short:   "Check that this machine can become a control plane in external cloud mode",
+		Long:    "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line; where kubeadm has finished already, the cluster's record. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			return runChecks(ctx, d, slices.Concat(
 				[]Check{
@@ -44,9 +45,10 @@ func initPreflight() Phase {
 
 func joinPreflight() Phase {
 	return Phase{
-		Name:  "preflight",
-		Short: "Check that this machine can join in external cloud mode",
-		Long:  "Reads the host, the kubeadm configuration, and every file that feeds the kubelet's command line. Writes nothing.",
+		Name:    "preflight",
+		Journal: JournalNever,
+		Short:   "Check that this machine can join in external cloud mode",
+		Long:    "Reads the host, the kubeadm configuration, and every file that feeds the kubelet's command line. Writes nothing.",
 		Run: func(ctx context.Context, d *Data) error {
 			return runChecks(ctx, d, slices.Concat(
 				[]Check{{finding.CheckKubeadmVersion, checkKubeadm}},

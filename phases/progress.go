@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // Sayf prints a line of progress, as kubeadm does.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -29,7 +29,7 @@ func proxySettings(env func(string) string) []string {
 // proxies are those of the manager that runs, once this machine's Node has come through with it: whoever runs ccmadm
 // again may have others.
 func proxies(ctx context.Context, d *Data, s *Settings) ([]string, error) {
-	if s.Recorded == nil || d.Role != kubeadm.RoleInit || leadsToServer(d.phase) && !d.Living {
+	if s.Recorded == nil || d.Role != kubeadm.RoleInit || d.withoutServer && !d.Living {
 		return proxySettings(d.Env), nil
 	}
 	if lives, err := established(ctx, d); err != nil || !lives {
@@ -45,7 +45,7 @@ func livingProxies(ctx context.Context, d *Data, s *Settings) ([]string, error) 
 	if err == nil && pod == nil {
 		pod, err = elsewherePod(ctx, d)
 	}
-	if err == nil && pod == nil && d.Adoption == nil && s.Recorded.Configuration.Mode != v1alpha1.ModeManual {
+	if err == nil && pod == nil && !d.Operation.ManagerMayBeAway() && s.Recorded.Configuration.Mode != v1alpha1.ModeManual {
 		d.Sayf("there is no cloud-controller-manager whose proxy variables would hold: this shell's do")
 	}
 	if err != nil || pod == nil || len(pod.Spec.Containers) == 0 {

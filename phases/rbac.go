@@ -9,8 +9,9 @@ import (
 
 func rbac() Phase {
 	return Phase{
-		Name:  "rbac",
-		Short: "Give the cloud-controller-manager its permissions",
+		Name:   "rbac",
+		Shared: true,
+		Short:  "Give the cloud-controller-manager its permissions",
 		Long: `Reads the profile. Writes a ClusterRole, a Role and their bindings, and a ServiceAccount where the cloud-controller-manager
 is not a static pod. No permission is wider than the profile says. For a provider with load balancers of ours, also an
 admission policy that keeps ports of the Nodes from Services that have their addresses.`,

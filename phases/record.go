@@ -15,15 +15,16 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 func record() Phase {
 	return Phase{
-		Name:  "record",
-		Short: "Publish the cluster's settings for machines that join",
+		Name:   "record",
+		Shared: true,
+		Short:  "Publish the cluster's settings for machines that join",
 		Long: `Reads the settings and the cluster's CA. Writes the ConfigMap kube-system/` + v1alpha1.RecordName + `, and a Role that lets
 bootstrap tokens and nodes read it. It holds no secret.`,
 		Run: func(ctx context.Context, d *Data) error {

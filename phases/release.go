@@ -8,14 +8,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // noteRelease notes on the Node of a control plane which ccmadm has worked there, at the end of a run that has come
 // through: by that, others are found that are of another release. Leaving takes all notes back. The end of the run is
 // not at stake.
 func noteRelease(ctx context.Context, d *Data) {
-	if d.DryRun || d.Single || d.Upgrade != nil && d.Upgrade.Driven { // then whoever drives knows the machine's own
+	if d.DryRun || d.Single {
 		return
 	}
 	controlPlane, err := ControlPlaneHere(d.Machine)
@@ -23,16 +23,18 @@ func noteRelease(ctx context.Context, d *Data) {
 		return
 	}
 	client, err := connect(d, machine.AdminConf)
-	if err == nil && d.Adoption != nil && d.Adoption.Leave {
-		err = removeReleases(ctx, client)
-	} else if err == nil {
+	if err == nil {
 		var name string
 		if name, err = nodeName(d); err == nil {
 			err = noteReleaseOn(ctx, client, name, d.Version)
 		}
 	}
+	sayReleaseUnnoted(d, err)
+}
+
+func sayReleaseUnnoted(d *Data, err error) {
 	if err != nil {
-		d.in("release").Sayf("warning, the notes of which ccmadm has worked are as before: %v", err)
+		d.in("release").Sayf("warning: update the ccmadm version noted on the Node: %v", err)
 	}
 }
 

@@ -29,12 +29,14 @@ func TestCluster_NoteRelease(t *testing.T) {
 		{name: "a single phase", options: Options{Living: true, Single: true}},
 		{name: "a run", options: Options{Living: true}, want: "test", writes: true},
 		{name: "once more", options: Options{Living: true}, want: "test"},
-		{name: "from afar", options: Options{Living: true, Upgrade: &Upgrade{Driven: true}}, want: "test"},
-		{name: "leave", options: Options{Living: true, Adoption: &Adoption{Leave: true}}, writes: true},
+		{name: "from afar", options: Options{Living: true, Operation: &Upgrade{Driven: true}}, want: "test"},
+		{name: "leave", options: Options{Living: true, Operation: &Adoption{Leave: true}}, writes: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, out := run{options: tt.options}.must(t, u.m)
-			noteRelease(t.Context(), d)
+			if err := d.Operation.End(t.Context(), d); err != nil {
+				t.Error(err)
+			}
 			node, err := u.client.CoreV1().Nodes().Get(t.Context(), "cp1", metav1.GetOptions{})
 			if err != nil || node.Annotations[v1alpha1.ReleaseAnnotation] != tt.want {
 				t.Errorf("%v, %v\n%s", err, node.Annotations, out)
@@ -64,7 +66,7 @@ func TestCluster_NoteRelease_OfNoCcmadm(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, out, _ := u.begun(t, Upgrade{Version: "v1.36.3", Remote: Remote{Via: ViaPods}})
-	d.Upgrade.target = version.MustParseSemantic("v1.36.3")
+	upgradeOf(d).target = version.MustParseSemantic("v1.36.3")
 	cp2 := &other{plannedNode: &plannedNode{name: "cp2", controlPlane: true}, report: &NodeReport{}}
 	if err := (&upgrader{d: d, client: u.client, way: idle{}}).upgrade(t.Context(), cp2); err != nil {
 		t.Fatal(err)

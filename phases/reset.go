@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // Reset takes a machine out of its cluster: `kubeadm reset`, and then what ccmadm has written on the machine and the node
@@ -102,6 +102,7 @@ func checkEtcdGone(d *Data, dir string) error {
 
 // NewBare returns the data of a run that reads no configuration: it must work on a machine that is half done.
 func NewBare(m *machine.Machine, o Options, s Streams, version string) *Data {
+	o.Operation = Ordinary{}
 	d := &Data{Options: o, Streams: s, Version: version, Machine: m, known: &known{}}
 	if o.DryRun {
 		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)

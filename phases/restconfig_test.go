@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // A kubeconfig that leads nowhere is named, with what it lacks, and no variable that ccmadm does not read.

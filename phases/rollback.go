@@ -11,9 +11,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // FindRun returns the run of the journal that has the ID.
@@ -116,7 +116,7 @@ func FormerImageBy(run *journal.Run) (v1alpha1.ImageBy, error) {
 	if err != nil {
 		return "", err
 	}
-	return upgrade.ImageBy(profile, rec), nil
+	return planner.ImageBy(profile, rec), nil
 }
 
 func explicit(list []string) []string { return append([]string{}, list...) }

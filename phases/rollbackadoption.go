@@ -13,9 +13,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // The commands that go each other's way back.
@@ -24,8 +24,8 @@ const (
 	leaveCommand = "leave"
 )
 
-// adoptionOf returns which of the two a run was, itself or as a rollback of the other; empty: neither.
-func adoptionOf(run *journal.Run) string {
+// directionOf returns which of the two a run was, itself or as a rollback of the other; empty: neither.
+func directionOf(run *journal.Run) string {
 	switch command, _, _ := strings.Cut(run.Command, " "); command {
 	case adoptCommand, leaveCommand:
 		return command
@@ -34,18 +34,18 @@ func adoptionOf(run *journal.Run) string {
 }
 
 // IsAdoption tells whether a run was one of adopt or leave, which more than a record leads back from.
-func IsAdoption(run *journal.Run) bool { return adoptionOf(run) != "" }
+func IsAdoption(run *journal.Run) bool { return directionOf(run) != "" }
 
 // AdoptionBack returns what leads back to before a run of adopt, which is leave, or of leave, which is adopt with the
 // settings of before, as it is where adopt has changed the provider: the options and the phases. From wherever the run
 // has stopped it is the same. How it is done, and whether it is asked, is the caller's; runs are the whole journal.
 func AdoptionBack(
-	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, how Adoption,
+	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, how *Adoption,
 ) (*Options, []Phase, error) {
-	o := &Options{Role: kubeadm.RoleInit, Living: true, Adoption: &how, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
-	if how.Leave = adoptionOf(run) == adoptCommand && !hasStep(run, formerProvider().Name); !how.Leave {
+	o := &Options{Role: kubeadm.RoleInit, Living: true, Operation: how, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	if how.Leave = directionOf(run) == adoptCommand && !hasStep(run, formerProvider().Name); !how.Leave {
 		o.Command = fmt.Sprintf("%s (rollback %d)", adoptCommand, run.ID)
-		err := backToAdopted(ctx, client, runs, run, o)
+		err := backToAdopted(ctx, client, runs, run, o, how)
 		return o, Adopt(), err
 	}
 	o.Command = fmt.Sprintf("%s (rollback %d)", leaveCommand, run.ID)
@@ -70,7 +70,7 @@ func refuseAdoptedBefore(runs []journal.Run, run *journal.Run) error {
 		if before.ID >= first.ID || first.Before == "" {
 			continue
 		}
-		if adoptionOf(&before) == "" || before.State == journal.Done || before.Shortened {
+		if directionOf(&before) == "" || before.State == journal.Done || before.Shortened {
 			break
 		}
 		first = &before
@@ -92,7 +92,7 @@ func hasStep(run *journal.Run, name string) bool {
 // backToAdopted fills in the settings of before, and skips nodes that the run has not taken out of external mode: they
 // were not in it.
 func backToAdopted(
-	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, o *Options,
+	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, o *Options, how *Adoption,
 ) error {
 	settings, profile, err := FormerSettings(run)
 	if err != nil {
@@ -117,7 +117,7 @@ func backToAdopted(
 	if err != nil {
 		return finding.Refusedf("list nodes: %w", err).WithHint("nothing was changed")
 	}
-	o.Adoption.Skip = neverExternal(list.Items, takenOut(runs, run))
+	how.Skip = neverExternal(list.Items, takenOut(runs, run))
 	return nil
 }
 
@@ -137,7 +137,7 @@ func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
 // leavesOf are a run of leave, those before it that did not come to their end, and those after it, newest first.
 func leavesOf(runs []journal.Run, run *journal.Run) (leaves []journal.Run) {
 	for _, r := range slices.Backward(runs) {
-		is := adoptionOf(&r) == leaveCommand
+		is := directionOf(&r) == leaveCommand
 		if r.Shortened || r.ID < run.ID && (!is || r.State == journal.Done) {
 			break
 		}

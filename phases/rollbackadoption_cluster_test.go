@@ -14,9 +14,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // back runs what leads back to before the newest run, but for what needs kubelets: those are TestAdopt_Rollback's.
@@ -27,11 +27,11 @@ func back(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, list, err := AdoptionBack(t.Context(), client, runs, run, Adoption{Yes: true})
+	o, list, err := AdoptionBack(t.Context(), client, runs, run, &Adoption{Yes: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, out := adoption(t, m, *o, *o.Adoption)
+	d, out := adoption(t, m, *o, *o.Operation.(*Adoption))
 	for _, p := range list {
 		switch p.Name {
 		case "rollout", "nodes", "lifecycle", "kubeadm-config":
@@ -70,7 +70,7 @@ func TestCluster_Rollback_AdoptAndLeave(t *testing.T) {
 		Provider: "onprem", Mode: v1alpha1.ModeDeployment,
 		ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
 	}
-	adopt := Options{Command: "adopt", Flags: adopted, Adoption: &Adoption{Yes: true}}
+	adopt := Options{Command: "adopt", Flags: adopted, Operation: &Adoption{Yes: true}}
 	for i := 3; i <= 6; i++ { // former-provider, begin, cloud-config, rbac, addon
 		cutAdoption(t, m, client, adopt, Adopt()[:i])
 		back(t, m, client)
@@ -78,7 +78,7 @@ func TestCluster_Rollback_AdoptAndLeave(t *testing.T) {
 	}
 	for i := 2; i < len(Leave()); i++ {
 		cutAdoption(t, m, client, adopt, Adopt()[:6])
-		leave := Options{Command: "leave", Adoption: &Adoption{Leave: true, Yes: true}}
+		leave := Options{Command: "leave", Operation: &Adoption{Leave: true, Yes: true}}
 		cutAdoption(t, m, client, leave, Leave()[:i])
 		back(t, m, client)
 		rec, err := readRecord(t.Context(), client)
@@ -167,7 +167,7 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 func TestCluster_Rollback_LostRecord(t *testing.T) {
 	m, client := plain(t)
 	onprem := v1alpha1.CloudConfiguration{Provider: "onprem"}
-	adopt := Options{Command: "adopt", Flags: onprem, Adoption: &Adoption{Yes: true}}
+	adopt := Options{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}
 	cutAdoption(t, m, client, adopt, Adopt()[:6])
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
 	if err := client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), v1alpha1.RecordName,
@@ -175,11 +175,11 @@ func TestCluster_Rollback_LostRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs, _ := journalOf(t)
-	o, list, err := AdoptionBack(t.Context(), client, runs, newest(runs), Adoption{Yes: true})
+	o, list, err := AdoptionBack(t.Context(), client, runs, newest(runs), &Adoption{Yes: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, _ := adoption(t, m, *o, *o.Adoption)
+	d, _ := adoption(t, m, *o, *o.Operation.(*Adoption))
 	wantError(t, list[0].run(t.Context(), d), "is in external mode, and the cluster has no record", finding.ExitRefused)
 	_, err = client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "onprem-cloud-controller-manager", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

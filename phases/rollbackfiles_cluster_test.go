@@ -6,8 +6,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // What leave removes is in the journal before: a rollback of it knows whether there were files that it has to be given.
@@ -21,14 +21,14 @@ func TestCluster_Rollback_LostFiles(t *testing.T) {
 		{"without one", func(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 			m, client := plain(t)
 			onprem := v1alpha1.CloudConfiguration{Provider: "onprem"}
-			cutAdoption(t, m, client, Options{Command: "adopt", Flags: onprem, Adoption: &Adoption{Yes: true}}, Adopt()[:6])
+			cutAdoption(t, m, client, Options{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}, Adopt()[:6])
 			return m, client
 		}, LostNone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, client := tt.cluster(t)
 			knowAll(t, client, nil) // as nodes that have left
-			leave := Options{Command: "leave", Adoption: &Adoption{Leave: true, Yes: true}}
+			leave := Options{Command: "leave", Operation: &Adoption{Leave: true, Yes: true}}
 			want := func(when string, want Lost) {
 				t.Helper()
 				runs, _ := journalOf(t)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 func staticManager(d *Data) (*manager, error) {
@@ -64,11 +64,7 @@ func (m *manager) nameOthers(ctx context.Context, d *Data, client kubernetes.Int
 	}
 	others = slices.DeleteFunc(others, func(node string) bool { return node == m.node })
 	if slices.Sort(others); len(others) > 0 {
-		command := "ccmadm apply"
-		if d.Upgrade != nil {
-			command = "ccmadm upgrade node"
-		}
-		d.Sayf("not yet on %s: run `%s` there, too", strings.Join(others, ", "), command)
+		d.Sayf("not yet on %s: run `%s` there, too", strings.Join(others, ", "), d.Operation.Elsewhere())
 	}
 	if m.pod == nil {
 		return sayForgotten(ctx, d, client)

@@ -10,9 +10,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -56,14 +55,14 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 		}
 		s.Override(known)
 		s.PodSubnet, s.CertificatesDir, s.ImageRepository = rec.PodSubnet, rec.CertificatesDir, rec.ImageRepository
-		if err := s.keepOwnNodeIP(d); err != nil {
+		if err := keepOwnNodeIP(d, s); err != nil {
 			return nil, err
 		}
 	}
 	said := saidOf(d, rec)
 	s.Override(&said)
 	s.Default()
-	s.moveCredentials(d)
+	moveCredentials(d, s)
 	if err := vipWhole(s.ControlPlaneVIP); err != nil {
 		return nil, err
 	}
@@ -73,12 +72,10 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if s.CertificatesDir == "" {
 		s.CertificatesDir = machine.PKIDir
 	}
-	if err := s.findProfile(d); err != nil {
+	if err := findProfile(d, s); err != nil {
 		return nil, err
 	}
-	if d.Upgrade != nil && rec != nil && upgrade.AgentGoesAlong(s.Profile, rec, d.Upgrade.manager) {
-		s.NodeAgent.Image = ""
-	}
+	d.Operation.Amend(s, rec)
 	if d.Living && rec != nil {
 		if err := refuseOtherLease(s); err != nil && !s.changesProvider() { // then the former one has ended before
 			return nil, err
@@ -87,7 +84,7 @@ func resolve(ctx context.Context, d *Data) (*Settings, error) {
 	if s.Proxies, err = proxies(ctx, d, s); err != nil {
 		return nil, err
 	}
-	return s, s.findVersion(ctx, d)
+	return s, findVersion(ctx, d, s)
 }
 
 // recorded is what is known already of the cluster that this machine is in or joins: nothing, on a machine that makes
@@ -115,7 +112,7 @@ func recorded(ctx context.Context, d *Data) (*v1alpha1.Record, error) {
 }
 
 // findProfile replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.
-func (s *Settings) findProfile(d *Data) error {
+func findProfile(d *Data, s *Settings) error {
 	if s.Provider == v1alpha1.ProviderAuto {
 		found, err := Detect(d.Machine)
 		if err != nil {
@@ -141,9 +138,7 @@ func (s *Settings) findProfile(d *Data) error {
 	}
 	s.Provider, s.OwnProfile = s.Profile.Name, text
 	if s.Mode == v1alpha1.ModeAuto {
-		if s.Mode = autoMode(s.Profile); adopting(d) {
-			s.Mode = adoptMode(s.Profile)
-		}
+		s.Mode = d.Operation.Mode(s.Profile)
 	}
 	return nil
 }
@@ -177,9 +172,8 @@ func parseProfile(where, text string) (*templates.Profile, error) {
 }
 
 // findVersion takes the cluster's version over that of the installed kubeadm, which may be newer.
-func (s *Settings) findVersion(ctx context.Context, d *Data) error {
-	if d.Upgrade != nil && d.Upgrade.target != nil {
-		s.KubernetesVersion = "v" + d.Upgrade.target.String() // kubeadm's half makes it so, or ends the run
+func findVersion(ctx context.Context, d *Data, s *Settings) error {
+	if s.KubernetesVersion != "" { // the operation has said
 		return nil
 	}
 	said := d.KubeadmFile.KubernetesVersion()

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // upgradable is a control plane of 1.35, whose configuration is poisoned, with the kubeadm of 1.36.3, and a manager of
@@ -163,7 +163,7 @@ func (u *upgradable) begun(t *testing.T, up Upgrade) (*Data, *bytes.Buffer, []Ph
 	if up.Version != "" {
 		command = "upgrade apply " + up.Version
 	}
-	d, out := run{options: Options{Living: true, Command: command, Upgrade: &up}}.must(t, u.m)
+	d, out := run{options: Options{Living: true, Command: command, Operation: &up}}.must(t, u.m)
 	d.Version = cmp.Or(u.version, d.Version)
 	return d, out, upgradePhases()
 }

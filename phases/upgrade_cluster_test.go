@@ -12,10 +12,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // kubeadmsObjects are what kubeadm has in a cluster of 1.35, poisoned.
@@ -80,8 +80,8 @@ func member(t *testing.T, client kubernetes.Interface, name, version string, con
 		return
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: string(upgrade.APIServer), Namespace: v1alpha1.Namespace, Annotations: map[string]string{},
-		Labels: map[string]string{v1alpha1.ComponentLabel: string(upgrade.APIServer), "tier": "control-plane"},
+		Name: string(planner.APIServer), Namespace: v1alpha1.Namespace, Annotations: map[string]string{},
+		Labels: map[string]string{v1alpha1.ComponentLabel: string(planner.APIServer), "tier": "control-plane"},
 	}}
 	pod.Spec.HostNetwork = true
 	pod.Spec.Containers = []corev1.Container{{
@@ -99,11 +99,11 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	member(t, client, "w1", "v1.34.4", false)
 	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "forged", Namespace: v1alpha1.Namespace, Annotations: map[string]string{},
-		Labels: map[string]string{v1alpha1.ComponentLabel: string(upgrade.APIServer), "tier": "control-plane"},
+		Labels: map[string]string{v1alpha1.ComponentLabel: string(planner.APIServer), "tier": "control-plane"},
 	}}
 	forged.Spec.Containers = []corev1.Container{{Name: "a", Image: "kube-apiserver:v1.99.0", Args: []string{"--cloud-config=x"}}}
 	mirrored(t, client, forged, "w1", func(*corev1.Pod) {}) // as a worker's kubelet may
-	forged.Name, forged.Labels[v1alpha1.ComponentLabel] = "manager", string(upgrade.Manager)
+	forged.Name, forged.Labels[v1alpha1.ComponentLabel] = "manager", string(planner.Manager)
 	mirrored(t, client, forged, "w1", func(*corev1.Pod) {})
 	machinetest.Put(t, m, machine.APIServerPod, "spec: {containers: [{name: a, command: [kube-apiserver, --cloud-provider=external]}]}\n")
 	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n")
@@ -119,7 +119,7 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 			t.Errorf("a worker's kubelet says which manager runs there: %s", n.Manager)
 		}
 	}
-	plan, err := upgrade.New(*facts)
+	plan, err := planner.New(*facts)
 	if err != nil {
 		t.Fatal(err)
 	}

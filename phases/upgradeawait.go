@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // cutShortPatience is how long an API server may take that kubeadm has given another etcd, and then another version.
@@ -60,7 +60,7 @@ const (
 // 15 s to complete. A cluster with another scheduler, and one whose scheduler does not come back, are left to kubeadm,
 // which says so itself.
 func awaitScheduler(ctx context.Context, d *Data, client kubernetes.Interface) error {
-	if !d.Upgrade.first() {
+	if !upgradeOf(d).first() {
 		return nil
 	}
 	err := journal.Ask(ctx, func(ctx context.Context) error {

@@ -10,17 +10,19 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/manifests/edit"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // cleanConfiguration takes out of the live configuration what would end a component of the target.
 func cleanConfiguration() Phase {
 	return Phase{
-		Name:  "configuration",
-		Short: "Take out of kubeadm's live configuration what components of the version refuse",
+		Name:    "configuration",
+		Journal: JournalItself,
+		Shared:  true,
+		Short:   "Take out of kubeadm's live configuration what components of the version refuse",
 		Long: `Reads and writes the ConfigMaps kubeadm-config, kubelet-config and kube-proxy in kube-system: arguments and
 feature gates that the plan names go. What they said before is in the journal.`,
 		Run: func(ctx context.Context, d *Data) error {
@@ -29,8 +31,8 @@ feature gates that the plan names go. What they said before is in the journal.`,
 				clean     func(*Data, string, string) (string, []string, error)
 			}{
 				{kubeadmConfigName, clusterConfigKey, cleanClusterConfiguration},
-				{kubeletConfigName, kubeletConfigKey, cleanGates(upgrade.Kubelet)},
-				{kubeProxyName, kubeProxyKey, cleanGates(upgrade.Proxy)},
+				{kubeletConfigName, kubeletConfigKey, cleanGates(planner.Kubelet)},
+				{kubeProxyName, kubeProxyKey, cleanGates(planner.Proxy)},
 			} {
 				if err := cleanConfigMap(ctx, d, c.name, c.key, c.clean); err != nil {
 					return err
@@ -79,7 +81,7 @@ func cleanClusterConfiguration(d *Data, object, text string) (string, []string, 
 	}
 	var removed []string
 	err = file.EditTold(func(t kubeadm.Told) (string, bool) {
-		kept, gone := withoutRefused(d, upgrade.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
+		kept, gone := withoutRefused(d, planner.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
 		for _, what := range gone {
 			removed = append(removed, t.Path+" "+what)
 		}
@@ -90,7 +92,7 @@ func cleanClusterConfiguration(d *Data, object, text string) (string, []string, 
 	}
 	var gates []string
 	for _, gate := range file.FeatureGates() {
-		if upgrade.Refuses(d.Upgrade.target, upgrade.Use{Component: upgrade.Kubeadm, Name: upgrade.GatePrefix + gate}) {
+		if planner.Refuses(upgradeOf(d).target, planner.Use{Component: planner.Kubeadm, Name: planner.GatePrefix + gate}) {
 			gates = append(gates, gate)
 			removed = append(removed, "featureGates."+gate)
 		}
@@ -103,13 +105,13 @@ func cleanClusterConfiguration(d *Data, object, text string) (string, []string, 
 
 // withoutRefused is the value of an argument without what the target refuses, and what that was. Of --feature-gates
 // some may stay.
-func withoutRefused(d *Data, u upgrade.Use) (kept string, gone []string) {
+func withoutRefused(d *Data, u planner.Use) (kept string, gone []string) {
 	uses := usesOf(u)
 	var left []string
 	for _, one := range uses {
-		name := strings.TrimPrefix(one.Name, upgrade.GatePrefix)
+		name := strings.TrimPrefix(one.Name, planner.GatePrefix)
 		switch {
-		case upgrade.Refuses(d.Upgrade.target, one):
+		case planner.Refuses(upgradeOf(d).target, one):
 			gone = append(gone, name+"="+one.Value)
 		case name != one.Name:
 			left = append(left, name+"="+one.Value)
@@ -124,14 +126,14 @@ func withoutRefused(d *Data, u upgrade.Use) (kept string, gone []string) {
 	return strings.Join(left, ","), gone
 }
 
-func componentOf(field string) upgrade.Component {
-	return map[string]upgrade.Component{
-		"apiServer": upgrade.APIServer, "controllerManager": upgrade.ControllerManager, "scheduler": upgrade.Scheduler,
+func componentOf(field string) planner.Component {
+	return map[string]planner.Component{
+		"apiServer": planner.APIServer, "controllerManager": planner.ControllerManager, "scheduler": planner.Scheduler,
 	}[field]
 }
 
 // cleanGates takes feature gates away that a component of the target does not know.
-func cleanGates(c upgrade.Component) func(*Data, string, string) (string, []string, error) {
+func cleanGates(c planner.Component) func(*Data, string, string) (string, []string, error) {
 	return func(d *Data, object, text string) (string, []string, error) {
 		docs, err := edit.Split(object, text)
 		if err != nil {
@@ -154,7 +156,7 @@ func cleanGates(c upgrade.Component) func(*Data, string, string) (string, []stri
 	}
 }
 
-func dropGates(d *Data, c upgrade.Component, doc *edit.Document) ([]string, error) {
+func dropGates(d *Data, c planner.Component, doc *edit.Document) ([]string, error) {
 	gates := edit.Resolve(edit.Lookup(doc.Root, "featureGates"))
 	if gates == nil || gates.Kind != yaml.MappingNode {
 		return nil, nil
@@ -162,7 +164,7 @@ func dropGates(d *Data, c upgrade.Component, doc *edit.Document) ([]string, erro
 	var names []string
 	for i := 0; i+1 < len(gates.Content); i += 2 {
 		name := edit.Scalar(gates.Content[i])
-		if upgrade.Refuses(d.Upgrade.target, upgrade.Use{Component: c, Name: upgrade.GatePrefix + name}) {
+		if planner.Refuses(upgradeOf(d).target, planner.Use{Component: c, Name: planner.GatePrefix + name}) {
 			names = append(names, name)
 		}
 	}

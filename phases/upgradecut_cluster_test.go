@@ -13,10 +13,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // An upgrade that was cut short behind any phase is completed by the same command, with kubeadm's half done once where
@@ -154,11 +154,11 @@ func TestRefuseOtherHalf(t *testing.T) {
 		machinetest.Put(t, m, machine.APIServerPod, apiServerPod(own))
 		d, _ := run{}.must(t, m)
 		target := version.MustParseSemantic("v1.36.3")
-		d.Upgrade = &Upgrade{Version: "v1.36.3", target: target}
+		d.Operation = &Upgrade{Version: "v1.36.3", target: target}
 		if err := noteUpgrading(d); err != nil {
 			t.Fatal(err)
 		}
-		d.Upgrade = &Upgrade{target: target}
+		d.Operation = &Upgrade{target: target}
 		if err := refuseOtherHalf(d); refused != (err != nil) {
 			t.Errorf("own API server %s: %v", own, err)
 		}
@@ -173,31 +173,31 @@ func TestCluster_Upgrade_APartByHandIsNoUpgrade(t *testing.T) {
 	u.runner.During("kubeadm upgrade apply")
 	manifest := strings.Replace(machine.APIServerPod, "apiserver", "scheduler", 1)
 	machinetest.Put(t, u.m, manifest, strings.ReplaceAll(apiServerPod("v1.35.4"), "apiserver", "scheduler"))
-	d, _ := run{options: Options{Living: true, Upgrade: &Upgrade{Version: "v1.36.3"}}}.must(t, u.m)
+	d, _ := run{options: Options{Living: true, Operation: &Upgrade{Version: "v1.36.3"}}}.must(t, u.m)
 	facts, plan, err := planned(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts.Nodes = slices.DeleteFunc(facts.Nodes, func(n upgrade.Node) bool { return !n.ControlPlane })
-	older := upgrade.Node{Name: "cp2", ControlPlane: true, APIServer: "v1.35.4"}
+	facts.Nodes = slices.DeleteFunc(facts.Nodes, func(n planner.Node) bool { return !n.ControlPlane })
+	older := planner.Node{Name: "cp2", ControlPlane: true, APIServer: "v1.35.4"}
 	for _, tt := range []struct {
 		scheduler, proxy string
-		nodes            []upgrade.Node
+		nodes            []planner.Node
 		want             bool
 	}{
 		{scheduler: "v1.35.4", want: true},
 		{scheduler: "v1.36.3"},
 		{scheduler: "v1.36.3", proxy: "v1.35.4", want: true},
-		{scheduler: "v1.36.3", proxy: "v1.35.4", nodes: []upgrade.Node{older}}, // whose upgrade brings kube-proxy
+		{scheduler: "v1.36.3", proxy: "v1.35.4", nodes: []planner.Node{older}}, // whose upgrade brings kube-proxy
 		{scheduler: "v1.36.3", proxy: "mine"},
 		{scheduler: "v1.36.3", proxy: "v1.36.3"},
 	} {
 		machinetest.Put(t, u.m, manifest, strings.ReplaceAll(apiServerPod(tt.scheduler), "apiserver", "scheduler"))
 		given := *facts
 		given.Proxy, given.Nodes = tt.proxy, append(tt.nodes, facts.Nodes...)
-		d.Upgrade.target = version.MustParseSemantic("v1.36.3")
-		if err := decide(t.Context(), d, &given, plan, false); err != nil || d.Upgrade.kubeadm != tt.want {
-			t.Errorf("%+v: kubeadm's half is run: %t, %v", tt, d.Upgrade.kubeadm, err)
+		upgradeOf(d).target = version.MustParseSemantic("v1.36.3")
+		if err := decide(t.Context(), d, &given, plan, false); err != nil || upgradeOf(d).kubeadm != tt.want {
+			t.Errorf("%+v: kubeadm's half is run: %t, %v", tt, upgradeOf(d).kubeadm, err)
 		}
 	}
 }

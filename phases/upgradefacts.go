@@ -12,9 +12,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // kubeletConfigName is the ConfigMap with the kubelets' configuration.
@@ -23,12 +23,12 @@ const kubeletConfigName, kubeletConfigKey = "kubelet-config", "kubelet"
 // UpgradeFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the
 // version that the user named, empty for the installed kubeadm's; image is the cloud-controller-manager's that is named
 // for it.
-func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.Facts, error) {
+func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*planner.Facts, error) {
 	rec, err := livingRecord(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	f := &upgrade.Facts{
+	f := &planner.Facts{
 		Asked: asked, Record: rec, Oldest: kubeadm.Oldest, Newest: kubeadm.Newest, Version: d.Version,
 	}
 	if f.Profile, err = recordedProfile(rec); err != nil {
@@ -47,7 +47,7 @@ func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.F
 	if f.Asked == "" {
 		f.Asked = f.Kubeadm
 	}
-	target, err := upgrade.ParseTarget(f.Asked)
+	target, err := planner.ParseTarget(f.Asked)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func UpgradeFacts(ctx context.Context, d *Data, asked, image string) (*upgrade.F
 }
 
 // liveConfiguration reads what kubeadm has in the cluster, and what our record gives the cloud-controller-manager.
-func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *upgrade.Facts) error {
+func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
 	file, err := liveKubeadm(ctx, client)
 	if err != nil {
 		return err
@@ -89,25 +89,25 @@ func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *upgr
 	where := "ConfigMap/" + v1alpha1.Namespace + "/" + kubeadmConfigName
 	f.Cluster = file.KubernetesVersion()
 	for _, a := range file.ToldComponents() {
-		f.Uses = append(f.Uses, usesOf(upgrade.Use{
+		f.Uses = append(f.Uses, usesOf(planner.Use{
 			Component: componentOf(a.Component), Name: a.Name, Value: a.Value, Where: where, Cleaned: true,
 		})...)
 	}
 	for _, gate := range file.FeatureGates() {
-		f.Uses = append(f.Uses, upgrade.Use{
-			Component: upgrade.Kubeadm, Name: upgrade.GatePrefix + gate, Where: where, Cleaned: true,
+		f.Uses = append(f.Uses, planner.Use{
+			Component: planner.Kubeadm, Name: planner.GatePrefix + gate, Where: where, Cleaned: true,
 		})
 	}
 	for _, arg := range f.Record.Configuration.ControllerManager.ExtraArgs {
-		f.Uses = append(f.Uses, argument(arg, upgrade.Use{
-			Component: upgrade.Manager, Where: "ConfigMap/" + v1alpha1.Namespace + "/" + v1alpha1.RecordName,
+		f.Uses = append(f.Uses, argument(arg, planner.Use{
+			Component: planner.Manager, Where: "ConfigMap/" + v1alpha1.Namespace + "/" + v1alpha1.RecordName,
 		})...)
 	}
-	kubelets, err := configuredGates(ctx, client, upgrade.Kubelet, kubeletConfigName, kubeletConfigKey)
+	kubelets, err := configuredGates(ctx, client, planner.Kubelet, kubeletConfigName, kubeletConfigKey)
 	if err != nil {
 		return err
 	}
-	proxies, err := configuredGates(ctx, client, upgrade.Proxy, kubeProxyName, kubeProxyKey)
+	proxies, err := configuredGates(ctx, client, planner.Proxy, kubeProxyName, kubeProxyKey)
 	if err != nil {
 		return err
 	}
@@ -116,37 +116,37 @@ func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *upgr
 }
 
 // argument is --name=value as uses.
-func argument(arg string, at upgrade.Use) []upgrade.Use {
+func argument(arg string, at planner.Use) []planner.Use {
 	name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	at.Name, at.Value = strings.ReplaceAll(name, "_", "-"), value
 	return usesOf(at)
 }
 
 // usesOf takes --feature-gates apart.
-func usesOf(u upgrade.Use) []upgrade.Use {
-	if u.Name != strings.TrimSuffix(upgrade.GatePrefix, ".") {
-		return []upgrade.Use{u}
+func usesOf(u planner.Use) []planner.Use {
+	if u.Name != strings.TrimSuffix(planner.GatePrefix, ".") {
+		return []planner.Use{u}
 	}
-	var list []upgrade.Use
+	var list []planner.Use
 	for pair := range strings.SplitSeq(u.Value, ",") {
 		gate, value, _ := strings.Cut(pair, "=")
 		one := u
-		one.Name, one.Value = upgrade.GatePrefix+strings.TrimSpace(gate), value
+		one.Name, one.Value = planner.GatePrefix+strings.TrimSpace(gate), value
 		list = append(list, one)
 	}
 	return list
 }
 
 // liveNodes are the Nodes, and what runs on them of the control plane.
-func liveNodes(ctx context.Context, d *Data, client kubernetes.Interface, f *upgrade.Facts) error {
+func liveNodes(ctx context.Context, d *Data, client kubernetes.Interface, f *planner.Facts) error {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	byName := map[string]*upgrade.Node{}
+	byName := map[string]*planner.Node{}
 	for _, n := range list.Items {
 		controlPlane := nodes.IsControlPlane(&n)
-		f.Nodes = append(f.Nodes, upgrade.Node{
+		f.Nodes = append(f.Nodes, planner.Node{
 			Name: n.Name, ControlPlane: controlPlane, Kubelet: n.Status.NodeInfo.KubeletVersion,
 			Schedulable: !n.Spec.Unschedulable, Refuses: refusesJob(n.Spec.Taints),
 			Architecture: n.Status.NodeInfo.Architecture, Ccmadm: n.Annotations[v1alpha1.ReleaseAnnotation],
@@ -182,34 +182,34 @@ func refusesJob(taints []corev1.Taint) string {
 
 // podUses notes a pod's version on its Node, and returns what its component is told. This machine's are read from its
 // files.
-func podUses(pod *corev1.Pod, n *upgrade.Node, here string) []upgrade.Use {
+func podUses(pod *corev1.Pod, n *planner.Node, here string) []planner.Use {
 	if len(pod.Spec.Containers) == 0 {
 		return nil
 	}
-	c, component := pod.Spec.Containers[0], upgrade.Component(pod.Labels[v1alpha1.ComponentLabel])
-	if !n.ControlPlane && (component != upgrade.Manager || nodes.IsMirror(pod)) {
+	c, component := pod.Spec.Containers[0], planner.Component(pod.Labels[v1alpha1.ComponentLabel])
+	if !n.ControlPlane && (component != planner.Manager || nodes.IsMirror(pod)) {
 		return nil // a worker's kubelet may show any pod as its own; who is a control plane it may not say
 	}
 	switch component {
-	case upgrade.APIServer:
+	case planner.APIServer:
 		n.APIServer = tagOf(c.Image)
-	case upgrade.Manager:
+	case planner.Manager:
 		n.Manager = c.Image
 		return nil
-	case upgrade.ControllerManager, upgrade.Scheduler:
+	case planner.ControllerManager, planner.Scheduler:
 	default:
 		return nil
 	}
 	if n.Name == here {
 		return nil
 	}
-	return containerUses(c, upgrade.Use{
+	return containerUses(c, planner.Use{
 		Component: component, Where: "Pod/" + pod.Namespace + "/" + pod.Name, Node: n.Name, Rewritten: true,
 	})
 }
 
-func containerUses(c corev1.Container, at upgrade.Use) []upgrade.Use {
-	var list []upgrade.Use
+func containerUses(c corev1.Container, at planner.Use) []planner.Use {
+	var list []planner.Use
 	for _, arg := range append(append([]string{}, c.Command...), c.Args...) {
 		if strings.HasPrefix(arg, "-") {
 			list = append(list, argument(arg, at)...)
@@ -219,7 +219,7 @@ func containerUses(c corev1.Container, at upgrade.Use) []upgrade.Use {
 }
 
 // liveTroubles are those of `ccmadm status`. A worker's does not stop a control plane.
-func liveTroubles(ctx context.Context, client kubernetes.Interface, f *upgrade.Facts) error {
+func liveTroubles(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
 	report, err := nodes.Observe(ctx, client, f.Profile.LeaseName(), nil)
 	if err != nil {
 		return fmt.Errorf("look at the nodes: %w", err)

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // kubeletFlags gives this machine's kubelet the flags of external mode again, where kubeadm has lost them.
@@ -65,8 +65,9 @@ const podInfraImage = "pod-infra-container-image"
 // dropsPodInfraImage tells whether an upgrade takes the flag out of kubeadm's file.
 func dropsPodInfraImage(d *Data, text string) bool {
 	_, _, ok := envOf(text)
-	flag := upgrade.Use{Component: upgrade.Kubelet, Name: podInfraImage}
-	return ok && d.Upgrade != nil && upgrade.Refuses(d.Upgrade.target, flag)
+	flag := planner.Use{Component: planner.Kubelet, Name: podInfraImage}
+	target := upgradeOf(d).target
+	return ok && target != nil && planner.Refuses(target, flag)
 }
 
 // cleanedByUs tells whether this is that flag, where an upgrade takes it away.

@@ -1,13 +1,15 @@
 package phases
 
 import (
+	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 func TestMergeFlags(t *testing.T) {
@@ -95,12 +97,12 @@ func TestKubeletFlags_GivenBack(t *testing.T) {
 	m, _ := machinetest.New(t)
 	const before = "KUBELET_KUBEADM_ARGS=\"--register-node --cloud-provider=external\"\n"
 	machinetest.Put(t, m, machine.KubeadmFlags, before)
-	d, _ := run{options: Options{Upgrade: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}}.must(t, m)
+	d, _ := run{options: Options{Operation: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}}.must(t, m)
 	if err := keepKubeletFlags(d); err != nil {
 		t.Fatal(err)
 	}
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--register-node=--cloud-provider=external\"\n")
-	another := Options{Upgrade: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}
+	another := Options{Operation: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}
 	later, _ := run{options: another}.must(t, m) // another process
 	if err := keepKubeletFlags(later); err != nil {
 		t.Fatal(err)
@@ -114,4 +116,18 @@ func TestKubeletFlags_GivenBack(t *testing.T) {
 	if strings.Contains(machinetest.Content(m, machine.StateFile), "kubeletFlags") {
 		t.Error("they are still noted, and would be given back after the next upgrade")
 	}
+}
+
+// stepOnNode takes the kubelet of a machine to external cloud mode, or out of it, and returns what that printed.
+func stepOnNode(t *testing.T, m *machine.Machine, plain bool, ip string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	o := NodeOptions{NodeIP: ip, Timeout: time.Second}
+	d := NewNode(m, o, Streams{Out: &out, Err: &out, Env: func(string) string { return "" }}, "test")
+	if plain {
+		err := Plain(t.Context(), d, o)
+		return out.String(), err
+	}
+	err := External(t.Context(), d, o)
+	return out.String(), err
 }

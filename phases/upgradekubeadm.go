@@ -9,25 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 func kubeadmUpgrade() Phase {
 	return Phase{
-		Name:  "kubeadm",
-		Short: "Run kubeadm upgrade",
+		Name:    "kubeadm",
+		Journal: JournalAlways,
+		Undo:    "Kubernetes does not go back; kubeadm's copies of before are below /etc/kubernetes/tmp",
+		Short:   "Run kubeadm upgrade",
 		Long: `Runs "kubeadm upgrade apply VERSION --yes" or "kubeadm upgrade node", streams what it prints, and looks at what
 has become of this machine. Where ` + machine.StateFile + ` says that it has come to its end, it is not run again;
 where it was cut short, it is: it goes on by itself.`,
 		Foretell: func(_ context.Context, d *Data) (string, error) {
-			if !d.Upgrade.kubeadm {
+			if !upgradeOf(d).kubeadm {
 				return "unchanged: kubeadm has upgraded this machine", nil
 			}
 			return "would run kubeadm " + strings.Join(kubeadm.MaskArgs(upgradeArgs(d)), " "), nil
 		},
 		Run: func(ctx context.Context, d *Data) error {
-			if !d.Upgrade.kubeadm {
+			if !upgradeOf(d).kubeadm {
 				return tellUpgraded(d)
 			}
 			if err := noteUpgrading(d); err != nil {
@@ -54,13 +56,13 @@ func noteUpgrading(d *Data) error {
 	if err != nil {
 		return err
 	}
-	s.Upgrading = d.Upgrade.command()
+	s.Upgrading = upgradeOf(d).command()
 	return s.keep(d.Machine)
 }
 
 // noteUpgraded writes down that kubeadm has come to its end, unless it was told to leave out what an upgrade needs.
 func noteUpgraded(d *Data) error {
-	left, err := d.Upgrade.leftOut(upgradeArgs(d)[1])
+	left, err := upgradeOf(d).leftOut(upgradeArgs(d)[1])
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func noteUpgraded(d *Data) error {
 	if err != nil {
 		return err
 	}
-	s.Upgraded, s.Upgrading, s.UpgradeSkipped = "v"+d.Upgrade.target.String(), "", left.Phases
+	s.Upgraded, s.Upgrading, s.UpgradeSkipped = "v"+upgradeOf(d).target.String(), "", left.Phases
 	if len(left.Phases) > 0 {
 		d.Sayf("kubeadm was told to skip %s: %s keeps that, and the upgrade counts as whole",
 			strings.Join(left.Phases, ", "), machine.StateFile)
@@ -87,10 +89,10 @@ func tellUpgraded(d *Data) error {
 		return err
 	}
 	but := ""
-	if s.Upgraded == "v"+d.Upgrade.target.String() && len(s.UpgradeSkipped) > 0 {
+	if s.Upgraded == "v"+upgradeOf(d).target.String() && len(s.UpgradeSkipped) > 0 {
 		but = ", told to skip " + strings.Join(s.UpgradeSkipped, ", ")
 	}
-	d.Sayf("unchanged: kubeadm has upgraded this machine to v%s%s", d.Upgrade.target, but)
+	d.Sayf("unchanged: kubeadm has upgraded this machine to v%s%s", upgradeOf(d).target, but)
 	return nil
 }
 
@@ -107,24 +109,24 @@ func runUpgrade(ctx context.Context, d *Data) (err error) {
 
 func upgradeArgs(d *Data) []string {
 	args := []string{"upgrade", "node"}
-	if d.Upgrade.first() {
-		args = []string{"upgrade", "apply", "v" + d.Upgrade.target.String(), "--yes"}
+	if upgradeOf(d).first() {
+		args = []string{"upgrade", "apply", "v" + upgradeOf(d).target.String(), "--yes"}
 	}
-	if d.Upgrade.Config != "" {
-		args = append(args, "--config="+d.Upgrade.Config)
+	if upgradeOf(d).Config != "" {
+		args = append(args, "--config="+upgradeOf(d).Config)
 	}
-	return append(args, d.Upgrade.Rest...)
+	return append(args, upgradeOf(d).Rest...)
 }
 
 // upgradedHere tells, by what an earlier run has written down here, whether kubeadm has upgraded this machine; on a
 // control plane its static pod has to say so, too.
 func upgradedHere(d *Data) (bool, error) {
 	s, err := machineState(d)
-	if err != nil || s.Upgraded != "v"+d.Upgrade.target.String() {
+	if err != nil || s.Upgraded != "v"+upgradeOf(d).target.String() {
 		return false, err
 	}
 	v, err := ownAPIServer(d.Machine)
-	return v == nil || v.EqualTo(d.Upgrade.target), err
+	return v == nil || v.EqualTo(upgradeOf(d).target), err
 }
 
 // ownAPIServer is the version of this machine's API server by its manifest; nil: it has none.
@@ -152,20 +154,20 @@ func lookUpgraded(ctx context.Context, d *Data) error {
 	}
 	wrong := func(what string, is any) error {
 		return finding.Errorf("upgrade this control plane: kubeadm has ended well, and %s is of v%s, not v%s", what, is,
-			d.Upgrade.target).
+			upgradeOf(d).target).
 			WithHint("look for dryRun and skipPhases in kubeadm's configuration and flags; the same command goes on")
 	}
-	if !own.EqualTo(d.Upgrade.target) {
+	if !own.EqualTo(upgradeOf(d).target) {
 		return wrong(machine.APIServerPod, own)
 	}
-	if !d.Upgrade.first() {
+	if !upgradeOf(d).first() {
 		return nil
 	}
 	live, err := liveVersion(ctx, d)
 	if err != nil {
 		return err
 	}
-	if v, err := version.ParseSemantic(live); err != nil || !v.EqualTo(d.Upgrade.target) {
+	if v, err := version.ParseSemantic(live); err != nil || !v.EqualTo(upgradeOf(d).target) {
 		return wrong("the cluster's configuration", strings.TrimPrefix(live, "v"))
 	}
 	return nil

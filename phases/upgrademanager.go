@@ -15,9 +15,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/podstate"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // renewIdentity renews the static pod's certificate where kubeadm has renewed its own since: an upgrade does. The phase
@@ -51,7 +51,7 @@ func renewIdentity() Phase {
 			if err := d.write(machine.File{Path: machine.CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true}); err != nil {
 				return err
 			}
-			if d.Upgrade.manager == "" { // then no phase of this run writes the static pod
+			if upgradeOf(d).manager == "" { // then no phase of this run writes the static pod
 				if err := restampStaticPod(d); err != nil {
 					return err
 				}
@@ -157,7 +157,7 @@ func checkManagerImage(ctx context.Context, d *Data, image string) (err error) {
 
 // refusal ends the wait where the kubelet has said that the image cannot be had.
 func refusal(why error) error {
-	if errors.Is(why, podstate.ErrImage) {
+	if errors.Is(why, nodes.ErrImage) {
 		return why
 	}
 	return nil
@@ -173,15 +173,15 @@ func pulled(pod *corev1.Pod) (bool, error) {
 		case w.Reason == "ContainerCreating", w.Reason == "PodInitializing", w.Reason == "ErrImagePull":
 			return false, fmt.Errorf("%s %s", w.Reason, finding.Clean(w.Message))
 		case w.Reason == "ImagePullBackOff", w.Reason == "ErrImageNeverPull", w.Reason == "InvalidImageName":
-			return false, podstate.NotStarting(pod)
-		case podstate.BehindPull(w.Reason):
+			return false, nodes.NotStarting(pod)
+		case nodes.BehindPull(w.Reason):
 			return true, nil
 		default: // RegistryUnavailable, SignatureValidationFailed, ImageInspectError, and what newer kubelets say
 			return false, fmt.Errorf("%s %s", w.Reason, finding.Clean(w.Message))
 		}
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		return false, fmt.Errorf("%w: %s %s", podstate.ErrImage, pod.Status.Reason, finding.Clean(pod.Status.Message))
+		return false, fmt.Errorf("%w: %s %s", nodes.ErrImage, pod.Status.Reason, finding.Clean(pod.Status.Message))
 	}
 	return false, errors.New("the kubelet has not begun")
 }

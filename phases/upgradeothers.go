@@ -13,15 +13,14 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
-// otherStep is the journal's name for the upgrade of a worker, which has no journal of its own, and upgradeWorkers
-// begins that of the run.
-const (
-	otherStep      = "upgrade-node"
-	upgradeWorkers = "upgrade workers "
-)
+// otherStep is the journal's name for the upgrade of a worker, which has no journal of its own.
+const otherStep = "upgrade-node"
+
+// upgradeWorkers begins the command of a run of workers' upgrades alone, as the journal has it.
+const upgradeWorkers = "upgrade workers "
 
 func upgradeOthers() Phase {
 	return Phase{
@@ -31,19 +30,19 @@ func upgradeOthers() Phase {
 streams what it says. A control plane has a run of its own in the journal, and this one gives it the Lease; a worker
 is a step of a run of this machine's. It stops at the first machine that does not come through.`,
 		Foretell: func(_ context.Context, d *Data) (string, error) {
-			if d.Upgrade.byHand() {
+			if upgradeOf(d).byHand() {
 				return "the other machines are upgraded there", nil
 			}
 			var lines []string
-			for _, o := range d.Upgrade.others {
+			for _, o := range upgradeOf(d).others {
 				if !o.skipped {
 					lines = append(lines, fmt.Sprintf("would run on %s: ccmadm upgrade node", o.name))
 				}
 			}
-			return strings.Join(append(lines, fmt.Sprintf("%d machines looked at", len(d.Upgrade.others))), "\n"), nil
+			return strings.Join(append(lines, fmt.Sprintf("%d machines looked at", len(upgradeOf(d).others))), "\n"), nil
 		},
 		Run: func(ctx context.Context, d *Data) error {
-			if d.Upgrade.byHand() {
+			if upgradeOf(d).byHand() {
 				return nil
 			}
 			client, err := livingClient(d)
@@ -53,7 +52,7 @@ is a step of a run of this machine's. It stops at the first machine that does no
 			if err != nil {
 				return stoppedHere(d, err)
 			}
-			if d.Upgrade.Parallel > 1 {
+			if upgradeOf(d).Parallel > 1 {
 				d = d.together()
 			}
 			return (&upgrader{d: d, client: client, way: upgradeWay(d, client)}).run(ctx)
@@ -75,7 +74,7 @@ type upgrader struct {
 func (u *upgrader) run(ctx context.Context) error {
 	workers := u.workersLeft()
 	var controlPlanes []*other
-	for _, o := range u.d.Upgrade.others {
+	for _, o := range upgradeOf(u.d).others {
 		if o.controlPlane && !o.skipped {
 			controlPlanes = append(controlPlanes, o)
 		}
@@ -88,7 +87,7 @@ func (u *upgrader) run(ctx context.Context) error {
 	if err := u.beginWorkers(ctx); err != nil {
 		return stoppedHere(u.d, err)
 	}
-	err := u.each(ctx, workers, u.d.Upgrade.Parallel, u.upgradeWorker)
+	err := u.each(ctx, workers, upgradeOf(u.d).Parallel, u.upgradeWorker)
 	return joined(err, u.d.end(ctx, err))
 }
 
@@ -126,7 +125,7 @@ func (u *upgrader) upgrade(ctx context.Context, o *other) error {
 	if o.report == nil {
 		return nil
 	}
-	o.report.Upgraded, o.report.Upgrading = "v"+u.d.Upgrade.target.String(), ""
+	o.report.Upgraded, o.report.Upgrading = "v"+upgradeOf(u.d).target.String(), ""
 	if o.controlPlane {
 		if err := noteReleaseOn(ctx, u.client, o.name, finding.Clean(o.report.Ccmadm)); err != nil {
 			u.d.Sayf("%s: warning, %v", o.name, err)
@@ -138,16 +137,16 @@ func (u *upgrader) upgrade(ctx context.Context, o *other) error {
 func (u *upgrader) upgradeWorker(ctx context.Context, o *other) error {
 	step := journal.Step{
 		Name: otherStep, Node: o.name, What: "Upgrade the machine's configuration",
-		After: "v" + u.d.Upgrade.target.String(), Undo: "Kubernetes does not go back",
+		After: "v" + upgradeOf(u.d).target.String(), Undo: "Kubernetes does not go back",
 	}
 	return nodeStep(ctx, u.d, step, func(ctx context.Context) error { return u.upgrade(ctx, o) })
 }
 
 // workersLeft are those on which kubeadm has something to do, and those whose last step did not come to its end.
 func (u *upgrader) workersLeft() []*other {
-	target := u.d.Upgrade.target
+	target := upgradeOf(u.d).target
 	var list []*other
-	for _, o := range u.d.Upgrade.others {
+	for _, o := range upgradeOf(u.d).others {
 		switch {
 		case o.controlPlane || o.skipped:
 		case o.left(target):
@@ -164,7 +163,7 @@ func (o *other) left(target *version.Version) bool {
 	if o.skipped || o.controlPlane {
 		return !o.skipped
 	}
-	done := o.report != nil && o.report.Upgraded == "v"+target.String() || !upgrade.Older(o.version, target)
+	done := o.report != nil && o.report.Upgraded == "v"+target.String() || !planner.Older(o.version, target)
 	return !done || o.told(target).Unfinished
 }
 
@@ -179,7 +178,7 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 		return err
 	}
 	d := *u.d
-	d.Command = upgradeWorkers + "v" + d.Upgrade.target.String()
+	d.Command = upgradeWorkers + "v" + upgradeOf(&d).target.String()
 	return openRun(ctx, &d, u.client, string(before))
 }
 
@@ -215,7 +214,7 @@ func beforeOthers(p Phase) Phase {
 	run := p.Run
 	p.Run = func(ctx context.Context, d *Data) error {
 		err := run(ctx, d)
-		left := slices.ContainsFunc(d.Upgrade.others, func(o *other) bool { return o.left(d.Upgrade.target) })
+		left := slices.ContainsFunc(upgradeOf(d).others, func(o *other) bool { return o.left(upgradeOf(d).target) })
 		if err != nil && left {
 			return stoppedHere(d, err)
 		}

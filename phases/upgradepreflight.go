@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 func upgradePreflight() Phase {
 	return Phase{
-		Name:  "preflight",
-		Short: "Check that this control plane can be upgraded, and that the manager's image for the version is there",
+		Name:    "preflight",
+		Journal: JournalNever,
+		Short:   "Check that this control plane can be upgraded, and that the manager's image for the version is there",
 		Long: `Reads what ` + "`ccmadm upgrade plan`" + ` reads, the journal, and the file systems. Where the manager's image
 changes, a pod on this Node has it pulled, and is deleted.`,
 		Run: func(ctx context.Context, d *Data) error {
@@ -30,8 +31,8 @@ changes, a pod on this Node has it pulled, and is deleted.`,
 			if err != nil {
 				return err
 			}
-			if !d.Upgrade.first() { // one of another version is no beginning of this one
-				d.Command = d.Upgrade.command()
+			if !upgradeOf(d).first() { // one of another version is no beginning of this one
+				d.Command = upgradeOf(d).command()
 			}
 			resumed, err := upgradeCutShort(ctx, d)
 			if err != nil {
@@ -49,7 +50,7 @@ changes, a pod on this Node has it pulled, and is deleted.`,
 			if err := runChecks(ctx, d, upgradeChecks()); err != nil {
 				return err
 			}
-			if image := imageToPull(d.Upgrade); image != "" && !d.DryRun {
+			if image := imageToPull(upgradeOf(d)); image != "" && !d.DryRun {
 				check := func(ctx context.Context, d *Data) error { return checkManagerImage(ctx, d, image) }
 				if err := runChecks(ctx, d, []Check{{finding.ManagerImage, check}}); err != nil {
 					return err
@@ -86,9 +87,9 @@ func upgradeChecks() []Check {
 }
 
 // planned is the plan for the version that is asked for, or for that of the cluster's configuration.
-func planned(ctx context.Context, d *Data) (*upgrade.Facts, *upgrade.Plan, error) {
-	asked := d.Upgrade.Version
-	if !d.Upgrade.first() {
+func planned(ctx context.Context, d *Data) (*planner.Facts, *planner.Plan, error) {
+	asked := upgradeOf(d).Version
+	if !upgradeOf(d).first() {
 		client, err := livingClient(d)
 		if err != nil {
 			return nil, nil, err
@@ -99,25 +100,25 @@ func planned(ctx context.Context, d *Data) (*upgrade.Facts, *upgrade.Plan, error
 		}
 		asked = file.KubernetesVersion()
 	}
-	facts, err := UpgradeFacts(ctx, d, asked, d.Upgrade.Image)
+	facts, err := UpgradeFacts(ctx, d, asked, upgradeOf(d).Image)
 	if err != nil {
 		return nil, nil, err
 	}
-	if d.Upgrade.target, err = upgrade.ParseTarget(asked); err != nil {
+	if upgradeOf(d).target, err = planner.ParseTarget(asked); err != nil {
 		return nil, nil, err
 	}
-	plan, err := upgrade.New(*facts)
+	plan, err := planner.New(*facts)
 	return facts, plan, err
 }
 
 // refuseBlocked goes by the plan's findings. What is wrong with the cluster in the middle of this very upgrade, here or
 // on another machine, does not keep it from going on, and kubeadm makes its Job in the first half only.
-func refuseBlocked(d *Data, plan *upgrade.Plan, facts *upgrade.Facts, resumed bool) error {
+func refuseBlocked(d *Data, plan *planner.Plan, facts *planner.Facts, resumed bool) error {
 	blocked := slices.DeleteFunc(plan.Blocked(), func(f finding.Finding) bool {
 		trouble := slices.ContainsFunc(facts.Troubles, func(t finding.Finding) bool {
 			return t.ID == f.ID && t.Object == f.Object && t.Message == f.Message
 		})
-		return (resumed || d.Upgrade.halfWay()) && trouble || f.ID == finding.NoNodeForJob && (resumed || !d.Upgrade.first())
+		return (resumed || upgradeOf(d).halfWay()) && trouble || f.ID == finding.NoNodeForJob && (resumed || !upgradeOf(d).first())
 	})
 	d.Sayf("Kubernetes %s -> %s", plan.Now, plan.Then)
 	if err := plan.WriteMachines(d.progress()); err != nil {
@@ -142,8 +143,8 @@ func refuseBlocked(d *Data, plan *upgrade.Plan, facts *upgrade.Facts, resumed bo
 }
 
 // refuseByHand finds an upgrade that somebody has begun in another way, and one that is not the first any more.
-func refuseByHand(d *Data, facts *upgrade.Facts, resumed bool) error {
-	if !d.Upgrade.first() {
+func refuseByHand(d *Data, facts *planner.Facts, resumed bool) error {
+	if !upgradeOf(d).first() {
 		return refuseOtherHalf(d)
 	}
 	cluster, err := version.ParseSemantic(facts.Cluster)
@@ -157,12 +158,12 @@ func refuseByHand(d *Data, facts *upgrade.Facts, resumed bool) error {
 		}
 		if cluster.LessThan(v) && !resumed {
 			return finding.Preflightf("upgrade to v%s: the API server of Node/%s is of v%s, and the cluster's configuration "+
-				"of v%s: an upgrade was begun by hand there", d.Upgrade.target, n.Name, v, cluster).
+				"of v%s: an upgrade was begun by hand there", upgradeOf(d).target, n.Name, v, cluster).
 				WithHint("finish it there: kubeadm upgrade apply v%s. Nothing was changed", v)
 		}
-		if n.Name == facts.Here && v.LessThan(d.Upgrade.target) && !cluster.LessThan(d.Upgrade.target) {
+		if n.Name == facts.Here && v.LessThan(upgradeOf(d).target) && !cluster.LessThan(upgradeOf(d).target) {
 			return finding.Preflightf("upgrade to v%s: the cluster's configuration is of v%s already, so this control plane "+
-				"follows it", d.Upgrade.target, cluster).WithHint("ccmadm upgrade node. Nothing was changed")
+				"follows it", upgradeOf(d).target, cluster).WithHint("ccmadm upgrade node. Nothing was changed")
 		}
 	}
 	return nil
@@ -170,12 +171,12 @@ func refuseByHand(d *Data, facts *upgrade.Facts, resumed bool) error {
 
 // refuseOtherHalf finds a first upgrade that has no end: kubeadm's other command does not do all that is left of it.
 func refuseOtherHalf(d *Data) error {
-	command, err := cutShortHere(d, d.Upgrade.target)
+	command, err := cutShortHere(d, upgradeOf(d).target)
 	if err != nil || command == "" || command == "ccmadm upgrade node" {
 		return err
 	}
 	own, err := ownAPIServer(d.Machine)
-	if err != nil || own != nil && own.LessThan(d.Upgrade.target) { // another control plane has been the first since
+	if err != nil || own != nil && own.LessThan(upgradeOf(d).target) { // another control plane has been the first since
 		return err
 	}
 	return finding.Preflightf("follow the cluster's configuration: %s was begun on this machine, and has not come to its "+
@@ -191,14 +192,14 @@ func checkKubeadmIs(ctx context.Context, d *Data) error {
 	if err := kubeadm.CheckVersion(v); err != nil {
 		return err
 	}
-	if v.EqualTo(d.Upgrade.target) {
+	if v.EqualTo(upgradeOf(d).target) {
 		return nil
 	}
-	hint := fmt.Sprintf("install kubeadm v%s first", d.Upgrade.target)
-	if !d.Upgrade.first() && d.Upgrade.target.LessThan(v) {
+	hint := fmt.Sprintf("install kubeadm v%s first", upgradeOf(d).target)
+	if !upgradeOf(d).first() && upgradeOf(d).target.LessThan(v) {
 		hint = fmt.Sprintf("`ccmadm upgrade apply v%s` on one control plane comes first", v)
 	}
-	return finding.Preflightf("the installed kubeadm is of v%s, not v%s", v, d.Upgrade.target).WithHint("%s", hint)
+	return finding.Preflightf("the installed kubeadm is of v%s, not v%s", v, upgradeOf(d).target).WithHint("%s", hint)
 }
 
 // tryUpgrade runs the phases that write as a dry run that nobody sees, and keeps what each would change.
@@ -206,14 +207,8 @@ func tryUpgrade(ctx context.Context, d *Data) error {
 	if d.DryRun {
 		return nil
 	}
-	list := slices.DeleteFunc(UpgradeControlPlane(), func(p Phase) bool {
-		writes := []string{
-			cleanConfiguration().Name, cloudConfig().Name, rbac().Name, addon().Name, applyControlPlane().Name,
-			nodeAgent().Name, record().Name,
-		}
-		return !slices.Contains(writes, p.Name)
-	})
-	trial, err := tryPhases(ctx, d, list)
+	shared := slices.DeleteFunc(UpgradeControlPlane(), func(p Phase) bool { return !p.Shared })
+	trial, err := tryPhases(ctx, d, shared)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // checkRoom wants room for what kubeadm copies: before it upgrades an etcd of its own, all of its data.

@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -9,8 +10,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
 )
 
 // Upgrade is what `ccmadm upgrade apply` and `ccmadm upgrade node` are told beside the settings.
@@ -43,6 +44,8 @@ type Upgrade struct {
 	moves   bool     // the image is another one than the present
 	kubeadm bool     // kubeadm's half is to be run
 	others  []*other // that are upgraded from here; nil: they were not asked yet
+
+	Ordinary
 }
 
 // first tells whether this is the upgrade of the cluster's configuration.
@@ -63,14 +66,14 @@ func UpgradeControlPlane() []Phase {
 		upgradePreflight(),
 		cleanConfiguration(), // before kubeadm writes static pods from it
 		kubeadmUpgrade(),
-		kubeletFlags(), // which kubeadm has written anew
-		renewIdentity(),
+		noted(kubeletFlags()), // which kubeadm has written again
+		noted(renewIdentity()),
 		inTurn(cloudConfig()),
 		inTurn(rbac()),
 		inTurn(addon()),
 		inTurn(applyControlPlane()),
 		inTurn(nodeAgent()),
-		beforeOthers(inTurn(rollout())),
+		beforeOthers(inTurn(noted(rollout()))),
 		record(), // until then, the record leads back
 		beforeOthers(probeService()),
 		upgradeOthers(), // once this machine is done, of which the others take the configuration
@@ -124,14 +127,14 @@ func refuseHalfControlPlane(m *machine.Machine) error {
 func inTurn(p Phase) Phase {
 	run, foretell := p.Run, p.Foretell
 	p.Run = func(ctx context.Context, d *Data) error {
-		if d.Upgrade.manager == "" {
+		if upgradeOf(d).manager == "" {
 			return nil
 		}
 		return run(ctx, d)
 	}
 	if foretell != nil {
 		p.Foretell = func(ctx context.Context, d *Data) (string, error) {
-			if d.Upgrade.manager == "" {
+			if upgradeOf(d).manager == "" {
 				return "nothing yet", nil
 			}
 			return foretell(ctx, d)
@@ -143,26 +146,16 @@ func inTurn(p Phase) Phase {
 // upgradeStep runs a phase, as a step of the journal where it changes something.
 func upgradeStep(ctx context.Context, d *Data, p Phase) error {
 	change := d.known.foretold[p.Name].change
-	same := change == "" && !slices.Contains(unforeseen(), p.Name)
-	if d.known.journal == nil || same || p.Name == cleanConfiguration().Name { // which has steps of its own
+	if d.known.journal == nil || p.Journal == JournalItself || change == "" && p.Journal != JournalAlways {
 		return p.Run(ctx, d)
 	}
-	return journalStep(ctx, d, p, change, undoOfUpgrade(d, p.Name))
+	return journalStep(ctx, d, p, change, cmp.Or(p.Undo, rollbackTo(d)))
 }
 
-// unforeseen are the phases whose change no dry run of ours can show.
-func unforeseen() []string {
-	return []string{kubeadmUpgrade().Name, kubeletFlags().Name, renewIdentity().Name, rollout().Name}
-}
-
-func undoOfUpgrade(d *Data, phase string) string {
-	switch phase {
-	case kubeadmUpgrade().Name:
-		return "Kubernetes does not go back; kubeadm's copies of before are below /etc/kubernetes/tmp"
-	case kubeletFlags().Name, renewIdentity().Name, rollout().Name:
-		return "none is needed"
-	}
-	return rollbackTo(d)
+// noted has a phase be a step of each upgrade that changes something, with nothing to be taken back.
+func noted(p Phase) Phase {
+	p.Journal, p.Undo = JournalAlways, "none is needed"
+	return p
 }
 
 // beginUpgrade opens the journal where something is to be done, and holds its Lease from then on. A run that was cut
@@ -175,7 +168,7 @@ func beginUpgrade(ctx context.Context, d *Data, resumed bool) error {
 	if err != nil {
 		return err
 	}
-	pending := d.Upgrade.kubeadm || identity || resumed
+	pending := upgradeOf(d).kubeadm || identity || resumed
 	for _, found := range d.known.foretold {
 		pending = pending || found.change != ""
 	}

@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // Whether this machine reaches the Service is not for a proxy to say, which none of the pods goes through.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // A static pod that asks its own API server goes with it, as kubeadm does with kube-controller-manager, while another
@@ -64,13 +64,13 @@ func TestCluster_Upgrade_StaticPod(t *testing.T) {
 	// Behind an address of all control planes it waits for the oldest.
 	machinetest.Put(t, u.m, machine.CCMKubeconfig, strings.Replace(machinetest.Content(u.m, machine.CCMKubeconfig), "server: https://",
 		"server: https://api.example.org:", 1))
-	d, _ := run{options: Options{Living: true, Upgrade: &Upgrade{}}}.must(t, u.m)
+	d, _ := run{options: Options{Living: true, Operation: &Upgrade{}}}.must(t, u.m)
 	facts, plan, err := planned(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := decide(t.Context(), d, facts, plan, false); err != nil || strings.Join(d.Upgrade.waits, " ") != "cp2" {
-		t.Errorf("it waits for %v, %v", d.Upgrade.waits, err)
+	if err := decide(t.Context(), d, facts, plan, false); err != nil || strings.Join(upgradeOf(d).waits, " ") != "cp2" {
+		t.Errorf("it waits for %v, %v", upgradeOf(d).waits, err)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 	const flags = "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external --pod-infra-container-image=p\"\n"
 	upgrade := func(u Upgrade) (string, error) {
 		t.Helper()
-		o := Options{Role: kubeadm.RoleJoin, Upgrade: &u}
+		o := Options{Role: kubeadm.RoleJoin, Operation: &u}
 		d, out := run{options: o}.must(t, m)
 		err := Run(t.Context(), d, UpgradeWorker()[:3])
 		return out.String(), err

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/kubeadm"
 )
 
 // Check refuses a way that is misspelled, and what cannot be upgraded from here: half an upgrade, of which nobody would

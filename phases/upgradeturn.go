@@ -12,13 +12,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // decide says what this run does: whether kubeadm's half is left, and whether the manager's turn has come.
-func decide(ctx context.Context, d *Data, facts *upgrade.Facts, plan *upgrade.Plan, resumed bool) error {
-	u := d.Upgrade
+func decide(ctx context.Context, d *Data, facts *planner.Facts, plan *planner.Plan, resumed bool) error {
+	u := upgradeOf(d)
 	marked, err := upgradedHere(d)
 	if err != nil {
 		return err
@@ -60,13 +60,13 @@ func decide(ctx context.Context, d *Data, facts *upgrade.Facts, plan *upgrade.Pl
 
 // wholeByHand tells whether somebody has run all of kubeadm's upgrade here. The API server is not its last word: the
 // other static pods follow, and behind the last machine kube-proxy.
-func wholeByHand(d *Data, facts *upgrade.Facts) (bool, error) {
-	target := d.Upgrade.target
+func wholeByHand(d *Data, facts *planner.Facts) (bool, error) {
+	target := upgradeOf(d).target
 	own, ok := apiServerOf(facts, facts.Here)
 	if !ok || own.LessThan(target) {
 		return false, nil
 	}
-	for _, c := range []upgrade.Component{upgrade.ControllerManager, upgrade.Scheduler} {
+	for _, c := range []planner.Component{planner.ControllerManager, planner.Scheduler} {
 		pod, err := readStaticPod(d.Machine, filepath.Join(machine.ManifestDir, string(c)+".yaml"))
 		if err != nil {
 			return false, err
@@ -79,7 +79,7 @@ func wholeByHand(d *Data, facts *upgrade.Facts) (bool, error) {
 	if err != nil || !proxy.LessThan(target) {
 		return true, nil //nolint:nilerr // none, or one of somebody else's
 	}
-	return slices.ContainsFunc(facts.Nodes, func(n upgrade.Node) bool { // then it waits for another control plane
+	return slices.ContainsFunc(facts.Nodes, func(n planner.Node) bool { // then it waits for another control plane
 		v, seen := apiServerOf(facts, n.Name)
 		return n.ControlPlane && (!seen || v.LessThan(target))
 	}), nil
@@ -113,8 +113,8 @@ func namedImage(rec *v1alpha1.Record, said string, target *version.Version) stri
 // nextImage is that image for the record: until the manager comes to another one, or a rollback takes it back.
 func nextImage(d *Data, s *Settings) string {
 	switch rec := s.Recorded; {
-	case d.Upgrade != nil:
-		return d.Upgrade.next
+	case d.Operation.Manager().Ordered:
+		return d.Operation.Manager().Next
 	case rec == nil || d.ImageBy != "" || rec.Configuration.ControllerManager.Image != s.ControllerManager.Image:
 		return ""
 	default:
@@ -123,7 +123,7 @@ func nextImage(d *Data, s *Settings) string {
 }
 
 // managerLags tells whether this machine's static pod is of another image.
-func managerLags(facts *upgrade.Facts, plan *upgrade.Plan) bool {
+func managerLags(facts *planner.Facts, plan *planner.Plan) bool {
 	for _, n := range facts.Nodes {
 		if n.Name == facts.Here {
 			return n.Manager != "" && n.Manager != plan.Manager.Then
@@ -132,7 +132,7 @@ func managerLags(facts *upgrade.Facts, plan *upgrade.Plan) bool {
 	return false
 }
 
-func apiServerOf(facts *upgrade.Facts, node string) (*version.Version, bool) {
+func apiServerOf(facts *planner.Facts, node string) (*version.Version, bool) {
 	for _, n := range facts.Nodes {
 		if n.Name == node {
 			v, err := version.ParseSemantic(n.APIServer)
@@ -143,7 +143,7 @@ func apiServerOf(facts *upgrade.Facts, node string) (*version.Version, bool) {
 }
 
 // olderThan are the other control planes whose API server is of an older minor version, or of one that is not seen.
-func olderThan(facts *upgrade.Facts, target *version.Version) []string {
+func olderThan(facts *planner.Facts, target *version.Version) []string {
 	var names []string
 	for _, n := range facts.Nodes {
 		if !n.ControlPlane || n.Name == facts.Here {

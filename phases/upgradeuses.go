@@ -19,18 +19,18 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // kubeletsTimeout is how long all kubelets together may take to answer.
 const kubeletsTimeout = 30 * time.Second
 
 // manifestUses is what this machine's static pods are told. They may differ from those that run.
-func manifestUses(d *Data, here string) ([]upgrade.Use, error) {
-	var list []upgrade.Use
-	for _, c := range []upgrade.Component{upgrade.APIServer, upgrade.ControllerManager, upgrade.Scheduler} {
+func manifestUses(d *Data, here string) ([]planner.Use, error) {
+	var list []planner.Use
+	for _, c := range []planner.Component{planner.APIServer, planner.ControllerManager, planner.Scheduler} {
 		path := filepath.Join(machine.ManifestDir, string(c)+".yaml")
 		pod, err := readStaticPod(d.Machine, path)
 		if err != nil {
@@ -40,7 +40,7 @@ func manifestUses(d *Data, here string) ([]upgrade.Use, error) {
 			continue
 		}
 		for _, container := range pod.Spec.Containers {
-			list = append(list, containerUses(container, upgrade.Use{Component: c, Where: path, Node: here, Rewritten: true})...)
+			list = append(list, containerUses(container, planner.Use{Component: c, Where: path, Node: here, Rewritten: true})...)
 		}
 	}
 	return list, nil
@@ -48,8 +48,8 @@ func manifestUses(d *Data, here string) ([]upgrade.Use, error) {
 
 // configuredGates are those of a component's configuration that kubeadm keeps in a ConfigMap, where it does.
 func configuredGates(
-	ctx context.Context, client kubernetes.Interface, component upgrade.Component, name, key string,
-) ([]upgrade.Use, error) {
+	ctx context.Context, client kubernetes.Interface, component planner.Component, name, key string,
+) ([]planner.Use, error) {
 	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -64,24 +64,24 @@ func configuredGates(
 	if err := yaml.Unmarshal([]byte(cm.Data[key]), &config); err != nil {
 		return nil, fmt.Errorf("read %s: %w", where, err)
 	}
-	var list []upgrade.Use
+	var list []planner.Use
 	for gate := range config.FeatureGates {
-		list = append(list, upgrade.Use{Component: component, Name: upgrade.GatePrefix + gate, Where: where, Cleaned: true})
+		list = append(list, planner.Use{Component: component, Name: planner.GatePrefix + gate, Where: where, Cleaned: true})
 	}
 	return list, nil
 }
 
 // kubeletUses is what kubelets are told: this machine's by the files behind its command line, all by what they say of
 // themselves. A kubelet tells its arguments from 1.36 on.
-func kubeletUses(ctx context.Context, d *Data, client kubernetes.Interface, f *upgrade.Facts) error {
-	found, err := d.Machine.KubeletFlags(upgrade.KubeletFlags()...)
+func kubeletUses(ctx context.Context, d *Data, client kubernetes.Interface, f *planner.Facts) error {
+	found, err := d.Machine.KubeletFlags(planner.KubeletFlags()...)
 	if err != nil {
 		return err
 	}
 	for _, u := range found {
 		path := strings.TrimPrefix(u.File, strings.TrimSuffix(d.Machine.Root, "/"))
-		f.Uses = append(f.Uses, usesOf(upgrade.Use{
-			Component: upgrade.Kubelet, Name: u.Flag, Value: u.Value, Node: f.Here,
+		f.Uses = append(f.Uses, usesOf(planner.Use{
+			Component: planner.Kubelet, Name: u.Flag, Value: u.Value, Node: f.Here,
 			Where: fmt.Sprintf("%s:%d", path, u.Line), Cleaned: cleanedByUs(d, u),
 		})...)
 	}
@@ -105,28 +105,28 @@ func kubeletUses(ctx context.Context, d *Data, client kubernetes.Interface, f *u
 
 // toldByKubelet is what a kubelet says that it is told; unseen: nothing of its arguments.
 type toldByKubelet struct {
-	uses   []upgrade.Use
+	uses   []planner.Use
 	unseen bool
 }
 
 // askKubelet asks for what else would be known of no other machine's kubelet.
 func askKubelet(ctx context.Context, client kubernetes.Interface, node string) toldByKubelet {
-	var told []upgrade.Use
+	var told []planner.Use
 	flags := nodes.KubeletFlags(ctx, client, node)
-	for _, name := range upgrade.KubeletFlags() {
+	for _, name := range planner.KubeletFlags() {
 		if value, there := flags[name]; there && value != "" {
-			told = append(told, usesOf(upgrade.Use{
-				Component: upgrade.Kubelet, Name: name, Value: finding.Clean(value), Node: node, Where: "the kubelet's arguments",
+			told = append(told, usesOf(planner.Use{
+				Component: planner.Kubelet, Name: name, Value: finding.Clean(value), Node: node, Where: "the kubelet's arguments",
 				Told: true,
 			})...)
 		}
 	}
 	for gate := range nodes.KubeletGates(ctx, client, node) {
-		u := upgrade.Use{
-			Component: upgrade.Kubelet, Name: upgrade.GatePrefix + finding.Clean(gate), Node: node, Told: true,
+		u := planner.Use{
+			Component: planner.Kubelet, Name: planner.GatePrefix + finding.Clean(gate), Node: node, Told: true,
 			Where: "the kubelet's configuration",
 		}
-		if !slices.ContainsFunc(told, func(t upgrade.Use) bool { return t.Name == u.Name }) {
+		if !slices.ContainsFunc(told, func(t planner.Use) bool { return t.Name == u.Name }) {
 			told = append(told, u)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // other is a machine that is upgraded from this one.
@@ -33,8 +33,8 @@ type other struct {
 }
 
 // told is what a plan is made of.
-func (o *other) told(target *version.Version) upgrade.Told {
-	t := upgrade.Told{Skipped: o.skipped}
+func (o *other) told(target *version.Version) planner.Told {
+	t := planner.Told{Skipped: o.skipped}
 	var known *finding.Error
 	if o.report == nil && o.finish != "" {
 		t.Next, t.Do = "on "+o.name+": "+o.finish, "finish its upgrade there: until then control planes are of two versions"
@@ -80,33 +80,33 @@ func commandsTo(target *version.Version) (first, next string) {
 }
 
 // askOthers asks the machines that are upgraded from here, once in a run, before anything is changed.
-func askOthers(ctx context.Context, d *Data, client kubernetes.Interface, f *upgrade.Facts,
+func askOthers(ctx context.Context, d *Data, client kubernetes.Interface, f *planner.Facts,
 	target *version.Version,
 ) error {
-	if d.Upgrade == nil || d.Upgrade.byHand() {
+	if upgradeOf(d).byHand() {
 		return nil
 	}
-	if d.Upgrade.others == nil {
+	if upgradeOf(d).others == nil {
 		others, err := otherMachines(ctx, d, client, f.Here)
 		if err != nil {
 			return err
 		}
-		d.Upgrade.others = others
+		upgradeOf(d).others = others
 	}
 	runs, err := journal.Read(ctx, client)
 	if err != nil {
 		return err
 	}
 	last := lastStates(runs, otherStep)
-	f.Via, f.Told = string(d.Upgrade.Via), map[string]upgrade.Told{}
-	for _, arg := range d.Upgrade.Again {
+	f.Via, f.Told = string(upgradeOf(d).Via), map[string]planner.Told{}
+	for _, arg := range upgradeOf(d).Again {
 		f.Again = append(f.Again, quoted(arg))
 	}
-	for _, o := range d.Upgrade.others {
+	for _, o := range upgradeOf(d).others {
 		state, known := last[o.name]
 		o.cutShort = known && state != journal.Done
 		if o.controlPlane {
-			o.askJournal(runs, target, !upgrade.Older(f.Cluster, target))
+			o.askJournal(runs, target, !planner.Older(f.Cluster, target))
 		}
 		f.Told[o.name] = o.told(target)
 	}
@@ -139,7 +139,7 @@ func otherMachines(ctx context.Context, d *Data, client kubernetes.Interface, he
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	r := d.Upgrade.Remote
+	r := upgradeOf(d).Remote
 	var plan []*plannedNode
 	for i := range list.Items {
 		n := newPlannedNode(&list.Items[i], here, r.Skip)
@@ -157,7 +157,7 @@ func otherMachines(ctx context.Context, d *Data, client kubernetes.Interface, he
 		}
 		return cmp.Compare(a.name, b.name)
 	})
-	asked, err := d.Upgrade.patches()
+	asked, err := upgradeOf(d).patches()
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func otherMachines(ctx context.Context, d *Data, client kubernetes.Interface, he
 
 // upgradeNodeArgs is the command on another machine: what this run was told and that one is to know, too.
 func upgradeNodeArgs(d *Data, o *other) ([]string, error) {
-	u, n, args := d.Upgrade, o.plannedNode, []string{"upgrade", "node", "--driven"}
+	u, n, args := upgradeOf(d), o.plannedNode, []string{"upgrade", "node", "--driven"}
 	if u.Via == ViaSSH {
 		wanted, err := whose(d, n)
 		if err != nil {
@@ -209,10 +209,10 @@ func upgradeNodeArgs(d *Data, o *other) ([]string, error) {
 
 // carried lays kubeadm's configuration that another machine has sent where the kubeadm of this one reads it.
 func carried(d *Data) (remove func() error, err error) {
-	if !d.Upgrade.Driven || d.Upgrade.ConfigText == "" {
+	if !upgradeOf(d).Driven || upgradeOf(d).ConfigText == "" {
 		return func() error { return nil }, nil
 	}
-	f := machine.File{Path: d.Upgrade.Config, Data: []byte(d.Upgrade.ConfigText), Mode: 0o600}
+	f := machine.File{Path: upgradeOf(d).Config, Data: []byte(upgradeOf(d).ConfigText), Mode: 0o600}
 	if _, err := d.Machine.Files.Write(f); err != nil {
 		return nil, err
 	}

@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 func TestRestOfOthers(t *testing.T) {
@@ -98,7 +98,7 @@ func TestOnHost(t *testing.T) {
 func TestUpgrade_SentConfiguration(t *testing.T) {
 	m, runner := machinetest.New(t)
 	u := &Upgrade{Config: machine.UpgradeConfig, ConfigText: "kind: X\n", Driven: true}
-	d, _ := run{options: Options{Role: kubeadm.RoleJoin, Upgrade: u}}.must(t, m)
+	d, _ := run{options: Options{Role: kubeadm.RoleJoin, Operation: u}}.must(t, m)
 	during := ""
 	runner.During = func(string) { during = machinetest.Content(m, machine.UpgradeConfig) }
 	for _, fails := range []error{nil, exec.ErrNotFound} {
@@ -285,10 +285,10 @@ func TestUpgrade_HalfWay(t *testing.T) {
 			if told := o.told(target); told.Next != tt.next || (told.Do != "") != (tt.next != "ccmadm status") {
 				t.Errorf("%+v", told)
 			}
-			d := &Data{Options: Options{Upgrade: &Upgrade{Version: "v1.36.3", target: target, others: []*other{o}}}}
+			d := &Data{Options: Options{Operation: &Upgrade{Version: "v1.36.3", target: target, others: []*other{o}}}}
 			d.Streams = Streams{Out: io.Discard, Err: io.Discard}
-			facts := &upgrade.Facts{Troubles: []finding.Finding{finding.KubeletSkew.New("", "nobody leads")}}
-			err := refuseBlocked(d, &upgrade.Plan{Findings: facts.Troubles}, facts, false)
+			facts := &planner.Facts{Troubles: []finding.Finding{finding.KubeletSkew.New("", "nobody leads")}}
+			err := refuseBlocked(d, &planner.Plan{Findings: facts.Troubles}, facts, false)
 			if (err == nil) != tt.goes {
 				t.Errorf("%v", err)
 			}

@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
 )
 
 // A driver that stops in the middle of a worker loses the Lease: the same command goes on with that worker, and where

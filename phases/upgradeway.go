@@ -27,12 +27,12 @@ const (
 
 // upgradeWay is how the others are reached.
 func upgradeWay(d *Data, client kubernetes.Interface) asker {
-	if r := d.Upgrade.Remote; r.Via == ViaPods {
+	if r := upgradeOf(d).Remote; r.Via == ViaPods {
 		pods := &byPods{d: d, client: client, image: r.Image, prefix: upgradePrefix}
 		pods.begins, pods.takes, pods.grace = upgradeBegins, upgradeTakes, upgradeGrace
 		return oneAtATime{pods, client, upgradeAnswer}
 	}
-	return oneAtATime{bySSH{d: d, user: d.Upgrade.SSHUser, takes: upgradeTakes}, client, upgradeAnswer}
+	return oneAtATime{bySSH{d: d, user: upgradeOf(d).SSHUser, takes: upgradeTakes}, client, upgradeAnswer}
 }
 
 // oneAtATime keeps off machines that a pod is upgrading already: a driver that was killed leaves it at work, and

@@ -6,14 +6,15 @@ import (
 	"fmt"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 func workerPreflight() Phase {
 	return Phase{
-		Name:  "preflight",
-		Short: "Check that this worker can be upgraded",
+		Name:    "preflight",
+		Journal: JournalNever,
+		Short:   "Check that this worker can be upgraded",
 		Long: `Reads the cluster's configuration with the kubelet's permissions, the version of kubeadm, and the files behind
 the kubelet's arguments. Writes nothing.`,
 		Run: func(ctx context.Context, d *Data) error {
@@ -37,14 +38,14 @@ the kubelet's arguments. Writes nothing.`,
 				return finding.Refusedf("ask for the version of the cluster: %w", err).
 					WithHint("nothing was changed; the same command again, once the API server answers")
 			}
-			if d.Upgrade.target, err = upgrade.ParseTarget(file.KubernetesVersion()); err != nil {
+			if upgradeOf(d).target, err = planner.ParseTarget(file.KubernetesVersion()); err != nil {
 				return err
 			}
 			marked, err := upgradedHere(d)
 			if err != nil {
 				return err
 			}
-			d.Upgrade.kubeadm = !marked
+			upgradeOf(d).kubeadm = !marked
 			return runChecks(ctx, d, []Check{
 				{finding.CheckKubeadmVersion, checkKubeadmIs},
 				{finding.CheckWritable, checkWritable},
@@ -56,7 +57,7 @@ the kubelet's arguments. Writes nothing.`,
 
 // checkKubeletRefuses finds arguments of this machine's kubelet that end the next one.
 func checkKubeletRefuses(_ context.Context, d *Data) error {
-	found, err := d.Machine.KubeletFlags(upgrade.KubeletFlags()...)
+	found, err := d.Machine.KubeletFlags(planner.KubeletFlags()...)
 	if err != nil {
 		return err
 	}
@@ -65,9 +66,9 @@ func checkKubeletRefuses(_ context.Context, d *Data) error {
 		if cleanedByUs(d, u) {
 			continue
 		}
-		for _, one := range usesOf(upgrade.Use{Component: upgrade.Kubelet, Name: u.Flag, Value: u.Value}) {
-			if upgrade.Refuses(d.Upgrade.target, one) {
-				wrong = append(wrong, fmt.Errorf("%s: kubelet v%s refuses it; remove it there", u, d.Upgrade.target))
+		for _, one := range usesOf(planner.Use{Component: planner.Kubelet, Name: u.Flag, Value: u.Value}) {
+			if planner.Refuses(upgradeOf(d).target, one) {
+				wrong = append(wrong, fmt.Errorf("%s: kubelet v%s refuses it; remove it there", u, upgradeOf(d).target))
 			}
 		}
 	}
@@ -84,12 +85,12 @@ func showRest() Phase {
 			return "ccmadm upgrade plan shows what is left to be done", nil
 		},
 		Run: func(ctx context.Context, d *Data) error {
-			if d.Upgrade.Driven {
+			if upgradeOf(d).Driven {
 				return nil
 			}
 			fresh := *d
 			fresh.known = &known{}
-			d.Sayf("this control plane is of v%s", d.Upgrade.target)
+			d.Sayf("this control plane is of v%s", upgradeOf(d).target)
 			plan, err := planAgain(ctx, &fresh)
 			if err != nil { // all is done here
 				d.Sayf("what is left elsewhere cannot be seen now: %v; ccmadm upgrade plan shows it", err)
@@ -100,12 +101,12 @@ func showRest() Phase {
 	}
 }
 
-func planAgain(ctx context.Context, d *Data) (*upgrade.Plan, error) {
-	facts, err := UpgradeFacts(ctx, d, "v"+d.Upgrade.target.String(), d.Upgrade.Image)
+func planAgain(ctx context.Context, d *Data) (*planner.Plan, error) {
+	facts, err := UpgradeFacts(ctx, d, "v"+upgradeOf(d).target.String(), upgradeOf(d).Image)
 	if err != nil {
 		return nil, err
 	}
-	return upgrade.New(*facts)
+	return planner.New(*facts)
 }
 
 func showWorkersRest() Phase {
@@ -116,13 +117,13 @@ func showWorkersRest() Phase {
 			return "the kubelet would be left to be upgraded", nil
 		},
 		Run: func(_ context.Context, d *Data) error {
-			if d.Upgrade.Driven {
+			if upgradeOf(d).Driven {
 				return nil
 			}
 			node := nodeOfKubelet(d.Machine)
-			d.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", d.Upgrade.target)
+			d.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", upgradeOf(d).target)
 			for _, line := range []string{
-				"kubectl drain " + node + " --ignore-daemonsets", "install kubelet and kubectl v" + d.Upgrade.target.String(),
+				"kubectl drain " + node + " --ignore-daemonsets", "install kubelet and kubectl v" + upgradeOf(d).target.String(),
 				"systemctl daemon-reload && systemctl restart kubelet", "kubectl uncordon " + node,
 			} {
 				fmt.Fprintln(d.progress(), "  "+line)

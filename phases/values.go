@@ -9,7 +9,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -96,8 +96,8 @@ func imageBy(d *Data, s *Settings, image string) (v1alpha1.ImageBy, error) {
 		return d.ImageBy, nil
 	case said.Image == "" && said.Version == "":
 		return v1alpha1.ImageByProfile, nil
-	case d.Upgrade != nil && d.Upgrade.manager != "":
-		return d.Upgrade.imageBy, nil
+	case d.Operation.Manager().By != "":
+		return d.Operation.Manager().By, nil
 	case s.Recorded == nil || s.Recorded.Configuration.ControllerManager.Image != image:
 		return v1alpha1.ImageByUser, nil
 	}
@@ -105,7 +105,7 @@ func imageBy(d *Data, s *Settings, image string) (v1alpha1.ImageBy, error) {
 	if err != nil {
 		return "", err
 	}
-	return upgrade.ImageBy(profile, s.Recorded), nil
+	return planner.ImageBy(profile, s.Recorded), nil
 }
 
 // compatible refuses settings that the profile has no answer to.

@@ -82,32 +82,33 @@ type asker interface {
 const byHandPatience = 30 * time.Minute
 
 // newStepper goes by what Remote.check lets through.
-func newStepper(d *Data, client kubernetes.Interface) stepper {
-	r := d.Adoption.Remote
-	takes := 2*d.Adoption.NodeTimeout + time.Minute // a kubelet that does not come back is given its former flags
+func newStepper(d *Data, client kubernetes.Interface, r Remote, timeout time.Duration) stepper {
+	takes := 2*timeout + time.Minute // a kubelet that does not come back is given its former flags
 	switch r.Via {
 	case ViaPods:
-		return here{d, &byPods{d: d, client: client, image: r.Image, prefix: stepPrefix, takes: takes, grace: takes}}
+		return here{d, r, timeout, &byPods{d: d, client: client, image: r.Image, prefix: stepPrefix, takes: takes, grace: takes}}
 	case ViaSSH:
-		return here{d, bySSH{d: d, user: r.SSHUser, takes: takes}}
+		return here{d, r, timeout, bySSH{d: d, user: r.SSHUser, takes: takes}}
 	default:
-		return here{d, byHand{d}}
+		return here{d, r, timeout, byHand{d}}
 	}
 }
 
 // here does `ccmadm node ...` on this machine in this process, and leaves other machines to another way.
 type here struct {
-	d      *Data
-	others stepper
+	d       *Data
+	remote  Remote
+	timeout time.Duration // of a kubelet that is restarted
+	others  stepper
 }
 
 func (h here) run(ctx context.Context, n *plannedNode, args ...string) error {
 	if !n.here {
 		args = append([]string{"node"}, args...)
-		if given := h.d.Adoption.NodeTimeout; given != NodeTimeout {
-			args = append(args, "--timeout="+given.String())
+		if h.timeout != NodeTimeout {
+			args = append(args, "--timeout="+h.timeout.String())
 		}
-		if h.d.Adoption.Via == ViaSSH {
+		if h.remote.Via == ViaSSH {
 			wanted, err := whose(h.d, n)
 			if err != nil {
 				return err
@@ -117,7 +118,7 @@ func (h here) run(ctx context.Context, n *plannedNode, args ...string) error {
 		return h.others.run(ctx, n, args...)
 	}
 	d := NewNode(h.d.Machine, NodeOptions{}, h.d.Streams, h.d.Version).in(n.name)
-	o := NodeOptions{Timeout: h.d.Adoption.NodeTimeout}
+	o := NodeOptions{Timeout: h.timeout}
 	for _, arg := range args {
 		if ip, is := strings.CutPrefix(arg, "--node-ip="); is {
 			o.NodeIP = ip

@@ -36,7 +36,7 @@ func TestCluster_Adopt_PodsThatAdmissionForbids(t *testing.T) {
 	t.Cleanup(func() { label("null") })
 	d, _ := adoption(t, m, Options{}, Adoption{Remote: Remote{Via: ViaPods, Image: "x"}, NodeTimeout: time.Second})
 	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
-	wantError(t, newStepper(d, client).run(t.Context(), n, "plain"),
+	wantError(t, newStepper(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).run(t.Context(), n, "plain"),
 		"run a privileged pod on w1: the cluster's admission forbids it", finding.ExitRefused)
 }
 
@@ -100,7 +100,7 @@ func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 			d, out := adoption(t, m, Options{}, Adoption{Remote: Remote{Via: ViaPods, Image: "x"}, NodeTimeout: 5 * time.Minute})
 			n := &plannedNode{name: "w1", ip: "198.18.0.101"}
 			ran := playPod(t, client, n, tt.status)
-			err := newStepper(d, client).run(t.Context(), n, "plain")
+			err := newStepper(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).run(t.Context(), n, "plain")
 			if args := <-ran; args != "node plain --timeout=5m0s --root=/host" {
 				t.Errorf("it ran %q", args)
 			}
@@ -147,7 +147,7 @@ func TestCluster_Adopt_PodsThatAKubeletShows(t *testing.T) {
 	d, out := adoption(t, m, Options{}, Adoption{Remote: Remote{Via: ViaPods, Image: "x"}, NodeTimeout: NodeTimeout})
 	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
 		ran := playPod(t, client, n, corev1.PodStatus{Phase: phase})
-		err := newStepper(d, client).run(t.Context(), n, "plain")
+		err := newStepper(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).run(t.Context(), n, "plain")
 		if args := <-ran; args != "node plain --root=/host" || (err == nil) != (phase == corev1.PodSucceeded) {
 			t.Errorf("%s: it ran %q, %v\n%s", phase, args, err, out)
 		}
@@ -162,7 +162,7 @@ func TestPods_NameThatAKubeletShows(t *testing.T) {
 		err := client.Tracker().Add(shownByWorker(name))
 		return true, nil, errors.Join(err, apierrors.NewAlreadyExists(corev1.Resource("pods"), name))
 	})
-	d := &Data{Options: Options{Adoption: &Adoption{NodeTimeout: time.Second}}}
+	d := &Data{Options: Options{Operation: &Adoption{NodeTimeout: time.Second}}}
 	b := byPods{d: d, client: client, prefix: stepPrefix}
 	wantError(t, b.run(t.Context(), &plannedNode{name: "w2"}, "plain"), "the kubelet of Node/w1 shows Pod/kube-system/"+
 		podForNode(stepPrefix, "w2"), finding.ExitRefused)

@@ -21,7 +21,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/podstate"
 )
 
 // byPods does steps in a privileged pod on the node itself, with the machine's root below /host. It is there for the
@@ -170,7 +169,7 @@ func (b *byPods) await(ctx context.Context, created *corev1.Pod, log *podLog) (p
 				pod.Status.Phase = corev1.PodUnknown
 				return false, nil
 			}
-			pod, why = found, podstate.NotStarting(found)
+			pod, why = found, nodes.NotStarting(found)
 			if b.begins > 0 && time.Since(pending) > b.begins && pod.Status.Phase == corev1.PodPending {
 				return false, fmt.Errorf("its kubelet has not begun it within %s", b.begins)
 			}
@@ -186,7 +185,7 @@ func (b *byPods) await(ctx context.Context, created *corev1.Pod, log *podLog) (p
 }
 
 func fatal(err error) error {
-	if errors.Is(err, podstate.ErrImage) {
+	if errors.Is(err, nodes.ErrImage) {
 		return finding.Errorf("%w", err).WithHint("--node-image names one whose entrypoint is ccmadm")
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // bySSH asks for no password: what cannot be done without one is done by hand.
@@ -93,11 +93,11 @@ func (b bySSH) show(ctx context.Context, n *plannedNode, more ...string) (*NodeR
 
 // reachBySSH asks all machines that a run over SSH is to change. Nil: it was not asked, or what stands against it is
 // noted.
-func reachBySSH(ctx context.Context, d *Data, plan []*plannedNode) []*NodeReport {
-	if d.Adoption.Via != ViaSSH {
+func reachBySSH(ctx context.Context, d *Data, r Remote, plan []*plannedNode) []*NodeReport {
+	if r.Via != ViaSSH {
 		return make([]*NodeReport, len(plan))
 	}
-	reports, failed := showEach(ctx, ViaSSH, bySSH{d: d, user: d.Adoption.SSHUser}, plan)
+	reports, failed := showEach(ctx, ViaSSH, bySSH{d: d, user: r.SSHUser}, plan)
 	for i, err := range failed {
 		if err != nil {
 			plan[i].problems = append(plan[i].problems, finding.Clean(err.Error()))

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/machine/machinetest"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 )
 
 // A machine that SSH does not reach is known before anything is changed, and so are flags that its files have.
@@ -102,7 +102,7 @@ func TestCluster_Node_StepOfAnotherMachine(t *testing.T) {
 	// What a run gives to a step on w1.
 	d, _ := adoption(t, m, Options{}, Adoption{Remote: Remote{Via: ViaSSH}, NodeTimeout: NodeTimeout})
 	n := &plannedNode{name: "w1", ip: "198.18.0.101"}
-	if err := newStepper(d, client).run(t.Context(), n, "external"); err != nil {
+	if err := newStepper(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).run(t.Context(), n, "external"); err != nil {
 		t.Fatal(err)
 	}
 	ca := identity.Pins(cluster.Config.CAData)

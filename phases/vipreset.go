@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // handOverTime is how long the pod of the control plane's own address may take to end, once its manifest is gone.

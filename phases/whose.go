@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/identity"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // Whose says which machine a step is for. Who answers at the address of a Node need not be that machine: a kubelet says

@@ -7,8 +7,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/provider/balancer"
 )
 
@@ -21,6 +21,7 @@ const (
 // adopter is the flags of adopt and leave.
 type adopter struct {
 	options     phases.Options
+	adoption    *phases.Adoption // the options' operation
 	credentials []string
 	mode        string
 	via         string
@@ -29,11 +30,15 @@ type adopter struct {
 	rehearsed   bool
 }
 
-func newAdopt(s phases.Streams) *cobra.Command {
-	a := adopter{options: phases.Options{
-		Role: kubeadm.RoleInit, Living: true, Command: "adopt", Adoption: &phases.Adoption{},
+func newAdopter(command string, adoption *phases.Adoption) adopter {
+	return adopter{adoption: adoption, options: phases.Options{
+		Role: kubeadm.RoleInit, Living: true, Command: command, Operation: adoption,
 		Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
 	}}
+}
+
+func newAdopt(s phases.Streams) *cobra.Command {
+	a := newAdopter("adopt", &phases.Adoption{})
 	cmd := &cobra.Command{
 		Use:   "adopt",
 		Short: "Take a cluster that lives into external cloud mode, node by node",
@@ -75,10 +80,7 @@ Exit status 4: a node did not come through in time. 5: refused, nothing was chan
 }
 
 func newLeave(s phases.Streams) *cobra.Command {
-	a := adopter{options: phases.Options{
-		Role: kubeadm.RoleInit, Living: true, Command: "leave", Adoption: &phases.Adoption{Leave: true},
-		Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
-	}}
+	a := newAdopter("leave", &phases.Adoption{Leave: true})
 	cmd := &cobra.Command{
 		Use:   "leave",
 		Short: "Take a cluster that was adopted out of external cloud mode",
@@ -91,11 +93,11 @@ Provider IDs stay, since they cannot be changed: a provider that gives others ta
 		Example: "  ccmadm leave --plan\n  ccmadm leave --via pods",
 		Args:    noArgs,
 	}
-	cmd.Flags().BoolVar(&a.options.Adoption.KeepLoadBalancers, "keep-load-balancers", false,
+	cmd.Flags().BoolVar(&a.adoption.KeepLoadBalancers, "keep-load-balancers", false,
 		"keep Services with load balancers, and the addresses in their status")
-	cmd.Flags().DurationVar(&a.options.Adoption.WaitLoadBalancers, "wait-load-balancers", 0,
+	cmd.Flags().DurationVar(&a.adoption.WaitLoadBalancers, "wait-load-balancers", 0,
 		"how long to wait until load balancers are gone, whose Services somebody deletes (default: refuse at once)")
-	cmd.Flags().BoolVar(&a.options.Adoption.Purge, "purge", false,
+	cmd.Flags().BoolVar(&a.adoption.Purge, "purge", false,
 		"also remove the journal, the manager's Lease, and whatever else is ccmadm's, on machines too")
 	a.bind(cmd, s, phases.Leave())
 	return cmd
@@ -103,7 +105,7 @@ Provider IDs stay, since they cannot be changed: a provider that gives others ta
 
 // bind declares what both have, and gives the command its phases.
 func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase) {
-	o, adoption := &a.options, a.options.Adoption
+	o, adoption := &a.options, a.adoption
 	o.CheckFiles, o.ReleaseBalancers = checkFiles, balancer.Release
 	flags := cmd.Flags()
 	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration")
@@ -143,13 +145,13 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 
 func (a *adopter) data(cmd *cobra.Command, s phases.Streams) (*phases.Data, error) {
 	o := a.options
-	o.Adoption.Via = phases.Via(a.via)
+	a.adoption.Via = phases.Via(a.via)
 	o.DryRun = o.DryRun || a.plan
 	o.Flags.Mode = v1alpha1.Mode(a.mode)
 	if err := checkOutput(o.Output); err != nil {
 		return nil, err
 	}
-	err := checkParallel(&o.Adoption.Remote)
+	err := checkParallel(&a.adoption.Remote)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +170,7 @@ func (a *adopter) rehearse(cmd *cobra.Command, s phases.Streams) error {
 	}
 	command := newRehearse(s)
 	command.SilenceErrors, command.SilenceUsage = true, true
-	command.SetArgs(rehearsalArgs(a.binary, a.options.Adoption.Image, &d.Said))
+	command.SetArgs(rehearsalArgs(a.binary, a.adoption.Image, &d.Said))
 	return command.ExecuteContext(cmd.Context())
 }
 

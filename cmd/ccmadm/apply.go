@@ -8,12 +8,12 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 func newApply(s phases.Streams) *cobra.Command {
-	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Command: "apply", Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Command: "apply", Operation: phases.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make the cluster agree with a configuration, or with its record",
@@ -43,7 +43,7 @@ Exit status 4: all was applied, and the cloud-controller-manager does not run in
 }
 
 func newDiff(s phases.Streams) *cobra.Command {
-	o := phases.Options{Role: kubeadm.RoleInit, Living: true, DryRun: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := phases.Options{Role: kubeadm.RoleInit, Living: true, DryRun: true, Operation: phases.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what ccmadm apply would change",

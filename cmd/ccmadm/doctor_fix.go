@@ -13,7 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // fixManager is who the API server says has made these changes.

@@ -11,8 +11,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/host"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/doctor/host"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // withHost looks at the cluster and at this machine. A cluster that does not answer, or that nobody has named, as on a

@@ -11,8 +11,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // workflowFlags are what init and join have in common. Names are kubeadm's wherever the meaning is.

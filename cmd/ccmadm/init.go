@@ -4,13 +4,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 func newInit(s phases.Streams) *cobra.Command {
 	var w workflowFlags
-	w.options.Role = kubeadm.RoleInit
+	w.options.Role, w.options.Operation = kubeadm.RoleInit, phases.Initialization{}
 	cmd := &cobra.Command{
 		Use:   "init [flags] [-- kubeadm init flags]",
 		Short: "Make this machine the first control plane of a cluster in external cloud mode",

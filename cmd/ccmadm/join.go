@@ -4,12 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/kubeadm"
 )
 
 func newJoin(s phases.Streams) *cobra.Command {
 	var w workflowFlags
-	w.options.Role = kubeadm.RoleJoin
+	w.options.Role, w.options.Operation = kubeadm.RoleJoin, phases.Ordinary{}
 	cmd := &cobra.Command{
 		Use:   "join [HOST:PORT] [flags] [-- kubeadm join flags]",
 		Short: "Join this machine to a cluster that ccmadm init has made",

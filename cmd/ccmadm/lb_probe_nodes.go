@@ -16,7 +16,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // namesTimeout is short: who asks the network itself may do so because the cluster does not answer.

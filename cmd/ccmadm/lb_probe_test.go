@@ -13,7 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests/lint"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
+	"github.com/ccmadm/ccmadm/kubeadm"
 )
 
 // lintInput is one file. It may have both a configuration and manifests.

@@ -24,7 +24,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/identity"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
 )
 
 // observer is what commands have in common that look at a cluster: kubectl's flags for the connection.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/podrehearsal"
+	"github.com/ccmadm/ccmadm/doctor/rehearsal/inpod"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -35,7 +35,7 @@ func (r *rehearser) inPod(
 	if err != nil {
 		holder = "a machine without a name" // for people only
 	}
-	return podrehearsal.Run(ctx, podrehearsal.Options{
+	return inpod.Run(ctx, inpod.Options{
 		Cluster: task.Cluster, Profile: p, Files: files, Task: task, OwnImage: r.ownImage, Holder: holder,
 		Values: templates.Values{
 			Mode: templates.StaticPod, Version: version, Image: r.settings.ControllerManager.Image,
@@ -80,7 +80,7 @@ func copyItself(dir string) error {
 	return nil
 }
 
-// newRunTask is what runs in the pod. It says everything by its standard output, as a stream that podrehearsal reads.
+// newRunTask is what runs in the pod. It says everything by its standard output, as a stream that package inpod reads.
 func newRunTask(s phases.Streams) *cobra.Command {
 	var task, account string
 	var env []string

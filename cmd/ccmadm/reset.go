@@ -7,8 +7,8 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/machine"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 	"github.com/ccmadm/ccmadm/provider/routes"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/journal"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/provider/balancer"
 )
 
@@ -32,7 +32,7 @@ type rollbacker struct {
 
 func newRollback(s phases.Streams) *cobra.Command {
 	var r rollbacker
-	r.options = phases.Options{Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	r.options = phases.Options{Role: kubeadm.RoleInit, Living: true, Operation: phases.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "rollback [RUN]",
 		Short: "Lead the cluster back to before a run of ccmadm apply, adopt or leave",
@@ -145,7 +145,7 @@ func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journ
 	if how.Parallel < 1 {
 		return usage("read --parallel: %d is less than 1", how.Parallel)
 	}
-	o, list, err := phases.AdoptionBack(ctx, client, runs, run, how)
+	o, list, err := phases.AdoptionBack(ctx, client, runs, run, &how)
 	if err != nil {
 		return observed(err)
 	}
@@ -154,10 +154,10 @@ func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journ
 	o.Flags.Wait = r.options.Flags.Wait
 	outliveReader()
 	sayBack(s, run)
-	if o.Adoption.Leave && r.givesFiles() {
+	if how.Leave && r.givesFiles() {
 		return noFiles(run)
 	}
-	if !o.Adoption.Leave {
+	if !how.Leave {
 		lost, err := phases.LostFiles(ctx, client, runs, run, o.Flags.Provider)
 		if err != nil {
 			return observed(err)

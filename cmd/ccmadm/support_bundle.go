@@ -12,8 +12,8 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/bundle"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/host"
-	"github.com/ccmadm/ccmadm/phases/machine"
+	"github.com/ccmadm/ccmadm/doctor/host"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // support is `ccmadm support-bundle`.

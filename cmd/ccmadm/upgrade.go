@@ -10,9 +10,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 func newUpgrade(s phases.Streams) *cobra.Command {
@@ -79,16 +79,17 @@ be found out. 2: VERSION is none. 5: this is no control plane of a cluster with 
 
 func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, rest []string) error {
 	if asked != "" {
-		if _, err := upgrade.ParseTarget(asked); err != nil {
+		if _, err := planner.ParseTarget(asked); err != nil {
 			return err
 		}
 	}
 	u.remote.Via = phases.Via(u.via)
+	planned := &phases.Upgrade{Version: asked, Image: u.image, Remote: u.remote, Again: u.again}
 	o := phases.Options{
 		Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
-		Upgrade: &phases.Upgrade{Version: asked, Image: u.image, Remote: u.remote, Again: u.again},
+		Operation: planned,
 	}
-	if err := o.Upgrade.Check(); err != nil {
+	if err := planned.Check(); err != nil {
 		return err
 	}
 	d, err := phases.New(ctx, machine.New(), o, s, version)
@@ -99,7 +100,7 @@ func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, r
 	if err != nil {
 		return above1(err)
 	}
-	plan, err := upgrade.New(*facts)
+	plan, err := planner.New(*facts)
 	if err != nil {
 		return above1(err)
 	}
@@ -111,7 +112,7 @@ func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, r
 		}
 		if failed != nil {
 			facts.Troubles = append(facts.Troubles, *failed)
-			if plan, err = upgrade.New(*facts); err != nil {
+			if plan, err = planner.New(*facts); err != nil {
 				return above1(err)
 			}
 		}
@@ -130,10 +131,10 @@ func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, r
 }
 
 // show prints the plan; in JSON with kubeadm's own beside it, which in text was streamed.
-func (u *upgradePlan) show(s phases.Streams, plan *upgrade.Plan, own []byte) error {
+func (u *upgradePlan) show(s phases.Streams, plan *planner.Plan, own []byte) error {
 	if u.output == "json" {
 		return printJSON(s.Out, struct {
-			*upgrade.Plan
+			*planner.Plan
 			Own json.RawMessage `json:"kubeadmPlan,omitempty"`
 		}{plan, own})
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/kubeadm"
-	"github.com/ccmadm/ccmadm/phases/machine"
-	"github.com/ccmadm/ccmadm/phases/upgrade"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // upgradeRun is what the flags of `upgrade apply` and `upgrade node` say.
@@ -59,7 +59,7 @@ Service does not answer in time. 5: refused, nothing was changed.`,
 			if len(before) != 1 {
 				return usage("upgrade apply takes one version, not %q", before)
 			}
-			v, err := upgrade.ParseTarget(before[0])
+			v, err := planner.ParseTarget(before[0])
 			if err != nil {
 				return err
 			}
@@ -178,7 +178,8 @@ func (u *upgradeRun) run(ctx context.Context, s phases.Streams, command string, 
 	}
 	controlPlane = controlPlane || u.upgrade.Version != ""
 	o, list := u.options, phases.UpgradeWorker()
-	o.Role, o.Upgrade, o.Command, o.Output, o.CheckFiles = kubeadm.RoleJoin, &u.upgrade, command, "text", checkFiles
+	o.Role, o.Operation, o.Command, o.Output, o.CheckFiles = kubeadm.RoleJoin, &u.upgrade, command, "text", checkFiles
+	o.AllChecksHold = true
 	if controlPlane {
 		o.Role, o.Living, list = kubeadm.RoleInit, true, phases.UpgradeControlPlane()
 	}

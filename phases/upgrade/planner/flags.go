@@ -1,0 +1,183 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+// compared is the newest minor version that the tables below were compared with.
+const compared = "1.36"
+
+// gone is an argument that a component has not, or refuses, from a minor version on.
+type gone struct {
+	component Component
+	name      string
+	// since is the minor version that has it no more.
+	since uint
+	id    finding.ID
+	// but is a value that is not refused.
+	but string
+}
+
+// goneFlags are those of which clusters in external mode are known to have some left over, and all that kubelet,
+// kube-apiserver, kube-controller-manager and kube-scheduler have lost from 1.34 to 1.36, by comparing their --help.
+func goneFlags() []gone {
+	return []gone{
+		{component: APIServer, name: "cloud-provider", since: 33, id: "A6"},
+		{component: APIServer, name: "cloud-config", since: 33, id: "A6"},
+		{component: ControllerManager, name: "cloud-provider", since: 31, id: "A7", but: "external"},
+		{component: ControllerManager, name: "cidr-allocator-type", since: 31, id: "A7", but: "RangeAllocator"},
+		{component: ControllerManager, name: "cloud-config", since: 31, id: "A18"},
+		{component: Kubelet, name: "cloud-provider", since: 31, id: "A4", but: "external"},
+		{component: Kubelet, name: "cloud-config", since: 34, id: "A5"},
+		{component: Kubelet, name: "pod-infra-container-image", since: 35, id: finding.FlagGone},
+	}
+}
+
+// KubeletFlags are the names of kubelet arguments that a plan asks for.
+func KubeletFlags() []string {
+	names := []string{"feature-gates"}
+	for _, g := range goneFlags() {
+		if g.component == Kubelet {
+			names = append(names, g.name)
+		}
+	}
+	return names
+}
+
+// goneGates are the feature gates that components of a minor version do not know any more: unknown ones end them. By
+// comparing what k8s.io/kubernetes, apiserver, component-base and controller-manager v1.34.4, v1.35.4 and v1.36.3
+// declare.
+func goneGates(minor uint) []string {
+	since := map[uint][]string{
+		35: {
+			"AllowServiceLBStatusOnNonLB", "ComponentSLIs", "CronJobsScheduledAnnotation", "LoadBalancerIPMode", "PodIndexLabel",
+			"ProbeHostPodSecurityStandards", "SizeMemoryBackedVolumes", "StatefulSetAutoDeletePVC",
+			"StrictCostEnforcementForVAP", "StrictCostEnforcementForWebhooks", "UserNamespacesPodSecurityStandards",
+		},
+		36: {
+			"CSIMigrationPortworx", "HonorPVReclaimPolicy", "InPlacePodVerticalScalingAllocatedStatus",
+			"InTreePluginPortworxUnregister", "MemoryManager", "ServiceTrafficDistribution",
+			"StructuredAuthorizationConfiguration", "TopologyAwareHints", "WatchFromStorageWithoutResourceVersion",
+		},
+	}
+	return upTo(since, minor)
+}
+
+// goneKubeadmGates are those of kubeadm's own.
+func goneKubeadmGates(minor uint) []string {
+	return upTo(map[uint][]string{35: {"WaitForAllControlPlaneComponents"}, 36: {"ControlPlaneKubeletLocalMode"}}, minor)
+}
+
+func upTo(since map[uint][]string, minor uint) []string {
+	var list []string
+	for m, names := range since {
+		if m <= minor {
+			list = append(list, names...)
+		}
+	}
+	return list
+}
+
+// checkUses finds what components of the target refuse, each by its place.
+func (p *planner) checkUses() {
+	for _, u := range p.Uses {
+		f, found := p.judge(u)
+		if !found {
+			continue
+		}
+		f.Object = u.Where
+		if u.Node != "" && !strings.Contains(u.Where, u.Node) {
+			f.Object = u.Node + ":" + u.Where
+		}
+		if u.Rewritten || u.Told && p.cleansGate(u.Name) {
+			f.Severity = finding.SeverityWarning
+			f.Message += "; kubeadm upgrade writes it anew without that, unless its own configuration says so"
+		}
+		if f.Severity == finding.SeverityError {
+			f.Next = "remove it there, before anything is upgraded"
+		}
+		if u.Told && f.Severity == finding.SeverityError && !p.leads(u.Node) {
+			f.Severity = finding.SeverityWarning
+			f.Next = "remove it there, before that kubelet is upgraded"
+		}
+		if u.Cleaned && Refuses(p.target, u) {
+			f.Severity = finding.SeverityWarning
+			f.Next = "ccmadm upgrade apply removes it there; a plain kubeadm upgrade may leave it"
+		}
+		p.add(f)
+	}
+	if len(p.Unseen) > 0 && p.kubeletsMove() && p.target.Minor() > p.oldest.Minor() {
+		f := finding.FlagsUnseen.New("", "the files of kubelet arguments cannot be seen from here, of "+inOrder(p.Unseen))
+		f.Next = "on each: grep -nE -e '--(" + strings.Join(KubeletFlags(), "|") + ")' /var/lib/kubelet/kubeadm-flags.env " +
+			"/etc/default/kubelet /etc/sysconfig/kubelet /etc/systemd/system/kubelet.service.d/*"
+		p.add(f)
+	}
+}
+
+// cleansGate tells whether kubelets have a gate by kubeadm's configuration of them, out of which it is taken: kubeadm
+// upgrade gives each machine what is left.
+func (p *planner) cleansGate(name string) bool {
+	return slices.ContainsFunc(p.Uses, func(u Use) bool { return u.Component == Kubelet && u.Name == name && u.Cleaned })
+}
+
+// leads tells whether a Node is a control plane. A worker's kubelet may say of itself what it likes, and does not keep
+// the cluster from an upgrade with that.
+func (p *planner) leads(node string) bool {
+	return slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Name == node && n.ControlPlane })
+}
+
+// judgeKubeadmGate: kubeadm upgrade passes over what it does not know in the live configuration, and leaves it there.
+func (p *planner) judgeKubeadmGate(gate string) (finding.Finding, bool) {
+	if !slices.Contains(goneKubeadmGates(p.target.Minor()), gate) {
+		return finding.Finding{}, false
+	}
+	f := finding.GateGone.New("", fmt.Sprintf("kubeadm v%s does not know its feature gate %s: an upgrade passes over it, "+
+		"and a file that has it, too, is refused", p.target, gate))
+	f.Severity = finding.SeverityWarning
+	return f, true
+}
+
+// Refuses tells whether a component of the version ends with what it is told, or passes over it. Controllers whose
+// names are still known are not meant.
+func Refuses(v *version.Version, u Use) bool {
+	p := planner{target: v}
+	f, found := p.judge(u)
+	return found && f.ID != "A9"
+}
+
+// judge says what is wrong with one argument or feature gate.
+func (p *planner) judge(u Use) (finding.Finding, bool) {
+	minor := p.target.Minor()
+	if gate, is := strings.CutPrefix(u.Name, GatePrefix); is {
+		if u.Component == Kubeadm {
+			return p.judgeKubeadmGate(gate)
+		}
+		if !slices.Contains(goneGates(minor), gate) {
+			return finding.Finding{}, false
+		}
+		message := fmt.Sprintf("%s v%s does not know the feature gate %s, and ends", u.Component, p.target, gate)
+		return finding.GateGone.New("", message), true
+	}
+	if u.Component == ControllerManager && u.Name == "controllers" {
+		for name := range strings.SplitSeq(u.Value, ",") {
+			if slices.Contains([]string{"service", "route", "cloud-node-lifecycle"}, strings.TrimPrefix(name, "-")) {
+				return finding.ID("A9").New("", fmt.Sprintf("%s has --controllers=%s", u.Component, u.Value)), true
+			}
+		}
+	}
+	for _, g := range goneFlags() {
+		if g.component != u.Component || g.name != u.Name || minor < g.since ||
+			g.but != "" && (u.Value == g.but || u.Value == "") {
+			continue
+		}
+		return g.id.New("", fmt.Sprintf("%s has --%s=%s, which 1.%d and newer refuse or ignore",
+			u.Component, u.Name, u.Value, g.since)), true
+	}
+	return finding.Finding{}, false
+}
