@@ -1,16 +1,13 @@
 package phases
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,63 +18,16 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
-	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/existingtest"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// living is a cluster of hetzner's manager as a DaemonSet, as `ccmadm init` leaves it.
-func living(t *testing.T) *machine.Machine {
-	t.Helper()
-	token := []v1alpha1.Credential{{Key: "token", File: tokenFile(t)}}
-	return livingAs(t, v1alpha1.CloudConfiguration{
-		Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1", Credentials: token,
-	})
-}
-
-func livingAs(t *testing.T, said v1alpha1.CloudConfiguration) *machine.Machine {
-	t.Helper()
-	m, _ := controlPlaneMachine(t, cluster.Config)
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		applier, err := apply.NewCluster(cluster.Config, true)
-		if err == nil {
-			_, err = applier.Remove(ctx)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-		maps := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps("kube-system")
-		if err := maps.Delete(ctx, v1alpha1.JournalName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
-		}
-	})
-	for _, p := range []Phase{cloudConfig(), rbac(), addon(), record()} {
-		if out, err := (run{config: initConfig, options: Options{Flags: said}}).do(t, m, p); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	return m
-}
-
-// applyRun makes the cluster agree with a file, or with its record, and does not wait for pods, which nobody runs here.
-func applyRun(t *testing.T, m *machine.Machine, file string, o Options) (string, bool, error) {
-	t.Helper()
-	o.Living = true
-	d, out, err := run{config: file, options: o}.data(t, m)
-	if err != nil {
-		return "", false, err
-	}
-	list := slices.DeleteFunc(Apply(), func(p Phase) bool { return p.Name == "rollout" })
-	err = Run(t.Context(), d, list)
-	return out.String(), d.Changed(), err
-}
-
-const cloudDocument = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"
-
 func TestCluster_Apply_RepairsWhatHasDrifted(t *testing.T) {
-	m := living(t)
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	m := existingtest.Living(t)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	ctx := t.Context()
-	if out, changed, err := applyRun(t, m, "", Options{}); err != nil || changed {
+	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || changed {
 		t.Fatalf("a cluster that is as its record says: changed %v, %v\n%s", changed, err, out)
 	}
 	drift := map[string]func() error{
@@ -93,15 +43,15 @@ func TestCluster_Apply_RepairsWhatHasDrifted(t *testing.T) {
 			if err := happens(); err != nil {
 				t.Fatal(err)
 			}
-			shown, differs, err := applyRun(t, m, "", Options{DryRun: true})
+			shown, differs, err := existingtest.ApplyRun(t, m, "", workflow.Options{DryRun: true})
 			if subject := strings.Fields(what)[0]; err != nil || !differs || !strings.Contains(shown, "would create "+subject) {
 				t.Errorf("diff: differs %v, %v\n%s", differs, err, shown)
 			}
-			out, changed, err := applyRun(t, m, "", Options{})
+			out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{})
 			if err != nil || !changed || !strings.Contains(out, what) {
 				t.Errorf("apply: changed %v, %v\n%s", changed, err, out)
 			}
-			if out, changed, err := applyRun(t, m, "", Options{}); err != nil || changed {
+			if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || changed {
 				t.Errorf("once more: changed %v, %v\n%s", changed, err, out)
 			}
 		})
@@ -110,10 +60,10 @@ func TestCluster_Apply_RepairsWhatHasDrifted(t *testing.T) {
 
 // What somebody else has set is theirs, until force says otherwise.
 func TestCluster_Apply_AnArgumentThatSomebodyChanged(t *testing.T) {
-	m := living(t)
-	sets := kubernetes.NewForConfigOrDie(cluster.Config).AppsV1().DaemonSets("kube-system")
+	m := existingtest.Living(t)
+	sets := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).AppsV1().DaemonSets("kube-system")
 	const name = "hetzner-cloud-controller-manager"
-	before := argsOf(t, sets.Get, name)
+	before := phasestest.ArgsOf(t, sets.Get, name)
 	patch, err := json.Marshal([]map[string]any{{
 		"op": "add", "path": "/spec/template/spec/containers/0/args", "value": append([]string{"--v=9"}, before...),
 	}})
@@ -124,29 +74,29 @@ func TestCluster_Apply_AnArgumentThatSomebodyChanged(t *testing.T) {
 	if _, err := sets.Patch(t.Context(), name, types.JSONPatchType, patch, edited); err != nil {
 		t.Fatal(err)
 	}
-	shown, differs, err := applyRun(t, m, "", Options{DryRun: true})
+	shown, differs, err := existingtest.ApplyRun(t, m, "", workflow.Options{DryRun: true})
 	if err != nil || !differs || !strings.Contains(shown, "-        - --v=9") {
 		t.Errorf("diff: differs %v, %v\n%s", differs, err, shown)
 	}
-	_, changed, err := applyRun(t, m, cloudDocument+"controllerManager: {extraArgs: [--v=5]}\n", Options{})
+	_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"controllerManager: {extraArgs: [--v=5]}\n", workflow.Options{})
 	var refused *finding.Error
 	if !errors.As(err, &refused) || refused.Code != finding.ExitRefused || !strings.Contains(refused.Hint, "--force") || changed {
 		t.Errorf("without force: changed %v, %v", changed, err)
 	}
-	if out, _, err := applyRun(t, m, "", Options{Force: true}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Options{Force: true}); err != nil {
 		t.Errorf("with force: %v\n%s", err, out)
 	}
-	if after := argsOf(t, sets.Get, name); strings.Join(after, " ") != strings.Join(before, " ") {
+	if after := phasestest.ArgsOf(t, sets.Get, name); strings.Join(after, " ") != strings.Join(before, " ") {
 		t.Errorf("arguments are %q, want %q", after, before)
 	}
 }
 
 func TestCluster_Apply_AFile(t *testing.T) {
-	m := living(t)
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
-	file := cloudDocument + "mode: Deployment\nlifecycle: \"Off\"\ncontrollerManager: {version: v1.99.0, extraArgs: [--v=4]}\n" +
-		"---\n" + initConfig
-	out, changed, err := applyRun(t, m, file, Options{})
+	m := existingtest.Living(t)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
+	file := phasestest.CloudDocument + "mode: Deployment\nlifecycle: \"Off\"\ncontrollerManager: {version: v1.99.0, extraArgs: [--v=4]}\n" +
+		"---\n" + phasestest.InitConfig
+	out, changed, err := existingtest.ApplyRun(t, m, file, workflow.Options{})
 	if err != nil || !changed || !strings.Contains(out, "InitConfiguration is not applied") {
 		t.Fatalf("changed %v, %v\n%s", changed, err, out)
 	}
@@ -164,7 +114,7 @@ func TestCluster_Apply_AFile(t *testing.T) {
 	if _, err := client.AppsV1().DaemonSets("kube-system").Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the DaemonSet is still there: %v", err)
 	}
-	rec, err := readRecord(t.Context(), client)
+	rec, err := workflow.ReadRecord(t.Context(), client)
 	if err != nil || rec.Configuration.Mode != v1alpha1.ModeDeployment || rec.Configuration.Lifecycle != v1alpha1.LifecycleOff {
 		t.Errorf("record: %+v, %v", rec, err)
 	}
@@ -172,12 +122,12 @@ func TestCluster_Apply_AFile(t *testing.T) {
 	if err != nil || string(secret.Data["token"]) != "a-token" {
 		t.Errorf("credentials that the file does not name: %v", err)
 	}
-	for _, again := range []string{file, "", cloudDocument + "mode: Auto\nprovider: auto\n"} {
-		if out, changed, err := applyRun(t, m, again, Options{}); err != nil || changed {
+	for _, again := range []string{file, "", phasestest.CloudDocument + "mode: Auto\nprovider: auto\n"} {
+		if out, changed, err := existingtest.ApplyRun(t, m, again, workflow.Options{}); err != nil || changed {
 			t.Errorf("once more with %q: changed %v, %v\n%s", again, changed, err, out)
 		}
 	}
-	if out, _, err := applyRun(t, m, cloudDocument+"controllerManager: {extraArgs: []}\n", Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"controllerManager: {extraArgs: []}\n", workflow.Options{}); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	deployment, err = client.AppsV1().Deployments("kube-system").Get(t.Context(), name, metav1.GetOptions{})
@@ -188,28 +138,28 @@ func TestCluster_Apply_AFile(t *testing.T) {
 
 // What a file does not name stays, whatever the environment of this shell says: it may be for another cluster.
 func TestCluster_Apply_Credentials(t *testing.T) {
-	m := living(t)
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	m := existingtest.Living(t)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	secrets := client.CoreV1().Secrets("kube-system")
 	network := filepath.Join(t.TempDir(), "network")
 	if err := os.WriteFile(network, []byte("net-1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := cloudDocument + "credentials: [{key: network, file: " + network + "}]\n"
-	if out, changed, err := applyRun(t, m, file, Options{}); err != nil || !changed {
+	file := phasestest.CloudDocument + "credentials: [{key: network, file: " + network + "}]\n"
+	if out, changed, err := existingtest.ApplyRun(t, m, file, workflow.Options{}); err != nil || !changed {
 		t.Fatalf("changed %v, %v\n%s", changed, err, out)
 	}
 	secret, err := secrets.Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
 	if err != nil || string(secret.Data["token"]) != "a-token" || string(secret.Data["network"]) != "net-1" {
 		t.Errorf("keys %v, %v, want token and network", len(secret.Data), err)
 	}
-	_, _, err = applyRun(t, m, cloudDocument+"credentials: []\n", Options{})
-	wantError(t, err, "an empty list would take all away", finding.ExitPreflight)
+	_, _, err = existingtest.ApplyRun(t, m, phasestest.CloudDocument+"credentials: []\n", workflow.Options{})
+	phasestest.WantError(t, err, "an empty list would take all away", finding.ExitPreflight)
 
 	if err := secrets.Delete(t.Context(), v1alpha1.CloudConfigName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if out, changed, err := applyRun(t, m, "", Options{}); err != nil || !changed {
+	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || !changed {
 		t.Errorf("the files are still where they were read: changed %v, %v\n%s", changed, err, out)
 	}
 	secret, err = secrets.Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
@@ -223,15 +173,15 @@ func TestCluster_Apply_Credentials(t *testing.T) {
 	if err := os.Remove(m.Path(machine.RecordFile)); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = applyRun(t, m, "", Options{})
-	wantError(t, err, "Secret/kube-system/ccmadm-cloud-config is gone", finding.ExitRefused)
+	_, _, err = existingtest.ApplyRun(t, m, "", workflow.Options{})
+	phasestest.WantError(t, err, "Secret/kube-system/ccmadm-cloud-config is gone", finding.ExitRefused)
 }
 
 // A proxy of the first day stays, and that of this shell does not come in.
 func TestCluster_Apply_Proxies(t *testing.T) {
-	m := living(t)
-	sets := kubernetes.NewForConfigOrDie(cluster.Config).AppsV1().DaemonSets("kube-system")
-	d, _ := run{options: Options{Living: true}}.must(t, m)
+	m := existingtest.Living(t)
+	sets := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).AppsV1().DaemonSets("kube-system")
+	d, _ := phasestest.Run{Options: workflow.Options{Existing: true}}.Must(t, m)
 	d.Env = func(name string) string { return map[string]string{"HTTPS_PROXY": "http://shell:1"}[name] }
 	if s, err := d.Settings(t.Context()); err != nil || len(s.Proxies) != 0 {
 		t.Errorf("proxies %v, %v; the manager has none", s.Proxies, err)
@@ -239,7 +189,7 @@ func TestCluster_Apply_Proxies(t *testing.T) {
 	if err := sets.Delete(t.Context(), "hetzner-cloud-controller-manager", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	d, _ = run{options: Options{Living: true}}.must(t, m)
+	d, _ = phasestest.Run{Options: workflow.Options{Existing: true}}.Must(t, m)
 	d.Env = func(name string) string { return map[string]string{"HTTPS_PROXY": "http://shell:1"}[name] }
 	if s, err := d.Settings(t.Context()); err != nil || len(s.Proxies) != 1 {
 		t.Errorf("proxies %v, %v; where there is no manager, the shell says", s.Proxies, err)
@@ -247,8 +197,8 @@ func TestCluster_Apply_Proxies(t *testing.T) {
 }
 
 func TestCluster_Apply_Refuses(t *testing.T) {
-	m := living(t)
-	before := snapshot(t, m)
+	m := existingtest.Living(t)
+	before := phasestest.Snapshot(t, m)
 	for _, tt := range []struct {
 		name, file, wantErr string
 		code                finding.ExitCode
@@ -263,53 +213,35 @@ func TestCluster_Apply_Refuses(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, changed, err := applyRun(t, m, cloudDocument+tt.file, Options{})
-			wantError(t, err, tt.wantErr, tt.code)
-			if after := snapshot(t, m); changed || len(after) != len(before) {
+			_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+tt.file, workflow.Options{})
+			phasestest.WantError(t, err, tt.wantErr, tt.code)
+			if after := phasestest.Snapshot(t, m); changed || len(after) != len(before) {
 				t.Errorf("something changed: %v", after)
 			}
 		})
 	}
 	t.Run("another provider, with the Nodes that have IDs", func(t *testing.T) {
-		nodes := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Nodes()
+		nodes := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().Nodes()
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w7"}, Spec: corev1.NodeSpec{ProviderID: "hcloud://7"}}
 		if _, err := nodes.Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := applyRun(t, m, cloudDocument+"provider: onprem\n", Options{})
-		wantError(t, err, "provider IDs cannot change: Node/w7 hcloud://7", finding.ExitRefused)
+		_, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"provider: onprem\n", workflow.Options{})
+		phasestest.WantError(t, err, "provider IDs cannot change: Node/w7 hcloud://7", finding.ExitRefused)
 		if err := nodes.Delete(t.Context(), "w7", metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
-	_, _, err := applyRun(t, m, initConfig, Options{})
-	wantError(t, err, "no CloudConfiguration was found in it", finding.ExitUsage)
+	_, _, err := existingtest.ApplyRun(t, m, phasestest.InitConfig, workflow.Options{})
+	phasestest.WantError(t, err, "no CloudConfiguration was found in it", finding.ExitUsage)
 }
 
 // Without an answer nothing is known, and nothing is done.
 func TestCluster_Apply_WithoutARecord(t *testing.T) {
-	m, _ := controlPlaneMachine(t, cluster.Config)
-	_, _, err := applyRun(t, m, "", Options{})
-	wantError(t, err, "compare with the cluster's record", finding.ExitRefused)
+	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
+	_, _, err := existingtest.ApplyRun(t, m, "", workflow.Options{})
+	phasestest.WantError(t, err, "compare with the cluster's record", finding.ExitRefused)
 	bare, _ := machinetest.New(t)
-	_, _, err = applyRun(t, bare, "", Options{})
-	wantError(t, err, "there is no /etc/kubernetes/admin.conf", finding.ExitRefused)
-}
-
-func argsOf(t *testing.T, get func(context.Context, string, metav1.GetOptions) (*appsv1.DaemonSet, error), name string) []string {
-	t.Helper()
-	set, err := get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set.Spec.Template.Spec.Containers[0].Args
-}
-
-func tokenFile(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(path, []byte("a-token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	_, _, err = existingtest.ApplyRun(t, bare, "", workflow.Options{})
+	phasestest.WantError(t, err, "there is no /etc/kubernetes/admin.conf", finding.ExitRefused)
 }

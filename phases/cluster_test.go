@@ -24,6 +24,12 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/bootstrap"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 const (
@@ -32,40 +38,15 @@ const (
 	token       = tokenID + "." + tokenSecret
 )
 
-// controlPlaneMachine is one that kubeadm has finished on, with the tests' API server.
-func controlPlaneMachine(t *testing.T, config *rest.Config) (*machine.Machine, *machinetest.Commands) {
-	t.Helper()
-	m, runner := machinetest.New(t)
-	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
-	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
-	machinetest.Put(t, m, machine.KubeletConf, "x")
-	machinetest.Put(t, m, machine.AdminConf, kubeconfigText(t, config))
-	return m, runner
-}
-
-func kubeconfigText(t *testing.T, config *rest.Config) string {
-	t.Helper()
-	c := clientcmdapi.NewConfig()
-	c.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
-	c.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	c.CurrentContext = "c"
-	data, err := clientcmd.Write(*c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
 // publish runs the record phase with what is said, and takes its objects away when the test ends.
 func publish(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration) {
 	t.Helper()
-	if out, err := (run{config: initConfig, options: Options{Flags: said}}).do(t, m, record()); err != nil {
+	if out, err := (phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}).Do(t, m, manager.Record()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		maps := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps(v1alpha1.Namespace)
+		maps := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().ConfigMaps(v1alpha1.Namespace)
 		for _, name := range []string{v1alpha1.RecordName, v1alpha1.AppliedName, v1alpha1.JournalName} {
 			if err := maps.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				t.Error(err)
@@ -75,7 +56,7 @@ func publish(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration)
 }
 
 func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
-	m, _ := controlPlaneMachine(t, cluster.Config)
+	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
 	publish(t, m, v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
 	for _, tt := range []struct {
 		name    string
@@ -102,13 +83,13 @@ func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before := snapshot(t, m)
-			d, _ := run{config: initConfig, options: Options{Flags: tt.said}}.must(t, m)
-			wantError(t, checkClusterRecord(t.Context(), d), tt.wantErr, finding.ExitRefused)
+			before := phasestest.Snapshot(t, m)
+			d, _ := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: tt.said}}.Must(t, m)
+			phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), d), tt.wantErr, finding.ExitRefused)
 			if s, err := d.Settings(t.Context()); err != nil || tt.wantErr == "" && s.Provider != "hetzner" {
 				t.Errorf("settings are %+v, %v; want the record's", s, err)
 			}
-			if after := snapshot(t, m); len(after) != len(before) {
+			if after := phasestest.Snapshot(t, m); len(after) != len(before) {
 				t.Errorf("files changed: %v", after)
 			}
 		})
@@ -117,37 +98,37 @@ func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
 
 // An image that cannot be pulled is corrected by the same command, as long as no node has come through with it.
 func TestCluster_InitAgain_CorrectsAnImageThatNeverRan(t *testing.T) {
-	m, _ := controlPlaneMachine(t, cluster.Config)
+	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
 	publish(t, m, v1alpha1.CloudConfiguration{ClusterName: "ber1", ControllerManager: v1alpha1.ControllerManager{Image: "wrong:1"}})
 	said := v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{Image: "right:1"}}
 	check := func(wantErr, wantImage string) {
 		t.Helper()
-		d, _ := run{config: initConfig, options: Options{Flags: said}}.must(t, m)
-		wantError(t, checkClusterRecord(t.Context(), d), wantErr, finding.ExitRefused)
+		d, _ := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}.Must(t, m)
+		phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), d), wantErr, finding.ExitRefused)
 		if s, err := d.Settings(t.Context()); err != nil || wantErr == "" && s.ControllerManager.Image != wantImage {
 			t.Errorf("image is %q, %v, want %q", s.ControllerManager.Image, err, wantImage)
 		}
 	}
 	check(`init with controllerManager.image "right:1": the cluster's record says "wrong:1"`, "")
-	machinetest.Put(t, m, machine.StateFile, strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true", "initialized: false", 1))
+	machinetest.Put(t, m, machine.StateFile, strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "initialized: true", "initialized: false", 1))
 	check("", "right:1")
 }
 
 // A record that somebody has deleted is still on the machine.
 func TestCluster_InitAgain_WithADeletedRecord(t *testing.T) {
-	m, _ := controlPlaneMachine(t, cluster.Config)
+	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
 	publish(t, m, v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
-	maps := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps(v1alpha1.Namespace)
+	maps := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().ConfigMaps(v1alpha1.Namespace)
 	if err := maps.Delete(t.Context(), v1alpha1.RecordName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	d, _ := run{config: initConfig}.must(t, m)
+	d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
 	s, err := d.Settings(t.Context())
 	if err != nil || s.Provider != "hetzner" || s.Mode != v1alpha1.ModeDaemonSet || s.ClusterName != "ber1" {
 		t.Errorf("settings are %+v, %v; want those of the record", s, err)
 	}
-	d, _ = run{config: initConfig, options: Options{Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}.must(t, m)
-	wantError(t, checkClusterRecord(t.Context(), d), "the cluster's record says \"hetzner\"", finding.ExitRefused)
+	d, _ = phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}.Must(t, m)
+	phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), d), "the cluster's record says \"hetzner\"", finding.ExitRefused)
 }
 
 func TestCluster_InitAgain_WithoutAnAnswerNothingIsDone(t *testing.T) {
@@ -164,12 +145,12 @@ func TestCluster_InitAgain_WithoutAnAnswerNothingIsDone(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(tt.answer)
 			t.Cleanup(server.Close)
-			m, runner := controlPlaneMachine(t, &rest.Config{Host: server.URL})
-			d, out := run{config: initConfig}.must(t, m)
+			m, runner := phasestest.ControlPlaneMachine(t, &rest.Config{Host: server.URL})
+			d, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
-			err := initPreflight().run(ctx, d)
-			wantError(t, err, "compare with the cluster's record: read ConfigMap/kube-system/ccmadm-config", finding.ExitRefused)
+			err := bootstrap.InitPreflight().Do(ctx, d)
+			phasestest.WantError(t, err, "compare with the cluster's record: read ConfigMap/kube-system/ccmadm-config", finding.ExitRefused)
 			if got := runner.RanKubeadm(); len(got) > 0 {
 				t.Errorf("kubeadm was run: %q\n%s", got, out)
 			}
@@ -184,7 +165,7 @@ func status(code int) http.HandlerFunc {
 // offerJoin makes the tests' API server one that a machine can join: a bootstrap token, and cluster-info signed with it.
 func offerJoin(t *testing.T) {
 	t.Helper()
-	ctx, client := t.Context(), kubernetes.NewForConfigOrDie(cluster.Config)
+	ctx, client := t.Context(), kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	must := func(err error) {
 		t.Helper()
 		if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -192,7 +173,7 @@ func offerJoin(t *testing.T) {
 		}
 	}
 	info := clientcmdapi.NewConfig()
-	info.Clusters[""] = &clientcmdapi.Cluster{Server: cluster.Config.Host, CertificateAuthorityData: cluster.Config.CAData}
+	info.Clusters[""] = &clientcmdapi.Cluster{Server: phasestest.Cluster.Config.Host, CertificateAuthorityData: phasestest.Cluster.Config.CAData}
 	text, err := clientcmd.Write(*info)
 	must(err)
 	signature, err := jws.ComputeDetachedSignature(string(text), tokenID, tokenSecret)
@@ -234,19 +215,19 @@ func offerJoin(t *testing.T) {
 }
 
 // join is a command line for the tests' API server.
-func join(said v1alpha1.CloudConfiguration, hash string) run {
-	endpoint := strings.Trim(strings.TrimPrefix(cluster.Config.Host, "https://"), "/")
-	return run{
-		options: Options{Role: kubeadm.RoleJoin, Flags: said},
-		args:    []string{endpoint, "--token=" + token, "--discovery-token-ca-cert-hash=" + hash, "--node-name=w1"},
+func join(said v1alpha1.CloudConfiguration, hash string) phasestest.Run {
+	endpoint := strings.Trim(strings.TrimPrefix(phasestest.Cluster.Config.Host, "https://"), "/")
+	return phasestest.Run{
+		Options: workflow.Options{Role: kubeadm.RoleJoin, Flags: said},
+		Args:    []string{endpoint, "--token=" + token, "--discovery-token-ca-cert-hash=" + hash, "--node-name=w1"},
 	}
 }
 
 func TestCluster_Join(t *testing.T) {
 	offerJoin(t)
-	cp, _ := controlPlaneMachine(t, cluster.Config)
+	cp, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
 	publish(t, cp, v1alpha1.CloudConfiguration{ClusterName: "ber1", NodeIP: machinetest.Address})
-	right := identity.Pins(cluster.Config.CAData)[0]
+	right := identity.Pins(phasestest.Cluster.Config.CAData)[0]
 	for _, tt := range []struct {
 		name     string
 		said     v1alpha1.CloudConfiguration
@@ -271,17 +252,17 @@ func TestCluster_Join(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, runner := machinetest.New(t)
-			d, out := join(tt.said, tt.hash).must(t, m)
-			err := fetchRecord().run(t.Context(), d)
-			wantError(t, err, tt.wantErr, tt.wantCode)
+			d, out := join(tt.said, tt.hash).Must(t, m)
+			err := record.FetchRecord().Do(t.Context(), d)
+			phasestest.WantError(t, err, tt.wantErr, tt.wantCode)
 			if tt.wantErr != "" {
-				if files := snapshot(t, m); len(files) > 0 {
+				if files := phasestest.Snapshot(t, m); len(files) > 0 {
 					t.Errorf("files were written: %v", files)
 				}
 				return
 			}
-			for _, p := range []Phase{kubelet(), kubeadmJoin(), joinKubeconfig(), joinControlPlane()} {
-				if err := p.run(t.Context(), d); err != nil {
+			for _, p := range []workflow.Phase{kubelet.Phase(), bootstrap.KubeadmJoin(), manager.JoinKubeconfig(), manager.JoinControlPlane()} {
+				if err := p.Do(t.Context(), d); err != nil {
 					t.Fatalf("%s: %v\n%s", p.Name, err, out)
 				}
 			}
@@ -297,7 +278,7 @@ func TestCluster_Join(t *testing.T) {
 
 func TestCluster_Join_AManInTheMiddle(t *testing.T) {
 	offerJoin(t)
-	client := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().ConfigMaps(metav1.NamespacePublic)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().ConfigMaps(metav1.NamespacePublic)
 	info, err := client.Get(t.Context(), "cluster-info", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -313,18 +294,18 @@ func TestCluster_Join_AManInTheMiddle(t *testing.T) {
 		}
 	})
 	m, _ := machinetest.New(t)
-	d, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(cluster.Config.CAData)[0]).must(t, m)
-	wantError(t, fetchRecord().run(t.Context(), d), "use bootstrap token abcdef", finding.ExitPreflight)
+	d, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
+	phasestest.WantError(t, record.FetchRecord().Do(t.Context(), d), "use bootstrap token abcdef", finding.ExitPreflight)
 }
 
 func TestCluster_Join_OfAMemberOfAnotherCluster(t *testing.T) {
 	offerJoin(t)
-	cp, _ := controlPlaneMachine(t, cluster.Config)
+	cp, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
 	publish(t, cp, v1alpha1.CloudConfiguration{ClusterName: "ber1"})
 	m, _ := machinetest.New(t)
-	other := *cluster.Config
-	other.CAData = []byte(readCA(t, machinetest.NewCA(t)))
-	machinetest.Put(t, m, machine.KubeletConf, kubeconfigText(t, &other))
-	d, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(cluster.Config.CAData)[0]).must(t, m)
-	wantError(t, fetchRecord().run(t.Context(), d), "this machine is a node of another one", finding.ExitRefused)
+	other := *phasestest.Cluster.Config
+	other.CAData = []byte(phasestest.ReadCA(t, machinetest.NewCA(t)))
+	machinetest.Put(t, m, machine.KubeletConf, phasestest.KubeconfigText(t, &other))
+	d, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
+	phasestest.WantError(t, record.FetchRecord().Do(t.Context(), d), "this machine is a node of another one", finding.ExitRefused)
 }

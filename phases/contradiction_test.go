@@ -7,6 +7,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/record"
 )
 
 func TestRefuseContradictions(t *testing.T) {
@@ -34,11 +36,11 @@ func TestRefuseContradictions(t *testing.T) {
 			wantErr: `join with controllerManager.version "v2": the cluster's record says ""`,
 		},
 		{
-			name: "BGP where machines answer ARP", flags: announced("").Flags,
+			name: "BGP where machines answer ARP", flags: phasestest.Announced("").Flags,
 			wantErr: `bgp "{localASN:64512,peers:[{address:192.0.2.1,asn:64500}]}": the cluster's record says ""`,
 		},
 	} {
-		err := refuseContradictions("join", tc.flags, rec)
+		err := record.RefuseContradictions("join", tc.flags, rec)
 		if (err == nil) != (tc.wantErr == "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {
 			t.Errorf("%s: got %v, want %q", tc.name, err, tc.wantErr)
 		}

@@ -10,26 +10,29 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/bootstrap"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // withVIP says on which interface, since a test's machine has none.
-func withVIP(address string) Options {
+func withVIP(address string) workflow.Options {
 	said := v1alpha1.CloudConfiguration{}
 	said.ControlPlaneVIP = v1alpha1.ControlPlaneVIP{Address: address, Interface: "eth0"}
-	return Options{Flags: said}
+	return workflow.Options{Flags: said}
 }
 
 func TestControlPlaneVIP_Writes(t *testing.T) {
 	m, runner := machinetest.New(t)
-	r := run{config: initConfig, options: withVIP("192.0.2.10")}
-	if out, err := r.do(t, m, kubeadmConfig()); err != nil || !strings.Contains(out, "set controlPlaneEndpoint 192.0.2.10:6443") {
+	r := phasestest.Run{Config: phasestest.InitConfig, Options: withVIP("192.0.2.10")}
+	if out, err := r.Do(t, m, bootstrap.KubeadmConfig()); err != nil || !strings.Contains(out, "set controlPlaneEndpoint 192.0.2.10:6443") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if got := machinetest.Content(m, machine.KubeadmConfig); !strings.Contains(got, "controlPlaneEndpoint: 192.0.2.10:6443\n") {
 		t.Errorf("kubeadm's configuration has no endpoint:\n%s", got)
 	}
 	for i := range 2 {
-		out, err := r.do(t, m, controlPlaneVIP())
+		out, err := r.Do(t, m, bootstrap.ControlPlaneVIP())
 		if err != nil || i == 1 && (strings.Contains(out, "written") || !strings.Contains(out, machine.VIPManifest+" unchanged")) {
 			t.Fatalf("run %d: %v\n%s", i, err, out)
 		}
@@ -51,25 +54,16 @@ func TestControlPlaneVIP_Writes(t *testing.T) {
 	}
 }
 
-// announced is by BGP, to one router.
-func announced(address string) Options {
-	said := v1alpha1.CloudConfiguration{}
-	said.ControlPlaneVIP = v1alpha1.ControlPlaneVIP{Address: address, BGP: &v1alpha1.ControlPlaneVIPBGP{
-		LocalASN: 64512, Peers: []v1alpha1.ControlPlaneVIPPeer{{Address: "192.0.2.1", ASN: 64500}},
-	}}
-	return Options{Flags: said}
-}
-
 // By BGP the manifest is all: nobody else is asked, and no interface is needed.
 func TestControlPlaneVIP_WritesForBGP(t *testing.T) {
 	m, runner := machinetest.New(t)
-	r := run{config: initConfig, options: announced("203.0.113.10")}
-	out, err := r.do(t, m, kubeadmConfig())
+	r := phasestest.Run{Config: phasestest.InitConfig, Options: phasestest.Announced("203.0.113.10")}
+	out, err := r.Do(t, m, bootstrap.KubeadmConfig())
 	if err != nil || !strings.Contains(out, "set controlPlaneEndpoint 203.0.113.10:6443") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, done := range []string{" written", " unchanged"} {
-		if out, err := r.do(t, m, controlPlaneVIP()); err != nil || !strings.Contains(out, machine.VIPManifest+done) {
+		if out, err := r.Do(t, m, bootstrap.ControlPlaneVIP()); err != nil || !strings.Contains(out, machine.VIPManifest+done) {
 			t.Fatalf("%v: not%s\n%s", err, done, out)
 		}
 	}
@@ -93,8 +87,8 @@ func TestJoinControlPlaneVIP_BGP(t *testing.T) {
 	const bgp = "{localASN: 64512, peers: [{address: 192.0.2.1, asn: 64500, bfd: {enabled: true}}]}"
 	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: "+
 		"{provider: onprem, clusterName: ber1, mode: StaticPod, controlPlaneVIP: {address: 203.0.113.10, bgp: "+bgp+"}}\n")
-	r := run{config: joinConfig + "controlPlane: {}\n", options: Options{Role: kubeadm.RoleJoin}}
-	out, err := r.do(t, m, joinControlPlaneVIP())
+	r := phasestest.Run{Config: phasestest.JoinConfig + "controlPlane: {}\n", Options: workflow.Options{Role: kubeadm.RoleJoin}}
+	out, err := r.Do(t, m, bootstrap.JoinControlPlaneVIP())
 	const want = `"peers":[{"address":"192.0.2.1","asn":64500,"bfd":{"enabled":true}}]}`
 	if got := machinetest.Content(m, machine.VIPManifest); err != nil || !strings.Contains(got, want) {
 		t.Errorf("%v: the manifest has no %s:\n%s\n%s", err, want, got, out)
@@ -103,11 +97,11 @@ func TestJoinControlPlaneVIP_BGP(t *testing.T) {
 
 func TestControlPlaneVIP_NothingUnlessAsked(t *testing.T) {
 	m, _ := machinetest.New(t)
-	before := len(snapshot(t, m))
-	if out, err := (run{config: initConfig}).do(t, m, controlPlaneVIP()); err != nil || out != "" {
+	before := len(phasestest.Snapshot(t, m))
+	if out, err := (phasestest.Run{Config: phasestest.InitConfig}).Do(t, m, bootstrap.ControlPlaneVIP()); err != nil || out != "" {
 		t.Errorf("%v: %q", err, out)
 	}
-	if after := len(snapshot(t, m)); after != before {
+	if after := len(phasestest.Snapshot(t, m)); after != before {
 		t.Errorf("%d files, and there were %d", after, before)
 	}
 }
@@ -115,31 +109,31 @@ func TestControlPlaneVIP_NothingUnlessAsked(t *testing.T) {
 func TestControlPlaneVIP_Refused(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string
-		options      Options
+		options      workflow.Options
 		wantErr      string
 	}{
 		{
 			name: "another endpoint", options: withVIP("192.0.2.10"),
-			config:  initConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: lb.example:6443\n",
+			config:  phasestest.InitConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: lb.example:6443\n",
 			wantErr: "controlPlaneVIP.address 192.0.2.10: kubeadm's controlPlaneEndpoint is lb.example:6443",
 		},
 		{
-			name: "a provider without agent", config: initConfig,
-			options: func() Options { o := withVIP("192.0.2.10"); o.Flags.Provider = "hetzner"; return o }(),
+			name: "a provider without agent", config: phasestest.InitConfig,
+			options: func() workflow.Options { o := withVIP("192.0.2.10"); o.Flags.Provider = "hetzner"; return o }(),
 			wantErr: "provider hetzner has no node agent that could hold the address",
 		},
 		{
-			name: "mode Manual", config: initConfig,
-			options: func() Options { o := withVIP("192.0.2.10"); o.Flags.Mode = v1alpha1.ModeManual; return o }(),
+			name: "mode Manual", config: phasestest.InitConfig,
+			options: func() workflow.Options { o := withVIP("192.0.2.10"); o.Flags.Mode = v1alpha1.ModeManual; return o }(),
 			wantErr: "in mode Manual nothing of the provider is brought by ccmadm",
 		},
 		{
-			name: "BGP without an address", config: initConfig, options: announced(""),
+			name: "BGP without an address", config: phasestest.InitConfig, options: phasestest.Announced(""),
 			wantErr: "controlPlaneVIP.bgp: there is no address to announce",
 		},
 		{
 			name: "BGP on an interface",
-			config: initConfig + "---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n" +
+			config: phasestest.InitConfig + "---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n" +
 				"controlPlaneVIP: {bgp: {localASN: 64512, peers: [{address: 192.0.2.1, asn: 64500}]}}\n",
 			options: withVIP("203.0.113.10"),
 			wantErr: "with bgp nobody answers for the address on an interface",
@@ -147,16 +141,16 @@ func TestControlPlaneVIP_Refused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
-			r := run{config: tt.config, options: tt.options}
-			_, err := r.do(t, m, kubeadmConfig())
+			r := phasestest.Run{Config: tt.config, Options: tt.options}
+			_, err := r.Do(t, m, bootstrap.KubeadmConfig())
 			if err == nil {
-				_, err = r.do(t, m, controlPlaneVIP())
+				_, err = r.Do(t, m, bootstrap.ControlPlaneVIP())
 			}
-			wantError(t, err, tt.wantErr, finding.ExitUsage)
+			phasestest.WantError(t, err, tt.wantErr, finding.ExitUsage)
 		})
 	}
 	for _, address := range []string{"127.0.0.1", "224.0.0.1", "fe80::1%eth0", "lb.example", "0.0.0.0"} {
-		if _, _, err := (run{config: initConfig, options: withVIP(address)}).data(t, must2(machinetest.New(t))); err == nil {
+		if _, _, err := (phasestest.Run{Config: phasestest.InitConfig, Options: withVIP(address)}).Data(t, must2(machinetest.New(t))); err == nil {
 			t.Errorf("%s is taken for an address", address)
 		}
 	}
@@ -168,7 +162,7 @@ func must2[A, B any](a A, _ B) A { return a }
 func TestControlPlaneVIP_KeepsTheUsersSpelling(t *testing.T) {
 	m, _ := machinetest.New(t)
 	const cluster = "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: 192.0.2.10 # ours\n"
-	if _, err := (run{config: initConfig + cluster, options: withVIP("192.0.2.10")}).do(t, m, kubeadmConfig()); err != nil {
+	if _, err := (phasestest.Run{Config: phasestest.InitConfig + cluster, Options: withVIP("192.0.2.10")}).Do(t, m, bootstrap.KubeadmConfig()); err != nil {
 		t.Fatal(err)
 	}
 	if got := machinetest.Content(m, machine.KubeadmConfig); !strings.Contains(got, "controlPlaneEndpoint: 192.0.2.10 # ours\n") {
@@ -180,33 +174,33 @@ func TestControlPlaneVIP_KeepsTheUsersSpelling(t *testing.T) {
 func TestJoinControlPlaneVIP_Worker(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, clusterName: ber1, mode: StaticPod, controlPlaneVIP: {address: 192.0.2.10, interface: eth0}}\n")
-	r := run{config: joinConfig, options: Options{Role: kubeadm.RoleJoin}}
-	if out, err := r.do(t, m, joinControlPlaneVIP()); err != nil || machinetest.Content(m, machine.VIPManifest) != "" {
+	r := phasestest.Run{Config: phasestest.JoinConfig, Options: workflow.Options{Role: kubeadm.RoleJoin}}
+	if out, err := r.Do(t, m, bootstrap.JoinControlPlaneVIP()); err != nil || machinetest.Content(m, machine.VIPManifest) != "" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
 // A pod that was killed leaves the address behind: a reset takes it away.
 func TestReset_ReleasesTheAddress(t *testing.T) {
-	for address, options := range map[string]Options{
-		"192.0.2.10": withVIP("192.0.2.10"), "203.0.113.10": announced("203.0.113.10"),
+	for address, options := range map[string]workflow.Options{
+		"192.0.2.10": withVIP("192.0.2.10"), "203.0.113.10": phasestest.Announced("203.0.113.10"),
 	} {
 		t.Run(address, func(t *testing.T) { releases(t, address, options) })
 	}
 }
 
-func releases(t *testing.T, address string, options Options) {
+func releases(t *testing.T, address string, options workflow.Options) {
 	t.Helper()
 	m, runner := machinetest.New(t)
-	r := run{config: initConfig, options: options}
-	for _, p := range []Phase{kubeadmConfig(), controlPlaneVIP()} {
-		if out, err := r.do(t, m, p); err != nil {
+	r := phasestest.Run{Config: phasestest.InitConfig, Options: options}
+	for _, p := range []workflow.Phase{bootstrap.KubeadmConfig(), bootstrap.ControlPlaneVIP()} {
+		if out, err := r.Do(t, m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
 	runner.Answers["ip -o address show"] = "1: lo    inet " + address + "/32 scope global lo\n"
-	d, out := r.must(t, m)
-	if err := Reset(t.Context(), d, nil); err != nil {
+	d, out := r.Must(t, m)
+	if err := bootstrap.Reset(t.Context(), d, nil); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if last := runner.Ran[len(runner.Ran)-1]; last != "ip address delete "+address+"/32 dev lo" {

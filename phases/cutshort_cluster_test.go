@@ -12,17 +12,21 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
-	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/adoption"
+	"github.com/ccmadm/ccmadm/phases/existingtest"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // modeOf is how far a change of mode has come, as text.
 func modeOf(t *testing.T, client kubernetes.Interface, m *machine.Machine) string {
 	t.Helper()
-	rec, err := readRecord(t.Context(), client)
+	rec, err := workflow.ReadRecord(t.Context(), client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("managers %s, permissions of %s, recorded %s %v, identity %v", managers(t, client, m), who(t, client),
+	return fmt.Sprintf("managers %s, permissions of %s, recorded %s %v, identity %v", phasestest.Managers(t, client, m), phasestest.Who(t, client),
 		rec.Configuration.Mode, rec.Configuration.ControllerManager.ExtraArgs, machinetest.Content(m, machine.CCMKubeconfig) != "")
 }
 
@@ -30,12 +34,12 @@ func modeOf(t *testing.T, client kubernetes.Interface, m *machine.Machine) strin
 // for old at once.
 func cutShort(t *testing.T, client kubernetes.Interface, m *machine.Machine, file string, phases int) {
 	t.Helper()
-	d, out := run{config: file, options: Options{Living: true, Command: "apply"}}.must(t, m)
-	for _, p := range Apply()[:phases] {
+	d, out := phasestest.Run{Config: file, Options: workflow.Options{Existing: true, Command: "apply"}}.Must(t, m)
+	for _, p := range manager.Apply()[:phases] {
 		if p.Name == "rollout" {
 			continue
 		}
-		if err := p.run(t.Context(), d); err != nil {
+		if err := p.Do(t.Context(), d); err != nil {
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
@@ -45,55 +49,48 @@ func cutShort(t *testing.T, client kubernetes.Interface, m *machine.Machine, fil
 	}
 }
 
-func newest(runs []journal.Run) *journal.Run {
-	if len(runs) == 0 {
-		return &journal.Run{}
-	}
-	return &runs[len(runs)-1]
-}
-
 // A change of mode that was cut short behind any phase is completed by the same command, and undone by a rollback.
 func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
-	m := livingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	change := func(mode v1alpha1.Mode, level int) string {
-		return fmt.Sprintf("%smode: %s\ncontrollerManager: {extraArgs: [--v=%d]}\n", cloudDocument, mode, level)
+		return fmt.Sprintf("%smode: %s\ncontrollerManager: {extraArgs: [--v=%d]}\n", phasestest.CloudDocument, mode, level)
 	}
-	apply := func(t *testing.T, file string, o Options) {
+	apply := func(t *testing.T, file string, o workflow.Options) {
 		t.Helper()
-		if out, _, err := applyRun(t, m, file, o); err != nil {
+		if out, _, err := existingtest.ApplyRun(t, m, file, o); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
 	modes := []v1alpha1.Mode{v1alpha1.ModeDaemonSet, v1alpha1.ModeStaticPod}
-	apply(t, change(modes[0], 2), Options{})
-	for i := 2; i <= len(Apply()); i++ {
-		if Apply()[i-1].Name == "rollout" {
+	apply(t, change(modes[0], 2), workflow.Options{})
+	for i := 2; i <= len(manager.Apply()); i++ {
+		if manager.Apply()[i-1].Name == "rollout" {
 			continue
 		}
-		t.Run("behind "+Apply()[i-1].Name, func(t *testing.T) {
+		t.Run("behind "+manager.Apply()[i-1].Name, func(t *testing.T) {
 			for range modes { // from each to the other
 				before := modeOf(t, client, m)
-				runs, _ := journalOf(t)
+				runs, _ := phasestest.JournalOf(t)
 				cutShort(t, client, m, change(modes[1], 4), i)
-				if now, _ := journalOf(t); newest(now).ID > newest(runs).ID { // else it has changed nothing
-					back, _, err := FormerSettings(newest(now))
+				if now, _ := phasestest.JournalOf(t); phasestest.Newest(now).ID > phasestest.Newest(runs).ID { // else it has changed nothing
+					back, _, err := adoption.FormerSettings(phasestest.Newest(now))
 					if err != nil {
 						t.Fatal(err)
 					}
-					apply(t, "", Options{Command: "rollback", Flags: *back})
+					apply(t, "", workflow.Options{Command: "rollback", Flags: *back})
 				}
 				if after := modeOf(t, client, m); after != before {
 					t.Errorf("after a rollback: %s; want %s", after, before)
 				}
 				cutShort(t, client, m, change(modes[1], 4), i)
-				apply(t, change(modes[1], 4), Options{Command: "apply"})
+				apply(t, change(modes[1], 4), workflow.Options{Command: "apply"})
 				done := modeOf(t, client, m)
-				if out, changed, err := applyRun(t, m, change(modes[1], 4), Options{}); err != nil || changed {
+				if out, changed, err := existingtest.ApplyRun(t, m, change(modes[1], 4), workflow.Options{}); err != nil || changed {
 					t.Errorf("once more: changed %v, %v\n%s", changed, err, out)
 				}
 				t.Logf("%s -> %s", before, done)
-				apply(t, change(modes[1], 2), Options{})
+				apply(t, change(modes[1], 2), workflow.Options{})
 				slices.Reverse(modes)
 			}
 		})

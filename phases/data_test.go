@@ -9,15 +9,17 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
 	m, _ := machinetest.New(t)
-	d, out := run{options: Options{IgnorePreflightErrors: []string{"C"}}, args: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}}.must(t, m)
+	d, out := phasestest.Run{Options: workflow.Options{IgnorePreflightErrors: []string{"C"}}, Args: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}}.Must(t, m)
 	if _, err := d.Machine.Files.Write(machine.File{Path: "/etc/x", Data: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	if !d.DryRun || len(snapshot(t, m)) > 0 || !strings.Contains(out.String(), "[dryrun] would write /etc/x") {
+	if !d.DryRun || len(phasestest.Snapshot(t, m)) > 0 || !strings.Contains(out.String(), "[dryrun] would write /etc/x") {
 		t.Error("a --dry-run behind the -- would write files")
 	}
 	if diff := cmp.Diff([]string{"C", "A", "B"}, d.IgnorePreflightErrors); diff != "" {
@@ -30,16 +32,16 @@ func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
 
 func TestInitHalf_KeepsTheUsersOwnSkips(t *testing.T) {
 	m, _ := machinetest.New(t)
-	r := run{config: initConfig + "skipPhases: [addon/kube-proxy]\n", args: []string{"--v=5"}}
-	d, _ := r.must(t, m)
+	r := phasestest.Run{Config: phasestest.InitConfig + "skipPhases: [addon/kube-proxy]\n", Args: []string{"--v=5"}}
+	d, _ := r.Must(t, m)
 	want := []string{"init", "--config=/etc/ccmadm/kubeadm.yaml", "--skip-phases=preflight,addon/kube-proxy", "--v=5"}
-	if diff := cmp.Diff(want, initHalf(d, []string{"preflight"})); diff != "" {
+	if diff := cmp.Diff(want, workflow.InitHalf(d, []string{"preflight"})); diff != "" {
 		t.Errorf("skips of the file (-want +got):\n%s", diff)
 	}
-	r.args = []string{"--skip-phases=addon", "--v=5"} // kubeadm: the flag wins over the file
-	d, _ = r.must(t, m)
+	r.Args = []string{"--skip-phases=addon", "--v=5"} // kubeadm: the flag wins over the file
+	d, _ = r.Must(t, m)
 	want[2] = "--skip-phases=preflight,addon"
-	if diff := cmp.Diff(want, initHalf(d, []string{"preflight"})); diff != "" {
+	if diff := cmp.Diff(want, workflow.InitHalf(d, []string{"preflight"})); diff != "" {
 		t.Errorf("skips of the flag (-want +got):\n%s", diff)
 	}
 }

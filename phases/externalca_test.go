@@ -12,6 +12,10 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // With an external CA, the kubelet's kubeconfig is there before kubeadm has done anything: no evidence that it is done.
@@ -20,13 +24,13 @@ func TestFinished_ExternalCA(t *testing.T) {
 	machinetest.Put(t, m, "/etc/kubernetes/pki/ca.crt", "x")
 	machinetest.Put(t, m, machine.KubeletConf, "x")
 	machinetest.Put(t, m, machine.RecordFile, "x")
-	machinetest.Put(t, m, machine.KubeadmConfig, initConfig)
-	d, _ := run{config: initConfig}.must(t, m)
-	if done, err := finished(d); done || err != nil {
+	machinetest.Put(t, m, machine.KubeadmConfig, phasestest.InitConfig)
+	d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	if done, err := workflow.KubeadmFinished(d); done || err != nil {
 		t.Errorf("before kubeadm ran: got %t, %v, want false", done, err)
 	}
 	machinetest.Put(t, m, machine.KubeletConfig, "x")
-	if done, err := finished(d); !done || err != nil {
+	if done, err := workflow.KubeadmFinished(d); !done || err != nil {
 		t.Errorf("with what kubeadm gave the kubelet: got %t, %v, want true", done, err)
 	}
 }
@@ -69,8 +73,8 @@ func TestKubeletInUse_ExternalCA(t *testing.T) {
 			for _, file := range tt.files {
 				machinetest.Put(t, m, file, "x")
 			}
-			d, _ := run{config: initConfig}.must(t, m)
-			if err := checkKubeletInUse(t.Context(), d); (err != nil) != tt.wantErr {
+			d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+			if err := record.CheckKubeletInUse(t.Context(), d); (err != nil) != tt.wantErr {
 				t.Errorf("got %v, want an error: %t", err, tt.wantErr)
 			}
 		})
@@ -84,30 +88,30 @@ func TestExternalCA(t *testing.T) {
 	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
 		t.Fatal(err)
 	}
-	d, _ := run{config: initConfig}.must(t, m)
-	wantError(t, checkExternalCA(t.Context(), d), "has no ca.key", finding.ExitUsage)
+	d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), d), "has no ca.key", finding.ExitUsage)
 
 	bundle, err := os.ReadFile(filepath.Join(ca, "ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	machinetest.Put(t, m, machine.CCMKubeconfig, tokenKubeconfig(bundle))
-	wantError(t, checkExternalCA(t.Context(), d), "", 0)
-	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil || !strings.Contains(out, "unchanged") {
+	machinetest.Put(t, m, machine.CCMKubeconfig, phasestest.TokenKubeconfig(bundle))
+	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), d), "", 0)
+	if out, err := (phasestest.Run{Config: phasestest.InitConfig}).Do(t, m, manager.Kubeconfig()); err != nil || !strings.Contains(out, "unchanged") {
 		t.Errorf("the administrator's own identity: %v\n%s", err, out)
 	}
 	byPaths(t, m, ca)
-	wantError(t, checkExternalCA(t.Context(), d), "", 0)
+	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), d), "", 0)
 	if err := os.Remove(m.Path("/etc/kubernetes/ccm.crt")); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, checkExternalCA(t.Context(), d), "holds none that lasts", finding.ExitUsage)
+	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), d), "holds none that lasts", finding.ExitUsage)
 }
 
 // byPaths gives the machine a kubeconfig that names its certificate and key, beside it.
 func byPaths(t *testing.T, m *machine.Machine, ca string) {
 	t.Helper()
-	signed, err := identity.Sign(ca, "https://lb.example:6443", now)
+	signed, err := identity.Sign(ca, "https://lb.example:6443", phasestest.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,11 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/bootstrap"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // filling is a disk that takes half of the n-th file and then no more. The kernel says so, by a limit on the size of
@@ -32,11 +37,11 @@ func (f *filling) Write(file machine.File) (bool, error) {
 		return f.Files.Write(file)
 	}
 	f.path = file.Path
-	before := snapshot(f.t, f.m)
+	before := phasestest.Snapshot(f.t, f.m)
 	lift := limitFiles(f.t, uint64(len(file.Data)/2))
 	changed, err := f.Files.Write(file)
 	lift()
-	after := snapshot(f.t, f.m)
+	after := phasestest.Snapshot(f.t, f.m)
 	kept := filepath.Join(filepath.Dir(file.Path), "."+filepath.Base(file.Path)+".previous")
 	if after[kept] == before[file.Path] { // it was to be the previous version, and is complete
 		delete(after, kept)
@@ -86,29 +91,29 @@ func TestFullDisk(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		run    run
+		run    phasestest.Run
 		given  map[string]string
-		phases func() []Phase
+		phases func() []workflow.Phase
 		atMost int // as many writes there are
 	}{
 		{
-			name: "init", run: run{config: initConfig}, atMost: 30,
-			phases: func() []Phase {
-				return []Phase{kubeadmConfig(), kubeadmControlPlane(), kubeconfig(), controlPlane(), kubeadmFinish()}
+			name: "init", run: phasestest.Run{Config: phasestest.InitConfig}, atMost: 30,
+			phases: func() []workflow.Phase {
+				return []workflow.Phase{bootstrap.KubeadmConfig(), bootstrap.KubeadmControlPlane(), manager.Kubeconfig(), manager.ControlPlane(), bootstrap.KubeadmFinish()}
 			},
 		},
 		{
-			name: "a second init, with other files", run: run{config: initConfig, options: Options{Force: true}}, atMost: 30,
+			name: "a second init, with other files", run: phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Force: true}}, atMost: 30,
 			given: map[string]string{machine.KubeadmConfig: "old", machine.CCMManifest: "old", machine.CCMKubeconfig: "old"},
-			phases: func() []Phase {
-				return []Phase{kubeadmConfig(), kubeadmControlPlane(), kubeconfig(), controlPlane(), kubeadmFinish()}
+			phases: func() []workflow.Phase {
+				return []workflow.Phase{bootstrap.KubeadmConfig(), bootstrap.KubeadmControlPlane(), manager.Kubeconfig(), manager.ControlPlane(), bootstrap.KubeadmFinish()}
 			},
 		},
 		{
 			name:   "the kubelet's part of join",
-			run:    run{options: Options{Role: kubeadm.RoleJoin, InstallUnit: true}},
+			run:    phasestest.Run{Options: workflow.Options{Role: kubeadm.RoleJoin, InstallUnit: true}},
 			atMost: 10,
-			phases: func() []Phase { return []Phase{kubelet()} },
+			phases: func() []workflow.Phase { return []workflow.Phase{kubelet.Phase()} },
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,10 +147,10 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-func doAll(t *testing.T, r run, m *machine.Machine, phases []Phase) error {
+func doAll(t *testing.T, r phasestest.Run, m *machine.Machine, phases []workflow.Phase) error {
 	t.Helper()
 	for _, p := range phases {
-		if _, err := r.do(t, m, p); err != nil {
+		if _, err := r.Do(t, m, p); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package phases
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -13,6 +12,10 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/bootstrap"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 const (
@@ -22,11 +25,6 @@ const (
 	secondHalf = "kubeadm init --config=/etc/ccmadm/kubeadm.yaml --skip-phases=" +
 		"preflight,certs,kubeconfig,etcd,control-plane,kubelet-start,wait-control-plane,show-join-command"
 )
-
-// state is a machine.yaml at a stage.
-func stateAt(stage v1alpha1.Stage) string {
-	return "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nrole: init\nnodeName: cp1\nstage: " + string(stage) + "\ninitialized: true\n"
-}
 
 func TestKubeadmInit_HalvesByStage(t *testing.T) {
 	for _, tt := range []struct {
@@ -42,25 +40,25 @@ func TestKubeadmInit_HalvesByStage(t *testing.T) {
 		},
 		{
 			name:  "cut short in the first half",
-			files: map[string]string{machine.StateFile: stateAt(v1alpha1.StageBegun), machine.APIServerPod: "x"},
+			files: map[string]string{machine.StateFile: phasestest.StateAt(v1alpha1.StageBegun), machine.APIServerPod: "x"},
 			want:  []string{firstHalf, secondHalf},
 			stage: "Finished",
 		},
 		{
 			name:  "cut short between the halves",
-			files: map[string]string{machine.StateFile: stateAt(v1alpha1.StageControlPlane)},
+			files: map[string]string{machine.StateFile: phasestest.StateAt(v1alpha1.StageControlPlane)},
 			want:  []string{secondHalf},
 			stage: "Finished",
 		},
 		{
 			name:  "finished",
-			files: map[string]string{machine.StateFile: stateAt(v1alpha1.StageFinished)},
+			files: map[string]string{machine.StateFile: phasestest.StateAt(v1alpha1.StageFinished)},
 			stage: "Finished",
 		},
 		{
 			name: "finished by a ccmadm that kept no state",
 			files: map[string]string{
-				machine.KubeletConf: "x", machine.KubeletConfig: "x", machine.KubeadmConfig: initConfig,
+				machine.KubeletConf: "x", machine.KubeletConfig: "x", machine.KubeadmConfig: phasestest.InitConfig,
 				machine.RecordFile: "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\n",
 			},
 		},
@@ -70,8 +68,8 @@ func TestKubeadmInit_HalvesByStage(t *testing.T) {
 			for path, text := range tt.files {
 				machinetest.Put(t, m, path, text)
 			}
-			for _, p := range []Phase{kubeadmControlPlane(), kubeadmFinish()} {
-				if out, err := (run{config: initConfig}).do(t, m, p); err != nil {
+			for _, p := range []workflow.Phase{bootstrap.KubeadmControlPlane(), bootstrap.KubeadmFinish()} {
+				if out, err := (phasestest.Run{Config: phasestest.InitConfig}).Do(t, m, p); err != nil {
 					t.Fatalf("%s: %v\n%s", p.Name, err, out)
 				}
 			}
@@ -90,7 +88,7 @@ func TestKubeadmInit_AFailureGoesOnFromThere(t *testing.T) {
 	fail := func(prefix, wantStage string) {
 		t.Helper()
 		runner.Fails[prefix] = errors.New("exit status 1")
-		_, err := run{config: initConfig}.do(t, m, kubeadmControlPlane())
+		_, err := phasestest.Run{Config: phasestest.InitConfig}.Do(t, m, bootstrap.KubeadmControlPlane())
 		delete(runner.Fails, prefix)
 		var known *finding.Error
 		if !errors.As(err, &known) || !strings.Contains(known.Hint, "goes on from here") {
@@ -102,7 +100,7 @@ func TestKubeadmInit_AFailureGoesOnFromThere(t *testing.T) {
 	}
 	fail(preflightOf, "") // kubeadm's preflight is asked again: nothing has begun
 	fail(firstHalf, "stage: Begun")
-	if _, err := (run{config: initConfig}).do(t, m, kubeadmControlPlane()); err != nil {
+	if _, err := (phasestest.Run{Config: phasestest.InitConfig}).Do(t, m, bootstrap.KubeadmControlPlane()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{preflightOf, preflightOf, firstHalf, firstHalf}, runner.RanKubeadm()); diff != "" {
@@ -114,12 +112,12 @@ func TestKubeadmInit_AFailureGoesOnFromThere(t *testing.T) {
 func TestKubeadmPhases_OnAForeignControlPlane(t *testing.T) {
 	m, runner := machinetest.New(t)
 	machinetest.Put(t, m, machine.APIServerPod, "x")
-	machinetest.Put(t, m, machine.KubeadmConfig, initConfig)
+	machinetest.Put(t, m, machine.KubeadmConfig, phasestest.InitConfig)
 	for range 2 {
-		_, err := run{config: initConfig}.do(t, m, kubeadmControlPlane())
-		wantError(t, err, "this machine runs a control plane, or did", finding.ExitUsage)
-		_, err = run{config: initConfig}.do(t, m, kubeadmFinish())
-		wantError(t, err, "does not say that its first half has ended here", finding.ExitRefused)
+		_, err := phasestest.Run{Config: phasestest.InitConfig}.Do(t, m, bootstrap.KubeadmControlPlane())
+		phasestest.WantError(t, err, "this machine runs a control plane, or did", finding.ExitUsage)
+		_, err = phasestest.Run{Config: phasestest.InitConfig}.Do(t, m, bootstrap.KubeadmFinish())
+		phasestest.WantError(t, err, "does not say that its first half has ended here", finding.ExitRefused)
 	}
 	if got := runner.RanKubeadm(); len(got) > 0 {
 		t.Errorf("kubeadm was run: %q", got)
@@ -129,10 +127,10 @@ func TestKubeadmPhases_OnAForeignControlPlane(t *testing.T) {
 func TestKubeadmJoin_OnAControlPlaneOfInit(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, machine.KubeletConf, "x")
-	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
-	_, err := run{config: joinConfig, options: Options{Role: kubeadm.RoleJoin}}.do(t, m, kubeadmJoin())
-	wantError(t, err, "join on a machine of `ccmadm init`", finding.ExitRefused)
-	if got := machinetest.Content(m, machine.StateFile); got != stateAt(v1alpha1.StageFinished) {
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
+	_, err := phasestest.Run{Config: phasestest.JoinConfig, Options: workflow.Options{Role: kubeadm.RoleJoin}}.Do(t, m, bootstrap.KubeadmJoin())
+	phasestest.WantError(t, err, "join on a machine of `ccmadm init`", finding.ExitRefused)
+	if got := machinetest.Content(m, machine.StateFile); got != phasestest.StateAt(v1alpha1.StageFinished) {
 		t.Errorf("the state is now\n%s", got)
 	}
 }
@@ -142,12 +140,12 @@ func TestLocalServer_OfASecondRun(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, machine.ControllerManagerConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
 		"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: 'https://10.0.0.5:7443'}}]\n")
-	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
-	d, _ := run{}.must(t, m)
-	if got := localServer(d); got != "https://10.0.0.5:7443" {
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
+	d, _ := phasestest.Run{}.Must(t, m)
+	if got := workflow.LocalServer(d); got != "https://10.0.0.5:7443" {
 		t.Errorf("got %s, want what kubeadm gave the other components", got)
 	}
-	if got, err := nodeName(d); err != nil || got != "cp1" {
+	if got, err := workflow.NodeName(d); err != nil || got != "cp1" {
 		t.Errorf("node name %q, %v, want that of the first run", got, err)
 	}
 }
@@ -169,7 +167,7 @@ func TestCheckKubeletInUse(t *testing.T) {
 		},
 		{
 			name:     "a control plane of kubeadm's, after the phase kubeadm-config alone",
-			files:    map[string]string{machine.APIServerPod: "x", machine.KubeadmConfig: initConfig},
+			files:    map[string]string{machine.APIServerPod: "x", machine.KubeadmConfig: phasestest.InitConfig},
 			wantErr:  "kube-apiserver.yaml exists: this machine runs a control plane, or did",
 			wantCode: finding.ExitUsage,
 		},
@@ -181,12 +179,12 @@ func TestCheckKubeletInUse(t *testing.T) {
 		},
 		{
 			name:  "the second run of a finished one",
-			files: map[string]string{machine.KubeletConf: "x", machine.StateFile: stateAt(v1alpha1.StageFinished)},
+			files: map[string]string{machine.KubeletConf: "x", machine.StateFile: phasestest.StateAt(v1alpha1.StageFinished)},
 		},
 		{
 			name:     "under another name",
-			files:    map[string]string{machine.KubeletConf: "x", machine.StateFile: stateAt(v1alpha1.StageFinished)},
-			config:   strings.Replace(initConfig, "cp1", "cp9", 1),
+			files:    map[string]string{machine.KubeletConf: "x", machine.StateFile: phasestest.StateAt(v1alpha1.StageFinished)},
+			config:   strings.Replace(phasestest.InitConfig, "cp1", "cp9", 1),
 			wantErr:  `nodeRegistration.name is "cp9": this machine is Node/cp1`,
 			wantCode: finding.ExitRefused,
 		},
@@ -194,7 +192,7 @@ func TestCheckKubeletInUse(t *testing.T) {
 			name: "in another role",
 			files: map[string]string{
 				machine.KubeletConf: "x",
-				machine.StateFile:   strings.Replace(stateAt(v1alpha1.StageFinished), "role: init", "role: join", 1),
+				machine.StateFile:   strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "role: init", "role: join", 1),
 			},
 			wantErr:  "init on a machine of `ccmadm join`",
 			wantCode: finding.ExitRefused,
@@ -206,29 +204,11 @@ func TestCheckKubeletInUse(t *testing.T) {
 				machinetest.Put(t, m, path, text)
 			}
 			if tt.config == "" {
-				tt.config = initConfig
+				tt.config = phasestest.InitConfig
 			}
-			d, _ := run{config: tt.config}.must(t, m)
-			wantError(t, checkKubeletInUse(t.Context(), d), tt.wantErr, tt.wantCode)
+			d, _ := phasestest.Run{Config: tt.config}.Must(t, m)
+			phasestest.WantError(t, record.CheckKubeletInUse(t.Context(), d), tt.wantErr, tt.wantCode)
 		})
-	}
-}
-
-// wantError compares an error's text and exit code; no text means none.
-func wantError(t *testing.T, err error, text string, code finding.ExitCode) {
-	t.Helper()
-	if text == "" {
-		if err != nil {
-			t.Errorf("got %v, want none", err)
-		}
-		return
-	}
-	var known *finding.Error
-	switch {
-	case err == nil || !strings.Contains(err.Error(), text):
-		t.Errorf("got %v, want %q", err, text)
-	case !errors.As(err, &known) || known.Code != code:
-		t.Errorf("%v: exit code is not %d", err, code)
 	}
 }
 
@@ -241,7 +221,7 @@ func TestNew_RefusesAFileOfAnotherCommand(t *testing.T) {
 	}{
 		{
 			name:    "a JoinConfiguration for init",
-			config:  joinConfig,
+			config:  phasestest.JoinConfig,
 			wantErr: "no InitConfiguration or ClusterConfiguration kind was found in it, only JoinConfiguration",
 		},
 		{
@@ -252,7 +232,7 @@ func TestNew_RefusesAFileOfAnotherCommand(t *testing.T) {
 		{
 			name:    "an InitConfiguration for join",
 			role:    kubeadm.RoleJoin,
-			config:  initConfig,
+			config:  phasestest.InitConfig,
 			wantErr: "no JoinConfiguration kind was found in it, only InitConfiguration",
 		},
 		{name: "our own document alone", config: "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"},
@@ -260,15 +240,15 @@ func TestNew_RefusesAFileOfAnotherCommand(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
-			_, _, err := run{config: tt.config, options: Options{Role: tt.role}}.data(t, m)
-			wantError(t, err, tt.wantErr, finding.ExitUsage)
+			_, _, err := phasestest.Run{Config: tt.config, Options: workflow.Options{Role: tt.role}}.Data(t, m)
+			phasestest.WantError(t, err, tt.wantErr, finding.ExitUsage)
 		})
 	}
 }
 
 func TestKubeadmConfig(t *testing.T) {
 	m, _ := machinetest.New(t)
-	out, err := run{config: "# mine\n" + initConfig}.do(t, m, kubeadmConfig())
+	out, err := phasestest.Run{Config: "# mine\n" + phasestest.InitConfig}.Do(t, m, bootstrap.KubeadmConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,89 +261,25 @@ func TestKubeadmConfig(t *testing.T) {
 	if !strings.Contains(machinetest.Content(m, machine.RecordFile), "provider: onprem") {
 		t.Errorf("the record has no provider:\n%s", machinetest.Content(m, machine.RecordFile))
 	}
-	before := snapshot(t, m)
-	again, err := run{config: "# mine\n" + initConfig}.do(t, m, kubeadmConfig())
+	before := phasestest.Snapshot(t, m)
+	again, err := phasestest.Run{Config: "# mine\n" + phasestest.InitConfig}.Do(t, m, bootstrap.KubeadmConfig())
 	if err != nil || !strings.Contains(again, "kubeadm.yaml unchanged") {
 		t.Errorf("the second run: %v\n%s", err, again)
 	}
-	if diff := cmp.Diff(before, snapshot(t, m)); diff != "" {
+	if diff := cmp.Diff(before, phasestest.Snapshot(t, m)); diff != "" {
 		t.Errorf("the second run changed files (-before +after):\n%s\n%s", diff, out)
 	}
 }
 
 func TestKubeadmConfig_OfAFinishedMachineStays(t *testing.T) {
 	m, _ := machinetest.New(t)
-	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
 	machinetest.Put(t, m, machine.KubeadmConfig, "what kubeadm was given\n")
-	d, out := run{config: initConfig}.must(t, m)
-	if err := kubeadmConfig().run(t.Context(), d); err != nil {
+	d, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	if err := bootstrap.KubeadmConfig().Do(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	if got := machinetest.Content(m, machine.KubeadmConfig); got != "what kubeadm was given\n" || !strings.Contains(out.String(), "unchanged") {
 		t.Errorf("kubeadm.yaml is %q; said %q", got, out)
 	}
-}
-
-func TestCheckTaints(t *testing.T) {
-	const taint = v1alpha1.UninitializedTaint
-	const kubelet = "---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-	for _, tt := range []struct {
-		name    string
-		config  string
-		flags   string
-		wantErr string
-	}{
-		{name: "none", config: initConfig},
-		{name: "another", config: initConfig + kubelet + "registerWithTaints: [{key: a, effect: NoSchedule}]\n"},
-		{
-			name:    "in the kubelet's configuration",
-			config:  initConfig + kubelet + "registerWithTaints: [{key: " + taint + ", effect: NoSchedule}]\n",
-			wantErr: "taints: the kubelet sets the taint",
-		},
-		{
-			name:    "among kubeadm's",
-			config:  strings.Replace(initConfig, "{name: cp1}", "{name: cp1, taints: [{key: "+taint+", effect: NoSchedule}]}", 1),
-			wantErr: "taints: the kubelet sets the taint",
-		},
-		{
-			name:    "among the administrator's flags",
-			config:  initConfig,
-			flags:   "KUBELET_EXTRA_ARGS=--register-with-taints=" + taint + "=true:NoSchedule\n",
-			wantErr: "/etc/default/kubelet:1: --register-with-taints",
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			m, _ := machinetest.New(t)
-			if tt.flags != "" {
-				machinetest.Put(t, m, "/etc/default/kubelet", tt.flags)
-			}
-			d, _ := run{config: tt.config}.must(t, m)
-			wantError(t, checkTaints(t.Context(), d), tt.wantErr, finding.ExitUsage)
-		})
-	}
-}
-
-func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
-	m, runner := machinetest.New(t)
-	var validated string
-	runner.During = func(line string) {
-		if path, ok := strings.CutPrefix(line, "kubeadm config validate --config "); ok {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Error(err)
-			}
-			validated = string(data)
-		}
-	}
-	foreign := initConfig + "---\napiVersion: example.com/v1\nkind: Thing\n"
-	d, _ := run{config: foreign + "---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"}.must(t, m)
-	if err := checkKubeadmConfig(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(validated, "InitConfiguration") || strings.Contains(validated, "Thing") || strings.Contains(validated, "CloudConf") {
-		t.Errorf("kubeadm was given\n%s", validated)
-	}
-	runner.Fails["kubeadm config validate"] = errors.New("exit status 1")
-	runner.Answers["kubeadm config validate"] = "error: strict decoding error: unknown field \"nodeRegistraton\"\nTo see the stack trace of this error execute with --v=5 or higher\n"
-	wantError(t, checkKubeadmConfig(t.Context(), d), `kubeadm config validate: strict decoding error: unknown field "nodeRegistraton"`, finding.ExitPreflight)
 }

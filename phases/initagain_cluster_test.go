@@ -17,7 +17,13 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/bootstrap"
+	"github.com/ccmadm/ccmadm/phases/existingtest"
 	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // credential is a file with a credential.
@@ -35,21 +41,21 @@ func behindProxy(name string) string { return map[string]string{"HTTPS_PROXY": "
 
 // unproven is the state of a machine whose Node no run of ours has seen initialized.
 func unproven() string {
-	return strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
+	return strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
 }
 
 // initAgain runs phases as a run of the whole list does on a machine that has its cluster.
-func initAgain(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration, list ...Phase) (string, error) {
+func initAgain(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration, list ...workflow.Phase) (string, error) {
 	t.Helper()
-	d, out := run{config: initConfig, options: Options{Flags: said}}.must(t, m)
-	err := Run(t.Context(), d, list)
+	d, out := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}.Must(t, m)
+	err := workflow.Run(t.Context(), d, list)
 	return out.String(), err
 }
 
 // The files of the first day do not come back over those that `ccmadm apply` has brought.
 func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
-	m := living(t)
-	secrets := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Secrets("kube-system")
+	m := existingtest.Living(t)
+	secrets := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().Secrets("kube-system")
 	inUse := func() map[string]string {
 		t.Helper()
 		secret, err := secrets.Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
@@ -63,9 +69,9 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 		return files
 	}
 	now := []v1alpha1.Credential{credential(t, "token", "new"), credential(t, "network", "net-1")}
-	file := cloudDocument + "credentials: [{key: token, file: " + now[0].File + "}, " +
+	file := phasestest.CloudDocument + "credentials: [{key: token, file: " + now[0].File + "}, " +
 		"{key: network, file: " + now[1].File + "}]\n"
-	if out, _, err := applyRun(t, m, file, Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Options{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := map[string]string{"token": "new", "network": "net-1"}
@@ -94,8 +100,8 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 			if tt.state != "" {
 				machinetest.Put(t, m, machine.StateFile, tt.state)
 			}
-			_, err := initAgain(t, m, v1alpha1.CloudConfiguration{Credentials: tt.names}, cloudConfig())
-			wantError(t, err, tt.wantErr, finding.ExitRefused)
+			_, err := initAgain(t, m, v1alpha1.CloudConfiguration{Credentials: tt.names}, manager.CloudConfig())
+			phasestest.WantError(t, err, tt.wantErr, finding.ExitRefused)
 			if diff := cmp.Diff(tt.want, inUse()); diff != "" {
 				t.Errorf("the Secret (-want +got):\n%s", diff)
 			}
@@ -105,18 +111,18 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 
 // A Secret that cannot be asked for is not gone.
 func TestCluster_InitAgain_FilesCannotBeAsked(t *testing.T) {
-	m := living(t)
-	silent := proxied(t, func(w http.ResponseWriter, r *http.Request) bool {
+	m := existingtest.Living(t)
+	silent := phasestest.Proxied(t, func(w http.ResponseWriter, r *http.Request) bool {
 		answered := strings.HasSuffix(r.URL.Path, "/secrets/"+v1alpha1.CloudConfigName)
 		if answered {
 			http.Error(w, "no", http.StatusServiceUnavailable)
 		}
 		return answered
 	})
-	machinetest.Put(t, m, machine.AdminConf, kubeconfigText(t, silent))
+	machinetest.Put(t, m, machine.AdminConf, phasestest.KubeconfigText(t, silent))
 	said := v1alpha1.CloudConfiguration{Credentials: []v1alpha1.Credential{credential(t, "token", "a-token")}}
-	_, err := initAgain(t, m, said, cloudConfig())
-	wantError(t, err, "find the provider's files that are in use", finding.ExitRefused)
+	_, err := initAgain(t, m, said, manager.CloudConfig())
+	phasestest.WantError(t, err, "find the provider's files that are in use", finding.ExitRefused)
 }
 
 // A list of machines is newer by its serial; the file that points at it is the same.
@@ -134,26 +140,26 @@ func TestCluster_InitAgain_WithAnInventory(t *testing.T) {
 	const list = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {name: ber1, serial: 1}\n" +
 		"machines: [{name: cp1}]\n"
 	put(said.Inventory, list)
-	m := livingAs(t, said)
+	m := existingtest.LivingAs(t, said)
 	put(said.Inventory, strings.Replace(list, "serial: 1", "serial: 2", 1))
 	for range 2 {
-		if out, err := initAgain(t, m, said, cloudConfig()); err != nil {
+		if out, err := initAgain(t, m, said, manager.CloudConfig()); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
 	put(said.CloudConfig.File, "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n")
-	_, err := initAgain(t, m, said, cloudConfig())
-	wantError(t, err, "init with the provider's cloud.conf", finding.ExitRefused)
+	_, err := initAgain(t, m, said, manager.CloudConfig())
+	phasestest.WantError(t, err, "init with the provider's cloud.conf", finding.ExitRefused)
 }
 
 // The manager keeps the proxy that it has, or has none, whatever the shell says that runs init again.
 func TestCluster_InitAgain_KeepsTheProxies(t *testing.T) {
-	m := living(t)
+	m := existingtest.Living(t)
 	proxiesOf := func(single bool) []string {
 		t.Helper()
-		d, _ := run{config: initConfig, options: Options{Single: single}}.must(t, m)
+		d, _ := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Single: single}}.Must(t, m)
 		d.Env = behindProxy
-		s, err := d.in(addon().Name).Settings(t.Context())
+		s, err := d.InPhase(manager.Addon().Name).Settings(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,12 +179,12 @@ func TestCluster_InitAgain_KeepsTheProxies(t *testing.T) {
 func TestCluster_InitAgain_KeepsTheProxyOfAStaticPod(t *testing.T) {
 	said := scheduledOnprem()
 	said.Mode = v1alpha1.ModeStaticPod
-	m := livingAs(t, said)
+	m := existingtest.LivingAs(t, said)
 	write := func(env func(string) string) string {
 		t.Helper()
-		d, out := run{config: initConfig}.must(t, m)
+		d, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
 		d.Env = env
-		if err := Run(t.Context(), d, []Phase{controlPlane()}); err != nil {
+		if err := workflow.Run(t.Context(), d, []workflow.Phase{manager.ControlPlane()}); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return machinetest.Content(m, machine.CCMManifest)
@@ -193,25 +199,27 @@ func TestCluster_InitAgain_KeepsTheProxyOfAStaticPod(t *testing.T) {
 // A change of mode that was cut short is nobody's to undo by half: the static pod that works keeps its permissions, and
 // gets no rival. The repair of init is a run like another one, once that has ended.
 func TestCluster_InitAgain_BesideARunThatWasCutShort(t *testing.T) {
-	m := livingAs(t, scheduledOnprem())
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
-	cutShort(t, client, m, cloudDocument+"mode: StaticPod\n", 6)
+	m := existingtest.LivingAs(t, scheduledOnprem())
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
+	cutShort(t, client, m, phasestest.CloudDocument+"mode: StaticPod\n", 6)
 	const left = "StaticPod, permissions of User ServiceAccount"
-	got := func() string { return managers(t, client, m) + ", permissions of " + who(t, client) }
+	got := func() string {
+		return phasestest.Managers(t, client, m) + ", permissions of " + phasestest.Who(t, client)
+	}
 	if got() != left {
 		t.Fatalf("cut short with managers %s", got())
 	}
 	for _, single := range []bool{false, true} {
-		for _, list := range [][]Phase{{rbac(), addon()}, {record(), addon()}} {
-			d, _ := run{config: initConfig, options: Options{Single: single}}.must(t, m)
-			err := Run(t.Context(), d, list)
-			wantError(t, err, "run 1, ccmadm apply on cp1, has not come to a good end", finding.ExitRefused)
+		for _, list := range [][]workflow.Phase{{manager.RBAC(), manager.Addon()}, {manager.Record(), manager.Addon()}} {
+			d, _ := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Single: single}}.Must(t, m)
+			err := workflow.Run(t.Context(), d, list)
+			phasestest.WantError(t, err, "run 1, ccmadm apply on cp1, has not come to a good end", finding.ExitRefused)
 			if got() != left {
 				t.Errorf("managers %s, want %s", got(), left)
 			}
 		}
 	}
-	if out, _, err := applyRun(t, m, "", Options{Command: "apply"}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Options{Command: "apply"}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const name = "onprem-cloud-controller-manager"
@@ -219,15 +227,15 @@ func TestCluster_InitAgain_BesideARunThatWasCutShort(t *testing.T) {
 	if err := sets.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	before, _ := journalOf(t)
+	before, _ := phasestest.JournalOf(t)
 	for _, became := range []string{"created", "unchanged"} {
 		want := "DaemonSet/kube-system/" + name + " " + became
-		out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, rbac(), addon(), record())
+		out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, manager.RBAC(), manager.Addon(), manager.Record())
 		if err != nil || !strings.Contains(out, want) {
 			t.Fatalf("want %q: %v\n%s", want, err, out)
 		}
-		runs, _ := journalOf(t)
-		if last := newest(runs); len(runs) != len(before)+1 || last.Command != "init" || len(last.Steps) != 1 {
+		runs, _ := phasestest.JournalOf(t)
+		if last := phasestest.Newest(runs); len(runs) != len(before)+1 || last.Command != "init" || len(last.Steps) != 1 {
 			t.Errorf("%d runs in the journal, the last one %+v", len(runs), last)
 		}
 	}
@@ -235,8 +243,8 @@ func TestCluster_InitAgain_BesideARunThatWasCutShort(t *testing.T) {
 
 // Nobody's settings are lost to a run of init that has read the record before they were there.
 func TestCluster_InitAgain_OneRunAtATime(t *testing.T) {
-	m := livingAs(t, scheduledOnprem())
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	m := existingtest.LivingAs(t, scheduledOnprem())
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	drift := func() {
 		t.Helper()
 		err := client.RbacV1().ClusterRoles().Delete(t.Context(), "ccmadm:onprem", metav1.DeleteOptions{})
@@ -245,7 +253,7 @@ func TestCluster_InitAgain_OneRunAtATime(t *testing.T) {
 		}
 	}
 	drift()
-	late, _ := run{config: initConfig}.must(t, m)
+	late, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
 	if _, err := late.Settings(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -253,19 +261,19 @@ func TestCluster_InitAgain_OneRunAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = initAgain(t, m, v1alpha1.CloudConfiguration{}, rbac())
-	wantError(t, err, "run 1, ccmadm apply on cp2", finding.ExitRefused)
+	_, err = initAgain(t, m, v1alpha1.CloudConfiguration{}, manager.RBAC())
+	phasestest.WantError(t, err, "run 1, ccmadm apply on cp2", finding.ExitRefused)
 	if err := other.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	file := cloudDocument + "controllerManager: {extraArgs: [--v=4]}\n"
-	if out, _, err := applyRun(t, m, file, Options{Command: "apply"}); err != nil {
+	file := phasestest.CloudDocument + "controllerManager: {extraArgs: [--v=4]}\n"
+	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Options{Command: "apply"}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	drift()
-	err = Run(t.Context(), late, []Phase{rbac(), addon(), record()})
-	wantError(t, err, "the cluster's record has become another one", finding.ExitRefused)
-	rec, err := readRecord(t.Context(), client)
+	err = workflow.Run(t.Context(), late, []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Record()})
+	phasestest.WantError(t, err, "the cluster's record has become another one", finding.ExitRefused)
+	rec, err := workflow.ReadRecord(t.Context(), client)
 	if err != nil || len(rec.Configuration.ControllerManager.ExtraArgs) != 1 {
 		t.Errorf("the record says %+v, %v", rec, err)
 	}
@@ -276,38 +284,38 @@ func TestCluster_InitAgain_OneRunAtATime(t *testing.T) {
 func TestCluster_InitAgain_AStaticPodElsewhere(t *testing.T) {
 	said := scheduledOnprem()
 	said.Mode = v1alpha1.ModeStaticPod
-	m := livingAs(t, said)
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
-	if out, err := initAgain(t, m, said, controlPlane()); err != nil {
+	m := existingtest.LivingAs(t, said)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
+	if out, err := initAgain(t, m, said, manager.ControlPlane()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	pod, err := readStaticPod(m, machine.CCMManifest)
+	pod, err := record.ReadStaticPod(m, machine.CCMManifest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addNode(t, client, "cp2", "198.18.0.12", map[string]string{v1alpha1.ControlPlaneLabel: ""})
-	mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
-	if out, _, err := applyRun(t, m, cloudDocument+"mode: DaemonSet\n", Options{Command: "apply"}); err != nil {
+	phasestest.AddNode(t, client, "cp2", "198.18.0.12", map[string]string{v1alpha1.ControlPlaneLabel: ""})
+	phasestest.Mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
+	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Options{Command: "apply"}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, rbac())
-	if err != nil || who(t, client) != "User ServiceAccount" {
-		t.Errorf("permissions of %s, %v\n%s", who(t, client), err, out)
+	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, manager.RBAC())
+	if err != nil || phasestest.Who(t, client) != "User ServiceAccount" {
+		t.Errorf("permissions of %s, %v\n%s", phasestest.Who(t, client), err, out)
 	}
 }
 
 // A phase by itself goes by the files in use, wherever those of the first day were: most phases need none of them.
 func TestCluster_Phase_GoesByTheFilesInUse(t *testing.T) {
 	first := credential(t, "token", "a-token")
-	m := livingAs(t, v1alpha1.CloudConfiguration{
+	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{
 		Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
 		Credentials: []v1alpha1.Credential{first},
 	})
 	if err := os.Remove(first.File); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []Phase{rbac(), addon(), cloudConfig()} {
-		if out, err := (run{}).do(t, m, p); err != nil || !strings.Contains(out, "unchanged") {
+	for _, p := range []workflow.Phase{manager.RBAC(), manager.Addon(), manager.CloudConfig()} {
+		if out, err := (phasestest.Run{}).Do(t, m, p); err != nil || !strings.Contains(out, "unchanged") {
 			t.Errorf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
@@ -315,26 +323,26 @@ func TestCluster_Phase_GoesByTheFilesInUse(t *testing.T) {
 
 // Tokens last a day: the control plane that has none is as well as before.
 func TestCluster_InitAgain_WithoutAToken(t *testing.T) {
-	m := livingAs(t, scheduledOnprem())
-	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", string(cluster.Config.CAData))
-	secrets := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Secrets("kube-system")
+	m := existingtest.LivingAs(t, scheduledOnprem())
+	machinetest.Put(t, m, machine.PKIDir+"/ca.crt", string(phasestest.Cluster.Config.CAData))
+	secrets := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().Secrets("kube-system")
 	tokens := metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken)}
 	if err := secrets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, tokens); err != nil {
 		t.Fatal(err)
 	}
-	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, showJoinCommand())
+	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, bootstrap.ShowJoinCommand())
 	if err != nil || !strings.Contains(out, "kubeadm token create") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	_, err = run{config: initConfig}.do(t, m, showJoinCommand())
-	wantError(t, err, "no bootstrap token is valid", finding.ExitError)
+	_, err = phasestest.Run{Config: phasestest.InitConfig}.Do(t, m, bootstrap.ShowJoinCommand())
+	phasestest.WantError(t, err, "no bootstrap token is valid", finding.ExitError)
 }
 
 // Workers whose upgrade has failed have no settings: they are nothing that init could undo by half.
 func TestCluster_InitAgain_BehindWorkersThatFailed(t *testing.T) {
-	m := livingAs(t, scheduledOnprem())
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
-	workers := journal.Run{Command: upgradeWorkers + "v1.36.3", Machine: "cp1", Version: "test"}
+	m := existingtest.LivingAs(t, scheduledOnprem())
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
+	workers := journal.Run{Command: workflow.UpgradeWorkers + "v1.36.3", Machine: "cp1", Version: "test"}
 	j, err := journal.Open(t.Context(), client, workers)
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +354,7 @@ func TestCluster_InitAgain_BehindWorkersThatFailed(t *testing.T) {
 	if err := client.AppsV1().DaemonSets("kube-system").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, rbac(), addon(), record())
+	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, manager.RBAC(), manager.Addon(), manager.Record())
 	if err != nil || !strings.Contains(out, "DaemonSet/kube-system/"+name+" created") {
 		t.Errorf("%v\n%s", err, out)
 	}

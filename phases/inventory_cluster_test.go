@@ -16,12 +16,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 const (
 	listOne = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1, serial: 1}\n" +
 		"machines: [{id: r1, hostname: cp1}]\n"
-	pointer = onpremHead + "inventory:\n  configMap: ccmadm-machines\n"
+	pointer = phasestest.OnpremHead + "inventory:\n  configMap: ccmadm-machines\n"
 )
 
 // listedIn is the list of the tests' API server.
@@ -34,18 +37,10 @@ func listedIn(t *testing.T, client corev1client.CoreV1Interface) string {
 	return object.Data["inventory.yaml"]
 }
 
-// inOneRun runs phases one after the other.
-func (r run) inOneRun(t *testing.T, m *machine.Machine, phases ...Phase) (string, error) {
-	t.Helper()
-	d, out := r.must(t, m)
-	err := Run(t.Context(), d, phases)
-	return out.String(), err
-}
-
 // Control planes have one list, in a ConfigMap; a second init changes it only for one that is newer.
 func TestCluster_Inventory(t *testing.T) {
-	m, _ := controlPlaneMachine(t, cluster.Config)
-	client := kubernetes.NewForConfigOrDie(cluster.Config).CoreV1()
+	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1()
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		err := client.ConfigMaps(v1alpha1.Namespace).Delete(ctx, "ccmadm-machines", metav1.DeleteOptions{})
@@ -55,16 +50,16 @@ func TestCluster_Inventory(t *testing.T) {
 		}
 	})
 	path := filepath.Join(t.TempDir(), "machines.yaml")
-	given := run{config: initConfig}
-	given.options.Flags = v1alpha1.CloudConfiguration{Inventory: path, ClusterName: "ber1"}
-	init := func(r run, document string, phases ...Phase) (string, error) {
+	given := phasestest.Run{Config: phasestest.InitConfig}
+	given.Options.Flags = v1alpha1.CloudConfiguration{Inventory: path, ClusterName: "ber1"}
+	init := func(r phasestest.Run, document string, phases ...workflow.Phase) (string, error) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return r.inOneRun(t, m, phases...)
+		return r.InOneRun(t, m, phases...)
 	}
-	if out, err := init(given, listOne, controlPlane(), cloudConfig()); err != nil {
+	if out, err := init(given, listOne, manager.ControlPlane(), manager.CloudConfig()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	publish(t, m, v1alpha1.CloudConfiguration{ClusterName: "ber1"})
@@ -79,7 +74,7 @@ func TestCluster_Inventory(t *testing.T) {
 	newer := strings.Replace(other, "serial: 1", "serial: 2", 1)
 	for _, tc := range []struct {
 		name     string
-		run      run
+		run      phasestest.Run
 		document string
 		want     string // in the cluster afterwards
 		wantErr  string
@@ -91,12 +86,12 @@ func TestCluster_Inventory(t *testing.T) {
 		},
 		{name: "a newer list", run: given, document: newer, want: newer},
 		{name: "the first list", run: given, document: listOne, want: newer, wantErr: "its serial is 1, there it is 2"},
-		{name: "no list", run: run{config: initConfig}, document: "not read", want: newer},
+		{name: "no list", run: phasestest.Run{Config: phasestest.InitConfig}, document: "not read", want: newer},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for _, p := range []Phase{{Name: "preflight", Run: checkCloudConfig}, cloudConfig()} {
+			for _, p := range []workflow.Phase{{Name: "preflight", Run: manager.CheckCloudConfig}, manager.CloudConfig()} {
 				_, err := init(tc.run, tc.document, p)
-				wantError(t, err, tc.wantErr, finding.ExitRefused)
+				phasestest.WantError(t, err, tc.wantErr, finding.ExitRefused)
 			}
 			if got := listedIn(t, client); got != tc.want {
 				t.Errorf("the cluster's list is\n%s", got)
@@ -107,7 +102,7 @@ func TestCluster_Inventory(t *testing.T) {
 			}
 		})
 	}
-	if out, err := init(run{config: initConfig}, "", controlPlane()); err != nil || machinetest.Content(m, machine.CCMManifest) == "" {
+	if out, err := init(phasestest.Run{Config: phasestest.InitConfig}, "", manager.ControlPlane()); err != nil || machinetest.Content(m, machine.CCMManifest) == "" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

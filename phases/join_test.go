@@ -4,15 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,60 +21,11 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
-
-func TestJoinArgs(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		config string
-		args   []string
-		begun  bool
-		files  map[string]string
-		want   string
-	}{
-		{
-			name: "a run that was cut short before the kubelet had its identity",
-			files: map[string]string{
-				machine.BootstrapConf: "x",
-				machine.StateFile:     strings.Replace(stateAt(v1alpha1.StageBegun), "role: init\nnodeName: cp1", "role: join\nnodeName: w1", 1),
-			},
-			want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight",
-		},
-		{
-			name:  "what another join has left is kubeadm's to refuse",
-			files: map[string]string{machine.BootstrapConf: "x"},
-			want:  "join --config=/etc/ccmadm/kubeadm.yaml",
-		},
-		{name: "the first run", want: "join --config=/etc/ccmadm/kubeadm.yaml"},
-		{name: "a run that was cut short", begun: true, want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight"},
-		{
-			name: "cut short, with phases that the file skips", begun: true, config: "skipPhases: [control-plane-join/etcd]\n",
-			want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight,control-plane-join/etcd",
-		},
-		{
-			name: "phases that a flag skips", args: []string{"--skip-phases=kubelet-start"},
-			want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=kubelet-start",
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			m, _ := machinetest.New(t)
-			if tt.begun {
-				machinetest.Put(t, m, machine.KubeletConf, "x")
-			}
-			for path, text := range tt.files {
-				machinetest.Put(t, m, path, text)
-			}
-			d, _ := run{config: joinConfig + tt.config, args: tt.args, options: Options{Role: kubeadm.RoleJoin}}.must(t, m)
-			got, err := joinArgs(d)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("arguments (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 func TestHasJoined(t *testing.T) {
 	for _, tt := range []struct {
@@ -96,11 +44,11 @@ func TestHasJoined(t *testing.T) {
 			m, _ := machinetest.New(t)
 			machinetest.Put(t, m, machine.KubeletConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
 				"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: '"+server.URL+"'}}]\n")
-			d, _ := run{config: joinConfig, options: Options{Role: kubeadm.RoleJoin}}.must(t, m)
+			d, _ := phasestest.Run{Config: phasestest.JoinConfig, Options: workflow.Options{Role: kubeadm.RoleJoin}}.Must(t, m)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			got, err := hasJoined(ctx, d)
-			wantError(t, err, tt.wantErr, finding.ExitError)
+			got, err := workflow.HasJoined(ctx, d)
+			phasestest.WantError(t, err, tt.wantErr, finding.ExitError)
 			if got != tt.want {
 				t.Errorf("joined = %t, want %t", got, tt.want)
 			}
@@ -136,11 +84,11 @@ func TestJoin_DiscoveryFileAtAnAddress(t *testing.T) {
 
 func TestAnyAddress(t *testing.T) {
 	m, _ := machinetest.New(t)
-	d, _ := run{config: initConfig}.must(t, m)
+	d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
 	for _, tt := range []struct{ subnets, want string }{
 		{"", "0.0.0.0"}, {"10.244.0.0/16", "0.0.0.0"}, {"fd00:10::/56", "::"}, {"fd00:10::/56,10.244.0.0/16", "0.0.0.0"},
 	} {
-		if got, err := nodeIP(t.Context(), d, v1alpha1.NodeIPDefault, tt.subnets); err != nil || got != tt.want {
+		if got, err := record.NodeIP(t.Context(), d, v1alpha1.NodeIPDefault, tt.subnets); err != nil || got != tt.want {
 			t.Errorf("pod subnets %q: got %q, %v, want %q", tt.subnets, got, err, tt.want)
 		}
 	}
@@ -151,20 +99,20 @@ func TestJoinKubeconfig_OfACertificatesDirOfItsOwn(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path("/srv/pki"))
 	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\ncertificatesDir: /srv/pki\nconfiguration: {provider: onprem, mode: StaticPod}\n")
-	r := run{config: joinConfig + "controlPlane: {localAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}}\n", options: Options{Role: kubeadm.RoleJoin}}
-	if out, err := r.do(t, m, joinKubeconfig()); err != nil || !strings.Contains(out, "cloud-controller-manager.conf written") {
+	r := phasestest.Run{Config: phasestest.JoinConfig + "controlPlane: {localAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}}\n", Options: workflow.Options{Role: kubeadm.RoleJoin}}
+	if out, err := r.Do(t, m, manager.JoinKubeconfig()); err != nil || !strings.Contains(out, "cloud-controller-manager.conf written") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
 func TestCluster_Heartbeats(t *testing.T) {
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "heart"}}
 	at := time.Now()
-	if alive, err := heartbeats(t.Context(), client, node, at); err != nil || alive {
+	if alive, err := record.Heartbeats(t.Context(), client, node, at); err != nil || alive {
 		t.Errorf("without a Lease: %t, %v", alive, err)
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "heart"}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: at}}}
@@ -175,40 +123,8 @@ func TestCluster_Heartbeats(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{{0, true}, {30 * time.Second, true}, {time.Minute, false}} {
-		if alive, err := heartbeats(t.Context(), client, node, at.Add(tt.after)); err != nil || alive != tt.want {
+		if alive, err := record.Heartbeats(t.Context(), client, node, at.Add(tt.after)); err != nil || alive != tt.want {
 			t.Errorf("%s after the last one: alive = %t, %v, want %t", tt.after, alive, err, tt.want)
 		}
-	}
-}
-
-func TestSettings_TheImageFollowsTheClustersVersion(t *testing.T) {
-	m, _ := machinetest.New(t) // with kubeadm 1.36.3
-	config := initConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.4\nclusterName: ber1\n"
-	d, _ := run{config: config, options: Options{Flags: v1alpha1.CloudConfiguration{Provider: "aws"}}}.must(t, m)
-	s, err := d.Settings(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := image(d, s)
-	if err != nil || !strings.Contains(got, ":v1.35.") {
-		t.Errorf("image %q, %v, want a release of 1.35", got, err)
-	}
-}
-
-func TestWriteCloudFiles_RemovesWhatIsWantedNoMore(t *testing.T) {
-	m, _ := machinetest.New(t)
-	write := func(files map[string][]byte) {
-		t.Helper()
-		d, out := run{config: initConfig}.must(t, m)
-		if err := writeCloudFiles(d, files); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	machinetest.Put(t, m, machine.CloudConfigDir+"/theirs", "the administrator's")
-	write(map[string][]byte{"cloud.conf": []byte("a"), "token": []byte("b")})
-	write(map[string][]byte{"cloud.conf": []byte("a")})
-	got := slices.DeleteFunc(slices.Sorted(maps.Keys(snapshot(t, m))), func(path string) bool { return strings.HasPrefix(path, machine.ConfigDir) })
-	if diff := cmp.Diff([]string{machine.CloudConfigDir + "/cloud.conf", machine.CloudConfigDir + "/theirs"}, got); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }

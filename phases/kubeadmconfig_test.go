@@ -8,6 +8,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/bootstrap"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
 )
 
 // Between kubeadm's halves a file may be corrected where the first one has not used it.
@@ -48,16 +50,16 @@ func TestKubeadmConfig_BetweenTheHalves(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
-			file := initConfig + clusterConfig + kubelet + "---\n" + cloudDocument + "provider: onprem\n"
-			d, _ := run{config: file}.must(t, m)
-			if err := kubeadmConfig().run(t.Context(), d); err != nil {
+			file := phasestest.InitConfig + clusterConfig + kubelet + "---\n" + phasestest.CloudDocument + "provider: onprem\n"
+			d, _ := phasestest.Run{Config: file}.Must(t, m)
+			if err := bootstrap.KubeadmConfig().Do(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
-			machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageControlPlane))
+			machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageControlPlane))
 			before := machinetest.Content(m, machine.KubeadmConfig)
-			d, _ = run{config: strings.Replace(file, tt.from, tt.to, 1)}.must(t, m)
-			err := kubeadmConfig().run(t.Context(), d)
-			wantError(t, err, tt.wantErr, finding.ExitRefused)
+			d, _ = phasestest.Run{Config: strings.Replace(file, tt.from, tt.to, 1)}.Must(t, m)
+			err := bootstrap.KubeadmConfig().Do(t.Context(), d)
+			phasestest.WantError(t, err, tt.wantErr, finding.ExitRefused)
 			if tt.wantErr != "" && machinetest.Content(m, machine.KubeadmConfig) != before {
 				t.Error("kubeadm.yaml was changed")
 			}

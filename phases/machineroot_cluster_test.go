@@ -7,13 +7,16 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // The files that a kubelet's kubeconfig names are below the machine's root, as in a pod, and so is what their absolute
 // links point at.
 func TestCluster_KubeletConf_BelowTheRoot(t *testing.T) {
 	m, _ := machinetest.New(t)
-	user, err := cluster.Kubeconfig("system:node:w1", "system:nodes")
+	user, err := phasestest.Cluster.Kubeconfig("system:node:w1", "system:nodes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +39,7 @@ func TestCluster_KubeletConf_BelowTheRoot(t *testing.T) {
 kind: Config
 clusters:
 - name: c
-  cluster: {server: "`+cluster.Config.Host+`", certificate-authority: pki/ca.crt}
+  cluster: {server: "`+phasestest.Cluster.Config.Host+`", certificate-authority: pki/ca.crt}
 users:
 - name: u
   user: {client-certificate: `+pki+`kubelet-client-current.pem, client-key: `+pki+`kubelet-client-current.pem}
@@ -45,15 +48,15 @@ contexts:
   context: {cluster: c, user: u}
 current-context: c
 `)
-	d, _ := run{}.must(t, m)
-	client, err := connect(d, machine.KubeletConf)
+	d, _ := phasestest.Run{}.Must(t, m)
+	client, err := workflow.Connect(d, machine.KubeletConf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.Discovery().ServerVersion(); err != nil {
 		t.Error(err)
 	}
-	if is := whoseMachine(m); is.Node != "w1" || len(is.CAs) != 1 {
+	if is := kubelet.WhoseMachine(m); is.Node != "w1" || len(is.CAs) != 1 {
 		t.Errorf("it is the machine of %+v", is)
 	}
 }

@@ -4,12 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/manifests/manifeststest"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
 )
 
-// cluster is the control plane that all tests share whose name starts with TestCluster; -short leaves those out.
-var cluster *manifeststest.ControlPlane
-
-func TestMain(m *testing.M) {
-	os.Exit(manifeststest.Main(m, &cluster, "--enable-bootstrap-token-auth=true"))
-}
+func TestMain(m *testing.M) { os.Exit(phasestest.Main(m)) }

@@ -17,6 +17,10 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // Between two providers nobody leads. A Lease that the former manager has left held goes once nobody else would have
@@ -73,8 +77,8 @@ func TestEndLease(t *testing.T) {
 					})
 				}
 				start := time.Now()
-				err := endLease(t.Context(), NewBare(m, Options{}, Streams{Out: io.Discard}, "test"), client, v1alpha1.LeaseName)
-				wantError(t, err, tt.want, finding.ExitRefused)
+				err := manager.EndLease(t.Context(), record.NewBare(m, workflow.Options{}, workflow.Streams{Out: io.Discard}, "test"), client, v1alpha1.LeaseName)
+				phasestest.WantError(t, err, tt.want, finding.ExitRefused)
 				if took := time.Since(start); took < tt.atLeast || took > tt.most {
 					t.Errorf("it took %s, want %s to %s", took, tt.atLeast, tt.most)
 				}

@@ -15,6 +15,10 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/existingtest"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 func scheduledOnprem() v1alpha1.CloudConfiguration {
@@ -24,17 +28,17 @@ func scheduledOnprem() v1alpha1.CloudConfiguration {
 // This machine's copy of the settings is that of its last run. Another control plane has changed the manager since: a
 // phase of init that is run here by itself does not bring back the former one, nor what the next run would remove.
 func TestCluster_Phase_GoesByTheClustersRecord(t *testing.T) {
-	m := livingAs(t, scheduledOnprem())
+	m := existingtest.LivingAs(t, scheduledOnprem())
 	old := machinetest.Content(m, machine.RecordFile)
-	change := cloudDocument + "nodeIP: 10.0.0.0/24\ncontrollerManager: {extraArgs: [--v=4]}\n"
-	if out, _, err := applyRun(t, m, change, Options{}); err != nil {
+	change := phasestest.CloudDocument + "nodeIP: 10.0.0.0/24\ncontrollerManager: {extraArgs: [--v=4]}\n"
+	if out, _, err := existingtest.ApplyRun(t, m, change, workflow.Options{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	machinetest.Put(t, m, machine.RecordFile, old)
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	managers := client.AppsV1().DaemonSets("kube-system")
-	for _, p := range []Phase{addon(), record()} {
-		if out, err := (run{}).do(t, m, p); err != nil {
+	for _, p := range []workflow.Phase{manager.Addon(), manager.Record()} {
+		if out, err := (phasestest.Run{}).Do(t, m, p); err != nil {
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
@@ -45,7 +49,7 @@ func TestCluster_Phase_GoesByTheClustersRecord(t *testing.T) {
 	if args := strings.Join(set.Spec.Template.Spec.Containers[0].Args, " "); !strings.Contains(args, "--v=4") {
 		t.Errorf("the manager has %s", args)
 	}
-	rec, err := readRecord(t.Context(), client)
+	rec, err := workflow.ReadRecord(t.Context(), client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,41 +63,41 @@ func TestCluster_Phase_GoesByTheClustersRecord(t *testing.T) {
 		{Routes: new(true)},
 		{NodeAgent: v1alpha1.AgentPolicy{Enabled: new(true)}},
 	} {
-		for _, p := range []Phase{rbac(), addon(), controlPlane(), nodeAgent()} {
-			_, err := run{config: initConfig, options: Options{Flags: said}}.do(t, m, p)
-			wantError(t, err, "the cluster's record says", finding.ExitRefused)
+		for _, p := range []workflow.Phase{manager.RBAC(), manager.Addon(), manager.ControlPlane(), manager.NodeAgent()} {
+			_, err := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}.Do(t, m, p)
+			phasestest.WantError(t, err, "the cluster's record says", finding.ExitRefused)
 		}
 	}
 }
 
 // A machine that joined by hooks has no note of how far kubeadm has come: its files say so.
 func TestCluster_Phase_OnAControlPlaneThatJoined(t *testing.T) {
-	m := livingAs(t, scheduledOnprem())
+	m := existingtest.LivingAs(t, scheduledOnprem())
 	if err := os.Remove(m.Path(machine.StateFile)); err != nil {
 		t.Fatal(err)
 	}
 	machinetest.Put(t, m, machine.KubeletConfig, "x")
-	machinetest.Put(t, m, machine.KubeadmConfig, joinConfig)
-	other := Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}
-	_, err := run{config: initConfig, options: other}.do(t, m, rbac())
-	wantError(t, err, "the cluster's record says", finding.ExitRefused)
+	machinetest.Put(t, m, machine.KubeadmConfig, phasestest.JoinConfig)
+	other := workflow.Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}
+	_, err := phasestest.Run{Config: phasestest.InitConfig, Options: other}.Do(t, m, manager.RBAC())
+	phasestest.WantError(t, err, "the cluster's record says", finding.ExitRefused)
 }
 
 // Until its Node has come through, what the user says to phase kubeadm-config corrects what was published.
 func TestCluster_Phase_CorrectedBeforeANodeCameThrough(t *testing.T) {
 	said := scheduledOnprem()
 	said.ControllerManager.Image = "registry.example/wrong:1"
-	m := livingAs(t, said)
-	before := strings.Replace(stateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
+	m := existingtest.LivingAs(t, said)
+	before := strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
 	machinetest.Put(t, m, machine.StateFile, before)
 	own := machinetest.Content(m, machine.RecordFile)
 	machinetest.Put(t, m, machine.RecordFile, strings.Replace(own, "wrong:1", "right:1", 1))
-	for _, p := range []Phase{addon(), record()} {
-		if out, err := (run{}).do(t, m, p); err != nil {
+	for _, p := range []workflow.Phase{manager.Addon(), manager.Record()} {
+		if out, err := (phasestest.Run{}).Do(t, m, p); err != nil {
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
-	rec, err := readRecord(t.Context(), kubernetes.NewForConfigOrDie(cluster.Config))
+	rec, err := workflow.ReadRecord(t.Context(), kubernetes.NewForConfigOrDie(phasestest.Cluster.Config))
 	if err != nil || rec.Configuration.ControllerManager.Image != "registry.example/right:1" {
 		t.Errorf("the record says %+v, %v", rec, err)
 	}
@@ -102,18 +106,18 @@ func TestCluster_Phase_CorrectedBeforeANodeCameThrough(t *testing.T) {
 // Where the API server does not answer, a phase does not take the machine's copy for the cluster's record.
 func TestPhase_WithoutAnAnswerNothingIsDone(t *testing.T) {
 	t.Parallel() // half a minute of patience
-	m, _ := controlPlaneMachine(t, &rest.Config{Host: "https://127.0.0.1:1"})
-	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished))
+	m, _ := phasestest.ControlPlaneMachine(t, &rest.Config{Host: "https://127.0.0.1:1"})
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
 	machinetest.Put(t, m, machine.RecordFile,
 		"apiVersion: ccmadm.dev/v1alpha1\nkind: Record\n"+
 			"configuration: {provider: onprem, mode: StaticPod, clusterName: ber1}\n")
-	before := snapshot(t, m)
-	_, err := run{config: initConfig}.do(t, m, controlPlane())
-	wantError(t, err, "compare with the cluster's record", finding.ExitRefused)
-	if diff := cmp.Diff(before, snapshot(t, m)); diff != "" {
+	before := phasestest.Snapshot(t, m)
+	_, err := phasestest.Run{Config: phasestest.InitConfig}.Do(t, m, manager.ControlPlane())
+	phasestest.WantError(t, err, "compare with the cluster's record", finding.ExitRefused)
+	if diff := cmp.Diff(before, phasestest.Snapshot(t, m)); diff != "" {
 		t.Errorf("files (-before +after):\n%s", diff)
 	}
-	if out, err := (run{config: initConfig}).do(t, m, kubeconfig()); err != nil {
+	if out, err := (phasestest.Run{Config: phasestest.InitConfig}).Do(t, m, manager.Kubeconfig()); err != nil {
 		t.Errorf("without it there may be no way to an answer: %v\n%s", err, out)
 	}
 }

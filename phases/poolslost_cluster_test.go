@@ -9,18 +9,21 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/existingtest"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // The definition of AddressPool was deleted, and all pools with it: apply brings back the definition, and says so.
 func TestCluster_Apply_LostPools(t *testing.T) {
-	m := livingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
-	made(t, kubernetes.NewForConfigOrDie(cluster.Config).CoreV1().Services("default"), &corev1.Service{
+	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	phasestest.Made(t, kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().Services("default"), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web", Annotations: map[string]string{v1alpha1.AllocatedAnnotation: "192.0.2.4"},
 		},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	})
-	out, changed, err := applyRun(t, m, "", Options{}) // livingAs has not brought the definitions
+	out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}) // livingAs has not brought the definitions
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v\n%s", changed, err, out)
 	}

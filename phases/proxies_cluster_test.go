@@ -10,6 +10,11 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/existingtest"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // httpsProxies are the values of that variable in a container: one, if there is no mistake.
@@ -24,11 +29,11 @@ func httpsProxies(spec corev1.PodSpec) []string {
 }
 
 // inShell runs phases in a shell with a proxy.
-func inShell(t *testing.T, m *machine.Machine, file, proxy string, list ...Phase) *Data {
+func inShell(t *testing.T, m *machine.Machine, file, proxy string, list ...workflow.Phase) *workflow.Data {
 	t.Helper()
-	d, out := run{config: file, options: Options{Living: true, Command: "apply"}}.must(t, m)
+	d, out := phasestest.Run{Config: file, Options: workflow.Options{Existing: true, Command: "apply"}}.Must(t, m)
 	d.Env = func(name string) string { return map[string]string{"HTTPS_PROXY": proxy}[name] }
-	if err := Run(t.Context(), d, list); err != nil {
+	if err := workflow.Run(t.Context(), d, list); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return d
@@ -40,8 +45,8 @@ func TestCluster_Apply_ProxiesInExtraEnv(t *testing.T) {
 	const name = "hetzner-cloud-controller-manager"
 	for what, before := range map[string][]string{"without a proxy before": nil, "with one": {"http://first:1"}} {
 		t.Run(what, func(t *testing.T) {
-			m := living(t)
-			sets := kubernetes.NewForConfigOrDie(cluster.Config).AppsV1().DaemonSets("kube-system")
+			m := existingtest.Living(t)
+			sets := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).AppsV1().DaemonSets("kube-system")
 			want := func(when string, values []string) {
 				t.Helper()
 				set, err := sets.Get(t.Context(), name, metav1.GetOptions{})
@@ -52,30 +57,32 @@ func TestCluster_Apply_ProxiesInExtraEnv(t *testing.T) {
 					t.Errorf("%s: proxies %v, want %v", when, got, values)
 				}
 			}
-			said := func(env string) string { return cloudDocument + "controllerManager: {extraEnv: [" + env + "]}\n" }
+			said := func(env string) string {
+				return phasestest.CloudDocument + "controllerManager: {extraEnv: [" + env + "]}\n"
+			}
 			if before != nil {
 				if err := sets.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				inShell(t, m, "", before[0], addon())
+				inShell(t, m, "", before[0], manager.Addon())
 			}
 			want("first", before)
-			inShell(t, m, said("HTTPS_PROXY=http://mistyped:1"), "http://shell:1", addon()) // and cut short
+			inShell(t, m, said("HTTPS_PROXY=http://mistyped:1"), "http://shell:1", manager.Addon()) // and cut short
 			want("cut short", []string{"http://mistyped:1"})
-			inShell(t, m, "", "http://shell:1", addon())
+			inShell(t, m, "", "http://shell:1", manager.Addon())
 			want("led back", before)
 			for i, wanted := range []bool{true, false} {
-				out, changed, err := applyRun(t, m, said("A=1, HTTPS_PROXY=http://mine:1"), Options{})
+				out, changed, err := existingtest.ApplyRun(t, m, said("A=1, HTTPS_PROXY=http://mine:1"), workflow.Options{})
 				if err != nil || changed != wanted {
 					t.Errorf("run %d: changed %v, %v\n%s", i, changed, err, out)
 				}
 			}
 			want("said", []string{"http://mine:1"})
-			if out, _, err := applyRun(t, m, said("HTTPS_PROXY=http://other:1"), Options{}); err != nil {
+			if out, _, err := existingtest.ApplyRun(t, m, said("HTTPS_PROXY=http://other:1"), workflow.Options{}); err != nil {
 				t.Errorf("another one: %v\n%s", err, out)
 			}
 			want("another one", []string{"http://other:1"})
-			if out, _, err := applyRun(t, m, said(""), Options{}); err != nil {
+			if out, _, err := existingtest.ApplyRun(t, m, said(""), workflow.Options{}); err != nil {
 				t.Errorf("none: %v\n%s", err, out)
 			}
 			want("taken away", before)
@@ -85,30 +92,30 @@ func TestCluster_Apply_ProxiesInExtraEnv(t *testing.T) {
 
 // A change of mode comes to one control plane after the other, and from the second on the workload is gone.
 func TestCluster_Apply_ProxiesOfAnotherControlPlane(t *testing.T) {
-	m := livingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
-	client := kubernetes.NewForConfigOrDie(cluster.Config)
-	if out, _, err := applyRun(t, m, cloudDocument+"mode: StaticPod\n", Options{}); err != nil {
+	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
+	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Options{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	pod, err := readStaticPod(m, machine.CCMManifest)
+	pod, err := record.ReadStaticPod(m, machine.CCMManifest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxied := func(p *corev1.Pod) {
 		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://p:1"})
 	}
-	made(t, client.CoreV1().Nodes(), &corev1.Node{
+	phasestest.Made(t, client.CoreV1().Nodes(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "cp2", Labels: map[string]string{v1alpha1.ControlPlaneLabel: ""}},
 	})
-	made(t, client.CoreV1().Nodes(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a1"}})
-	mirrored(t, client, pod, "a1", func(p *corev1.Pod) { // a worker's kubelet shows what it likes
+	phasestest.Made(t, client.CoreV1().Nodes(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a1"}})
+	phasestest.Mirrored(t, client, pod, "a1", func(p *corev1.Pod) { // a worker's kubelet shows what it likes
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://worker:1"}}
 	})
-	other := mirrored(t, client, pod, "cp2", proxied)
+	other := phasestest.Mirrored(t, client, pod, "cp2", proxied)
 	if s, err := inShell(t, m, "", "http://shell:1").Settings(t.Context()); err != nil || len(s.Proxies) != 0 {
 		t.Errorf("proxies %v, %v; this machine's manager has none", s.Proxies, err)
 	}
-	if own := (&manager{pod: pod, node: "cp1"}); !own.same(other) {
+	if own := (&manager.Wanted{Pod: pod, Node: "cp1"}); !own.Same(other) {
 		t.Error("another machine's proxy makes its pod another one")
 	}
 	if _, err := m.Files.Remove(machine.CCMManifest); err != nil {

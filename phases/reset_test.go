@@ -12,6 +12,10 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/bootstrap"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 func TestReset(t *testing.T) {
@@ -24,37 +28,37 @@ func TestReset(t *testing.T) {
 	machinetest.Put(t, m, machine.CloudConfigDir+"/cloud.conf", "ours")
 	machinetest.Put(t, m, machine.CloudConfigDir+"/theirs/ca.pem", "the administrator's")
 	machinetest.Put(t, m, machine.CloudConfigDir+"/proxy.env", "the administrator's, too")
-	machinetest.Put(t, m, machine.StateFile, stateAt(v1alpha1.StageFinished)+"files: ["+machine.CloudConfigDir+"/cloud.conf]\n")
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished)+"files: ["+machine.CloudConfigDir+"/cloud.conf]\n")
 	const line = "route 10.244.1.0/24 via 192.0.2.2 proto 158 metric 158"
 	left := []string{line}
 	m.PodNetwork = func() ([]string, func() error, error) {
 		return left, func() error { left = nil; return nil }, nil
 	}
-	reset := func(o Options) string {
+	reset := func(o workflow.Options) string {
 		t.Helper()
 		var out bytes.Buffer
-		d := NewBare(m, o, Streams{Out: &out, Err: &out}, "test")
-		if err := Reset(t.Context(), d, []string{"--cri-socket=x"}); err != nil {
+		d := record.NewBare(m, o, workflow.Streams{Out: &out, Err: &out}, "test")
+		if err := bootstrap.Reset(t.Context(), d, []string{"--cri-socket=x"}); err != nil {
 			t.Fatalf("%v\n%s", err, out.String())
 		}
 		return out.String()
 	}
-	before := snapshot(t, m)
-	out := reset(Options{DryRun: true})
-	if diff := cmp.Diff(before, snapshot(t, m)); diff != "" || !strings.Contains(out, "[dryrun] would remove "+machine.CCMManifest) {
+	before := phasestest.Snapshot(t, m)
+	out := reset(workflow.Options{DryRun: true})
+	if diff := cmp.Diff(before, phasestest.Snapshot(t, m)); diff != "" || !strings.Contains(out, "[dryrun] would remove "+machine.CCMManifest) {
 		t.Errorf("a dry run (-before +after):\n%s\n%s", diff, out)
 	}
 	if !strings.Contains(out, "[dryrun] would remove "+line) || len(left) != 1 {
 		t.Errorf("a dry run: %v is left of the routes\n%s", left, out)
 	}
-	if out := reset(Options{Force: true}); !strings.Contains(out, line+" removed") || len(left) > 0 {
+	if out := reset(workflow.Options{Force: true}); !strings.Contains(out, line+" removed") || len(left) > 0 {
 		t.Errorf("%v is left of the routes\n%s", left, out)
 	}
 	want := map[string]string{
 		machine.CloudConfigDir + "/theirs/ca.pem": "the administrator's",
 		machine.CloudConfigDir + "/proxy.env":     "the administrator's, too",
 	}
-	if diff := cmp.Diff(want, snapshot(t, m)); diff != "" {
+	if diff := cmp.Diff(want, phasestest.Snapshot(t, m)); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 	ran := strings.Join(runner.Ran, "\n")
@@ -66,19 +70,19 @@ func TestReset(t *testing.T) {
 	if strings.Count(ran, "systemctl disable") != 1 {
 		t.Errorf("a dry run changed the service manager:\n%s", ran)
 	}
-	reset(Options{Force: true}) // and again, on a machine with nothing of ours
+	reset(workflow.Options{Force: true}) // and again, on a machine with nothing of ours
 }
 
 // Etcd's data that is there again once kubeadm has removed it is said, behind all else.
 func TestReset_EtcdBeginsMeanwhile(t *testing.T) {
 	m, _ := machinetest.New(t)
-	machinetest.Put(t, m, machine.EtcdManifest, etcdIn("/mnt/etcd"))
+	machinetest.Put(t, m, machine.EtcdManifest, phasestest.EtcdIn("/mnt/etcd"))
 	machinetest.Put(t, m, "/var/lib/etcd/lost+found", "somebody else's")
 	machinetest.Put(t, m, "/mnt/etcd/member/wal", "x")
 	machinetest.Put(t, m, machine.CCMManifest, "x")
-	d := NewBare(m, Options{Force: true}, Streams{Out: io.Discard, Err: io.Discard}, "test")
-	err := Reset(t.Context(), d, nil)
-	wantError(t, err, "/mnt/etcd/member is still there", finding.ExitError)
+	d := record.NewBare(m, workflow.Options{Force: true}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
+	err := bootstrap.Reset(t.Context(), d, nil)
+	phasestest.WantError(t, err, "/mnt/etcd/member is still there", finding.ExitError)
 	if machinetest.Content(m, machine.CCMManifest) != "" {
 		t.Error("the static pod's manifest is left")
 	}
@@ -87,8 +91,8 @@ func TestReset_EtcdBeginsMeanwhile(t *testing.T) {
 func TestReset_NotRoot(t *testing.T) {
 	m, runner := machinetest.New(t)
 	m.Superuser = false
-	err := Reset(t.Context(), NewBare(m, Options{}, Streams{Out: &bytes.Buffer{}}, "test"), nil)
-	wantError(t, err, "reset: not root", finding.ExitPreflight)
+	err := bootstrap.Reset(t.Context(), record.NewBare(m, workflow.Options{}, workflow.Streams{Out: &bytes.Buffer{}}, "test"), nil)
+	phasestest.WantError(t, err, "reset: not root", finding.ExitPreflight)
 	if len(runner.Ran) > 0 {
 		t.Errorf("ran %q", runner.Ran)
 	}

@@ -8,6 +8,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -50,7 +53,7 @@ func TestSettle(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
-			d, _ := run{options: Options{Flags: tt.given}}.must(t, m)
+			d, _ := phasestest.Run{Options: workflow.Options{Flags: tt.given}}.Must(t, m)
 			got, err := d.Settings(t.Context())
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
@@ -88,7 +91,7 @@ func TestCompatible(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = compatible(&tt.settings, p)
+			err = settings.Compatible(&tt.settings, p)
 			if (err != nil) != (tt.wantErr != "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("got error %v, want %q", err, tt.wantErr)
 			}

@@ -6,9 +6,11 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/adoption"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/balancer"
 )
 
@@ -20,8 +22,8 @@ const (
 
 // adopter is the flags of adopt and leave.
 type adopter struct {
-	options     phases.Options
-	adoption    *phases.Adoption // the options' operation
+	options     workflow.Options
+	adoption    *adoption.Adoption // the options' operation
 	credentials []string
 	mode        string
 	via         string
@@ -30,15 +32,15 @@ type adopter struct {
 	rehearsed   bool
 }
 
-func newAdopter(command string, adoption *phases.Adoption) adopter {
-	return adopter{adoption: adoption, options: phases.Options{
-		Role: kubeadm.RoleInit, Living: true, Command: command, Operation: adoption,
+func newAdopter(command string, adoption *adoption.Adoption) adopter {
+	return adopter{adoption: adoption, options: workflow.Options{
+		Role: kubeadm.RoleInit, Existing: true, Command: command, Operation: adoption,
 		Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
 	}}
 }
 
-func newAdopt(s phases.Streams) *cobra.Command {
-	a := newAdopter("adopt", &phases.Adoption{})
+func newAdopt(s workflow.Streams) *cobra.Command {
+	a := newAdopter("adopt", &adoption.Adoption{})
 	cmd := &cobra.Command{
 		Use:   "adopt",
 		Short: "Take a cluster that lives into external cloud mode, node by node",
@@ -75,12 +77,12 @@ Exit status 4: a node did not come through in time. 5: refused, nothing was chan
 		"the cloud-controller-manager's program: it is rehearsed on this machine before anything is changed")
 	flags.BoolVar(&a.rehearsed, "rehearse", false,
 		"rehearse the provider in a pod before anything else is changed, as \"ccmadm rehearse\" does")
-	a.bind(cmd, s, phases.Adopt())
+	a.bind(cmd, s, adoption.Adopt())
 	return cmd
 }
 
-func newLeave(s phases.Streams) *cobra.Command {
-	a := newAdopter("leave", &phases.Adoption{Leave: true})
+func newLeave(s workflow.Streams) *cobra.Command {
+	a := newAdopter("leave", &adoption.Adoption{Leave: true})
 	cmd := &cobra.Command{
 		Use:   "leave",
 		Short: "Take a cluster that was adopted out of external cloud mode",
@@ -99,12 +101,12 @@ Provider IDs stay, since they cannot be changed: a provider that gives others ta
 		"how long to wait until load balancers are gone, whose Services somebody deletes (default: refuse at once)")
 	cmd.Flags().BoolVar(&a.adoption.Purge, "purge", false,
 		"also remove the journal, the manager's Lease, and whatever else is ccmadm's, on machines too")
-	a.bind(cmd, s, phases.Leave())
+	a.bind(cmd, s, adoption.Leave())
 	return cmd
 }
 
 // bind declares what both have, and gives the command its phases.
-func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase) {
+func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.Phase) {
 	o, adoption := &a.options, a.adoption
 	o.CheckFiles, o.ReleaseBalancers = checkFiles, balancer.Release
 	flags := cmd.Flags()
@@ -122,7 +124,7 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 		"how long to wait for the manager, and for each node (default 5m)")
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	phases.Bind(cmd, list, names, func(sub *cobra.Command, _ []string, _ bool) (*phases.Data, error) {
+	workflow.Bind(cmd, list, names, func(sub *cobra.Command, _ []string, _ bool) (*workflow.Data, error) {
 		return a.data(sub, s)
 	})
 	for _, phase := range cmd.Commands() {
@@ -143,9 +145,9 @@ func (a *adopter) bind(cmd *cobra.Command, s phases.Streams, list []phases.Phase
 	}
 }
 
-func (a *adopter) data(cmd *cobra.Command, s phases.Streams) (*phases.Data, error) {
+func (a *adopter) data(cmd *cobra.Command, s workflow.Streams) (*workflow.Data, error) {
 	o := a.options
-	a.adoption.Via = phases.Via(a.via)
+	a.adoption.Via = fleet.Via(a.via)
 	o.DryRun = o.DryRun || a.plan
 	o.Flags.Mode = v1alpha1.Mode(a.mode)
 	if err := checkOutput(o.Output); err != nil {
@@ -158,12 +160,12 @@ func (a *adopter) data(cmd *cobra.Command, s phases.Streams) (*phases.Data, erro
 	if o.Flags.Credentials, err = parseCredentials(a.credentials); err != nil {
 		return nil, err
 	}
-	return phases.New(cmd.Context(), machine.New(), o, s, version)
+	return workflow.New(cmd.Context(), machine.New(), o, s, version)
 }
 
 // rehearse runs the provider's program against the cluster beforehand, and lets it write nothing. A node that it does
 // not know, or would delete, ends it.
-func (a *adopter) rehearse(cmd *cobra.Command, s phases.Streams) error {
+func (a *adopter) rehearse(cmd *cobra.Command, s workflow.Streams) error {
 	d, err := a.data(cmd, s)
 	if err != nil {
 		return err

@@ -7,13 +7,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newApply(s phases.Streams) *cobra.Command {
-	o := phases.Options{Role: kubeadm.RoleInit, Living: true, Command: "apply", Operation: phases.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+func newApply(s workflow.Streams) *cobra.Command {
+	o := workflow.Options{Role: kubeadm.RoleInit, Existing: true, Command: "apply", Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make the cluster agree with a configuration, or with its record",
@@ -38,12 +40,12 @@ Exit status 4: all was applied, and the cloud-controller-manager does not run in
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another manager owns")
 	declareTimeout(cmd, &o)
-	bindApply(cmd, s, &o, func(*phases.Data) {})
+	bindApply(cmd, s, &o, func(*workflow.Data) {})
 	return cmd
 }
 
-func newDiff(s phases.Streams) *cobra.Command {
-	o := phases.Options{Role: kubeadm.RoleInit, Living: true, DryRun: true, Operation: phases.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+func newDiff(s workflow.Streams) *cobra.Command {
+	o := workflow.Options{Role: kubeadm.RoleInit, Existing: true, DryRun: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what ccmadm apply would change",
@@ -56,8 +58,8 @@ Exit status 0: nothing would change. 1: something would. Above 1: it could not b
 		Args: noArgs,
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "as with ccmadm apply")
-	var data *phases.Data
-	bindApply(cmd, s, &o, func(d *phases.Data) { data = d })
+	var data *workflow.Data
+	bindApply(cmd, s, &o, func(d *workflow.Data) { data = d })
 	for _, phase := range cmd.Commands() {
 		cmd.RemoveCommand(phase) // the difference is one, of all phases
 	}
@@ -89,19 +91,19 @@ func above1(err error) error {
 	return &finding.Error{Code: finding.ExitPreflight, Err: known.Err, Hint: known.Hint}
 }
 
-func declareTimeout(cmd *cobra.Command, o *phases.Options) {
+func declareTimeout(cmd *cobra.Command, o *workflow.Options) {
 	const usage = "how long to wait for the cloud-controller-manager (default 5m)"
 	cmd.Flags().DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0, usage)
 }
 
-func bindApply(cmd *cobra.Command, s phases.Streams, o *phases.Options, made func(*phases.Data)) {
+func bindApply(cmd *cobra.Command, s workflow.Streams, o *workflow.Options, made func(*workflow.Data)) {
 	o.CheckFiles, o.Output = checkFiles, "text"
 	cmd.Flags().StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration (default: the cluster's record)")
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	phases.Bind(cmd, phases.Apply(), names, func(sub *cobra.Command, _ []string, single bool) (*phases.Data, error) {
+	workflow.Bind(cmd, manager.Apply(), names, func(sub *cobra.Command, _ []string, single bool) (*workflow.Data, error) {
 		o.Single = single
-		d, err := phases.New(sub.Context(), machine.New(), *o, s, version)
+		d, err := workflow.New(sub.Context(), machine.New(), *o, s, version)
 		if err == nil {
 			made(d)
 		}

@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newCerts(s phases.Streams) *cobra.Command {
+func newCerts(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
 		Short: "Show and renew the certificate of this machine's cloud-controller-manager",
@@ -27,7 +29,7 @@ neither "kubeadm certs" nor "kubeadm upgrade" renews it. These commands do, on e
 	return cmd
 }
 
-func newCheckExpiration(s phases.Streams) *cobra.Command {
+func newCheckExpiration(s workflow.Streams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "check-expiration",
@@ -54,8 +56,8 @@ from kube-scheduler. Exit status 0, whatever it shows; 1 if a file could not be 
 	return cmd
 }
 
-func newRenew(s phases.Streams) *cobra.Command {
-	var o phases.Options
+func newRenew(s workflow.Streams) *cobra.Command {
+	var o workflow.Options
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "renew",
@@ -72,7 +74,7 @@ Exit status 3: this machine has no such certificate. 5: the CA's key is elsewher
 			if within < 0 || cmd.Flags().Changed("if-within") && within == 0 {
 				return usage("read --if-within: %s is no time to come", within)
 			}
-			return observed(phases.RenewCertificates(cmd.Context(), phases.NewBare(machine.New(), o, s, version), within))
+			return observed(manager.RenewCertificates(cmd.Context(), record.NewBare(machine.New(), o, s, version), within))
 		},
 	}
 	cmd.Flags().DurationVar(&within, "if-within", 0,

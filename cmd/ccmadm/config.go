@@ -11,11 +11,12 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/docs/schema"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newConfig(s phases.Streams) *cobra.Command {
+func newConfig(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print, validate or migrate a CloudConfiguration; print schemas for editors",
@@ -26,7 +27,7 @@ func newConfig(s phases.Streams) *cobra.Command {
 	return cmd
 }
 
-func newConfigPrint(s phases.Streams) *cobra.Command {
+func newConfigPrint(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "print",
@@ -54,7 +55,7 @@ func newConfigPrint(s phases.Streams) *cobra.Command {
 	return cmd
 }
 
-func newConfigSchema(s phases.Streams) *cobra.Command {
+func newConfigSchema(s workflow.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [KIND]",
 		Short: "Print the JSON schema of a kind of document, for an editor",
@@ -78,7 +79,7 @@ An editor that has the YAML language server completes and checks a file that beg
 	}
 }
 
-func newConfigValidate(s phases.Streams) *cobra.Command {
+func newConfigValidate(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "validate",
@@ -98,7 +99,7 @@ their values.`,
 			if err := namesRead(path, data); err != nil {
 				return err
 			}
-			if err := phases.CheckConfiguration(config); err != nil {
+			if err := settings.CheckConfiguration(config); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(s.Out, "%s: ok\n", path)
@@ -121,7 +122,7 @@ func namesRead(path string, data []byte) error {
 	return &finding.Error{Code: finding.ExitUsage, Err: errors.Join(errs...)}
 }
 
-func newConfigMigrate(s phases.Streams) *cobra.Command {
+func newConfigMigrate(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "migrate",
@@ -144,7 +145,7 @@ func requireConfig(cmd *cobra.Command, path *string) {
 	_ = cmd.MarkFlagRequired("config") // fails only for a flag that was not declared
 }
 
-func printConfig(s phases.Streams, config *v1alpha1.CloudConfiguration) error {
+func printConfig(s workflow.Streams, config *v1alpha1.CloudConfiguration) error {
 	config.Default()
 	data, err := config.Encode()
 	if err != nil {
@@ -171,7 +172,7 @@ func decodeConfig(path string, data []byte) (*v1alpha1.CloudConfiguration, error
 	if !ok {
 		return nil, usage("read %s: it has no document of kind %s", path, v1alpha1.ConfigKind)
 	}
-	return v1alpha1.DecodeCloudConfiguration(path, line, doc, phases.KnownProvider)
+	return v1alpha1.DecodeCloudConfiguration(path, line, doc, settings.KnownProvider)
 }
 
 func usage(format string, args ...any) error {

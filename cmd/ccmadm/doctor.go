@@ -15,7 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/manifests/lint"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // exitNotLooked is the doctor's alone (docs/adr/0027-doctor.md): it could not look, which is no sign of health.
@@ -37,7 +37,7 @@ type doctor struct {
 	interval        time.Duration
 }
 
-func newDoctor(s phases.Streams) *cobra.Command {
+func newDoctor(s workflow.Streams) *cobra.Command {
 	var d doctor
 	cmd := &cobra.Command{
 		Use:   "doctor [NODE...]",
@@ -119,7 +119,7 @@ func (d *doctor) check() error {
 	return nil
 }
 
-func newWhy(s phases.Streams) *cobra.Command {
+func newWhy(s workflow.Streams) *cobra.Command {
 	var d doctor
 	cmd := &cobra.Command{
 		Use:   "why NODE",
@@ -162,7 +162,7 @@ func (d *doctor) declareSource(cmd *cobra.Command) {
 }
 
 // look looks, and keeps what it has seen where that was asked for.
-func (d *doctor) look(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {
+func (d *doctor) look(ctx context.Context, s workflow.Streams) (*diagnosis.Snapshot, error) {
 	snapshot, err := d.snapshot(ctx, s)
 	if err != nil || d.save == "" {
 		return snapshot, err
@@ -171,7 +171,7 @@ func (d *doctor) look(ctx context.Context, s phases.Streams) (*diagnosis.Snapsho
 }
 
 // diagnose looks, and judges.
-func (d *doctor) diagnose(ctx context.Context, s phases.Streams) (*diagnosis.Diagnosis, error) {
+func (d *doctor) diagnose(ctx context.Context, s workflow.Streams) (*diagnosis.Diagnosis, error) {
 	snapshot, err := d.look(ctx, s)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (d *doctor) diagnose(ctx context.Context, s phases.Streams) (*diagnosis.Dia
 	return diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm), nil
 }
 
-func (d *doctor) snapshot(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {
+func (d *doctor) snapshot(ctx context.Context, s workflow.Streams) (*diagnosis.Snapshot, error) {
 	if d.from != "" {
 		return readSnapshot(d.from, s.In)
 	}
@@ -190,7 +190,7 @@ func (d *doctor) snapshot(ctx context.Context, s phases.Streams) (*diagnosis.Sna
 }
 
 // cluster looks at the cluster alone.
-func (d *doctor) cluster(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {
+func (d *doctor) cluster(ctx context.Context, s workflow.Streams) (*diagnosis.Snapshot, error) {
 	config, err := d.config(s)
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (d *doctor) cluster(ctx context.Context, s phases.Streams) (*diagnosis.Snap
 	return snapshot, nil
 }
 
-func (d *doctor) tell(s phases.Streams, found *diagnosis.Diagnosis) error {
+func (d *doctor) tell(s workflow.Streams, found *diagnosis.Diagnosis) error {
 	var err error
 	switch d.output {
 	case "json":
@@ -242,7 +242,7 @@ func verdict(found *diagnosis.Diagnosis) error {
 }
 
 // colours says whether somebody looks who wants them.
-func colours(s phases.Streams) bool {
+func colours(s workflow.Streams) bool {
 	out, isFile := s.Out.(*os.File)
 	return isFile && term.IsTerminal(int(out.Fd())) && (s.Env == nil || s.Env("NO_COLOR") == "")
 }

@@ -12,8 +12,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/adoption"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // fixManager is who the API server says has made these changes.
@@ -22,7 +23,7 @@ const fixManager = "ccmadm-doctor"
 // fixAll shows the safe remedies of what was found, asks, and applies them; of Nodes only those that are named, if any
 // are. What is left is in the exit status.
 func (d *doctor) fixAll(
-	ctx context.Context, s phases.Streams, names []string, snapshot *diagnosis.Snapshot, found *diagnosis.Diagnosis,
+	ctx context.Context, s workflow.Streams, names []string, snapshot *diagnosis.Snapshot, found *diagnosis.Diagnosis,
 ) error {
 	fixes := found.Fixes(snapshot, names)
 	if len(found.Causes) == 0 {
@@ -36,7 +37,7 @@ func (d *doctor) fixAll(
 	for i, f := range fixes {
 		fmt.Fprintf(s.Out, "%3d. %s %s: %s\n     %s\n", i+1, f.ID, f.Object, f.What, f.Command())
 	}
-	if !d.yes && !phases.Confirmed(s.In, s.Err, fmt.Sprintf("Apply %d?", len(fixes))) {
+	if !d.yes && !adoption.Confirmed(s.In, s.Err, fmt.Sprintf("Apply %d?", len(fixes))) {
 		fmt.Fprintln(s.Out, "nothing was changed")
 		return errFound
 	}

@@ -10,14 +10,14 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/doctor/host"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // withHost looks at the cluster and at this machine. A cluster that does not answer, or that nobody has named, as on a
 // worker, keeps nobody from looking at the machine.
-func (d *doctor) withHost(ctx context.Context, s phases.Streams) (*diagnosis.Snapshot, error) {
+func (d *doctor) withHost(ctx context.Context, s workflow.Streams) (*diagnosis.Snapshot, error) {
 	named := *d.flags.KubeConfig != "" || *d.flags.APIServer != "" || s.Env(clientcmd.RecommendedConfigPathEnvVar) != ""
 	given := *d.flags.KubeConfig
 	snapshot, err := d.cluster(ctx, s)

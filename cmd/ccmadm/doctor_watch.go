@@ -8,11 +8,11 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // watchCluster looks again and again, and says what has changed, until ctx ends. The error is that of the last look.
-func (d *doctor) watchCluster(ctx context.Context, s phases.Streams, names []string) error {
+func (d *doctor) watchCluster(ctx context.Context, s workflow.Streams, names []string) error {
 	var before *diagnosis.Diagnosis
 	var last error
 	silent := "" // why the cluster could not be asked the last time
@@ -47,7 +47,7 @@ func (d *doctor) watchCluster(ctx context.Context, s phases.Streams, names []str
 }
 
 // say puts the time before what has changed.
-func say(s phases.Streams, lines []string) {
+func say(s workflow.Streams, lines []string) {
 	for _, line := range lines {
 		fmt.Fprintf(s.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
 	}

@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // workflowFlags are what init and join have in common. Names are kubeadm's wherever the meaning is.
 type workflowFlags struct {
-	options     phases.Options
+	options     workflow.Options
 	credentials []string
 	mode        string
 	nodeAgent   bool
@@ -56,7 +56,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 }
 
 // data builds what the phases are given.
-func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, single bool) (*phases.Data, error) {
+func (w *workflowFlags) data(cmd *cobra.Command, s workflow.Streams, single bool) (*workflow.Data, error) {
 	o := w.options
 	o.Single = single
 	o.CheckFiles = checkFiles
@@ -78,7 +78,7 @@ func (w *workflowFlags) data(cmd *cobra.Command, s phases.Streams, single bool) 
 	if err := checkOutput(o.Output); err != nil {
 		return nil, err
 	}
-	return phases.New(cmd.Context(), machine.New(), o, s, version)
+	return workflow.New(cmd.Context(), machine.New(), o, s, version)
 }
 
 // parseCredentials reads --credential. File names are relative to the working directory.
@@ -113,7 +113,7 @@ func printJSON(out io.Writer, value any) error {
 }
 
 // bindWorkflow gives a command its flags, those of kubeadm that users expect without a --, and its phases.
-func bindWorkflow(cmd *cobra.Command, s phases.Streams, w *workflowFlags, list []phases.Phase) {
+func bindWorkflow(cmd *cobra.Command, s workflow.Streams, w *workflowFlags, list []workflow.Phase) {
 	flags := cmd.Flags()
 	w.options.Kubeadm = kubeadm.Flags(w.options.Role)
 	w.declare(flags)
@@ -124,7 +124,7 @@ func bindWorkflow(cmd *cobra.Command, s phases.Streams, w *workflowFlags, list [
 	})
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	phases.Bind(cmd, list, names, func(sub *cobra.Command, args []string, single bool) (*phases.Data, error) {
+	workflow.Bind(cmd, list, names, func(sub *cobra.Command, args []string, single bool) (*workflow.Data, error) {
 		if err := kubeadm.ParseFlags(w.options.Role, w.options.Kubeadm, args); err != nil {
 			return nil, usage("%w", err)
 		}

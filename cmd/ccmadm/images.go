@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-func newImages(s phases.Streams) *cobra.Command {
+func newImages(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "images",
 		Short: "List the images of a provider, for air-gapped clusters",
@@ -20,7 +20,7 @@ func newImages(s phases.Streams) *cobra.Command {
 	return cmd
 }
 
-func newImagesList(s phases.Streams) *cobra.Command {
+func newImagesList(s workflow.Streams) *cobra.Command {
 	var r renderer
 	cmd := &cobra.Command{
 		Use:   "list",

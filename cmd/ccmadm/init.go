@@ -3,14 +3,16 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newInit(s phases.Streams) *cobra.Command {
+func newInit(s workflow.Streams) *cobra.Command {
 	var w workflowFlags
-	w.options.Role, w.options.Operation = kubeadm.RoleInit, phases.Initialization{}
+	w.options.Role, w.options.Operation = kubeadm.RoleInit, record.Initialization{}
 	cmd := &cobra.Command{
 		Use:   "init [flags] [-- kubeadm init flags]",
 		Short: "Make this machine the first control plane of a cluster in external cloud mode",

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 func TestInterrupted(t *testing.T) {
@@ -55,7 +55,7 @@ func TestInterrupted(t *testing.T) {
 	cancel(signalled)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			cmd, flags, err := newRoot(phases.Streams{}).Find(strings.Fields(tt.args)) //nolint:contextcheck // none runs
+			cmd, flags, err := newRoot(workflow.Streams{}).Find(strings.Fields(tt.args)) //nolint:contextcheck // none runs
 			if err != nil {
 				t.Fatal(err)
 			}

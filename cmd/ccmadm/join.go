@@ -3,13 +3,15 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newJoin(s phases.Streams) *cobra.Command {
+func newJoin(s workflow.Streams) *cobra.Command {
 	var w workflowFlags
-	w.options.Role, w.options.Operation = kubeadm.RoleJoin, phases.Ordinary{}
+	w.options.Role, w.options.Operation = kubeadm.RoleJoin, record.Ordinary{}
 	cmd := &cobra.Command{
 		Use:   "join [HOST:PORT] [flags] [-- kubeadm join flags]",
 		Short: "Join this machine to a cluster that ccmadm init has made",

@@ -16,11 +16,12 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newJournal(s phases.Streams) *cobra.Command {
+func newJournal(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "journal [RUN]",
@@ -46,7 +47,7 @@ It holds no secrets. With -o json there is a run in each line.`,
 			if err != nil {
 				return err
 			}
-			run, err := phases.FindRun(runs, id)
+			run, err := adoption.FindRun(runs, id)
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ It holds no secrets. With -o json there is a run in each line.`,
 }
 
 // runs reads the journal.
-func (o *observer) runs(ctx context.Context, s phases.Streams) ([]journal.Run, error) {
+func (o *observer) runs(ctx context.Context, s workflow.Streams) ([]journal.Run, error) {
 	client, err := o.client(s)
 	if err != nil {
 		return nil, err

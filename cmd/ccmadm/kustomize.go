@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/manifests"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // writeKustomization never mixes with files that are there already.
-func writeKustomization(s phases.Streams, dir string, objects []*manifests.Object, pod []byte) error {
+func writeKustomization(s workflow.Streams, dir string, objects []*manifests.Object, pod []byte) error {
 	if dir == "" {
 		return usage("-o kustomize needs --output-dir")
 	}
@@ -66,7 +66,7 @@ func fileName(o *manifests.Object) string {
 	return name + ".yaml"
 }
 
-func writeOut(s phases.Streams, path string, data []byte, mode fs.FileMode) error {
+func writeOut(s workflow.Streams, path string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/network"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newLB(s phases.Streams) *cobra.Command {
+func newLB(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lb",
 		Short: "Show load balancers: their addresses, who announces them, and why one does not work",
@@ -30,7 +30,7 @@ func newLB(s phases.Streams) *cobra.Command {
 	return cmd
 }
 
-func newLBList(s phases.Streams) *cobra.Command {
+func newLBList(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -96,7 +96,7 @@ func notReady(list []network.Balancer) error {
 	}
 }
 
-func newLBPools(s phases.Streams) *cobra.Command {
+func newLBPools(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "pools",

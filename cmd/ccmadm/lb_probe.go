@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newLBProbe(s phases.Streams) *cobra.Command {
+func newLBProbe(s workflow.Streams) *cobra.Command {
 	var o observer
 	var name string
 	cmd := &cobra.Command{
@@ -67,7 +67,7 @@ Exit status 0 if one answers, 4 if nobody does, 1 if several do: then packets go
 	return cmd
 }
 
-func printAnswers(s phases.Streams, output, ifi string, found []answer) error {
+func printAnswers(s workflow.Streams, output, ifi string, found []answer) error {
 	if output == "json" {
 		return printLines(s.Out, found)
 	}

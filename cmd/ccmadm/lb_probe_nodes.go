@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ccmadm/ccmadm/doctor/network"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // namesTimeout is short: who asks the network itself may do so because the cluster does not answer.
@@ -33,7 +33,7 @@ type asker func(context.Context, netip.Addr) ([]machine.Neighbour, error)
 
 // answers adds names of Nodes to those who answer, and says why there are none.
 func (o *observer) answers(
-	ctx context.Context, s phases.Streams, ifi *net.Interface, found []machine.Neighbour,
+	ctx context.Context, s workflow.Streams, ifi *net.Interface, found []machine.Neighbour,
 ) []answer {
 	machines, err := o.machines(ctx, s)
 	if err != nil {
@@ -50,9 +50,9 @@ func (o *observer) answers(
 }
 
 // machines reads whose MACs are whose. It returns nil and no error where no kubeconfig is to be found: none is needed.
-func (o *observer) machines(ctx context.Context, s phases.Streams) (*network.Machines, error) {
+func (o *observer) machines(ctx context.Context, s workflow.Streams) (*network.Machines, error) {
 	if *o.flags.KubeConfig == "" && *o.flags.APIServer == "" {
-		if _, err := os.Stat(phases.FindKubeconfig("", s.Env)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(workflow.FindKubeconfig("", s.Env)); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil //nolint:nilnil // there is no cluster to ask
 		}
 	}

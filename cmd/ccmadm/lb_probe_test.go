@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmadm/ccmadm/doctor/network"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 const (
@@ -71,7 +71,7 @@ func TestPrintAnswers(t *testing.T) {
 		"json": `{"mac":"` + macW1 + `","after":120000,"nodes":["w1","w2"]}` + "\n",
 	} {
 		var out bytes.Buffer
-		if err := printAnswers(phases.Streams{Out: &out}, output, "eth0", list); err != nil || out.String() != want {
+		if err := printAnswers(workflow.Streams{Out: &out}, output, "eth0", list); err != nil || out.String() != want {
 			t.Errorf("%s: got %q, %v, want %q", output, out.String(), err, want)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/network"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newLBVIP(s phases.Streams) *cobra.Command {
+func newLBVIP(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "vip",
@@ -57,7 +57,7 @@ not be asked.`,
 }
 
 // vip looks at who has the control plane's own address; nil: there is none.
-func (o *observer) vip(ctx context.Context, s phases.Streams) (*network.VIP, error) {
+func (o *observer) vip(ctx context.Context, s workflow.Streams) (*network.VIP, error) {
 	config, err := o.config(s)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func printVIP(out io.Writer, v *network.VIP) error {
 }
 
 // showVIP has a line for the control plane's own address, where there is one.
-func (o *observer) showVIP(ctx context.Context, s phases.Streams) {
+func (o *observer) showVIP(ctx context.Context, s workflow.Streams) {
 	v, err := o.vip(ctx, s)
 	if err != nil {
 		line, _, _ := strings.Cut(err.Error(), "\n")

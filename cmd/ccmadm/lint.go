@@ -13,9 +13,9 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
-	"github.com/ccmadm/ccmadm/manifests/lint"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/manifests/lint"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // lintCommand is what the flags of lint say.
@@ -30,7 +30,7 @@ type lintCommand struct {
 	explain string
 }
 
-func newLint(s phases.Streams) *cobra.Command {
+func newLint(s workflow.Streams) *cobra.Command {
 	var l lintCommand
 	cmd := &cobra.Command{
 		Use:   "lint -f FILE|DIRECTORY|-",
@@ -93,7 +93,7 @@ func explain(out io.Writer, name, format string) error {
 	return kind.Explain(out)
 }
 
-func (l *lintCommand) run(s phases.Streams) error {
+func (l *lintCommand) run(s workflow.Streams) error {
 	minor, err := l.minor()
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (l *lintCommand) minor() (int, error) {
 }
 
 // write puts what has changed in place of the files, and says so.
-func (l *lintCommand) write(s phases.Streams, inputs []*lintInput, fixed []finding.Finding) error {
+func (l *lintCommand) write(s workflow.Streams, inputs []*lintInput, fixed []finding.Finding) error {
 	for _, f := range fixed {
 		fmt.Fprintf(s.Err, "[lint] fixed %s:%d: %s %s: %s\n", f.File, f.Line, f.ID, f.Object, f.Message)
 	}
@@ -169,7 +169,7 @@ func showDiff(out io.Writer, inputs []*lintInput) error {
 }
 
 // report shows what is left. Where standard output has the fixed file or a diff, on standard error.
-func (l *lintCommand) report(s phases.Streams, left []finding.Finding) error {
+func (l *lintCommand) report(s workflow.Streams, left []finding.Finding) error {
 	out := s.Out
 	if l.fix && slices.Contains(l.paths, "-") || l.diff {
 		out = s.Err
@@ -186,7 +186,7 @@ func (l *lintCommand) report(s phases.Streams, left []finding.Finding) error {
 func lintRules() []finding.Kind { return slices.Concat(kubeadm.Rules(), lint.Rules()) }
 
 // verdict is the exit status, and a word about files in which there was nothing to check.
-func (l *lintCommand) verdict(s phases.Streams, c *lintCheck, left []finding.Finding, unread error) error {
+func (l *lintCommand) verdict(s workflow.Streams, c *lintCheck, left []finding.Finding, unread error) error {
 	configuration := slices.ContainsFunc(c.inputs, func(i *lintInput) bool { return i.configuration })
 	if c.objects == 0 && !configuration && unread == nil {
 		return &finding.Error{

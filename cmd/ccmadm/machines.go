@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
-func newMachines(s phases.Streams) *cobra.Command {
+func newMachines(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "machines",
 		Short: "Check an inventory of machines, and compare it with a cluster",
@@ -27,7 +27,7 @@ func newMachines(s phases.Streams) *cobra.Command {
 	return cmd
 }
 
-func newMachinesCheck(s phases.Streams) *cobra.Command {
+func newMachinesCheck(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "check",
@@ -47,7 +47,7 @@ func newMachinesCheck(s phases.Streams) *cobra.Command {
 	return cmd
 }
 
-func newMachinesExport(s phases.Streams) *cobra.Command {
+func newMachinesExport(s workflow.Streams) *cobra.Command {
 	var o observer
 	var site string
 	cmd := &cobra.Command{
@@ -91,7 +91,7 @@ func readInventory(path string) (*inventory.Inventory, []byte, error) {
 }
 
 // nodes lists those of the cluster.
-func (o *observer) nodes(ctx context.Context, s phases.Streams) ([]corev1.Node, error) {
+func (o *observer) nodes(ctx context.Context, s workflow.Streams) ([]corev1.Node, error) {
 	client, err := o.client(s)
 	if err != nil {
 		return nil, err

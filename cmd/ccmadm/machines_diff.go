@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider"
 	"github.com/ccmadm/ccmadm/provider/nodes"
 	"github.com/ccmadm/ccmadm/templates"
@@ -24,7 +24,7 @@ import (
 // errDifferent is the answer of a diff, not a failure: it has an exit status, and no words.
 var errDifferent = errors.New("there are differences")
 
-func newMachinesDiff(s phases.Streams) *cobra.Command {
+func newMachinesDiff(s workflow.Streams) *cobra.Command {
 	var o observer
 	var path string
 	cmd := &cobra.Command{

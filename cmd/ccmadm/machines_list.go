@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/nodes"
 )
 
-func newMachinesList(s phases.Streams) *cobra.Command {
+func newMachinesList(s workflow.Streams) *cobra.Command {
 	var o observer
 	var path string
 	cmd := &cobra.Command{

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // version is set by the linker to what `git describe` says.
@@ -21,7 +21,7 @@ func main() {
 	defer stop()
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard) // client-go's own words; what matters of them is in our errors
-	streams := phases.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
+	streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
 	os.Exit(run(ctx, streams, os.Args)) // stop has nothing left to do
 }
 

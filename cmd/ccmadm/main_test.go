@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // A step whose output nobody reads any more, since the SSH connection is lost, comes to its end.
@@ -19,8 +20,8 @@ func TestNodeStep_OutlivesItsReader(t *testing.T) {
 	const variable = "CCMADM_TEST_STEP_WRITES"
 	if path := os.Getenv(variable); path != "" { // the process below
 		root := "/"
-		cmd := nodeStep(phases.Streams{Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}, &root, &phases.NodeOptions{},
-			func(_ context.Context, d *phases.Data, _ phases.NodeOptions) error {
+		cmd := nodeStep(workflow.Streams{Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}, &root, &kubelet.NodeOptions{},
+			func(_ context.Context, d *workflow.Data, _ kubelet.NodeOptions) error {
 				d.Sayf("the kubelet does not come back")
 				fmt.Fprintln(os.Stderr, "nor does anybody read this")
 				return os.WriteFile(path, nil, 0o600)

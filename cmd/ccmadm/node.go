@@ -9,11 +9,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newNode(s phases.Streams) *cobra.Command {
+func newNode(s workflow.Streams) *cobra.Command {
 	var root string
 	cmd := &cobra.Command{
 		Use:   "node",
@@ -28,9 +30,9 @@ leave" run them on each machine, or name them to be run there by hand.`,
 	return cmd
 }
 
-func newNodeExternal(s phases.Streams, root *string) *cobra.Command {
-	var o phases.NodeOptions
-	cmd := nodeStep(s, root, &o, phases.External)
+func newNodeExternal(s workflow.Streams, root *string) *cobra.Command {
+	var o kubelet.NodeOptions
+	cmd := nodeStep(s, root, &o, kubelet.External)
 	cmd.Use = "external"
 	cmd.Short = "Set the kubelet to external cloud mode, and keep the Node's address"
 	cmd.Long = `Writes the kubelet's drop-in with --cloud-provider=external and --node-ip, restarts the kubelet, and waits
@@ -46,9 +48,9 @@ changed. The second time nothing is written, and the kubelet is not restarted.`
 	return cmd
 }
 
-func newNodePlain(s phases.Streams, root *string) *cobra.Command {
-	var o phases.NodeOptions
-	cmd := nodeStep(s, root, &o, phases.Plain)
+func newNodePlain(s workflow.Streams, root *string) *cobra.Command {
+	var o kubelet.NodeOptions
+	cmd := nodeStep(s, root, &o, kubelet.Plain)
 	cmd.Use = "plain"
 	cmd.Short = "Take the kubelet out of external cloud mode"
 	cmd.Long = `Removes the kubelet's drop-in and its file of flags, and --cloud-provider from the flags that kubeadm
@@ -63,31 +65,31 @@ changed.`
 
 // nodeStep is a command that changes this machine's kubelet.
 func nodeStep(
-	s phases.Streams, root *string, o *phases.NodeOptions,
-	step func(context.Context, *phases.Data, phases.NodeOptions) error,
+	s workflow.Streams, root *string, o *kubelet.NodeOptions,
+	step func(context.Context, *workflow.Data, kubelet.NodeOptions) error,
 ) *cobra.Command {
 	cmd := &cobra.Command{
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			outliveReader()
-			d := phases.NewNode(machine.Host(*root), *o, s, version)
+			d := kubelet.NewNode(machine.Host(*root), *o, s, version)
 			return observed(step(cmd.Context(), d, *o))
 		},
 	}
 	declareWhose(cmd.Flags(), &o.Whose)
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
-	cmd.Flags().DurationVar(&o.Timeout, "timeout", phases.NodeTimeout, "how long the kubelet may take to come back")
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", fleet.NodeTimeout, "how long the kubelet may take to come back")
 	return cmd
 }
 
 // declareWhose declares which machine is meant.
-func declareWhose(flags *pflag.FlagSet, w *phases.Whose) {
+func declareWhose(flags *pflag.FlagSet, w *kubelet.Whose) {
 	flags.StringVar(&w.Node, "node", "", "refuse it on a machine that is not this Node's")
 	flags.StringSliceVar(&w.CAs, "ca-cert-hash", nil,
 		"refuse it on a machine of a cluster with none of these CAs, each sha256:HASH as for kubeadm join")
 }
 
-func newNodeShow(s phases.Streams, root *string) *cobra.Command {
+func newNodeShow(s workflow.Streams, root *string) *cobra.Command {
 	var output string
 	var files []string
 	cmd := &cobra.Command{
@@ -100,7 +102,7 @@ last one wins. "Runs" is no where the kubelet was not restarted since the file w
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			report, err := phases.ShowNode(cmd.Context(), machine.Host(*root), files...)
+			report, err := kubelet.ShowNode(cmd.Context(), machine.Host(*root), files...)
 			if err != nil {
 				return observed(err)
 			}
@@ -117,7 +119,7 @@ last one wins. "Runs" is no where the kubelet was not restarted since the file w
 	return cmd
 }
 
-func tabulateNode(s phases.Streams, report *phases.NodeReport) error {
+func tabulateNode(s workflow.Streams, report *kubelet.NodeReport) error {
 	state := "does not run"
 	if report.Kubelet != nil {
 		state = fmt.Sprintf("runs, process %d", report.Kubelet.PID)

@@ -23,8 +23,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // observer is what commands have in common that look at a cluster: kubectl's flags for the connection.
@@ -70,7 +70,7 @@ func (o *observer) checkDisplay() error {
 	return usage("read --output: %q is none of %s", o.output, strings.Join(nodes.Formats(), ", "))
 }
 
-func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
+func (o *observer) client(s workflow.Streams) (kubernetes.Interface, error) {
 	config, err := o.config(s)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (o *observer) client(s phases.Streams) (kubernetes.Interface, error) {
 }
 
 // config is how to reach the cluster.
-func (o *observer) config(s phases.Streams) (*rest.Config, error) {
+func (o *observer) config(s workflow.Streams) (*rest.Config, error) {
 	if err := o.log(s); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (o *observer) config(s phases.Streams) (*rest.Config, error) {
 }
 
 // network looks at what the cluster's load balancers and routes are.
-func (o *observer) network(ctx context.Context, s phases.Streams) (*network.Snapshot, error) {
+func (o *observer) network(ctx context.Context, s workflow.Streams) (*network.Snapshot, error) {
 	config, err := o.config(s)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (o *observer) network(ctx context.Context, s phases.Streams) (*network.Snap
 }
 
 // look is what a command does that shows the network: what it says of it is up to show.
-func (o *observer) look(s phases.Streams, show func(*network.Snapshot) error) func(*cobra.Command, []string) error {
+func (o *observer) look(s workflow.Streams, show func(*network.Snapshot) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		if err := o.checkFormat(); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (o *observer) findKubeconfig(env func(string) string) error {
 		}
 		return errors.Join(errs...)
 	}
-	path := phases.FindKubeconfig("", env)
+	path := workflow.FindKubeconfig("", env)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && *o.flags.APIServer != "" {
 		return nil // all that is needed may be in flags
 	}
@@ -197,7 +197,7 @@ func (o *observer) namesCluster(env func(string) string) error {
 }
 
 // log turns client-go's log on, which main has turned off.
-func (o *observer) log(s phases.Streams) error {
+func (o *observer) log(s workflow.Streams) error {
 	if o.verbosity <= 0 {
 		return nil
 	}

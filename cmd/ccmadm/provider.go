@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-func newProvider(s phases.Streams) *cobra.Command {
+func newProvider(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "provider",
 		Short: "List the providers, or show what one does and needs",
@@ -24,7 +24,7 @@ func newProvider(s phases.Streams) *cobra.Command {
 	return cmd
 }
 
-func newProviderList(s phases.Streams) *cobra.Command {
+func newProviderList(s workflow.Streams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -102,7 +102,7 @@ func listJSON(out io.Writer, all []*templates.Profile) error {
 	return printJSON(out, listed)
 }
 
-func newProviderShow(s phases.Streams) *cobra.Command {
+func newProviderShow(s workflow.Streams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "show NAME|FILE",

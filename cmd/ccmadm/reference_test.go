@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 //go:generate go test . -run ^TestReference$ -count=1 -update
@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite docs/reference from the command
 func TestReference(t *testing.T) {
 	const dir = "../../docs/reference"
 	want := map[string]string{}
-	walk(newRoot(phases.Streams{}), func(cmd *cobra.Command) {
+	walk(newRoot(workflow.Streams{}), func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true
 		var page bytes.Buffer
 		if err := doc.GenMarkdown(cmd, &page); err != nil {

@@ -17,7 +17,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -34,7 +35,7 @@ type rehearser struct {
 	timeout  time.Duration
 }
 
-func newRehearse(s phases.Streams) *cobra.Command {
+func newRehearse(s workflow.Streams) *cobra.Command {
 	var r rehearser
 	cmd := &cobra.Command{
 		Use:   "rehearse",
@@ -83,7 +84,7 @@ pod.`,
 	return cmd
 }
 
-func (r *rehearser) run(ctx context.Context, s phases.Streams) error {
+func (r *rehearser) run(ctx context.Context, s workflow.Streams) error {
 	if err := r.checkFormat(); err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func failedRehearsal(err error) error {
 	return asked(err)
 }
 
-func (r *rehearser) show(report *rehearsal.Report, s phases.Streams) error {
+func (r *rehearser) show(report *rehearsal.Report, s workflow.Streams) error {
 	if r.output == "json" {
 		return printLines(s.Out, report.Nodes)
 	}
@@ -137,7 +138,7 @@ func (r *rehearser) show(report *rehearsal.Report, s phases.Streams) error {
 }
 
 // allowed says whether the program can be rehearsed, by its profile and by what was given.
-func (r *rehearser) allowed(p *templates.Profile, s phases.Streams) error {
+func (r *rehearser) allowed(p *templates.Profile, s workflow.Streams) error {
 	known := p.CanRehearse()
 	switch {
 	case known.Verdict == templates.RehearsalRefused || !p.Has(templates.Nodes) || p.OwnFlags:
@@ -162,7 +163,7 @@ func (r *rehearser) allowed(p *templates.Profile, s phases.Streams) error {
 
 // here rehearses on this machine. Files of credentials are there as long as the rehearsal.
 func (r *rehearser) here(
-	ctx context.Context, p *templates.Profile, log io.Writer, s phases.Streams,
+	ctx context.Context, p *templates.Profile, log io.Writer, s workflow.Streams,
 ) (*rehearsal.Report, error) {
 	dir, err := os.MkdirTemp("", "ccmadm-credentials-")
 	if err != nil {
@@ -187,7 +188,7 @@ func (r *rehearser) here(
 
 // options fills the profile with what was given. The provider's files are those of dir.
 func (r *rehearser) options(
-	p *templates.Profile, s phases.Streams, dir string,
+	p *templates.Profile, s workflow.Streams, dir string,
 ) (rehearsal.Options, map[string][]byte, error) {
 	o := rehearsal.Options{Lifecycle: p.Has(templates.Lifecycle), MayRead: p.RBAC, Timeout: r.timeout}
 	o.Progress = func(text string) { fmt.Fprintln(s.Err, text) }
@@ -198,7 +199,7 @@ func (r *rehearser) options(
 	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
 		return o, nil, err
 	}
-	files, err := phases.ReadFiles(&r.settings, p, s.Env)
+	files, err := manager.ReadFiles(&r.settings, p, s.Env)
 	if err != nil {
 		return o, nil, err
 	}

@@ -17,14 +17,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal/inpod"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
 // inPod rehearses on a control plane of the cluster.
 func (r *rehearser) inPod(
-	ctx context.Context, p *templates.Profile, log io.Writer, s phases.Streams,
+	ctx context.Context, p *templates.Profile, log io.Writer, s workflow.Streams,
 ) (*rehearsal.Report, error) {
 	task, files, err := r.options(p, s, templates.ConfigDir)
 	if err != nil {
@@ -81,7 +81,7 @@ func copyItself(dir string) error {
 }
 
 // newRunTask is what runs in the pod. It says everything by its standard output, as a stream that package inpod reads.
-func newRunTask(s phases.Streams) *cobra.Command {
+func newRunTask(s workflow.Streams) *cobra.Command {
 	var task, account string
 	var env []string
 	var log bool

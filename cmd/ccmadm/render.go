@@ -11,10 +11,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/manifests"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -58,7 +60,7 @@ func (r *renderer) profile() (*templates.Profile, error) {
 	case r.settings.Provider == "":
 		return nil, usage("--provider is missing; `ccmadm provider list` shows them")
 	case r.settings.Provider == v1alpha1.ProviderAuto:
-		found, err := phases.Detect(machine.New())
+		found, err := settings.Detect(machine.New())
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +100,7 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 	}
 }
 
-func newRender(s phases.Streams) *cobra.Command {
+func newRender(s workflow.Streams) *cobra.Command {
 	var r renderer
 	var output, dir string
 	cmd := &cobra.Command{
@@ -140,7 +142,7 @@ With -o kustomize, one file per object and a kustomization.yaml are written to -
 }
 
 // render returns the objects and, in mode StaticPod, the manifest.
-func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error) {
+func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, error) {
 	p, err := r.profile()
 	if err != nil {
 		return nil, nil, err
@@ -154,7 +156,7 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
 		return nil, nil, err
 	}
-	files, err := phases.ReadFiles(&r.settings, p, s.Env)
+	files, err := manager.ReadFiles(&r.settings, p, s.Env)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -198,7 +200,7 @@ func (r *renderer) render(s phases.Streams) ([]*manifests.Object, []byte, error)
 }
 
 // renderNodeAgent leaves out the agents' key, which no output shows.
-func (r *renderer) renderNodeAgent(s phases.Streams, p *templates.Profile, v templates.Values) ([]*manifests.Object, error) {
+func (r *renderer) renderNodeAgent(s workflow.Streams, p *templates.Profile, v templates.Values) ([]*manifests.Object, error) {
 	if !v.NodeAgent {
 		return nil, nil
 	}
@@ -211,7 +213,7 @@ func (r *renderer) renderNodeAgent(s phases.Streams, p *templates.Profile, v tem
 	return objects, nil
 }
 
-func printObjects(s phases.Streams, objects []*manifests.Object, pod []byte) error {
+func printObjects(s workflow.Streams, objects []*manifests.Object, pod []byte) error {
 	var b bytes.Buffer
 	for _, o := range objects {
 		data, err := encode(o)

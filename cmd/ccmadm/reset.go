@@ -8,13 +8,15 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/machine"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/bootstrap"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 	"github.com/ccmadm/ccmadm/provider/routes"
 )
 
-func newReset(s phases.Streams) *cobra.Command {
-	var o phases.Options
+func newReset(s workflow.Streams) *cobra.Command {
+	var o workflow.Options
 	cmd := &cobra.Command{
 		Use:   "reset [flags] [-- kubeadm reset flags]",
 		Short: "Take this machine out of its cluster: kubeadm reset, and what ccmadm wrote here",
@@ -27,7 +29,7 @@ shield of the control plane's address that the node agent has put into its kerne
 			}
 			m := machine.New()
 			m.PodNetwork = podNetwork
-			return phases.Reset(cmd.Context(), phases.NewBare(m, o, s, version), args)
+			return bootstrap.Reset(cmd.Context(), record.NewBare(m, o, s, version), args)
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Force, "force", "f", false, "do not ask")

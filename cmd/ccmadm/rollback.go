@@ -13,26 +13,30 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases"
-	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/adoption"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/balancer"
 )
 
 // rollbacker is the command's flags.
 type rollbacker struct {
-	options  phases.Options
+	options  workflow.Options
 	yes      bool
 	via      string
-	adoption phases.Adoption // of a run of adopt or leave
+	adoption adoption.Adoption // of a run of adopt or leave
 	files    v1alpha1.CloudConfiguration
 	keys     []string // of credentials
 }
 
-func newRollback(s phases.Streams) *cobra.Command {
+func newRollback(s workflow.Streams) *cobra.Command {
 	var r rollbacker
-	r.options = phases.Options{Role: kubeadm.RoleInit, Living: true, Operation: phases.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	r.options = workflow.Options{Role: kubeadm.RoleInit, Existing: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "rollback [RUN]",
 		Short: "Lead the cluster back to before a run of ccmadm apply, adopt or leave",
@@ -66,7 +70,7 @@ It runs on a control plane. In mode StaticPod the other control planes are named
 	return cmd
 }
 
-func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) error {
+func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string) error {
 	id := 0
 	if len(args) > 0 {
 		var err error
@@ -78,14 +82,14 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 	if err != nil {
 		return err
 	}
-	if phases.IsAdoption(run) {
+	if adoption.IsAdoption(run) {
 		return r.adopted(ctx, s, runs, run)
 	}
 	if r.givesFiles() {
 		return noFiles(run)
 	}
 	wait := r.options.Flags.Wait
-	settings, profile, err := phases.FormerSettings(run)
+	settings, profile, err := adoption.FormerSettings(run)
 	if err != nil {
 		return observed(err)
 	}
@@ -102,7 +106,7 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 		}
 	}
 	o := r.options
-	if o.ImageBy, err = phases.FormerImageBy(run); err != nil {
+	if o.ImageBy, err = adoption.FormerImageBy(run); err != nil {
 		return observed(err)
 	}
 	o.Flags, o.Command, o.CheckFiles, o.Output = *settings, fmt.Sprintf("rollback %d", run.ID), checkFiles, "text"
@@ -112,7 +116,7 @@ func (r *rollbacker) run(ctx context.Context, s phases.Streams, args []string) e
 // findRun reads the journal, and without an ID the record, of this control plane's cluster, whatever KUBECONFIG says: what
 // is applied is applied there. It returns all runs, and the one.
 func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
-	client, err := phases.ControlPlaneClient(machine.New(), version)
+	client, err := workflow.ControlPlaneClient(machine.New(), version)
 	if err != nil {
 		return nil, nil, askedHere(err)
 	}
@@ -123,10 +127,10 @@ func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
 		return nil, nil, askedHere(err)
 	}
 	if id == 0 {
-		run, err := phases.NewestChange(ctx, client, runs)
+		run, err := adoption.NewestChange(ctx, client, runs)
 		return runs, run, askedHere(err)
 	}
-	run, err := phases.FindRun(runs, id)
+	run, err := adoption.FindRun(runs, id)
 	if err == nil && run.Shortened {
 		err = finding.Refusedf("go back to before run %d: the journal has only its steps that did not succeed", id).
 			WithHint("ccmadm journal %d shows them; nothing was changed", id)
@@ -135,17 +139,17 @@ func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
 }
 
 // adopted goes the way of adopt or leave back, whose preflight shows what would be done, and asks.
-func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journal.Run, run *journal.Run) error {
-	client, err := phases.ControlPlaneClient(machine.New(), version)
+func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []journal.Run, run *journal.Run) error {
+	client, err := workflow.ControlPlaneClient(machine.New(), version)
 	if err != nil {
 		return observed(err)
 	}
 	how := r.adoption
-	how.Via, how.Yes = phases.Via(r.via), r.yes
+	how.Via, how.Yes = fleet.Via(r.via), r.yes
 	if how.Parallel < 1 {
 		return usage("read --parallel: %d is less than 1", how.Parallel)
 	}
-	o, list, err := phases.AdoptionBack(ctx, client, runs, run, &how)
+	o, list, err := adoption.AdoptionBack(ctx, client, runs, run, &how)
 	if err != nil {
 		return observed(err)
 	}
@@ -158,7 +162,7 @@ func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journ
 		return noFiles(run)
 	}
 	if !how.Leave {
-		lost, err := phases.LostFiles(ctx, client, runs, run, o.Flags.Provider)
+		lost, err := adoption.LostFiles(ctx, client, runs, run, o.Flags.Provider)
 		if err != nil {
 			return observed(err)
 		}
@@ -166,16 +170,16 @@ func (r *rollbacker) adopted(ctx context.Context, s phases.Streams, runs []journ
 			return err
 		}
 	}
-	d, err := phases.New(ctx, machine.New(), *o, s, version)
+	d, err := workflow.New(ctx, machine.New(), *o, s, version)
 	if err != nil {
 		return err
 	}
-	return phases.Run(ctx, d, list)
+	return workflow.Run(ctx, d, list)
 }
 
 // giveFiles lays the files that are given over the settings of before, which have none. What is known to be lost has to
 // be given.
-func (r *rollbacker) giveFiles(s phases.Streams, to *v1alpha1.CloudConfiguration, run *journal.Run, lost phases.Lost) error {
+func (r *rollbacker) giveFiles(s workflow.Streams, to *v1alpha1.CloudConfiguration, run *journal.Run, lost adoption.Lost) error {
 	var err error
 	if r.files.Credentials, err = parseCredentials(r.keys); err != nil {
 		return err
@@ -186,11 +190,11 @@ func (r *rollbacker) giveFiles(s phases.Streams, to *v1alpha1.CloudConfiguration
 	}
 	const how = "--cloud-config FILE, --credential KEY=FILE and --inventory FILE"
 	switch lost {
-	case phases.LostAll:
+	case adoption.LostAll:
 		return finding.Refusedf("go back to before run %d: the files of provider %s were removed since, and are in no record",
 			run.ID, to.Provider).
 			WithHint("give those that it had: ccmadm rollback %d with %s. Nothing was changed", run.ID, how)
-	case phases.LostPerhaps:
+	case adoption.LostPerhaps:
 		fmt.Fprintf(s.Err, "[rollback] warning: configuration files, credentials and the list of machines are in no record; if "+
 			"provider %s had some, say no, and give them with %s\n", to.Provider, how)
 	}
@@ -205,14 +209,14 @@ func (r *rollbacker) givesFiles() bool {
 	return r.files.CloudConfig.File != "" || len(r.keys) > 0 || r.files.Inventory != ""
 }
 
-func sayBack(s phases.Streams, run *journal.Run) {
+func sayBack(s workflow.Streams, run *journal.Run) {
 	fmt.Fprintf(s.Err, "[rollback] to before run %d, ccmadm %s on %s, %s\n", run.ID, run.Command, run.Machine,
 		run.Began.UTC().Format(time.RFC3339))
 }
 
 // apply shows the difference, asks, and applies it.
 func (r *rollbacker) apply(
-	ctx context.Context, s phases.Streams, o phases.Options, run *journal.Run, profile string,
+	ctx context.Context, s workflow.Streams, o workflow.Options, run *journal.Run, profile string,
 ) error {
 	sayBack(s, run)
 	if strings.HasPrefix(run.Command, "upgrade ") {
@@ -220,11 +224,11 @@ func (r *rollbacker) apply(
 	}
 	shown := o
 	shown.DryRun = true
-	trial, err := phases.New(ctx, machine.New(), shown, s, version)
+	trial, err := workflow.New(ctx, machine.New(), shown, s, version)
 	if err != nil {
 		return err
 	}
-	if err := phases.Run(ctx, trial, phases.Apply()); err != nil {
+	if err := workflow.Run(ctx, trial, manager.Apply()); err != nil {
 		return err
 	}
 	if is, err := trial.Settings(ctx); err != nil || is.OwnProfile != profile {
@@ -238,12 +242,12 @@ func (r *rollbacker) apply(
 		fmt.Fprintln(s.Out, "[rollback] the cluster is as it was before that run: nothing to do")
 		return nil
 	}
-	if !r.yes && !phases.Confirmed(s.In, s.Err, "Apply this?") {
+	if !r.yes && !adoption.Confirmed(s.In, s.Err, "Apply this?") {
 		return finding.Refusedf("roll back: it was not confirmed").WithHint("--yes does not ask. Nothing was changed")
 	}
-	d, err := phases.New(ctx, machine.New(), o, s, version)
+	d, err := workflow.New(ctx, machine.New(), o, s, version)
 	if err != nil {
 		return err
 	}
-	return phases.Run(ctx, d, phases.Apply())
+	return workflow.Run(ctx, d, manager.Apply())
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // run executes one command line and returns the exit status. Every error leaves here, as "ccmadm: error: ..." and,
 // where the error knows the next step, "ccmadm: hint: ...".
-func run(ctx context.Context, s phases.Streams, args []string) int {
+func run(ctx context.Context, s workflow.Streams, args []string) int {
 	root := newRoot(s) //nolint:contextcheck // a command has its context from ExecuteContext below
 	root.SetArgs(args[1:])
 	root.SetIn(s.In)
@@ -52,7 +52,7 @@ func run(ctx context.Context, s phases.Streams, args []string) int {
 	return int(known.Code)
 }
 
-func newRoot(s phases.Streams) *cobra.Command {
+func newRoot(s workflow.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ccmadm",
 		Short: "kubeadm for external clouds",

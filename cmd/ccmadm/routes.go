@@ -8,10 +8,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/network"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newRoutes(s phases.Streams) *cobra.Command {
+func newRoutes(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "routes",
 		Short: "Show the routes to pods that node agents have set, and those that are missing",
@@ -23,7 +23,7 @@ func newRoutes(s phases.Streams) *cobra.Command {
 	return cmd
 }
 
-func newRoutesList(s phases.Streams) *cobra.Command {
+func newRoutesList(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -50,7 +50,7 @@ func newRoutesList(s phases.Streams) *cobra.Command {
 	return cmd
 }
 
-func newRoutesCheck(s phases.Streams) *cobra.Command {
+func newRoutesCheck(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "check",

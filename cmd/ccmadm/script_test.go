@@ -19,7 +19,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // cluster is the control plane of TestClusterScripts.
@@ -32,7 +32,7 @@ func (s suite) Run() int { return manifeststest.Main(s.m, &cluster) }
 
 func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){"ccmadm": func() {
-		streams := phases.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
+		streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
 		os.Exit(run(context.Background(), streams, append([]string{"ccmadm"}, os.Args[1:]...)))
 	}})
 }

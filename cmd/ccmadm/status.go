@@ -15,12 +15,12 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newStatus(s phases.Streams) *cobra.Command {
+func newStatus(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "status [NODE...]",
@@ -66,7 +66,7 @@ func statusDisplay(format string, out io.Writer) nodes.Display {
 
 // showNetwork has a line for load balancers and one for routes, where there are any. Who may not ask for them has asked
 // for nodes.
-func (o *observer) showNetwork(ctx context.Context, s phases.Streams) {
+func (o *observer) showNetwork(ctx context.Context, s workflow.Streams) {
 	snapshot, err := o.network(ctx, s)
 	if err != nil {
 		line, _, _ := strings.Cut(err.Error(), "\n")
@@ -79,7 +79,7 @@ func (o *observer) showNetwork(ctx context.Context, s phases.Streams) {
 }
 
 // showServing has a line for serving certificates, where kubelets ask for any. Who may not look has asked for nodes.
-func showServing(ctx context.Context, client kubernetes.Interface, s phases.Streams) {
+func showServing(ctx context.Context, client kubernetes.Interface, s workflow.Streams) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	text, err := nodes.ServingCertificates(ctx, client)
@@ -103,7 +103,7 @@ func showStatus(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	report, err := nodes.Observe(ctx, client, phases.FindLease(ctx, client), names)
+	report, err := nodes.Observe(ctx, client, workflow.FindLease(ctx, client), names)
 	if err != nil {
 		return fmt.Errorf("status: %w", err)
 	}
@@ -152,7 +152,7 @@ func warnOfIdentity(out io.Writer) {
 }
 
 // showUnlabelled warns of control planes whose Node has lost its label. Who may not look has asked for nodes.
-func showUnlabelled(ctx context.Context, client kubernetes.Interface, s phases.Streams) {
+func showUnlabelled(ctx context.Context, client kubernetes.Interface, s workflow.Streams) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	names, err := nodes.Unlabelled(ctx, client)

@@ -22,7 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // apiServer answers what status and wait ask first, or does what the handler does. A real one is in the tests of
@@ -100,7 +100,7 @@ current-context: %[1]s
 // ccmadm runs a command line.
 func ccmadm(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	s := phases.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: os.Getenv}
+	s := workflow.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: os.Getenv}
 	code = run(ctx, s, append([]string{"ccmadm"}, args...))
 	return code, out.String(), errs.String()
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/bundle"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/doctor/host"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // support is `ccmadm support-bundle`.
@@ -22,7 +22,7 @@ type support struct {
 	file string
 }
 
-func newSupportBundle(s phases.Streams) *cobra.Command {
+func newSupportBundle(s workflow.Streams) *cobra.Command {
 	var b support
 	cmd := &cobra.Command{
 		Use:   "support-bundle",
@@ -51,7 +51,7 @@ Exit status: 0 written, 2 usage, or the file is there already, 3 written, and th
 	return cmd
 }
 
-func (b *support) write(ctx context.Context, s phases.Streams) error {
+func (b *support) write(ctx context.Context, s workflow.Streams) error {
 	now := time.Now().UTC()
 	if b.file == "" {
 		b.file = "ccmadm-support-" + now.Format("20060102-150405") + ".tar.gz"
@@ -80,7 +80,7 @@ func (b *support) write(ctx context.Context, s phases.Streams) error {
 }
 
 // cluster adds what the cluster tells. The error says that it tells nothing.
-func (b *support) cluster(ctx context.Context, s phases.Streams, files *bundle.Bundle) error {
+func (b *support) cluster(ctx context.Context, s workflow.Streams, files *bundle.Bundle) error {
 	snapshot, err := b.snapshot(ctx, s)
 	if err != nil {
 		files.Missed("the cluster", err)

@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // planted is what must not come out, in whatever form; the others have the form of a credential.
@@ -160,7 +160,7 @@ func supportBundle(t *testing.T, root, user string, groups ...string) (files map
 	kubeconfig, name := filepath.Join(root, "kubeconfig"), filepath.Join(root, "bundle.tar.gz")
 	write(t, kubeconfig, string(config))
 	var out bytes.Buffer
-	streams := phases.Streams{In: strings.NewReader(""), Out: &out, Err: &out, Env: func(string) string { return "" }}
+	streams := workflow.Streams{In: strings.NewReader(""), Out: &out, Err: &out, Env: func(string) string { return "" }}
 	status = run(t.Context(), streams, []string{"ccmadm", "support-bundle", "--kubeconfig", kubeconfig, "--root", root, "-o", name})
 	file, err := os.Open(name)
 	check(t, err)

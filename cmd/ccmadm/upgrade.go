@@ -9,13 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newUpgrade(s phases.Streams) *cobra.Command {
+func newUpgrade(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Upgrade Kubernetes, the cloud-controller-manager with it",
@@ -31,11 +33,11 @@ type upgradePlan struct {
 	output, image  string
 	withoutKubeadm bool
 	via            string
-	remote         phases.Remote
+	remote         fleet.Remote
 	again          []string
 }
 
-func newUpgradePlan(s phases.Streams) *cobra.Command {
+func newUpgradePlan(s workflow.Streams) *cobra.Command {
 	var u upgradePlan
 	cmd := &cobra.Command{
 		Use:   "plan [VERSION] [flags] [-- kubeadm upgrade plan flags]",
@@ -77,26 +79,26 @@ be found out. 2: VERSION is none. 5: this is no control plane of a cluster with 
 	return cmd
 }
 
-func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, rest []string) error {
+func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string, rest []string) error {
 	if asked != "" {
 		if _, err := planner.ParseTarget(asked); err != nil {
 			return err
 		}
 	}
-	u.remote.Via = phases.Via(u.via)
-	planned := &phases.Upgrade{Version: asked, Image: u.image, Remote: u.remote, Again: u.again}
-	o := phases.Options{
-		Role: kubeadm.RoleInit, Living: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
+	u.remote.Via = fleet.Via(u.via)
+	planned := &upgrade.Upgrade{Version: asked, Image: u.image, Remote: u.remote, Again: u.again}
+	o := workflow.Options{
+		Role: kubeadm.RoleInit, Existing: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
 		Operation: planned,
 	}
 	if err := planned.Check(); err != nil {
 		return err
 	}
-	d, err := phases.New(ctx, machine.New(), o, s, version)
+	d, err := workflow.New(ctx, machine.New(), o, s, version)
 	if err != nil {
 		return above1(err)
 	}
-	facts, err := phases.UpgradeFacts(ctx, d, asked, u.image)
+	facts, err := upgrade.UpgradeFacts(ctx, d, asked, u.image)
 	if err != nil {
 		return above1(err)
 	}
@@ -107,7 +109,7 @@ func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, r
 	var own []byte
 	if !u.withoutKubeadm && plan.ForKubeadm() {
 		var failed *finding.Finding
-		if own, failed, err = phases.KubeadmUpgradePlan(ctx, d, plan.Then, rest, u.output == "json"); err != nil {
+		if own, failed, err = upgrade.KubeadmUpgradePlan(ctx, d, plan.Then, rest, u.output == "json"); err != nil {
 			return above1(err)
 		}
 		if failed != nil {
@@ -131,7 +133,7 @@ func (u *upgradePlan) run(ctx context.Context, s phases.Streams, asked string, r
 }
 
 // show prints the plan; in JSON with kubeadm's own beside it, which in text was streamed.
-func (u *upgradePlan) show(s phases.Streams, plan *planner.Plan, own []byte) error {
+func (u *upgradePlan) show(s workflow.Streams, plan *planner.Plan, own []byte) error {
 	if u.output == "json" {
 		return printJSON(s.Out, struct {
 			*planner.Plan

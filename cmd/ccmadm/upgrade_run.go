@@ -10,22 +10,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/upgrade"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // upgradeRun is what the flags of `upgrade apply` and `upgrade node` say.
 type upgradeRun struct {
-	options    phases.Options
-	upgrade    phases.Upgrade
+	options    workflow.Options
+	upgrade    upgrade.Upgrade
 	via        string
 	root       string
 	configData string
 }
 
-func newUpgradeApply(s phases.Streams) *cobra.Command {
+func newUpgradeApply(s workflow.Streams) *cobra.Command {
 	var u upgradeRun
 	cmd := &cobra.Command{
 		Use:   "apply VERSION [flags] [-- kubeadm upgrade apply flags]",
@@ -64,7 +67,7 @@ Service does not answer in time. 5: refused, nothing was changed.`,
 				return err
 			}
 			u.upgrade.Version = "v" + v.String()
-			u.upgrade.Via, u.upgrade.Again = phases.Via(u.via), again(cmd.Flags())
+			u.upgrade.Via, u.upgrade.Again = fleet.Via(u.via), again(cmd.Flags())
 			if err := checkParallel(&u.upgrade.Remote); err != nil {
 				return err
 			}
@@ -77,7 +80,7 @@ Service does not answer in time. 5: refused, nothing was changed.`,
 	return cmd
 }
 
-func newUpgradeNode(s phases.Streams) *cobra.Command {
+func newUpgradeNode(s workflow.Streams) *cobra.Command {
 	var u upgradeRun
 	cmd := &cobra.Command{
 		Use:   "node [flags] [-- kubeadm upgrade node flags]",
@@ -141,12 +144,12 @@ func (u *upgradeRun) readConfig() error {
 		u.upgrade.ConfigText = string(data)
 	case u.configData != "":
 		u.upgrade.Config = machine.UpgradeConfig
-		u.upgrade.ConfigText, err = phases.DecodeConfig(u.configData)
+		u.upgrade.ConfigText, err = upgrade.DecodeConfig(u.configData)
 	}
 	return err
 }
 
-func (u *upgradeRun) run(ctx context.Context, s phases.Streams, command string, rest []string) error {
+func (u *upgradeRun) run(ctx context.Context, s workflow.Streams, command string, rest []string) error {
 	for _, arg := range rest {
 		if name, _, _ := strings.Cut(arg, "="); name == "--dry-run" || name == "--config" {
 			return finding.Usagef("pass %s to kubeadm: it is for both", name).WithHint("put it in front of the --")
@@ -165,30 +168,30 @@ func (u *upgradeRun) run(ctx context.Context, s phases.Streams, command string, 
 		s.Out, s.Err = unheard{s.Out}, unheard{s.Err}
 	}
 	if u.upgrade.Version == "" {
-		node := phases.NewNode(m, phases.NodeOptions{DryRun: u.options.DryRun}, s, version)
-		release, err := phases.HoldForUpgrade(ctx, node, u.upgrade.Whose)
+		node := kubelet.NewNode(m, kubelet.NodeOptions{DryRun: u.options.DryRun}, s, version)
+		release, err := fleet.HoldForUpgrade(ctx, node, u.upgrade.Whose)
 		if err != nil {
 			return observed(err)
 		}
 		defer release()
 	}
-	controlPlane, err := phases.ControlPlaneHere(m)
+	controlPlane, err := workflow.ControlPlaneHere(m)
 	if err != nil {
 		return observed(err)
 	}
 	controlPlane = controlPlane || u.upgrade.Version != ""
-	o, list := u.options, phases.UpgradeWorker()
+	o, list := u.options, upgrade.UpgradeWorker()
 	o.Role, o.Operation, o.Command, o.Output, o.CheckFiles = kubeadm.RoleJoin, &u.upgrade, command, "text", checkFiles
 	o.AllChecksHold = true
 	if controlPlane {
-		o.Role, o.Living, list = kubeadm.RoleInit, true, phases.UpgradeControlPlane()
+		o.Role, o.Existing, list = kubeadm.RoleInit, true, upgrade.UpgradeControlPlane()
 	}
 	o.Kubeadm = kubeadm.Flags(o.Role)
-	d, err := phases.New(ctx, m, o, s, version)
+	d, err := workflow.New(ctx, m, o, s, version)
 	if err != nil {
 		return err
 	}
-	return phases.Run(ctx, d, list)
+	return workflow.Run(ctx, d, list)
 }
 
 // unheard takes what is written for written, whether or not anybody reads it: kubeadm, whose output goes through it, does

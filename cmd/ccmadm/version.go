@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newVersion(s phases.Streams) *cobra.Command {
+func newVersion(s workflow.Streams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",

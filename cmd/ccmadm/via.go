@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/adoption"
+	"github.com/ccmadm/ccmadm/phases/fleet"
 )
 
 // declareVia declares how steps on other machines are done.
-func declareVia(flags *pflag.FlagSet, via *string, r *phases.Remote) {
-	flags.StringVar(via, "via", string(phases.ViaHand), "how steps on other machines are done: hand, pods or ssh")
+func declareVia(flags *pflag.FlagSet, via *string, r *fleet.Remote) {
+	flags.StringVar(via, "via", string(fleet.ViaHand), "how steps on other machines are done: hand, pods or ssh")
 	flags.StringVar(&r.Image, "node-image", ownImage+version,
 		"image of the pods of --via pods, whose entrypoint is ccmadm")
 	flags.StringVar(&r.SSHUser, "ssh-user", "",
@@ -35,16 +36,16 @@ func again(flags *pflag.FlagSet) []string {
 	return args
 }
 
-func declareSkip(flags *pflag.FlagSet, r *phases.Remote) {
+func declareSkip(flags *pflag.FlagSet, r *fleet.Remote) {
 	flags.StringSliceVar(&r.Skip, "skip", nil, "nodes that are left as they are, with commas")
 }
 
-func declareNodeTimeout(flags *pflag.FlagSet, adoption *phases.Adoption) {
-	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", phases.NodeTimeout,
+func declareNodeTimeout(flags *pflag.FlagSet, adoption *adoption.Adoption) {
+	flags.DurationVar(&adoption.NodeTimeout, "node-timeout", fleet.NodeTimeout,
 		"how long a kubelet may take to come back")
 }
 
-func checkParallel(r *phases.Remote) error {
+func checkParallel(r *fleet.Remote) error {
 	if r.Parallel < 1 {
 		return usage("read --parallel: %d is less than 1", r.Parallel)
 	}

@@ -9,10 +9,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/phases"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func newWait(s phases.Streams) *cobra.Command {
+func newWait(s workflow.Streams) *cobra.Command {
 	var o observer
 	var until string
 	var timeout time.Duration
@@ -36,7 +36,7 @@ Exit status 4 then; 1 if the cluster could not be asked.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return asked(phases.Wait(ctx, client, nodes.WaitOptions{
+			return asked(workflow.Wait(ctx, client, nodes.WaitOptions{
 				Nodes: names, Until: state, Lease: findLease(ctx, client, timeout),
 			}, nodes.NewDisplay(o.output, s.Out)))
 		},
@@ -51,7 +51,7 @@ Exit status 4 then; 1 if the cluster could not be asked.`,
 func findLease(ctx context.Context, client kubernetes.Interface, timeout time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, timeout/4)
 	defer cancel()
-	return phases.FindLease(ctx, client)
+	return workflow.FindLease(ctx, client)
 }
 
 func stateNames() string {

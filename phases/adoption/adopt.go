@@ -1,0 +1,213 @@
+package adoption
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Adoption is what `ccmadm adopt` and `ccmadm leave` are told beside the settings.
+type Adoption struct {
+	fleet.Remote
+
+	// Leave is the way back.
+	Leave bool
+	// Yes answers the question whether to begin.
+	Yes bool
+	// KeepLoadBalancers leaves those that nobody will serve any more.
+	KeepLoadBalancers bool
+	// WaitLoadBalancers is for how long those that are there may take to go.
+	WaitLoadBalancers time.Duration
+	// Purge removes what leave leaves, the journal too.
+	Purge bool
+	// NodeTimeout is how long a kubelet may take to come back.
+	NodeTimeout time.Duration
+
+	record.Ordinary
+	plan *workflow.Once[[]*fleet.Node]
+}
+
+// Adopt lists the phases of `ccmadm adopt` in their order. Those that init has are the same ones.
+func Adopt() []workflow.Phase {
+	return []workflow.Phase{
+		adoptPreflight(),
+		formerProvider(),
+		held(begin()), // from here on leave knows what to take back
+		held(dropsOthersFiles(manager.CloudConfig())),
+		held(manager.RBAC()),
+		held(manager.Addon()),
+		held(manager.NodeAgent()),
+		held(manager.Rollout()), // before any kubelet is touched: what does not run here would keep every node waiting
+		adoptNodes(),
+		cleanKubeadm(),
+		lifecycle(), // only now may a Node be deleted whose machine is gone
+		resolved(manager.Record()),
+		adopted(),
+	}
+}
+
+// held runs a phase as if the lifecycle were off, unless the cluster's record says that it is on already.
+func held(p workflow.Phase) workflow.Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *workflow.Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		d.HoldLifecycle = s.Recorded == nil || s.ChangesProvider() ||
+			s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff
+		return run(ctx, d)
+	}
+	return p
+}
+
+// resolved runs a phase with the lifecycle that is wanted, and with it off as long as the provider does not know each
+// node.
+func resolved(p workflow.Phase) workflow.Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *workflow.Data) error {
+		unknown, err := unresolved(ctx, d)
+		if err != nil {
+			return err
+		}
+		d.HoldLifecycle = len(unknown) > 0
+		return run(ctx, d)
+	}
+	return p
+}
+
+// begin is the record before there is anything that it speaks of. It says that no Node may be deleted.
+func begin() workflow.Phase {
+	p := manager.Record()
+	p.Name, p.Short = "begin", "Publish the cluster's settings, with the lifecycle off as long as nodes are to follow"
+	return p
+}
+
+const lifecycleStaysOff = "stays off, as the cluster has it: ccmadm apply -f FILE with lifecycle: Guarded switches it on"
+
+func lifecycle() workflow.Phase {
+	return workflow.Phase{
+		Name:  "lifecycle",
+		Short: "Let the cloud-controller-manager delete Nodes whose machine is gone, once it knows every node",
+		Long:  "Reads the Nodes. Writes the permissions and the workload as the settings have them, and waits for it.",
+		Only:  workflow.ManagedModes(),
+		Foretell: func(ctx context.Context, d *workflow.Data) (string, error) {
+			if s, err := d.Settings(ctx); err != nil || s.Lifecycle == v1alpha1.LifecycleOff {
+				return lifecycleStaysOff, err
+			}
+			return "would switch the lifecycle on, once every node is initialized", nil
+		},
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			if s.Lifecycle == v1alpha1.LifecycleOff { // the phases before have gone by it
+				d.Sayf(lifecycleStaysOff)
+				return nil
+			}
+			unknown, err := unresolved(ctx, d)
+			if err != nil {
+				return err
+			}
+			if len(unknown) > 0 {
+				d.Sayf("stays off: the provider does not know %s; the same command again, once it does",
+					strings.Join(unknown, ", "))
+				return nil
+			}
+			for _, p := range []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Rollout()} {
+				if err := p.Run(ctx, d); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// unresolved names the nodes that are not initialized, and, before the lifecycle has ever been on, those that have not
+// followed: a provider ID of former days may be of a machine that the cloud no longer knows.
+func unresolved(ctx context.Context, d *workflow.Data) ([]string, error) {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		n := &list.Items[i]
+		left := !fleet.IsExternal(n) || slices.Contains(adoptionOf(d).Skip, n.Name)
+		if !workflow.IsInitialized(n) || left && awaitsLifecycle(s) {
+			names = append(names, n.Name)
+		}
+	}
+	return names, nil
+}
+
+// adopted notes on this machine that kubeadm has finished here, whoever ran it: `ccmadm init` runs no half of it again.
+func adopted() workflow.Phase {
+	return workflow.Phase{
+		Name:     "machine",
+		Short:    "Note on this machine that it has a cluster",
+		Long:     "Writes " + machine.StateFile + ".",
+		Foretell: func(context.Context, *workflow.Data) (string, error) { return "would write " + machine.StateFile, nil },
+		Run: func(_ context.Context, d *workflow.Data) error {
+			if err := workflow.NoteStage(d, v1alpha1.StageFinished); err != nil {
+				return err
+			}
+			if err := workflow.NoteInitialized(d); err != nil {
+				return err
+			}
+			d.Sayf("adopted: `ccmadm status` shows the nodes, `ccmadm init phase show-join-command` how further machines join")
+			return nil
+		},
+	}
+}
+
+// adoptMode is a workload: it takes no files on control planes that this run is not on.
+func adoptMode(p *templates.Profile) v1alpha1.Mode {
+	for _, mode := range []templates.Mode{templates.DaemonSet, templates.Deployment} {
+		if p.Supports(mode) {
+			return v1alpha1.Mode(mode)
+		}
+	}
+	return v1alpha1.Mode(p.Modes[0])
+}
+
+// Confirmed asks, and takes an end without an answer for a no.
+func Confirmed(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+// confirm asks before anything is changed.
+func confirm(d *workflow.Data, question string) error {
+	if adoptionOf(d).Yes || d.DryRun || Confirmed(d.In, d.Progress(), question) {
+		return nil
+	}
+	return finding.Refusedf("it was not confirmed").WithHint("--yes answers beforehand; nothing was changed")
+}

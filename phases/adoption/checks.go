@@ -1,0 +1,155 @@
+package adoption
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// checkAdoptable refuses what adoption does not do.
+func checkAdoptable(ctx context.Context, d *workflow.Data) error {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Recorded != nil && (s.Recorded.Configuration.Mode != s.Mode || s.Mode == v1alpha1.ModeStaticPod):
+		return finding.Refusedf("adopt in mode %s: the cluster's record says %s", s.Mode, s.Recorded.Configuration.Mode).
+			WithHint("`ccmadm apply` changes the manager of a cluster that has one, and repairs it")
+	case s.Mode != v1alpha1.ModeDaemonSet && s.Mode != v1alpha1.ModeDeployment:
+		return finding.Refusedf("adopt in mode %s: it is a DaemonSet or a Deployment", s.Mode).
+			WithHint("leave the mode out; `ccmadm apply` with mode StaticPod comes after")
+	case s.Profile.Node.KubeletProviderID:
+		return finding.Refusedf("provider %s finds a machine only by the kubelet's --provider-id, which no step sets",
+			s.Provider).
+			WithHint("machines that join anew get it")
+	case s.ControlPlaneVIP.Address != "":
+		return finding.Refusedf("adopt with a control plane's address: a cluster gets it on its first day").
+			WithHint("leave it out")
+	}
+	return nil
+}
+
+// examine finds what stands against each node. What a kubelet does not tell is not held against it: its own machine
+// does that, when its turn comes.
+func examine(ctx context.Context, d *workflow.Data, s *settings.Settings, plan []*fleet.Node) error {
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile(s.Profile.Node.NamePattern)
+	if err != nil {
+		return fmt.Errorf("read the name pattern of provider %s: %w", s.Provider, err)
+	}
+	known := schemes(s.Profile)
+	told, reports := tellFlags(ctx, client, plan), fleet.ReachBySSH(ctx, d, adoptionOf(d).Remote, plan)
+	for i, n := range plan {
+		problem := func(format string, args ...any) { n.Problems = append(n.Problems, fmt.Sprintf(format, args...)) }
+		if n.IP == "" {
+			problem("it has no InternalIP to be kept")
+		}
+		if !pattern.MatchString(n.Name) {
+			problem("provider %s wants its name to be %s", s.Provider, s.Profile.Node.Name)
+		}
+		if n.ProviderID != "" && len(known) > 0 && !slices.ContainsFunc(known, n.HasScheme) {
+			problem("its provider ID %s is another provider's, and cannot change", finding.Clean(n.ProviderID))
+		}
+		if err := examineFlags(ctx, d, n, told[i], reports[i]); err != nil {
+			var known *finding.Error
+			if !errors.As(err, &known) {
+				return err
+			}
+			problem("%v", err)
+		}
+	}
+	return nil
+}
+
+// tellFlags asks the kubelets of other machines, which from 1.36 on tell their flags; nil: it does not. One that is
+// skipped, or not Ready, is not asked.
+func tellFlags(ctx context.Context, client kubernetes.Interface, plan []*fleet.Node) []map[string]string {
+	names := make([]string, len(plan))
+	for i, n := range plan {
+		if !n.Here && !n.Skipped && n.Ready {
+			names[i] = n.Name
+		}
+	}
+	return nodes.AskEach(ctx, names, func(ctx context.Context, name string) map[string]string {
+		if name == "" {
+			return nil
+		}
+		return nodes.KubeletFlags(ctx, client, name)
+	})
+}
+
+// schemes are what provider IDs of a profile begin with; none where it says no more than in words.
+func schemes(p *templates.Profile) []string {
+	return regexp.MustCompile(`[a-z0-9]+://`).FindAllString(p.Node.ProviderID, -1)
+}
+
+// examineFlags reads this machine's files, and what the kubelet of another told, or over SSH its files.
+func examineFlags(ctx context.Context, d *workflow.Data, n *fleet.Node, flags map[string]string, report *kubelet.NodeReport) error {
+	switch {
+	case n.Here:
+		return examineHere(ctx, d, n)
+	case report != nil:
+		n.Flags, flags = finding.Clean(report.FlagsText()), map[string]string{}
+		for _, f := range report.Flags {
+			if len(f.From) > 1 && (f.Name == "cloud-provider" || f.Name == "node-ip") {
+				return finding.Refusedf("%w", kubelet.SetTwice(f.Name, finding.Clean(strings.Join(f.From, " and "))))
+			}
+			flags[f.Name] = f.Value
+		}
+	case flags == nil:
+		n.Flags = "not told"
+		return nil
+	default:
+		var set []string
+		for _, name := range []string{"cloud-provider", "node-ip"} {
+			if value := flags[name]; value != "" {
+				set = append(set, "--"+name+"="+finding.Clean(value))
+			}
+		}
+		n.Flags = cmp.Or(strings.Join(set, " "), "none")
+	}
+	if mode := flags["cloud-provider"]; mode != "" && mode != "external" {
+		return finding.Refusedf("its kubelet runs with --cloud-provider=%s", finding.Clean(mode))
+	}
+	if ip := flags["node-ip"]; ip != "" && ip != n.IP {
+		return finding.Refusedf("its kubelet runs with --node-ip=%s, and its Node has %s", finding.Clean(ip), n.IP)
+	}
+	return nil
+}
+
+func examineHere(ctx context.Context, d *workflow.Data, n *fleet.Node) error {
+	report, err := kubelet.ShowNode(ctx, d.Machine)
+	if err != nil {
+		return err
+	}
+	n.Flags = report.FlagsText()
+	uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
+	if err != nil {
+		return err
+	}
+	if err := kubelet.RefuseTwice(uses); err != nil {
+		return err
+	}
+	_, err = kubelet.FlagsToAdd(d.Machine, n.IP)
+	return err
+}

@@ -1,0 +1,62 @@
+package adoption
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+)
+
+// each changes the nodes in the order of the plan: workers as many at a time as was asked for, control planes alone.
+// Where one does not come through, no other is begun, and those under way come to their end.
+func (a *adopter) each(ctx context.Context, plan []*fleet.Node,
+	change func(context.Context, *fleet.Node) error,
+) error {
+	progress := fleet.NewNodesProgress(a.d, plan)
+	one := func(n *fleet.Node) error {
+		if n.Skipped {
+			a.d.Sayf("%s: skipped", n.Name)
+			return nil
+		}
+		began := progress.Began(n)
+		var err error
+		if !a.isGone(ctx, n, nil) {
+			err = change(ctx, n)
+		}
+		progress.Ended(n, began, err)
+		return err
+	}
+	workers := slices.IndexFunc(plan, func(n *fleet.Node) bool { return n.ControlPlane || n.Here })
+	if workers < 0 {
+		workers = len(plan)
+	}
+	failed := fleet.InParallel(plan[:workers], adoptionOf(a.d).Parallel, one)
+	if len(failed) == 0 {
+		failed = fleet.InParallel(plan[workers:], 1, one)
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return a.stopped(failed)
+}
+
+// stopped says how to go on and how to go back.
+func (a *adopter) stopped(failed []fleet.FailedNode) error {
+	last := "the nodes before are done, and those after were not touched; the same command goes on from here"
+	var hints []string
+	if !adoptionOf(a.d).Leave {
+		var names []string
+		for _, n := range failed {
+			names = append(names, n.Name)
+			if n.Tainted {
+				hints = append(hints, fmt.Sprintf("no pod is scheduled to %s as long as it has its taint: "+
+					"kubectl taint node %[1]s %s-", n.Name, v1alpha1.UninitializedTaint))
+			}
+		}
+		last += "; `ccmadm node plain` on " + strings.Join(names, ", ") + " takes the kubelet back, `ccmadm leave` all"
+	}
+	return fleet.StoppedAt(failed, hints, last)
+}

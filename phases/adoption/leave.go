@@ -1,0 +1,236 @@
+package adoption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// Leave lists the phases of `ccmadm leave` in their order: the way of adopt back.
+func Leave() []workflow.Phase {
+	return []workflow.Phase{
+		leavePreflight(),
+		off(manager.RBAC()), // nobody may delete a Node from here on
+		off(manager.Addon()),
+		triedRollout(),
+		leaveNodes(),
+		forgetMachine(), // before the record goes: until then the same command goes on
+		removeObjects(),
+		purge(),
+	}
+}
+
+// off runs a phase as if the lifecycle were off. A manager that is gone, by a run that was cut short or as it never
+// came, deletes nothing and is not brought back, nor are its permissions.
+func off(p workflow.Phase) workflow.Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *workflow.Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		there, err := manager.ScheduledManager(ctx, d, s)
+		if err == nil && !there && p.Name == manager.RBAC().Name {
+			there, err = mayDelete(ctx, d, s)
+		}
+		if err != nil {
+			return err
+		}
+		if !there {
+			d.Sayf("there is no cloud-controller-manager any more")
+			return nil
+		}
+		d.HoldLifecycle = true
+		return run(ctx, d)
+	}
+	return p
+}
+
+// mayDelete tells whether the manager's permissions are there, with or without it.
+func mayDelete(ctx context.Context, d *workflow.Data, s *settings.Settings) (bool, error) {
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return false, err
+	}
+	name := v1alpha1.Prefix + s.Profile.Name
+	_, err = client.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("look at ClusterRole/%s: %w", name, err)
+	}
+	return err == nil, nil
+}
+
+// triedRollout waits for a manager without the lifecycle. One that does not come up, which may be why the cluster
+// leaves, has lost its permission to delete Nodes all the same.
+func triedRollout() workflow.Phase {
+	p := manager.Rollout()
+	p.Run = func(ctx context.Context, d *workflow.Data) error {
+		err := manager.RunRollout(ctx, d)
+		var known *finding.Error
+		if ctx.Err() != nil || !errors.As(err, &known) || known.Code != finding.ExitNotInTime {
+			return err
+		}
+		d.Sayf("warning, it goes on without: %v", err)
+		return nil
+	}
+	return off(p)
+}
+
+func leavePreflight() workflow.Phase {
+	return workflow.Phase{
+		Name:    "preflight",
+		Journal: workflow.JournalNever,
+		Short:   "Show what would go, and what nobody would serve any more, and ask",
+		Long:    "Reads the cluster's record, Nodes, Services, kubelets' flags, and what was applied. Writes nothing.",
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			err := workflow.RunChecks(ctx, d, []workflow.Check{
+				{ID: finding.CheckPrivileged, Run: workflow.CheckRoot},
+				{ID: finding.CheckClusterRecord, Run: checkLeavable},
+				{ID: finding.CheckWritable, Run: workflow.CheckWritable},
+			})
+			if err != nil {
+				return err
+			}
+			plan, err := plannedNodes(ctx, d)
+			if err != nil {
+				return err
+			}
+			if err := adoptionOf(d).Check(plan); err != nil {
+				return err
+			}
+			if err := examineLeaving(d, plan, fleet.ReachBySSH(ctx, d, adoptionOf(d).Remote, plan)); err != nil {
+				return err
+			}
+			if err := showWhatGoes(ctx, d, plan); err != nil {
+				return err
+			}
+			if err := refusePlan(plan, "their kubelets as they are"); err != nil {
+				return err
+			}
+			if err := confirm(d, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
+				return err
+			}
+			return beginAdoption(ctx, d, Leave()[1:], plan)
+		},
+	}
+}
+
+func leaveNodes() workflow.Phase {
+	return workflow.Phase{
+		Name:     "nodes",
+		Journal:  workflow.JournalItself,
+		Short:    "Take one kubelet after the other out of external cloud mode",
+		Long:     `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
+		Foretell: foretellNodes,
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			if err := eachNode(ctx, d, (*adopter).leave); err != nil {
+				return err
+			}
+			for _, name := range adoptionOf(d).Skip {
+				d.Sayf("%s was skipped, and is in external mode and has ccmadm's files as before; to end that there, as root: "+
+					"ccmadm node plain --purge", name)
+			}
+			return nil
+		},
+	}
+}
+
+// What the journal says of a kubelet.
+const (
+	flagExternal = "--cloud-provider=external"
+	noFlags      = "no such flags of ours"
+)
+
+// leave is adopt's way back, for one node.
+func (a *adopter) leave(ctx context.Context, n *fleet.Node) error {
+	if !n.Here && !n.External && !a.again(n) {
+		left, err := a.hasLeft(ctx, n)
+		if err != nil {
+			return err
+		}
+		if left {
+			return errors.Join(kubelet.AnswerPurge(ctx, a.client, n.Name), kubelet.Taint(ctx, a.client, n.Name, false))
+		}
+	}
+	step := journal.Step{
+		Name: kubeletStep, Node: n.Name, What: "Take the kubelet out of external cloud mode",
+		Before: noFlags, After: noFlags, Undo: "nothing: its kubelet was in no external mode",
+	}
+	if n.External || n.Unsure || !n.Here && !a.again(n) { // or it does not tell
+		step.Before = flagExternal + " --node-ip=" + n.IP
+		step.Undo = "ccmadm node external --node-ip=" + n.IP + " on " + n.Name
+	}
+	return a.nodeStep(ctx, n, step, func(ctx context.Context, n *fleet.Node) error {
+		if err := a.plain(ctx, n); err != nil {
+			return err
+		}
+		// A run by hand that was cut short may have asked for a purge, which nobody answers any more.
+		if err := kubelet.AnswerPurge(ctx, a.client, n.Name); err != nil {
+			return err
+		}
+		if err := kubelet.Taint(ctx, a.client, n.Name, false); err != nil { // nobody would take it away any more
+			return err
+		}
+		return a.refuseChosen(ctx, n)
+	})
+}
+
+// plain takes the kubelet's flags back, and waits until that is seen; by hand, files that are gone are seen by the
+// answer of their machine.
+func (a *adopter) plain(ctx context.Context, n *fleet.Node) error {
+	forget, what := "--forget", "its kubelet to be out of external mode"
+	if adoptionOf(a.d).Purge {
+		forget = "--purge"
+	}
+	asked := adoptionOf(a.d).Purge && a.byHand() && !n.Here
+	if asked {
+		what = "`ccmadm node plain --purge` there, whose end it notes on its Node"
+		if err := kubelet.AskPurge(ctx, a.client, n.Name, true); err != nil {
+			return err
+		}
+	}
+	if err := a.step.Run(ctx, n, "plain", forget); err != nil {
+		return err
+	}
+	return a.await(ctx, n, what, func(node *corev1.Node) bool {
+		return !fleet.IsExternal(node) && nodes.IsReady(node) && (!asked || node.Annotations[v1alpha1.PurgeAnnotation] == "")
+	})
+}
+
+func (a *adopter) byHand() bool { return adoptionOf(a.d).ByHand() }
+
+// again tells of a machine on which the step is done though its kubelet is in no external mode: a run was cut short
+// there, or may have been driven from there, and has notes of it, or all of ours is to go.
+func (a *adopter) again(n *fleet.Node) bool {
+	return n.Unsure || adoptionOf(a.d).Purge || n.ControlPlane && !a.byHand()
+}
+
+// forgetMachine removes what adopt noted on this machine.
+func forgetMachine() workflow.Phase {
+	return workflow.Phase{
+		Name:  "machine",
+		Short: "Remove ccmadm's notes on this machine",
+		Long:  "Removes " + machine.RecordFile + " and " + machine.StateFile + ".",
+		Run: func(_ context.Context, d *workflow.Data) error {
+			if adoptionOf(d).Purge {
+				return kubelet.PurgeFiles(d)
+			}
+			return kubelet.Forget(d)
+		},
+	}
+}

@@ -1,0 +1,206 @@
+package adoption
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// checkLeavable refuses what this command does not take back.
+func checkLeavable(ctx context.Context, d *workflow.Data) error {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Mode != v1alpha1.ModeDaemonSet && s.Mode != v1alpha1.ModeDeployment:
+		return finding.Refusedf("leave in mode %s: it takes back a DaemonSet or a Deployment", s.Mode).
+			WithHint("`ccmadm apply -f FILE` with mode: DaemonSet, or Deployment, first")
+	case s.ControlPlaneVIP.Address != "":
+		return finding.Refusedf("leave: the control plane's address %s is held by ccmadm's pods, and every kubelet uses it",
+			s.ControlPlaneVIP.Address).
+			WithHint("there is no way back from that; nothing was changed")
+	case s.WantsRoutes():
+		return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
+			WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false")
+	}
+	if err := refuseStaticPods(ctx, d); err != nil {
+		return err
+	}
+	return refuseBalancers(ctx, d)
+}
+
+// refuseStaticPods finds control planes to which another mode has not come yet: their managers would stay, and nobody
+// would take them away.
+func refuseStaticPods(ctx context.Context, d *workflow.Data) error {
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	pods, err := record.StaticPods(ctx, client)
+	if err != nil {
+		return finding.Refusedf("look for static pods: %w", err).WithHint("nothing was changed")
+	}
+	var left []string
+	for i := range pods {
+		left = append(left, pods[i].Spec.NodeName)
+	}
+	if len(left) == 0 {
+		return manager.RefuseForgotten(ctx, client, adoptionOf(d).Skip)
+	}
+	return finding.Refusedf("leave: the manager is still a static pod on %s", strings.Join(left, ", ")).
+		WithHint("`ccmadm apply` there brings the cluster's mode; nothing was changed")
+}
+
+// refuseBalancers finds the load balancers that nobody would serve any more, nor take away with their Service.
+func refuseBalancers(ctx context.Context, d *workflow.Data) error {
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	found, err := balancers(ctx, client)
+	if err == nil && len(found) > 0 && adoptionOf(d).WaitLoadBalancers > 0 && !d.DryRun {
+		found, err = awaitBalancers(ctx, d, client, found)
+	}
+	if err != nil {
+		return finding.Refusedf("look for load balancers: %w", err).WithHint("nothing was changed")
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	if adoptionOf(d).KeepLoadBalancers {
+		d.Sayf("kept with their addresses, and served by nobody from then on: Service/%s; while another provider's "+
+			"finalizer %s is on one, it cannot be deleted", strings.Join(found, ", Service/"), v1alpha1.LoadBalancerFinalizer)
+		return nil
+	}
+	return finding.Refusedf("leave: these have load balancers, which nobody would serve or remove any more: Service/%s",
+		strings.Join(found, ", Service/")).
+		WithHint("delete them, or make them of another type, first; --wait-load-balancers waits for it, " +
+			"--keep-load-balancers keeps them and their addresses")
+}
+
+// balancers are the Services that have one, or cannot go without its end. Those of somebody else's class are that
+// one's.
+func balancers(ctx context.Context, client kubernetes.Interface) ([]string, error) {
+	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for i := range list.Items {
+		s := &list.Items[i]
+		elsewhere := ptr.Deref(s.Spec.LoadBalancerClass, v1alpha1.LoadBalancerClass) != v1alpha1.LoadBalancerClass
+		has := s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0
+		if slices.Contains(s.Finalizers, v1alpha1.LoadBalancerFinalizer) || has && !elsewhere {
+			found = append(found, s.Namespace+"/"+s.Name)
+		}
+	}
+	return found, nil
+}
+
+// awaitBalancers waits while the manager still runs, which takes away the load balancers of Services that are deleted.
+// It returns those that are left in the end.
+func awaitBalancers(ctx context.Context, d *workflow.Data, client kubernetes.Interface, found []string) ([]string, error) {
+	d.Sayf("waiting up to %s for these to be gone: Service/%s", adoptionOf(d).WaitLoadBalancers,
+		strings.Join(found, ", Service/"))
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, adoptionOf(d).WaitLoadBalancers, false,
+		func(ctx context.Context) (bool, error) {
+			now, err := balancers(ctx, client)
+			if last = err; err == nil {
+				found = now
+			}
+			return err == nil && len(now) == 0, nil
+		})
+	if wait.Interrupted(err) && ctx.Err() == nil && last == nil {
+		return found, nil
+	}
+	return found, errors.Join(err, last)
+}
+
+// showWhatGoes lists nodes, objects and files, and says what stays.
+func showWhatGoes(ctx context.Context, d *workflow.Data, plan []*fleet.Node) error {
+	for _, n := range plan {
+		if !n.Skipped {
+			d.Sayf("would take Node/%s out of external mode; its provider ID %s stays", n.Name, finding.Clean(n.ProviderID))
+		}
+	}
+	subjects, err := appliedSubjects(ctx, d)
+	if err != nil {
+		return err
+	}
+	stays, kinds := "; the manager's Lease and the journal", []schema.GroupVersionKind{claimKind()}
+	if adoptionOf(d).Purge {
+		kinds = kindsOfOurs()
+	}
+	ours, err := leftOfOurs(ctx, d, kinds)
+	if err == nil {
+		ours, err = onlyApplied(ctx, d, ours)
+	}
+	if err != nil {
+		return err
+	}
+	for _, o := range ours {
+		if !slices.Contains(subjects, o.subject) {
+			subjects = append(subjects, o.subject)
+		}
+	}
+	if adoptionOf(d).Purge {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		subjects = append(subjects, "Lease/"+v1alpha1.Namespace+"/"+s.Profile.LeaseName()+
+			", unless another cloud-controller-manager renews it")
+		stays = ""
+	}
+	for _, subject := range subjects {
+		if strings.HasPrefix(subject, "CustomResourceDefinition/") {
+			subject += ", and every object of that kind"
+		}
+		d.Sayf("would remove %s", subject)
+	}
+	d.Sayf("stays: provider IDs, which cannot be changed, so that another provider takes only nodes made anew; "+
+		"labels of zone, region and type; what kubeadm's configuration lost%s", stays)
+	return nil
+}
+
+// appliedSubjects are the objects that are removed with what was applied.
+func appliedSubjects(ctx context.Context, d *workflow.Data) ([]string, error) {
+	config, err := workflow.RESTConfig(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	printer, err := apply.NewPrinter(config, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := printer.Remove(ctx)
+	if err != nil {
+		return nil, finding.Refusedf("list what was applied: %w", err).WithHint("nothing was changed")
+	}
+	var subjects []string
+	for _, c := range changes {
+		subjects = append(subjects, c.Subject)
+	}
+	return subjects, nil
+}

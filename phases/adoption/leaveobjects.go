@@ -1,0 +1,253 @@
+package adoption
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// onlyApplied are the objects that the list of what was applied has, and those that ccmadm writes beside it. It names
+// the others: a GitOps controller applies the same labels from `ccmadm render`.
+func onlyApplied(ctx context.Context, d *workflow.Data, found []leftover) ([]leftover, error) {
+	subjects, err := appliedSubjects(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	ours, others := splitApplied(found, subjects)
+	for _, subject := range others {
+		d.Sayf("%s stays: it has the label %s=%s, and ccmadm did not apply it; `kubectl delete` removes it", subject,
+			v1alpha1.ManagedByLabel, v1alpha1.FieldManager)
+	}
+	return ours, nil
+}
+
+func splitApplied(found []leftover, applied []string) (ours []leftover, others []string) {
+	for _, o := range found {
+		if slices.Contains(applied, o.subject) || writtenByRuns(o.subject) {
+			ours = append(ours, o)
+		} else {
+			others = append(others, o.subject)
+		}
+	}
+	return ours, others
+}
+
+// writtenByRuns are objects of ours that no list has: a run, the manager or the provider writes them.
+func writtenByRuns(subject string) bool {
+	const namespace = "/" + v1alpha1.Namespace + "/"
+	for _, prefix := range []string{claimKind().Kind + "/", "Pod" + namespace + v1alpha1.FieldManager + "-"} {
+		if strings.HasPrefix(subject, prefix) {
+			return true
+		}
+	}
+	if strings.Contains(subject, "/"+v1alpha1.RehearsalPrefix) { // of a rehearsal that was cut short
+		return true
+	}
+	return slices.Contains([]string{
+		"ConfigMap" + namespace + v1alpha1.RecordName,
+		"ConfigMap" + namespace + v1alpha1.AppliedName,
+		"ConfigMap" + namespace + v1alpha1.JournalName,
+		"ConfigMap" + namespace + v1alpha1.LastGoodMachinesName,
+		leaseKind().Kind + namespace + v1alpha1.RunLeaseName,
+	}, subject)
+}
+
+func removeObjects() workflow.Phase {
+	return workflow.Phase{
+		Name:  "objects",
+		Short: "Remove the cloud-controller-manager, and all that was applied for it",
+		Long: "Reads the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists, the manager first and\n" +
+			"the record last. Waits until what runs has ended, and gives back what our provider held of Services, before\n" +
+			"permissions go: claims, conditions and finalizers; addresses stay in their status. With --purge the record " +
+			"stays\n" +
+			"until all else has gone. It stops where a machine has joined in external cloud mode meanwhile.",
+		Foretell: foretellObjects,
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			applier, err := workflow.NewApplier(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			if err := refuseJoined(ctx, d); err != nil {
+				return err
+			}
+			if err := removeWorkloads(ctx, d, applier); err != nil {
+				return err
+			}
+			if err := refuseJoined(ctx, d); err != nil { // one may have registered after the manager has ended
+				return err
+			}
+			return removeRest(ctx, d, applier)
+		},
+	}
+}
+
+// foretellObjects leaves the list to preflight, which asks behind it, but for the journal: a way back goes by what was
+// there.
+func foretellObjects(ctx context.Context, d *workflow.Data) (string, error) {
+	if d.Trial {
+		subjects, err := appliedSubjects(ctx, d)
+		if err != nil {
+			return "", err
+		}
+		d.Known.Changed = true
+		for _, subject := range subjects {
+			fmt.Fprintln(d.Out, subject+" removed")
+		}
+	}
+	return "would remove the cloud-controller-manager, and the objects that were listed", nil
+}
+
+// refuseJoined finds machines that have joined since the plan was made. Nobody would take their taint away, and without
+// the record no further run would take them out of external mode.
+func refuseJoined(ctx context.Context, d *workflow.Data) error {
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	list, err := workflow.AskNodes(ctx, client)
+	if err != nil {
+		return fmt.Errorf("look whether machines have joined meanwhile: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		n := &list.Items[i]
+		if (fleet.IsExternal(n) || nodes.IsTainted(n)) && !slices.Contains(adoptionOf(d).Skip, n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return finding.Errorf("leave: in external cloud mode, or tainted, by now: Node/%s", strings.Join(names, ", Node/")).
+		WithHint("machines that have joined meanwhile: the same command again takes them out, too; --skip %s leaves them. "+
+			"The cluster's record is still there", strings.Join(names, ","))
+}
+
+// removeWorkloads takes away what runs, and waits until it has ended: for as long it needs its permissions, and it is
+// not left before.
+func removeWorkloads(ctx context.Context, d *workflow.Data, applier apply.Applier) error {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	if err := removeSets(ctx, d, applier, apply.Addon); err != nil {
+		return err
+	}
+	awaitEnd(ctx, d, client, manifests.WorkloadName(s.Profile))
+	if err := removeSets(ctx, d, applier, apply.NodeAgent); err != nil {
+		return err
+	}
+	awaitEnd(ctx, d, client, v1alpha1.AgentName)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return releaseBalancers(ctx, d, client)
+}
+
+// releaseBalancers gives back what our provider held of Services, with nobody left who would take it again: to one that
+// comes back some day, a claim would say that it serves what somebody else has served since.
+func releaseBalancers(ctx context.Context, d *workflow.Data, client kubernetes.Interface) error {
+	var claims []leftover
+	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
+		claims, err = leftOfOurs(ctx, d, []schema.GroupVersionKind{claimKind()})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = journal.Ask(ctx, func(ctx context.Context) error { return d.ReleaseBalancers(ctx, client) })
+	if err != nil {
+		return finding.Errorf("release what is held of Services: %w", err).WithHint("the same command goes on")
+	}
+	for _, c := range claims {
+		d.Sayf("%s removed", c.subject)
+	}
+	return nil
+}
+
+// endsWithin is what a pod has to end in: its grace, and some time for its kubelet.
+const endsWithin = time.Minute
+
+// awaitEnd waits until no pod of a workload of ours is left. One on a machine that is gone stays for ever; it has no
+// permissions soon.
+func awaitEnd(ctx context.Context, d *workflow.Data, client kubernetes.Interface, name string) {
+	if err := goneInTime(ctx, client, name); err != nil {
+		d.Sayf("warning, it goes on without: %v", err)
+	}
+}
+
+func goneInTime(ctx context.Context, client kubernetes.Interface, name string) error {
+	err := manager.UntilGone(ctx, endsWithin, func(ctx context.Context) (*corev1.Pod, error) {
+		pods, err := manager.WorkloadPods(ctx, client, name)
+		if len(pods) == 0 {
+			return nil, err
+		}
+		return &pods[0], nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait %s for the pods of %s to end: %w", endsWithin, name, err)
+	}
+	return nil
+}
+
+func removeRest(ctx context.Context, d *workflow.Data, applier apply.Applier) error {
+	if err := removeSets(ctx, d, applier, apply.RBAC, apply.CloudConfig, apply.Inventory); err != nil {
+		return err
+	}
+	if adoptionOf(d).Purge { // which goes by the record until all else has gone
+		return nil
+	}
+	return removeApplied(ctx, d, applier)
+}
+
+// removeApplied takes away what is still there of all that was applied, the cluster's record last.
+func removeApplied(ctx context.Context, d *workflow.Data, applier apply.Applier) error {
+	ctx, cancel := context.WithTimeout(ctx, workflow.ApplyTimeout)
+	defer cancel()
+	changes, err := applier.Remove(ctx)
+	sayDeleted(d, changes)
+	return err
+}
+
+func removeSets(ctx context.Context, d *workflow.Data, applier apply.Applier, sets ...apply.Set) error {
+	ctx, cancel := context.WithTimeout(ctx, workflow.ApplyTimeout)
+	defer cancel()
+	for _, set := range sets {
+		changes, err := applier.Apply(ctx, set, nil)
+		sayDeleted(d, changes)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sayDeleted(d *workflow.Data, changes []apply.Change) {
+	for _, c := range changes {
+		if c.Differs() && !strings.HasSuffix(c.Subject, "/"+v1alpha1.AppliedName) {
+			workflow.SayChange(d, c)
+			d.Known.Changed = true
+		}
+	}
+}

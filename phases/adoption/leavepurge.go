@@ -1,0 +1,170 @@
+package adoption
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	metadataclient "k8s.io/client-go/metadata"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// purge goes behind everything else, the journal too: it is closed before it is removed.
+func purge() workflow.Phase {
+	return workflow.Phase{
+		Name:  "purge",
+		Short: "With --purge, remove what is still there of ccmadm: its journal, the manager's Lease, and the record",
+		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ", and claims of\n" +
+			"addresses. Removes those that ccmadm has applied or writes itself, and names the others, which stay. Removes\n" +
+			"the Lease of the cloud-controller-manager, unless another one renews it. The record goes last: until then the same command goes on. Without --purge it does nothing.",
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			if !adoptionOf(d).Purge || d.DryRun { // preflight has listed it
+				return nil
+			}
+			if err := d.Close(ctx); err != nil {
+				return err
+			}
+			ours, err := leftOfOurs(ctx, d, kindsOfOurs())
+			if err != nil {
+				return err
+			}
+			for _, o := range ours {
+				if o.subject == leaseKind().Kind+"/"+v1alpha1.Namespace+"/"+v1alpha1.RunLeaseName {
+					return finding.Refusedf("purge: another run has begun meanwhile, and its journal is ours, too").
+						WithHint("`ccmadm journal` shows what it does; all else is done")
+				}
+			}
+			ours, err = onlyApplied(ctx, d, ours)
+			if err != nil {
+				return err
+			}
+			for _, o := range ours {
+				if o.ledBy() {
+					continue
+				}
+				if err := o.remove(ctx); err != nil {
+					return err
+				}
+				d.Sayf("%s removed", o.subject)
+			}
+			if err := manager.RemoveManagerLease(ctx, d); err != nil {
+				return err
+			}
+			applier, err := workflow.NewApplier(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			return removeApplied(ctx, d, applier)
+		},
+	}
+}
+
+// leftover is an object of ours.
+type leftover struct {
+	subject string
+	client  metadataclient.ResourceInterface
+	name    string
+	only    metav1.DeleteOptions // the one that was found
+}
+
+// ledBy tells of what a run that was cut short goes on by: the record, and the list of what was applied.
+func (o *leftover) ledBy() bool {
+	const maps = "ConfigMap/" + v1alpha1.Namespace + "/"
+	return o.subject == maps+v1alpha1.RecordName || o.subject == maps+v1alpha1.AppliedName
+}
+
+func (o *leftover) remove(ctx context.Context) error {
+	if err := o.client.Delete(ctx, o.name, o.only); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove %s: %w", o.subject, err)
+	}
+	return nil
+}
+
+// kindsOfOurs are what ccmadm makes, workloads first, which need the rest.
+func kindsOfOurs() (list []schema.GroupVersionKind) {
+	for _, group := range []struct {
+		name  string
+		kinds []string
+	}{
+		{"apps", []string{"DaemonSet", "Deployment"}},
+		{"", []string{"Pod", "ConfigMap", "Secret", "ServiceAccount"}},
+		{"rbac.authorization.k8s.io", []string{"RoleBinding", "Role", "ClusterRoleBinding", "ClusterRole"}},
+		{"admissionregistration.k8s.io", []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"}},
+		{"apiextensions.k8s.io", []string{"CustomResourceDefinition"}},
+		{leaseKind().Group, []string{leaseKind().Kind}},
+		{claimKind().Group, []string{claimKind().Kind}},
+	} {
+		for _, kind := range group.kinds {
+			list = append(list, schema.GroupVersionKind{Group: group.name, Version: "v1", Kind: kind})
+		}
+	}
+	return list
+}
+
+func leaseKind() schema.GroupVersionKind { return coordinationv1.SchemeGroupVersion.WithKind("Lease") }
+
+// claimKind is that of the provider's claims of addresses.
+func claimKind() schema.GroupVersionKind {
+	return networkingv1.SchemeGroupVersion.WithKind("IPAddress")
+}
+
+// labelOfOurs is what objects of a kind have that are ours; Kubernetes has one of its own for whose an IPAddress is.
+func labelOfOurs(kind schema.GroupVersionKind) string {
+	if kind == claimKind() {
+		return networkingv1.LabelManagedBy + "=" + v1alpha1.ClaimManager
+	}
+	return v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager
+}
+
+// leftOfOurs lists what is ours of these kinds.
+func leftOfOurs(ctx context.Context, d *workflow.Data, kinds []schema.GroupVersionKind) ([]leftover, error) {
+	config, err := workflow.RESTConfig(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadataclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("look for what is left: %w", err)
+	}
+	var found []leftover
+	for _, kind := range kinds {
+		list, err := resourceOf(client, kind).List(ctx, metav1.ListOptions{LabelSelector: labelOfOurs(kind)})
+		if apierrors.IsNotFound(err) {
+			continue // the API server does not know such objects
+		}
+		if err != nil {
+			return nil, finding.Errorf("look for what is left as %s: %w", kind.Kind, err).WithHint("the same command goes on")
+		}
+		for i := range list.Items {
+			found = append(found, ofOurs(client, kind, &list.Items[i]))
+		}
+	}
+	return found, nil
+}
+
+func resourceOf(client metadataclient.Interface, kind schema.GroupVersionKind) metadataclient.Getter {
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	return client.Resource(resource)
+}
+
+func ofOurs(client metadataclient.Interface, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata) leftover {
+	l := leftover{
+		subject: kind.Kind + "/" + o.Name, name: o.Name, client: resourceOf(client, kind),
+		only: metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &o.UID}},
+	}
+	if o.Namespace != "" {
+		l.subject = kind.Kind + "/" + o.Namespace + "/" + o.Name
+		l.client = resourceOf(client, kind).Namespace(o.Namespace)
+	}
+	return l
+}

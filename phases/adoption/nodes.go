@@ -1,0 +1,207 @@
+package adoption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+func adoptNodes() workflow.Phase {
+	return workflow.Phase{
+		Name:    "nodes",
+		Journal: workflow.JournalItself,
+		Short:   "Set one kubelet after the other to external cloud mode, and have each node initialized",
+		Long: `Reads and writes Nodes. On each machine, workers first and this one last: "ccmadm node external" with the
+address that the Node has; then the taint ` + v1alpha1.UninitializedTaint + `, which makes the
+cloud-controller-manager initialize the Node and keeps no pod from running; then it waits until the Node is
+initialized and Ready, with the addresses that it had. It stops at the first node that does not come through.`,
+		Foretell: foretellNodes,
+		Run:      func(ctx context.Context, d *workflow.Data) error { return eachNode(ctx, d, (*adopter).adopt) },
+	}
+}
+
+func foretellNodes(ctx context.Context, d *workflow.Data) (string, error) {
+	plan, err := plannedNodes(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, n := range plan {
+		switch {
+		case n.Skipped:
+		case adoptionOf(d).Leave:
+			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node plain", n.Name))
+		case !n.External:
+			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node external --node-ip=%s", n.Name, n.IP))
+		}
+		if !n.Skipped && !adoptionOf(d).Leave && !n.Initialized {
+			lines = append(lines, fmt.Sprintf("would have %s initialized", n.Name))
+		}
+	}
+	return strings.Join(append(lines, fmt.Sprintf("%d nodes looked at", len(plan))), "\n"), nil
+}
+
+// adopter changes nodes.
+type adopter struct {
+	d      *workflow.Data
+	s      *settings.Settings
+	client kubernetes.Interface
+	step   fleet.Runner
+}
+
+// eachNode changes all nodes in the order of the plan.
+func eachNode(ctx context.Context, d *workflow.Data, change func(*adopter, context.Context, *fleet.Node) error) error {
+	a, err := newAdopter(ctx, d)
+	if err != nil {
+		return err
+	}
+	plan, err := plannedNodes(ctx, d)
+	if err != nil {
+		return err
+	}
+	return a.each(ctx, plan, func(ctx context.Context, n *fleet.Node) error { return change(a, ctx, n) })
+}
+
+func newAdopter(ctx context.Context, d *workflow.Data) (*adopter, error) {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	if adoptionOf(d).Parallel > 1 { // no table is redrawn in place then, either
+		d = d.Together()
+	}
+	return &adopter{d: d, s: s, client: client, step: fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout)}, nil
+}
+
+// adopt brings one node through. Each part is left out where it is done already.
+func (a *adopter) adopt(ctx context.Context, n *fleet.Node) error {
+	if err := a.look(ctx, n); err != nil {
+		return err
+	}
+	if n.External && n.Initialized && !n.Here && !n.Unsure {
+		a.d.Sayf("%s: in external mode and initialized already", n.Name)
+		return nil
+	}
+	if n.Here || !n.External || n.Unsure {
+		step := journal.Step{
+			Name: kubeletStep, Node: n.Name, What: "Set the kubelet to external cloud mode",
+			Before: n.Flags, After: flagExternal + " --node-ip=" + n.IP, Undo: "ccmadm node plain on " + n.Name,
+		}
+		if err := a.nodeStep(ctx, n, step, a.external); err != nil {
+			return err
+		}
+	}
+	if n.Initialized || n.Gone {
+		return nil
+	}
+	step := journal.Step{
+		Name: initializeStep, Node: n.Name, What: "Have the cloud-controller-manager initialize the Node",
+		After: "taint " + v1alpha1.UninitializedTaint + ", for as long as it takes",
+		Undo:  "the provider ID stays; kubectl taint node " + n.Name + " " + v1alpha1.UninitializedTaint + "-",
+	}
+	return a.nodeStep(ctx, n, step, a.initialize)
+}
+
+// external sets the kubelet's flags, and waits until the Node repeats its address.
+func (a *adopter) external(ctx context.Context, n *fleet.Node) error {
+	if err := a.step.Run(ctx, n, "external", "--node-ip="+n.IP); err != nil {
+		return err
+	}
+	return a.await(ctx, n, "its kubelet to be in external mode", func(node *corev1.Node) bool {
+		return node.Annotations[v1alpha1.ProvidedNodeIPAnnotation] == n.IP && nodes.IsReady(node)
+	})
+}
+
+// initialize taints the Node and waits. Where nobody takes the taint away in time, it is taken back: the node takes
+// pods as before, and the next run sets it again.
+func (a *adopter) initialize(ctx context.Context, n *fleet.Node) error {
+	if err := kubelet.Taint(ctx, a.client, n.Name, true); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.s.Wait.Timeout.Duration)
+	defer cancel()
+	wanted := nodes.WaitOptions{Nodes: []string{n.Name}, Until: nodes.Ready, Lease: a.s.Profile.LeaseName()}
+	err := workflow.Wait(ctx, a.client, wanted, nodes.NewDisplay(a.d.Output, a.d.Out))
+	if err == nil {
+		_, err := a.unmoved(ctx, n)
+		return err
+	}
+	if n.Tainted {
+		return err // no pod came here before, and none does now
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if undone := kubelet.Taint(last, a.client, n.Name, false); undone != nil {
+		n.Tainted = true
+		return errors.Join(err, undone)
+	}
+	return err
+}
+
+// look sees whether a Node has come further than when the plan was made: another run may have ended since.
+func (a *adopter) look(ctx context.Context, n *fleet.Node) error {
+	node, err := a.unmoved(ctx, n)
+	if err != nil {
+		return err
+	}
+	n.External, n.Initialized = fleet.IsExternal(node), n.Initialized && workflow.IsInitialized(node)
+	return nil
+}
+
+// unmoved returns the Node, and refuses one that has other addresses than when the run began: the
+// cloud-controller-manager knows others.
+func (a *adopter) unmoved(ctx context.Context, n *fleet.Node) (*corev1.Node, error) {
+	node, err := workflow.AskNode(ctx, a.client, n.Name)
+	if err != nil {
+		return nil, fmt.Errorf("ask for Node/%s: %w", n.Name, err)
+	}
+	if now := kubelet.InternalIPs(node); now != n.IP {
+		return nil, finding.Errorf("its addresses are %q now, and were %q: the provider knows others", now, n.IP).
+			WithHint("look at what the provider says of the machine, and at its cloud configuration")
+	}
+	return node, nil
+}
+
+// await watches one Node. An API server that does not answer is asked again.
+func (a *adopter) await(ctx context.Context, n *fleet.Node, what string, holds func(*corev1.Node) bool) error {
+	patience := a.step.Patience()
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			node, err := a.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return false, err
+			}
+			return err == nil && holds(node), nil
+		})
+	if err != nil {
+		return &finding.Error{
+			Code: finding.ExitNotInTime, Err: fmt.Errorf("wait %s for %s: %w", patience, what, err),
+			Hint: fmt.Sprintf("on %s: ccmadm node show; journalctl -u kubelet", n.Name),
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package adoption
+
+import (
+	"testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// What a user has switched off stays off: adopt switches on only what it has held.
+func TestCluster_Adopt_LifecycleOff(t *testing.T) {
+	m, client := bySample(t)
+	change := func(to v1alpha1.Lifecycle) {
+		t.Helper()
+		o := workflow.Options{Existing: true, Flags: v1alpha1.CloudConfiguration{Lifecycle: to}}
+		d, out := phasestest.Run{Options: o}.Must(t, m)
+		if err := workflow.Run(t.Context(), d, []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Record()}); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	want := func(when string, lifecycle v1alpha1.Lifecycle, held bool) {
+		t.Helper()
+		rec, err := workflow.ReadRecord(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := mayDeleteNodes(t, client); rec.Configuration.Lifecycle != lifecycle || rec.LifecycleHeld != held ||
+			is != (lifecycle == v1alpha1.LifecycleGuarded) {
+			t.Errorf("%s: Nodes may be deleted: %v, the record says %s, held %v", when, is, rec.Configuration.Lifecycle,
+				rec.LifecycleHeld)
+		}
+	}
+	adopt := func() {
+		t.Helper()
+		d, out := adoption(t, m, workflow.Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
+		plan, err := plannedNodes(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range plan {
+			if !n.Initialized {
+				t.Errorf("%s would be initialized anew", n.Name)
+			}
+		}
+		runAll(t.Context(), t, d, out, []workflow.Phase{
+			held(begin()), held(manager.RBAC()), held(manager.Addon()), resolved(manager.RBAC()), resolved(manager.Addon()), resolved(manager.Record()),
+		})
+	}
+	change(v1alpha1.LifecycleOff)
+	want("switched off", v1alpha1.LifecycleOff, false)
+	adopt()
+	want("and adopted", v1alpha1.LifecycleOff, false)
+	change(v1alpha1.LifecycleGuarded)
+	want("switched on", v1alpha1.LifecycleGuarded, false)
+}
+
+// Off for the time of an adoption is noted as that, and stays noted whatever else changes.
+func TestCluster_Adopt_LifecycleHeld(t *testing.T) {
+	m, client := plain(t)
+	held := func(when string, want bool) {
+		t.Helper()
+		rec, err := workflow.ReadRecord(t.Context(), client)
+		if err != nil || rec.LifecycleHeld != want || (rec.Configuration.Lifecycle == v1alpha1.LifecycleOff) != want {
+			t.Errorf("%s: %+v, %v", when, rec, err)
+		}
+	}
+	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+	runAll(t.Context(), t, d, out, []workflow.Phase{resolved(manager.Record())}) // with nodes that are not known
+	held("left out", true)
+	other := workflow.Options{Existing: true, Flags: v1alpha1.CloudConfiguration{NodeIP: "198.18.0.0/16"}}
+	d, out = phasestest.Run{Options: other}.Must(t, m)
+	if err := workflow.Run(t.Context(), d, []workflow.Phase{manager.Record()}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	held("and changed", true)
+	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
+	d, out = adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+	runAll(t.Context(), t, d, out, []workflow.Phase{resolved(manager.Record())})
+	held("all known", false)
+}

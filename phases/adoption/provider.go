@@ -1,0 +1,216 @@
+package adoption
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	metadataclient "k8s.io/client-go/metadata"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// refuseServed finds what the present provider does for the cluster, and the next one would not go on with. Whether
+// provider IDs allow the change is found with each Node, when the plan is made.
+func refuseServed(ctx context.Context, d *workflow.Data, known *v1alpha1.CloudConfiguration) error {
+	if known.WantsRoutes() {
+		return finding.Refusedf("adopt with provider %q: the pods' network is the routes that provider %s sets",
+			d.Said.Provider, known.Provider).
+			WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false. Nothing was changed")
+	}
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	found, err := balancers(ctx, client)
+	if err != nil {
+		return finding.Refusedf("look for load balancers: %w", err).WithHint("nothing was changed")
+	}
+	if len(found) > 0 {
+		return finding.Refusedf("adopt with provider %q: these have load balancers of provider %s: Service/%s",
+			d.Said.Provider, known.Provider, strings.Join(found, ", Service/")).
+			WithHint("delete them, or make them of another type, first; nothing was changed")
+	}
+	return nil
+}
+
+// formerProvider takes away the manager of another provider before anything of the new one is there: two would each
+// initialize Nodes. Its permissions go with the new one's coming.
+func formerProvider() workflow.Phase {
+	return workflow.Phase{
+		Name:  "former-provider",
+		Short: "Take away the cloud-controller-manager of another provider, if the cluster has one",
+		Long: `Reads the cluster's record. Where it says another provider, removes its workload and its agents, and waits
+until its pods have ended; then gives back what our provider held of Services. Its files stay until the new one's take
+their place in "cloud-config", and are marked with whose they are. Until "begin" the record leads back: ccmadm apply.`,
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			profile, err := s.FormerProfile()
+			if err != nil || profile == nil {
+				return err
+			}
+			if d.DryRun {
+				d.Sayf("would remove the cloud-controller-manager of provider %s, and wait until it has ended", profile.Name)
+				d.Known.Changed = true
+				return nil
+			}
+			applier, err := workflow.NewApplier(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			if err := removeSets(ctx, d, applier, apply.Addon); err != nil {
+				return err
+			}
+			if err := removeAgents(ctx, d, applier, s.Profile); err != nil {
+				return err
+			}
+			client, err := workflow.Connect(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			if err := goneInTime(ctx, client, manifests.WorkloadName(profile)); err != nil {
+				return &finding.Error{
+					Code: finding.ExitNotInTime, Err: err,
+					Hint: "the same command goes on; `ccmadm apply` brings the former one back",
+				}
+			}
+			d.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)
+			if err := releaseBalancers(ctx, d, client); err != nil {
+				return err
+			}
+			if err := manager.EndLease(ctx, d, client, s.Profile.LeaseName()); err != nil {
+				return err
+			}
+			return markFiles(ctx, client, profile.Name)
+		},
+	}
+}
+
+// removeAgents leaves the definitions of what agents go by, where the next provider has agents, too: with a definition
+// go all objects of its kind.
+func removeAgents(ctx context.Context, d *workflow.Data, applier apply.Applier, next *templates.Profile) error {
+	if next.NodeAgent == nil {
+		return removeSets(ctx, d, applier, apply.NodeAgent)
+	}
+	stay, err := manifests.CRDs()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, workflow.ApplyTimeout)
+	defer cancel()
+	changes, err := applier.Apply(ctx, apply.NodeAgent, stay)
+	sayDeleted(d, changes)
+	return err
+}
+
+// refusePools finds pools and peers of a cluster whose next provider has no use for them: they would go with their
+// definitions, and no way back brings them.
+func refusePools(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
+	former, err := s.FormerProfile()
+	if err != nil || former == nil || s.Profile.NodeAgent != nil {
+		return err
+	}
+	config, err := workflow.RESTConfig(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	client, err := metadataclient.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("look for pools: %w", err)
+	}
+	var found []string
+	for _, kind := range []string{"AddressPool", "BGPPeer"} {
+		resource := resourceOf(client, schema.FromAPIVersionAndKind(v1alpha1.APIVersion, kind))
+		list, err := resource.List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // the API server does not know such objects
+		}
+		if err != nil {
+			return finding.Refusedf("look for objects of kind %s: %w", kind, err).WithHint("nothing was changed")
+		}
+		for i := range list.Items {
+			found = append(found, kind+"/"+list.Items[i].Name)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return finding.Refusedf("adopt with provider %q: these would go with provider %s: %s", s.Provider, former.Name,
+		strings.Join(found, ", ")).
+		WithHint("kubectl get addresspools,bgppeers -o yaml > pools.yaml keeps them: delete them first. Nothing was changed")
+}
+
+// markFiles notes on the Secret with a provider's files whose they are, while the cluster goes to another one: no other
+// provider is to be given them, and a way back needs them.
+func markFiles(ctx context.Context, client kubernetes.Interface, provider string) error {
+	secrets := client.CoreV1().Secrets(v1alpha1.Namespace)
+	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: %q}}}`, v1alpha1.FilesOfAnnotation, provider)
+	err := journal.Ask(ctx, func(ctx context.Context) error {
+		options := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}
+		_, err := secrets.Patch(ctx, v1alpha1.CloudConfigName, types.MergePatchType, patch, options)
+		return err
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("note whose files are in Secret/%s/%s: %w", v1alpha1.Namespace, v1alpha1.CloudConfigName, err)
+	}
+	return nil
+}
+
+// dropsOthersFiles has a phase that brings a provider's files remove those of another provider first.
+func dropsOthersFiles(p workflow.Phase) workflow.Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *workflow.Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := manager.CloudFiles(ctx, d, s); err != nil { // what cannot be read replaces nothing
+			return err
+		}
+		if err := dropOthersFiles(ctx, d, s); err != nil {
+			return err
+		}
+		return run(ctx, d)
+	}
+	return p
+}
+
+// dropOthersFiles removes the files of another provider, once those of this one are to come.
+func dropOthersFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
+	if d.DryRun {
+		return nil
+	}
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	secret, err := client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && !manager.OfAnother(secret, s.Provider) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for the files of another provider: %w", err)
+	}
+	applier, err := workflow.NewApplier(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	return removeSets(ctx, d, applier, apply.CloudConfig, apply.Inventory)
+}

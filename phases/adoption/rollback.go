@@ -1,0 +1,116 @@
+package adoption
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// FindRun returns the run of the journal that has the ID.
+func FindRun(runs []journal.Run, id int) (*journal.Run, error) {
+	for _, run := range runs {
+		if run.ID == id {
+			return &run, nil
+		}
+	}
+	return nil, finding.Usagef("find run %d: it is not in the journal", id).WithHint("ccmadm journal lists those that are")
+}
+
+// NewestChange returns the newest run that has changed the cluster's settings, or was cut short before it could. One
+// that has only brought another machine to them, or repaired what had drifted, is none: to before it is where the
+// cluster is. It reads the cluster's record.
+func NewestChange(ctx context.Context, client kubernetes.Interface, runs []journal.Run) (*journal.Run, error) {
+	if n := len(runs); n > 0 && IsAdoption(&runs[n-1]) { // leave may have taken the record
+		return &runs[n-1], nil
+	}
+	rec, err := workflow.AskRecord(ctx, client)
+	if err != nil {
+		return nil, finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
+	}
+	return newestChange(runs, rec)
+}
+
+// newestChange goes back from what the record says now: each run has left what the next one has found.
+func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, error) {
+	ended := false
+	for _, run := range slices.Backward(runs) {
+		if run.Shortened {
+			break
+		}
+		if run.Before == "" || IsAdoption(&run) {
+			return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has changed more than settings", run.ID,
+				run.Command).WithHint("ccmadm journal %d shows how to undo its steps; ccmadm rollback RUN goes to before "+
+				"an earlier one. Nothing was changed", run.ID)
+		}
+		before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+		if err != nil {
+			return nil, err
+		}
+		unended := run.State != journal.Done && !ended && !workflow.KeepsSettings(&run)
+		if unended || !sameSettings(before, after) {
+			return &run, nil
+		}
+		ended, after = ended || run.State == journal.Done, before
+	}
+	return nil, finding.Refusedf("find the way back: the journal has no run that changed the cluster's settings").
+		WithHint("ccmadm journal lists the runs that are known. Nothing was changed")
+}
+
+func sameSettings(a, b *v1alpha1.Record) bool {
+	return a.Profile == b.Profile && equality.Semantic.DeepEqual(a.Configuration, b.Configuration)
+}
+
+// FormerSettings are those of the cluster before a run, complete: what was not set then is set to nothing. Credentials,
+// files and the inventory are in no record, and stay. The second result is the text of the user's own profile, if there
+// was one.
+func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, error) {
+	if run.Before == "" {
+		return nil, "", finding.Refusedf("go back to before run %d: ccmadm %s has changed no settings", run.ID, run.Command).
+			WithHint("ccmadm journal %d shows how to undo its steps. Nothing was changed", run.ID)
+	}
+	rec, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	if err != nil {
+		return nil, "", err
+	}
+	c := rec.Configuration
+	c.ControllerManager.MoveCredentials()                           // to what the Secret has of them
+	c.Wait, c.ControlPlaneVIP.Interface = v1alpha1.WaitPolicy{}, "" // of a run, and of a machine
+	c.Profile = ""
+	if rec.LifecycleHeld { // nobody has said it: adopt switches it on at its end
+		c.Lifecycle = ""
+	}
+	c.ControllerManager.ExtraArgs = explicit(c.ControllerManager.ExtraArgs)
+	c.ControllerManager.ExtraEnv = explicit(c.ControllerManager.ExtraEnv)
+	c.Routes = new(c.WantsRoutes())
+	c.NodeAgent.Enabled = new(ptr.Deref(c.NodeAgent.Enabled, c.WantsRoutes()))
+	c.ServingCertificates = v1alpha1.ServingCertificates{
+		Enabled: new(c.WantsServingCertificates()), AddressRanges: explicit(c.ServingCertificates.AddressRanges),
+		Names: explicit(c.ServingCertificates.Names),
+	}
+	return &c, rec.Profile, nil
+}
+
+// FormerImageBy is who had chosen the manager's image before a run: a rollback brings that back, too.
+func FormerImageBy(run *journal.Run) (v1alpha1.ImageBy, error) {
+	rec, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	if err != nil {
+		return "", err
+	}
+	profile, err := settings.RecordedProfile(rec)
+	if err != nil {
+		return "", err
+	}
+	return planner.ImageBy(profile, rec), nil
+}
+
+func explicit(list []string) []string { return append([]string{}, list...) }

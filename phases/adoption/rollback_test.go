@@ -1,0 +1,121 @@
+package adoption
+
+import (
+	"testing"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// Without a number, rollback goes to before the newest run that has changed settings: after it `ccmadm apply` ran on
+// the other control planes, too, and each of these runs has found the settings as they are now.
+func TestNewestChange(t *testing.T) {
+	record := func(image string) *v1alpha1.Record {
+		rec := &v1alpha1.Record{Configuration: v1alpha1.CloudConfiguration{
+			Provider: "hetzner", Mode: v1alpha1.ModeStaticPod,
+			ControllerManager: v1alpha1.ControllerManager{Image: image},
+		}}
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		return rec
+	}
+	run := func(before string, state journal.State) journal.Run {
+		r := journal.Run{Command: "apply", State: state}
+		if before == "" {
+			r.Command = "adopt"
+			return r
+		}
+		data, err := record(before).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Before = string(data)
+		return r
+	}
+	done, cut := journal.Done, journal.Begun
+	repair := run("a:2", cut)
+	repair.Command = "init"
+	workers := run("a:2", journal.Failed)
+	workers.Command = "upgrade workers v1.36.3"
+	tests := []struct {
+		name string
+		runs []journal.Run
+		now  string
+		want int // 0: refused
+	}{
+		{"the newest", []journal.Run{run("a:1", done), run("a:2", done)}, "a:3", 2},
+		{"brought to two others", []journal.Run{run("a:1", done), run("a:2", done), run("a:2", done)}, "a:2", 1},
+		{"a rollback, and again", []journal.Run{run("a:1", done), run("a:2", done), run("a:1", done)}, "a:1", 2},
+		{"an init that has failed", []journal.Run{run("a:1", done), repair}, "a:2", 1},
+		{"workers that have failed", []journal.Run{run("a:1", done), workers}, "a:2", 1},
+		{"cut short before the record", []journal.Run{run("a:1", done), run("a:2", cut)}, "a:2", 2},
+		{"cut short, then completed", []journal.Run{run("a:1", cut), run("a:1", done)}, "a:2", 2},
+		{"cut short, then led back", []journal.Run{run("a:1", done), run("a:2", cut), run("a:2", done)}, "a:2", 1},
+		{"adopted since", []journal.Run{run("a:1", done), run("", done)}, "a:2", 0},
+		{"repaired since it was adopted", []journal.Run{run("a:1", done), run("", done), run("a:2", done)}, "a:2", 0},
+		{"changed since it was adopted", []journal.Run{run("", done), run("a:1", done)}, "a:2", 2},
+		{"nothing but repairs", []journal.Run{run("a:1", done)}, "a:1", 0},
+		{"nothing", nil, "a:1", 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for i := range test.runs {
+				test.runs[i].ID = i + 1
+			}
+			got, err := newestChange(test.runs, record(test.now))
+			if test.want == 0 {
+				phasestest.WantError(t, err, "find the way back", finding.ExitRefused)
+				return
+			}
+			if err != nil || got.ID != test.want {
+				t.Errorf("got %+v, %v, want run %d", got, err, test.want)
+			}
+		})
+	}
+}
+
+// Who has chosen the manager's image comes back with it: else a rollback would make the profile's image the user's.
+func TestFormerImageBy(t *testing.T) {
+	for _, want := range []v1alpha1.ImageBy{v1alpha1.ImageByProfile, v1alpha1.ImageByUser} {
+		rec := &v1alpha1.Record{ImageBy: want, Configuration: v1alpha1.CloudConfiguration{
+			Provider: "onprem", Mode: v1alpha1.ModeDaemonSet,
+			ControllerManager: v1alpha1.ControllerManager{Image: "example.org/ccm:v1"},
+		}}
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		before, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		by, err := FormerImageBy(&journal.Run{Before: string(before)})
+		if err != nil || by != want {
+			t.Fatalf("%s, %v, want %s", by, err, want)
+		}
+		d, s := &workflow.Data{Options: workflow.Options{ImageBy: by}}, &settings.Settings{Recorded: &v1alpha1.Record{}}
+		got, err := manager.ImageBy(d, s, "example.org/ccm:v1")
+		if err != nil || got != want {
+			t.Errorf("the record says %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+// A lifecycle that an adoption holds is nobody's word: a rollback leaves it to adopt.
+func TestFormerSettings_LifecycleHeld(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		rec := &v1alpha1.Record{LifecycleHeld: held, Configuration: v1alpha1.CloudConfiguration{
+			Provider: "onprem", Mode: v1alpha1.ModeStaticPod, Lifecycle: v1alpha1.LifecycleOff,
+		}}
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		data, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings, _, err := FormerSettings(&journal.Run{Before: string(data)})
+		if err != nil || (settings.Lifecycle == "") != held {
+			t.Errorf("held %t: %q, %v", held, settings.Lifecycle, err)
+		}
+	}
+}

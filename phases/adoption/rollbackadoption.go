@@ -1,0 +1,218 @@
+package adoption
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// The commands that go each other's way back.
+const (
+	adoptCommand = "adopt"
+	leaveCommand = "leave"
+)
+
+// directionOf returns which of the two a run was, itself or as a rollback of the other; empty: neither.
+func directionOf(run *journal.Run) string {
+	switch command, _, _ := strings.Cut(run.Command, " "); command {
+	case adoptCommand, leaveCommand:
+		return command
+	}
+	return ""
+}
+
+// IsAdoption tells whether a run was one of adopt or leave, which more than a record leads back from.
+func IsAdoption(run *journal.Run) bool { return directionOf(run) != "" }
+
+// AdoptionBack returns what leads back to before a run of adopt, which is leave, or of leave, which is adopt with the
+// settings of before, as it is where adopt has changed the provider: the options and the phases. From wherever the run
+// has stopped it is the same. How it is done, and whether it is asked, is the caller's; runs are the whole journal.
+func AdoptionBack(
+	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, how *Adoption,
+) (*workflow.Options, []workflow.Phase, error) {
+	o := &workflow.Options{Role: kubeadm.RoleInit, Existing: true, Operation: how, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	if how.Leave = directionOf(run) == adoptCommand && !hasStep(run, formerProvider().Name); !how.Leave {
+		o.Command = fmt.Sprintf("%s (rollback %d)", adoptCommand, run.ID)
+		err := backToAdopted(ctx, client, runs, run, o, how)
+		return o, Adopt(), err
+	}
+	o.Command = fmt.Sprintf("%s (rollback %d)", leaveCommand, run.ID)
+	if err := refuseAdoptedBefore(runs, run); err != nil {
+		return nil, nil, err
+	}
+	_, err := workflow.AskRecord(ctx, client)
+	switch {
+	case apierrors.IsNotFound(err): // it is the first object of all
+		return o, []workflow.Phase{unbegun()}, nil
+	case err != nil:
+		return nil, nil, finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
+	}
+	return o, Leave(), nil
+}
+
+// refuseAdoptedBefore finds a run of adopt that has brought nodes to a cluster that had been adopted: before it was not
+// a cluster without us. Runs that were cut short, and that one of them has taken up, are one.
+func refuseAdoptedBefore(runs []journal.Run, run *journal.Run) error {
+	first := run
+	for _, before := range slices.Backward(runs) {
+		if before.ID >= first.ID || first.Before == "" {
+			continue
+		}
+		if directionOf(&before) == "" || before.State == journal.Done || before.Shortened {
+			break
+		}
+		first = &before
+	}
+	if first.Before == "" {
+		return nil
+	}
+	return finding.Refusedf("go back to before run %d: the cluster had been adopted before it, and is not to be left",
+		run.ID).
+		WithHint("ccmadm journal %d shows how to undo its steps; ccmadm leave takes all nodes out. Nothing was changed",
+			run.ID)
+}
+
+// hasStep tells whether a run has begun a step.
+func hasStep(run *journal.Run, name string) bool {
+	return slices.ContainsFunc(run.Steps, func(s journal.Step) bool { return s.Name == name })
+}
+
+// backToAdopted fills in the settings of before, and skips nodes that the run has not taken out of external mode: they
+// were not in it.
+func backToAdopted(
+	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, o *workflow.Options, how *Adoption,
+) error {
+	settings, profile, err := FormerSettings(run)
+	if err != nil {
+		return err
+	}
+	if profile != "" {
+		return finding.Refusedf("go back to before run %d: the cluster went by a profile of your own", run.ID).
+			WithHint("ccmadm journal %d -o json has it; ccmadm adopt --profile FILE. Nothing was changed", run.ID)
+	}
+	if o.ImageBy, err = FormerImageBy(run); err != nil {
+		return err
+	}
+	before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	if err != nil {
+		return err
+	}
+	if before.LifecycleHeld {
+		settings.Lifecycle = "" // it was off for the time of an adoption
+	}
+	o.Flags = *settings
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return finding.Refusedf("list nodes: %w", err).WithHint("nothing was changed")
+	}
+	how.Skip = neverExternal(list.Items, takenOut(runs, run))
+	return nil
+}
+
+// takenOut are the nodes whose kubelet a run of leave has taken out of external mode, or was about to.
+func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
+	names := map[string]bool{}
+	for _, leave := range leavesOf(runs, run) {
+		for _, step := range leave.Steps {
+			if step.Name == kubeletStep && strings.HasPrefix(step.Before, flagExternal) {
+				names[step.Node] = true
+			}
+		}
+	}
+	return names
+}
+
+// leavesOf are a run of leave, those before it that did not come to their end, and those after it, newest first.
+func leavesOf(runs []journal.Run, run *journal.Run) (leaves []journal.Run) {
+	for _, r := range slices.Backward(runs) {
+		is := directionOf(&r) == leaveCommand
+		if r.Shortened || r.ID < run.ID && (!is || r.State == journal.Done) {
+			break
+		}
+		if is {
+			leaves = append(leaves, r)
+		}
+	}
+	return leaves
+}
+
+func neverExternal(list []corev1.Node, taken map[string]bool) (names []string) {
+	for i := range list {
+		if n := &list[i]; !fleet.IsExternal(n) && !taken[n.Name] {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// unbegun is the way back of a run of adopt that has not come as far as the cluster's record.
+func unbegun() workflow.Phase {
+	return workflow.Phase{
+		Name:  "objects",
+		Short: "Remove what a run has applied that did not come as far as the cluster's record",
+		Long:  "Reads the Nodes and the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists.",
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			client, err := workflow.Connect(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			if err := refuseLostRecord(ctx, client); err != nil {
+				return err
+			}
+			subjects, err := appliedSubjects(ctx, d)
+			if err != nil {
+				return err
+			}
+			if len(subjects) == 0 {
+				d.Sayf("the cluster is as it was before that run: nothing to do")
+				return nil
+			}
+			for _, subject := range subjects {
+				d.Sayf("would remove %s", subject)
+			}
+			if err := confirm(d, "Remove these objects?"); err != nil || d.DryRun {
+				return err
+			}
+			if err := workflow.OpenRun(ctx, d, client, ""); err != nil {
+				return err
+			}
+			applier, err := workflow.NewApplier(d, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			return workflow.JournalStep(ctx, d, workflow.Phase{
+				Name: "objects", Short: "Remove what was applied",
+				Run: func(ctx context.Context, d *workflow.Data) error { return removeApplied(ctx, d, applier) },
+			}, "", "ccmadm adopt")
+		},
+	}
+}
+
+// refuseLostRecord finds kubelets in external mode, whose cluster has lost its record: it was no run that had only
+// begun.
+func refuseLostRecord(ctx context.Context, client kubernetes.Interface) error {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return finding.Refusedf("list nodes: %w", err).WithHint("nothing was changed")
+	}
+	i := slices.IndexFunc(list.Items, func(n corev1.Node) bool { return fleet.IsExternal(&n) })
+	if i < 0 {
+		return nil
+	}
+	return finding.Refusedf("roll back: Node/%s is in external mode, and the cluster has no record", list.Items[i].Name).
+		WithHint("`ccmadm adopt` brings the record back, and `ccmadm leave` goes by it; nothing was changed")
+}

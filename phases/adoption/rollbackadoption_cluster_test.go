@@ -1,0 +1,250 @@
+package adoption
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	metadataclient "k8s.io/client-go/metadata"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// back runs what leads back to before the newest run, but for what needs kubelets: those are TestAdopt_Rollback's.
+func back(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
+	t.Helper()
+	runs, _ := phasestest.JournalOf(t)
+	run, err := NewestChange(t.Context(), client, runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, list, err := AdoptionBack(t.Context(), client, runs, run, &Adoption{Yes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, out := adoption(t, m, *o, *o.Operation.(*Adoption))
+	for _, p := range list {
+		switch p.Name {
+		case "rollout", "nodes", "lifecycle", "kubeadm-config":
+			continue
+		}
+		if err := p.Do(t.Context(), d); err != nil {
+			t.Fatalf("%s: %v\n%s", p.Name, err, out)
+		}
+	}
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cutAdoption runs the first phases of adopt or leave, and leaves them as a process that is killed does.
+func cutAdoption(t *testing.T, m *machine.Machine, client kubernetes.Interface, o workflow.Options, list []workflow.Phase) {
+	t.Helper()
+	o.Existing = true
+	d, out := phasestest.Run{Options: o}.Must(t, m)
+	for _, p := range list {
+		if p.Name == "rollout" || p.Name == "nodes" {
+			continue
+		}
+		if err := p.Do(t.Context(), d); err != nil {
+			t.Fatalf("%s: %v\n%s", p.Name, err, out)
+		}
+	}
+	phasestest.Abandon(t, client)
+}
+
+// A run of adopt that was cut short behind any phase is led back to a cluster without ccmadm, and one of leave to what
+// the cluster was before it.
+func TestCluster_Rollback_AdoptAndLeave(t *testing.T) {
+	m, client := plain(t)
+	adopted := v1alpha1.CloudConfiguration{
+		Provider: "onprem", Mode: v1alpha1.ModeDeployment,
+		ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
+	}
+	adopt := workflow.Options{Command: "adopt", Flags: adopted, Operation: &Adoption{Yes: true}}
+	for i := 3; i <= 6; i++ { // former-provider, begin, cloud-config, rbac, addon
+		cutAdoption(t, m, client, adopt, Adopt()[:i])
+		back(t, m, client)
+		expectNothingOfOurs(t, m)
+	}
+	for i := 2; i < len(Leave()); i++ {
+		cutAdoption(t, m, client, adopt, Adopt()[:6])
+		leave := workflow.Options{Command: "leave", Operation: &Adoption{Leave: true, Yes: true}}
+		cutAdoption(t, m, client, leave, Leave()[:i])
+		back(t, m, client)
+		rec, err := workflow.ReadRecord(t.Context(), client)
+		if err != nil {
+			t.Fatalf("behind %s: %v", Leave()[i-1].Name, err)
+		}
+		manager, err := client.AppsV1().Deployments("kube-system").Get(t.Context(), "onprem-cloud-controller-manager",
+			metav1.GetOptions{})
+		if err != nil {
+			t.Fatalf("behind %s: %v", Leave()[i-1].Name, err)
+		}
+		args := manager.Spec.Template.Spec.Containers[0].Args
+		if c := rec.Configuration; c.Mode != v1alpha1.ModeDeployment || !equal(c.ControllerManager.ExtraArgs, args) {
+			t.Errorf("behind %s the record says %+v, and the manager has %q", Leave()[i-1].Name, c, args)
+		}
+		back(t, m, client) // and there again
+		expectNothingOfOurs(t, m)
+	}
+}
+
+// equal tells whether what was said is behind the manager's own arguments.
+func equal(said, args []string) bool {
+	return len(said) == 1 && len(args) > 0 && args[len(args)-1] == said[0]
+}
+
+// nudge changes the definitions that are being deleted: the API server may have forgotten one, see
+// [apply.LeavingError].
+func nudge(t *testing.T) {
+	t.Helper()
+	definitions, err := metadataclient.NewForConfig(phasestest.Cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := definitions.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	list, err := client.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list.Items {
+		if o.DeletionTimestamp == nil {
+			continue
+		}
+		_, err := client.Patch(t.Context(), o.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"nudged":"yes"}}}`),
+			metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	}
+}
+
+// expectNothingOfOurs looks for what leave does not leave.
+func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
+	t.Helper()
+	d, _ := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+	var names []string
+	for i := range 200 { // definitions of resources take a moment to go
+		if i == 20 {
+			nudge(t)
+		}
+		left, err := leftOfOurs(t.Context(), d, kindsOfOurs())
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = nil
+		for _, o := range left {
+			if o.subject != "ConfigMap/kube-system/"+v1alpha1.JournalName {
+				names = append(names, o.subject)
+			}
+		}
+		if len(names) == 0 {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if len(names) > 0 {
+		t.Errorf("left are %v", names)
+	}
+	if machinetest.Content(m, machine.RecordFile)+machinetest.Content(m, machine.StateFile) != "" {
+		t.Error("the machine's notes are left")
+	}
+}
+
+// A cluster whose record was lost is not one whose adoption had only begun.
+func TestCluster_Rollback_LostRecord(t *testing.T) {
+	m, client := plain(t)
+	onprem := v1alpha1.CloudConfiguration{Provider: "onprem"}
+	adopt := workflow.Options{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}
+	cutAdoption(t, m, client, adopt, Adopt()[:6])
+	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
+	if err := client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), v1alpha1.RecordName,
+		metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	runs, _ := phasestest.JournalOf(t)
+	o, list, err := AdoptionBack(t.Context(), client, runs, phasestest.Newest(runs), &Adoption{Yes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := adoption(t, m, *o, *o.Operation.(*Adoption))
+	phasestest.WantError(t, list[0].Do(t.Context(), d), "is in external mode, and the cluster has no record", finding.ExitRefused)
+	_, err = client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "onprem-cloud-controller-manager", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		t.Error("the manager is gone")
+	}
+}
+
+func TestRefuseAdoptedBefore(t *testing.T) {
+	const rec = "a record"
+	done, cut := journal.Done, journal.Begun
+	for _, tt := range []struct {
+		name    string
+		runs    []journal.Run // the last is the one
+		refused bool
+	}{
+		{"the first", []journal.Run{{Command: "adopt", State: cut}}, false},
+		{"taken up", []journal.Run{{Command: "adopt", State: cut}, {Command: "adopt", State: done, Before: rec}}, false},
+		{"taken up behind a leave that was cut short", []journal.Run{
+			{Command: "adopt", State: cut},
+			{Command: "leave", State: cut, Before: rec},
+			{Command: "adopt (rollback 2)", State: done, Before: rec},
+		}, false},
+		{"more nodes", []journal.Run{{Command: "adopt", State: done}, {Command: "adopt", State: done, Before: rec}}, true},
+		{"behind an apply", []journal.Run{
+			{Command: "apply", State: cut, Before: rec}, {Command: "adopt", State: done, Before: rec},
+		}, true},
+		{"with a journal that was let go", []journal.Run{{Command: "adopt", State: done, Before: rec}}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for i := range tt.runs {
+				tt.runs[i].ID = i + 1
+			}
+			err := refuseAdoptedBefore(tt.runs, &tt.runs[len(tt.runs)-1])
+			if !tt.refused && err != nil {
+				t.Error(err)
+			}
+			if tt.refused {
+				phasestest.WantError(t, err, "the cluster had been adopted before it", finding.ExitRefused)
+			}
+		})
+	}
+}
+
+// Only what a run of leave has taken out of external mode comes back to it.
+func TestNeverExternal(t *testing.T) {
+	taken := journal.Step{Name: kubeletStep, Before: flagExternal + " --node-ip=192.0.2.1"}
+	step := func(node string) journal.Step { s := taken; s.Node = node; return s }
+	was := journal.Step{Name: kubeletStep, Node: "w4", Before: noFlags}
+	runs := []journal.Run{
+		{ID: 1, Command: "leave", State: journal.Done, Steps: []journal.Step{step("w5")}},
+		{ID: 2, Command: "adopt", State: journal.Done},
+		{ID: 3, Command: "leave", State: journal.Begun, Steps: []journal.Step{step("w1")}},
+		{ID: 4, Command: "leave", State: journal.Done, Steps: []journal.Step{step("w2"), was}},
+	}
+	var list []corev1.Node
+	for _, name := range []string{"w1", "w2", "w3", "w4", "w5"} {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if name == "w3" {
+			n.Annotations = map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "192.0.2.3"}
+		}
+		list = append(list, n)
+	}
+	if got := neverExternal(list, takenOut(runs, &runs[3])); len(got) != 2 || got[0] != "w4" || got[1] != "w5" {
+		t.Errorf("left as they are: %v", got)
+	}
+}

@@ -1,0 +1,102 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	certutil "k8s.io/client-go/util/cert"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+func ShowJoinCommand() workflow.Phase {
+	return workflow.Phase{
+		Name:  "show-join-command",
+		Short: "Show how further machines join",
+		Long:  "Reads the bootstrap tokens and the cluster's CA. Writes nothing. `kubeadm token create` makes a new token when the old ones have expired.",
+		Foretell: func(context.Context, *workflow.Data) (string, error) {
+			return "would show the command for further machines", nil
+		},
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			command, err := joinCommand(ctx, d)
+			if errors.Is(err, errNoToken) && !d.Single { // all else is done, and the first day's tokens last a day
+				d.Sayf("%v: %s", errNoToken, tokenHint)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(d.Progress(), "\nThe control plane is up. To use the cluster:\n\n  export KUBECONFIG=%s\n\nFurther machines join with:\n\n  %s\n\n", machine.AdminConf, command)
+			return nil
+		},
+	}
+}
+
+var errNoToken = errors.New("no bootstrap token is valid")
+
+// tokenHint is how further machines join then.
+const tokenHint = "kubeadm token create, then ccmadm init phase show-join-command"
+
+func joinCommand(ctx context.Context, d *workflow.Data) (string, error) {
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return "", err
+	}
+	server, err := workflow.ControlPlaneURL(workflow.KubeconfigPath(d, machine.AdminConf))
+	if err != nil {
+		return "", err
+	}
+	endpoint, err := url.Parse(server)
+	if err != nil {
+		return "", fmt.Errorf("read the control-plane endpoint: %w", err)
+	}
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return "", err
+	}
+	certs, err := certutil.CertsFromFile(filepath.Join(d.Machine.Path(s.CertificatesDir), "ca.crt"))
+	if err != nil {
+		return "", fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	secrets, err := client.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{
+		FieldSelector: "type=" + string(bootstrapapi.SecretTypeBootstrapToken),
+	})
+	if err != nil {
+		return "", fmt.Errorf("look for a bootstrap token: %w", err)
+	}
+	token := usableToken(secrets.Items, d.Machine.Now())
+	if token == "" {
+		return "", finding.Errorf("show the join command: %w", errNoToken).WithHint("%s", tokenHint)
+	}
+	return fmt.Sprintf("ccmadm join %s --token %s --discovery-token-ca-cert-hash %s", endpoint.Host, token, kubeadm.PinOf(certs[0])), nil
+}
+
+// usableToken returns the token that lasts longest among those that can join a node.
+func usableToken(secrets []corev1.Secret, now time.Time) string {
+	var best string
+	var bestExpiry time.Time
+	for _, s := range secrets {
+		usable := string(s.Data[bootstrapapi.BootstrapTokenUsageAuthentication]) == "true" && string(s.Data[bootstrapapi.BootstrapTokenUsageSigningKey]) == "true"
+		expiry := now.AddDate(100, 0, 0) // a token without expiration lasts longest
+		if text, ok := s.Data[bootstrapapi.BootstrapTokenExpirationKey]; ok {
+			var err error
+			if expiry, err = time.Parse(time.RFC3339, string(text)); err != nil {
+				continue
+			}
+		}
+		if usable && expiry.After(now) && expiry.After(bestExpiry) {
+			best, bestExpiry = string(s.Data[bootstrapapi.BootstrapTokenIDKey])+"."+string(s.Data[bootstrapapi.BootstrapTokenSecretKey]), expiry
+		}
+	}
+	return best
+}

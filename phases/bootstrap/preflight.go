@@ -1,0 +1,162 @@
+package bootstrap
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+func InitPreflight() workflow.Phase {
+	return workflow.Phase{
+		Name:    "preflight",
+		Journal: workflow.JournalNever,
+		Short:   "Check that this machine can become a control plane in external cloud mode",
+		Long:    "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line; where kubeadm has finished already, the cluster's record. Writes nothing.",
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			return workflow.RunChecks(ctx, d, slices.Concat(
+				[]workflow.Check{
+					{ID: finding.CheckClusterRecord, Run: CheckClusterRecord},
+					{ID: finding.CheckKubeadmVersion, Run: checkKubeadm}, // which the settings need
+					{ID: finding.CheckProvider, Run: record.CheckProvider},
+				},
+				commonChecks(),
+				kubelet.NodeChecks(),
+				[]workflow.Check{
+					{ID: finding.CheckExternalCA, Run: manager.CheckExternalCA},
+					{ID: finding.CheckCloudConfig, Run: manager.CheckCloudConfig},
+					{ID: finding.CheckStaticPod, Run: manager.CheckManifestUntouched},
+					{ID: finding.CheckManifests, Run: manager.CheckManifests},
+					{ID: finding.CheckVIP, Run: checkVIP},
+				}))
+		},
+	}
+}
+
+func JoinPreflight() workflow.Phase {
+	return workflow.Phase{
+		Name:    "preflight",
+		Journal: workflow.JournalNever,
+		Short:   "Check that this machine can join in external cloud mode",
+		Long:    "Reads the host, the kubeadm configuration, and every file that feeds the kubelet's command line. Writes nothing.",
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			return workflow.RunChecks(ctx, d, slices.Concat(
+				[]workflow.Check{{ID: finding.CheckKubeadmVersion, Run: checkKubeadm}},
+				commonChecks(),
+				[]workflow.Check{{ID: finding.CheckDiscovery, Run: checkDiscovery}},
+			))
+		},
+	}
+}
+
+func commonChecks() []workflow.Check {
+	return []workflow.Check{
+		{ID: finding.CheckPrivileged, Run: workflow.CheckRoot},
+		{ID: finding.CheckKubeletInUse, Run: record.CheckKubeletInUse},
+		{ID: finding.CheckKubeletFlags, Run: kubelet.CheckKubeletFlags},
+		{ID: finding.CheckKubeadmConfig, Run: checkKubeadmConfig},
+		{ID: finding.CheckNodeTaints, Run: checkTaints},
+		{ID: finding.CheckNodeIP, Run: checkNodeIP},
+		{ID: finding.CheckWritable, Run: workflow.CheckWritable},
+	}
+}
+
+func checkKubeadm(ctx context.Context, d *workflow.Data) error {
+	v, err := d.KubeadmVersion(ctx)
+	if err != nil {
+		return err
+	}
+	return kubeadm.CheckVersion(v)
+}
+
+// CheckClusterRecord compares what the user says with what holds in the cluster that this machine has already.
+func CheckClusterRecord(ctx context.Context, d *workflow.Data) error {
+	if d.Single {
+		return nil
+	}
+	rec, err := record.ClusterRecord(ctx, d)
+	if err != nil || rec == nil {
+		return err
+	}
+	if file := d.KubeadmFile.PodSubnet(); file != "" && file != rec.PodSubnet {
+		return finding.Refusedf("init with networking.podSubnet %q: the cluster's record says %q", file, rec.PodSubnet).
+			WithHint("leave it out: this machine has a cluster, whose networks do not change")
+	}
+	if err := sayOlderVersion(d); err != nil {
+		return err
+	}
+	return record.RefuseContradictions("init", d.Said, rec)
+}
+
+// checkKubeadmConfig finds what stands in the way of external mode in the user's own file, on a copy of it, and then has
+// the installed kubeadm validate it, whose rules are stricter than those of its init and join.
+func checkKubeadmConfig(ctx context.Context, d *workflow.Data) error {
+	v, err := d.KubeadmVersion(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // another check says so
+	}
+	file, err := kubeadm.Parse(d.ConfigFile, d.KubeadmFile.Bytes())
+	if err != nil {
+		return err
+	}
+	if _, err = file.SetExternal(d.Role, kubeadm.KubeletFlags{}, int(v.Minor())); err != nil {
+		return err
+	}
+	if done, err := workflow.KubeadmFinished(d); err != nil || done { // it is not run again: a file of its day may be too old for it now
+		return err
+	}
+	return kubeadm.Validate(ctx, d.Machine, d.KubeadmFile)
+}
+
+// checkTaints refuses the taint of external mode among those that the kubelet is told to register with. It adds that
+// taint itself, and the API refuses a Node that has it twice (kubernetes/kubernetes, kubelet_node_status.go).
+func checkTaints(_ context.Context, d *workflow.Data) error {
+	const why = "the kubelet sets the taint " + v1alpha1.UninitializedTaint + " in external mode itself, and a Node that has it twice is refused"
+	if slices.Contains(d.KubeadmFile.Taints(d.Role), v1alpha1.UninitializedTaint) {
+		return finding.Usagef("%staints: %s", filePrefix(d.ConfigFile), why).
+			WithHint("remove it from nodeRegistration.taints and registerWithTaints")
+	}
+	given, _ := d.KubeadmFile.KubeletArg(d.Role, "register-with-taints")
+	if strings.Contains(given, v1alpha1.UninitializedTaint) {
+		return finding.Usagef("%skubeletExtraArgs register-with-taints: %s", filePrefix(d.ConfigFile), why).
+			WithHint("remove it there")
+	}
+	uses, err := d.Machine.KubeletFlags("register-with-taints")
+	if err != nil {
+		return err
+	}
+	for _, u := range uses {
+		if strings.Contains(u.Value, v1alpha1.UninitializedTaint) {
+			return finding.Usagef("%s: %s", u, why).WithHint("remove it there")
+		}
+	}
+	return nil
+}
+
+func filePrefix(path string) string {
+	if path == "" {
+		return ""
+	}
+	return path + ": "
+}
+
+// checkNodeIP goes by what the user said: a machine that joins has not read the cluster's record yet.
+func checkNodeIP(ctx context.Context, d *workflow.Data) error {
+	_, err := record.NodeIP(ctx, d, d.Said.NodeIP, d.KubeadmFile.PodSubnet())
+	return err
+}
+
+func checkDiscovery(_ context.Context, d *workflow.Data) error {
+	if !d.KubeadmFile.CanDiscover() {
+		return finding.Usagef("no cluster to join").
+			WithHint("ccmadm join HOST:PORT --token TOKEN --discovery-token-ca-cert-hash sha256:HASH, as `ccmadm init` printed it")
+	}
+	return nil
+}

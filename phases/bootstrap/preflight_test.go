@@ -1,0 +1,77 @@
+package bootstrap
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+)
+
+func TestCheckTaints(t *testing.T) {
+	const taint = v1alpha1.UninitializedTaint
+	const kubelet = "---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	for _, tt := range []struct {
+		name    string
+		config  string
+		flags   string
+		wantErr string
+	}{
+		{name: "none", config: phasestest.InitConfig},
+		{name: "another", config: phasestest.InitConfig + kubelet + "registerWithTaints: [{key: a, effect: NoSchedule}]\n"},
+		{
+			name:    "in the kubelet's configuration",
+			config:  phasestest.InitConfig + kubelet + "registerWithTaints: [{key: " + taint + ", effect: NoSchedule}]\n",
+			wantErr: "taints: the kubelet sets the taint",
+		},
+		{
+			name:    "among kubeadm's",
+			config:  strings.Replace(phasestest.InitConfig, "{name: cp1}", "{name: cp1, taints: [{key: "+taint+", effect: NoSchedule}]}", 1),
+			wantErr: "taints: the kubelet sets the taint",
+		},
+		{
+			name:    "among the administrator's flags",
+			config:  phasestest.InitConfig,
+			flags:   "KUBELET_EXTRA_ARGS=--register-with-taints=" + taint + "=true:NoSchedule\n",
+			wantErr: "/etc/default/kubelet:1: --register-with-taints",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := machinetest.New(t)
+			if tt.flags != "" {
+				machinetest.Put(t, m, "/etc/default/kubelet", tt.flags)
+			}
+			d, _ := phasestest.Run{Config: tt.config}.Must(t, m)
+			phasestest.WantError(t, checkTaints(t.Context(), d), tt.wantErr, finding.ExitUsage)
+		})
+	}
+}
+
+func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
+	m, runner := machinetest.New(t)
+	var validated string
+	runner.During = func(line string) {
+		if path, ok := strings.CutPrefix(line, "kubeadm config validate --config "); ok {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Error(err)
+			}
+			validated = string(data)
+		}
+	}
+	foreign := phasestest.InitConfig + "---\napiVersion: example.com/v1\nkind: Thing\n"
+	d, _ := phasestest.Run{Config: foreign + "---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"}.Must(t, m)
+	if err := checkKubeadmConfig(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(validated, "InitConfiguration") || strings.Contains(validated, "Thing") || strings.Contains(validated, "CloudConf") {
+		t.Errorf("kubeadm was given\n%s", validated)
+	}
+	runner.Fails["kubeadm config validate"] = errors.New("exit status 1")
+	runner.Answers["kubeadm config validate"] = "error: strict decoding error: unknown field \"nodeRegistraton\"\nTo see the stack trace of this error execute with --v=5 or higher\n"
+	phasestest.WantError(t, checkKubeadmConfig(t.Context(), d), `kubeadm config validate: strict decoding error: unknown field "nodeRegistraton"`, finding.ExitPreflight)
+}

@@ -1,0 +1,57 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+func WaitNodes() workflow.Phase {
+	return workflow.Phase{
+		Name:  "wait",
+		Short: "Wait until the node is initialized, or say why it is not",
+		Long:  "Reads this machine's Node, the cloud-controller-manager's pods, its Lease and Events. Writes nothing. Does not wait for the node to be Ready, which takes a CNI plugin.",
+		Foretell: func(ctx context.Context, d *workflow.Data) (string, error) {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("would wait up to %s for this node", s.Wait.Timeout.Duration), nil
+		},
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			if s.Mode == v1alpha1.ModeManual {
+				d.Sayf("mode Manual: `ccmadm wait` waits, once your cloud-controller-manager runs")
+				return nil
+			}
+			name, err := workflow.NodeName(d)
+			if err != nil {
+				return err
+			}
+			client, err := workflow.Connect(d, workflow.NodeConf(d))
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, s.Wait.Timeout.Duration)
+			defer cancel()
+			wanted := nodes.WaitOptions{Nodes: []string{name}, Until: nodes.Addressed, Lease: s.Profile.LeaseName()}
+			if err := workflow.Wait(ctx, client, wanted, nodes.NewDisplay(d.Output, d.Out)); err != nil {
+				return err
+			}
+			if d.Role == kubeadm.RoleInit {
+				if err := manager.SayUnlabelled(ctx, d, client); err != nil {
+					d.Sayf("warning, it is not known whether a control plane has lost its label: %v", err)
+				}
+			}
+			return workflow.NoteInitialized(d)
+		},
+	}
+}

@@ -1,0 +1,124 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// ConfigData begins the flag of a driven `ccmadm upgrade node` that has kubeadm's configuration.
+const ConfigData = "--config-data="
+
+// shownArgs hides what is long, and in a file of the caller's.
+func shownArgs(args []string) []string {
+	shown := slices.Clone(args)
+	for i, arg := range shown {
+		if strings.HasPrefix(arg, ConfigData) {
+			shown[i] = ConfigData + "..."
+		}
+	}
+	return shown
+}
+
+// SSH asks for no password: what cannot be done without one is done by hand.
+type SSH struct {
+	D     *workflow.Data
+	User  string
+	Takes time.Duration
+}
+
+var _ Inspector = SSH{}
+
+// sshAnswer is how long a machine may take to say over SSH what it has.
+const sshAnswer = time.Minute
+
+func (b SSH) Patience() time.Duration { return b.Takes }
+
+func (b SSH) Run(ctx context.Context, n *Node, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.Takes)
+	defer cancel()
+	line := b.line(n, args...)
+	out := &nodeLines{d: b.D, node: n.Name}
+	err := b.D.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: out, Err: out, Changes: true})
+	out.end()
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("run ssh %s: %w", strings.Join(shownArgs(line), " "), err)
+	if ctx.Err() != nil { // what runs there outlives the client
+		return finding.Errorf("%w: %w", err, ctx.Err()).
+			WithHint("it may be at work there still, and comes to its end by itself: the same command waits for it")
+	}
+	return elsewhere(exitStatus(err), err)
+}
+
+func (b SSH) line(n *Node, args ...string) []string {
+	address, _, _ := strings.Cut(n.IP, ",")
+	if b.User != "" {
+		address = b.User + "@" + address
+	}
+	line := []string{
+		"-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", address, "--", "ccmadm",
+	}
+	for _, arg := range args {
+		line = append(line, ShellQuoted(arg))
+	}
+	return line
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// ShellQuoted is a word for the shell of the other machine, which takes the line apart again.
+func ShellQuoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Show asks a machine for its programs and its kubelet's flags.
+func (b SSH) Show(ctx context.Context, n *Node, more ...string) (*kubelet.NodeReport, error) {
+	ctx, cancel := context.WithTimeout(ctx, sshAnswer)
+	defer cancel()
+	out, err := b.D.Machine.Output(ctx, "ssh", b.line(n, showArgs(more)...)...)
+	if err != nil {
+		return nil, err
+	}
+	report, err := readReport(n, out)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := ExpectedMachine(b.D, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := wanted.Check(report.Whose); err != nil {
+		return nil, fmt.Errorf("ask who answers at %s: %w", n.IP, err)
+	}
+	return report, nil
+}
+
+// ReachBySSH asks all machines that a run over SSH is to change. Nil: it was not asked, or what stands against it is
+// noted.
+func ReachBySSH(ctx context.Context, d *workflow.Data, r Remote, plan []*Node) []*kubelet.NodeReport {
+	if r.Via != ViaSSH {
+		return make([]*kubelet.NodeReport, len(plan))
+	}
+	reports, failed := ShowEach(ctx, ViaSSH, SSH{D: d, User: r.SSHUser}, plan)
+	for i, err := range failed {
+		if err != nil {
+			plan[i].Problems = append(plan[i].Problems, finding.Clean(err.Error()))
+		}
+	}
+	return reports
+}

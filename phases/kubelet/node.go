@@ -1,0 +1,252 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// NodeOptions are those of a step on one machine that is a node already.
+type NodeOptions struct {
+	// Whose is the machine that the step is for: on any other one it is refused.
+	Whose
+
+	// NodeIP is the kubelet's address, one of each family; empty: those that its Node has.
+	NodeIP string
+	// Timeout is how long the kubelet may take to come back.
+	Timeout time.Duration
+	// Forget takes away what ccmadm has noted on the machine, once its kubelet is back.
+	Forget bool
+	// Purge takes away whatever is ccmadm's there.
+	Purge bool
+	// DryRun shows what would change, and changes nothing.
+	DryRun bool
+}
+
+// NewNode returns the data of a step on one machine, which knows nothing of its cluster.
+func NewNode(m *machine.Machine, o NodeOptions, s workflow.Streams, version string) *workflow.Data {
+	d := &workflow.Data{
+		Options: workflow.Options{DryRun: o.DryRun, Operation: record.Ordinary{}}, Streams: s, Version: version, Machine: m, Known: &workflow.Known{},
+		PhaseName: "node",
+	}
+	if o.DryRun {
+		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
+	}
+	return d
+}
+
+// External sets the kubelet of a machine that is a node already to external cloud mode, with the address that its Node
+// has: then no cloud-controller-manager gives it another one. It writes the drop-in of the kubelet phase, restarts the
+// kubelet, and looks at its command line. Where it does not come back, its former flags are given back to it. The Node
+// itself is not touched: without a taint nobody initializes it.
+func External(ctx context.Context, d *workflow.Data, o NodeOptions) error {
+	release, err := checkNode(ctx, d, o)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ip, err := addressOfNode(ctx, d, o.NodeIP)
+	if err != nil {
+		return err
+	}
+	ours, err := FlagsToAdd(d.Machine, ip)
+	if err != nil {
+		return err
+	}
+	former, err := keepKubeletFiles(d.Machine)
+	if err != nil {
+		return err
+	}
+	running, err := d.Machine.RunningKubelet(ctx)
+	if err != nil {
+		return err
+	}
+	if len(ours) > 0 {
+		args, err := keptArgs(ctx, d.Machine, ours)
+		if err != nil {
+			return err
+		}
+		if err := writeFlags(d, args); err != nil {
+			return err
+		}
+	}
+	var now *machine.Kubelet
+	err = former.settle(ctx, d, o.Timeout, func(k *machine.Kubelet) error {
+		now = k
+		return runsWith(k, map[string]string{"cloud-provider": "external", "node-ip": ip})
+	})
+	if err == nil && len(ours) > 0 {
+		sayLost(d, running, now)
+	}
+	return err
+}
+
+// checkNode finds what no step on this machine could be done without, and waits for another one that is at work here:
+// one over SSH may outlive the run that has begun it. No other one begins until it is released.
+func checkNode(ctx context.Context, d *workflow.Data, o NodeOptions) (release func(), err error) {
+	if !d.Machine.Superuser {
+		return nil, workflow.ErrNotRoot("change the kubelet's flags")
+	}
+	if err := checkAstray(d.Machine); err != nil {
+		return nil, err
+	}
+	there, err := d.Machine.Exists(machine.KubeletConf)
+	if err != nil {
+		return nil, err
+	}
+	if !there {
+		return nil, finding.Refusedf("change the kubelet's flags: there is no %s", machine.KubeletConf).
+			WithHint("this machine is no node: `ccmadm join` makes it one")
+	}
+	if err := o.Check(WhoseMachine(d.Machine)); err != nil {
+		return nil, finding.Refusedf("change the kubelet's flags of this machine: %w", err).WithHint("nothing was changed")
+	}
+	if release, err = AloneHere(ctx, d, 2*o.Timeout+time.Minute); err != nil {
+		return nil, err
+	}
+	if err := checkKubelet(ctx, d); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// AloneHere keeps other steps and upgrades from this machine, and waits so long for one that is at work. A step has the
+// kubelet started twice at most, the second time with its former flags.
+func AloneHere(ctx context.Context, d *workflow.Data, patience time.Duration) (release func(), err error) {
+	if d.DryRun {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	release, err = d.Machine.Lock(ctx, filepath.Dir(machine.KubeletConfig), func() {
+		d.Sayf("another step is at work on this machine: waiting for its end")
+	})
+	if err != nil {
+		return nil, finding.Refusedf("wait for the end of another step on this machine: %w", err).
+			WithHint("ps aux | grep ccmadm; nothing was changed")
+	}
+	return release, nil
+}
+
+// checkKubelet finds what is wrong with the kubelet as it is.
+func checkKubelet(ctx context.Context, d *workflow.Data) error {
+	running, err := d.Machine.RunningKubelet(ctx)
+	if err != nil {
+		return err
+	}
+	if running == nil {
+		return finding.Refusedf("change the kubelet's flags: it does not run, and nobody could tell whether it does later").
+			WithHint("journalctl -u kubelet; nothing was changed")
+	}
+	uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
+	if err != nil {
+		return err
+	}
+	return RefuseTwice(uses)
+}
+
+// addressOfNode is what was given, or what the Node has now.
+func addressOfNode(ctx context.Context, d *workflow.Data, given string) (string, error) {
+	if given == "" {
+		client, err := workflow.Connect(d, machine.KubeletConf)
+		if err != nil {
+			return "", err
+		}
+		name := workflow.NodeOfKubelet(d.Machine)
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return "", finding.Refusedf("ask for the address of Node/%s: %w", name, err).
+				WithHint("--node-ip gives it; nothing was changed")
+		}
+		if given = InternalIPs(node); given == "" {
+			return "", finding.Refusedf("Node/%s has no InternalIP to be kept", name).
+				WithHint("--node-ip gives it; nothing was changed")
+		}
+	}
+	addrs, err := v1alpha1.ParseAddresses(given)
+	if err != nil {
+		return "", finding.Usagef("read --node-ip: %w", err)
+	}
+	if err := d.Machine.CheckLocal(addrs); err != nil {
+		return "", finding.Preflightf("%w", err)
+	}
+	return given, nil
+}
+
+// InternalIPs is the value of --node-ip that keeps a Node's addresses: the first of each family. A kubelet writes them,
+// and may write what it likes: behind a zone any text would do, and would stand on a command line of another machine.
+func InternalIPs(node *corev1.Node) string {
+	var list []string
+	var seen [2]bool
+	for _, a := range node.Status.Addresses {
+		addr, err := netip.ParseAddr(a.Address)
+		if a.Type != corev1.NodeInternalIP || err != nil || addr.Zone() != "" {
+			continue
+		}
+		family := 0
+		if addr.Is6() {
+			family = 1
+		}
+		if !seen[family] {
+			list, seen[family] = append(list, a.Address), true
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// FlagsToAdd are those that stand nowhere yet. What stands elsewhere has to say the same.
+func FlagsToAdd(m *machine.Machine, ip string) ([]string, error) {
+	var ours []string
+	for _, flag := range []struct{ name, value string }{{"cloud-provider", "external"}, {"node-ip", ip}} {
+		uses, err := m.KubeletFlags(flag.name)
+		if err != nil {
+			return nil, err
+		}
+		if len(uses) == 0 {
+			ours = append(ours, "--"+flag.name+"="+flag.value)
+			continue
+		}
+		if uses[0].Value != flag.value {
+			return nil, finding.Refusedf("set the kubelet's --%s=%s: %s would win", flag.name, flag.value, uses[0]).
+				WithHint("remove it there; nothing was changed")
+		}
+	}
+	uses, err := m.KubeletFlags("cloud-config")
+	if err != nil || len(uses) == 0 {
+		return ours, err
+	}
+	return nil, finding.Refusedf("%s: the kubelet refuses --cloud-config since 1.34", uses[0]).
+		WithHint("remove it there; nothing was changed")
+}
+
+func writeFlags(d *workflow.Data, args string) error {
+	if err := d.Write(machine.File{Path: machine.KubeletEnvFile, Data: kubeletEnv(args), Mode: 0o644}); err != nil {
+		return err
+	}
+	return d.Write(machine.File{Path: machine.KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644})
+}
+
+// runsWith tells which flag a kubelet has not as wanted.
+func runsWith(k *machine.Kubelet, flags map[string]string) error {
+	for name, want := range flags {
+		if got, _ := k.Flag(name); got != want {
+			return fmt.Errorf("it runs with --%s=%q, not %q", name, got, want)
+		}
+	}
+	return nil
+}

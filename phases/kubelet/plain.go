@@ -1,0 +1,92 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// Plain is the way back: the drop-in goes, and so does the flag that kubeadm has written down for a machine that joined
+// in external mode. The kubelet is restarted, and given its flags again where it does not come back.
+func Plain(ctx context.Context, d *workflow.Data, o NodeOptions) error {
+	release, err := checkNode(ctx, d, o)
+	if err != nil {
+		return err
+	}
+	defer release()
+	uses, err := d.Machine.KubeletFlags("cloud-provider")
+	if err != nil {
+		return err
+	}
+	if err := RefuseAdministrators(d.Machine, uses); err != nil {
+		return err
+	}
+	former, err := keepKubeletFiles(d.Machine)
+	if err != nil {
+		return err
+	}
+	if len(uses) > 0 {
+		if err := dropKubeadmFlag(d); err != nil {
+			return err
+		}
+	}
+	if err := workflow.RemoveUnit(ctx, d); err != nil {
+		return err
+	}
+	if err := workflow.Remove(d, machine.KubeletEnvFile); err != nil {
+		return err
+	}
+	if left, err := workflow.FilesIn(d.Machine, machine.ConfigDir); err == nil && len(left) == 0 {
+		if err := workflow.RemoveEmptyDir(d, machine.ConfigDir); err != nil {
+			return err
+		}
+	}
+	err = former.settle(ctx, d, o.Timeout, func(k *machine.Kubelet) error {
+		if mode, is := k.Flag("cloud-provider"); is && mode != "" {
+			return fmt.Errorf("it runs with --cloud-provider=%s", mode)
+		}
+		return nil
+	})
+	if err == nil {
+		err = dropNotedFlag(d)
+	}
+	switch {
+	case err == nil && o.Purge:
+		if err := PurgeFiles(d); err != nil {
+			return err
+		}
+		tellPurged(ctx, d)
+		return nil
+	case err == nil && o.Forget:
+		return Forget(d)
+	}
+	return err
+}
+
+// RefuseAdministrators finds places of --cloud-provider other than kubeadm's file, the only one that a step changes.
+func RefuseAdministrators(m *machine.Machine, uses []machine.FlagUse) error {
+	for _, u := range uses {
+		if u.File != m.Path(machine.KubeadmFlags) {
+			return isAdministrators(u.String())
+		}
+	}
+	return nil
+}
+
+func isAdministrators(use string) error {
+	return finding.Refusedf("take the kubelet out of external mode: %s is an administrator's", use).
+		WithHint("remove it there; nothing was changed")
+}
+
+// Forget removes what ccmadm has noted on this machine of its cluster.
+func Forget(d *workflow.Data) error {
+	for _, path := range []string{machine.RecordFile, machine.StateFile} {
+		if err := workflow.Remove(d, path); err != nil {
+			return err
+		}
+	}
+	return workflow.RemoveEmptyDir(d, machine.ConfigDir)
+}

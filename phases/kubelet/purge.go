@@ -1,0 +1,89 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// PurgeFiles removes all that is ccmadm's on this machine, with what it has kept of former versions.
+func PurgeFiles(d *workflow.Data) error {
+	files, err := workflow.FilesIn(d.Machine, machine.ConfigDir)
+	if err != nil {
+		return err
+	}
+	// Of the first write of one that was killed there is nothing but what was not written to its end.
+	files = append(files, machine.RecordFile, machine.StateFile, machine.KubeadmConfig,
+		machine.PreviousName(machine.KubeadmFlags))
+	slices.Sort(files)
+	files = slices.Compact(files)
+	certsDir, err := identity.CertificatesDir(d.Machine)
+	if err != nil {
+		return err
+	}
+	external, err := identity.ExternalCA(d.Machine, certsDir)
+	if err != nil {
+		return err
+	}
+	if !external { // else the administrator has put it there
+		files = append(files, machine.CCMKubeconfig)
+	}
+	for _, path := range files {
+		if err := workflow.Remove(d, path); err != nil {
+			return err
+		}
+	}
+	return workflow.RemoveEmptyDir(d, machine.ConfigDir)
+}
+
+// AskPurge notes on a Node that its machine is to lose all that is ccmadm's, or takes the note back. Of a step by hand
+// nobody else would say whether it was done: what it removes are files.
+func AskPurge(ctx context.Context, client kubernetes.Interface, name string, ask bool) error {
+	value := ""
+	if ask {
+		value = "asked"
+	}
+	err := workflow.AnnotateNode(ctx, client, name, v1alpha1.PurgeAnnotation, value)
+	if err != nil {
+		return fmt.Errorf("note on Node/%s what its machine is to lose: %w", name, err)
+	}
+	return nil
+}
+
+// tellPurged answers a note of askPurge as this machine's kubelet, which may change its own Node. Whoever does the step
+// without a run that waits for it needs no answer: where none can be given, it says so.
+func tellPurged(ctx context.Context, d *workflow.Data) {
+	if d.DryRun {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	name := workflow.NodeOfKubelet(d.Machine)
+	client, err := workflow.Connect(d, machine.KubeletConf)
+	if err == nil {
+		err = AnswerPurge(ctx, client, name)
+	}
+	if err != nil {
+		d.Sayf("warning, a `ccmadm leave --purge` that waits for this machine is not told: %v", err)
+	}
+}
+
+// AnswerPurge takes the note of askPurge back, if there is one: it is done.
+func AnswerPurge(ctx context.Context, client kubernetes.Interface, name string) error {
+	node, err := workflow.AskNode(ctx, client, name)
+	if err != nil {
+		return fmt.Errorf("ask for Node/%s: %w", name, err)
+	}
+	if node.Annotations[v1alpha1.PurgeAnnotation] == "" {
+		return nil
+	}
+	return AskPurge(ctx, client, name, false)
+}

@@ -1,0 +1,44 @@
+package manager
+
+import (
+	"context"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+func CloudConfig() workflow.Phase {
+	return workflow.Phase{
+		Name:   "cloud-config",
+		Shared: true,
+		Short:  "Store the provider's configuration and credentials",
+		Long: `Reads the files and environment variables that the configuration names.
+Writes the Secret kube-system/` + v1alpha1.CloudConfigName + `, whose values are never printed, and with --inventory the ConfigMap
+that all control planes read the list of machines from. There a list that differs must have a higher serial.`,
+		Only: workflow.ManagedModes(),
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			files, err := CloudFiles(ctx, d, s)
+			if err != nil {
+				return err
+			}
+			if len(files) == 0 {
+				d.Sayf("the provider needs no configuration")
+				return nil
+			}
+			objects, err := manifests.CloudConfigSecret(s.Profile, files)
+			if err != nil {
+				return err
+			}
+			if err := applyInventory(ctx, d, s); err != nil {
+				return err
+			}
+			return workflow.ApplySet(ctx, d, apply.CloudConfig, workflow.BootstrapConf(d.Machine), objects)
+		},
+	}
+}

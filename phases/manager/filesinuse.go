@@ -1,0 +1,92 @@
+package manager
+
+import (
+	"context"
+	"maps"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// existingFiles are the provider's files that are in use, with those over them that this run names. The environment of
+// whoever runs it says nothing: it may be for another cluster.
+func existingFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
+	if d.Said.Credentials != nil && len(d.Said.Credentials) == 0 {
+		return nil, finding.Usagef("credentials: an empty list would take all away").
+			WithHint("leave it out: what is not named stays")
+	}
+	files, err := filesInUse(ctx, d, s)
+	if err != nil {
+		return nil, err
+	}
+	named, err := namedFiles(d, s)
+	if err != nil {
+		return nil, err
+	}
+	if files == nil && len(named) == 0 {
+		if err := refuseLostFiles(ctx, d); err != nil {
+			return nil, err
+		}
+		if err := s.Profile.CheckConfig(nil, ""); err != nil {
+			return nil, finding.Refusedf("find the provider's files: %w", err).WithHint("nothing was changed")
+		}
+	}
+	all := map[string][]byte{}
+	maps.Copy(all, files)
+	maps.Copy(all, named)
+	return all, nil
+}
+
+// filesInUse are those of the Secret, or those that this machine has: in the static pod's folder, or where its own record
+// says that they were read.
+func filesInUse(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
+	files, err := keptFiles(ctx, d, s)
+	if err != nil || files != nil {
+		return files, err
+	}
+	rec, err := d.Machine.Record()
+	if err != nil || rec == nil || rec.Configuration.Provider != s.Provider ||
+		rec.Configuration.CloudConfig.File == "" && len(rec.Configuration.Credentials) == 0 {
+		return nil, err
+	}
+	files, err = readNamed(&rec.Configuration, s.Profile, d.Env)
+	if err != nil {
+		return nil, finding.Refusedf("restore Secret/kube-system/%s: %w", v1alpha1.CloudConfigName, err).
+			WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it anew; nothing was changed")
+	}
+	return files, nil
+}
+
+// refuseLostFiles finds a Secret that was there and is not: without it the manager would run on, with nothing to go by.
+func refuseLostFiles(ctx context.Context, d *workflow.Data) error {
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	applied, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, v1alpha1.AppliedName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
+	}
+	if _, listed := applied.Data[v1alpha1.Namespace+"_"+v1alpha1.CloudConfigName+"__Secret"]; !listed {
+		return nil
+	}
+	_, err = client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
+	if err == nil { // it has the files of the provider of before
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
+	}
+	return finding.Refusedf("find the provider's files: Secret/%s/%s is gone, and this machine has no copy",
+		v1alpha1.Namespace, v1alpha1.CloudConfigName).
+		WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it anew; nothing was changed")
+}

@@ -1,0 +1,10 @@
+package manager
+
+import (
+	"os"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+)
+
+func TestMain(m *testing.M) { os.Exit(phasestest.Main(m)) }

@@ -1,0 +1,127 @@
+package manager
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// recordedLifecycle is what the record says of it, and whether it is off for the time of an adoption alone. That outlives
+// other changes, but not what a user says.
+func recordedLifecycle(d *workflow.Data, s *settings.Settings) (to v1alpha1.Lifecycle, held bool) {
+	if s.Lifecycle == v1alpha1.LifecycleOff {
+		return s.Lifecycle, s.Recorded != nil && s.Recorded.LifecycleHeld && d.Said.Lifecycle == ""
+	}
+	if d.HoldLifecycle {
+		return v1alpha1.LifecycleOff, true
+	}
+	return s.Lifecycle, false
+}
+
+func Record() workflow.Phase {
+	return workflow.Phase{
+		Name:   "record",
+		Shared: true,
+		Short:  "Publish the cluster's settings for machines that join",
+		Long: `Reads the settings and the cluster's CA. Writes the ConfigMap kube-system/` + v1alpha1.RecordName + `, and a Role that lets
+bootstrap tokens and nodes read it. It holds no secret.`,
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			s, err := d.Settings(ctx)
+			if err != nil {
+				return err
+			}
+			rec := NewRecord(d, s)
+			if rec.Configuration.ClusterName, err = record.ClusterName(d, s); err != nil {
+				return err
+			}
+			if rec.Configuration.ControllerManager.Image, err = image(d, s); err != nil {
+				return err
+			}
+			if rec.ImageBy, err = ImageBy(d, s, rec.Configuration.ControllerManager.Image); err != nil {
+				return err
+			}
+			if err := recordNodeAgent(d, s, rec); err != nil {
+				return err
+			}
+			rec.Configuration.ControllerManager.Version, rec.Configuration.NodeIP = "", record.ClusterNodeIP(rec.Configuration.NodeIP)
+			rec.Configuration.CloudConfig, rec.Configuration.Inventory, rec.Configuration.Credentials = v1alpha1.CloudConfigFile{}, "", nil
+			data, err := rec.Encode()
+			if err != nil {
+				return err
+			}
+			objects, err := manifests.Record(data, s.Profile.LeaseName())
+			if err != nil {
+				return err
+			}
+			if err := workflow.ApplySet(ctx, d, apply.Record, machine.AdminConf, objects); err != nil {
+				return err
+			}
+			return keepRecord(d, s, rec)
+		},
+	}
+}
+
+// NewRecord gathers what is known on this machine.
+func NewRecord(d *workflow.Data, s *settings.Settings) *v1alpha1.Record {
+	rec := &v1alpha1.Record{
+		TypeMeta:          metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.RecordKind},
+		Configuration:     s.CloudConfiguration,
+		Profile:           s.OwnProfile,
+		PodSubnet:         s.PodSubnet,
+		ImageRepository:   s.ImageRepository,
+		KubernetesVersion: s.KubernetesVersion,
+		WrittenBy:         d.Version,
+		NextImage:         nextImage(d, s),
+	}
+	rec.Configuration.Profile = "" // it is a file of this machine; its text goes along
+	rec.Configuration.Lifecycle, rec.LifecycleHeld = recordedLifecycle(d, s)
+	if s.Recorded != nil && s.Recorded.Configuration.ControllerManager.Image == s.ControllerManager.Image {
+		rec.ImageBy = s.Recorded.ImageBy // a phase by itself knows no more
+	}
+	switch {
+	case s.Recorded == nil:
+	case !d.Single || d.Existing:
+		rec.Configuration.Wait = s.Recorded.Configuration.Wait // how long this run waits is no setting of the cluster
+		if !d.Existing || record.ClusterNodeIP(d.Said.NodeIP) != d.Said.NodeIP {
+			rec.Configuration.NodeIP = s.Recorded.Configuration.NodeIP // nor is this machine's address
+		}
+	case d.Said.NodeIP == "":
+		rec.Configuration.NodeIP = s.Recorded.Configuration.NodeIP
+	}
+	if s.CertificatesDir != machine.PKIDir {
+		rec.CertificatesDir = s.CertificatesDir
+	}
+	return rec
+}
+
+// keepRecord brings this machine's copy up to date: the cluster's name, which a new CA would give another, and the
+// image. The names of its files are this machine's own.
+func keepRecord(d *workflow.Data, s *settings.Settings, published *v1alpha1.Record) error {
+	kept := NewRecord(d, s)
+	kept.Configuration.ClusterName = published.Configuration.ClusterName
+	kept.Configuration.ControllerManager = published.Configuration.ControllerManager
+	kept.ImageBy, kept.Configuration.NodeAgent = published.ImageBy, published.Configuration.NodeAgent
+	if d.Single && !d.Existing {
+		kept.Configuration.NodeIP = s.NodeIP // this machine's own
+	}
+	before, err := d.Machine.Record()
+	if err != nil {
+		return err
+	}
+	switch {
+	case before == nil:
+	case before.Configuration.Provider == kept.Configuration.Provider:
+		record.KeepOwn(d, &kept.Configuration, before.Configuration)
+	default: // the files of another provider's are none of this one's
+		kept.Configuration.NodeIP = before.Configuration.NodeIP
+	}
+	return record.WriteRecord(d, kept)
+}

@@ -1,0 +1,112 @@
+package manager
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// valuesWithFiles are the settings, and the values with what the user's configuration gives the provider.
+func valuesWithFiles(ctx context.Context, d *workflow.Data) (*settings.Settings, templates.Values, error) {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return nil, templates.Values{}, err
+	}
+	files, err := CloudFiles(ctx, d, s)
+	if err == nil {
+		err = record.RefuseLostCredentials(d, s, files)
+	}
+	if err != nil {
+		return nil, templates.Values{}, err
+	}
+	v, err := values(d, s, files)
+	return s, v, err
+}
+
+// values gathers what the templates vary in. The cloud's files change them by their names and a digest.
+func values(d *workflow.Data, s *settings.Settings, cloudFiles map[string][]byte) (templates.Values, error) {
+	v, err := NamelessValues(d, s, cloudFiles)
+	if err != nil {
+		return v, err
+	}
+	v.ClusterName, err = record.ClusterName(d, s)
+	return v, err
+}
+
+// NamelessValues are those that are known before there is a CA, from which the cluster may have its name.
+func NamelessValues(d *workflow.Data, s *settings.Settings, cloudFiles map[string][]byte) (templates.Values, error) {
+	if err := settings.Compatible(&s.CloudConfiguration, s.Profile); err != nil {
+		return templates.Values{}, err
+	}
+	v := templates.Values{
+		Mode:                templates.Mode(s.Mode),
+		Version:             d.Version,
+		Image:               s.ControllerManager.Image,
+		ImageTag:            s.ControllerManager.Version,
+		KubernetesVersion:   s.KubernetesVersion,
+		ImageRepository:     s.ImageRepository,
+		Routes:              s.WantsRoutes(),
+		NodeLifecycle:       s.Lifecycle != v1alpha1.LifecycleOff && !d.HoldLifecycle,
+		PodSubnet:           s.PodSubnet,
+		Files:               slices.Sorted(maps.Keys(cloudFiles)),
+		ConfigHash:          manifests.ConfigHash(cloudFiles),
+		NodeAgent:           s.WantsNodeAgent(),
+		NodeAgentImage:      s.NodeAgent.Image,
+		ControlPlaneVIP:     s.ControlPlaneVIP.Address,
+		ServingCertificates: s.WantsServingCertificates(),
+		ServingRanges:       strings.Join(s.ServingCertificates.AddressRanges, ","),
+		ServingNames:        s.ServingCertificates.Names,
+		Proxies:             s.Proxies,
+		Env:                 s.ControllerManager.ExtraEnv,
+		ExtraArgs:           s.ControllerManager.ExtraArgs,
+	}
+	if v.Routes && v.PodSubnet == "" {
+		return templates.Values{}, finding.Usagef("routes: the cluster has no pod subnet whose routes provider %s could program", s.Profile.Name).
+			WithHint("networking.podSubnet in the kubeadm configuration, or --pod-network-cidr, names it")
+	}
+	return v, nil
+}
+
+// image is the complete reference, for machines that join. In mode Manual it is the user's affair.
+func image(d *workflow.Data, s *settings.Settings) (string, error) {
+	if s.Mode == v1alpha1.ModeManual {
+		return s.ControllerManager.Image, nil
+	}
+	v, err := values(d, s, nil)
+	if err != nil {
+		return "", err
+	}
+	return s.Profile.ImageRef(v)
+}
+
+// ImageBy is who has chosen the image. What the record has already stays whose it was: a newer ccmadm would choose
+// another, and knows no more which one the former has chosen.
+func ImageBy(d *workflow.Data, s *settings.Settings, image string) (v1alpha1.ImageBy, error) {
+	switch said := s.ControllerManager; {
+	case s.Mode == v1alpha1.ModeManual:
+		return "", nil
+	case d.ImageBy != "":
+		return d.ImageBy, nil
+	case said.Image == "" && said.Version == "":
+		return v1alpha1.ImageByProfile, nil
+	case d.Operation.Manager().By != "":
+		return d.Operation.Manager().By, nil
+	case s.Recorded == nil || s.Recorded.Configuration.ControllerManager.Image != image:
+		return v1alpha1.ImageByUser, nil
+	}
+	profile, err := settings.RecordedProfile(s.Recorded)
+	if err != nil {
+		return "", err
+	}
+	return planner.ImageBy(profile, s.Recorded), nil
+}

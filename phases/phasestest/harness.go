@@ -1,0 +1,147 @@
+package phasestest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// Now is the clock of a test's machine.
+var Now = machinetest.Now()
+
+// Snapshot returns all files of the machine.
+func Snapshot(t *testing.T, m *machine.Machine) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(m.Root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, m.Root)] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+const InitConfig = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}\nnodeRegistration: {name: cp1}\n"
+
+// Run is one command line of init or join.
+type Run struct {
+	Options workflow.Options
+	Config  string // the file of --config
+	Args    []string
+}
+
+// Data builds what the phases are given, and what they print.
+func (r Run) Data(t *testing.T, m *machine.Machine) (*workflow.Data, *bytes.Buffer, error) {
+	t.Helper()
+	if r.Options.Role == "" {
+		r.Options.Role = kubeadm.RoleInit
+	}
+	if r.Options.ReleaseBalancers == nil {
+		r.Options.ReleaseBalancers = func(context.Context, kubernetes.Interface) error { return nil }
+	}
+	if r.Config != "" {
+		r.Options.ConfigFile = filepath.Join(t.TempDir(), "k.yaml")
+		if err := os.WriteFile(r.Options.ConfigFile, []byte(r.Config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Options.Operation == nil {
+		r.Options.Operation = record.Ordinary{}
+		if r.Options.Role == kubeadm.RoleInit && !r.Options.Existing {
+			r.Options.Operation = record.Initialization{}
+		}
+	}
+	r.Options.Kubeadm = kubeadm.Flags(r.Options.Role)
+	if err := kubeadm.ParseFlags(r.Options.Role, r.Options.Kubeadm, r.Args); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	s := workflow.Streams{In: strings.NewReader(""), Out: &out, Err: &out, Env: func(string) string { return "" }}
+	d, err := workflow.New(t.Context(), m, r.Options, s, "test")
+	return d, &out, err
+}
+
+// Must is data without an error.
+func (r Run) Must(t *testing.T, m *machine.Machine) (*workflow.Data, *bytes.Buffer) {
+	t.Helper()
+	d, out, err := r.Data(t, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, out
+}
+
+// Do runs a phase by itself, and returns what it printed.
+func (r Run) Do(t *testing.T, m *machine.Machine, p workflow.Phase) (string, error) {
+	t.Helper()
+	r.Options.Single = true
+	d, out := r.Must(t, m)
+	err := p.Do(t.Context(), d)
+	return out.String(), err
+}
+
+const JoinConfig = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\nnodeRegistration: {name: w1}\n" +
+	"discovery: {bootstrapToken: {token: abcdef.0123456789abcdef, apiServerEndpoint: '127.0.0.1:1', unsafeSkipCAVerification: true}}\n"
+
+// SameMachineWithoutNetwork is the machine of a directory, booted without a cable.
+func SameMachineWithoutNetwork(t *testing.T, root string) (*machine.Machine, *machinetest.Commands) {
+	t.Helper()
+	m, runner := machinetest.New(t)
+	runner.Answers["systemctl cat kubelet"] = machinetest.KubeletUnit
+	bare := machine.At(root)
+	bare.Runner, bare.Now = runner, m.Now
+	bare.Interfaces = func() ([][]netip.Addr, error) { return nil, nil }
+	return bare, runner
+}
+
+// state is a machine.yaml at a stage.
+func StateAt(stage v1alpha1.Stage) string {
+	return "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nrole: init\nnodeName: cp1\nstage: " + string(stage) + "\ninitialized: true\n"
+}
+
+// WantError compares an error's text and exit code; no text means none.
+func WantError(t *testing.T, err error, text string, code finding.ExitCode) {
+	t.Helper()
+	if text == "" {
+		if err != nil {
+			t.Errorf("got %v, want none", err)
+		}
+		return
+	}
+	var known *finding.Error
+	switch {
+	case err == nil || !strings.Contains(err.Error(), text):
+		t.Errorf("got %v, want %q", err, text)
+	case !errors.As(err, &known) || known.Code != code:
+		t.Errorf("%v: exit code is not %d", err, code)
+	}
+}
+
+// Cluster is the control plane that all tests share whose name starts with TestCluster; -short leaves those out.
+//nolint:gochecknoglobals // one control plane for all tests of a package
+var Cluster *manifeststest.ControlPlane
+
+// Main runs the tests of a package beside a control plane of their own. It is the exit status.
+func Main(m *testing.M) int { return manifeststest.Main(m, &Cluster, "--enable-bootstrap-token-auth=true") }

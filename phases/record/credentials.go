@@ -1,0 +1,49 @@
+package record
+
+import (
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// moveCredentials takes credentials that the record of an earlier release has in extraEnv to the Secret. A static pod
+// cannot read that: there they stay until the user takes them away, and are named.
+func moveCredentials(d *workflow.Data, s *settings.Settings) {
+	if s.Recorded == nil {
+		return
+	}
+	manager := s.ControllerManager
+	moved := manager.MoveCredentials()
+	if len(moved) == 0 {
+		return
+	}
+	scheduled := s.Mode == v1alpha1.ModeDaemonSet || s.Mode == v1alpha1.ModeDeployment
+	if scheduled && d.Existing && !d.Single {
+		s.ControllerManager, s.Moved = manager, moved
+		return
+	}
+	if d.Existing {
+		d.Sayf("warning: controllerManager.extraEnv has a credential, and the cluster's record shows it: `ccmadm apply` in mode "+
+			"DaemonSet or Deployment moves it to Secret/%s/%s; in mode %s, take it out and change it",
+			v1alpha1.Namespace, v1alpha1.CloudConfigName, s.Mode)
+	}
+}
+
+// RefuseLostCredentials finds a variable that refers to a credential that is not given: its pod would never start.
+func RefuseLostCredentials(d *workflow.Data, s *settings.Settings, files map[string][]byte) error {
+	if d.Role != kubeadm.RoleInit || s.Mode == v1alpha1.ModeManual {
+		return nil
+	}
+	for _, env := range s.ControllerManager.ExtraEnv {
+		name, value, _ := strings.Cut(env, "=")
+		if key, refers := v1alpha1.CredentialOf(value); refers && files[key] == nil {
+			return finding.Usagef("controllerManager.extraEnv: %s refers to credential %q, which is not given", name, key).
+				WithHint("credentials: [{key: %s, file: FILE}]", key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// Initialization is the operation of `ccmadm init`, on a machine that makes a cluster or has made one.
+type Initialization struct{ Ordinary }
+
+var _ workflow.Operation = Initialization{}
+
+// Step runs a phase. In the cluster that the machine has made it is a step of the journal where it changes something.
+func (Initialization) Step(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
+	return initStep(ctx, d, p)
+}
+
+// initStep runs a phase of init. In a cluster that lives it brings back what the record says, as apply does: what it
+// changes is a step of the journal, under the Lease of the one run that changes a cluster at a time.
+func initStep(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
+	lives, err := repairs(ctx, d, p)
+	if err != nil {
+		return err
+	}
+	if !lives {
+		return p.Run(ctx, d)
+	}
+	trial, err := workflow.TryPhases(ctx, d, []workflow.Phase{p})
+	if err == nil {
+		err = trial.Refusal()
+	}
+	if err != nil {
+		return err
+	}
+	found := d.Known.Previews[p.Name]
+	if found.Change == "" {
+		fmt.Fprint(d.Progress(), found.Said)
+		return nil
+	}
+	c := *d
+	c.Command = string(kubeadm.RoleInit)
+	if d.Known.Journal == nil {
+		if err := openRepair(ctx, &c); err != nil {
+			return err
+		}
+	}
+	err = workflow.JournalStep(ctx, &c, p, found.Change, workflow.RollbackTo(&c))
+	if d.Single {
+		err = errors.Join(err, d.Close(ctx))
+	}
+	return err
+}
+
+// repairs tells whether a phase of init would write what belongs to all control planes, in a cluster whose record is
+// published, and with which this machine's Node has come through.
+func repairs(ctx context.Context, d *workflow.Data, p workflow.Phase) (bool, error) {
+	if d.Role != kubeadm.RoleInit || !p.Shared {
+		return false, nil
+	}
+	if lives, err := Established(ctx, d); err != nil || !lives {
+		return false, err
+	}
+	if _, err := d.Settings(ctx); err != nil { // which ask for the record
+		return false, err
+	}
+	rec, err := publishedRecord(ctx, d)
+	return rec != nil, err
+}
+
+// openRepair begins a run that goes by the record: that must be what the cluster is meant to be.
+func openRepair(ctx context.Context, d *workflow.Data) error {
+	if err := refuseUnended(ctx, d); err != nil {
+		return err
+	}
+	if err := workflow.OpenJournal(ctx, d); err != nil {
+		return err
+	}
+	if err := refuseUnended(ctx, d); err != nil { // one that has begun, and ended, in between
+		return errors.Join(err, d.Close(ctx))
+	}
+	return nil
+}
+
+// refuseUnended finds a run that is under way, or has left the cluster between two states: the record is written last,
+// and by it init would take away what the new manager needs.
+func refuseUnended(ctx context.Context, d *workflow.Data) error {
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	runs, err := journal.Read(ctx, client)
+	if err != nil {
+		return err
+	}
+	for _, run := range slices.Backward(runs) {
+		switch {
+		case workflow.KeepsSettings(&run):
+			continue
+		case run.State == journal.Done:
+			return nil
+		}
+		return finding.Refusedf("bring back what the cluster's record says: run %d, ccmadm %s on %s, has not come to a "+
+			"good end", run.ID, run.Command, run.Machine).
+			WithHint("ccmadm journal %d shows how far it is; ccmadm %s, as it was called, completes it, and ccmadm rollback or "+
+				"ccmadm apply leads back. Nothing was changed", run.ID, run.Command)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package record
+
+import (
+	"context"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Ordinary is the operation of join and of apply.
+type Ordinary struct{}
+
+var _ workflow.Operation = Ordinary{}
+
+// Settings lays what the user said over what the cluster, or an earlier phase, has recorded.
+func (Ordinary) Settings(ctx context.Context, d *workflow.Data) (*settings.Settings, error) {
+	return resolve(ctx, d)
+}
+
+// Record asks the cluster, once in a run.
+func (Ordinary) Record(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, error) {
+	return ExistingRecord(ctx, d)
+}
+
+// Prepare does nothing.
+func (Ordinary) Prepare(context.Context, *workflow.Data) error { return nil }
+
+// Step runs the phase, and in an existing cluster notes in the journal what it changes.
+func (Ordinary) Step(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
+	if !d.Existing {
+		return p.Run(ctx, d)
+	}
+	return workflow.ApplyStep(ctx, d, p)
+}
+
+// End closes an apply that was killed, and notes on the Node which release has worked here.
+func (Ordinary) End(ctx context.Context, d *workflow.Data) error {
+	if err := workflow.CloseAbandoned(ctx, d); err != nil {
+		return err
+	}
+	workflow.NoteRelease(ctx, d)
+	return nil
+}
+
+// Begins is false: there is a record, or this machine makes the cluster.
+func (Ordinary) Begins() bool { return false }
+
+// ManagerMayBeAway is false: a cluster has one.
+func (Ordinary) ManagerMayBeAway() bool { return false }
+
+// OtherProvider names the Nodes that keep the cluster at its provider.
+func (Ordinary) OtherProvider(ctx context.Context, d *workflow.Data, known *v1alpha1.CloudConfiguration) (bool, error) {
+	return false, refuseProvider(ctx, d, known.Provider)
+}
+
+// Said changes nothing.
+func (Ordinary) Said(*v1alpha1.CloudConfiguration, *v1alpha1.Record) {}
+
+// Mode is a static pod where the provider can run as one: it needs no scheduler.
+func (Ordinary) Mode(p *templates.Profile) v1alpha1.Mode { return settings.AutoMode(p) }
+
+// Amend changes nothing.
+func (Ordinary) Amend(*settings.Settings, *v1alpha1.Record) {}
+
+// Manager decides nothing.
+func (Ordinary) Manager() workflow.ManagerImage { return workflow.ManagerImage{} }
+
+// Elsewhere is apply, on each of them.
+func (Ordinary) Elsewhere() string { return "ccmadm apply" }

@@ -1,0 +1,182 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/manifests/edit"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// cleanConfiguration takes out of the live configuration what would end a component of the target.
+func cleanConfiguration() workflow.Phase {
+	return workflow.Phase{
+		Name:    "configuration",
+		Journal: workflow.JournalItself,
+		Shared:  true,
+		Short:   "Take out of kubeadm's live configuration what components of the version refuse",
+		Long: `Reads and writes the ConfigMaps kubeadm-config, kubelet-config and kube-proxy in kube-system: arguments and
+feature gates that the plan names go. What they said before is in the journal.`,
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			for _, c := range []struct {
+				name, key string
+				clean     func(*workflow.Data, string, string) (string, []string, error)
+			}{
+				{workflow.KubeadmConfigName, workflow.ClusterConfigKey, cleanClusterConfiguration},
+				{kubeletConfigName, kubeletConfigKey, cleanGates(planner.Kubelet)},
+				{kubeProxyName, kubeProxyKey, cleanGates(planner.Proxy)},
+			} {
+				if err := cleanConfigMap(ctx, d, c.name, c.key, c.clean); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func cleanConfigMap(
+	ctx context.Context, d *workflow.Data, name, key string, clean func(*workflow.Data, string, string) (string, []string, error),
+) error {
+	object := "ConfigMap/" + v1alpha1.Namespace + "/" + name
+	var removed []string
+	edited, err := workflow.EditConfigMap(ctx, d, name, key, func(object, text string) (after string, changes []string, err error) {
+		after, removed, err = clean(d, object, text)
+		for _, what := range removed {
+			changes = append(changes, what+" removed")
+		}
+		return after, changes, err
+	})
+	if apierrors.IsNotFound(err) && name != workflow.KubeadmConfigName {
+		return nil
+	}
+	if err != nil || edited == nil {
+		return err
+	}
+	if d.DryRun {
+		fmt.Fprintf(d.Out, "[dryrun] would remove from %s: %s\n", object, strings.Join(removed, ", "))
+		return nil
+	}
+	step := journal.Step{
+		Name: d.PhaseName, What: cleanConfiguration().Short, Change: object + ": removed " + strings.Join(removed, ", "),
+		Before: string(kubeadm.MaskSecrets([]byte(edited.Before))),
+		Undo:   "kubectl -n " + v1alpha1.Namespace + " edit configmap " + name + ": the text of before is in the journal",
+	}
+	return workflow.NodeStep(ctx, d, step, edited.Write)
+}
+
+// cleanClusterConfiguration returns the text without what components of the target refuse, and what that was.
+func cleanClusterConfiguration(d *workflow.Data, object, text string) (string, []string, error) {
+	file, err := kubeadm.Parse(object, []byte(text))
+	if err != nil {
+		return "", nil, err
+	}
+	var removed []string
+	err = file.EditTold(func(t kubeadm.Told) (string, bool) {
+		kept, gone := withoutRefused(d, planner.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
+		for _, what := range gone {
+			removed = append(removed, t.Path+" "+what)
+		}
+		return kept, kept != "" || len(gone) == 0
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	var gates []string
+	for _, gate := range file.FeatureGates() {
+		if planner.Refuses(upgradeOf(d).target, planner.Use{Component: planner.Kubeadm, Name: planner.GatePrefix + gate}) {
+			gates = append(gates, gate)
+			removed = append(removed, "featureGates."+gate)
+		}
+	}
+	if err := file.DropFeatureGates(gates...); err != nil {
+		return "", nil, err
+	}
+	return string(file.Bytes()), removed, nil
+}
+
+// withoutRefused is the value of an argument without what the target refuses, and what that was. Of --feature-gates
+// some may stay.
+func withoutRefused(d *workflow.Data, u planner.Use) (kept string, gone []string) {
+	uses := usesOf(u)
+	var left []string
+	for _, one := range uses {
+		name := strings.TrimPrefix(one.Name, planner.GatePrefix)
+		switch {
+		case planner.Refuses(upgradeOf(d).target, one):
+			gone = append(gone, name+"="+one.Value)
+		case name != one.Name:
+			left = append(left, name+"="+one.Value)
+		}
+	}
+	switch {
+	case len(gone) == 0:
+		return u.Value, nil
+	case len(left) == 0:
+		return "", gone
+	}
+	return strings.Join(left, ","), gone
+}
+
+func componentOf(field string) planner.Component {
+	return map[string]planner.Component{
+		"apiServer": planner.APIServer, "controllerManager": planner.ControllerManager, "scheduler": planner.Scheduler,
+	}[field]
+}
+
+// cleanGates takes feature gates away that a component of the target does not know.
+func cleanGates(c planner.Component) func(*workflow.Data, string, string) (string, []string, error) {
+	return func(d *workflow.Data, object, text string) (string, []string, error) {
+		docs, err := edit.Split(object, text)
+		if err != nil {
+			return "", nil, err
+		}
+		var removed []string
+		var all strings.Builder
+		for _, doc := range docs {
+			if err := doc.Parse(); err != nil {
+				return "", nil, err
+			}
+			names, err := dropGates(d, c, doc)
+			if err != nil {
+				return "", nil, fmt.Errorf("remove feature gates from %s: %w", object, err)
+			}
+			removed = append(removed, names...)
+			all.WriteString(doc.Separator + doc.Text)
+		}
+		return all.String(), removed, nil
+	}
+}
+
+func dropGates(d *workflow.Data, c planner.Component, doc *edit.Document) ([]string, error) {
+	gates := edit.Resolve(edit.Lookup(doc.Root, "featureGates"))
+	if gates == nil || gates.Kind != yaml.MappingNode {
+		return nil, nil
+	}
+	var names []string
+	for i := 0; i+1 < len(gates.Content); i += 2 {
+		name := edit.Scalar(gates.Content[i])
+		if planner.Refuses(upgradeOf(d).target, planner.Use{Component: c, Name: planner.GatePrefix + name}) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Backward(names) {
+		at := edit.IndexOf(edit.Lookup(doc.Root, "featureGates"), name) / 2
+		if err := doc.Remove(at, "featureGates"); err != nil {
+			return nil, err
+		}
+	}
+	for i, name := range names {
+		names[i] = "featureGates." + name
+	}
+	return names, nil
+}

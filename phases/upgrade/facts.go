@@ -1,0 +1,248 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// kubeletConfigName is the ConfigMap with the kubelets' configuration.
+const kubeletConfigName, kubeletConfigKey = "kubelet-config", "kubelet"
+
+// UpgradeFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the
+// version that the user named, empty for the installed kubeadm's; image is the cloud-controller-manager's that is named
+// for it.
+func UpgradeFacts(ctx context.Context, d *workflow.Data, asked, image string) (*planner.Facts, error) {
+	rec, err := record.ExistingRecord(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	f := &planner.Facts{
+		Asked: asked, Record: rec, Oldest: kubeadm.Oldest, Newest: kubeadm.Newest, Version: d.Version,
+	}
+	if f.Profile, err = settings.RecordedProfile(rec); err != nil {
+		return nil, err
+	}
+	if f.Here, err = workflow.NodeName(d); err != nil {
+		return nil, err
+	}
+	v, err := d.KubeadmVersion(ctx)
+	switch {
+	case err == nil:
+		f.Kubeadm = "v" + v.String()
+	case asked == "":
+		return nil, err // then there is no version to plan for
+	}
+	if f.Asked == "" {
+		f.Asked = f.Kubeadm
+	}
+	target, err := planner.ParseTarget(f.Asked)
+	if err != nil {
+		return nil, err
+	}
+	f.Image = manager.NamedImage(rec, image, target)
+	if f.CutShort, err = cutShortHere(d, target); err != nil {
+		return nil, err
+	}
+	client, err := workflow.Connect(d, machine.AdminConf)
+	if err != nil {
+		return nil, err
+	}
+	if err := liveConfiguration(ctx, client, f); err != nil {
+		return nil, err
+	}
+	if err := liveNodes(ctx, d, client, f); err != nil {
+		return nil, err
+	}
+	if err := kubeletUses(ctx, d, client, f); err != nil {
+		return nil, err
+	}
+	if v != nil && v.Minor() >= target.Minor() && v.Minor() <= target.Minor()+1 { // what it lists images for
+		f.Images, err = kubeadmImages(ctx, d, "v"+target.String(), rec.ImageRepository)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := liveTroubles(ctx, client, f); err != nil {
+		return nil, err
+	}
+	return f, askOthers(ctx, d, client, f, target)
+}
+
+// liveConfiguration reads what kubeadm has in the cluster, and what our record gives the cloud-controller-manager.
+func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
+	file, err := workflow.LiveKubeadm(ctx, client)
+	if err != nil {
+		return err
+	}
+	where := "ConfigMap/" + v1alpha1.Namespace + "/" + workflow.KubeadmConfigName
+	f.Cluster = file.KubernetesVersion()
+	for _, a := range file.ToldComponents() {
+		f.Uses = append(f.Uses, usesOf(planner.Use{
+			Component: componentOf(a.Component), Name: a.Name, Value: a.Value, Where: where, Cleaned: true,
+		})...)
+	}
+	for _, gate := range file.FeatureGates() {
+		f.Uses = append(f.Uses, planner.Use{
+			Component: planner.Kubeadm, Name: planner.GatePrefix + gate, Where: where, Cleaned: true,
+		})
+	}
+	for _, arg := range f.Record.Configuration.ControllerManager.ExtraArgs {
+		f.Uses = append(f.Uses, argument(arg, planner.Use{
+			Component: planner.Manager, Where: "ConfigMap/" + v1alpha1.Namespace + "/" + v1alpha1.RecordName,
+		})...)
+	}
+	kubelets, err := configuredGates(ctx, client, planner.Kubelet, kubeletConfigName, kubeletConfigKey)
+	if err != nil {
+		return err
+	}
+	proxies, err := configuredGates(ctx, client, planner.Proxy, kubeProxyName, kubeProxyKey)
+	if err != nil {
+		return err
+	}
+	f.Uses = append(append(f.Uses, kubelets...), proxies...)
+	return liveProxy(ctx, client, f)
+}
+
+// argument is --name=value as uses.
+func argument(arg string, at planner.Use) []planner.Use {
+	name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	at.Name, at.Value = strings.ReplaceAll(name, "_", "-"), value
+	return usesOf(at)
+}
+
+// usesOf takes --feature-gates apart.
+func usesOf(u planner.Use) []planner.Use {
+	if u.Name != strings.TrimSuffix(planner.GatePrefix, ".") {
+		return []planner.Use{u}
+	}
+	var list []planner.Use
+	for pair := range strings.SplitSeq(u.Value, ",") {
+		gate, value, _ := strings.Cut(pair, "=")
+		one := u
+		one.Name, one.Value = planner.GatePrefix+strings.TrimSpace(gate), value
+		list = append(list, one)
+	}
+	return list
+}
+
+// liveNodes are the Nodes, and what runs on them of the control plane.
+func liveNodes(ctx context.Context, d *workflow.Data, client kubernetes.Interface, f *planner.Facts) error {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	byName := map[string]*planner.Node{}
+	for _, n := range list.Items {
+		controlPlane := nodes.IsControlPlane(&n)
+		f.Nodes = append(f.Nodes, planner.Node{
+			Name: n.Name, ControlPlane: controlPlane, Kubelet: n.Status.NodeInfo.KubeletVersion,
+			Schedulable: !n.Spec.Unschedulable, Refuses: refusesJob(n.Spec.Taints),
+			Architecture: n.Status.NodeInfo.Architecture, Ccmadm: n.Annotations[v1alpha1.ReleaseAnnotation],
+		})
+	}
+	for i := range f.Nodes {
+		byName[f.Nodes[i].Name] = &f.Nodes[i]
+	}
+	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "control-plane"}})
+	pods, err := client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return fmt.Errorf("list the control plane's pods: %w", err)
+	}
+	for i := range pods.Items {
+		if n := byName[pods.Items[i].Spec.NodeName]; n != nil {
+			f.Uses = append(f.Uses, podUses(&pods.Items[i], n, f.Here)...)
+		}
+	}
+	uses, err := manifestUses(d, f.Here)
+	f.Uses = append(f.Uses, uses...)
+	return err
+}
+
+// refusesJob is the taint that kubeadm's Job does not tolerate.
+func refusesJob(taints []corev1.Taint) string {
+	for _, t := range taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != v1alpha1.ControlPlaneLabel {
+			return t.Key
+		}
+	}
+	return ""
+}
+
+// podUses notes a pod's version on its Node, and returns what its component is told. This machine's are read from its
+// files.
+func podUses(pod *corev1.Pod, n *planner.Node, here string) []planner.Use {
+	if len(pod.Spec.Containers) == 0 {
+		return nil
+	}
+	c, component := pod.Spec.Containers[0], planner.Component(pod.Labels[v1alpha1.ComponentLabel])
+	if !n.ControlPlane && (component != planner.Manager || nodes.IsMirror(pod)) {
+		return nil // a worker's kubelet may show any pod as its own; who is a control plane it may not say
+	}
+	switch component {
+	case planner.APIServer:
+		n.APIServer = settings.TagOf(c.Image)
+	case planner.Manager:
+		n.Manager = c.Image
+		return nil
+	case planner.ControllerManager, planner.Scheduler:
+	default:
+		return nil
+	}
+	if n.Name == here {
+		return nil
+	}
+	return containerUses(c, planner.Use{
+		Component: component, Where: "Pod/" + pod.Namespace + "/" + pod.Name, Node: n.Name, Rewritten: true,
+	})
+}
+
+func containerUses(c corev1.Container, at planner.Use) []planner.Use {
+	var list []planner.Use
+	for _, arg := range append(append([]string{}, c.Command...), c.Args...) {
+		if strings.HasPrefix(arg, "-") {
+			list = append(list, argument(arg, at)...)
+		}
+	}
+	return list
+}
+
+// liveTroubles are those of `ccmadm status`. A worker's does not stop a control plane.
+func liveTroubles(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
+	report, err := nodes.Observe(ctx, client, f.Profile.LeaseName(), nil)
+	if err != nil {
+		return fmt.Errorf("look at the nodes: %w", err)
+	}
+	f.Troubles = append(f.Troubles, report.Findings...)
+	controlPlanes := map[string]bool{}
+	for _, n := range f.Nodes {
+		controlPlanes[n.Name] = n.ControlPlane
+	}
+	for _, s := range report.Failing(nodes.Addressed) {
+		if s.Cause == nil {
+			continue
+		}
+		cause := *s.Cause
+		cause.Object = "Node/" + s.Node
+		if !controlPlanes[s.Node] {
+			cause.Severity = finding.SeverityWarning
+		}
+		f.Troubles = append(f.Troubles, cause)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package upgrade
+
+import (
+	"context"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+var _ workflow.Operation = (*Upgrade)(nil)
+
+// upgradeOf is what the run was told beside the settings: nothing, where an upgrade is only planned.
+func upgradeOf(d *workflow.Data) *Upgrade {
+	if u, is := d.Operation.(*Upgrade); is {
+		return u
+	}
+	return &Upgrade{}
+}
+
+// Step runs a phase, as a step of the journal where it changes something.
+func (u *Upgrade) Step(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
+	if !d.Existing {
+		return p.Run(ctx, d)
+	}
+	return upgradeStep(ctx, d, p)
+}
+
+// End notes on the Node which release has worked here, unless the run is driven from another machine, which knows its own.
+func (u *Upgrade) End(ctx context.Context, d *workflow.Data) error {
+	if !u.Driven {
+		workflow.NoteRelease(ctx, d)
+	}
+	return nil
+}
+
+// Said has the manager come to the image that this run brings, once that is known.
+func (u *Upgrade) Said(said *v1alpha1.CloudConfiguration, _ *v1alpha1.Record) {
+	if u.manager != "" {
+		said.ControllerManager.Image = u.manager
+	}
+}
+
+// Amend has the settings be those of the version that the cluster comes to: kubeadm's half makes it so, or ends the run.
+func (u *Upgrade) Amend(s *settings.Settings, rec *v1alpha1.Record) {
+	if rec != nil && planner.AgentGoesAlong(s.Profile, rec, u.manager) {
+		s.NodeAgent.Image = ""
+	}
+	if u.target != nil {
+		s.KubernetesVersion = "v" + u.target.String()
+	}
+}
+
+// Manager says which image this run brings, and which a later control plane.
+func (u *Upgrade) Manager() workflow.ManagerImage {
+	m := workflow.ManagerImage{Ordered: true, Next: u.next}
+	if u.manager != "" {
+		m.By = u.imageBy
+	}
+	return m
+}
+
+// Elsewhere is the upgrade of each of them.
+func (u *Upgrade) Elsewhere() string { return "ccmadm upgrade node" }

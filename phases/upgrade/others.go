@@ -1,0 +1,231 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// otherStep is the journal's name for the upgrade of a worker, which has no journal of its own.
+const otherStep = "upgrade-node"
+
+func upgradeOthers() workflow.Phase {
+	return workflow.Phase{
+		Name:  "others",
+		Short: "Upgrade the other machines from here, where --via says how",
+		Long: `Runs "ccmadm upgrade node" on each other control plane, one after the other, then on the workers, and
+streams what it says. A control plane has a run of its own in the journal, and this one gives it the Lease; a worker
+is a step of a run of this machine's. It stops at the first machine that does not come through.`,
+		Foretell: func(_ context.Context, d *workflow.Data) (string, error) {
+			if upgradeOf(d).ByHand() {
+				return "the other machines are upgraded there", nil
+			}
+			var lines []string
+			for _, o := range upgradeOf(d).others {
+				if !o.Skipped {
+					lines = append(lines, fmt.Sprintf("would run on %s: ccmadm upgrade node", o.Name))
+				}
+			}
+			return strings.Join(append(lines, fmt.Sprintf("%d machines looked at", len(upgradeOf(d).others))), "\n"), nil
+		},
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			if upgradeOf(d).ByHand() {
+				return nil
+			}
+			client, err := workflow.AdminClient(d)
+			if err == nil {
+				err = d.Close(ctx) // each control plane takes the Lease itself
+			}
+			if err != nil {
+				return stoppedHere(d, err)
+			}
+			if upgradeOf(d).Parallel > 1 {
+				d = d.Together()
+			}
+			return (&upgrader{d: d, client: client, way: upgradeWay(d, client)}).run(ctx)
+		},
+	}
+}
+
+// upgrader upgrades other machines.
+type upgrader struct {
+	d      *workflow.Data
+	client kubernetes.Interface
+	way    fleet.Inspector
+
+	all      []*other // that are to be upgraded, in their order
+	progress *fleet.NodesProgress
+	reached  atomic.Int32 // of those
+}
+
+func (u *upgrader) run(ctx context.Context) error {
+	workers := u.workersLeft()
+	var controlPlanes []*other
+	for _, o := range upgradeOf(u.d).others {
+		if o.ControlPlane && !o.Skipped {
+			controlPlanes = append(controlPlanes, o)
+		}
+	}
+	u.all = append(slices.Clone(controlPlanes), workers...)
+	u.progress = fleet.NewNodesProgress(u.d, nodesOf(u.all))
+	if err := u.each(ctx, controlPlanes, 1, u.upgrade); err != nil || len(workers) == 0 {
+		return err
+	}
+	if err := u.beginWorkers(ctx); err != nil {
+		return stoppedHere(u.d, err)
+	}
+	err := u.each(ctx, workers, upgradeOf(u.d).Parallel, u.upgradeWorker)
+	return workflow.JoinErrors(err, u.d.End(ctx, err))
+}
+
+// each upgrades machines, so many at a time, and begins no other once one has failed.
+func (u *upgrader) each(
+	ctx context.Context, list []*other, atOnce int, do func(context.Context, *other) error,
+) error {
+	byName := map[string]*other{}
+	for _, o := range list {
+		byName[o.Name] = o
+	}
+	failed := fleet.InParallel(nodesOf(list), atOnce, func(n *fleet.Node) error {
+		u.reached.Add(1)
+		began := u.progress.Began(n)
+		err := do(ctx, byName[n.Name])
+		u.progress.Ended(n, began, err)
+		return err
+	})
+	if len(failed) > 0 {
+		return u.stopped(failed)
+	}
+	return nil
+}
+
+// upgrade runs the command on a machine. Which ccmadm a control plane has, if any, is noted from here: in a pod it is
+// another one that has worked there.
+func (u *upgrader) upgrade(ctx context.Context, o *other) error {
+	args, err := upgradeNodeArgs(u.d, o)
+	if err != nil {
+		return err
+	}
+	if err := u.way.Run(ctx, o.Node, args...); err != nil {
+		return err
+	}
+	if o.report == nil {
+		return nil
+	}
+	o.report.Upgraded, o.report.Upgrading = "v"+upgradeOf(u.d).target.String(), ""
+	if o.ControlPlane {
+		if err := workflow.NoteReleaseOn(ctx, u.client, o.Name, finding.Clean(o.report.Ccmadm)); err != nil {
+			u.d.Sayf("%s: warning, %v", o.Name, err)
+		}
+	}
+	return nil
+}
+
+func (u *upgrader) upgradeWorker(ctx context.Context, o *other) error {
+	step := journal.Step{
+		Name: otherStep, Node: o.Name, What: "Upgrade the machine's configuration",
+		After: "v" + upgradeOf(u.d).target.String(), Undo: "Kubernetes does not go back",
+	}
+	return workflow.NodeStep(ctx, u.d, step, func(ctx context.Context) error { return u.upgrade(ctx, o) })
+}
+
+// workersLeft are those on which kubeadm has something to do, and those whose last step did not come to its end.
+func (u *upgrader) workersLeft() []*other {
+	target := upgradeOf(u.d).target
+	var list []*other
+	for _, o := range upgradeOf(u.d).others {
+		switch {
+		case o.ControlPlane || o.Skipped:
+		case o.left(target):
+			list = append(list, o)
+		default:
+			u.d.Sayf("%s: nothing is left to be done", o.Name)
+		}
+	}
+	return list
+}
+
+// left tells whether a machine is to be reached from here. A control plane looks itself for what is left.
+func (o *other) left(target *version.Version) bool {
+	if o.Skipped || o.ControlPlane {
+		return !o.Skipped
+	}
+	done := o.report != nil && o.report.Upgraded == "v"+target.String() || !planner.Older(o.Version, target)
+	return !done || o.told(target).Unfinished
+}
+
+// beginWorkers opens a run of this machine's for the workers. The record is as it is by now, and stays so.
+func (u *upgrader) beginWorkers(ctx context.Context) error {
+	rec, err := workflow.AskRecord(ctx, u.client)
+	if err != nil {
+		return err
+	}
+	before, err := rec.Encode()
+	if err != nil {
+		return err
+	}
+	d := *u.d
+	d.Command = workflow.UpgradeWorkers + "v" + upgradeOf(&d).target.String()
+	return workflow.OpenRun(ctx, &d, u.client, string(before))
+}
+
+// goesOn says how to go on and how to go back.
+const goesOn = "the machines before are done, and those after were not touched; the same command goes on from here. " +
+	"Kubernetes does not go back; `ccmadm journal` names the runs, and `ccmadm rollback RUN` leads the " +
+	"cloud-controller-manager to before one of them"
+
+// stopped is of machines that did not come through. This one is done by then. All was done only where no machine is
+// left, and each did its part.
+func (u *upgrader) stopped(failed []fleet.FailedNode) error {
+	err := fleet.StoppedAt(failed, nil, goesOn)
+	if int(u.reached.Load()) < len(u.all) || slices.ContainsFunc(failed, fleet.FailedNode.Undone) {
+		err.Code = finding.ExitError
+	}
+	return err
+}
+
+// stoppedHere is what keeps this machine from going on to others that are left, whatever exit status it has by itself:
+// something was changed, and not all was done.
+func stoppedHere(d *workflow.Data, err error) error {
+	name, failed := workflow.NodeName(d)
+	if failed != nil {
+		return finding.Errorf("%w", errors.Join(err, failed)).WithHint(goesOn)
+	}
+	stopped := fleet.StoppedAt([]fleet.FailedNode{{Node: &fleet.Node{Name: name}, Err: err}}, nil, goesOn)
+	stopped.Code = finding.ExitError
+	return stopped
+}
+
+// beforeOthers has a phase that waits in vain end the run as one that has not done all, where other machines are left.
+func beforeOthers(p workflow.Phase) workflow.Phase {
+	run := p.Run
+	p.Run = func(ctx context.Context, d *workflow.Data) error {
+		err := run(ctx, d)
+		left := slices.ContainsFunc(upgradeOf(d).others, func(o *other) bool { return o.left(upgradeOf(d).target) })
+		if err != nil && left {
+			return stoppedHere(d, err)
+		}
+		return err
+	}
+	return p
+}
+
+func nodesOf(list []*other) []*fleet.Node {
+	var plan []*fleet.Node
+	for _, o := range list {
+		plan = append(plan, o.Node)
+	}
+	return plan
+}

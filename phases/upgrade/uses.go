@@ -1,0 +1,208 @@
+package upgrade
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// kubeProxyName is kube-proxy's DaemonSet, and the ConfigMap with its configuration.
+const kubeProxyName, kubeProxyKey = "kube-proxy", "config.conf"
+
+// liveProxy reads which kube-proxy there is. Without one, something else does its work.
+func liveProxy(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
+	proxy, err := client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, kubeProxyName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for kube-proxy: %w", err)
+	}
+	if containers := proxy.Spec.Template.Spec.Containers; len(containers) > 0 {
+		f.Proxy = settings.TagOf(containers[0].Image)
+	}
+	return nil
+}
+
+// kubeletsTimeout is how long all kubelets together may take to answer.
+const kubeletsTimeout = 30 * time.Second
+
+// manifestUses is what this machine's static pods are told. They may differ from those that run.
+func manifestUses(d *workflow.Data, here string) ([]planner.Use, error) {
+	var list []planner.Use
+	for _, c := range []planner.Component{planner.APIServer, planner.ControllerManager, planner.Scheduler} {
+		path := filepath.Join(machine.ManifestDir, string(c)+".yaml")
+		pod, err := record.ReadStaticPod(d.Machine, path)
+		if err != nil {
+			return nil, err
+		}
+		if pod == nil {
+			continue
+		}
+		for _, container := range pod.Spec.Containers {
+			list = append(list, containerUses(container, planner.Use{Component: c, Where: path, Node: here, Rewritten: true})...)
+		}
+	}
+	return list, nil
+}
+
+// configuredGates are those of a component's configuration that kubeadm keeps in a ConfigMap, where it does.
+func configuredGates(
+	ctx context.Context, client kubernetes.Interface, component planner.Component, name, key string,
+) ([]planner.Use, error) {
+	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	where := "ConfigMap/" + v1alpha1.Namespace + "/" + name
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", where, err)
+	}
+	var config struct {
+		FeatureGates map[string]bool `json:"featureGates"`
+	}
+	if err := yaml.Unmarshal([]byte(cm.Data[key]), &config); err != nil {
+		return nil, fmt.Errorf("read %s: %w", where, err)
+	}
+	var list []planner.Use
+	for gate := range config.FeatureGates {
+		list = append(list, planner.Use{Component: component, Name: planner.GatePrefix + gate, Where: where, Cleaned: true})
+	}
+	return list, nil
+}
+
+// kubeletUses is what kubelets are told: this machine's by the files behind its command line, all by what they say of
+// themselves. A kubelet tells its arguments from 1.36 on.
+func kubeletUses(ctx context.Context, d *workflow.Data, client kubernetes.Interface, f *planner.Facts) error {
+	found, err := d.Machine.KubeletFlags(planner.KubeletFlags()...)
+	if err != nil {
+		return err
+	}
+	for _, u := range found {
+		path := strings.TrimPrefix(u.File, strings.TrimSuffix(d.Machine.Root, "/"))
+		f.Uses = append(f.Uses, usesOf(planner.Use{
+			Component: planner.Kubelet, Name: u.Flag, Value: u.Value, Node: f.Here,
+			Where: fmt.Sprintf("%s:%d", path, u.Line), Cleaned: cleanedByUs(d, u),
+		})...)
+	}
+	ctx, cancel := context.WithTimeout(ctx, kubeletsTimeout)
+	defer cancel()
+	names := make([]string, len(f.Nodes))
+	for i, n := range f.Nodes {
+		names[i] = n.Name
+	}
+	told := nodes.AskEach(ctx, names, func(ctx context.Context, node string) toldByKubelet {
+		return askKubelet(ctx, client, node)
+	})
+	for i, name := range names {
+		f.Uses = append(f.Uses, told[i].uses...)
+		if told[i].unseen && name != f.Here {
+			f.Unseen = append(f.Unseen, name)
+		}
+	}
+	return nil
+}
+
+// toldByKubelet is what a kubelet says that it is told; unseen: nothing of its arguments.
+type toldByKubelet struct {
+	uses   []planner.Use
+	unseen bool
+}
+
+// askKubelet asks for what else would be known of no other machine's kubelet.
+func askKubelet(ctx context.Context, client kubernetes.Interface, node string) toldByKubelet {
+	var told []planner.Use
+	flags := nodes.KubeletFlags(ctx, client, node)
+	for _, name := range planner.KubeletFlags() {
+		if value, there := flags[name]; there && value != "" {
+			told = append(told, usesOf(planner.Use{
+				Component: planner.Kubelet, Name: name, Value: finding.Clean(value), Node: node, Where: "the kubelet's arguments",
+				Told: true,
+			})...)
+		}
+	}
+	for gate := range nodes.KubeletGates(ctx, client, node) {
+		u := planner.Use{
+			Component: planner.Kubelet, Name: planner.GatePrefix + finding.Clean(gate), Node: node, Told: true,
+			Where: "the kubelet's configuration",
+		}
+		if !slices.ContainsFunc(told, func(t planner.Use) bool { return t.Name == u.Name }) {
+			told = append(told, u)
+		}
+	}
+	return toldByKubelet{uses: told, unseen: flags == nil}
+}
+
+// kubeadmImages are those of the control plane.
+func kubeadmImages(ctx context.Context, d *workflow.Data, version, mirror string) ([]string, error) {
+	args := []string{"config", "images", "list", "--kubernetes-version=" + version}
+	if mirror != "" {
+		args = append(args, "--image-repository="+mirror)
+	}
+	out, err := d.Machine.Output(ctx, "kubeadm", args...)
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(out)), nil
+}
+
+// KubeadmUpgradePlan runs the installed kubeadm's own plan, with further arguments of the user's. It makes a Job in the
+// cluster to see whether pods run. In JSON, what it prints is returned; in text it is streamed. A plan that fails is a
+// finding: the upgrade begins with the same checks.
+func KubeadmUpgradePlan(
+	ctx context.Context,
+	d *workflow.Data,
+	version string,
+	rest []string,
+	asJSON bool,
+) ([]byte, *finding.Finding, error) {
+	args := append([]string{"upgrade", "plan", version}, rest...)
+	var out, stderr bytes.Buffer
+	c := machine.Command{Name: "kubeadm", Args: args, Out: d.Out, Err: d.Err}
+	if asJSON {
+		c.Args, c.Out, c.Err = append(args, "--output=json"), &out, &stderr
+	} else {
+		fmt.Fprintf(d.Out, "[upgrade] running kubeadm %s\n", strings.Join(kubeadm.MaskArgs(args), " "))
+	}
+	err := d.Machine.Runner.Run(ctx, c)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil {
+		words := lastWords(stderr.Bytes())
+		f := finding.KubeadmPlan.New("", fmt.Sprintf("kubeadm upgrade plan %s: %v; %s", version, err, words))
+		if !asJSON {
+			f.Message = fmt.Sprintf("kubeadm upgrade plan %s: %v; its own words are above", version, err)
+		}
+		return nil, &f, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("run kubeadm upgrade plan: %w", err)
+	}
+	return out.Bytes(), nil, nil
+}
+
+// lastWords are the lines in which kubeadm says what is wrong.
+func lastWords(text []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return nodes.Shorten(strings.Join(lines[max(0, len(lines)-4):], " "))
+}

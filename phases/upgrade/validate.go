@@ -1,0 +1,124 @@
+package upgrade
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/kubeadm"
+)
+
+// Check refuses a way that is misspelled, and what cannot be upgraded from here: half an upgrade, of which nobody would
+// see when it is whole.
+func (u *Upgrade) Check() error {
+	way := u.Remote
+	way.Skip = nil // which takes the Nodes
+	if err := way.Check(nil); err != nil {
+		return err
+	}
+	if u.ByHand() {
+		return nil
+	}
+	for _, command := range []string{"apply", "node"} {
+		left, err := u.leftOut(command)
+		if err != nil {
+			return err
+		}
+		if !left.Whole() {
+			return finding.Usagef("read --via: kubeadm is told to leave something out: no machine is upgraded " +
+				"as a whole").WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. " +
+				"Nothing was changed")
+		}
+	}
+	where, err := u.patches()
+	if err != nil {
+		return err
+	}
+	return where.refuseRelative()
+}
+
+// leftOut is what one of kubeadm's commands is told not to do, and ends well all the same.
+func (u *Upgrade) leftOut(command string) (kubeadm.LeftOut, error) {
+	file, err := u.file()
+	if err != nil {
+		return kubeadm.LeftOut{}, err
+	}
+	return kubeadm.LeftOutOfUpgrade(command, u.Rest, file)
+}
+
+// file is kubeadm's configuration; nil: there is none.
+func (u *Upgrade) file() (*kubeadm.File, error) {
+	if u.ConfigText == "" {
+		return nil, nil
+	}
+	return kubeadm.Parse(u.Config, []byte(u.ConfigText))
+}
+
+// restOfOthers are the flags of `kubeadm upgrade apply` that `kubeadm upgrade node` has, too.
+func restOfOthers(rest []string, withoutPatches bool) []string {
+	var list []string
+	takes := false
+	for _, word := range rest {
+		if name, _, _ := strings.Cut(word, "="); strings.HasPrefix(word, "-") {
+			takes = slices.Contains([]string{
+				"--certificate-renewal", "--etcd-upgrade", "--ignore-preflight-errors", "--patches", "--skip-phases", "--v", "-v",
+			}, name) && (name != "--patches" || !withoutPatches)
+		}
+		if takes {
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+// patches are the directories in which kubeadm looks for patches on other machines, by its arguments and by its
+// configuration; empty: none.
+type patches struct{ argument, configured string }
+
+func (u *Upgrade) patches() (patches, error) {
+	file, err := u.file()
+	if err != nil {
+		return patches{}, err
+	}
+	argument, configured, err := kubeadm.UpgradePatches(u.Rest, file)
+	return patches{argument, configured}, err
+}
+
+// flags have a machine say whether it has them.
+func (p patches) flags() []string {
+	var list []string
+	for _, dir := range []string{p.argument, p.configured} {
+		if dir != "" {
+			list = append(list, "--has="+dir)
+		}
+	}
+	return list
+}
+
+// refuseRelative finds a directory that depends on where a command is run: on each machine it would be another one.
+func (p patches) refuseRelative() error {
+	for _, dir := range []string{p.argument, p.configured} {
+		if dir != "" && !filepath.IsAbs(dir) {
+			return finding.Usagef("read --via: the directory of patches, %q, would be another one on each machine", dir).
+				WithHint("name an absolute path. Nothing was changed")
+		}
+	}
+	return nil
+}
+
+// lackedBy is the directory that a machine has not. A worker is upgraded without: what it has of kubeadm's is its
+// kubelet's configuration, and the argument may be for control planes; but its configuration is one text for all.
+func (p patches) lackedBy(o *other) (dir string, without bool) {
+	if o.report == nil {
+		return "", false
+	}
+	lacks := func(dir string) bool { return dir != "" && slices.Contains(o.report.Lacks, dir) }
+	switch {
+	case lacks(p.configured):
+		return p.configured, false
+	case lacks(p.argument) && o.ControlPlane:
+		return p.argument, false
+	}
+	return "", lacks(p.argument)
+}

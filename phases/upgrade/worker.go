@@ -1,0 +1,135 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+func workerPreflight() workflow.Phase {
+	return workflow.Phase{
+		Name:    "preflight",
+		Journal: workflow.JournalNever,
+		Short:   "Check that this worker can be upgraded",
+		Long: `Reads the cluster's configuration with the kubelet's permissions, the version of kubeadm, and the files behind
+the kubelet's arguments. Writes nothing.`,
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			if err := workflow.CheckRoot(ctx, d); err != nil {
+				return err
+			}
+			there, err := d.Machine.Exists(machine.KubeletConf)
+			if err != nil {
+				return err
+			}
+			if !there {
+				return finding.Refusedf("find the cluster of this machine: there is no %s", machine.KubeletConf).
+					WithHint("this machine is no node: `ccmadm join` makes it one")
+			}
+			client, err := workflow.Connect(d, machine.KubeletConf)
+			if err != nil {
+				return err
+			}
+			file, err := workflow.LiveKubeadm(ctx, client)
+			if err != nil {
+				return finding.Refusedf("ask for the version of the cluster: %w", err).
+					WithHint("nothing was changed; the same command again, once the API server answers")
+			}
+			if upgradeOf(d).target, err = planner.ParseTarget(file.KubernetesVersion()); err != nil {
+				return err
+			}
+			marked, err := upgradedHere(d)
+			if err != nil {
+				return err
+			}
+			upgradeOf(d).kubeadm = !marked
+			return workflow.RunChecks(ctx, d, []workflow.Check{
+				{ID: finding.CheckKubeadmVersion, Run: checkKubeadmIs},
+				{ID: finding.CheckWritable, Run: workflow.CheckWritable},
+				{ID: finding.FlagGone, Run: checkKubeletRefuses},
+			})
+		},
+	}
+}
+
+// checkKubeletRefuses finds arguments of this machine's kubelet that end the next one.
+func checkKubeletRefuses(_ context.Context, d *workflow.Data) error {
+	found, err := d.Machine.KubeletFlags(planner.KubeletFlags()...)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, u := range found {
+		if cleanedByUs(d, u) {
+			continue
+		}
+		for _, one := range usesOf(planner.Use{Component: planner.Kubelet, Name: u.Flag, Value: u.Value}) {
+			if planner.Refuses(upgradeOf(d).target, one) {
+				wrong = append(wrong, fmt.Errorf("%s: kubelet v%s refuses it; remove it there", u, upgradeOf(d).target))
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// showRest says what is left to be done on which machine: the plan, made anew.
+func showRest() workflow.Phase {
+	return workflow.Phase{
+		Name:  "next",
+		Short: "Show what is left to be done",
+		Long:  "Reads what `ccmadm upgrade plan` reads. Writes nothing.",
+		Foretell: func(context.Context, *workflow.Data) (string, error) {
+			return "ccmadm upgrade plan shows what is left to be done", nil
+		},
+		Run: func(ctx context.Context, d *workflow.Data) error {
+			if upgradeOf(d).Driven {
+				return nil
+			}
+			fresh := *d
+			fresh.Known = &workflow.Known{}
+			d.Sayf("this control plane is of v%s", upgradeOf(d).target)
+			plan, err := planAgain(ctx, &fresh)
+			if err != nil { // all is done here
+				d.Sayf("what is left elsewhere cannot be seen now: %v; ccmadm upgrade plan shows it", err)
+				return ctx.Err()
+			}
+			return plan.WriteSteps(d.Progress())
+		},
+	}
+}
+
+func planAgain(ctx context.Context, d *workflow.Data) (*planner.Plan, error) {
+	facts, err := UpgradeFacts(ctx, d, "v"+upgradeOf(d).target.String(), upgradeOf(d).Image)
+	if err != nil {
+		return nil, err
+	}
+	return planner.New(*facts)
+}
+
+func showWorkersRest() workflow.Phase {
+	return workflow.Phase{
+		Name:  "next",
+		Short: "Show what is left to be done",
+		Foretell: func(context.Context, *workflow.Data) (string, error) {
+			return "the kubelet would be left to be upgraded", nil
+		},
+		Run: func(_ context.Context, d *workflow.Data) error {
+			if upgradeOf(d).Driven {
+				return nil
+			}
+			node := workflow.NodeOfKubelet(d.Machine)
+			d.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", upgradeOf(d).target)
+			for _, line := range []string{
+				"kubectl drain " + node + " --ignore-daemonsets", "install kubelet and kubectl v" + upgradeOf(d).target.String(),
+				"systemctl daemon-reload && systemctl restart kubelet", "kubectl uncordon " + node,
+			} {
+				fmt.Fprintln(d.Progress(), "  "+line)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,36 @@
+package workflow
+
+import (
+	"context"
+	"slices"
+
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/journal"
+)
+
+// CloseAbandoned ends an apply in the journal that was killed: one that came after it and found nothing to change has
+// seen that nothing is left to do. The journal marks it once another run begins. A run that is alive has
+// the Lease, and is left alone.
+func CloseAbandoned(ctx context.Context, d *Data) error {
+	if !d.Existing || d.DryRun || d.Single || d.Known.Journal != nil {
+		return nil
+	}
+	client, err := Connect(d, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	runs, err := journal.Read(ctx, client)
+	if err != nil || len(runs) == 0 {
+		return err
+	}
+	last := runs[len(runs)-1]
+	if last.State != journal.Begun || !slices.Contains([]string{"apply", d.Command}, last.Command) {
+		return nil
+	}
+	if err := OpenJournal(ctx, d); err != nil {
+		d.Sayf("warning, run %d of the journal stays %s: %v", last.ID, journal.Begun, err)
+		return nil
+	}
+	d.Sayf("run %d of the journal was cut short, and nothing was left to change: closed", last.ID)
+	return d.Close(ctx)
+}

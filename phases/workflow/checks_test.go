@@ -1,0 +1,68 @@
+package workflow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+// What the first check says, later ones need not say again; unless the user ignores the first.
+func TestRunChecks(t *testing.T) {
+	fails := func(err error) func(context.Context, *Data) error {
+		return func(context.Context, *Data) error { return err }
+	}
+	noProvider := finding.Usagef("no provider").WithHint("fix it") // found out once, so it is one and the same
+	checks := []Check{
+		{finding.CheckProvider, fails(noProvider)},
+		{finding.CheckNodeName, fails(noProvider)},
+		{finding.CheckWritable, fails(finding.Usagef("the disk is full").WithHint("fix it"))},
+		{finding.CheckKubeletFlags, func(context.Context, *Data) error { return nil }},
+	}
+	tests := []struct {
+		name   string
+		ignore []string
+		want   string
+	}{
+		{"all", nil, "preflight: Provider: no provider\nWritable: the disk is full"},
+		{"one ignored", []string{"provider"}, "preflight: NodeName: no provider\nWritable: the disk is full"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := RunChecks(t.Context(), &Data{Options: Options{IgnorePreflightErrors: tt.ignore}, Streams: Streams{Out: &out}}, checks)
+			var known *finding.Error
+			if !errors.As(err, &known) {
+				t.Fatalf("got %v", err)
+			}
+			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			const hint = "fix it\nnothing was changed; --ignore-preflight-errors=NAME makes a check a warning"
+			if diff := cmp.Diff(hint, known.Hint); diff != "" {
+				t.Errorf("hint (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What cannot be ignored is not followed by the flag that ignores.
+func TestRunChecks_Refused(t *testing.T) {
+	refused := func(context.Context, *Data) error {
+		return finding.Refusedf("another cluster").WithHint("leave it out")
+	}
+	o := Options{IgnorePreflightErrors: []string{"all"}}
+	d := &Data{Options: o, Streams: Streams{Out: new(bytes.Buffer)}}
+	err := RunChecks(t.Context(), d, []Check{{finding.CheckClusterRecord, refused}})
+	var known *finding.Error
+	if !errors.As(err, &known) || known.Code != finding.ExitRefused {
+		t.Fatalf("got %v", err)
+	}
+	if want := "leave it out\nnothing was changed"; known.Hint != want {
+		t.Errorf("hint %q, want %q", known.Hint, want)
+	}
+}

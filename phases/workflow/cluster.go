@@ -1,0 +1,260 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+)
+
+// KubeconfigPath is the kubeconfig that the user named, or else one of the machine's.
+func KubeconfigPath(d *Data, path string) string {
+	if d.Kubeconfig != "" {
+		return d.Kubeconfig
+	}
+	return d.Machine.Path(path)
+}
+
+func RESTConfig(d *Data, path string) (*rest.Config, error) {
+	config, err := clientConfig(d, path)
+	if err != nil {
+		return nil, unreadable(d, path, err)
+	}
+	config.QPS, config.Burst = 50, 100 // a handful of objects at once; the default would stretch them over seconds
+	config.UserAgent = "ccmadm/" + d.Version
+	return config, nil
+}
+
+// clientConfig is that of the kubeconfig that the user named, or else of the machine's, whose files are below its root.
+func clientConfig(d *Data, path string) (*rest.Config, error) {
+	var config *clientcmdapi.Config
+	var err error
+	if d.Kubeconfig != "" {
+		config, err = (&clientcmd.ClientConfigLoadingRules{ExplicitPath: d.Kubeconfig}).Load()
+	} else {
+		config, err = identity.Kubeconfig(d.Machine, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := identity.ServerOf(config); err != nil {
+		return nil, err
+	}
+	return clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+}
+
+// unreadable says what to do about a kubeconfig that leads to no cluster.
+func unreadable(d *Data, path string, err error) error {
+	file := KubeconfigPath(d, path)
+	switch {
+	case d.Kubeconfig != "":
+		return finding.Usagef("load kubeconfig %s: %w", file, err).WithHint("--kubeconfig names another one")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
+		return finding.Errorf("load kubeconfig %s: %w", file, err).WithHint("root can read it, on a control plane")
+	}
+	hint := "a copy of it; or kubeadm reset and ccmadm join, since nothing writes a kubelet's anew"
+	switch path {
+	case machine.AdminConf:
+		hint = "move it away; kubeadm init phase kubeconfig admin, with --config as at init, writes it anew"
+	case machine.SuperAdminConf:
+		hint = "move it away; kubeadm init phase kubeconfig super-admin, with --config as at init, writes it anew"
+	}
+	return finding.Errorf("load kubeconfig %s: %w", file, err).WithHint("%s", hint)
+}
+
+func Connect(d *Data, path string) (*kubernetes.Clientset, error) {
+	config, err := RESTConfig(d, path)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect with %s: %w", path, err)
+	}
+	return client, nil
+}
+
+// ApplyTimeout bounds the retries while an API server is coming up or restarting.
+const ApplyTimeout = 2 * time.Minute
+
+// ApplySet brings a set of objects to the cluster, or in a dry run shows what it would change.
+func ApplySet(ctx context.Context, d *Data, set apply.Set, path string, objects []*manifests.Object) error {
+	applier, err := NewApplier(d, path)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ApplyTimeout)
+	defer cancel()
+	changes, err := applier.Apply(ctx, set, objects)
+	for _, c := range changes {
+		SayChange(d, c)
+		d.Known.Changed = d.Known.Changed || c.Differs()
+		d.Known.conflict = cmp.Or(d.Known.conflict, c.Conflict)
+	}
+	var conflict *apply.ConflictError
+	if errors.As(err, &conflict) {
+		return &finding.Error{Code: finding.ExitRefused, Err: err, Hint: conflict.Hint()}
+	}
+	if leaving := new(apply.LeavingError); errors.As(err, &leaving) {
+		return finding.Errorf("%w", err).WithHint("%s", leaving.Hint())
+	}
+	return err
+}
+
+// SayChange tells what became of an object. What a dry run would do, its printer has shown.
+func SayChange(d *Data, c apply.Change) {
+	if !d.DryRun || !c.Differs() {
+		d.Sayf("%s", c)
+	}
+}
+
+// NewApplier is the server's, or a printer. A dry run on a machine that has no cluster yet prints whole objects.
+func NewApplier(d *Data, path string) (apply.Applier, error) {
+	if d.DryRun {
+		if _, err := os.Stat(KubeconfigPath(d, path)); errors.Is(err, fs.ErrNotExist) && d.Kubeconfig == "" {
+			return apply.NewPrinter(nil, d.Out)
+		}
+	}
+	config, err := RESTConfig(d, path)
+	if err != nil {
+		return nil, err
+	}
+	if d.DryRun {
+		printer, err := apply.NewPrinter(config, d.Out)
+		if err == nil && (d.Existing || d.Trial) {
+			printer.Living(d.Force)
+		}
+		return printer, err
+	}
+	return apply.NewCluster(config, d.Force)
+}
+
+// BootstrapConf is the strongest kubeconfig there is: until kubeadm's second half binds the administrators' group,
+// admin.conf may do nothing (kubernetes/kubernetes#121305).
+func BootstrapConf(m *machine.Machine) string {
+	if there, err := m.Exists(machine.SuperAdminConf); err == nil && there {
+		return machine.SuperAdminConf
+	}
+	return machine.AdminConf
+}
+
+// NodeConf is the kubeconfig with which this machine may look at its own Node.
+func NodeConf(d *Data) string {
+	if IsControlPlane(d) {
+		return machine.AdminConf
+	}
+	return machine.KubeletConf
+}
+
+// ControlPlaneURL is where pods of ours reach the API server: kubeadm writes the control-plane endpoint into the
+// administrator's kubeconfig. The service's virtual address would need kube-proxy first.
+func ControlPlaneURL(path string) (string, error) {
+	config, err := clientcmd.LoadFromFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", finding.Errorf("find the control-plane endpoint: %w", err).
+			WithHint("this phase comes after `ccmadm init phase kubeadm-control-plane`")
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the control-plane endpoint: %w", err)
+	}
+	return ServerOf(config, path)
+}
+
+func ServerOf(config *clientcmdapi.Config, path string) (string, error) {
+	server, err := identity.ServerOf(config)
+	if err != nil {
+		return "", fmt.Errorf("find the control-plane endpoint in %s: %w", path, err)
+	}
+	return server, nil
+}
+
+// EndpointForPods is the control-plane endpoint; a dry run before there is a cluster knows only this machine's.
+func EndpointForPods(d *Data) (string, error) {
+	url, err := ControlPlaneURL(KubeconfigPath(d, machine.AdminConf))
+	if err != nil && d.DryRun {
+		return LocalServer(d), nil
+	}
+	return url, err
+}
+
+// FindKubeconfig follows kubectl, and prefers the administrator's on a control plane to the user's own.
+func FindKubeconfig(named string, env func(string) string) string {
+	if named != "" {
+		return named
+	}
+	if path := env(clientcmd.RecommendedConfigPathEnvVar); path != "" {
+		return path
+	}
+	if _, err := os.Stat(machine.AdminConf); err == nil {
+		return machine.AdminConf
+	}
+	return filepath.Join(env("HOME"), clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName)
+}
+
+// LocalServer is this machine's API server, as in the kubeconfigs that kubeadm gives to the scheduler and the
+// controller manager: a control plane must not need a load balancer that may wait for it.
+func LocalServer(d *Data) string {
+	// What kubeadm gave them is right whatever this run was told: it may be a second one, without the first one's flags.
+	if server, err := ControlPlaneURL(d.Machine.Path(machine.ControllerManagerConf)); err == nil {
+		return server
+	}
+	host := d.KubeadmFile.AdvertiseAddress(d.Role)
+	if addr, err := d.Machine.AdvertiseAddress(host); err == nil {
+		host = addr.String()
+	}
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(ApiServerPort(d)))
+}
+
+// AdminClient is the administrator's, on a control plane.
+func AdminClient(d *Data) (*kubernetes.Clientset, error) {
+	if err := refuseWithoutCluster(d); err != nil {
+		return nil, err
+	}
+	return Connect(d, machine.AdminConf)
+}
+
+// KubeadmConfigName is the ConfigMap in which kubeadm keeps its live configuration, and clusterConfigKey the key.
+const (
+	KubeadmConfigName = "kubeadm-config"
+	ClusterConfigKey  = "ClusterConfiguration"
+)
+
+// LiveKubeadm is the configuration that kubeadm keeps in the cluster.
+func LiveKubeadm(ctx context.Context, client kubernetes.Interface) (*kubeadm.File, error) {
+	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, KubeadmConfigName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read kubeadm's live configuration: %w", err)
+	}
+	return kubeadm.Parse("ConfigMap/"+v1alpha1.Namespace+"/"+KubeadmConfigName, []byte(cm.Data[ClusterConfigKey]))
+}
+
+// NodeOfKubelet is the Node of this machine by its kubelet's certificate, empty where it cannot be read.
+func NodeOfKubelet(m *machine.Machine) string {
+	name, _ := identity.NodeOfKubelet(m)
+	return name
+}
+
+// ApiServerPort is that of this machine's API server.
+func ApiServerPort(d *Data) int {
+	return cmp.Or(d.KubeadmFile.BindPort(d.Role), kubeadm.DefaultBindPort)
+}

@@ -1,0 +1,95 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/machine"
+)
+
+func Remove(d *Data, path string) error {
+	removed, err := d.Machine.Files.Remove(path)
+	if err != nil {
+		return err
+	}
+	if removed && !d.DryRun {
+		d.Sayf("%s removed", path)
+	}
+	d.Known.Changed = d.Known.Changed || removed
+	return nil
+}
+
+// RemoveUnit takes the kubelet's drop-in and the boot-time unit away.
+func RemoveUnit(ctx context.Context, d *Data) error {
+	installed, err := d.Machine.Exists(machine.KubeletUnit)
+	if err != nil {
+		return err
+	}
+	if installed {
+		if err := d.Machine.Systemctl(ctx, "disable", "--quiet", filepath.Base(machine.KubeletUnit)); err != nil {
+			return err
+		}
+	}
+	configured, err := d.Machine.Exists(machine.KubeletDropIn)
+	if err != nil || !installed && !configured {
+		return err
+	}
+	for _, path := range []string{machine.KubeletUnit, machine.KubeletDropIn} {
+		if err := Remove(d, path); err != nil {
+			return err
+		}
+	}
+	if err := RemoveEmptyDir(d, filepath.Dir(machine.KubeletDropIn)); err != nil {
+		return err
+	}
+	return d.Machine.DaemonReload(ctx)
+}
+
+// RemoveEmptyDir leaves a directory that holds something we did not write.
+func RemoveEmptyDir(d *Data, dir string) error {
+	if d.DryRun {
+		return nil
+	}
+	left, err := os.ReadDir(d.Machine.Path(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for files that are not ours: %w", err)
+	}
+	if len(left) > 0 {
+		d.Sayf("%s is kept: %s is not ours", dir, left[0].Name())
+		return nil
+	}
+	if err := os.Remove(d.Machine.Path(dir)); err != nil {
+		return fmt.Errorf("remove directory: %w", err)
+	}
+	return nil
+}
+
+// FilesIn lists the plain files of a directory; those that keep a previous version go with the file itself.
+func FilesIn(m *machine.Machine, dir string) ([]string, error) {
+	entries, err := os.ReadDir(m.Path(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list files to remove: %w", err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if e.Name()[0] != '.' && e.Type().IsRegular() {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, nil
+}
+
+func ErrNotRoot(what string) *finding.Error {
+	return finding.Preflightf("%s: not root", what).WithHint("the same command behind sudo")
+}

@@ -1,0 +1,51 @@
+package workflow
+
+import (
+	"context"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// Operation is what one of ccmadm's commands decides about its run. [Ordinary] decides it as join and apply do; other
+// operations embed it, and replace what they do otherwise.
+type Operation interface {
+	// Settings resolves the settings. It is asked once in a run.
+	Settings(ctx context.Context, d *Data) (*settings.Settings, error)
+	// Record is the record of the existing cluster that the run goes by; nil: it has none.
+	Record(ctx context.Context, d *Data) (*v1alpha1.Record, error)
+	// Prepare completes what the run begins with, before its first phase.
+	Prepare(ctx context.Context, d *Data) error
+	// Step runs a phase, as a step of the journal where it changes something.
+	Step(ctx context.Context, d *Data, p Phase) error
+	// End is called after the last phase of a run in which none has failed.
+	End(ctx context.Context, d *Data) error
+	// Begins says that the cluster may have no record yet, because the operation publishes the first one.
+	Begins() bool
+	// ManagerMayBeAway says that it is no news where no manager is found.
+	ManagerMayBeAway() bool
+	// OtherProvider judges a run that names another provider than the cluster's record, and tells whether the operation
+	// changes it.
+	OtherProvider(ctx context.Context, d *Data, known *v1alpha1.CloudConfiguration) (changes bool, err error)
+	// Said completes what the user said. There may be no record.
+	Said(said *v1alpha1.CloudConfiguration, rec *v1alpha1.Record)
+	// Mode is what mode Auto stands for.
+	Mode(p *templates.Profile) v1alpha1.Mode
+	// Amend changes the settings once their profile is known. There may be no record.
+	Amend(s *settings.Settings, rec *v1alpha1.Record)
+	// Manager is what the operation decides about the manager's image.
+	Manager() ManagerImage
+	// Elsewhere is the command that brings other control planes to the same state.
+	Elsewhere() string
+}
+
+// ManagerImage is what an operation decides about the image of the cloud-controller-manager.
+type ManagerImage struct {
+	// Ordered says that the operation has an order of its own for managers and API servers.
+	Ordered bool
+	// By is who has chosen the image that this run brings; empty: it is found out.
+	By v1alpha1.ImageBy
+	// Next is the image that a later control plane brings. It replaces what the record says where Ordered is set.
+	Next string
+}

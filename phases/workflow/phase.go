@@ -1,0 +1,146 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubernetes/cmd/kubeadm/app/cmd/phases/workflow"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// ManagedModes are those in which ccmadm brings the cloud-controller-manager.
+func ManagedModes() []v1alpha1.Mode {
+	return []v1alpha1.Mode{v1alpha1.ModeStaticPod, v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment}
+}
+
+// Phase is one step of a workflow.
+type Phase struct {
+	// Name is the sub-command, and the prefix of what the phase prints.
+	Name string
+	// Short is one line of help.
+	Short string
+	// Long says what the phase reads and writes.
+	Long string
+	// Only names the modes that the phase is for. Empty: all.
+	Only []v1alpha1.Mode
+	// Shared says that the phase writes what belongs to the whole cluster.
+	Shared bool
+	// WithoutServer says that the phase has to run while no API server can be reached.
+	WithoutServer bool
+	// Journal says when the phase is a step of the journal.
+	Journal Journaling
+	// Undo is how to take the step back, for the journal; empty: the operation says.
+	Undo string
+	// Foretell says what Run would do, in a dry run of a phase that has nothing to show for it. Nil: Run shows it itself,
+	// through the machine and the applier.
+	Foretell func(context.Context, *Data) (string, error)
+	// Run does it.
+	Run func(context.Context, *Data) error
+}
+
+// Journaling says when a phase is a step of the journal.
+type Journaling string
+
+const (
+	// JournalChanges is for a phase whose dry run shows what it changes: a step where it changes something, or waits.
+	JournalChanges Journaling = ""
+	// JournalNever is for a phase that writes nothing.
+	JournalNever Journaling = "never"
+	// JournalItself is for a phase that notes its steps itself.
+	JournalItself Journaling = "itself"
+	// JournalAlways is for a phase whose changes no dry run of ours can show.
+	JournalAlways Journaling = "always"
+)
+
+// Bind puts phases on a workflow runner for cmd. The runner asks for its data once per command; build must return
+// the same for a single phase and for the whole list, told apart by its second argument.
+func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *cobra.Command, args []string, single bool) (*Data, error)) {
+	runner := workflow.NewRunner()
+	for _, p := range list {
+		runner.AppendPhase(workflow.Phase{
+			Name: p.Name, Short: p.Short, Long: p.Long, InheritFlags: inherit,
+			Run: func(data workflow.RunData) error {
+				d := data.(*Data) // build below makes nothing else
+				return p.Do(d.ctx, d)
+			},
+		})
+	}
+	var made *Data
+	runner.SetDataInitializer(func(sub *cobra.Command, args []string) (workflow.RunData, error) {
+		d, err := build(sub, args, sub != cmd)
+		made = d
+		return d, err
+	})
+	runner.BindToCommand(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := runner.Run(args)
+		if made == nil {
+			return err
+		}
+		if err == nil {
+			err = made.Operation.End(cmd.Context(), made)
+		}
+		return JoinErrors(err, made.End(cmd.Context(), err))
+	}
+}
+
+// Do leaves out a phase that the mode has no use for, and gives plain errors their exit code, so that main can
+// print them without the runner's own prefix.
+func (p Phase) Do(ctx context.Context, d *Data) error {
+	if err := ctx.Err(); err != nil {
+		return &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("stopped before phase %s: %w", p.Name, err), Hint: "the same command again goes on from here"}
+	}
+	d = d.InPhase(p.Name)
+	d.WithoutServer = p.WithoutServer
+	if wanted, err := p.wanted(ctx, d); err != nil || !wanted {
+		return AsError(err)
+	}
+	if p.Foretell == nil || !d.DryRun {
+		return AsError(journaled(ctx, d, p))
+	}
+	text, err := p.Foretell(ctx, d)
+	if err != nil {
+		return AsError(err)
+	}
+	d.Sayf("%s", text)
+	return nil
+}
+
+func (p Phase) wanted(ctx context.Context, d *Data) (bool, error) {
+	if len(p.Only) == 0 {
+		return true, nil
+	}
+	settings, err := d.Settings(ctx)
+	if err != nil {
+		return false, err
+	}
+	if slices.Contains(p.Only, settings.Mode) {
+		return true, nil
+	}
+	if d.Single {
+		d.Sayf("nothing to do in mode %s", settings.Mode)
+	}
+	return false, nil
+}
+
+// JoinErrors is the first error, with its exit code, and what went wrong after it.
+func JoinErrors(err, later error) error {
+	if err == nil || later == nil {
+		return cmp.Or(err, AsError(later))
+	}
+	return AsError(errors.Join(err, later))
+}
+
+func AsError(err error) error {
+	var known *finding.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &finding.Error{Code: finding.ExitError, Err: err}
+}
