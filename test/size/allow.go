@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,12 +34,12 @@ func readAllowed(file string) (allowances, error) {
 			continue
 		}
 		words := strings.Fields(line)
-		if len(words) < 4 || words[0] != "file" && words[0] != "func" && words[0] != "lines" {
-			return nil, fmt.Errorf("%s:%d: want file, func or lines, a place, a number, and a reason", file, number)
+		if len(words) < 4 || !slices.Contains([]string{"file", "func", "package", "circle", "takers"}, words[0]) {
+			return nil, fmt.Errorf("%s:%d: want file, func, package, circle or takers, a place, a number, and a reason", file, number)
 		}
 		most, err := strconv.Atoi(words[2])
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: want a number behind the place: %w", file, number, err)
+			return nil, fmt.Errorf("%s:%d: want a number after the place: %w", file, number, err)
 		}
 		list = append(list, &allowance{kind: words[0], where: words[1], most: most, why: strings.Join(words[3:], " ")})
 	}

@@ -11,33 +11,34 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // over is something that is larger than it should be.
 type over struct {
-	kind  string // file, func or lines
-	where string // path, path:function, or for lines a folder
+	kind  string // file, func, package, circle or takers
+	where string // path, path:function, the folder of a package, or for takers folder:type
 	size  int
 }
 
 func (o over) String() string {
-	what := map[string]string{"file": "lines", "func": "lines", "lines": "lines that are too wide"}[o.kind]
+	what := map[string]string{
+		"file": "lines", "func": "lines", "package": "files", "circle": "files that refer to each other",
+		"takers": "functions that take it",
+	}[o.kind]
 	return fmt.Sprintf("%s %s: %d %s", o.kind, o.where, o.size, what)
 }
 
 // measured is what the files of a module say.
 type measured struct {
 	files, functions             int
-	tests, product, productTests int            // lines
-	methods                      map[string]int // by type
-	wide                         map[string]int // lines that are too wide, by folder
+	tests, product, productTests int                // lines
+	folders                      map[string]*folder // the packages of the product
 	over                         []over
 }
 
 // measure reads every Go file below root that people write.
 func measure(root string) (*measured, error) {
-	m := &measured{methods: map[string]int{}, wide: map[string]int{}}
+	m := &measured{folders: map[string]*folder{}}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -59,20 +60,26 @@ func measure(root string) (*measured, error) {
 		}
 		return m.add(filepath.ToSlash(rel), text)
 	})
-	for folder, n := range m.wide {
-		if n > 0 {
-			m.over = append(m.over, over{"lines", folder, n})
-		}
+	for _, f := range m.folders {
+		m.judge(f)
 	}
 	slices.SortFunc(m.over, func(a, b over) int { return strings.Compare(a.kind+a.where, b.kind+b.where) })
 	return m, err
 }
 
 func (m *measured) add(path string, text []byte) error {
-	files := token.NewFileSet()
+	in := &folder{path: filepath.ToSlash(filepath.Dir(path)), fset: token.NewFileSet()}
+	if known := m.folders[in.path]; known != nil {
+		in = known
+	}
+	files := in.fset
 	file, err := parser.ParseFile(files, path, text, parser.ParseComments)
 	if err != nil {
 		return err
+	}
+	if !isTest(path) && !strings.HasPrefix(path, "test/") {
+		in.files = append(in.files, file)
+		m.folders[in.path] = in
 	}
 	if ast.IsGenerated(file) {
 		return nil
@@ -87,28 +94,40 @@ func (m *measured) add(path string, text []byte) error {
 			m.function(path, f, files.Position(f.End()).Line-files.Position(f.Pos()).Line+1)
 		}
 	}
-	wide := 0
-	for line := range bytes.Lines(text) {
-		if utf8.RuneCount(bytes.TrimRight(line, "\r\n")) > maxColumns {
-			wide++
-		}
-	}
-	m.wide[filepath.Dir(path)] += wide
 	return nil
 }
 
 // count sorts a file's lines: what is below test/, and what only tests import, is no product.
 func (m *measured) count(path string, lines int) {
 	m.files++
-	test := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test")
 	switch {
 	case strings.HasPrefix(path, "test/"):
 		m.tests += lines
-	case test:
+	case isTest(path):
 		m.tests += lines
 		m.productTests += lines
 	default:
 		m.product += lines
+	}
+}
+
+// isTest tells of what only tests compile or import.
+func isTest(path string) bool {
+	return strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test")
+}
+
+// judge measures a package as a whole.
+func (m *measured) judge(f *folder) {
+	if n := len(f.files); n > maxFiles {
+		m.over = append(m.over, over{"package", f.path, n})
+	}
+	if n := f.circle(); n > maxCircle {
+		m.over = append(m.over, over{"circle", f.path, n})
+	}
+	for name, n := range f.takers() {
+		if n > maxTakers {
+			m.over = append(m.over, over{"takers", f.path + ":" + name, n})
+		}
 	}
 }
 
@@ -118,9 +137,8 @@ func (m *measured) function(path string, f *ast.FuncDecl, lines int) {
 	if f.Recv != nil {
 		of := typeName(f.Recv.List[0].Type)
 		name = of + "." + name
-		m.methods[filepath.Dir(path)+"."+of]++
 	}
-	if lines > maxFunc {
+	if lines > maxFunc && (!isTest(path) || lines > maxTable) {
 		m.over = append(m.over, over{"func", path + ":" + name, lines})
 	}
 }
@@ -136,15 +154,4 @@ func typeName(e ast.Expr) string {
 	default:
 		return ""
 	}
-}
-
-// largestType is the type with the most methods in a package, by its folder.
-func (m *measured) largestType(folder string) (string, int) {
-	name, most := "", 0
-	for key, n := range m.methods {
-		if of, ok := strings.CutPrefix(key, folder+"."); ok && (n > most || n == most && of < name) {
-			name, most = of, n
-		}
-	}
-	return name, most
 }
