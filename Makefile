@@ -80,7 +80,7 @@ ordinary: committed ## The tests of make check as an ordinary user, also where r
 
 # The kit runs upstream's service controller, which races with itself: a worker writes cachedService.state while the
 # node worker reads it in allServices (k8s.io/cloud-provider v0.36 controllers/service/controller.go:339 and :503).
-# A package has twenty minutes: beside other work, phases comes near to go's ten.
+# A package has twenty minutes: beside other work, those of phases come near to go's ten.
 # CCMADM_TEST=cluster: whatever lacks the lab's kube-apiserver and etcd fails, where `go test` would leave it out.
 unit: bin/lab ## Tests of the packages, with -race where they have goroutines, against a real API server
 	bin/lab build --programs --kubernetes $(K8S)
@@ -97,19 +97,19 @@ unit-race:
 
 race: bin/lab ## All packages with -race
 	bin/lab build --programs --kubernetes $(K8S)
-	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -skip '$(SWEEPS)' -timeout 30m -parallel 6 ./phases $$(go list ./... | grep -v -e /test/e2e -e /conformance)
+	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -skip '$(SWEEPS)' -timeout 30m -parallel 6 $$(go list ./... | grep -v -e /test/e2e -e /conformance)
 
 unit-kit:
 	$(ROOT) env CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
 	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce -run Thousand
 
-# phases waits for one thing after the other, and is done in two halves.
-HALF := ^TestCluster_(Adopt|Leave|Rollback|Upgrade)
+# What waits for one thing after the other begins first.
+HALF := ./phases/adoption ./phases/upgrade
 unit-half:
-	$(ROOT) env CCMADM_TEST=cluster go test -run '$(HALF)' -skip '$(SWEEPS)' -timeout 20m ./phases
+	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 20m $(HALF)
 unit-rest:
-	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)|$(HALF)' -timeout 20m -parallel 6 ./phases \
-	  $$(go list ./... | grep -vxF -f <(go list $(RACY)) | grep -v /test/e2e)
+	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 20m -parallel 6 ./phases \
+	  $$(go list ./... | grep -vxF -f <(go list $(RACY) $(HALF)) | grep -v /test/e2e)
 
 # Beside others, on few processors, something may come later than any test waits for. Up to two tests have another try,
 # alone, and the end says which: a defect fails there, too. bin/second-LABS has their names for verify, which counts them
@@ -128,7 +128,7 @@ long: ## What `make e2e` leaves out for its length: every profile's pod, vendors
 	$(MAKE) e2e RUN='$(LONG)' SKIP=^TestMeasure ARGS='$(ARGS)'
 	$(MAKE) e2e RUN=^TestConfigurer K8S=1.35
 	$(MAKE) e2e RUN=^TestConfigurer K8S=1.34
-	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases
+	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
 
 faults: lab images ## Every fault of the library, and docs/faults.md from what it has seen; make e2e has two of each kind in one cluster
 	rm -f bin/measured/faults-*.md
