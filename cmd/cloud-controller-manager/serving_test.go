@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -111,6 +112,17 @@ func approved(ctx context.Context, t *testing.T, csr *certificatesv1.Certificate
 	return nil
 }
 
+// passes waits until a second is over: the API server writes when something was made in seconds.
+func passes(t *testing.T, second metav1.Time) {
+	t.Helper()
+	eventually(t, "the second is over", func(context.Context) error {
+		if !time.Now().After(second.Add(time.Second)) {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+}
+
 func becomesApproved(t *testing.T, csr *certificatesv1.CertificateSigningRequest) {
 	t.Helper()
 	eventually(t, csr.Name+" is approved", func(ctx context.Context) error { return approved(ctx, t, csr) })
@@ -148,11 +160,13 @@ func TestCluster_ServingCertificates(t *testing.T) {
 	w1 := kubeletOf(t, "w1")
 	early := asks(t, w1, "w1", "198.18.1.1", nil)
 	staysPending(t, early, "NoNode")
+	passes(t, early.CreationTimestamp)
 	onlyRegisters(t, "w1", "198.18.1.1")
 	onlyRegisters(t, "w2", "198.18.1.2")
 	onlyRegisters(t, "adopted", "198.18.1.4")
 	initialized(t, "w1")
-	becomesApproved(t, early)
+	becomesApproved(t, asks(t, w1, "w1", "198.18.1.1", nil))
+	staysPending(t, early, "OlderThanNode")
 	initialized(t, "w2")
 	adopted := initialized(t, "adopted")
 
