@@ -20,6 +20,13 @@ func unlisted(f *forgery) {
 	f.ranges, f.names = []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}, Names{"*.nodes.example"}
 }
 
+// inRange asks for an address of the range.
+func inRange(f *forgery) {
+	unlisted(f)
+	f.gives(corev1.NodeInternalIP, "198.18.0.21")
+	f.asked.IPAddresses = []net.IP{net.ParseIP("198.18.0.21")}
+}
+
 // byVendor is a Node whose addresses the manager of a vendor wrote.
 func byVendor(f *forgery) {
 	unlisted(f)
@@ -109,6 +116,26 @@ func TestForgedNames(t *testing.T) {
 			f.gives(corev1.NodeInternalDNS, "i-0abc.nodes.example")
 			f.asked.DNSNames = []string{"i-0abc.nodes.example"}
 			f.beside("i-0abc.nodes.example", time.Hour)
+		}, "AddressTaken"},
+		{"a younger kubelet that claims hundreds of addresses", func(f *forgery) {
+			inRange(f)
+			evil := f.beside("evil", time.Hour)
+			evil.Annotations[v1alpha1.ProvidedNodeIPAnnotation] = "198.18.0.66,198.18.0.21"
+			for i := range 250 {
+				evil.Status.Addresses = append(evil.Status.Addresses, corev1.NodeAddress{
+					Type: corev1.NodeInternalIP, Address: fmt.Sprintf("198.18.0.%d", i+1),
+				})
+			}
+		}, ""},
+		{"an older Node with several addresses", func(f *forgery) {
+			inRange(f)
+			f.beside("older", -time.Hour).Status.Addresses = []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: "198.18.0.66"}, {Type: corev1.NodeExternalIP, Address: "198.18.0.21"},
+			}
+		}, "AddressTaken"},
+		{"a younger kubelet that claims the address", func(f *forgery) {
+			inRange(f)
+			f.beside("evil", time.Hour).Annotations[v1alpha1.ProvidedNodeIPAnnotation] = "198.18.0.21"
 		}, "AddressTaken"},
 		{"too many names", func(f *forgery) {
 			for i := range most {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -103,7 +104,9 @@ func (j *judgement) allowed(name string) bool {
 	}
 }
 
-func isDNS(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalDNS || a.Type == corev1.NodeExternalDNS }
+func isDNS(a corev1.NodeAddress) bool {
+	return a.Type == corev1.NodeInternalDNS || a.Type == corev1.NodeExternalDNS
+}
 
 // label is the first one of a name.
 func label(name string) string {
@@ -177,15 +180,7 @@ func (j *judgement) unique(r *request, other *corev1.Node) error {
 	if j.identity.Proven {
 		return nil
 	}
-	has := sets.New[string]()
-	for _, address := range other.Status.Addresses {
-		has.Insert(canonical(address.Address))
-	}
-	if !j.identity.Guarded {
-		for text := range strings.SplitSeq(other.Annotations[v1alpha1.ProvidedNodeIPAnnotation], ",") {
-			has.Insert(canonical(text))
-		}
-	}
+	has := j.addressesOf(other)
 	for _, name := range r.names {
 		if has.Has(canonical(name)) {
 			return taken(name)
@@ -206,6 +201,33 @@ func (j *judgement) confused(name string, other *corev1.Node) bool {
 	}
 	node := strings.ToLower(other.Name)
 	return label(name) == label(node) && strings.Contains(name, ".") != strings.Contains(node, ".")
+}
+
+// addressesOf are those of another Node that count. Where kubelets alone speak for them, a younger Node has what --node-ip can
+// give it, one of each family: else one that registers with hundreds would stop as many.
+func (j *judgement) addressesOf(other *corev1.Node) sets.Set[string] {
+	has, families := sets.New[string](), sets.New[bool]()
+	younger := j.node.CreationTimestamp.Before(&other.CreationTimestamp)
+	for _, address := range other.Status.Addresses {
+		if ip, err := netip.ParseAddr(address.Address); err == nil && younger && !j.identity.Guarded {
+			if families.Has(ip.Is4()) {
+				continue
+			}
+			families.Insert(ip.Is4())
+		}
+		has.Insert(canonical(address.Address))
+	}
+	if j.identity.Guarded {
+		return has
+	}
+	ips, err := nodeutil.ParseNodeIPAnnotation(other.Annotations[v1alpha1.ProvidedNodeIPAnnotation])
+	if err != nil {
+		return has // no manager takes it
+	}
+	for _, ip := range ips {
+		has.Insert(canonical(ip.String()))
+	}
+	return has
 }
 
 // canonical is the one spelling of an address or a name.
