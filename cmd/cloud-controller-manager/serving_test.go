@@ -67,9 +67,8 @@ func permitted(t *testing.T, provider string, mode templates.Mode) {
 	})
 }
 
-// asks has the kubelet of a Node ask for a certificate, with a change to what an honest one asks for.
-func asks(t *testing.T, c *kubernetes.Clientset, node, ip string, change func(*x509.CertificateRequest,
-	*certificatesv1.CertificateSigningRequestSpec),
+// signed is what an honest kubelet of a Node asks for, with a change. Without an ip it asks for none.
+func signed(t *testing.T, node, ip string, change func(*x509.CertificateRequest, *certificatesv1.CertificateSigningRequestSpec),
 ) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -78,7 +77,10 @@ func asks(t *testing.T, c *kubernetes.Clientset, node, ip string, change func(*x
 	}
 	asked := &x509.CertificateRequest{
 		Subject:  pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
-		DNSNames: []string{node}, IPAddresses: []net.IP{net.ParseIP(ip)},
+		DNSNames: []string{node},
+	}
+	if ip != "" {
+		asked.IPAddresses = []net.IP{net.ParseIP(ip)}
 	}
 	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"}}
 	csr.Spec.SignerName = certificatesv1.KubeletServingSignerName
@@ -91,7 +93,15 @@ func asks(t *testing.T, c *kubernetes.Clientset, node, ip string, change func(*x
 		t.Fatal(err)
 	}
 	csr.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-	csr, err = c.CertificatesV1().CertificateSigningRequests().Create(t.Context(), csr, metav1.CreateOptions{})
+	return csr
+}
+
+// asks has the kubelet of a Node ask for a certificate, with a change to what an honest one asks for.
+func asks(t *testing.T, c *kubernetes.Clientset, node, ip string, change func(*x509.CertificateRequest,
+	*certificatesv1.CertificateSigningRequestSpec),
+) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	csr, err := c.CertificatesV1().CertificateSigningRequests().Create(t.Context(), signed(t, node, ip, change), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
