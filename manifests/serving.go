@@ -82,6 +82,10 @@ func kubeletPolicy() []metav1.Object {
 				Expression: v1alpha1.KubeletPolicyAddresses, Reason: new(metav1.StatusReasonForbidden),
 				Message: "the addresses of a Node that is initialized are the cloud-controller-manager's to change",
 			},
+			{
+				Expression: v1alpha1.KubeletPolicyNames, Reason: new(metav1.StatusReasonForbidden),
+				Message: "the DNS names of a Node are the cloud-controller-manager's to give",
+			},
 		},
 	})
 }

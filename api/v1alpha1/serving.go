@@ -60,4 +60,8 @@ const (
 		"oldObject.spec.taints.exists(t, t.key == '" + UninitializedTaint + "') || " +
 		"(has(object.status.addresses) ? object.status.addresses : []) == " +
 		"(has(oldObject.status.addresses) ? oldObject.status.addresses : [])"
+	// KubeletPolicyNames: kubelets give their Nodes no DNS names. Those in external cloud mode give addresses and a hostname.
+	KubeletPolicyNames = "(has(object.status.addresses) ? object.status.addresses : [])" +
+		".all(a, !(a.type in ['InternalDNS', 'ExternalDNS']) || request.operation == 'UPDATE' && " +
+		"(has(oldObject.status.addresses) ? oldObject.status.addresses : []).exists(o, o == a))"
 )

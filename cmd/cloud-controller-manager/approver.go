@@ -102,6 +102,9 @@ func (s *standalone) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read credentials: %w", err)
 	}
+	// Four requests at a time are judged, which the API server bears. With client-go's five a second, some kubelets that ask
+	// for what they may not have would hold up the others.
+	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)

@@ -48,7 +48,8 @@ func (s suite) Run() int {
 		return fail(err)
 	}
 	plane.auditLog = filepath.Join(dir, "audit.log")
-	plane.ControlPlane, err = manifeststest.Start("--audit-policy-file="+policy, "--audit-log-path="+plane.auditLog)
+	plane.ControlPlane, err = manifeststest.Start("--audit-policy-file="+policy, "--audit-log-path="+plane.auditLog,
+		"--enable-bootstrap-token-auth=true")
 	if err != nil {
 		return fail(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -66,9 +67,8 @@ func permitted(t *testing.T, provider string, mode templates.Mode) {
 	})
 }
 
-// asks has the kubelet of a Node ask for a certificate, with a change to what an honest one asks for.
-func asks(t *testing.T, c *kubernetes.Clientset, node, ip string, change func(*x509.CertificateRequest,
-	*certificatesv1.CertificateSigningRequestSpec),
+// signed is what an honest kubelet of a Node asks for, with a change. Without an ip it asks for none.
+func signed(t *testing.T, node, ip string, change func(*x509.CertificateRequest, *certificatesv1.CertificateSigningRequestSpec),
 ) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -77,7 +77,10 @@ func asks(t *testing.T, c *kubernetes.Clientset, node, ip string, change func(*x
 	}
 	asked := &x509.CertificateRequest{
 		Subject:  pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
-		DNSNames: []string{node}, IPAddresses: []net.IP{net.ParseIP(ip)},
+		DNSNames: []string{node},
+	}
+	if ip != "" {
+		asked.IPAddresses = []net.IP{net.ParseIP(ip)}
 	}
 	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"}}
 	csr.Spec.SignerName = certificatesv1.KubeletServingSignerName
@@ -90,7 +93,15 @@ func asks(t *testing.T, c *kubernetes.Clientset, node, ip string, change func(*x
 		t.Fatal(err)
 	}
 	csr.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-	csr, err = c.CertificatesV1().CertificateSigningRequests().Create(t.Context(), csr, metav1.CreateOptions{})
+	return csr
+}
+
+// asks has the kubelet of a Node ask for a certificate, with a change to what an honest one asks for.
+func asks(t *testing.T, c *kubernetes.Clientset, node, ip string, change func(*x509.CertificateRequest,
+	*certificatesv1.CertificateSigningRequestSpec),
+) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	csr, err := c.CertificatesV1().CertificateSigningRequests().Create(t.Context(), signed(t, node, ip, change), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +120,17 @@ func approved(ctx context.Context, t *testing.T, csr *certificatesv1.Certificate
 		return errors.New("it is not approved")
 	}
 	return nil
+}
+
+// passes waits until a second is over: the API server writes when something was made in seconds.
+func passes(t *testing.T, second metav1.Time) {
+	t.Helper()
+	eventually(t, "the second is over", func(context.Context) error {
+		if !time.Now().After(second.Add(time.Second)) {
+			return errors.New("it is not")
+		}
+		return nil
+	})
 }
 
 func becomesApproved(t *testing.T, csr *certificatesv1.CertificateSigningRequest) {
@@ -148,11 +170,13 @@ func TestCluster_ServingCertificates(t *testing.T) {
 	w1 := kubeletOf(t, "w1")
 	early := asks(t, w1, "w1", "198.18.1.1", nil)
 	staysPending(t, early, "NoNode")
+	passes(t, early.CreationTimestamp)
 	onlyRegisters(t, "w1", "198.18.1.1")
 	onlyRegisters(t, "w2", "198.18.1.2")
 	onlyRegisters(t, "adopted", "198.18.1.4")
 	initialized(t, "w1")
-	becomesApproved(t, early)
+	becomesApproved(t, asks(t, w1, "w1", "198.18.1.1", nil))
+	staysPending(t, early, "OlderThanNode")
 	initialized(t, "w2")
 	adopted := initialized(t, "adopted")
 

@@ -43,7 +43,7 @@ func TestCluster_ServingCertificatesBesideAVendor(t *testing.T) {
 	kubelet, admin := kubeletOf(t, "v1"), client(t, plane.Config).CoreV1().Nodes()
 	permitted(t, "aws", templates.DaemonSet)
 	p := startWith(t, "approve-serving-certificates", "--kubeconfig="+kubeconfigFile(t, approverUser), "--settle="+settle.String(), "--serving-certificate-ranges=198.18.2.0/24",
-		fmt.Sprintf("--bind-address=127.0.0.1:%d", freePort(t)))
+		"--serving-certificate-names=*.nodes.example", fmt.Sprintf("--bind-address=127.0.0.1:%d", freePort(t)))
 	csr := asks(t, kubelet, "v1", "198.18.2.66", nil)
 	staysPending(t, csr, "NotInitialized")
 	if _, err := admin.Patch(t.Context(), "v1", "application/merge-patch+json",
@@ -52,12 +52,14 @@ func TestCluster_ServingCertificatesBesideAVendor(t *testing.T) {
 	}
 	staysPending(t, csr, "NotSettled") // what it registered with may be anybody's address
 	policyHoldsFor(t, kubelet, "v1")
-	addresses := []byte(`{"status":{"addresses":[{"type":"InternalIP","address":"198.18.2.5"},{"type":"InternalDNS","address":"v1.ec2"},{"type":"ExternalIP","address":"198.18.3.5"},` +
+	addresses := []byte(`{"status":{"addresses":[{"type":"InternalIP","address":"198.18.2.5"},{"type":"InternalDNS","address":"v1.ec2"},{"type":"InternalDNS","address":"v1.nodes.example"},{"type":"ExternalIP","address":"198.18.3.5"},` +
 		`{"type":"Hostname","address":"198.18.2.77"}]}}`)
 	if _, err := admin.PatchStatus(t.Context(), "v1", addresses); err != nil {
 		t.Fatal(err)
 	}
-	becomesApproved(t, asks(t, kubelet, "v1", "198.18.2.5", nil))
+	becomesApproved(t, asks(t, kubelet, "v1", "198.18.2.5", func(r *x509.CertificateRequest, _ *certificatesv1.CertificateSigningRequestSpec) {
+		r.DNSNames = append(r.DNSNames, "v1.nodes.example")
+	}))
 	staysPending(t, asks(t, kubelet, "v1", "198.18.2.5", func(r *x509.CertificateRequest, _ *certificatesv1.CertificateSigningRequestSpec) {
 		r.DNSNames = []string{"v1.ec2"}
 	}), "NameNotOfNode")

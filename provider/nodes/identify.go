@@ -27,6 +27,9 @@ func (n *Nodes) Identify(ctx context.Context, node *corev1.Node) (serving.Identi
 }
 
 func (n *Nodes) identify(ctx context.Context, node *corev1.Node) (serving.Identity, error) {
+	if _, err := providedIPs(node); err != nil {
+		return serving.Identity{}, &serving.Hold{Reason: "WrongNodeIP", Message: err.Error()}
+	}
 	metadata, err := n.metadata(ctx, node)
 	if err != nil {
 		return serving.Identity{}, err

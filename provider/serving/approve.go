@@ -142,16 +142,20 @@ func (a *Approver) check(ctx context.Context, csr *certificatesv1.CertificateSig
 	if err := resolved(node); err != nil {
 		return err
 	}
+	if csr.CreationTimestamp.Before(&node.CreationTimestamp) {
+		return hold("OlderThanNode", "it is older than Node/%s, so that it may come from a machine that had the name before: "+
+			"the kubelet asks again within a quarter of an hour", node.Name)
+	}
 	identity, err := a.Prover.Identify(ctx, node)
 	if err != nil {
 		return err
 	}
-	taken, err := a.reserved(ctx, r.names)
-	if err != nil {
-		return err
+	j := judgement{node: node, identity: identity, others: a.others(node.Name), ranges: a.Ranges, names: a.Names}
+	if err := j.of(r); err != nil {
+		return err // the API server is not asked for names that are refused anyway
 	}
-	j := judgement{
-		node: node, identity: identity, others: a.others(node.Name), reserved: taken, ranges: a.Ranges, names: a.Names,
+	if j.reserved, err = a.reserved(ctx, r.names); err != nil {
+		return err
 	}
 	return j.of(r)
 }

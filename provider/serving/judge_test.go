@@ -28,6 +28,8 @@ type forgery struct {
 	ranges   []netip.Prefix
 	names    Names
 	others   []*corev1.Node // beside those that there always are
+
+	endpoints []string // of API servers, beside those that there always are
 }
 
 // called gives the Node another name, which its kubelet asks for.
@@ -96,6 +98,7 @@ func (f *forgery) verdict(t *testing.T) error {
 		},
 	}
 	j.others = append(j.others, f.others...)
+	j.reserved.endpoints.Insert(f.endpoints...)
 	return j.of(r)
 }
 

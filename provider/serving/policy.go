@@ -176,7 +176,7 @@ func keeps(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.V
 	says := func(expression string) bool {
 		return slices.ContainsFunc(spec.Validations, func(v admissionv1.Validation) bool { return v.Expression == expression })
 	}
-	return says(v1alpha1.KubeletPolicyCreate) && says(v1alpha1.KubeletPolicyAddresses) &&
+	return says(v1alpha1.KubeletPolicyCreate) && says(v1alpha1.KubeletPolicyAddresses) && says(v1alpha1.KubeletPolicyNames) &&
 		len(spec.MatchConditions) == 1 && spec.MatchConditions[0].Expression == v1alpha1.KubeletPolicyCondition &&
 		(spec.FailurePolicy == nil || *spec.FailurePolicy == admissionv1.Fail) && matchesNodes(spec.MatchConstraints) &&
 		bound.PolicyName == policy.Name && bound.MatchResources == nil && bound.ParamRef == nil &&
@@ -190,7 +190,9 @@ func matchesNodes(match *admissionv1.MatchResources) bool {
 	}
 	covers := func(operation admissionv1.OperationType, resource string) bool {
 		return slices.ContainsFunc(match.ResourceRules, func(r admissionv1.NamedRuleWithOperations) bool {
-			return len(r.ResourceNames) == 0 && slices.Contains(r.Operations, operation) && slices.Contains(r.Resources, resource)
+			return len(r.ResourceNames) == 0 && slices.Contains(r.Operations, operation) && slices.Contains(r.Resources, resource) &&
+				slices.Contains(r.APIGroups, "") && slices.Contains(r.APIVersions, "v1") &&
+				(r.Scope == nil || *r.Scope != admissionv1.NamespacedScope)
 		})
 	}
 	return covers(admissionv1.Create, "nodes") && covers(admissionv1.Update, "nodes/status")

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -40,4 +41,32 @@ func TestPolicy_ForgetsNodes(t *testing.T) {
 	source.DeleteDropWatch(node)
 	source.ResetWatch()
 	wait(0)
+}
+
+// A policy that is asked about no Node, in whatever way, keeps no kubelet from anything.
+func TestMatchesNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*admissionv1.NamedRuleWithOperations)
+		want   bool
+	}{
+		"as ccmadm makes it":    {func(*admissionv1.NamedRuleWithOperations) {}, true},
+		"of all scopes":         {func(r *admissionv1.NamedRuleWithOperations) { r.Scope = new(admissionv1.AllScopes) }, true},
+		"of another group":      {func(r *admissionv1.NamedRuleWithOperations) { r.APIGroups = []string{"example.com"} }, false},
+		"of another version":    {func(r *admissionv1.NamedRuleWithOperations) { r.APIVersions = []string{"v2"} }, false},
+		"of what has namespace": {func(r *admissionv1.NamedRuleWithOperations) { r.Scope = new(admissionv1.NamespacedScope) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rule := func(resource string, operation admissionv1.OperationType) (r admissionv1.NamedRuleWithOperations) {
+				r.APIGroups, r.APIVersions, r.Resources = []string{""}, []string{"v1"}, []string{resource}
+				r.Operations = []admissionv1.OperationType{operation}
+				c.change(&r)
+				return r
+			}
+			if got := matchesNodes(&admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+				rule("nodes", admissionv1.Create), rule("nodes/status", admissionv1.Update),
+			}}); got != c.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
 }

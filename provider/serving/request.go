@@ -11,6 +11,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -21,10 +22,13 @@ const nodesGroup = "system:nodes"
 // maxLifetime is what kube-controller-manager gives by default, and more than any kubelet asks for.
 const maxLifetime = 366 * 24 * time.Hour
 
+// most is how many names and addresses a kubelet may ask for. Machines have a few.
+const most = 100
+
 // request is what the kubelet of a Node asks for.
 type request struct {
 	node  string
-	names []string
+	names []string // in lower case, each once
 	ips   []netip.Addr
 }
 
@@ -37,6 +41,8 @@ func parse(csr *certificatesv1.CertificateSigningRequest) (*request, error) {
 		return nil, hold("WrongSigner", "it is for signer %s", csr.Spec.SignerName)
 	case !ok || node == "" || !slices.Contains(csr.Spec.Groups, nodesGroup):
 		return nil, hold("WrongRequester", "it comes from %s, who is not the kubelet of a Node", csr.Spec.Username)
+	case len(validation.IsDNS1123Subdomain(node)) > 0:
+		return nil, hold("WrongRequester", "it comes from %q: no Node can have that name", csr.Spec.Username)
 	case !servingUsages(csr.Spec.Usages):
 		return nil, hold("WrongUsages", "it asks for usages %v: a kubelet serves with digital signature, key encipherment and "+
 			"server auth", csr.Spec.Usages)
@@ -53,7 +59,12 @@ func parse(csr *certificatesv1.CertificateSigningRequest) (*request, error) {
 	if err := checkExtensions(asked); err != nil {
 		return nil, err
 	}
-	r := &request{node: node, names: asked.DNSNames}
+	r := &request{node: node}
+	for _, name := range asked.DNSNames {
+		r.names = append(r.names, strings.ToLower(name))
+	}
+	slices.Sort(r.names)
+	r.names = slices.Compact(r.names)
 	for _, ip := range asked.IPAddresses {
 		addr, ok := netip.AddrFromSlice(ip)
 		if !ok {
@@ -61,6 +72,8 @@ func parse(csr *certificatesv1.CertificateSigningRequest) (*request, error) {
 		}
 		r.ips = append(r.ips, addr.Unmap())
 	}
+	slices.SortFunc(r.ips, netip.Addr.Compare)
+	r.ips = slices.Compact(r.ips)
 	return r, nil
 }
 
@@ -112,6 +125,9 @@ func checkExtensions(asked *x509.CertificateRequest) error {
 	known := len(asked.DNSNames) + len(asked.IPAddresses)
 	if known == 0 {
 		return hold("WrongNames", "it asks for no name and no address")
+	}
+	if known > most {
+		return hold("WrongNames", "it asks for %d names and addresses, more than %d", known, most)
 	}
 	for _, extension := range asked.Extensions {
 		if !extension.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) { // subjectAltName

@@ -12,8 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 )
 
 // reserved is what others than Nodes have: the certificates come from the CA that clients of the API server trust.
@@ -21,6 +19,11 @@ type reserved struct {
 	services  []netip.Prefix
 	endpoints sets.Set[string] // names and addresses of API servers; control planes may have them
 	names     sets.Set[string] // of those that were asked for: a Service or a webhook is reached by them
+}
+
+// endpoint says whether an API server is reached by the name. The certificate of one may have *.DOMAIN.
+func (r *reserved) endpoint(name string) bool {
+	return r.endpoints.Has(name) || r.endpoints.Has("*"+strings.TrimPrefix(name, label(name)))
 }
 
 // reserved reads the ranges of Services, how clients reach the API server, and which of the names are those of Services and
@@ -33,12 +36,12 @@ func (a *Approver) reserved(ctx context.Context, names []string) (reserved, erro
 		}
 	}
 	for _, name := range names {
-		is, err := a.isService(ctx, strings.ToLower(name))
+		is, err := a.isService(ctx, name)
 		if err != nil {
 			return r, err
 		}
 		if is {
-			r.names.Insert(strings.ToLower(name))
+			r.names.Insert(name)
 		}
 	}
 	if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, ".") }) {
@@ -63,75 +66,6 @@ func (a *Approver) serviceRanges(ctx context.Context, r *reserved) error {
 		r.services = append(r.services, prefixes...)
 	}
 	return nil
-}
-
-const (
-	// clusterInfo is the ConfigMap in which kubeadm says where the API server is reached.
-	clusterInfo = "cluster-info"
-	// kubeadmConfig is the one with kubeadm's ClusterConfiguration.
-	kubeadmConfig = "kubeadm-config"
-)
-
-// configMap returns the data of a ConfigMap of kubeadm's; nil: there is none, as in a cluster that kubeadm did not make.
-func (a *Approver) configMap(ctx context.Context, namespace, name string) (map[string]string, error) {
-	object, err := a.Client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get ConfigMap/%s/%s: %w", namespace, name, err)
-	}
-	return object.Data, nil
-}
-
-func (a *Approver) clusterInfo(ctx context.Context, r *reserved) error {
-	data, err := a.configMap(ctx, metav1.NamespacePublic, clusterInfo)
-	if err != nil || data == nil {
-		return err
-	}
-	config, err := clientcmd.Load([]byte(data["kubeconfig"]))
-	if err != nil {
-		return fmt.Errorf("read ConfigMap/%s/%s: %w", metav1.NamespacePublic, clusterInfo, err)
-	}
-	for _, cluster := range config.Clusters {
-		u, err := url.Parse(cluster.Server)
-		if err != nil {
-			return fmt.Errorf("read ConfigMap/%s/%s: %w", metav1.NamespacePublic, clusterInfo, err)
-		}
-		r.endpoints.Insert(canonical(u.Hostname()))
-	}
-	return nil
-}
-
-// kubeadmConfig adds what the certificates of all API servers have, of machines that do not answer now, too.
-func (a *Approver) kubeadmConfig(ctx context.Context, r *reserved) error {
-	data, err := a.configMap(ctx, metav1.NamespaceSystem, kubeadmConfig)
-	if err != nil || data == nil {
-		return err
-	}
-	var cluster struct {
-		ControlPlaneEndpoint string `json:"controlPlaneEndpoint"`
-		APIServer            struct {
-			CertSANs []string `json:"certSANs"`
-		} `json:"apiServer"`
-	}
-	if err := yaml.Unmarshal([]byte(data["ClusterConfiguration"]), &cluster); err != nil {
-		return fmt.Errorf("read ConfigMap/%s/%s: %w", metav1.NamespaceSystem, kubeadmConfig, err)
-	}
-	r.endpoints.Insert(canonical(hostOf(cluster.ControlPlaneEndpoint)))
-	for _, name := range cluster.APIServer.CertSANs {
-		r.endpoints.Insert(canonical(name))
-	}
-	return nil
-}
-
-// hostOf is that of HOST or HOST:PORT.
-func hostOf(endpoint string) string {
-	u, err := url.Parse("https://" + endpoint)
-	if err != nil {
-		return endpoint
-	}
-	return u.Hostname()
 }
 
 // presented adds what is in the certificate that the API server serves with.

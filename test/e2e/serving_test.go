@@ -176,7 +176,7 @@ kubectl --kubeconfig /etc/kubernetes/kubelet.conf create -f /tmp/csr.yaml`
 	const subject, usages = "/O=system:nodes/CN=system:node:w1", "digital signature, server auth"
 	for i, c := range []struct{ subject, names, usages, want string }{
 		{subject, "subjectAltName=DNS:w1,IP:" + cp1, usages, "AddressNotOfNode|ReservedAddress"},
-		{subject, "subjectAltName=DNS:w1,IP:" + w1 + ",IP:10.96.0.1", usages, "ReservedAddress"},
+		{subject, "subjectAltName=DNS:w1,IP:" + w1 + ",IP:10.96.0.1", usages, "AddressNotOfNode|ReservedAddress"},
 		{subject, "subjectAltName=DNS:cp1,IP:" + w1, usages, "NameNotOfNode|ReservedName"},
 		{subject, "subjectAltName=DNS:kubernetes.default.svc", usages, "ReservedName"},
 		{subject, "subjectAltName=DNS:*.w1", usages, "WrongNames"},
