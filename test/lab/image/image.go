@@ -147,6 +147,9 @@ func addFile(tw *tar.Writer, target, source string) error {
 		Typeflag: tar.TypeReg, Name: strings.TrimPrefix(target, "/"), Size: info.Size(),
 		Mode: int64(info.Mode().Perm()), ModTime: time.Unix(0, 0),
 	}
+	if info.Mode()&fs.ModeSetuid != 0 {
+		header.Mode |= 0o4000
+	}
 	if err := tw.WriteHeader(header); err != nil {
 		return err
 	}
