@@ -25,7 +25,7 @@ func testPackages() []string {
 func testPrograms() map[string]string {
 	programs := map[string]string{
 		"sh": "/usr/bin/bash", "awk": "/usr/bin/mawk", "nc": "/usr/bin/nc.openbsd", "nginx": "/usr/sbin/nginx",
-		"which": "/usr/bin/which.debianutils", "conntrack": "/usr/sbin/conntrack",
+		"which": "/usr/bin/which.debianutils", "conntrack": "/usr/sbin/conntrack", "sysctl": "/usr/sbin/sysctl",
 	}
 	for name := range strings.FieldsSeq("bash ip ss base64 basename cat chmod chown cp curl cut date dd df dig dirname du echo egrep " +
 		"env expr false find getent grep gzip head host hostname id iperf ipcs kill ln ls md5sum mkdir mktemp mount mv nproc nsenter " +

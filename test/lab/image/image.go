@@ -3,7 +3,7 @@
 // Start at [Write]. Every image has exactly one layer.
 //
 // Reads: the files named in the [Spec]. Writes: one archive, atomically.
-// Running it twice gives the same bytes: names are sorted, times are zero, owners are root.
+// Running it twice gives the same bytes: names are sorted, times are zero, owners are root. A setuid bit stays.
 // It does not push, pull or run anything.
 package image
 
