@@ -154,15 +154,18 @@ func renderUpstream(intro string, results []upstreamResult) string {
 			"failed": r.Failed, "failed beside others, passed alone": r.Alone, "skipped by itself": r.Skipped,
 		} {
 			for _, test := range tests {
-				details[fmt.Sprintf("| %s | %s | %s | %s |\n", r.which(), outcome, cell(test.Test), cell(test.Why))] = true
+				details[fmt.Sprintf("| %s | %s | %s | %s |\n", r.which(), outcome, cell(withoutLabels(test.Test)), cell(test.Why))] = true
 			}
 		}
 		for _, l := range r.LeftOut {
 			which := fmt.Sprintf("%d tests: `%s`", len(l.Tests), cell(l.Pattern))
 			if len(l.Tests) <= 3 {
-				which = cell(strings.Join(l.Tests, "<br>"))
+				which = ""
+				for _, name := range l.Tests {
+					which += cell(withoutLabels(name)) + "<br>"
+				}
 			}
-			details[fmt.Sprintf("| %s, %s | left out | %s | %s |\n", r.Suite, r.Kubernetes, which, cell(l.Why))] = true
+			details[fmt.Sprintf("| %s | left out | %s | %s |\n", r.which(), strings.TrimSuffix(which, "<br>"), cell(l.Why))] = true
 		}
 	}
 	b.WriteString("\n## Failed, skipped, left out\n\n| Suite | Outcome | Tests | Why |\n|---|---|---|---|\n")
