@@ -15,6 +15,7 @@ type suite struct {
 	apart   string                      // regular expression: tests that another suite has
 	known   map[v1alpha1.Level][]reason // tests that fail
 	procs   int                         // how many tests run at once
+	again   int                         // up to how many failed tests run a second time, alone
 }
 
 // reason says of tests, by a regular expression over their names, why they are left out, or fail.
