@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -16,9 +15,7 @@ const (
 	// upstream takes an address of the Nodes' own network for one that was translated.
 	upstreamClient   = "w4"
 	upstreamNetwork  = "203.0.113.0/24"
-	upstreamPatience = 100 * time.Minute
 	upstreamConfigOf = "/root/admin.conf"
-	upstreamReports  = "/root/reports"
 	upstreamL2Pool   = "{apiVersion: ccmadm.dev/v1alpha1, kind: AddressPool, metadata: {name: upstream}, spec: {ranges: [%s-%s]}}\n"
 	upstreamBGPPool  = "{apiVersion: ccmadm.dev/v1alpha1, kind: AddressPool, metadata: {name: upstream},\n" +
 		" spec: {ranges: [192.0.2.32/27], level: BGP}}\n"
@@ -40,10 +37,13 @@ type upstreamCluster struct {
 func newUpstreamCluster(t *testing.T) *upstreamCluster {
 	t.Helper()
 	folder := strings.TrimSpace(labOutput(t, "upstream", *kubernetesMinor))
-	images := []string{"agnhost", "nginx"}
+	images, err := filepath.Glob(filepath.Join(folder, "*.tar"))
+	if err != nil || len(images) == 0 {
+		t.Fatalf("images of the tests in %s: %v, error %v", folder, images, err)
+	}
 	flags := []string{"--image", agentImage}
-	for _, name := range images {
-		flags = append(flags, "--image", filepath.Join(folder, name+".tar"))
+	for _, archive := range images {
+		flags = append(flags, "--image", archive)
 	}
 	c := &upstreamCluster{lab: up(t, "upstream", 1, 4, flags...), machines: []string{"cp1", "w1", "w2", "w3"}}
 	for _, program := range []string{"e2e.test", "e2e_kubeadm.test", "ginkgo"} {
@@ -62,8 +62,8 @@ func newUpstreamCluster(t *testing.T) *upstreamCluster {
 		c.must(t, "cp1", "cat /etc/kubernetes/admin.conf")+"END\n")
 	for _, n := range c.machines {
 		c.must(t, n, "ip route replace "+upstreamNetwork+" via "+c.address(t, upstreamClient))
-		for _, name := range images {
-			c.tag(t, n, filepath.Join(folder, name+".names"))
+		for _, archive := range images {
+			c.tag(t, n, strings.TrimSuffix(archive, ".tar")+".names")
 		}
 	}
 	return c
@@ -97,40 +97,4 @@ func (c *upstreamCluster) serve(t *testing.T, level v1alpha1.Level) {
 	}
 	c.apply(t, objects)
 	c.kubectl(t, "wait --for=condition=Ready --timeout=60s addresspool/upstream")
-}
-
-// run runs a suite in the client's network, and fails for what fails and is not known to.
-func (c *upstreamCluster) run(t *testing.T, s suite, level v1alpha1.Level) {
-	t.Helper()
-	var leave []string
-	for _, r := range s.leave {
-		leave = append(leave, r.tests)
-	}
-	const script = `rm -rf %[1]s; mkdir -p %[1]s; cd %[1]s; cat > run <<'END'
-#!/bin/bash
-exec ip netns exec client ginkgo run --no-color --procs=%[2]d --timeout=%[3]s --focus='%[4]s' %[5]s --keep-going \
-  --junit-report=report.xml --output-dir=%[1]s /usr/local/bin/%[6]s -- --kubeconfig=%[7]s %[8]s > %[1]s/log 2>&1
-END
-chmod 755 run; systemctl reset-failed suite 2>/dev/null
-systemd-run --quiet --unit suite --setenv=HOME=/root --setenv=KUBECONFIG=%[7]s ./run`
-	skip, own := "", "--provider=skeleton --num-nodes=3"
-	if len(leave) > 0 {
-		skip = "--skip='" + strings.Join(leave, "|") + "'"
-	}
-	if s.program != "e2e.test" {
-		own = ""
-	}
-	started := time.Now()
-	c.must(t, upstreamClient, fmt.Sprintf(script, upstreamReports, s.procs, upstreamPatience, s.focus, skip, s.program,
-		upstreamConfigOf, own))
-	eventually(t, upstreamPatience, s.name+" ends", func() bool {
-		time.Sleep(2 * time.Second)
-		state := strings.TrimSpace(c.sh(t, upstreamClient, "systemctl is-active suite").out)
-		return state != "active" && state != "activating"
-	})
-	report := c.sh(t, upstreamClient, "cat "+upstreamReports+"/report.xml")
-	if report.code != 0 {
-		t.Fatalf("%s has no report:\n%s", s.name, c.sh(t, upstreamClient, "tail -n 60 "+upstreamReports+"/log").out)
-	}
-	c.judge(t, s, level, report.out, time.Since(started))
 }

@@ -36,12 +36,14 @@ func nodesSuite() suite {
 	}
 }
 
-// conformanceSuite is what every conformant cluster passes.
+// conformanceSuite is what every conformant cluster passes. None of it is left out.
 func conformanceSuite() suite {
-	return suite{
-		name: "Conformance", program: "e2e.test", focus: `\[Conformance\]`, procs: 6,
-		leave: append(disruptive(), unavailable()...),
-	}
+	return suite{name: "Conformance", program: "e2e.test", focus: `\[Conformance\]`, procs: 6, apart: `\[Serial\]`}
+}
+
+// serialSuite is the part of conformance that is alone in a cluster.
+func serialSuite() suite {
+	return suite{name: "Conformance, Serial", program: "e2e.test", focus: `\[Serial\].*\[Conformance\]`, procs: 1}
 }
 
 // disruptive are tests that are alone in a cluster.
@@ -61,12 +63,8 @@ func unavailable() []reason {
 	return []reason{
 		{`(?i)sctp`, "the kernel of the machines has no SCTP"},
 		{`(?i)internet`, "no internet"},
-		{`invalid conntrack state bug`, "image regression-issue-74839"},
-		{`CLOSE_WAIT timeout`, "image distroless-iptables"},
 		{`(?i)iperf2`, "Debian's iperf 2.1 prints other fields than the test reads"},
-		{`Aggregator`, "image sample-apiserver"},
 		{`(?i)gcr\.io|private (registry|image)|from the invalid`, "a registry"},
-		{`Update Demo|Guestbook`, "images nautilus, kitten and guestbook"},
 		{`(?i)runtime blackbox test when running a container with a new image`, "a registry"},
 	}
 }

@@ -12,8 +12,10 @@ type suite struct {
 	program string // e2e.test or e2e_kubeadm.test
 	focus   string // regular expression over the names of tests
 	leave   []reason
+	apart   string                      // regular expression: tests that another suite has
 	known   map[v1alpha1.Level][]reason // tests that fail
 	procs   int                         // how many tests run at once
+	again   int                         // up to how many failed tests run a second time, alone
 }
 
 // reason says of tests, by a regular expression over their names, why they are left out, or fail.
@@ -78,24 +80,25 @@ func TestUpstream(t *testing.T) {
 	t.Run("LoadBalancers", func(t *testing.T) { c.run(t, short, v1alpha1.LevelL2) })
 }
 
-// TestUpstreamAll runs all of them that can run here, and writes a row of docs/contributing/upstream-tests.md for each.
+// TestUpstreamAll runs all of them that can run here, and keeps the results for docs/contributing/upstream-tests.md.
 func TestUpstreamAll(t *testing.T) {
 	c := newUpstreamCluster(t)
-	for _, level := range []v1alpha1.Level{v1alpha1.LevelL2, v1alpha1.LevelBGP, v1alpha1.LevelNodeIP} {
-		t.Run(string(level), func(t *testing.T) {
-			c.serve(t, level)
-			s := loadBalancers()
-			if level == v1alpha1.LevelNodeIP {
-				s = loadBalancers(slow()...)
-				s.procs = 1 // Services of one port wait for each other: all have the Nodes' addresses
-			}
-			c.run(t, s, level)
-		})
+	nodeIP := loadBalancers(slow()...)
+	nodeIP.procs = 1 // Services of one port wait for each other: all have the Nodes' addresses
+	for _, each := range []struct {
+		level v1alpha1.Level
+		suite suite
+	}{
+		{v1alpha1.LevelL2, loadBalancers()},
+		{v1alpha1.LevelBGP, loadBalancers()},
+		{v1alpha1.LevelNodeIP, nodeIP},
+		{v1alpha1.LevelL2, kubeadmSuite()},
+		{v1alpha1.LevelL2, nodesSuite()},
+		{v1alpha1.LevelL2, servicesSuite()},
+		{v1alpha1.LevelL2, networkSuite()},
+		{v1alpha1.LevelL2, conformanceSuite()},
+		{v1alpha1.LevelL2, serialSuite()},
+	} {
+		t.Run(string(each.level)+" "+each.suite.name, func(t *testing.T) { c.record(t, each.suite, each.level) })
 	}
-	t.Run("others", func(t *testing.T) {
-		c.serve(t, v1alpha1.LevelL2)
-		for _, s := range []suite{kubeadmSuite(), nodesSuite(), servicesSuite(), networkSuite(), conformanceSuite()} {
-			t.Run(s.name, func(t *testing.T) { c.run(t, s, v1alpha1.LevelL2) })
-		}
-	})
 }

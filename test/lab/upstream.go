@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,39 +20,48 @@ func newUpstream(p *places) *cobra.Command {
 }
 
 // upstream returns a folder with Kubernetes' tests, which the module upstream-MINOR pins to the machines' version, with
-// ginkgo, which runs them, and with the archives agnhost.tar and nginx.tar. In the files agnhost.names and nginx.names
-// are the references by which the tests ask for these images, one per line. The images are made of Debian's packages.
+// ginkgo, which runs them, and with the images that they use, as NAME.tar. NAME.names beside it has the references by
+// which the tests ask for that image, one per line. The images are made of Debian's packages and of Go modules.
 func (b builder) upstream(ctx context.Context, minor string) (string, error) {
-	p := part{module: "upstream-" + minor, recipe: fmt.Sprint(testImageFormat, testPackages(), testPrograms())}
+	p := part{module: "upstream-" + minor}
 	inputs, err := b.inputs(p)
 	if err != nil {
 		return "", fmt.Errorf("tests of Kubernetes %s: %w", minor, err)
 	}
-	debian, err := b.debian(ctx, debianMirror)
-	if err != nil {
+	m := imageMaker{builder: b, module: filepath.Join(b.source, p.module)}
+	if m.programs, err = b.cached(ctx, p.module+"-programs", inputs, func(dir string) error {
+		return b.upstreamPrograms(ctx, m.module, dir)
+	}); err != nil {
 		return "", err
 	}
-	dns, err := b.make(ctx, dnsPart())
-	if err != nil {
+	if m.debian, err = b.debian(ctx, debianMirror); err != nil {
 		return "", err
 	}
-	return b.cached(ctx, p.module, append(inputs, debian, dns), func(dir string) error {
-		module := filepath.Join(b.source, p.module)
-		if err := b.upstreamPrograms(ctx, module, dir); err != nil {
-			return err
+	if m.dns, err = b.make(ctx, dnsPart()); err != nil {
+		return "", err
+	}
+	if m.apiserver, err = b.make(ctx, part{module: "sample-apiserver", packages: []string{"tool"}}); err != nil {
+		return "", err
+	}
+	recipe := fmt.Sprint(testImageFormat, testPackages(), testPrograms(), standIns())
+	return b.cached(ctx, p.module, []string{m.programs, m.debian, m.dns, m.apiserver, recipe}, func(dir string) error {
+		for _, program := range []string{"e2e.test", "e2e_kubeadm.test", "ginkgo"} {
+			if err := os.Link(filepath.Join(m.programs, program), filepath.Join(dir, program)); err != nil {
+				return err
+			}
 		}
 		names, err := testImages(ctx, filepath.Join(dir, "e2e.test"))
 		if err != nil {
 			return err
 		}
-		if err := b.writeTestImages(ctx, module, dir, debian, dns, names); err != nil {
+		if err := m.write(ctx, dir, names); err != nil {
 			return fmt.Errorf("images of tests: %w", err)
 		}
 		return nil
 	})
 }
 
-// upstreamPrograms compiles two suites of tests, their server, and what runs them.
+// upstreamPrograms compiles two suites of tests, what runs them, and the programs of their images.
 func (b builder) upstreamPrograms(ctx context.Context, module, dir string) error {
 	for _, suite := range []string{"e2e", "e2e_kubeadm"} {
 		cmd := b.goCommand(ctx, module, "test", "-vet=off", "-c", "-trimpath", "-ldflags", "-s -w",
@@ -62,10 +70,12 @@ func (b builder) upstreamPrograms(ctx context.Context, module, dir string) error
 			return fmt.Errorf("compile test/%s: %w: %s", suite, err, lastLines(string(out), 10))
 		}
 	}
-	return b.goBuild(ctx, module, dir, "", "k8s.io/kubernetes/test/images/agnhost", "github.com/onsi/ginkgo/v2/ginkgo")
+	const images = "k8s.io/kubernetes/test/images/"
+	return b.goBuild(ctx, module, dir, "", "github.com/onsi/ginkgo/v2/ginkgo",
+		images+"agnhost", images+"nonewprivs", images+"regression-issue-74839")
 }
 
-// testImages asks the tests which images they want, and returns the references that each of ours can stand for.
+// testImages asks the tests which images they use, and returns the references that each of ours stands for.
 func testImages(ctx context.Context, program string) (map[string][]string, error) {
 	cmd := exec.CommandContext(ctx, program, "--list-images")
 	cmd.Env = append(os.Environ(), "KUBECONFIG=/dev/null")
@@ -73,19 +83,22 @@ func testImages(ctx context.Context, program string) (map[string][]string, error
 	if err != nil {
 		return nil, fmt.Errorf("list images of tests: %w", err)
 	}
+	return referencesOf(string(out))
+}
+
+// referencesOf sorts references by the image of ours that stands for them. Those without one are left out.
+func referencesOf(list string) (map[string][]string, error) {
 	names := map[string][]string{}
-	for reference := range strings.FieldsSeq(string(out)) {
+	for reference := range strings.FieldsSeq(list) {
 		repository, _, _ := strings.Cut(reference, ":")
-		switch repository {
-		case "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/e2e-test-images/busybox",
-			"registry.k8s.io/e2e-test-images/glibc-dns-testing", "registry.k8s.io/e2e-test-images/jessie-dnsutils":
-			names["agnhost"] = append(names["agnhost"], reference)
-		case "registry.k8s.io/e2e-test-images/nginx":
-			names["nginx"] = append(names["nginx"], reference)
+		if own, ok := standIns()[repository]; ok {
+			names[own] = append(names[own], reference)
 		}
 	}
-	if len(names["agnhost"]) == 0 || len(names["nginx"]) == 0 {
-		return nil, errors.New("list images of tests: want agnhost and nginx among them")
+	for repository, own := range standIns() {
+		if len(names[own]) == 0 {
+			return nil, fmt.Errorf("list images of tests: image %s stands for %s, and no test uses it", own, repository)
+		}
 	}
 	return names, nil
 }

@@ -10,12 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"github.com/ccmadm/ccmadm/test/lab/image"
 )
 
 // testImageFormat changes when the images of the tests are put together in another way.
-const testImageFormat = "2"
+const testImageFormat = "3"
 
 // testPackages are what these images have on top of the machines' Debian.
 func testPackages() []string {
@@ -27,6 +25,7 @@ func testPackages() []string {
 func testPrograms() map[string]string {
 	programs := map[string]string{
 		"sh": "/usr/bin/bash", "awk": "/usr/bin/mawk", "nc": "/usr/bin/nc.openbsd", "nginx": "/usr/sbin/nginx",
+		"which": "/usr/bin/which.debianutils", "conntrack": "/usr/sbin/conntrack", "sysctl": "/usr/sbin/sysctl",
 	}
 	for name := range strings.FieldsSeq("bash ip ss base64 basename cat chmod chown cp curl cut date dd df dig dirname du echo egrep " +
 		"env expr false find getent grep gzip head host hostname id iperf ipcs kill ln ls md5sum mkdir mktemp mount mv nproc nsenter " +
@@ -55,73 +54,16 @@ func testFiles() map[string]string {
 	}
 }
 
-// addCertificate adds the certificate with which agnhost's porter serves, as agnhost's own image has it. Module is a folder
-// whose go.mod requires k8s.io/kubernetes.
-func (b builder) addCertificate(ctx context.Context, module string, files map[string]string) error {
-	out, err := b.goCommand(ctx, module, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
-	if err != nil {
-		return fmt.Errorf("find k8s.io/kubernetes: %w", err)
-	}
-	for _, name := range []string{"localhost.crt", "localhost.key"} {
-		files["/"+name] = filepath.Join(strings.TrimSpace(string(out)), "test/images/agnhost/porter", name)
-	}
-	return nil
-}
-
-// writeTestImages writes the archives, and the names of each image beside it.
-func (b builder) writeTestImages(ctx context.Context, module, dir, debian, dns string, names map[string][]string) error {
-	work := dir + ".image"
-	defer func() { _ = os.RemoveAll(work) }()
-	root, err := b.testRoot(ctx, work, debian)
-	if err != nil {
-		return err
-	}
-	files, err := programFiles(root)
-	if err != nil {
-		return err
-	}
-	for name, content := range testFiles() {
-		source := filepath.Join(work, "own", name)
-		if err := os.MkdirAll(filepath.Dir(source), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(source, []byte(content), 0o644); err != nil { //nolint:gosec // in an image, for all its users
-			return err
-		}
-		files[name] = source
-	}
-	files["/agnhost"], files["/agnhost-2"] = filepath.Join(dir, "agnhost"), filepath.Join(dir, "agnhost")
-	files["/coredns"] = filepath.Join(dns, "coredns")
-	if err := b.addCertificate(ctx, module, files); err != nil {
-		return err
-	}
-	specs := map[string]image.Spec{
-		"agnhost": {Entrypoint: []string{"/agnhost"}, Command: []string{"pause"}},
-		"nginx":   {Command: []string{"/usr/bin/nginx"}},
-	}
-	for name, spec := range specs {
-		spec.Name, spec.Files, spec.Env = names[name][0], files, []string{"PATH=" + machinePath}
-		if err := image.Write(filepath.Join(dir, name+".tar"), spec); err != nil {
-			return err
-		}
-		list := []byte(strings.Join(names[name], "\n") + "\n")
-		if err := os.WriteFile(filepath.Join(dir, name+".names"), list, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // testRoot is a copy of the machines' Debian with the further packages unpacked.
-func (b builder) testRoot(ctx context.Context, work, debian string) (string, error) {
+func (m imageMaker) testRoot(ctx context.Context, work string) (string, error) {
 	root := filepath.Join(work, "root")
 	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o755)); err != nil {
 		return "", err
 	}
-	if out, err := exec.CommandContext(ctx, "cp", "-a", debian, root).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "cp", "-a", m.debian, root).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("copy Debian: %w: %s", err, lastLines(string(out), 3))
 	}
-	archives, err := b.packages(ctx, testPackages())
+	archives, err := m.packages(ctx, testPackages())
 	if err != nil {
 		return "", err
 	}

@@ -3,7 +3,7 @@
 // Start at [Write]. Every image has exactly one layer.
 //
 // Reads: the files named in the [Spec]. Writes: one archive, atomically.
-// Running it twice gives the same bytes: names are sorted, times are zero, owners are root.
+// Running it twice gives the same bytes: names are sorted, times are zero, owners are root. A setuid bit stays.
 // It does not push, pull or run anything.
 package image
 
@@ -146,6 +146,9 @@ func addFile(tw *tar.Writer, target, source string) error {
 	header := &tar.Header{
 		Typeflag: tar.TypeReg, Name: strings.TrimPrefix(target, "/"), Size: info.Size(),
 		Mode: int64(info.Mode().Perm()), ModTime: time.Unix(0, 0),
+	}
+	if info.Mode()&fs.ModeSetuid != 0 {
+		header.Mode |= 0o4000
 	}
 	if err := tw.WriteHeader(header); err != nil {
 		return err

@@ -69,6 +69,40 @@ func TestWrite_SameInputSameBytes(t *testing.T) {
 	}
 }
 
+// TestWrite_Setuid: a program that gains rights by its mode gains them in the image, too.
+func TestWrite_Setuid(t *testing.T) {
+	dir := t.TempDir()
+	nnp := program(t, dir, "nnp")
+	if err := os.Chmod(nnp, 0o755|os.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(dir, "image.tar")
+	files := map[string]string{"/nnp": nnp, "/plain": program(t, dir, "plain")}
+	if err := Write(archive, Spec{Name: "example.com/nnp:v1", Files: files}); err != nil {
+		t.Fatal(err)
+	}
+	img, err := tarball.ImageFromPath(archive, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := mutate.Extract(img)
+	defer func() { _ = content.Close() }()
+	got := map[string]int64{}
+	for r := tar.NewReader(content); ; {
+		header, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[header.Name] = header.Mode
+	}
+	if diff := cmp.Diff(map[string]int64{"tmp": 0o755, "nnp": 0o4755, "plain": 0o755}, got); diff != "" {
+		t.Errorf("modes (-want +got):\n%s", diff)
+	}
+}
+
 func TestWrite_Refuses(t *testing.T) {
 	dir := t.TempDir()
 	file := program(t, dir, "ccm")
