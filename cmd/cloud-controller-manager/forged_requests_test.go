@@ -24,8 +24,8 @@ func ownNames() []forgery {
 	var list []forgery
 	for want, names := range map[string][]string{
 		"NameNotProven": {
-			"api.prod.example.com", "oidc.corp.example", "nodes.example", "evilnodes.example", "nodes.example.evil", "db.default", "xn--vult-53d",
-			"xn--nodes-9ya.example",
+			"api.prod.example.com", "oidc.corp.example", "nodes.example", "evilnodes.example", "nodes.example.evil", "db.default",
+			"xn--vult-53d", "xn--nodes-9ya.example",
 		},
 		"WrongNames": {"10.96.0.1", "10.1", "127.1", "0177.0.0.1", "0x7f.1", "0x7f000001", "2130706433", "0x"},
 		"ReservedName": {
@@ -65,7 +65,8 @@ func asked() []forgery {
 	add("AddressNotOfNode", "an IPv4 address as an IPv6 one", alternativeNames(append([]byte{0x87, 16}, net.ParseIP("198.18.1.2")...)))
 	add(denied, "an address of five bytes", alternativeNames([]byte{0x87, 5, 198, 18, 1, 2, 0}))
 	add(denied, "letters that are not ASCII", alternativeNames([]byte("\x82\x06v\xd0\xb0ult")))
-	add("WrongNames", "a name of a kind that Go does not know", alternativeNames([]byte("\x82\x02w2\xa0\x09\x06\x02\x2a\x03\xa0\x03\x0c\x01x")))
+	add("WrongNames", "a name of a kind that Go does not know",
+		alternativeNames([]byte("\x82\x02w2\xa0\x09\x06\x02\x2a\x03\xa0\x03\x0c\x01x")))
 	return append(append(list, subjects()...), usages()...)
 }
 

@@ -245,7 +245,9 @@ func signingCA(t *testing.T) (certificate, key string) {
 	}
 	dir := t.TempDir()
 	certificate, key = filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
-	for file, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: encoded}} {
+	for file, block := range map[string]*pem.Block{
+		certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: encoded},
+	} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -156,7 +156,8 @@ func (j *judgement) ip(ip netip.Addr) error {
 }
 
 // unique is an error if another Node has what is asked for. What is proven to be this Node's is not taken by what another kubelet
-// claims, be it by its Node's name. A Node that waits for its initialization has its addresses from its kubelet, and so has any Node the annotation.
+// claims, be it by its Node's name. A Node that waits for its initialization has its addresses from its kubelet, and so has
+// any Node the annotation.
 func (j *judgement) unique(r *request, other *corev1.Node) error {
 	taken := func(what string) error {
 		return hold("AddressTaken", "it asks for %s, which Node/%s has, too", what, other.Name)
