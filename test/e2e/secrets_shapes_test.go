@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/redact"
 )
 
 // secretShapes are how credentials stand in texts. Each %s is the secret, of sixteen letters and numbers.
@@ -126,5 +129,42 @@ func TestTables_SecretsAreFound(t *testing.T) {
 	}
 	if got := p.found(secret[:11] + " " + strings.ToUpper(secret)); len(got) > 0 {
 		t.Errorf("found %v", got)
+	}
+}
+
+// TestTables_SecretsAreRedacted: what TestSecrets plants, in the forms that the places give it, without machines.
+func TestTables_SecretsAreRedacted(t *testing.T) {
+	p := &planted{run: "9f3ab2c1"}
+	all := p.in("one")
+	before := func(start string) func([]string) string {
+		return func(texts []string) string {
+			return start + strings.ReplaceAll(strings.Join(texts, "\n"), "\n", "\n"+start) + "\n"
+		}
+	}
+	encoded := func(texts []string) string {
+		annotations := map[string]string{}
+		for i, text := range texts {
+			annotations[fmt.Sprintf("example.org/note-%d", i)] = text
+		}
+		data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data) + "\n"
+	}
+	for form, write := range map[string]func([]string) string{
+		"lines": before(""), "comments": before("# "), "a kubelet's journal": before("2026-11-22T10:00:00+0000 cp1 (cat)[7]: "),
+		"a container's log": before("2026-11-22T10:00:00.000000000Z stderr F "), "a difference": before("+"), "JSON": encoded,
+		"a line of a difference": func(texts []string) string { return "+" + encoded(texts) },
+		"a file within a file":   func(texts []string) string { return "data:\n  file: " + encoded([]string{encoded(texts)}) },
+	} {
+		for kind, redacted := range map[string]func(string) string{
+			"text": redact.Text, "document": func(text string) string { return string(redact.Document([]byte(text))) },
+		} {
+			got := redacted(write(all))
+			for _, secret := range p.found(got) {
+				t.Errorf("%s as %s: %s\n%s", form, kind, p.where(secret), around(got, secret))
+			}
+		}
 	}
 }
