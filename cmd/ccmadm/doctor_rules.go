@@ -10,8 +10,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
-	"github.com/ccmadm/ccmadm/manifests/lint"
 	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/manifests/lint"
 )
 
 // lintManagers has the rules of lint look at the workloads of a cluster in which something is behind. What a rule says

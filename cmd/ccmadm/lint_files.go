@@ -13,8 +13,8 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/manifests/lint"
 	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/manifests/lint"
 )
 
 // lintInput is one file. It may have both a configuration and manifests.

@@ -149,7 +149,7 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 	if how.Parallel < 1 {
 		return usage("read --parallel: %d is less than 1", how.Parallel)
 	}
-	o, list, err := adoption.AdoptionBack(ctx, client, runs, run, &how)
+	o, list, err := adoption.Back(ctx, client, runs, run, &how)
 	if err != nil {
 		return observed(err)
 	}

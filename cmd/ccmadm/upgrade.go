@@ -98,7 +98,7 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 	if err != nil {
 		return above1(err)
 	}
-	facts, err := upgrade.UpgradeFacts(ctx, d, asked, u.image)
+	facts, err := upgrade.LiveFacts(ctx, d, asked, u.image)
 	if err != nil {
 		return above1(err)
 	}

@@ -180,11 +180,11 @@ func (u *upgradeRun) run(ctx context.Context, s workflow.Streams, command string
 		return observed(err)
 	}
 	controlPlane = controlPlane || u.upgrade.Version != ""
-	o, list := u.options, upgrade.UpgradeWorker()
+	o, list := u.options, upgrade.Worker()
 	o.Role, o.Operation, o.Command, o.Output, o.CheckFiles = kubeadm.RoleJoin, &u.upgrade, command, "text", checkFiles
 	o.AllChecksHold = true
 	if controlPlane {
-		o.Role, o.Existing, list = kubeadm.RoleInit, true, upgrade.UpgradeControlPlane()
+		o.Role, o.Existing, list = kubeadm.RoleInit, true, upgrade.ControlPlane()
 	}
 	o.Kubeadm = kubeadm.Flags(o.Role)
 	d, err := workflow.New(ctx, m, o, s, version)

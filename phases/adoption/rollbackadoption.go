@@ -38,10 +38,10 @@ func directionOf(run *journal.Run) string {
 // IsAdoption tells whether a run was one of adopt or leave, which more than a record leads back from.
 func IsAdoption(run *journal.Run) bool { return directionOf(run) != "" }
 
-// AdoptionBack returns what leads back to before a run of adopt, which is leave, or of leave, which is adopt with the
+// Back returns what leads back to before a run of adopt, which is leave, or of leave, which is adopt with the
 // settings of before, as it is where adopt has changed the provider: the options and the phases. From wherever the run
 // has stopped it is the same. How it is done, and whether it is asked, is the caller's; runs are the whole journal.
-func AdoptionBack(
+func Back(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, how *Adoption,
 ) (*workflow.Options, []workflow.Phase, error) {
 	o := &workflow.Options{Role: kubeadm.RoleInit, Existing: true, Operation: how, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}

@@ -29,7 +29,7 @@ func back(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, list, err := AdoptionBack(t.Context(), client, runs, run, &Adoption{Yes: true})
+	o, list, err := Back(t.Context(), client, runs, run, &Adoption{Yes: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestCluster_Rollback_LostRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs, _ := phasestest.JournalOf(t)
-	o, list, err := AdoptionBack(t.Context(), client, runs, phasestest.Newest(runs), &Adoption{Yes: true})
+	o, list, err := Back(t.Context(), client, runs, phasestest.Newest(runs), &Adoption{Yes: true})
 	if err != nil {
 		t.Fatal(err)
 	}

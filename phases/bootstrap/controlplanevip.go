@@ -22,6 +22,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// ControlPlaneVIP writes the static pod that holds the control plane's own address, on the machine that makes the
+// cluster.
 func ControlPlaneVIP() workflow.Phase {
 	return workflow.Phase{
 		Name:          "control-plane-vip",
@@ -46,6 +48,7 @@ and because of ` + machine.VIPSysctl + ` the kernel leaves ARP for it to the pod
 	}
 }
 
+// JoinControlPlaneVIP is ControlPlaneVIP on a control plane that joins: it knows the others, and waits for its turn.
 func JoinControlPlaneVIP() workflow.Phase {
 	p := ControlPlaneVIP()
 	p.Run = func(ctx context.Context, d *workflow.Data) error {
@@ -120,7 +123,7 @@ func writeVIP(ctx context.Context, d *workflow.Data, s *settings.Settings, self 
 		return finding.Usagef("read controlPlaneVIP.address: %w", err)
 	}
 	vip := manifests.VIP{
-		NodeName: self.Name, NodeAddress: self.Address, Address: addr, BGP: s.ControlPlaneVIP.BGP, Port: workflow.ApiServerPort(d),
+		NodeName: self.Name, NodeAddress: self.Address, Address: addr, BGP: s.ControlPlaneVIP.BGP, Port: workflow.APIServerPort(d),
 		MembersFile: machine.VIPMembers, CertificatesDir: s.CertificatesDir, Kubeconfig: machine.SchedulerConf,
 	}
 	if vip.BGP == nil {

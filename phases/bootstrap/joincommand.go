@@ -19,6 +19,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// ShowJoinCommand prints how further machines join.
 func ShowJoinCommand() workflow.Phase {
 	return workflow.Phase{
 		Name:  "show-join-command",

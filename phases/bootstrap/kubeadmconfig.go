@@ -10,6 +10,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// KubeadmConfig writes kubeadm's configuration for external cloud mode, and this machine's copy of the settings.
 func KubeadmConfig() workflow.Phase {
 	return workflow.Phase{
 		Name:  "kubeadm-config",

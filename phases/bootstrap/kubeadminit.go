@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// KubeadmControlPlane runs the first half of `kubeadm init`, up to the API server that answers.
 func KubeadmControlPlane() workflow.Phase {
 	return workflow.Phase{
 		Name:  "kubeadm-control-plane",
@@ -71,6 +72,7 @@ func kubeadmPreflight(ctx context.Context, d *workflow.Data) error {
 	return workflow.RunKubeadm(ctx, d, workflow.KubeadmFlags(d, []string{"init", "phase", "preflight", "--config=" + machine.KubeadmConfig})...)
 }
 
+// KubeadmFinish runs the second half of `kubeadm init`.
 func KubeadmFinish() workflow.Phase {
 	return workflow.Phase{
 		Name:  "kubeadm-finish",

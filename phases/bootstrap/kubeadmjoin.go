@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// KubeadmJoin runs `kubeadm join`.
 func KubeadmJoin() workflow.Phase {
 	return workflow.Phase{
 		Name:  "kubeadm",

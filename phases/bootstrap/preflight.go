@@ -14,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// InitPreflight checks a machine that is to make a cluster. It reports all failures together.
 func InitPreflight() workflow.Phase {
 	return workflow.Phase{
 		Name:    "preflight",
@@ -40,6 +41,7 @@ func InitPreflight() workflow.Phase {
 	}
 }
 
+// JoinPreflight checks a machine that is to join a cluster. It reports all failures together.
 func JoinPreflight() workflow.Phase {
 	return workflow.Phase{
 		Name:    "preflight",

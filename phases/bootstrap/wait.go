@@ -11,6 +11,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// WaitNodes waits until this machine's Node is initialized, or says why it is not.
 func WaitNodes() workflow.Phase {
 	return workflow.Phase{
 		Name:  "wait",

@@ -30,6 +30,7 @@ func Living(t *testing.T) *machine.Machine {
 	})
 }
 
+// LivingAs is a cluster as `ccmadm init` leaves it with the settings.
 func LivingAs(t *testing.T, said v1alpha1.CloudConfiguration) *machine.Machine {
 	t.Helper()
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)

@@ -21,6 +21,7 @@ import (
 // NodeTimeout is how long a kubelet may take where nothing is said.
 const NodeTimeout = time.Minute
 
+// HasScheme tells whether the Node's provider ID begins with the scheme.
 func (n *Node) HasScheme(scheme string) bool { return strings.HasPrefix(n.ProviderID, scheme) }
 
 // Node is a node as it was before anything was done, and what stands against changing it.
@@ -86,6 +87,7 @@ func PodsOfSteps(ctx context.Context, client kubernetes.Interface, prefix string
 	}), nil
 }
 
+// Runs tells whether a pod is on the Node.
 func (n *Node) Runs(p corev1.Pod) bool { return p.Spec.NodeName == n.Name }
 
 // PlanLine is a node of a plan, as -o json has it.
@@ -101,6 +103,7 @@ type PlanLine struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
+// Line is the Node as a line of the plan.
 func (n *Node) Line() PlanLine {
 	l := PlanLine{
 		Node: n.Name, Role: "worker", Kubelet: n.Version, Address: n.IP, ProviderID: finding.Clean(n.ProviderID),

@@ -35,6 +35,7 @@ type OneAtATime struct {
 	Answer time.Duration // how long a machine may take to say what it has
 }
 
+// Show asks the machine, unless a pod changes it at the moment.
 func (o OneAtATime) Show(ctx context.Context, n *Node, more ...string) (*kubelet.NodeReport, error) {
 	if err := RefuseAtWork(ctx, o.Client, n); err != nil {
 		return nil, err
@@ -44,6 +45,7 @@ func (o OneAtATime) Show(ctx context.Context, n *Node, more ...string) (*kubelet
 	return o.Inspector.Show(ctx, n, more...)
 }
 
+// Run changes the machine, unless a pod changes it at the moment.
 func (o OneAtATime) Run(ctx context.Context, n *Node, args ...string) error {
 	if err := RefuseAtWork(ctx, o.Client, n); err != nil {
 		return err

@@ -77,6 +77,7 @@ type NodesProgress struct {
 	done, of int
 }
 
+// NewNodesProgress counts the nodes of the plan that are not skipped.
 func NewNodesProgress(d *workflow.Data, plan []*Node) *NodesProgress {
 	p := &NodesProgress{d: d, start: d.Machine.Now()}
 	for _, n := range plan {
@@ -87,6 +88,7 @@ func NewNodesProgress(d *workflow.Data, plan []*Node) *NodesProgress {
 	return p
 }
 
+// Began notes that a node's turn has come, and returns when.
 func (p *NodesProgress) Began(n *Node) time.Time {
 	now := p.d.Machine.Now()
 	p.d.Event(workflow.Event{Time: now, Node: n.Name, Step: "Begun"})

@@ -40,8 +40,10 @@ type Pods struct {
 
 var _ Inspector = (*Pods)(nil)
 
+// Patience is the time that a step may take.
 func (b *Pods) Patience() time.Duration { return b.Takes }
 
+// Run does a step in a pod on the node, and waits for its end.
 func (b *Pods) Run(ctx context.Context, n *Node, args ...string) error {
 	lines := &nodeLines{d: b.D, node: n.Name}
 	unread, err := b.do(ctx, n, b.Prefix, lines, args)
@@ -52,6 +54,7 @@ func (b *Pods) Run(ctx context.Context, n *Node, args ...string) error {
 	return err
 }
 
+// Show asks a machine by a pod on the node.
 func (b *Pods) Show(ctx context.Context, n *Node, more ...string) (*kubelet.NodeReport, error) {
 	var said bytes.Buffer
 	unread, err := b.do(ctx, n, ShowPrefix, &said, showArgs(more))

@@ -40,8 +40,10 @@ var _ Inspector = SSH{}
 // sshAnswer is how long a machine may take to say over SSH what it has.
 const sshAnswer = time.Minute
 
+// Patience is the time that a step may take.
 func (b SSH) Patience() time.Duration { return b.Takes }
 
+// Run does a step by the OpenSSH client.
 func (b SSH) Run(ctx context.Context, n *Node, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.Takes)
 	defer cancel()

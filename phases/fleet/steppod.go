@@ -31,6 +31,7 @@ func PodForNode(prefix, node string) string {
 	return prefix + hex.EncodeToString(sum[:5])
 }
 
+// StepPod is the privileged pod that does a step on a node. It has no token of the API server.
 func StepPod(n *Node, prefix, image string, args []string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

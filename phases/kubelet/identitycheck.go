@@ -39,6 +39,7 @@ func (w Whose) Check(is Whose) error {
 	return nil
 }
 
+// Flags are the flags by which a command refuses every other machine.
 func (w Whose) Flags() []string {
 	return []string{"--node=" + w.Node, "--ca-cert-hash=" + strings.Join(w.CAs, ",")}
 }

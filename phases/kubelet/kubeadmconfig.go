@@ -18,6 +18,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// WriteKubeadmConfig sets external mode, the node IP and the provider ID in kubeadm's configuration, and writes it.
 func WriteKubeadmConfig(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
 	v, err := d.KubeadmVersion(ctx)
 	if err != nil {
@@ -74,8 +75,9 @@ func refuseOtherFirstHalf(d *workflow.Data) error {
 			"no machine has joined yet. Nothing was changed")
 }
 
+// VIPEndpoint is the control plane's own address with the API server's port; empty: the cluster has none.
 func VIPEndpoint(d *workflow.Data, s *settings.Settings) string {
-	return net.JoinHostPort(s.ControlPlaneVIP.Address, strconv.Itoa(workflow.ApiServerPort(d)))
+	return net.JoinHostPort(s.ControlPlaneVIP.Address, strconv.Itoa(workflow.APIServerPort(d)))
 }
 
 // setEndpoint makes the address kubeadm's controlPlaneEndpoint. Another one of the user's is a contradiction.

@@ -14,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
+// Phase writes the flags of a machine's kubelet for external cloud mode, where it joins or boots.
 func Phase() workflow.Phase {
 	return workflow.Phase{
 		Name:  "kubelet",

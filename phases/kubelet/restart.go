@@ -122,6 +122,7 @@ func RefuseTwice(uses []machine.FlagUse) error {
 		WithHint("remove one of the two; nothing was changed")
 }
 
+// SetTwice is the error of a flag that two files set.
 func SetTwice(flag string, places ...string) error {
 	return fmt.Errorf("--%s is set in two places: %s", flag, strings.Join(places, " and "))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
+// Addon applies the manager's workload, or removes it in mode StaticPod.
 func Addon() workflow.Phase {
 	return workflow.Phase{
 		Name:   "addon",

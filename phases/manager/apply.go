@@ -27,6 +27,7 @@ func Apply() []workflow.Phase {
 	}
 }
 
+// ApplyPreflight checks that this is a control plane, and that what would change may change.
 func ApplyPreflight() workflow.Phase {
 	return workflow.Phase{
 		Name:    "preflight",

@@ -9,6 +9,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// CloudConfig applies the Secret with the provider's files and, with an inventory, the ConfigMap that has it.
 func CloudConfig() workflow.Phase {
 	return workflow.Phase{
 		Name:   "cloud-config",

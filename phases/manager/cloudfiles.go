@@ -85,6 +85,7 @@ func readCloudFiles(ctx context.Context, d *workflow.Data, s *settings.Settings)
 	return files, nil
 }
 
+// CheckCloudConfig reads the provider's files, and checks them as far as the profile and the caller know them.
 func CheckCloudConfig(ctx context.Context, d *workflow.Data) error {
 	s, err := d.Settings(ctx)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// ControlPlane writes the manager's static pod.
 func ControlPlane() workflow.Phase {
 	return workflow.Phase{
 		Name:   "control-plane",
@@ -47,6 +48,7 @@ A manifest that was edited by hand is kept; --force replaces it.`,
 	}
 }
 
+// JoinControlPlane is ControlPlane on a control plane that joins: the provider's files come from the cluster.
 func JoinControlPlane() workflow.Phase {
 	p := ControlPlane()
 	p.Run = func(ctx context.Context, d *workflow.Data) error {
@@ -187,6 +189,7 @@ func RestampStaticPod(d *workflow.Data) error {
 // The first line of a manifest that ccmadm wrote carries a digest of the rest.
 const sealPrefix = "# Written by ccmadm, which keeps and reports an edit by hand. sha256:"
 
+// Seal appends the digest by which an edited manifest is found.
 func Seal(manifest []byte) []byte {
 	sum := sha256.Sum256(manifest)
 	return append([]byte(sealPrefix+hex.EncodeToString(sum[:])+"\n"), manifest...)

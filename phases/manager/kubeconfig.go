@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// Kubeconfig signs the client certificate of the manager's static pod.
 func Kubeconfig() workflow.Phase {
 	return workflow.Phase{
 		Name:          "kubeconfig",
@@ -29,6 +30,7 @@ which renews the certificate within its last 30 days.`,
 	}
 }
 
+// JoinKubeconfig is Kubeconfig on a control plane that joins.
 func JoinKubeconfig() workflow.Phase {
 	p := Kubeconfig()
 	p.Run = func(ctx context.Context, d *workflow.Data) error {
@@ -40,6 +42,7 @@ func JoinKubeconfig() workflow.Phase {
 	return p
 }
 
+// RunKubeconfig signs the client certificate, writes the kubeconfig, and installs the timer that renews it.
 func RunKubeconfig(ctx context.Context, d *workflow.Data) error {
 	s, err := d.Settings(ctx)
 	if err != nil {

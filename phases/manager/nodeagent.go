@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// NodeAgent applies the node agent, or removes it where it is not wanted.
 func NodeAgent() workflow.Phase {
 	return workflow.Phase{
 		Name:   "node-agent",

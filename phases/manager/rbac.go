@@ -9,6 +9,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// RBAC applies the manager's permissions.
 func RBAC() workflow.Phase {
 	return workflow.Phase{
 		Name:   "rbac",

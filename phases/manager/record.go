@@ -26,6 +26,7 @@ func recordedLifecycle(d *workflow.Data, s *settings.Settings) (to v1alpha1.Life
 	return s.Lifecycle, false
 }
 
+// Record publishes the cluster's record, and keeps this machine's copy.
 func Record() workflow.Phase {
 	return workflow.Phase{
 		Name:   "record",

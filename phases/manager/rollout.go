@@ -24,6 +24,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// Rollout waits until the manager that was applied runs.
 func Rollout() workflow.Phase {
 	return workflow.Phase{
 		Name:  "rollout",
@@ -44,6 +45,7 @@ func foretellRollout(ctx context.Context, d *workflow.Data) (string, error) {
 	return fmt.Sprintf("would wait up to %s for the cloud-controller-manager", s.Wait.Timeout.Duration), nil
 }
 
+// RunRollout waits until the manager that was applied runs, and leads or stands by.
 func RunRollout(ctx context.Context, d *workflow.Data) error {
 	s, err := d.Settings(ctx)
 	if err != nil {
@@ -107,6 +109,7 @@ func Await(ctx context.Context, p probe) error {
 	}
 }
 
+// Runs tells whether the manager runs as it was applied, as a condition to wait for.
 func (m *Wanted) Runs(client kubernetes.Interface) probe {
 	if m.Pod == nil {
 		return m.workloadRuns(client)

@@ -16,6 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// StaticManager is the manager of this machine's manifest.
 func StaticManager(d *workflow.Data) (*Wanted, error) {
 	pod, err := record.ReadStaticPod(d.Machine, machine.CCMManifest)
 	if err != nil {

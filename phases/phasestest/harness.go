@@ -23,6 +23,8 @@ import (
 )
 
 // Now is the clock of a test's machine.
+//
+//nolint:gochecknoglobals // a constant that is no Go constant
 var Now = machinetest.Now()
 
 // Snapshot returns all files of the machine.
@@ -43,6 +45,7 @@ func Snapshot(t *testing.T, m *machine.Machine) map[string]string {
 	return files
 }
 
+// InitConfig is a configuration of `kubeadm init` for a machine named cp1.
 const InitConfig = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}\nnodeRegistration: {name: cp1}\n"
 
 // Run is one command line of init or join.
@@ -102,6 +105,7 @@ func (r Run) Do(t *testing.T, m *machine.Machine, p workflow.Phase) (string, err
 	return out.String(), err
 }
 
+// JoinConfig is a configuration of `kubeadm join` for a machine named w1.
 const JoinConfig = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\nnodeRegistration: {name: w1}\n" +
 	"discovery: {bootstrapToken: {token: abcdef.0123456789abcdef, apiServerEndpoint: '127.0.0.1:1', unsafeSkipCAVerification: true}}\n"
 
@@ -116,7 +120,7 @@ func SameMachineWithoutNetwork(t *testing.T, root string) (*machine.Machine, *ma
 	return bare, runner
 }
 
-// state is a machine.yaml at a stage.
+// StateAt is a machine.yaml at a stage.
 func StateAt(stage v1alpha1.Stage) string {
 	return "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nrole: init\nnodeName: cp1\nstage: " + string(stage) + "\ninitialized: true\n"
 }
@@ -140,8 +144,11 @@ func WantError(t *testing.T, err error, text string, code finding.ExitCode) {
 }
 
 // Cluster is the control plane that all tests share whose name starts with TestCluster; -short leaves those out.
+//
 //nolint:gochecknoglobals // one control plane for all tests of a package
 var Cluster *manifeststest.ControlPlane
 
 // Main runs the tests of a package beside a control plane of their own. It is the exit status.
-func Main(m *testing.M) int { return manifeststest.Main(m, &Cluster, "--enable-bootstrap-token-auth=true") }
+func Main(m *testing.M) int {
+	return manifeststest.Main(m, &Cluster, "--enable-bootstrap-token-auth=true")
+}

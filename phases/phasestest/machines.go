@@ -32,6 +32,7 @@ func ControlPlaneMachine(t *testing.T, config *rest.Config) (*machine.Machine, *
 	return m, runner
 }
 
+// KubeconfigText is a kubeconfig of the client.
 func KubeconfigText(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
@@ -62,6 +63,7 @@ func TokenKubeconfig(ca []byte) string {
 		base64.StdEncoding.EncodeToString(ca) + "}\n"
 }
 
+// ReadCA is the certificate of the CA in a directory.
 func ReadCA(t *testing.T, dir string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
@@ -127,6 +129,7 @@ func KubeletFilesOf(t *testing.T, m *machine.Machine) string {
 	return b.String()
 }
 
+// Restarts counts the restarts of the kubelet.
 func Restarts(c *machinetest.Commands) int {
 	n := 0
 	for _, line := range c.Ran {
@@ -137,7 +140,8 @@ func Restarts(c *machinetest.Commands) int {
 	return n
 }
 
-func ApiServerPod(version string) string {
+// APIServerPod is the manifest of an API server of that version.
+func APIServerPod(version string) string {
 	return "spec: {containers: [{name: a, image: 'registry.k8s.io/kube-apiserver:" + version + "'}]}\n"
 }
 

@@ -52,6 +52,7 @@ func Made[T metav1.Object](t *testing.T, c maker[T], object T) T {
 	return created
 }
 
+// AddNode registers a Node with an InternalIP, and removes it after the test.
 func AddNode(t *testing.T, client kubernetes.Interface, name, ip string, labels map[string]string) {
 	t.Helper()
 	node := Made(t, client.CoreV1().Nodes(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
@@ -62,8 +63,10 @@ func AddNode(t *testing.T, client kubernetes.Interface, name, ip string, labels 
 	}
 }
 
+// CloudDocument begins a CloudConfiguration.
 const CloudDocument = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"
 
+// ArgsOf are the arguments of a DaemonSet's first container.
 func ArgsOf(t *testing.T, get func(context.Context, string, metav1.GetOptions) (*appsv1.DaemonSet, error), name string) []string {
 	t.Helper()
 	set, err := get(t.Context(), name, metav1.GetOptions{})
@@ -73,6 +76,7 @@ func ArgsOf(t *testing.T, get func(context.Context, string, metav1.GetOptions) (
 	return set.Spec.Template.Spec.Containers[0].Args
 }
 
+// TokenFile is a file with a token.
 func TokenFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "token")
@@ -82,6 +86,7 @@ func TokenFile(t *testing.T) string {
 	return path
 }
 
+// Newest is the newest run of the journal.
 func Newest(runs []journal.Run) *journal.Run {
 	if len(runs) == 0 {
 		return &journal.Run{}
@@ -164,6 +169,7 @@ func (r Run) InOneRun(t *testing.T, m *machine.Machine, phases ...workflow.Phase
 	return out.String(), err
 }
 
+// OnpremHead begins an OnPremConfiguration.
 const OnpremHead = "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n"
 
 // JournalOf returns the runs, and the text of all.

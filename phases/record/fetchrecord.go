@@ -22,6 +22,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// FetchRecord reads the record of the cluster to join, refuses what contradicts it, and keeps a copy.
 func FetchRecord() workflow.Phase {
 	return workflow.Phase{
 		Name:  "record",

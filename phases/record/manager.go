@@ -87,6 +87,7 @@ func LiveVersion(ctx context.Context, d *workflow.Data) (string, error) {
 	return file.KubernetesVersion(), nil
 }
 
+// ControlPlaneNames are the Nodes with the label of control planes.
 func ControlPlaneNames(ctx context.Context, client kubernetes.Interface) ([]string, error) {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
 	if err != nil {

@@ -97,6 +97,7 @@ func (s *Settings) ProfileText() (where, text string, err error) {
 	return path, string(data), nil
 }
 
+// ParseProfile parses the user's own profile. Where names it in errors.
 func ParseProfile(where, text string) (*templates.Profile, error) {
 	p, err := templates.Parse(where, []byte(text))
 	if err != nil {

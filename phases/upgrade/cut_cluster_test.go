@@ -153,7 +153,7 @@ func TestCluster_Upgrade_AnAddonThatIsSkippedIsNoHalf(t *testing.T) {
 func TestRefuseOtherHalf(t *testing.T) {
 	for own, refused := range map[string]bool{"v1.36.3": true, "v1.35.4": false} {
 		m, _ := machinetest.New(t)
-		machinetest.Put(t, m, machine.APIServerPod, phasestest.ApiServerPod(own))
+		machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod(own))
 		d, _ := phasestest.Run{}.Must(t, m)
 		target := version.MustParseSemantic("v1.36.3")
 		d.Operation = &Upgrade{Version: "v1.36.3", target: target}
@@ -174,7 +174,7 @@ func TestCluster_Upgrade_APartByHandIsNoUpgrade(t *testing.T) {
 	u.kubeadm(t, "cp1")
 	u.runner.During("kubeadm upgrade apply")
 	manifest := strings.Replace(machine.APIServerPod, "apiserver", "scheduler", 1)
-	machinetest.Put(t, u.m, manifest, strings.ReplaceAll(phasestest.ApiServerPod("v1.35.4"), "apiserver", "scheduler"))
+	machinetest.Put(t, u.m, manifest, strings.ReplaceAll(phasestest.APIServerPod("v1.35.4"), "apiserver", "scheduler"))
 	d, _ := phasestest.Run{Options: workflow.Options{Existing: true, Operation: &Upgrade{Version: "v1.36.3"}}}.Must(t, u.m)
 	facts, plan, err := planned(t.Context(), d)
 	if err != nil {
@@ -194,7 +194,7 @@ func TestCluster_Upgrade_APartByHandIsNoUpgrade(t *testing.T) {
 		{scheduler: "v1.36.3", proxy: "mine"},
 		{scheduler: "v1.36.3", proxy: "v1.36.3"},
 	} {
-		machinetest.Put(t, u.m, manifest, strings.ReplaceAll(phasestest.ApiServerPod(tt.scheduler), "apiserver", "scheduler"))
+		machinetest.Put(t, u.m, manifest, strings.ReplaceAll(phasestest.APIServerPod(tt.scheduler), "apiserver", "scheduler"))
 		given := *facts
 		given.Proxy, given.Nodes = tt.proxy, append(tt.nodes, facts.Nodes...)
 		upgradeOf(d).target = version.MustParseSemantic("v1.36.3")

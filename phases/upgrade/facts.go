@@ -24,10 +24,10 @@ import (
 // kubeletConfigName is the ConfigMap with the kubelets' configuration.
 const kubeletConfigName, kubeletConfigKey = "kubelet-config", "kubelet"
 
-// UpgradeFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the
+// LiveFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the
 // version that the user named, empty for the installed kubeadm's; image is the cloud-controller-manager's that is named
 // for it.
-func UpgradeFacts(ctx context.Context, d *workflow.Data, asked, image string) (*planner.Facts, error) {
+func LiveFacts(ctx context.Context, d *workflow.Data, asked, image string) (*planner.Facts, error) {
 	rec, err := record.ExistingRecord(ctx, d)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	}
 	m := existingtest.LivingAs(t, said)
 	kubeadmsObjects(t, kubernetes.NewForConfigOrDie(phasestest.Cluster.Config))
-	machinetest.Put(t, m, machine.APIServerPod, phasestest.ApiServerPod("v1.35.4"))
+	machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod("v1.35.4"))
 	do := func(list ...workflow.Phase) {
 		t.Helper()
 		for _, p := range list {
@@ -52,7 +52,7 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	_, err = phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}.Do(t, m, manager.ControlPlane())
 	wantRefused(err)
 
-	machinetest.Put(t, m, machine.APIServerPod, phasestest.ApiServerPod("v1.36.3"))
+	machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod("v1.36.3"))
 	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || !changed ||
 		!strings.Contains(machinetest.Content(m, machine.CCMManifest), images["1.36"]) {
 		t.Errorf("once it is upgraded: changed %v, %v\n%s", changed, err, out)

@@ -24,7 +24,7 @@ func TestCluster_InitAgain_OlderVersion(t *testing.T) {
 		{"a label", "stable-1.36", "v1.36.3", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			machinetest.Put(t, m, machine.APIServerPod, phasestest.ApiServerPod(tt.runs))
+			machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod(tt.runs))
 			config := phasestest.InitConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: " +
 				tt.said + "\n"
 			d, out := phasestest.Run{Config: config}.Must(t, m)

@@ -103,7 +103,7 @@ func planned(ctx context.Context, d *workflow.Data) (*planner.Facts, *planner.Pl
 		}
 		asked = file.KubernetesVersion()
 	}
-	facts, err := UpgradeFacts(ctx, d, asked, upgradeOf(d).Image)
+	facts, err := LiveFacts(ctx, d, asked, upgradeOf(d).Image)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -210,7 +210,7 @@ func tryUpgrade(ctx context.Context, d *workflow.Data) error {
 	if d.DryRun {
 		return nil
 	}
-	shared := slices.DeleteFunc(UpgradeControlPlane(), func(p workflow.Phase) bool { return !p.Shared })
+	shared := slices.DeleteFunc(ControlPlane(), func(p workflow.Phase) bool { return !p.Shared })
 	trial, err := workflow.TryPhases(ctx, d, shared)
 	if err != nil {
 		return err

@@ -245,7 +245,7 @@ func TestControlPlaneHere(t *testing.T) {
 	machinetest.Put(t, m, controllers, "x")
 	_, err := workflow.ControlPlaneHere(m)
 	phasestest.WantError(t, err, "there is "+controllers, finding.ExitRefused)
-	machinetest.Put(t, m, machine.APIServerPod, phasestest.ApiServerPod("v1.35.4"))
+	machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod("v1.35.4"))
 	_, err = workflow.ControlPlaneHere(m)
 	phasestest.WantError(t, err, "there is no /etc/kubernetes/admin.conf", finding.ExitRefused)
 	machinetest.Put(t, m, machine.AdminConf, "x")

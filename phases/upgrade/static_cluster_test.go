@@ -42,7 +42,7 @@ func TestCluster_Upgrade_StaticPod(t *testing.T) {
 	u.node(t, "w1", false)
 	u.kubelet(t, nil)
 	u.kubeadm(t, "cp1")
-	machinetest.Put(t, u.m, machine.APIServerPod, phasestest.ApiServerPod("v1.35.4"))
+	machinetest.Put(t, u.m, machine.APIServerPod, phasestest.APIServerPod("v1.35.4"))
 	identity := machinetest.Content(u.m, machine.CCMKubeconfig)
 	during := u.runner.During
 	u.runner.During = func(line string) {
@@ -97,7 +97,7 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 		t.Helper()
 		o := workflow.Options{Role: kubeadm.RoleJoin, Operation: &u}
 		d, out := phasestest.Run{Options: o}.Must(t, m)
-		err := workflow.Run(t.Context(), d, UpgradeWorker()[:3])
+		err := workflow.Run(t.Context(), d, Worker()[:3])
 		return out.String(), err
 	}
 	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--feature-gates=MemoryManager=true,Other=true\n")

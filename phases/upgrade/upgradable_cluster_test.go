@@ -51,7 +51,7 @@ func (u *upgradable) living(t *testing.T, said v1alpha1.CloudConfiguration) {
 	kubeadmsObjects(t, u.client)
 	u.node(t, "cp1", true)
 	u.node(t, "w1", false)
-	machinetest.Put(t, u.m, machine.APIServerPod, phasestest.ApiServerPod("v1.35.4"))
+	machinetest.Put(t, u.m, machine.APIServerPod, phasestest.APIServerPod("v1.35.4"))
 	machinetest.Put(t, u.m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external\"\n")
 	u.runner.Answers["kubeadm config images list"] = "registry.k8s.io/kube-apiserver:v1.36.3\n"
 }
@@ -61,7 +61,7 @@ func (u *upgradable) second(t *testing.T) {
 	t.Helper()
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
 	machinetest.Put(t, m, machine.StateFile, strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "cp1", "cp2", 1))
-	machinetest.Put(t, m, machine.APIServerPod, phasestest.ApiServerPod("v1.35.4"))
+	machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod("v1.35.4"))
 	u.m, u.runner = m, m.Runner.(*machinetest.Commands)
 	u.kubeadm(t, "cp2")
 }
@@ -93,7 +93,7 @@ func (u *upgradable) kubeadm(t *testing.T, node string) (found *string) {
 		if !strings.HasPrefix(line, "kubeadm upgrade apply") && !strings.HasPrefix(line, "kubeadm upgrade node") {
 			return
 		}
-		machinetest.Put(t, u.m, machine.APIServerPod, phasestest.ApiServerPod("v1.36.3"))
+		machinetest.Put(t, u.m, machine.APIServerPod, phasestest.APIServerPod("v1.36.3"))
 		u.image(t, node, "v1.36.3")
 		configMaps := u.client.CoreV1().ConfigMaps("kube-system")
 		cm, err := configMaps.Get(t.Context(), workflow.KubeadmConfigName, metav1.GetOptions{})
@@ -169,7 +169,7 @@ func (u *upgradable) begun(t *testing.T, up Upgrade) (*workflow.Data, *bytes.Buf
 }
 
 func upgradePhases() []workflow.Phase {
-	return slices.DeleteFunc(UpgradeControlPlane(), func(p workflow.Phase) bool {
+	return slices.DeleteFunc(ControlPlane(), func(p workflow.Phase) bool {
 		return p.Name == "rollout" || p.Name == "service"
 	})
 }

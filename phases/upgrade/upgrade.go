@@ -63,9 +63,9 @@ func (u *Upgrade) command() string {
 	return "upgrade node v" + u.target.String()
 }
 
-// UpgradeControlPlane lists the phases of `ccmadm upgrade apply`, and of `ccmadm upgrade node` on a control plane, in
+// ControlPlane lists the phases of `ccmadm upgrade apply`, and of `ccmadm upgrade node` on a control plane, in
 // their order. Those that apply has are the same ones.
-func UpgradeControlPlane() []workflow.Phase {
+func ControlPlane() []workflow.Phase {
 	return []workflow.Phase{
 		upgradePreflight(),
 		cleanConfiguration(), // before kubeadm writes static pods from it
@@ -85,8 +85,8 @@ func UpgradeControlPlane() []workflow.Phase {
 	}
 }
 
-// UpgradeWorker lists the phases of `ccmadm upgrade node` on a worker. A kubelet's permissions give it no journal.
-func UpgradeWorker() []workflow.Phase {
+// Worker lists the phases of `ccmadm upgrade node` on a worker. A kubelet's permissions give it no journal.
+func Worker() []workflow.Phase {
 	return []workflow.Phase{
 		workerPreflight(),
 		kubeadmUpgrade(),

@@ -113,7 +113,7 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3\"\n")
 	d, _ := phasestest.Run{Options: workflow.Options{Existing: true}}.Must(t, m)
 	before := phasestest.Snapshot(t, m)
-	facts, err := UpgradeFacts(t.Context(), d, "", "")
+	facts, err := LiveFacts(t.Context(), d, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestCluster_Apply_FollowsTheVersion(t *testing.T) {
 func TestUpgradeFacts_NoControlPlane(t *testing.T) {
 	m, _ := machinetest.New(t)
 	d, _ := phasestest.Run{Options: workflow.Options{Role: kubeadm.RoleInit, Existing: true}}.Must(t, m)
-	if _, err := UpgradeFacts(t.Context(), d, "v1.36.3", ""); err == nil || !strings.Contains(err.Error(), "find the cluster of this machine") {
+	if _, err := LiveFacts(t.Context(), d, "v1.36.3", ""); err == nil || !strings.Contains(err.Error(), "find the cluster of this machine") {
 		t.Errorf("got %v", err)
 	}
 }

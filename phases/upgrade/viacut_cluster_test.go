@@ -204,7 +204,7 @@ func TestCluster_UpgradeVia_NoServiceBeforeTheOthers(t *testing.T) {
 		want finding.ExitCode
 	}{{want: finding.ExitError}, {skip: all, want: finding.ExitNotInTime}} {
 		d, out, _ := v.begun(t, Upgrade{Version: "v1.36.3", Remote: fleet.Remote{Via: fleet.ViaSSH, Parallel: 1, Skip: tt.skip}})
-		list := slices.DeleteFunc(UpgradeControlPlane(), func(p workflow.Phase) bool { return p.Name == manager.Rollout().Name })
+		list := slices.DeleteFunc(ControlPlane(), func(p workflow.Phase) bool { return p.Name == manager.Rollout().Name })
 		err := workflow.Run(t.Context(), d, list)
 		phasestest.WantError(t, err, "look for Service/default/kubernetes: ", tt.want)
 		known := new(finding.Error)

@@ -103,7 +103,7 @@ func showRest() workflow.Phase {
 }
 
 func planAgain(ctx context.Context, d *workflow.Data) (*planner.Plan, error) {
-	facts, err := UpgradeFacts(ctx, d, "v"+upgradeOf(d).target.String(), upgradeOf(d).Image)
+	facts, err := LiveFacts(ctx, d, "v"+upgradeOf(d).target.String(), upgradeOf(d).Image)
 	if err != nil {
 		return nil, err
 	}

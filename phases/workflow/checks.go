@@ -80,12 +80,14 @@ func RunChecks(ctx context.Context, d *Data, checks []Check) error {
 	return &finding.Error{Code: code, Err: fmt.Errorf("preflight: %w", errors.Join(failed...)), Hint: strings.Join(hints, "\n")}
 }
 
+// Ignored tells whether the user has made a failed check a warning.
 func Ignored(d *Data, check string) bool {
 	return slices.ContainsFunc(d.IgnorePreflightErrors, func(name string) bool {
 		return strings.EqualFold(name, check) || strings.EqualFold(name, "all")
 	})
 }
 
+// CheckRoot fails where ccmadm does not run as root.
 func CheckRoot(_ context.Context, d *Data) error {
 	if !d.Machine.Superuser {
 		return finding.Preflightf("not root").WithHint("the same command behind sudo")

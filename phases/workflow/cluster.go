@@ -35,6 +35,7 @@ func KubeconfigPath(d *Data, path string) string {
 	return d.Machine.Path(path)
 }
 
+// RESTConfig is the client configuration of a kubeconfig of the machine, or of the one that the user named.
 func RESTConfig(d *Data, path string) (*rest.Config, error) {
 	config, err := clientConfig(d, path)
 	if err != nil {
@@ -82,6 +83,7 @@ func unreadable(d *Data, path string, err error) error {
 	return finding.Errorf("load kubeconfig %s: %w", file, err).WithHint("%s", hint)
 }
 
+// Connect is a client with a kubeconfig of the machine, or with the one that the user named.
 func Connect(d *Data, path string) (*kubernetes.Clientset, error) {
 	config, err := RESTConfig(d, path)
 	if err != nil {
@@ -180,6 +182,7 @@ func ControlPlaneURL(path string) (string, error) {
 	return ServerOf(config, path)
 }
 
+// ServerOf is the server of a kubeconfig's current context. Path names it in errors.
 func ServerOf(config *clientcmdapi.Config, path string) (string, error) {
 	server, err := identity.ServerOf(config)
 	if err != nil {
@@ -222,7 +225,7 @@ func LocalServer(d *Data) string {
 	if addr, err := d.Machine.AdvertiseAddress(host); err == nil {
 		host = addr.String()
 	}
-	return "https://" + net.JoinHostPort(host, strconv.Itoa(ApiServerPort(d)))
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(APIServerPort(d)))
 }
 
 // AdminClient is the administrator's, on a control plane.
@@ -254,7 +257,7 @@ func NodeOfKubelet(m *machine.Machine) string {
 	return name
 }
 
-// ApiServerPort is that of this machine's API server.
-func ApiServerPort(d *Data) int {
+// APIServerPort is that of this machine's API server.
+func APIServerPort(d *Data) int {
 	return cmp.Or(d.KubeadmFile.BindPort(d.Role), kubeadm.DefaultBindPort)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/machine"
 )
 
+// Remove removes a file of the machine, and says so.
 func Remove(d *Data, path string) error {
 	removed, err := d.Machine.Files.Remove(path)
 	if err != nil {
@@ -90,6 +91,7 @@ func FilesIn(m *machine.Machine, dir string) ([]string, error) {
 	return paths, nil
 }
 
+// ErrNotRoot is the error of a command that needs root. What names it.
 func ErrNotRoot(what string) *finding.Error {
 	return finding.Preflightf("%s: not root", what).WithHint("the same command behind sudo")
 }

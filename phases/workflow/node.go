@@ -21,6 +21,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
+// IsInitialized tells whether a Node has a provider ID, and no uninitialized taint.
 func IsInitialized(n *corev1.Node) bool { return n.Spec.ProviderID != "" && !nodes.IsTainted(n) }
 
 // HasJoined tells whether this machine is a node of the cluster: what it has written down, else its Node, which its own
@@ -78,6 +79,7 @@ func NodeName(d *Data) (string, error) {
 	return name, nil
 }
 
+// IsControlPlane tells whether this machine is a control plane, or joins as one.
 func IsControlPlane(d *Data) bool {
 	return d.Role == kubeadm.RoleInit || d.KubeadmFile.JoinsControlPlane()
 }

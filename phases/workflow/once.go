@@ -12,6 +12,7 @@ type Once[T any] struct {
 	err   error
 }
 
+// Get returns the first answer, an error too, and asks only for that one.
 func (o *Once[T]) Get(ask func() (T, error)) (T, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -137,6 +137,7 @@ func JoinErrors(err, later error) error {
 	return AsError(errors.Join(err, later))
 }
 
+// AsError gives an error without an exit code that of a failed command.
 func AsError(err error) error {
 	var known *finding.Error
 	if err == nil || errors.As(err, &known) {

@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -46,7 +47,8 @@ func TestPlausible_OneLiar(t *testing.T) {
 		},
 		{
 			"an agent reports a younger Node as its gateway",
-			func(_ []*corev1.Node, a []*v1alpha1.NodeAgent) { gateways(a, 1, "192.0.2.13") }, map[string]string{"third": ""},
+			func(_ []*corev1.Node, a []*v1alpha1.NodeAgent) { gateways(a, 1, "192.0.2.13") },
+			map[string]string{"third": ""},
 		},
 		{"the control plane's agent does", func(_ []*corev1.Node, a []*v1alpha1.NodeAgent) { gateways(a, 0, "192.0.2.11") }, map[string]string{"first": ""}},
 		{"two younger agents do", func(_ []*corev1.Node, a []*v1alpha1.NodeAgent) {
@@ -70,9 +72,7 @@ func TestPlausible_OneLiar(t *testing.T) {
 			nodes, agents := site()
 			tt.lie(nodes, agents)
 			want := map[string]string{"cp": "192.0.2.10", "first": "192.0.2.11", "second": "192.0.2.12", "third": "192.0.2.13"}
-			for name, address := range tt.want {
-				want[name] = address
-			}
+			maps.Copy(want, tt.want)
 			m := &machines{agents: agents, routers: routersOf(nil, agents)}
 			m.plausible(hostsOf(nodes, nil), nil, nil, nil)
 			got := map[string]string{}

@@ -96,8 +96,10 @@ func agentOthers() []attempt {
 			{method: "DELETE", path: claimsPath + "/{lan-a}"},
 		}},
 		{name: "pools and peers", denied: true, do: []request{
-			patchAt(poolsPath+"/lan", object{"spec": object{"interfaces": []string{"x"}}}), {method: "DELETE", path: poolsPath + "/lan"},
-			patchAt(poolsPath+"/lan/status", object{"status": object{"assigned": 0}}), {method: "POST", path: peersPath, body: "{}"},
+			patchAt(poolsPath+"/lan", object{"spec": object{"interfaces": []string{"x"}}}),
+			{method: "DELETE", path: poolsPath + "/lan"},
+			patchAt(poolsPath+"/lan/status", object{"status": object{"assigned": 0}}),
+			{method: "POST", path: peersPath, body: "{}"},
 		}},
 		{name: "Services, their endpoints, and Nodes", denied: true, do: []request{
 			patchAt(honestServices+"/lan-a", annotatedWith(v1alpha1.ReassignAnnotation, "true")),
@@ -106,7 +108,8 @@ func agentOthers() []attempt {
 			patchAt(nodesPath+"/w1/status", object{"status": object{"addresses": []object{}}}),
 		}},
 		{name: "Secrets: of heartbeats, of the manager, all of them", denied: true, do: []request{
-			{method: "GET", path: systemSecrets + "/" + v1alpha1.AgentName}, {method: "GET", path: systemSecrets},
+			{method: "GET", path: systemSecrets + "/" + v1alpha1.AgentName},
+			{method: "GET", path: systemSecrets},
 			patchAt(systemSecrets+"/"+v1alpha1.AgentName, object{"data": object{v1alpha1.HeartbeatKey: ""}}),
 		}},
 		{name: "tokens, and routes of pods", denied: true, do: []request{

@@ -113,8 +113,11 @@ mv client-certificate admin.crt; mv client-key admin.key; chmod 600 admin.key`)
 		{"http://" + lanB.Status.LoadBalancer.Ingress[0].IP + ":80", "honest-lan-b"},
 		{"http://" + at["w1"] + ":80", "honest-nodes"},
 		{fmt.Sprintf("http://%s:%d", at["w1"], nodes.Spec.Ports[0].NodePort), "honest-nodes"},
-		{"http://" + b.inSubnet(t, 77).String() + ":80", ""}, {"http://203.0.113.7:80", ""},
-		{"http://" + at[clientMachine] + ":80", clientMachine}, {"http://" + vip + ":80", ""}, {"http://" + at["cp1"] + ":80", ""},
+		{"http://" + b.inSubnet(t, 77).String() + ":80", ""},
+		{"http://203.0.113.7:80", ""},
+		{"http://" + at[clientMachine] + ":80", clientMachine},
+		{"http://" + vip + ":80", ""},
+		{"http://" + at["cp1"] + ":80", ""},
 		{"http://" + gateway + ":80", ""},
 	}
 	for _, machine := range b.nodes {

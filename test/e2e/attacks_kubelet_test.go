@@ -100,23 +100,29 @@ func kubeletOthers() []attempt {
 	return []attempt{
 		{name: "another Node's status, labels and deletion", denied: true, do: []request{
 			patchAt(nodesPath+"/w1/status", object{"status": object{"addresses": []object{{"type": "InternalIP", "address": "{w2}"}}}}),
-			patchAt(nodesPath+"/w1", labelled("a", "b")), {method: "DELETE", path: nodesPath + "/w1"}, {method: "DELETE", path: nodesPath + "/w2"},
+			patchAt(nodesPath+"/w1", labelled("a", "b")),
+			{method: "DELETE", path: nodesPath + "/w1"},
+			{method: "DELETE", path: nodesPath + "/w2"},
 		}},
 		{name: "a Node that is not its own", denied: true, do: []request{{method: "POST", path: nodesPath, body: document(object{
 			"metadata": object{"name": "w9"}, "status": object{"addresses": []object{{"type": "InternalIP", "address": "{w3}"}}},
 		})}}},
 		{name: "reports of agents", denied: true, do: []request{
 			patchAt(agentsPath+"/w2/status", object{"status": object{"gateways": []string{"{w1}"}}}),
-			patchAt(agentsPath+"/w1", annotatedWith(v1alpha1.AgentSilentAnnotation, "x")), {method: "DELETE", path: agentsPath + "/w1"},
+			patchAt(agentsPath+"/w1", annotatedWith(v1alpha1.AgentSilentAnnotation, "x")),
+			{method: "DELETE", path: agentsPath + "/w1"},
 		}},
 		{name: "status and ports of an honest Service", denied: true, do: []request{
 			patchAt(honestServices+"/lan-a/status", object{"status": object{"loadBalancer": object{}}}),
-			patchAt(honestServices+"/lan-a", annotatedWith(v1alpha1.ReassignAnnotation, "true")), {method: "DELETE", path: honestServices + "/lan-a"},
+			patchAt(honestServices+"/lan-a", annotatedWith(v1alpha1.ReassignAnnotation, "true")),
+			{method: "DELETE", path: honestServices + "/lan-a"},
 		}},
 		{name: "claims, pools and peers", denied: true, do: []request{
 			patchAt(claimsPath+"/{lan-a}", annotatedWith(v1alpha1.ClaimReleasedAnnotation, "2026-01-01T00:00:00Z")),
-			{method: "DELETE", path: claimsPath + "/{lan-b}"}, {method: "DELETE", path: poolsPath + "/lan"},
-			patchAt(poolsPath+"/lan", object{"spec": object{"disabled": true}}), {method: "POST", path: peersPath, body: "{}"},
+			{method: "DELETE", path: claimsPath + "/{lan-b}"},
+			{method: "DELETE", path: poolsPath + "/lan"},
+			patchAt(poolsPath+"/lan", object{"spec": object{"disabled": true}}),
+			{method: "POST", path: peersPath, body: "{}"},
 		}},
 		{name: "endpoints of an honest Service, and of the API server", denied: true, do: []request{
 			slice(honestSlices, "lan-a", "{w2}", 8080), slice(honestSlices, "kubernetes", "{w2}", 6443),

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 	"github.com/ccmadm/ccmadm/templates"
 	"github.com/ccmadm/ccmadm/test/lab/image"
 )
