@@ -40,7 +40,7 @@ type sighting struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	err := errors.New("want serve PORT... or watch TARGET...")
+	err := errors.New("want serve with ports, or watch with targets")
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
 		case "serve":
