@@ -32,6 +32,9 @@ func hostileShapes() []string {
 		// Texts in quotes that have lines and quotes of their own.
 		`"a":{"note":"aadClientCertPassword: it's ` + secret + `"}`, `"note":"\u003cpassword\u003e` + secret + `\u003c/password\u003e"`,
 		`"a":{"note":"- name: DB_PASS\n  value: ` + secret + `"}`, `x "[\"--token\", \"` + secret + `\"]"`, `I1122 x.go:1] "Failed" err="password: one two ` + secret + `"`,
+		// Variables of kubeadm's configuration, whatever they are called.
+		"controllerManager: {extraEnvs: [{name: PLAIN, value: " + secret + "}, {name: B, value: 'b " + secret + "'}]}\nother: x",
+		"scheduler:\n  extraEnvs:\n  - name: PLAIN\n    value: " + secret + "\n", "+  extraEnvs:\n+  - {name: PLAIN, value: " + secret + "}\n",
 		// Values of several words, with commas and letters beyond ASCII.
 		"password: one two " + secret, "password: one, " + secret, "password: \u00e4 " + secret, "x password=one,two" + secret,
 		"password=\u201c" + secret + "\u201d", "password :\u00a0" + secret,
@@ -86,7 +89,7 @@ func TestText_HostileShapes(t *testing.T) {
 
 func TestText_HostileShapesOfWords(t *testing.T) {
 	for _, text := range []string{
-		"volumes:\n- name: a\n  secret:\n    secretName: cloud\n    items: []", "authorization:\n  mode: Webhook", "imagePullSecrets:\n- name: pull",
+		"extraEnvs:\n- name: A\n  value: true\nextraArgs:\n- name: v\n  value: kept", "volumes:\n- name: a\n  secret:\n    secretName: cloud\n    items: []", "authorization:\n  mode: Webhook", "imagePullSecrets:\n- name: pull",
 		"https://h:8080/a?mail=u@example.org", "image: registry.k8s.io/pause:3.9@sha256:" + strings.Repeat("ab", 32),
 		"-----BEGIN is how PEM begins", "[INFO] 127.0.0.1:1 - 2 \"A IN x. udp 3\" NOERROR", "journalctl -u kubelet: it says", "name: REGION, value: eu",
 		"certificate-hash sha256:" + strings.Repeat("0a", 32), "/var/lib/kubelet/pods/0b5bd1a2-8b0f-4a4e-9c1d-3e2f1a0b9c8d/volumes/projected",

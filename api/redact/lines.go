@@ -23,6 +23,13 @@ var (
 var prefix = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+ (?:std(?:out|err) [FP] |[\w.-]+ [\w.@()-]+(?:\[\d+\])?: )?)?` +
 	`(?:[-+]?[ \t]*(?:#+|//|;)[ \t]?)?`)
 
+// variablesOf is where kubeadm's configuration has variables of the control plane, whose values all go: a name says little
+// of them.
+const variablesOf = "extraEnvs"
+
+// flowing is the value of one in a line.
+var flowing = regexp.MustCompile(`("?\bvalue"?:[ \t]*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s,}\]]+)`)
+
 // mostLines are how many lines a value in quotes may have behind its first.
 const mostLines = 10
 
@@ -31,6 +38,7 @@ type following struct {
 	inside, whole bool
 	in            int    // where the name stands
 	name          string // of a variable or an argument
+	variables     int    // where the name of a list of variables stands, and one more
 	flag          bool
 	quote         byte
 }
@@ -50,6 +58,17 @@ func furtherLines(text string) string {
 	return out.String()
 }
 
+// withoutValues takes out of a line the value of each variable.
+func withoutValues(line string) string {
+	return flowing.ReplaceAllStringFunc(line, func(match string) string {
+		parts := flowing.FindStringSubmatch(match)
+		if harmless(parts[2]) {
+			return match
+		}
+		return parts[1] + Mark
+	})
+}
+
 // line is a line without what those before it say to be a credential.
 func (f *following) line(content string, after []string) string {
 	if f.quote != 0 {
@@ -64,7 +83,14 @@ func (f *following) line(content string, after []string) string {
 	blank := at == len(content)
 	f.inside = f.inside && (blank || at > f.in)
 	value := valued.FindStringSubmatch(content)
+	if f.variables > 0 && !blank && at < f.variables {
+		f.variables = 0
+	}
 	switch {
+	case f.variables > 0:
+		content = withoutValues(content)
+	case strings.Contains(content, variablesOf):
+		content, f.variables = withoutValues(content), at+1
 	case f.inside && !blank && (f.whole || !other.MatchString(content[at:])):
 		content = content[:at] + Mark
 	case value != nil && f.name != "" && Secret(f.name) && !harmless(value[2]):

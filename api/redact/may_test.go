@@ -47,7 +47,7 @@ func hostile() []string {
 		"glpat-" + twice, "dop_v1_" + strings.Repeat("0", 32), "xoxb-" + secret, "hvs." + twice, "ya29." + twice,
 		"<password>", "</", "neighbor x password ", "?key=", "sshpass -p ", "-----BEGIN%20", "-----BEGIN ", "proxy=u:", "%3A%2F%2Fa%3A",
 		"%40", `:\/\/`, "docker", "dockercfg", "tcp-md5", "_dsn", "jwt", "connstr", "privkey", "bearer: ", "_old", "V2", "- ", "+", "''",
-		"AGE-SECRET-KEY-1" + strings.Repeat("A", 20), "npm_" + strings.Repeat("a", 30), "hooks.slack.com/services/x", "aB3+" + strings.Repeat("cD4", 13),
+		"extraEnvs:\n", "extraEnvs: [{name: A, value: ", "AGE-SECRET-KEY-1" + strings.Repeat("A", 20), "npm_" + strings.Repeat("a", 30), "hooks.slack.com/services/x", "aB3+" + strings.Repeat("cD4", 13),
 		"https://", "://a:b@", "://", "@", "/", ".", "abcdef.0123456789abcdef", "abcdef", "0123456789abcdef",
 		strings.Repeat("A", 39), strings.Repeat("b", 61), "-----BEGIN RSA PRIVATE KEY-----",
 		"-----END RSA PRIVATE KEY-----", "MII\n", "\x1b[31m", "\xff", "\u00e9",

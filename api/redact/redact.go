@@ -66,7 +66,7 @@ var (
 // its host. A value that is a word of a flag stays.
 func Text(text string) string {
 	text = pem(text)
-	if strings.Contains(text, "\n") && mayName(text) {
+	if strings.Contains(text, "\n") && (mayName(text) || strings.Contains(text, variablesOf)) {
 		text = furtherLines(text)
 	}
 	if !strings.Contains(text, "\n") {

@@ -54,27 +54,28 @@ type planted struct {
 }
 
 // secret makes one, of which the first twelve characters are nowhere else.
-func (p *planted) secret(shape int) string {
-	s := fmt.Sprintf("%s%02x%02x0000", p.run, len(p.places)-1, shape)
+func (p *planted) secret(place, shape int) string {
+	s := fmt.Sprintf("%s%02x%02x0000", p.run, place, shape)
 	p.list = append(p.list, s)
 	return s
 }
 
 // in begins another place, and returns all shapes with secrets of their own for it.
 func (p *planted) in(place string) []string {
+	number := len(p.places)
 	p.places = append(p.places, place)
 	var texts []string
 	for i, shape := range secretShapes() {
-		texts = append(texts, fmt.Sprintf(shape, p.secret(i)))
+		texts = append(texts, fmt.Sprintf(shape, p.secret(number, i)))
 	}
 	return texts
 }
 
-// one begins a place that has one secret, or a few.
+// one begins a place that has one secret, or a few. Other places may begin before it is complete.
 func (p *planted) one(place string) func() string {
+	number, next := len(p.places), 0
 	p.places = append(p.places, place)
-	next := 0
-	return func() string { next++; return p.secret(next) }
+	return func() string { next++; return p.secret(number, 0x80+next) } // behind all shapes
 }
 
 // found are those that are in a text: as they are, in the three forms of base64, and over several lines.
@@ -126,6 +127,10 @@ func TestTables_SecretsAreFound(t *testing.T) {
 		if len(p.found(text)) != 1 {
 			t.Errorf("not found in %q", text)
 		}
+	}
+	first, second := p.one("one"), p.one("another")
+	if a, b, c := first(), second(), first(); a == b || b == c || a == c || !strings.HasPrefix(p.where(a), "one: ") || !strings.HasPrefix(p.where(b), "another: ") {
+		t.Errorf("%s %s %s", p.where(a), p.where(b), p.where(c))
 	}
 	if got := p.found(secret[:11] + " " + strings.ToUpper(secret)); len(got) > 0 {
 		t.Errorf("found %v", got)
