@@ -63,6 +63,8 @@ func TestPrinter_Credentials(t *testing.T) {
 		"data": map[string]any{
 			"cloud.conf": "[Global]\npassword = one " + secret + "\n", "proxy": "http://u:" + secret + "@proxy:3128",
 			"args": "- --token\n- " + secret + "\n",
+			"quote": "aadClientCertPassword: it's " + secret, "quoted": "id-token: '" + secret + "'",
+			"words": "password = one two " + secret, "other letters": "password: über " + secret,
 		},
 	}}})
 	if text := out.String(); strings.Contains(text, secret) || !strings.Contains(text, "kept") {
