@@ -62,7 +62,7 @@ func TestPrinter_Credentials(t *testing.T) {
 		"metadata": map[string]any{"name": "kept", "namespace": "kube-system"},
 		"data": map[string]any{
 			"cloud.conf": "[Global]\npassword = one " + secret + "\n", "proxy": "http://u:" + secret + "@proxy:3128",
-			"args": "- --token\n- " + secret + "\n",
+			"args":  "- --token\n- " + secret + "\n",
 			"quote": "aadClientCertPassword: it's " + secret, "quoted": "id-token: '" + secret + "'",
 			"words": "password = one two " + secret, "other letters": "password: über " + secret,
 		},
