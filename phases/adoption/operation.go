@@ -44,6 +44,9 @@ func (a *Adoption) End(ctx context.Context, d *workflow.Data) error {
 	if d.DryRun || d.Single {
 		return nil
 	}
+	if controlPlane, err := workflow.ControlPlaneHere(d.Machine); err != nil || !controlPlane {
+		return nil //nolint:nilerr // the notes are not worth failing for
+	}
 	client, err := workflow.Connect(d, machine.AdminConf)
 	if err == nil {
 		err = workflow.RemoveReleases(ctx, client)

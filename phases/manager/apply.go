@@ -61,6 +61,7 @@ func tryOut(ctx context.Context, d *workflow.Data) error {
 	if err != nil {
 		return err
 	}
+	d.Known.AllTried = true
 	return trial.Refusal()
 }
 

@@ -11,7 +11,7 @@ import (
 
 var _ workflow.Operation = (*Upgrade)(nil)
 
-// upgradeOf is what the run was told beside the settings: nothing, where an upgrade is only planned.
+// upgradeOf is what the run was told beside the settings: nothing, where it is no upgrade.
 func upgradeOf(d *workflow.Data) *Upgrade {
 	if u, is := d.Operation.(*Upgrade); is {
 		return u

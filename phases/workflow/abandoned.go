@@ -9,11 +9,15 @@ import (
 )
 
 // CloseAbandoned ends an apply in the journal that was killed: one that came after it and found nothing to change has
-// seen that nothing is left to do. The journal marks it once another run begins. A run that is alive has
-// the Lease, and is left alone.
+// seen that nothing is left to do, on the same machine: a static pod is each machine's own. The journal marks it once another run
+// begins. A run that is alive has the Lease, and is left alone.
 func CloseAbandoned(ctx context.Context, d *Data) error {
-	if !d.Existing || d.DryRun || d.Single || d.Known.Journal != nil {
+	if !d.Existing || d.DryRun || d.Single || d.Known.Journal != nil || !nothingLeft(d.Known) {
 		return nil
+	}
+	here, err := NodeName(d)
+	if err != nil {
+		return err
 	}
 	client, err := Connect(d, machine.AdminConf)
 	if err != nil {
@@ -24,7 +28,7 @@ func CloseAbandoned(ctx context.Context, d *Data) error {
 		return err
 	}
 	last := runs[len(runs)-1]
-	if last.State != journal.Begun || !slices.Contains([]string{"apply", d.Command}, last.Command) {
+	if last.Machine != here || last.State != journal.Begun || !slices.Contains([]string{"apply", d.Command}, last.Command) {
 		return nil
 	}
 	if err := OpenJournal(ctx, d); err != nil {
@@ -33,4 +37,14 @@ func CloseAbandoned(ctx context.Context, d *Data) error {
 	}
 	d.Sayf("run %d of the journal was cut short, and nothing was left to change: closed", last.ID)
 	return d.Close(ctx)
+}
+
+// nothingLeft tells whether a dry run of all phases has found that none changes anything.
+func nothingLeft(k *Known) bool {
+	for _, found := range k.Previews {
+		if found.Change != "" {
+			return false
+		}
+	}
+	return k.AllTried
 }

@@ -156,6 +156,7 @@ type Known struct {
 	Changed     bool                 // something was written, or in a dry run would be
 	conflict    *apply.ConflictError // that a dry run has found
 	Previews    map[string]Preview   // by a dry run of the phases of this run, by their names; nil: there was none
+	AllTried    bool                 // a dry run of all phases of the list has gone through
 	Journal     *journal.Journal     // of a run that has changed something, or is about to
 }
 
@@ -178,7 +179,10 @@ func New(ctx context.Context, m *machine.Machine, o Options, s Streams, version 
 	if d.DryRun {
 		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
 	}
-	return d, d.Operation.Prepare(ctx, d)
+	if err := d.Operation.Prepare(ctx, d); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // load takes the user's file; for a single phase without one, what an earlier phase has written.

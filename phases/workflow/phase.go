@@ -84,7 +84,7 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 			return err
 		}
 		if err == nil {
-			err = made.Operation.End(cmd.Context(), made)
+			err = AsError(made.Operation.End(cmd.Context(), made))
 		}
 		return JoinErrors(err, made.End(cmd.Context(), err))
 	}

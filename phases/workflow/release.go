@@ -35,7 +35,7 @@ func NoteRelease(ctx context.Context, d *Data) {
 // SayReleaseUnnoted warns that the Node's note of the release could not be written; nil: it was.
 func SayReleaseUnnoted(d *Data, err error) {
 	if err != nil {
-		d.InPhase("release").Sayf("warning: update the ccmadm version noted on the Node: %v", err)
+		d.InPhase("release").Sayf("warning: update the ccmadm versions noted on Nodes: %v", err)
 	}
 }
 
