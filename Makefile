@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 K8S     ?= 1.36
 RUN     ?= .
 # What differs from its neighbours in length more than in kind: left to make long, unless RUN names it.
-LONG    := ^TestInitAgain_Upgraded|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Sample|StaticPod|VSphere)
+LONG    := ^TestInitAgain_Upgraded|^TestSecrets|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Sample|StaticPod|VSphere)
 LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse/^vsphere|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP_BGP
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
