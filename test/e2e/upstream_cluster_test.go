@@ -77,6 +77,9 @@ func (c *upstreamCluster) tag(t *testing.T, node, list string) {
 		t.Fatal(err)
 	}
 	names := strings.Fields(string(content))
+	if len(names) < 2 {
+		return
+	}
 	c.must(t, node, "ctr -n k8s.io images tag --force "+strings.Join(names, " ")+" >/dev/null")
 }
 
