@@ -58,18 +58,7 @@ not be asked.`,
 
 // vip looks at who has the control plane's own address; nil: there is none.
 func (o *observer) vip(ctx context.Context, s workflow.Streams) (*network.VIP, error) {
-	config, err := o.config(s)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := network.NewReader(config)
-	if err != nil {
-		return nil, asked(err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	v, err := network.ReadVIP(ctx, reader)
-	return v, asked(err)
+	return readNetwork(ctx, o, s, network.ReadVIP)
 }
 
 func printVIP(out io.Writer, v *network.VIP) error {

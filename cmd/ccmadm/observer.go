@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/network"
@@ -107,6 +108,13 @@ func (o *observer) config(s workflow.Streams) (*rest.Config, error) {
 
 // network looks at what the cluster's load balancers and routes are.
 func (o *observer) network(ctx context.Context, s workflow.Streams) (*network.Snapshot, error) {
+	return readNetwork(ctx, o, s, network.Read)
+}
+
+// readNetwork reads a part of the network in the time that a command has for it.
+func readNetwork[T any](
+	ctx context.Context, o *observer, s workflow.Streams, read func(context.Context, client.Reader) (*T, error),
+) (*T, error) {
 	config, err := o.config(s)
 	if err != nil {
 		return nil, err
@@ -117,8 +125,8 @@ func (o *observer) network(ctx context.Context, s workflow.Streams) (*network.Sn
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	snapshot, err := network.Read(ctx, reader)
-	return snapshot, asked(err)
+	part, err := read(ctx, reader)
+	return part, asked(err)
 }
 
 // look is what a command does that shows the network: what it says of it is up to show.

@@ -3,8 +3,9 @@ package adoption
 import (
 	"context"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
@@ -41,17 +42,7 @@ func (a *Adoption) End(ctx context.Context, d *workflow.Data) error {
 		workflow.NoteRelease(ctx, d)
 		return nil
 	}
-	if d.DryRun || d.Single {
-		return nil
-	}
-	if controlPlane, err := workflow.ControlPlaneHere(d.Machine); err != nil || !controlPlane {
-		return nil //nolint:nilerr // the notes are not worth failing for
-	}
-	client, err := workflow.Connect(d, machine.AdminConf)
-	if err == nil {
-		err = workflow.RemoveReleases(ctx, client)
-	}
-	workflow.SayReleaseUnnoted(d, err)
+	workflow.UpdateReleases(d, func(client kubernetes.Interface) error { return workflow.RemoveReleases(ctx, client) })
 	return nil
 }
 

@@ -15,6 +15,17 @@ import (
 // through: by that, others are found that are of another release. Leaving takes all notes back. The end of the run is
 // not at stake.
 func NoteRelease(ctx context.Context, d *Data) {
+	UpdateReleases(d, func(client kubernetes.Interface) error {
+		name, err := NodeName(d)
+		if err != nil {
+			return err
+		}
+		return NoteReleaseOn(ctx, client, name, d.Version)
+	})
+}
+
+// UpdateReleases changes notes of Nodes at the end of a run on a control plane. A failure is a warning.
+func UpdateReleases(d *Data, update func(kubernetes.Interface) error) {
 	if d.DryRun || d.Single {
 		return
 	}
@@ -24,16 +35,8 @@ func NoteRelease(ctx context.Context, d *Data) {
 	}
 	client, err := Connect(d, machine.AdminConf)
 	if err == nil {
-		var name string
-		if name, err = NodeName(d); err == nil {
-			err = NoteReleaseOn(ctx, client, name, d.Version)
-		}
+		err = update(client)
 	}
-	SayReleaseUnnoted(d, err)
-}
-
-// SayReleaseUnnoted warns that the Node's note of the release could not be written; nil: it was.
-func SayReleaseUnnoted(d *Data, err error) {
 	if err != nil {
 		d.InPhase("release").Sayf("warning: update the ccmadm versions noted on Nodes: %v", err)
 	}
