@@ -20,6 +20,7 @@ var (
 	labPrefix       = flag.String("labs", "e2e", "what the names of labs begin with; two runs at once need two")
 	proxyMode       = flag.String("proxy", "nftables", "kube-proxy's mode where load balancers are measured")
 	allFaults       = flag.Bool("faults", false, "inject every fault of the library, pairs of them, and unknown ones; else two of each kind")
+	metallbFocus    = flag.String("metallb", ".", "which of MetalLB's own tests run, as a regular expression over their names")
 	contenders      = flag.Bool("contenders", false, "measure other programs, too, on the same machines after ours")
 )
 
