@@ -151,7 +151,7 @@ upstream: lab images ## Kubernetes' own tests, unchanged, at L2, BGP and NodeIP,
 	  $(E2E) -timeout 240m -json -run '^TestUpstreamAll' -args -kubernetes $(K8S) -labs $(LABS) -proxy $$mode $(ARGS) | $(SUMMARY); done
 	test/e2e/upstream.sh > docs/contributing/upstream-tests.md
 
-# The page has what the last run saw. For some of them: make e2e RUN=^TestUpstreamMetalLB SKIP=x ARGS='-metallb "L2 type"'
+# The page has what the last run saw. Some of them, without the page: make e2e RUN=^TestUpstreamMetalLB SKIP=^TestMeasure ARGS='-metallb L2'
 upstream-metallb: lab images ## MetalLB's own tests, unchanged, against ccmadm, and docs/contributing/metallb-tests.md; hours
 	rm -f bin/measured/metallb-tests-*
 	$(E2E) -timeout 360m -json -run '^TestUpstreamMetalLB' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)

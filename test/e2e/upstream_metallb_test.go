@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +22,16 @@ const (
 	metallbReports  = "/root/metallb"
 	metallbPatience = 170 * time.Minute
 	// metallbSecondNIC is in a network of its own, for tests that choose between interfaces.
-	metallbSecondNIC = `ip link add link eth0 name lan2 type vlan id 2; ip link set lan2 up
-ip address add 198.51.100.%[1]d/24 dev lan2; ip address add fd00:51::%[1]d/64 dev lan2 nodad`
+	metallbSecondNIC = `ip link add lan2 type vxlan id 2 local %[2]s dstport 4789; ip link set lan2 up
+ip address add 198.51.100.%[1]d/24 dev lan2; ip address add fd00:51::%[1]d/64 dev lan2 nodad
+for other in %[3]s; do bridge fdb append 00:00:00:00:00:00 dev lan2 dst $other; done`
+	// metallbStandingPool gives nothing. Without any AddressPool, Services have the Nodes' addresses, and with MetalLB none.
+	metallbStandingPool = "{apiVersion: ccmadm.dev/v1alpha1, kind: AddressPool, metadata: {name: standing},\n" +
+		" spec: {ranges: [192.0.2.254], autoAssign: false}}\n"
 	// metallbFRR is Debian's FRR, set up as the tests' own container of it.
-	metallbFRR = `dpkg --force-confold -i /tmp/packages/*.deb >/tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; exit 1; }
+	metallbFRR = `cd /tmp/packages; for list in '*python3.11-minimal_*' 'python3-minimal_*' '*'; do
+  dpkg --force-confold -i $list.deb >/tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; exit 1; }
+done
 printf '%s\n' bgpd=yes bfdd=yes vtysh_enable=yes 'zebra_options="-A 127.0.0.1 -s 90000000"' 'bgpd_options="-A 127.0.0.1"' \
   'bfdd_options="-A 127.0.0.1"' > /etc/frr/daemons
 : > /etc/frr/bgpd.conf; rm -f /etc/frr/frr.conf; echo 'no service integrated-vtysh-config' > /etc/frr/vtysh.conf
@@ -87,9 +94,7 @@ func newMetalLBCluster(t *testing.T, family string) *metallbCluster {
 	c.lab.run(t, "network", "--name", c.name)
 	c.kubectl(t, "wait --for=condition=Ready --timeout=240s node --all")
 	c.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=240s")
-	for i, n := range c.nodes {
-		c.must(t, n, fmt.Sprintf(metallbSecondNIC, 10+i))
-	}
+	c.plugIn(t)
 	for from, to := range map[string]string{
 		filepath.Join(folder, "crds"): "cp1:/tmp/crds", filepath.Join(folder, "metallb.test"): metallbClient + ":/usr/local/bin/metallb.test",
 		buildProgram(t, "translator"): metallbClient + ":/usr/local/bin/translator", packages: metallbClient + ":/tmp/packages",
@@ -98,10 +103,24 @@ func newMetalLBCluster(t *testing.T, family string) *metallbCluster {
 	}
 	c.kubectl(t, "apply -f /tmp/crds")
 	c.kubectl(t, "create namespace metallb-system")
+	c.apply(t, metallbStandingPool)
 	c.must(t, metallbClient, "cat > /usr/local/bin/docker <<'END'\n"+metallbRouter+"END\nchmod 755 /usr/local/bin/docker\ncat > "+
 		upstreamConfigOf+" <<'END'\n"+c.must(t, "cp1", "cat /etc/kubernetes/admin.conf")+"END\n")
 	c.must(t, metallbClient, metallbFRR)
 	return c
+}
+
+// plugIn gives every machine its second interface.
+func (c *metallbCluster) plugIn(t *testing.T) {
+	t.Helper()
+	var addresses []string
+	for _, n := range c.nodes {
+		addresses = append(addresses, c.address(t, n))
+	}
+	for i, n := range c.nodes {
+		others := strings.Join(slices.Delete(slices.Clone(addresses), i, i+1), " ")
+		c.must(t, n, fmt.Sprintf(metallbSecondNIC, 10+i, addresses[i], others))
+	}
 }
 
 // suite runs what matches focus and not skip, and returns the report.
@@ -123,7 +142,7 @@ func (c *metallbCluster) suite(t *testing.T, focus, skip string) string {
 	})
 	report := c.sh(t, metallbClient, "cat "+metallbReports+"/report.xml")
 	if report.code != 0 {
-		t.Fatalf("no report:\n%s", c.sh(t, metallbClient, "tail -n 60 "+metallbReports+"/log").out)
+		t.Fatalf("no report:\n%s", c.sh(t, metallbClient, "journalctl -u suite --no-pager -n 20; tail -n 60 "+metallbReports+"/log").out)
 	}
 	return report.out
 }

@@ -1,5 +1,5 @@
 // Command translator lets MetalLB's own tests speak to ccmadm: it turns IPAddressPools, L2Advertisements, BGPAdvertisements
-// and BGPPeers of namespace metallb-system into AddressPools and BGPPeers of ccmadm, five times a second.
+// and BGPPeers of namespace metallb-system into AddressPools and BGPPeers of ccmadm, ten times a second.
 //
 //	translator KUBECONFIG [INTERFACE]   the interface announces addresses of pools without an advertisement
 //
@@ -30,7 +30,7 @@ import (
 
 const (
 	namespace = "metallb-system"
-	every     = 200 * time.Millisecond
+	every     = 100 * time.Millisecond
 )
 
 func main() {

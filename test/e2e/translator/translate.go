@@ -43,6 +43,8 @@ func translate(s source, everywhere []string) (result, error) {
 		pool, err := s.pool(p, everywhere)
 		r.pools, missing = append(r.pools, pool), append(missing, err)
 	}
+	// A Service that waits for a pool is to find the one that comes first, and not one that is written before it.
+	slices.SortStableFunc(r.pools, func(a, b *v1alpha1.AddressPool) int { return cmp.Compare(b.Spec.Priority, a.Spec.Priority) })
 	for _, p := range s.peers {
 		peer, password, err := s.peer(p)
 		if password != "" {

@@ -98,8 +98,8 @@ func TestTranslate_Pools(t *testing.T) {
 
 func TestTranslate_ServiceAllocation(t *testing.T) {
 	pools := read[ipAddressPool](t,
-		`{metadata: {name: first}, spec: {serviceAllocation: {priority: 10, namespaces: [a], namespaceSelectors: [{matchLabels: {x: z}}]}}}`,
 		`{metadata: {name: second}, spec: {serviceAllocation: {priority: 20, serviceSelectors: [{matchLabels: {x: z}}]}}}`,
+		`{metadata: {name: first}, spec: {serviceAllocation: {priority: 10, namespaces: [a], namespaceSelectors: [{matchLabels: {x: z}}]}}}`,
 		`{metadata: {name: third}, spec: {serviceAllocation: {namespaces: [a]}}}`,
 		`{metadata: {name: last}, spec: {autoAssign: false, avoidBuggyIPs: true}}`,
 	)
