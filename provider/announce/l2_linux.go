@@ -50,6 +50,7 @@ type L2 struct {
 	owned      map[netip.Addr]*ownership
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
 	newcomers  newcomers
+	elsewhere  bool   // interfaces or pools have changed: an address may be answered for on another interface
 	left       bool   // everything was given away, and nothing is taken any more
 	look       Moment // when to look at all addresses again
 	counts     Counts
@@ -152,7 +153,7 @@ func (l *L2) loop(ctx context.Context) error {
 func (l *L2) Set(view *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view = view
+	l.view, l.elsewhere = view, true
 	l.newcomers.learn(view.Addresses)
 	if len(view.Members) > 0 {
 		l.quorum.SetMembers(bootTime(), view.Members, view.All, view.gone(l.quorum.Members()))
