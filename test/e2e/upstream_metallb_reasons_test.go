@@ -16,7 +16,23 @@ func metallbApart() []reason {
 	}
 }
 
+// metallbLeft are those that cannot pass, and fail after minutes only.
+func metallbLeft() []reason {
+	const unannounced = "no Node may announce the address when its Service is created. MetalLB publishes it all the same, ccmadm when " +
+		"a Node announces it (`NotAnnounced`)"
+	return []reason{
+		{`zero on first, two on second`, unannounced},
+		{`one advertisement with node selector, labeling node`, unannounced},
+		{`Specify not existing interfaces`, unannounced},
+		{`should work with two protocols`, "an address has one level: L2, or BGP"},
+		{`should work with the given bfd profile`, "the last check wants the Nodes' BFD to offer echo, which ccmadm's does not (interval 0); " +
+			"sessions, routes and traffic before it are right"},
+	}
+}
+
 // metallbKnown are those that fail, and are known to.
 func metallbKnown() []reason {
-	return nil
+	return []reason{
+		{`Address pool connected with two L2 advertisements`, "an address is answered for on one interface of its Node"},
+	}
 }

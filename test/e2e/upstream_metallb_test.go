@@ -16,6 +16,9 @@ import (
 //go:embed metallb-router.sh
 var metallbRouter string
 
+//go:embed metallb-ip.py
+var metallbIP string
+
 const (
 	// metallbClient is no Node. It is in the Nodes' network, as MetalLB's tests want it, and it is their BGP router.
 	metallbClient   = "w4"
@@ -34,7 +37,7 @@ for other in %[3]s; do bridge fdb append 00:00:00:00:00:00 dev lan2 dst $other; 
 done
 printf '%s\n' bgpd=yes bfdd=yes vtysh_enable=yes 'zebra_options="-A 127.0.0.1 -s 90000000"' 'bgpd_options="-A 127.0.0.1"' \
   'bfdd_options="-A 127.0.0.1"' > /etc/frr/daemons
-: > /etc/frr/bgpd.conf; rm -f /etc/frr/frr.conf; echo 'no service integrated-vtysh-config' > /etc/frr/vtysh.conf
+: > /etc/frr/bgpd.conf; rm -f /etc/frr/frr.conf; echo 'service integrated-vtysh-config' > /etc/frr/vtysh.conf
 chown frr:frr /etc/frr/*; systemctl restart frr; vtysh -c 'show daemons'`
 	metallbRun = `rm -rf %[1]s; mkdir -p %[1]s; cd %[1]s; ln -s /etc/frr ebgp-single-hop; cat > run <<'END'
 #!/bin/bash
@@ -58,7 +61,7 @@ func TestUpstreamMetalLB(t *testing.T) {
 			if family == "ipv6" {
 				focus, skip = "IPV6.*"+focus, nil
 			}
-			for _, r := range metallbApart() {
+			for _, r := range slices.Concat(metallbApart(), metallbLeft()) {
 				skip = append(skip, r.tests)
 			}
 			c.judge(t, family, c.suite(t, focus, strings.Join(skip, "|")))
@@ -101,11 +104,16 @@ func newMetalLBCluster(t *testing.T, family string) *metallbCluster {
 	} {
 		c.lab.run(t, "cp", "--name", c.name, from, to)
 	}
+	// Kubernetes 1.36 refuses numbers of autonomous systems beyond 32 signed bits, which these CRDs declare and the tests use.
+	c.must(t, "cp1", "sed -i '/format: int32/d' /tmp/crds/metallb.io_bgppeers.yaml")
 	c.kubectl(t, "apply -f /tmp/crds")
 	c.kubectl(t, "create namespace metallb-system")
 	c.apply(t, metallbStandingPool)
-	c.must(t, metallbClient, "cat > /usr/local/bin/docker <<'END'\n"+metallbRouter+"END\nchmod 755 /usr/local/bin/docker\ncat > "+
-		upstreamConfigOf+" <<'END'\n"+c.must(t, "cp1", "cat /etc/kubernetes/admin.conf")+"END\n")
+	for path, content := range map[string]string{
+		"/usr/local/bin/docker": metallbRouter, "/usr/local/bin/ip": metallbIP, upstreamConfigOf: c.must(t, "cp1", "cat /etc/kubernetes/admin.conf"),
+	} {
+		c.must(t, metallbClient, "install -m 755 /dev/null "+path+"; cat > "+path+" <<'END'\n"+content+"END\n")
+	}
 	c.must(t, metallbClient, metallbFRR)
 	return c
 }
@@ -160,7 +168,7 @@ func (c *metallbCluster) judge(t *testing.T, family, report string) {
 		name := strings.TrimPrefix(test.Name, "[It] ")
 		outcome, why := metallbOutcome(name, test.Status, family)
 		switch {
-		case name == test.Name && test.Status == "passed", outcome == "":
+		case name == test.Name && (test.Status == "passed" || test.Status == "skipped"), outcome == "":
 			continue
 		case outcome == "failed" && why == "":
 			why = "**not explained**"
@@ -173,7 +181,7 @@ func (c *metallbCluster) judge(t *testing.T, family, report string) {
 		counts[outcome]++
 		fmt.Fprintf(&rows, "| %s | %s | %s |\n", cell(name), outcome, why)
 	}
-	t.Logf("%d passed, %d failed, %d do not apply", counts["passed"], counts["failed"], counts["does not apply"])
+	t.Log(counts)
 	if counts["passed"] == 0 {
 		t.Error("no test passed")
 	}
@@ -188,12 +196,16 @@ func (c *metallbCluster) judge(t *testing.T, family, report string) {
 
 // metallbOutcome is what a run has to say of a test: nothing, if the run of the other family has it.
 func metallbOutcome(name, status, family string) (outcome, why string) {
-	apart := because(metallbApart(), name)
+	apart, left := because(metallbApart(), name), because(metallbLeft(), name)
 	elsewhere := strings.Contains(name, "IPV6") != (family == "ipv6")
 	switch {
-	case apart != "" && family == "dual":
+	case elsewhere:
+		return "", ""
+	case apart != "":
 		return "does not apply", apart
-	case apart != "", elsewhere, status == "skipped":
+	case left != "":
+		return "left out", left
+	case status == "skipped":
 		return "", ""
 	case status == "passed":
 		return "passed", ""

@@ -4,7 +4,8 @@
 //	translator KUBECONFIG [INTERFACE]   the interface announces addresses of pools without an advertisement
 //
 // Reads MetalLB's objects and their Secrets. Writes AddressPools and BGPPeers, deletes those that it has written and MetalLB
-// has no more, writes Secret kube-system/ccmadm-bgp, and prints each change, and each field that has no counterpart, once.
+// has no more, writes Secret kube-system/ccmadm-bgp, annotates Services with their pool as MetalLB does, and prints each
+// change, and each field that has no counterpart, once.
 package main
 
 import (
@@ -15,14 +16,16 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ccmadm/ccmadm/provider/objects"
@@ -48,6 +51,7 @@ type translator struct {
 	kubernetes kubernetes.Interface
 	ours       *objects.Client
 	everywhere []string
+	seen       source
 	written    map[string]string // Kind/name to what was written last
 	out        io.Writer
 	said       string
@@ -70,19 +74,55 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	return wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
+	poke := t.watchPools(ctx)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
 		if err := t.once(ctx); err != nil {
 			t.say(err.Error())
 		}
-		return false, nil
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-poke:
+		case <-ticker.C:
+		}
+	}
+}
+
+// watchPools says at once that pools have changed: a Service that comes next is not to have an address of one that is gone.
+func (t *translator) watchPools(ctx context.Context) <-chan struct{} {
+	poke := make(chan struct{}, 1)
+	wake := func(any) {
+		select {
+		case poke <- struct{}{}:
+		default: // somebody has
+		}
+	}
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(t.theirs, 0, namespace, nil)
+	pools := schema.GroupVersionResource{Group: "metallb.io", Version: "v1beta1", Resource: "ipaddresspools"}
+	_, err := factory.ForResource(pools).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: wake, DeleteFunc: wake, UpdateFunc: func(_, o any) { wake(o) },
 	})
+	if err != nil {
+		t.say(err.Error())
+	}
+	factory.Start(ctx.Done())
+	return poke
 }
 
 // once writes what differs. What has no counterpart stops nothing.
 func (t *translator) once(ctx context.Context) error {
+	if err := t.nameServicePools(ctx); err != nil {
+		return err
+	}
 	from, err := t.read(ctx)
 	if err != nil {
 		return err
+	}
+	if !reflect.DeepEqual(from, t.seen) { // a test is writing: MetalLB, too, takes in what is written at once
+		t.seen = from
+		return t.deletePools(ctx, from)
 	}
 	to, missing := translate(from, t.everywhere)
 	if err := t.writePasswords(ctx, to.passwords); err != nil {

@@ -9,11 +9,41 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
+
+// poolAnnotation is where MetalLB says from which pool a Service has its address.
+const poolAnnotation = "metallb.universe.tf/ip-allocated-from-pool"
+
+// nameServicePools annotates Services as soon as ccmadm has claimed an address for them, before it is published.
+func (t *translator) nameServicePools(ctx context.Context) error {
+	claims, err := t.kubernetes.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{
+		LabelSelector: networkingv1.LabelManagedBy + "=" + v1alpha1.ClaimManager,
+	})
+	if err != nil {
+		return fmt.Errorf("list IPAddresses: %w", err)
+	}
+	var errs []error
+	for _, c := range claims.Items {
+		key, pool, owner := "Service of "+c.Name, c.Annotations[v1alpha1.ClaimPoolAnnotation], c.Spec.ParentRef
+		if owner == nil || t.written[key] == owner.Namespace+"/"+owner.Name+" "+pool {
+			continue
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, poolAnnotation, pool)
+		_, err := t.kubernetes.CoreV1().Services(owner.Namespace).Patch(ctx, owner.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("annotate Service/%s/%s: %w", owner.Namespace, owner.Name, err))
+			continue
+		}
+		t.written[key] = owner.Namespace + "/" + owner.Name + " " + pool
+	}
+	return errors.Join(errs...)
+}
 
 // writer is what both clients of ours can do.
 type writer[T any] interface {
@@ -25,16 +55,9 @@ type writer[T any] interface {
 
 // write writes what was not written like this before, and deletes what is not wanted any more.
 func write[T metav1.Object](ctx context.Context, t *translator, kind string, client writer[T], want []T) error {
-	gone := map[string]bool{}
-	for key := range t.written {
-		if strings.HasPrefix(key, kind+"/") {
-			gone[key] = true
-		}
-	}
-	var errs []error
+	errs := []error{deleteGone(ctx, t, kind, client, want)}
 	for _, object := range want {
 		key := kind + "/" + object.GetName()
-		delete(gone, key)
 		content, err := json.Marshal(object)
 		if err == nil && t.written[key] != string(content) {
 			err = put(ctx, client, object)
@@ -47,7 +70,20 @@ func write[T metav1.Object](ctx context.Context, t *translator, kind string, cli
 			errs = append(errs, fmt.Errorf("write %s: %w", key, err))
 		}
 	}
-	for key := range gone {
+	return errors.Join(errs...)
+}
+
+// deleteGone deletes what was written and is not wanted any more.
+func deleteGone[T metav1.Object](ctx context.Context, t *translator, kind string, client writer[T], want []T) error {
+	wanted := map[string]bool{}
+	for _, object := range want {
+		wanted[kind+"/"+object.GetName()] = true
+	}
+	var errs []error
+	for key := range t.written {
+		if !strings.HasPrefix(key, kind+"/") || wanted[key] {
+			continue
+		}
 		err := client.Delete(ctx, strings.TrimPrefix(key, kind+"/"), metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("delete %s: %w", key, err))
@@ -57,6 +93,15 @@ func write[T metav1.Object](ctx context.Context, t *translator, kind string, cli
 		t.say(key + " deleted")
 	}
 	return errors.Join(errs...)
+}
+
+// deletePools deletes those of pools that are gone.
+func (t *translator) deletePools(ctx context.Context, from source) error {
+	var left []*v1alpha1.AddressPool
+	for _, p := range from.pools {
+		left = append(left, &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: p.Name}})
+	}
+	return deleteGone(ctx, t, "AddressPool", t.ours.AddressPools, left)
 }
 
 func put[T metav1.Object](ctx context.Context, client writer[T], object T) error {
