@@ -94,7 +94,7 @@ func newMetalLBCluster(t *testing.T, family string) *metallbCluster {
 	for _, w := range []string{"w1", "w2", "w3"} {
 		c.must(t, w, join)
 	}
-	c.lab.run(t, "network", "--name", c.name)
+	c.run(t, "network", "--name", c.name)
 	c.kubectl(t, "wait --for=condition=Ready --timeout=240s node --all")
 	c.kubectl(t, "-n kube-system rollout status deployment/coredns --timeout=240s")
 	c.plugIn(t)
@@ -102,7 +102,7 @@ func newMetalLBCluster(t *testing.T, family string) *metallbCluster {
 		filepath.Join(folder, "crds"): "cp1:/tmp/crds", filepath.Join(folder, "metallb.test"): metallbClient + ":/usr/local/bin/metallb.test",
 		buildProgram(t, "translator"): metallbClient + ":/usr/local/bin/translator", packages: metallbClient + ":/tmp/packages",
 	} {
-		c.lab.run(t, "cp", "--name", c.name, from, to)
+		c.run(t, "cp", "--name", c.name, from, to)
 	}
 	// Kubernetes 1.36 refuses numbers of autonomous systems beyond 32 signed bits, which these CRDs declare and the tests use.
 	c.must(t, "cp1", "sed -i '/format: int32/d' /tmp/crds/metallb.io_bgppeers.yaml")

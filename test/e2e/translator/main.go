@@ -1,11 +1,11 @@
-// Command translator lets MetalLB's own tests speak to ccmadm: it turns IPAddressPools, L2Advertisements, BGPAdvertisements
-// and BGPPeers of namespace metallb-system into AddressPools and BGPPeers of ccmadm, ten times a second.
+// Command translator lets MetalLB's own tests speak to ccmadm: it turns IPAddressPools, L2Advertisements,
+// BGPAdvertisements and BGPPeers of namespace metallb-system into AddressPools and BGPPeers of ccmadm.
 //
 //	translator KUBECONFIG [INTERFACE]   the interface announces addresses of pools without an advertisement
 //
-// Reads MetalLB's objects and their Secrets. Writes AddressPools and BGPPeers, deletes those that it has written and MetalLB
-// has no more, writes Secret kube-system/ccmadm-bgp, annotates Services with their pool as MetalLB does, and prints each
-// change, and each field that has no counterpart, once.
+// Reads MetalLB's objects and their Secrets. Writes AddressPools and BGPPeers, deletes those that it has written and
+// MetalLB has no more, writes Secret kube-system/ccmadm-bgp, annotates Services with their pool as MetalLB does, and
+// prints each change, and each field that has no counterpart, once.
 package main
 
 import (
@@ -90,7 +90,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 }
 
-// watchPools says at once that pools have changed: a Service that comes next is not to have an address of one that is gone.
+// watchPools says at once that pools have changed: a Service that comes next is not to have an address of a former one.
 func (t *translator) watchPools(ctx context.Context) <-chan struct{} {
 	poke := make(chan struct{}, 1)
 	wake := func(any) {

@@ -44,7 +44,9 @@ func translate(s source, everywhere []string) (result, error) {
 		r.pools, missing = append(r.pools, pool), append(missing, err)
 	}
 	// A Service that waits for a pool is to find the one that comes first, and not one that is written before it.
-	slices.SortStableFunc(r.pools, func(a, b *v1alpha1.AddressPool) int { return cmp.Compare(b.Spec.Priority, a.Spec.Priority) })
+	slices.SortStableFunc(r.pools, func(a, b *v1alpha1.AddressPool) int {
+		return cmp.Compare(b.Spec.Priority, a.Spec.Priority)
+	})
 	for _, p := range s.peers {
 		peer, password, err := s.peer(p)
 		if password != "" {
@@ -102,8 +104,9 @@ func (p ipAddressPool) serve(spec *v1alpha1.AddressPoolSpec) error {
 func of(p ipAddressPool, all []advertisement) []advertisement {
 	var list []advertisement
 	for _, a := range all {
-		if len(a.Spec.IPAddressPools) == 0 && len(a.Spec.IPAddressPoolSelectors) == 0 || slices.Contains(a.Spec.IPAddressPools, p.Name) ||
-			slices.ContainsFunc(a.Spec.IPAddressPoolSelectors, func(s metav1.LabelSelector) bool { return selects(s, p.Labels) }) {
+		names, selectors := a.Spec.IPAddressPools, a.Spec.IPAddressPoolSelectors
+		selected := func(s metav1.LabelSelector) bool { return selects(s, p.Labels) }
+		if len(names)+len(selectors) == 0 || slices.Contains(names, p.Name) || slices.ContainsFunc(selectors, selected) {
 			list = append(list, a)
 		}
 	}

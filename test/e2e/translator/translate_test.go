@@ -23,14 +23,17 @@ func read[T any](t *testing.T, documents ...string) []T {
 	return all
 }
 
-func TestTranslate_Pools(t *testing.T) {
-	const pool = `{metadata: {name: a, labels: {tier: front}}, spec: {addresses: [192.0.2.0/28]}}`
-	tests := []struct {
-		name    string
-		source  source
-		want    string // fields of the AddressPool's spec, beside those that all have
-		wantErr string
-	}{
+// poolCase is what surrounds a pool of MetalLB, and what ccmadm has for it.
+type poolCase struct {
+	name    string
+	source  source
+	want    string // fields of the AddressPool's spec, beside those that all have
+	wantErr string
+}
+
+func poolCases(t *testing.T) []poolCase {
+	t.Helper()
+	return []poolCase{
 		{
 			name:   "a pool without an advertisement is announced, as ccmadm announces what it gives",
 			source: source{},
@@ -44,7 +47,8 @@ func TestTranslate_Pools(t *testing.T) {
 		{
 			name: "an advertisement of another pool is for nobody",
 			source: source{
-				l2: read[advertisement](t, `{spec: {ipAddressPools: [b]}}`, `{spec: {ipAddressPoolSelectors: [{matchLabels: {tier: back}}]}}`),
+				l2: read[advertisement](t, `{spec: {ipAddressPools: [b]}}`,
+					`{spec: {ipAddressPoolSelectors: [{matchLabels: {tier: back}}]}}`),
 			},
 			want: `{"level":"L2","interfaces":["eth0"]}`,
 		},
@@ -65,8 +69,8 @@ func TestTranslate_Pools(t *testing.T) {
 		{
 			name: "a BGPAdvertisement that selects the pool, with a community by its name",
 			source: source{
-				bgp: read[advertisement](t, `{spec: {ipAddressPoolSelectors: [{matchLabels: {tier: front}}], communities: [OWN, "64500:2"],
-					localPref: 50, aggregationLength: 32}}`),
+				bgp: read[advertisement](t, `{spec: {ipAddressPoolSelectors: [{matchLabels: {tier: front}}],
+					communities: [OWN, "64500:2"], localPref: 50, aggregationLength: 32}}`),
 				communities: read[community](t, `{spec: {communities: [{name: OWN, value: "64500:1"}]}}`),
 			},
 			want: `{"level":"BGP","bgp":{"communities":["64500:1","64500:2"],"localPref":50}}`,
@@ -78,20 +82,27 @@ func TestTranslate_Pools(t *testing.T) {
 			wantErr: "IPAddressPool/a: BGPAdvertisement/some: no counterpart for peers",
 		},
 		{
-			name:    "selectors of two labels have none",
-			source:  source{l2: read[advertisement](t, `{spec: {nodeSelectors: [{matchLabels: {a: b}}, {matchLabels: {c: d}}]}}`)},
+			name: "selectors of two labels have none",
+			source: source{
+				l2: read[advertisement](t, `{spec: {nodeSelectors: [{matchLabels: {a: b}}, {matchLabels: {c: d}}]}}`),
+			},
 			want:    `{"level":"L2"}`,
 			wantErr: "no counterpart for selectors of labels",
 		},
 	}
-	for _, tt := range tests {
+}
+
+func TestTranslate_Pools(t *testing.T) {
+	const pool = `{metadata: {name: a, labels: {tier: front}}, spec: {addresses: [192.0.2.0/28]}}`
+	for _, tt := range poolCases(t) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.source.pools = read[ipAddressPool](t, pool)
 			got, err := translate(tt.source, []string{"eth0"})
 			if text := errorText(err); text != tt.wantErr && (tt.wantErr == "" || !strings.Contains(text, tt.wantErr)) {
 				t.Errorf("error %q, want %q", text, tt.wantErr)
 			}
-			expectSpec(t, got.pools[0].Spec, tt.want, `{"ranges":["192.0.2.0/28"],"avoidEnds":false,"excludeLabel":"Ignore","reuseAfter":"1ms"}`)
+			expectSpec(t, got.pools[0].Spec, tt.want,
+				`{"ranges":["192.0.2.0/28"],"avoidEnds":false,"excludeLabel":"Ignore","reuseAfter":"1ms"}`)
 		})
 	}
 }
@@ -99,7 +110,8 @@ func TestTranslate_Pools(t *testing.T) {
 func TestTranslate_ServiceAllocation(t *testing.T) {
 	pools := read[ipAddressPool](t,
 		`{metadata: {name: second}, spec: {serviceAllocation: {priority: 20, serviceSelectors: [{matchLabels: {x: z}}]}}}`,
-		`{metadata: {name: first}, spec: {serviceAllocation: {priority: 10, namespaces: [a], namespaceSelectors: [{matchLabels: {x: z}}]}}}`,
+		`{metadata: {name: first}, spec: {serviceAllocation: {priority: 10, namespaces: [a],
+			namespaceSelectors: [{matchLabels: {x: z}}]}}}`,
 		`{metadata: {name: third}, spec: {serviceAllocation: {namespaces: [a]}}}`,
 		`{metadata: {name: last}, spec: {autoAssign: false, avoidBuggyIPs: true}}`,
 	)
@@ -122,8 +134,8 @@ func TestTranslate_Peers(t *testing.T) {
 	got, err := translate(source{
 		peers: read[bgpPeer](t,
 			`{metadata: {name: a}, spec: {peerAddress: 192.0.2.1, peerASN: 64500, myASN: 64512, holdTime: 3s, password: "1"}}`,
-			`{metadata: {name: b}, spec: {peerAddress: 192.0.2.2, peerPort: 180, peerASN: 64500, myASN: 64512, ebgpMultiHop: true,
-				bfdProfile: fast, passwordSecret: {name: s}, nodeSelectors: [{matchLabels: {x: z}}]}}`,
+			`{metadata: {name: b}, spec: {peerAddress: 192.0.2.2, peerPort: 180, peerASN: 64500, myASN: 64512,
+				ebgpMultiHop: true, bfdProfile: fast, passwordSecret: {name: s}, nodeSelectors: [{matchLabels: {x: z}}]}}`,
 			`{metadata: {name: c}, spec: {peerAddress: 192.0.2.3, peerASN: 64500, myASN: 64512, routerID: 192.0.2.9}}`),
 		bfd:       read[bfdProfile](t, `{metadata: {name: fast}, spec: {transmitInterval: 61, detectMultiplier: 4}}`),
 		passwords: map[string]string{"s": "2"},

@@ -35,7 +35,8 @@ func (t *translator) nameServicePools(ctx context.Context) error {
 			continue
 		}
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, poolAnnotation, pool)
-		_, err := t.kubernetes.CoreV1().Services(owner.Namespace).Patch(ctx, owner.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		services := t.kubernetes.CoreV1().Services(owner.Namespace)
+		_, err := services.Patch(ctx, owner.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("annotate Service/%s/%s: %w", owner.Namespace, owner.Name, err))
 			continue
