@@ -37,8 +37,8 @@ for other in %[3]s; do bridge fdb append 00:00:00:00:00:00 dev lan2 dst $other; 
 done
 printf '%s\n' bgpd=yes bfdd=yes vtysh_enable=yes 'zebra_options="-A 127.0.0.1 -s 90000000"' 'bgpd_options="-A 127.0.0.1"' \
   'bfdd_options="-A 127.0.0.1"' > /etc/frr/daemons
-: > /etc/frr/bgpd.conf; rm -f /etc/frr/frr.conf; echo 'service integrated-vtysh-config' > /etc/frr/vtysh.conf
-chown frr:frr /etc/frr/*; systemctl restart frr; vtysh -c 'show daemons'`
+echo 'service integrated-vtysh-config' > /etc/frr/vtysh.conf; : > /etc/frr/frr.conf; chown frr:frr /etc/frr/*; systemctl restart frr
+: > /etc/frr/bgpd.conf; chown frr:frr /etc/frr/bgpd.conf; vtysh -c 'show daemons'`
 	metallbRun = `rm -rf %[1]s; mkdir -p %[1]s; cd %[1]s; ln -s /etc/frr ebgp-single-hop; cat > run <<'END'
 #!/bin/bash
 exec metallb.test --ginkgo.v --ginkgo.no-color --ginkgo.timeout=%[2]s --ginkgo.focus='%[3]s' --ginkgo.skip='%[4]s' \
