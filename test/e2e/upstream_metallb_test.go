@@ -38,10 +38,11 @@ done
 printf '%s\n' bgpd=yes bfdd=yes vtysh_enable=yes 'zebra_options="-A 127.0.0.1 -s 90000000"' 'bgpd_options="-A 127.0.0.1"' \
   'bfdd_options="-A 127.0.0.1"' > /etc/frr/daemons
 echo 'service integrated-vtysh-config' > /etc/frr/vtysh.conf; : > /etc/frr/frr.conf; chown frr:frr /etc/frr/*; systemctl restart frr
-: > /etc/frr/bgpd.conf; chown frr:frr /etc/frr/bgpd.conf; vtysh -c 'show daemons'`
+timeout 60 bash -c "until vtysh -c 'show daemons' | grep bgpd | grep -q bfdd; do sleep 0.2; done" # each start removes bgpd.conf
+: > /etc/frr/bgpd.conf; chown frr:frr /etc/frr/bgpd.conf`
 	metallbRun = `rm -rf %[1]s; mkdir -p %[1]s; cd %[1]s; ln -s /etc/frr ebgp-single-hop; cat > run <<'END'
 #!/bin/bash
-exec metallb.test --ginkgo.v --ginkgo.no-color --ginkgo.timeout=%[2]s --ginkgo.focus='%[3]s' --ginkgo.skip='%[4]s' \
+cd %[1]s && exec metallb.test --ginkgo.v --ginkgo.no-color --ginkgo.timeout=%[2]s --ginkgo.focus='%[3]s' --ginkgo.skip='%[4]s' \
   --ginkgo.junit-report=%[1]s/report.xml --provider=local --external-containers=ebgp-single-hop --bgp-native-mode=true \
   --ipv4-service-range=%[5]s --ipv6-service-range=%[6]s --node-nics=eth0,lan2 --local-nics=eth0,lan2 > %[1]s/log 2>&1
 END
