@@ -110,8 +110,9 @@ func newMetalLBCluster(t *testing.T, family string) *metallbCluster {
 	c.kubectl(t, "apply -f /tmp/crds")
 	c.kubectl(t, "create namespace metallb-system")
 	c.apply(t, metallbStandingPool)
+	config := c.must(t, "cp1", "cat /etc/kubernetes/admin.conf")
 	for path, content := range map[string]string{
-		"/usr/local/bin/docker": metallbRouter, "/usr/local/bin/ip": metallbIP, upstreamConfigOf: c.must(t, "cp1", "cat /etc/kubernetes/admin.conf"),
+		"/usr/local/bin/docker": metallbRouter, "/usr/local/bin/ip": metallbIP, upstreamConfigOf: config,
 	} {
 		c.must(t, metallbClient, "install -m 755 /dev/null "+path+"; cat > "+path+" <<'END'\n"+content+"END\n")
 	}
