@@ -9,7 +9,7 @@ LONG    := ^TestInitAgain_Upgraded|^TestSecrets|^TestCrash_AtRandom|^TestControl
 LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse/^vsphere|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP_BGP
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
-SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpstreamAll|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
+SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpstreamAll|^TestUpstreamMetalLB|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
 # Tests on machines that run side by side: they wait for most of their time.
 LANES   ?= 5
 # Labs belong to the machine: two runs at once need two names.
@@ -38,7 +38,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades upstream bench bench-scale tidy committed generated lint generate verify on-1.36 on-1.35 on-1.34
+.PHONY: help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify on-1.36 on-1.35 on-1.34
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -153,6 +153,12 @@ upstream: lab images ## Kubernetes' own tests, unchanged, at L2, BGP and NodeIP,
 	  $(E2E) -timeout 600m -json -run '$(if $(filter .,$(RUN)),^TestUpstreamAll,$(RUN))' -args -kubernetes $(K8S) -labs $(LABS) \
 	    -proxy $$mode $(ARGS) | $(SUMMARY) || status=1; done; \
 	go test ./test/e2e -count=1 -run TestTablesUpstreamPage -update; exit $$status
+
+# The page has what the last run saw. Some of them, without the page: make e2e RUN=^TestUpstreamMetalLB SKIP=^TestMeasure ARGS='-metallb L2'
+upstream-metallb: lab images ## MetalLB's own tests, unchanged, against ccmadm, and docs/contributing/metallb-tests.md; hours
+	rm -f bin/measured/metallb-tests-*
+	$(E2E) -timeout 360m -json -run '^TestUpstreamMetalLB' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
+	cat test/e2e/metallb-tests.md <(sort -u bin/measured/metallb-tests-*.rows) > docs/contributing/metallb-tests.md
 
 upgrades: ## ccmadm upgrade on machines, from 1.34 to 1.35 and from 1.35 to 1.36, poisoned and killed on the way
 	$(MAKE) e2e RUN=^TestUpgrade SKIP=^TestMeasure ARGS='$(ARGS)'

@@ -56,6 +56,7 @@ type L2 struct {
 	told       map[v1alpha1.KernelAnswer]bool // for which its kernel answers
 	keeping    keeping
 	unsent     unsent
+	elsewhere  bool   // interfaces or pools have changed: an address may be answered for on another interface
 	left       bool   // everything was given away, and nothing is taken any more
 	look       Moment // when to look at all addresses again
 	counts     Counts
@@ -159,7 +160,7 @@ func (l *L2) loop(ctx context.Context) error {
 func (l *L2) Set(view *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view = view
+	l.view, l.elsewhere = view, true
 	l.newcomers.learn(view.Addresses)
 	l.members(view)
 	l.quorum.SetDraining(view.Draining)

@@ -60,7 +60,7 @@ func (l *L2) readInterfaces() error {
 	if !closed && reflect.DeepEqual(found, l.interfaces) {
 		return nil
 	}
-	l.interfaces = found
+	l.interfaces, l.elsewhere = found, true
 	for _, o := range l.owned {
 		if o.segment == nil {
 			o.next = 0
@@ -104,10 +104,14 @@ func (l *L2) closeAll() {
 	}
 }
 
+// interfaceOf returns the name of the interface on which an address is to be answered for; empty: there is none.
+func (l *L2) interfaceOf(c Claim) string {
+	return InterfaceFor(c.Address, l.interfaces, l.view.interfaces(c))
+}
+
 // segmentOf returns the sockets for an address, which it may be the first to need.
 func (l *L2) segmentOf(c Claim) (*segment, error) {
-	wanted := l.view.interfaces(c)
-	name := InterfaceFor(c.Address, l.interfaces, wanted)
+	wanted, name := l.view.interfaces(c), l.interfaceOf(c)
 	if name == "" && len(wanted) > 0 {
 		return nil, fmt.Errorf("answer for %s: none of the interfaces %s has a carrier and an address",
 			c.Address, strings.Join(wanted, ", "))

@@ -65,8 +65,12 @@ func (l *L2) own(now Moment, claims []Claim) time.Duration {
 			l.Log.Info("Taking an address", "address", c.Address, "service", c.Services)
 		}
 		o.claim = c
+		if l.elsewhere && o.segment != nil && o.segment.name != l.interfaceOf(c) {
+			o.next = now
+		}
 		changed = l.advance(now, o) || changed
 	}
+	l.elsewhere = false
 	for address := range l.owned {
 		if !keep[address] {
 			delete(l.owned, address)

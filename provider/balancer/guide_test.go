@@ -9,11 +9,15 @@ import (
 	"testing"
 )
 
-// What the table of tests names is there.
+// What the tables of tests name is there.
 func TestGuide_TestsOfLoadBalancers(t *testing.T) {
-	table, err := os.ReadFile("../../docs/tests-of-load-balancers.md")
-	if err != nil {
-		t.Fatal(err)
+	var table []byte
+	for _, page := range []string{"tests-of-load-balancers.md", "contributing/metallb-tests.md"} {
+		content, err := os.ReadFile(filepath.Join("../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		table = append(table, content...)
 	}
 	missing := map[string]bool{}
 	for _, name := range regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`").FindAllStringSubmatch(string(table), -1) {
@@ -22,7 +26,7 @@ func TestGuide_TestsOfLoadBalancers(t *testing.T) {
 	if len(missing) < 30 {
 		t.Fatalf("the table names %d tests", len(missing))
 	}
-	for _, dir := range []string{"../../provider", "../../cmd", "../../test/e2e"} {
+	for _, dir := range []string{"../../api", "../../provider", "../../cmd", "../../test/e2e"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err

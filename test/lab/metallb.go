@@ -77,11 +77,18 @@ func (b builder) metallb(ctx context.Context) (string, error) {
 }
 
 func (b builder) metallbManifest(ctx context.Context, dir string) error {
-	list := b.goCommand(ctx, filepath.Join(b.source, metallb), "list", "-m", "-f", "{{.Dir}}", metallbModule)
-	out, err := list.Output()
+	source, err := b.moduleFolder(ctx, filepath.Join(b.source, metallb), metallbModule)
 	if err != nil {
-		return fmt.Errorf("go list -m %s: %w", metallbModule, err)
+		return err
 	}
-	source := filepath.Join(strings.TrimSpace(string(out)), "config/manifests/metallb-native.yaml")
-	return copyFile(source, filepath.Join(dir, "native.yaml"))
+	return copyFile(filepath.Join(source, "config/manifests/metallb-native.yaml"), filepath.Join(dir, "native.yaml"))
+}
+
+// moduleFolder is where Go has the files of a module that the module in dir requires.
+func (b builder) moduleFolder(ctx context.Context, dir, module string) (string, error) {
+	out, err := b.goCommand(ctx, dir, "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }

@@ -30,7 +30,7 @@ func newRoot() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&p.source, "source", "", "this repository (default: found from the working directory)")
 	cmd.AddCommand(newUp(p), newDown(p), newList(p), newExec(p), newCopy(p), newLoad(p), newNetwork(p),
 		newKill(p), newStart(p), newBuild(p), newCCM(p), newMetalLB(p), newKubeVIP(p), newPackages(p),
-		newRelease(p), newUpstream(p), newImage(), newBoot())
+		newRelease(p), newUpstream(p), newMetalLBTests(p), newImage(), newBoot())
 	return cmd
 }
 
