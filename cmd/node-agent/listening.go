@@ -18,14 +18,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// States of sockets, as the kernel numbers them in /proc/net: a listening one of TCP, and one of UDP without a peer.
+// States of sockets, as the kernel numbers them in /proc/PID/net: a listening one of TCP, and one of UDP without a peer.
 const (
 	tcpListen = "0A"
 	udpOpen   = "07"
 )
 
-// reportListening adds the ports on which this machine listens for others. It reads /proc/net, of the network that the
-// agent shares with the machine. What cannot be read is left out, with a line in the log.
+// reportListening adds the ports on which this machine listens for others. It reads the network of the calling thread,
+// which the agent shares with the machine; /proc/net is that of the process's first thread, wherever that has gone. What
+// cannot be read is left out, with a line in the log.
 func reportListening(status *v1alpha1.NodeAgentStatus) {
 	list, err := listening("/proc")
 	if err != nil {
@@ -44,7 +45,7 @@ func listening(proc string) ([]string, error) {
 	}
 	for _, protocol := range []string{"tcp", "udp"} {
 		for _, suffix := range []string{"", "6"} {
-			text, err := os.ReadFile(filepath.Join(proc, "net", protocol+suffix))
+			text, err := os.ReadFile(filepath.Join(proc, "thread-self/net", protocol+suffix))
 			if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
 				errs = append(errs, err)
 			}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,16 +15,16 @@ func TestListening(t *testing.T) {
 	const head = "  sl  local_address rem_address   st tx_queue rx_queue\n"
 	proc := t.TempDir()
 	for name, text := range map[string]string{
-		"net/tcp": head +
+		"thread-self/net/tcp": head +
 			"   0: 00000000:0016 00000000:0000 0A 0\n" + // ssh, everywhere
 			"   1: 0100007F:1F90 00000000:0000 0A 0\n" + // on 127.0.0.1
 			"   2: 0B0212C6:0050 00000000:0000 0A 0\n" + // on 198.18.2.11
 			"   3: 0B0212C6:9C40 0C0212C6:0016 01 0\n", // connected
-		"net/tcp6": head +
+		"thread-self/net/tcp6": head +
 			"   0: 00000000000000000000000000000000:0016 00000000000000000000000000000000:0000 0A 0\n" +
 			"   1: 00000000000000000000000001000000:2378 00000000000000000000000000000000:0000 0A 0\n" + // on ::1
 			"   2: 0000000000000000FFFF00000100007F:2379 00000000000000000000000000000000:0000 0A 0\n", // on ::ffff:127.0.0.1
-		"net/udp": head +
+		"thread-self/net/udp": head +
 			"   0: 00000000:0035 00000000:0000 07 0\n" +
 			"   1: 00000000:8765 00000000:0000 07 0\n" + // a client's
 			"   2: 0B0212C6:0044 0C0212C6:0043 01 0\n" + // connected
@@ -46,5 +48,18 @@ func TestListening(t *testing.T) {
 	}
 	if _, err := listening(t.TempDir()); err == nil {
 		t.Error("without /proc nothing listens")
+	}
+}
+
+// A test that has locked the first thread of the process into a network of its own leaves it there for good.
+func TestListening_OwnNetwork(t *testing.T) {
+	ownNamespace(t)
+	l := listen(t, "0.0.0.0:0")
+	got, err := listening("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{fmt.Sprintf("tcp/%d", l.Addr().(*net.TCPAddr).Port)}, got); diff != "" {
+		t.Error(diff)
 	}
 }

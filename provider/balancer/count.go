@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,30 +34,49 @@ func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1
 		if equality.Semantic.DeepEqual(status, &pool.Status) {
 			continue
 		}
-		patch, err := json.Marshal(map[string]any{"status": status})
-		if err == nil {
-			_, err = b.Objects.AddressPools.Patch(ctx, pool.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-		}
+		written, err := writeStatus(ctx, b, b.Objects.AddressPools, pool.AddressPool, status)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("patch status of AddressPool/%s: %w", pool.Name, err))
-			continue
 		}
-		b.nameOverlaps(pool)
+		if written {
+			b.nameOverlaps(pool)
+		}
 	}
 	for _, peer := range list[*v1alpha1.BGPPeer](b.caches.peers) {
 		status := peerStatus(peer, agents, s.now)
 		if equality.Semantic.DeepEqual(status, &peer.Status) {
 			continue
 		}
-		patch, err := json.Marshal(map[string]any{"status": status})
-		if err == nil {
-			_, err = b.Objects.BGPPeers.Patch(ctx, peer.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-		}
-		if err != nil {
+		if _, err := writeStatus(ctx, b, b.Objects.BGPPeers, peer, status); err != nil {
 			errs = append(errs, fmt.Errorf("patch status of BGPPeer/%s: %w", peer.Name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// patcher is a client of one kind of ours.
+type patcher[T any] interface {
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (T, error)
+}
+
+// writeStatus writes the status of an object as the cache has it. One that has changed since, or was deleted and made
+// again under the same name, keeps its own: another pass looks at it.
+func writeStatus[T metav1.Object](ctx context.Context, b *Balancer, client patcher[T], seen T, status any) (written bool, err error) {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": seen.GetResourceVersion()}, "status": status,
+	})
+	if err != nil {
+		return false, err
+	}
+	_, err = client.Patch(ctx, seen.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	switch {
+	case apierrors.IsConflict(err):
+		b.changed()
+		return false, nil
+	case apierrors.IsNotFound(err): // the caches will say so
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // nameOverlaps writes an Event on each Node that the pool's condition names, and did not name before.
