@@ -25,6 +25,7 @@ func hostileShapes() []string {
 		"password: &a |\n  " + secret, "password: !!str " + secret, "password: | # of the cloud\n  " + secret,
 		"- password: |\n    " + secret + "\n  user: u", "+  password:\n+    " + secret, "password: !!binary |\n  " + secret,
 		"--password\n" + secret, "- --password\n- " + secret, "- \"--token\"\n- \"" + secret + "\"", "--password \\\n  " + secret,
+		"2026-11-22T10:00:00+0000 w1 cat[7]: passphrase: |\n2026-11-22T10:00:00+0000 w1 systemd[1]: Started x.\n2026-11-22T10:00:00+0000 w1 cat[7]:   " + secret,
 		"2026-11-22T10:00:00+0000 w1 kubelet[7]: passphrase: |\n2026-11-22T10:00:00+0000 w1 kubelet[7]:   " + secret,
 		"2026-11-22T10:00:00.1Z stderr F password:\n2026-11-22T10:00:00.2Z stderr F   " + secret,
 		"# password:\n#   " + secret, "# - name: DB_PASS\n#   value: " + secret, "; password = one two " + secret, "# --token\n# " + secret,

@@ -19,8 +19,9 @@ var (
 	another  = regexp.MustCompile(`^[-+ \t]?[ \t]*(?:- )?["']?--?\w`)
 )
 
-// prefix is what journald, a container's log, kubectl and the mark of a comment put before a line.
-var prefix = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+ (?:std(?:out|err) [FP] |[\w.-]+ [\w.@()-]+(?:\[\d+\])?: )?)?` +
+// prefix is what journald, a container's log, kubectl and the mark of a comment put before a line. Its group is who
+// wrote the line, where a log has several writers.
+var prefix = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+ (std(?:out|err) [FP] |[\w.-]+ [\w.@()-]+(?:\[\d+\])?: )?)?` +
 	`(?:[-+]?[ \t]*(?:#+|//|;)[ \t]?)?`)
 
 // variablesOf is where kubeadm's configuration has variables of the control plane, whose values all go: a name says little
@@ -44,18 +45,36 @@ type following struct {
 }
 
 // furtherLines takes out values that stand on lines behind their name: a block of YAML, an item of a list, the rest of what
-// is in quotes, and the value of a variable or an argument that has its name on the line before.
+// is in quotes, and the value of a variable or an argument that has its name on the line before. In a log with several
+// writers, the lines of another one may stand between.
 func furtherLines(text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	var out strings.Builder
 	out.Grow(len(text))
-	var f following
+	writers := map[string]*following{}
 	for i, whole := range lines {
 		content := strings.TrimRight(whole, "\r\n")
-		before := prefix.FindString(content)
+		before, writer := whoWrote(content)
+		f := writers[writer]
+		if f == nil {
+			f = &following{}
+			writers[writer] = f
+		}
 		out.WriteString(before + f.line(content[len(before):], lines[i+1:]) + whole[len(content):])
 	}
 	return out.String()
+}
+
+// whoWrote returns what stands before a line, and the part of it that says who wrote the line.
+func whoWrote(line string) (before, writer string) {
+	at := prefix.FindStringSubmatchIndex(line)
+	if at == nil {
+		return "", ""
+	}
+	if at[2] >= 0 {
+		writer = line[at[2]:at[3]]
+	}
+	return line[:at[1]], writer
 }
 
 // withoutValues takes out of a line the value of each variable.

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/redact"
 )
 
 const (
@@ -55,7 +57,7 @@ func (b *Bundle) log(ctx context.Context, c kubernetes.Interface, p *corev1.Pod,
 		short += ".previous"
 	}
 	stream, err := c.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: container, Previous: previous, TailLines: new(int64(logLines)),
+		Container: container, Previous: previous, TailLines: new(int64(logLines + redact.Further)),
 	}).Stream(ctx)
 	if err != nil {
 		b.Missed("log of "+short, err)
@@ -66,7 +68,7 @@ func (b *Bundle) log(ctx context.Context, c kubernetes.Interface, p *corev1.Pod,
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		b.Missed("the end of log of "+short, err)
 	}
-	text := clean(string(data)) // before it is cut: half of a credential has no form
+	text := clean(redact.Tail(string(data), logLines)) // before it is cut: half of a credential has no form
 	if len(text) > logBytes {
 		text, cut = wholeLines(text[len(text)-logBytes:]), true
 	}

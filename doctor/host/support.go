@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/machine"
 )
 
@@ -36,7 +38,9 @@ const (
 )
 
 // journalLines is how much of the kubelet's log is taken.
-const journalLines = "1000"
+const journalLines = 1000
+
+const journalFile = "kubelet-journal.txt"
 
 // Support reads the configuration that a machine's kubelet and static pods run with, the kubelet's command line, and
 // the end of its log. Keys and kubeconfigs are no part of it. It writes nothing.
@@ -72,11 +76,14 @@ func supportOutput(ctx context.Context, m *machine.Machine) []File {
 	}
 	list = append(list, process)
 	for name, args := range map[string][]string{
-		"kubelet-journal.txt": {"journalctl", "-u", "kubelet", "-n", journalLines, "--no-pager", "-o", "short-iso"},
+		journalFile:           {"journalctl", "-u", "kubelet", "-n", strconv.Itoa(journalLines + redact.Further), "--no-pager", "-o", "short-iso"},
 		"kubelet-unit.txt":    {"systemctl", "show", "kubelet", "--no-pager"},
 		"kubelet-version.txt": {"kubelet", "--version"},
 	} {
 		out, err := m.Output(ctx, args[0], args[1:]...)
+		if name == journalFile {
+			out = []byte(redact.Tail(string(out), journalLines))
+		}
 		list = append(list, File{Name: name, Data: out, Err: err})
 	}
 	return list

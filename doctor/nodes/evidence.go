@@ -105,13 +105,13 @@ func (e *evidence) tail(ctx context.Context, c kubernetes.Interface, p *corev1.P
 
 func linesOf(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, container string, previous bool) []string {
 	data, err := c.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: container, Previous: previous, TailLines: new(int64(logLines)), LimitBytes: new(int64(logBytes)),
+		Container: container, Previous: previous, TailLines: new(int64(logLines + redact.Further)), LimitBytes: new(int64(logBytes)),
 	}).DoRaw(ctx)
 	if err != nil {
 		return nil // the API server does not reach every kubelet, least of all one whose node has no address yet
 	}
 	var lines []string
-	for line := range strings.Lines(redact.Text(string(data))) {
+	for line := range strings.Lines(redact.Tail(string(data), logLines)) {
 		line = finding.Clean(strings.TrimSpace(line))
 		if line != "" && !strings.HasPrefix(line, "unable to retrieve container logs") { // the kubelet's own words
 			lines = append(lines, line)

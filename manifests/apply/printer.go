@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/fluxcd/pkg/ssa"
 	"github.com/fluxcd/pkg/ssa/utils"
@@ -165,52 +164,8 @@ func (p *Printer) print(verb, subject string, live, merged *manifests.Object) er
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "[dryrun] would %s %s\n%s", verb, subject, concealed(string(diff.Diff(from, before, subject, after)), live, merged))
+	_, err = fmt.Fprintf(p.out, "[dryrun] would %s %s\n%s", verb, subject, redact.Fields(string(diff.Diff(from, before, subject, after))))
 	return err
-}
-
-// concealed is a difference of objects without credentials. A value on one line is judged by itself first: as YAML it may have
-// further quotes, and stands after a name that is not its own.
-func concealed(text string, objects ...*manifests.Object) string {
-	for _, o := range objects {
-		values := lines(o.Object)
-		slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // one may be a part of another
-		for _, value := range values {
-			kept := redact.Text(value)
-			if kept == value {
-				continue
-			}
-			written, err := yaml.Marshal(value)
-			if err != nil {
-				continue
-			}
-			instead, err := yaml.Marshal(kept)
-			if err == nil {
-				text = strings.ReplaceAll(text, strings.TrimSpace(string(written)), strings.TrimSpace(string(instead)))
-			}
-		}
-	}
-	return redact.Text(text)
-}
-
-// lines are the strings of one line within a value.
-func lines(value any) []string {
-	var all []string
-	switch v := value.(type) {
-	case string:
-		if v != "" && !strings.Contains(v, "\n") {
-			all = append(all, v)
-		}
-	case map[string]any:
-		for _, each := range v {
-			all = append(all, lines(each)...)
-		}
-	case []any:
-		for _, each := range v {
-			all = append(all, lines(each)...)
-		}
-	}
-	return all
 }
 
 // text leaves out what the API server keeps for itself.

@@ -47,7 +47,7 @@ func Stream(ctx context.Context, d *Data, shown []string, c machine.Command) err
 		c.Out, c.Err = &dry, &dry
 	}
 	err := d.Machine.Runner.Run(ctx, c)
-	fmt.Fprint(d.Progress(), redact.Text(dry.String()))
+	fmt.Fprint(d.Progress(), redact.Fields(dry.String()))
 	if errors.Is(err, machine.ErrNotFound) {
 		return kubeadm.ErrNotInstalled()
 	}
