@@ -45,6 +45,10 @@ func faultsOfMachines() []injected {
 			id: "K10", what: "no room where etcd writes", on: "w1", host: true,
 			inject: "mkdir -p /var/lib/etcd; mount -t tmpfs -o size=1m tmpfs /var/lib/etcd", choice: "umount /var/lib/etcd",
 		},
+		{
+			id: "K13", what: "kube-proxy's rules of Services flushed", on: "w1", host: true,
+			inject: "nft flush map ip kube-proxy service-ips",
+		},
 	}
 }
 
