@@ -38,7 +38,7 @@ func TestUpstream_References(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"agnhost:1.0", "agnhost:0.9", "busybox:1.0"} {
+	for _, want := range []string{"agnhost:1.0", "agnhost:0.9", "jessie-dnsutils:1.0"} {
 		if !slices.Contains(names["agnhost"], "registry.k8s.io/e2e-test-images/"+want) {
 			t.Errorf("agnhost stands for %v, and not for %s", names["agnhost"], want)
 		}

@@ -10,18 +10,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/ccmadm/ccmadm/test/lab/image"
 )
 
 // testImageFormat changes when the images of the tests are put together in another way.
-const testImageFormat = "3"
+const testImageFormat = "4"
 
 // testPackages are what these images have on top of the machines' Debian.
 func testPackages() []string {
-	return []string{"wget", "bind9-dnsutils", "bind9-host", "netcat-openbsd", "iperf", "nginx-light"}
+	return []string{"wget", "bind9-dnsutils", "bind9-host", "netcat-openbsd", "iperf", "nginx-light", "busybox"}
 }
 
 // testPrograms are what scripts of the tests call, with the place where Debian has it. The shell is bash: some tests
-// say [[, which dash does not know, and BusyBox' shell does.
+// say [[, which dash does not know.
 func testPrograms() map[string]string {
 	programs := map[string]string{
 		"sh": "/usr/bin/bash", "awk": "/usr/bin/mawk", "nc": "/usr/bin/nc.openbsd", "nginx": "/usr/sbin/nginx",
@@ -92,6 +94,35 @@ func programFiles(root string) (map[string]string, error) {
 		files["/bin/"+name], files["/usr/bin/"+name] = filepath.Join(root, place), filepath.Join(root, place)
 	}
 	return files, nil
+}
+
+// busybox is an image of what Debian's BusyBox has, with its shell: tests read the words in which its programs complain,
+// and want the shell to be what runs where a pod has no command. Files are those of another image, of which it has the
+// accounts.
+func busybox(ctx context.Context, root string, files map[string]string) (image.Spec, error) {
+	const program = "/bin/busybox"
+	spec := image.Spec{Files: map[string]string{}, Links: map[string]string{}, Command: []string{"sh"}}
+	place, err := filepath.EvalSymlinks(filepath.Join(root, program))
+	if err != nil {
+		return spec, err
+	}
+	if err := addWithLibraries(spec.Files, root, strings.TrimPrefix(place, root)); err != nil {
+		return spec, err
+	}
+	spec.Files[program] = place
+	for _, name := range []string{"/etc/passwd", "/etc/group", "/etc/nsswitch.conf"} {
+		spec.Files[name] = files[name]
+	}
+	list, err := exec.CommandContext(ctx, place, "--list").Output()
+	if err != nil {
+		return spec, fmt.Errorf("list the programs of BusyBox: %w", err)
+	}
+	for name := range strings.FieldsSeq(string(list)) {
+		if name != "busybox" {
+			spec.Links["/bin/"+name], spec.Links["/usr/bin/"+name] = "busybox", "../../bin/busybox"
+		}
+	}
+	return spec, nil
 }
 
 func isScript(root, place string) bool {

@@ -18,7 +18,7 @@ func standIns() map[string]string {
 	const tests = "registry.k8s.io/e2e-test-images/"
 	return map[string]string{
 		tests + "agnhost":                                 "agnhost",
-		tests + "busybox":                                 "agnhost",
+		tests + "busybox":                                 "busybox",
 		tests + "glibc-dns-testing":                       "agnhost",
 		tests + "jessie-dnsutils":                         "agnhost",
 		"registry.k8s.io/build-image/distroless-iptables": "agnhost",
@@ -91,6 +91,9 @@ func (m imageMaker) specs(ctx context.Context, work string) (map[string]image.Sp
 	specs := map[string]image.Spec{
 		"agnhost": {Files: files, Entrypoint: []string{"/agnhost"}, Command: []string{"pause"}},
 		"nginx":   {Files: files, Command: []string{"/usr/bin/nginx"}},
+	}
+	if specs["busybox"], err = busybox(ctx, root, files); err != nil {
+		return nil, err
 	}
 	for _, animal := range []string{"kitten", "nautilus"} {
 		pictures := map[string]string{"/agnhost": files["/agnhost"]}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,6 +36,8 @@ type Spec struct {
 	Name string
 	// Files maps an absolute path in the image to the file on this machine.
 	Files map[string]string
+	// Links maps an absolute path in the image to the relative path to which a symbolic link there leads.
+	Links map[string]string
 	// Entrypoint is the program. Command is its arguments, or the program where a pod's arguments are to replace it.
 	Entrypoint []string
 	Command    []string
@@ -55,7 +58,7 @@ func Write(archive string, spec Spec) error {
 	}
 	defer func() { _ = os.Remove(layerFile.Name()) }()
 	defer func() { _ = layerFile.Close() }()
-	if err := writeLayer(layerFile, spec.Files); err != nil {
+	if err := writeLayer(layerFile, spec); err != nil {
 		return fmt.Errorf("write layer of %s: %w", spec.Name, err)
 	}
 	img, err := assemble(layerFile.Name(), spec)
@@ -93,14 +96,13 @@ func assemble(layerFile string, spec Spec) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-func writeLayer(w io.Writer, files map[string]string) error {
+func writeLayer(w io.Writer, spec Spec) error {
 	tw := tar.NewWriter(w)
-	names := make([]string, 0, len(files))
-	for target := range files {
+	names := slices.Concat(slices.Collect(maps.Keys(spec.Files)), slices.Collect(maps.Keys(spec.Links)))
+	for _, target := range names {
 		if !path.IsAbs(target) || path.Clean(target) != target {
 			return fmt.Errorf("path in image %q: want a clean absolute path", target)
 		}
-		names = append(names, target)
 	}
 	slices.Sort(names)
 	for _, dir := range parents(names) {
@@ -110,7 +112,7 @@ func writeLayer(w io.Writer, files map[string]string) error {
 		}
 	}
 	for _, target := range names {
-		if err := addFile(tw, target, files[target]); err != nil {
+		if err := add(tw, target, spec); err != nil {
 			return err
 		}
 	}
@@ -128,6 +130,16 @@ func parents(names []string) []string {
 	}
 	slices.Sort(dirs)
 	return slices.Compact(dirs)
+}
+
+func add(tw *tar.Writer, target string, spec Spec) error {
+	link, is := spec.Links[target]
+	if !is {
+		return addFile(tw, target, spec.Files[target])
+	}
+	return tw.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(target, "/"), Linkname: link, Mode: 0o777, ModTime: time.Unix(0, 0),
+	})
 }
 
 func addFile(tw *tar.Writer, target, source string) error {

@@ -21,6 +21,7 @@ func TestWrite(t *testing.T) {
 	spec := Spec{
 		Name:       "example.com/ccm:v1",
 		Files:      map[string]string{"/usr/bin/ccm": program(t, dir, "ccm"), "/README": program(t, dir, "readme")},
+		Links:      map[string]string{"/usr/bin/sh": "ccm"},
 		Entrypoint: []string{"/usr/bin/ccm"},
 		User:       "65532",
 		Env:        []string{"A=b"},
@@ -41,7 +42,7 @@ func TestWrite(t *testing.T) {
 	if diff := cmp.Diff(want, config.Config); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"README", "tmp", "usr", "usr/bin", "usr/bin/ccm"}, sorted(t, img)); diff != "" {
+	if diff := cmp.Diff([]string{"README", "tmp", "usr", "usr/bin", "usr/bin/ccm", "usr/bin/sh"}, sorted(t, img)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
