@@ -70,7 +70,7 @@ func examine(ctx context.Context, d *workflow.Data, s *settings.Settings, plan [
 		if n.ProviderID != "" && len(known) > 0 && !slices.ContainsFunc(known, n.HasScheme) {
 			problem("its provider ID %s is another provider's, and cannot change", finding.Clean(n.ProviderID))
 		}
-		if err := examineFlags(ctx, d, n, told[i], reports[i]); err != nil {
+		if err := examineFlags(ctx, d.Machine, n, told[i], reports[i]); err != nil {
 			var known *finding.Error
 			if !errors.As(err, &known) {
 				return err
@@ -104,10 +104,10 @@ func schemes(p *templates.Profile) []string {
 }
 
 // examineFlags reads this machine's files, and what the kubelet of another told, or over SSH its files.
-func examineFlags(ctx context.Context, d *workflow.Data, n *fleet.Node, flags map[string]string, report *kubelet.NodeReport) error {
+func examineFlags(ctx context.Context, m *machine.Machine, n *fleet.Node, flags map[string]string, report *kubelet.NodeReport) error {
 	switch {
 	case n.Here:
-		return examineHere(ctx, d, n)
+		return examineHere(ctx, m, n)
 	case report != nil:
 		n.Flags, flags = finding.Clean(report.FlagsText()), map[string]string{}
 		for _, f := range report.Flags {
@@ -137,19 +137,19 @@ func examineFlags(ctx context.Context, d *workflow.Data, n *fleet.Node, flags ma
 	return nil
 }
 
-func examineHere(ctx context.Context, d *workflow.Data, n *fleet.Node) error {
-	report, err := kubelet.ShowNode(ctx, d.Machine)
+func examineHere(ctx context.Context, m *machine.Machine, n *fleet.Node) error {
+	report, err := kubelet.ShowNode(ctx, m)
 	if err != nil {
 		return err
 	}
 	n.Flags = report.FlagsText()
-	uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
+	uses, err := m.KubeletFlags("cloud-provider", "node-ip")
 	if err != nil {
 		return err
 	}
 	if err := kubelet.RefuseTwice(uses); err != nil {
 		return err
 	}
-	_, err = kubelet.FlagsToAdd(d.Machine, n.IP)
+	_, err = kubelet.FlagsToAdd(m, n.IP)
 	return err
 }

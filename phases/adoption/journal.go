@@ -23,7 +23,7 @@ func beginAdoption(ctx context.Context, d *workflow.Data, rest []workflow.Phase,
 		return err
 	}
 	pending := adoptionOf(d).Leave || slices.ContainsFunc(plan, func(n *fleet.Node) bool {
-		return !n.Skipped && !settled(d, n)
+		return !n.Skipped && !settled(adoptionOf(d), n)
 	})
 	for _, found := range d.Known.Previews {
 		pending = pending || found.Change != ""
@@ -63,8 +63,8 @@ func recordBefore(ctx context.Context, d *workflow.Data) (string, error) {
 }
 
 // settled tells whether a node is as the run would have it.
-func settled(d *workflow.Data, n *fleet.Node) bool {
-	if adoptionOf(d).Leave {
+func settled(a *Adoption, n *fleet.Node) bool {
+	if a.Leave {
 		return !n.External
 	}
 	return n.External && n.Initialized

@@ -113,7 +113,7 @@ func leavePreflight() workflow.Phase {
 			if err := adoptionOf(d).Check(plan); err != nil {
 				return err
 			}
-			if err := examineLeaving(d, plan, fleet.ReachBySSH(ctx, d, adoptionOf(d).Remote, plan)); err != nil {
+			if err := examineLeaving(d.Machine, plan, fleet.ReachBySSH(ctx, d, adoptionOf(d).Remote, plan)); err != nil {
 				return err
 			}
 			if err := showWhatGoes(ctx, d, plan); err != nil {

@@ -14,18 +14,17 @@ import (
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
-	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // examineLeaving finds the flags for which `ccmadm node plain` would be refused, where it is told in which file they
 // stand: on this machine, and over SSH. Another machine says it when its turn comes.
-func examineLeaving(d *workflow.Data, plan []*fleet.Node, reports []*kubelet.NodeReport) error {
+func examineLeaving(m *machine.Machine, plan []*fleet.Node, reports []*kubelet.NodeReport) error {
 	for i, n := range plan {
 		var err error
 		switch {
 		case n.Skipped:
 		case n.Here:
-			err = refusePlainHere(d.Machine)
+			err = refusePlainHere(m)
 		case reports[i] != nil:
 			err = reports[i].RefusePlain()
 		}

@@ -38,7 +38,7 @@ func Reset(ctx context.Context, d *workflow.Data, rest []string) error {
 	if err := manager.RemoveCertsTimer(ctx, d); err != nil {
 		return err
 	}
-	if err := releaseVIP(ctx, d); err != nil {
+	if err := releaseVIP(ctx, d.Machine); err != nil {
 		return err
 	}
 	if err := removePodNetwork(d); err != nil {

@@ -21,32 +21,32 @@ const handOverTime = 15 * time.Second
 // kubeadm kills all pods. Where nobody takes it, kubeadm still needs it to read the cluster's configuration, and it is
 // this machine's until the end of the reset. Without --force kubeadm has yet to ask whether it is meant.
 func handOverVIP(ctx context.Context, d *workflow.Data) error {
-	vip, addr, err := recordedVIP(d)
+	vip, addr, err := recordedVIP(d.Machine)
 	if err != nil || !addr.IsValid() || !d.Force || d.DryRun {
 		return err
 	}
 	if runs, err := d.Machine.ServiceActive(ctx, "kubelet"); err != nil || !runs {
 		return err
 	}
-	if held, err := vipOnLoopback(ctx, d, addr); err != nil || !held {
+	if held, err := vipOnLoopback(ctx, d.Machine, addr); err != nil || !held {
 		return err
 	}
 	if err := workflow.Remove(d, machine.VIPManifest); err != nil {
 		return err
 	}
-	if gone, err := vipLeaves(ctx, d, addr); err != nil || !gone {
+	if gone, err := vipLeaves(ctx, d.Machine, addr); err != nil || !gone {
 		return err // it goes with kubeadm's reset
 	}
-	if taken, err := vipTaken(ctx, d, vip, addr); err != nil || taken {
+	if taken, err := vipTaken(ctx, d.Machine, vip, addr); err != nil || taken {
 		return err
 	}
-	return changeLoopback(ctx, d, "add", addr)
+	return changeLoopback(ctx, d.Machine, "add", addr)
 }
 
 // vipTaken says whether another control plane has the address.
-func vipTaken(ctx context.Context, d *workflow.Data, vip v1alpha1.ControlPlaneVIP, addr netip.Addr) (bool, error) {
+func vipTaken(ctx context.Context, m *machine.Machine, vip v1alpha1.ControlPlaneVIP, addr netip.Addr) (bool, error) {
 	if vip.BGP != nil {
-		server, err := workflow.ControlPlaneURL(d.Machine.Path(machine.AdminConf))
+		server, err := workflow.ControlPlaneURL(m.Path(machine.AdminConf))
 		if err != nil {
 			return false, err
 		}
@@ -65,9 +65,9 @@ func vipTaken(ctx context.Context, d *workflow.Data, vip v1alpha1.ControlPlaneVI
 }
 
 // vipLeaves waits until the pod has taken the address from lo.
-func vipLeaves(ctx context.Context, d *workflow.Data, addr netip.Addr) (bool, error) {
+func vipLeaves(ctx context.Context, m *machine.Machine, addr netip.Addr) (bool, error) {
 	for end := time.Now().Add(handOverTime); time.Now().Before(end); {
-		held, err := vipOnLoopback(ctx, d, addr)
+		held, err := vipOnLoopback(ctx, m, addr)
 		if err != nil || !held {
 			return err == nil, err
 		}
@@ -81,26 +81,26 @@ func vipLeaves(ctx context.Context, d *workflow.Data, addr netip.Addr) (bool, er
 }
 
 // releaseVIP takes the address from lo where a pod that was killed has left it.
-func releaseVIP(ctx context.Context, d *workflow.Data) error {
-	_, addr, err := recordedVIP(d)
+func releaseVIP(ctx context.Context, m *machine.Machine) error {
+	_, addr, err := recordedVIP(m)
 	if err != nil || !addr.IsValid() {
 		return err
 	}
-	held, err := vipOnLoopback(ctx, d, addr)
+	held, err := vipOnLoopback(ctx, m, addr)
 	if err != nil || !held {
 		return err
 	}
-	return changeLoopback(ctx, d, "delete", addr)
+	return changeLoopback(ctx, m, "delete", addr)
 }
 
 // recordedVIP is the address that this machine may hold; none where it is no control plane that has one.
-func recordedVIP(d *workflow.Data) (v1alpha1.ControlPlaneVIP, netip.Addr, error) {
+func recordedVIP(m *machine.Machine) (v1alpha1.ControlPlaneVIP, netip.Addr, error) {
 	var vip v1alpha1.ControlPlaneVIP
-	elects, err := d.Machine.Exists(machine.VIPMembers)
+	elects, err := m.Exists(machine.VIPMembers)
 	if err != nil {
 		return vip, netip.Addr{}, err
 	}
-	rec, err := d.Machine.Record()
+	rec, err := m.Record()
 	if err != nil && !elects {
 		return vip, netip.Addr{}, nil // a reset works on what is half broken
 	}
@@ -120,15 +120,15 @@ func recordedVIP(d *workflow.Data) (v1alpha1.ControlPlaneVIP, netip.Addr, error)
 
 func onlyThis(addr netip.Addr) string { return netip.PrefixFrom(addr, addr.BitLen()).String() }
 
-func vipOnLoopback(ctx context.Context, d *workflow.Data, addr netip.Addr) (bool, error) {
-	listed, err := d.Machine.Output(ctx, "ip", "-o", "address", "show", "dev", "lo", "to", onlyThis(addr))
+func vipOnLoopback(ctx context.Context, m *machine.Machine, addr netip.Addr) (bool, error) {
+	listed, err := m.Output(ctx, "ip", "-o", "address", "show", "dev", "lo", "to", onlyThis(addr))
 	return len(bytes.TrimSpace(listed)) > 0, err
 }
 
-func changeLoopback(ctx context.Context, d *workflow.Data, how string, addr netip.Addr) error {
+func changeLoopback(ctx context.Context, m *machine.Machine, how string, addr netip.Addr) error {
 	var out bytes.Buffer
 	args := []string{"address", how, onlyThis(addr), "dev", "lo"}
-	if err := d.Machine.Runner.Run(ctx, machine.Command{Name: "ip", Args: args, Out: &out, Err: &out, Changes: true}); err != nil {
+	if err := m.Runner.Run(ctx, machine.Command{Name: "ip", Args: args, Out: &out, Err: &out, Changes: true}); err != nil {
 		return fmt.Errorf("run ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(out.String()))
 	}
 	return nil

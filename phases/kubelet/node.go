@@ -118,7 +118,7 @@ func checkNode(ctx context.Context, d *workflow.Data, o NodeOptions) (release fu
 	if release, err = AloneHere(ctx, d, 2*o.Timeout+time.Minute); err != nil {
 		return nil, err
 	}
-	if err := checkKubelet(ctx, d); err != nil {
+	if err := checkKubelet(ctx, d.Machine); err != nil {
 		release()
 		return nil, err
 	}
@@ -144,8 +144,8 @@ func AloneHere(ctx context.Context, d *workflow.Data, patience time.Duration) (r
 }
 
 // checkKubelet finds what is wrong with the kubelet as it is.
-func checkKubelet(ctx context.Context, d *workflow.Data) error {
-	running, err := d.Machine.RunningKubelet(ctx)
+func checkKubelet(ctx context.Context, m *machine.Machine) error {
+	running, err := m.RunningKubelet(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func checkKubelet(ctx context.Context, d *workflow.Data) error {
 		return finding.Refusedf("change the kubelet's flags: it does not run, and nobody could tell whether it does later").
 			WithHint("journalctl -u kubelet; nothing was changed")
 	}
-	uses, err := d.Machine.KubeletFlags("cloud-provider", "node-ip")
+	uses, err := m.KubeletFlags("cloud-provider", "node-ip")
 	if err != nil {
 		return err
 	}

@@ -36,8 +36,8 @@ func nextImage(d *workflow.Data, s *settings.Settings) string {
 
 // AsksOwnServer tells whether the static pod asks this machine's API server and no other, as kube-controller-manager
 // does: then it goes with it.
-func AsksOwnServer(d *workflow.Data) bool {
-	config, err := clientcmd.LoadFromFile(d.Machine.Path(machine.CCMKubeconfig))
+func AsksOwnServer(m *machine.Machine) bool {
+	config, err := clientcmd.LoadFromFile(m.Path(machine.CCMKubeconfig))
 	if err != nil {
 		return false
 	}
@@ -50,5 +50,5 @@ func AsksOwnServer(d *workflow.Data) bool {
 		return false
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
-	return err == nil && (addr.IsLoopback() || d.Machine.CheckLocal([]netip.Addr{addr}) == nil)
+	return err == nil && (addr.IsLoopback() || m.CheckLocal([]netip.Addr{addr}) == nil)
 }

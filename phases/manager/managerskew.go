@@ -78,7 +78,7 @@ func runningImage(ctx context.Context, d *workflow.Data, s *settings.Settings) (
 // serversAsked are the versions of the API servers that the manager may ask, by Node: a static pod that goes by this
 // machine's address asks no other. One whose version is not seen is left out.
 func serversAsked(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string]*version.Version, error) {
-	if s.Mode == v1alpha1.ModeStaticPod && AsksOwnServer(d) {
+	if s.Mode == v1alpha1.ModeStaticPod && AsksOwnServer(d.Machine) {
 		pod, err := record.ReadStaticPod(d.Machine, machine.APIServerPod)
 		if err != nil || pod == nil || VersionOf(pod) == nil {
 			return nil, err

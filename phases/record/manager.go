@@ -32,7 +32,7 @@ func RunningPod(ctx context.Context, d *workflow.Data, s *settings.Settings) (*c
 		return nil, err
 	}
 	for _, mode := range append([]v1alpha1.Mode{s.Recorded.Configuration.Mode}, workflow.ManagedModes()...) {
-		pod, err := podOfMode(ctx, d, client, mode, manifests.WorkloadName(s.Profile))
+		pod, err := podOfMode(ctx, d.Machine, client, mode, manifests.WorkloadName(s.Profile))
 		if err != nil || pod != nil {
 			return pod, err
 		}
@@ -41,10 +41,10 @@ func RunningPod(ctx context.Context, d *workflow.Data, s *settings.Settings) (*c
 }
 
 func podOfMode(
-	ctx context.Context, d *workflow.Data, client kubernetes.Interface, mode v1alpha1.Mode, name string,
+	ctx context.Context, m *machine.Machine, client kubernetes.Interface, mode v1alpha1.Mode, name string,
 ) (*corev1.PodTemplateSpec, error) {
 	if mode == v1alpha1.ModeStaticPod {
-		pod, err := ReadStaticPod(d.Machine, machine.CCMManifest)
+		pod, err := ReadStaticPod(m, machine.CCMManifest)
 		if err != nil || pod == nil {
 			return nil, err
 		}

@@ -146,7 +146,7 @@ func cleanGates(c planner.Component) func(*workflow.Data, string, string) (strin
 			if err := doc.Parse(); err != nil {
 				return "", nil, err
 			}
-			names, err := dropGates(d, c, doc)
+			names, err := dropGates(upgradeOf(d), c, doc)
 			if err != nil {
 				return "", nil, fmt.Errorf("remove feature gates from %s: %w", object, err)
 			}
@@ -157,7 +157,7 @@ func cleanGates(c planner.Component) func(*workflow.Data, string, string) (strin
 	}
 }
 
-func dropGates(d *workflow.Data, c planner.Component, doc *edit.Document) ([]string, error) {
+func dropGates(u *Upgrade, c planner.Component, doc *edit.Document) ([]string, error) {
 	gates := edit.Resolve(edit.Lookup(doc.Root, "featureGates"))
 	if gates == nil || gates.Kind != yaml.MappingNode {
 		return nil, nil
@@ -165,7 +165,7 @@ func dropGates(d *workflow.Data, c planner.Component, doc *edit.Document) ([]str
 	var names []string
 	for i := 0; i+1 < len(gates.Content); i += 2 {
 		name := edit.Scalar(gates.Content[i])
-		if planner.Refuses(upgradeOf(d).target, planner.Use{Component: c, Name: planner.GatePrefix + name}) {
+		if planner.Refuses(u.target, planner.Use{Component: c, Name: planner.GatePrefix + name}) {
 			names = append(names, name)
 		}
 	}

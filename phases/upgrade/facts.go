@@ -66,14 +66,14 @@ func LiveFacts(ctx context.Context, d *workflow.Data, asked, image string) (*pla
 	if err := liveConfiguration(ctx, client, f); err != nil {
 		return nil, err
 	}
-	if err := liveNodes(ctx, d, client, f); err != nil {
+	if err := liveNodes(ctx, d.Machine, client, f); err != nil {
 		return nil, err
 	}
-	if err := kubeletUses(ctx, d, client, f); err != nil {
+	if err := kubeletUses(ctx, d.Machine, client, f); err != nil {
 		return nil, err
 	}
 	if v != nil && v.Minor() >= target.Minor() && v.Minor() <= target.Minor()+1 { // what it lists images for
-		f.Images, err = kubeadmImages(ctx, d, "v"+target.String(), rec.ImageRepository)
+		f.Images, err = kubeadmImages(ctx, d.Machine, "v"+target.String(), rec.ImageRepository)
 	}
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func usesOf(u planner.Use) []planner.Use {
 }
 
 // liveNodes are the Nodes, and what runs on them of the control plane.
-func liveNodes(ctx context.Context, d *workflow.Data, client kubernetes.Interface, f *planner.Facts) error {
+func liveNodes(ctx context.Context, m *machine.Machine, client kubernetes.Interface, f *planner.Facts) error {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
@@ -169,7 +169,7 @@ func liveNodes(ctx context.Context, d *workflow.Data, client kubernetes.Interfac
 			f.Uses = append(f.Uses, podUses(&pods.Items[i], n, f.Here)...)
 		}
 	}
-	uses, err := manifestUses(d, f.Here)
+	uses, err := manifestUses(m, f.Here)
 	f.Uses = append(f.Uses, uses...)
 	return err
 }

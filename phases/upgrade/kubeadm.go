@@ -29,7 +29,7 @@ where it was cut short, it is: it goes on by itself.`,
 			if !upgradeOf(d).kubeadm {
 				return "unchanged: kubeadm has upgraded this machine", nil
 			}
-			return "would run kubeadm " + strings.Join(kubeadm.MaskArgs(upgradeArgs(d)), " "), nil
+			return "would run kubeadm " + strings.Join(kubeadm.MaskArgs(upgradeArgs(upgradeOf(d))), " "), nil
 		},
 		Run: func(ctx context.Context, d *workflow.Data) error {
 			if !upgradeOf(d).kubeadm {
@@ -65,7 +65,7 @@ func noteUpgrading(d *workflow.Data) error {
 
 // noteUpgraded writes down that kubeadm has come to its end, unless it was told to leave out what an upgrade needs.
 func noteUpgraded(d *workflow.Data) error {
-	left, err := upgradeOf(d).leftOut(upgradeArgs(d)[1])
+	left, err := upgradeOf(d).leftOut(upgradeArgs(upgradeOf(d))[1])
 	if err != nil {
 		return err
 	}
@@ -106,19 +106,19 @@ func runUpgrade(ctx context.Context, d *workflow.Data) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	args := upgradeArgs(d)
+	args := upgradeArgs(upgradeOf(d))
 	return workflow.Stream(ctx, d, args, machine.Command{Args: args, Changes: true})
 }
 
-func upgradeArgs(d *workflow.Data) []string {
+func upgradeArgs(u *Upgrade) []string {
 	args := []string{"upgrade", "node"}
-	if upgradeOf(d).first() {
-		args = []string{"upgrade", "apply", "v" + upgradeOf(d).target.String(), "--yes"}
+	if u.first() {
+		args = []string{"upgrade", "apply", "v" + u.target.String(), "--yes"}
 	}
-	if upgradeOf(d).Config != "" {
-		args = append(args, "--config="+upgradeOf(d).Config)
+	if u.Config != "" {
+		args = append(args, "--config="+u.Config)
 	}
-	return append(args, upgradeOf(d).Rest...)
+	return append(args, u.Rest...)
 }
 
 // upgradedHere tells, by what an earlier run has written down here, whether kubeadm has upgraded this machine; on a

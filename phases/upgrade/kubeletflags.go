@@ -41,7 +41,7 @@ flag of external mode is lost, and takes --` + podInfraImage + ` away, which end
 					d.Sayf("warning, it is left as it is: %v", err)
 				}
 			}
-			if dropsPodInfraImage(d, text) {
+			if dropsPodInfraImage(upgradeOf(d), text) {
 				text, _ = kubelet.WithoutFlag(text, podInfraImage)
 			}
 			if text != now {
@@ -65,19 +65,19 @@ flag of external mode is lost, and takes --` + podInfraImage + ` away, which end
 const podInfraImage = "pod-infra-container-image"
 
 // dropsPodInfraImage tells whether an upgrade takes the flag out of kubeadm's file.
-func dropsPodInfraImage(d *workflow.Data, text string) bool {
+func dropsPodInfraImage(u *Upgrade, text string) bool {
 	_, _, ok := kubelet.EnvOf(text)
 	flag := planner.Use{Component: planner.Kubelet, Name: podInfraImage}
-	target := upgradeOf(d).target
+	target := u.target
 	return ok && target != nil && planner.Refuses(target, flag)
 }
 
 // cleanedByUs tells whether this is that flag, where an upgrade takes it away.
-func cleanedByUs(d *workflow.Data, u machine.FlagUse) bool {
-	if u.File != d.Machine.Path(machine.KubeadmFlags) || u.Flag != podInfraImage {
+func cleanedByUs(m *machine.Machine, u machine.FlagUse) bool {
+	if u.File != m.Path(machine.KubeadmFlags) || u.Flag != podInfraImage {
 		return false
 	}
-	data, err := d.Machine.Read(machine.KubeadmFlags)
+	data, err := m.Read(machine.KubeadmFlags)
 	_, _, ok := kubelet.EnvOf(string(data))
 	return err == nil && ok
 }

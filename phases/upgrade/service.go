@@ -20,6 +20,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -67,7 +68,7 @@ machine. Writes nothing.`,
 			}
 			return &finding.Error{
 				Code: finding.ExitNotInTime, Err: fmt.Errorf("ask the API server by its Service, from this machine: %w", last),
-				Hint: "kube-proxy may have lost its rules: " + restartProxy(ctx, client, d) +
+				Hint: "kube-proxy may have lost its rules: " + restartProxy(ctx, client, d.Machine) +
 					"; the same command again looks once more",
 			}
 		},
@@ -108,11 +109,11 @@ func askService(d *workflow.Data, ips []string, config *rest.Config) error {
 }
 
 // restartProxy is the command that makes kube-proxy of this machine write its rules anew.
-func restartProxy(ctx context.Context, client kubernetes.Interface, d *workflow.Data) string {
+func restartProxy(ctx context.Context, client kubernetes.Interface, m *machine.Machine) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), serviceTimeout)
 	defer cancel()
 	pods, err := client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", workflow.NodeOfKubelet(d.Machine)).String(),
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", workflow.NodeOfKubelet(m)).String(),
 	})
 	name := "$(kubectl -n kube-system get pods -l k8s-app=kube-proxy -o name)"
 	if err == nil || apierrors.IsForbidden(err) {

@@ -42,7 +42,7 @@ func decide(ctx context.Context, d *workflow.Data, facts *planner.Facts, plan *p
 	}
 	asksItself := false
 	if mode == v1alpha1.ModeStaticPod {
-		asksItself = manager.AsksOwnServer(d)
+		asksItself = manager.AsksOwnServer(d.Machine)
 	}
 	if !asksItself {
 		u.waits = olderThan(facts, u.target)

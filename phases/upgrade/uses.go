@@ -49,11 +49,11 @@ func liveProxy(ctx context.Context, client kubernetes.Interface, f *planner.Fact
 const kubeletsTimeout = 30 * time.Second
 
 // manifestUses is what this machine's static pods are told. They may differ from those that run.
-func manifestUses(d *workflow.Data, here string) ([]planner.Use, error) {
+func manifestUses(m *machine.Machine, here string) ([]planner.Use, error) {
 	var list []planner.Use
 	for _, c := range []planner.Component{planner.APIServer, planner.ControllerManager, planner.Scheduler} {
 		path := filepath.Join(machine.ManifestDir, string(c)+".yaml")
-		pod, err := record.ReadStaticPod(d.Machine, path)
+		pod, err := record.ReadStaticPod(m, path)
 		if err != nil {
 			return nil, err
 		}
@@ -94,16 +94,16 @@ func configuredGates(
 
 // kubeletUses is what kubelets are told: this machine's by the files behind its command line, all by what they say of
 // themselves. A kubelet tells its arguments from 1.36 on.
-func kubeletUses(ctx context.Context, d *workflow.Data, client kubernetes.Interface, f *planner.Facts) error {
-	found, err := d.Machine.KubeletFlags(planner.KubeletFlags()...)
+func kubeletUses(ctx context.Context, m *machine.Machine, client kubernetes.Interface, f *planner.Facts) error {
+	found, err := m.KubeletFlags(planner.KubeletFlags()...)
 	if err != nil {
 		return err
 	}
 	for _, u := range found {
-		path := strings.TrimPrefix(u.File, strings.TrimSuffix(d.Machine.Root, "/"))
+		path := strings.TrimPrefix(u.File, strings.TrimSuffix(m.Root, "/"))
 		f.Uses = append(f.Uses, usesOf(planner.Use{
 			Component: planner.Kubelet, Name: u.Flag, Value: u.Value, Node: f.Here,
-			Where: fmt.Sprintf("%s:%d", path, u.Line), Cleaned: cleanedByUs(d, u),
+			Where: fmt.Sprintf("%s:%d", path, u.Line), Cleaned: cleanedByUs(m, u),
 		})...)
 	}
 	ctx, cancel := context.WithTimeout(ctx, kubeletsTimeout)
@@ -155,12 +155,12 @@ func askKubelet(ctx context.Context, client kubernetes.Interface, node string) t
 }
 
 // kubeadmImages are those of the control plane.
-func kubeadmImages(ctx context.Context, d *workflow.Data, version, mirror string) ([]string, error) {
+func kubeadmImages(ctx context.Context, m *machine.Machine, version, mirror string) ([]string, error) {
 	args := []string{"config", "images", "list", "--kubernetes-version=" + version}
 	if mirror != "" {
 		args = append(args, "--image-repository="+mirror)
 	}
-	out, err := d.Machine.Output(ctx, "kubeadm", args...)
+	out, err := m.Output(ctx, "kubeadm", args...)
 	if err != nil {
 		return nil, err
 	}

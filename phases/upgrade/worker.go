@@ -64,7 +64,7 @@ func checkKubeletRefuses(_ context.Context, d *workflow.Data) error {
 	}
 	var wrong []error
 	for _, u := range found {
-		if cleanedByUs(d, u) {
+		if cleanedByUs(d.Machine, u) {
 			continue
 		}
 		for _, one := range usesOf(planner.Use{Component: planner.Kubelet, Name: u.Flag, Value: u.Value}) {

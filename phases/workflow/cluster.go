@@ -230,7 +230,7 @@ func LocalServer(d *Data) string {
 
 // AdminClient is the administrator's, on a control plane.
 func AdminClient(d *Data) (*kubernetes.Clientset, error) {
-	if err := refuseWithoutCluster(d); err != nil {
+	if err := refuseWithoutCluster(d.Machine); err != nil {
 		return nil, err
 	}
 	return Connect(d, machine.AdminConf)

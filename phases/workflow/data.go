@@ -21,8 +21,8 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-func refuseWithoutCluster(d *Data) error {
-	there, err := d.Machine.Exists(machine.AdminConf)
+func refuseWithoutCluster(m *machine.Machine) error {
+	there, err := m.Exists(machine.AdminConf)
 	if err == nil && there {
 		return nil
 	}
