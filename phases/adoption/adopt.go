@@ -106,7 +106,7 @@ func lifecycle() workflow.Phase {
 		Short: "Let the cloud-controller-manager delete Nodes whose machine is gone, once it knows every node",
 		Long:  "Reads the Nodes. Writes the permissions and the workload as the settings have them, and waits for it.",
 		Only:  workflow.ManagedModes(),
-		Foretell: func(ctx context.Context, d *workflow.Data) (string, error) {
+		Plan: func(ctx context.Context, d *workflow.Data) (string, error) {
 			if s, err := d.Settings(ctx); err != nil || s.Lifecycle == v1alpha1.LifecycleOff {
 				return lifecycleStaysOff, err
 			}
@@ -172,7 +172,7 @@ func adopted() workflow.Phase {
 		Name:     "machine",
 		Short:    "Note on this machine that it has a cluster",
 		Long:     "Writes " + machine.StateFile + ".",
-		Foretell: func(context.Context, *workflow.Data) (string, error) { return "would write " + machine.StateFile, nil },
+		Plan: func(context.Context, *workflow.Data) (string, error) { return "would write " + machine.StateFile, nil },
 		Run: func(_ context.Context, d *workflow.Data) error {
 			if err := workflow.NoteStage(d, v1alpha1.StageFinished); err != nil {
 				return err

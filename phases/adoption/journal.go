@@ -81,7 +81,7 @@ func undoOfAdoption(d *workflow.Data) string {
 // adoptionStep runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
 func adoptionStep(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
 	change := d.Known.Previews[p.Name].Change
-	if d.Known.Journal == nil || p.Journal == workflow.JournalItself || change == "" && p.Foretell == nil {
+	if d.Known.Journal == nil || p.Journal == workflow.JournalItself || change == "" && p.Plan == nil {
 		return p.Run(ctx, d)
 	}
 	return workflow.JournalStep(ctx, d, p, change, undoOfAdoption(d))

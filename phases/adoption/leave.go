@@ -136,7 +136,7 @@ func leaveNodes() workflow.Phase {
 		Journal:  workflow.JournalItself,
 		Short:    "Take one kubelet after the other out of external cloud mode",
 		Long:     `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
-		Foretell: foretellNodes,
+		Plan: planNodes,
 		Run: func(ctx context.Context, d *workflow.Data) error {
 			if err := eachNode(ctx, d, (*adopter).leave); err != nil {
 				return err

@@ -78,7 +78,7 @@ func removeObjects() workflow.Phase {
 			"permissions go: claims, conditions and finalizers; addresses stay in their status. With --purge the record " +
 			"stays\n" +
 			"until all else has gone. It stops where a machine has joined in external cloud mode meanwhile.",
-		Foretell: foretellObjects,
+		Plan: planObjects,
 		Run: func(ctx context.Context, d *workflow.Data) error {
 			applier, err := workflow.NewApplier(d, machine.AdminConf)
 			if err != nil {
@@ -98,9 +98,9 @@ func removeObjects() workflow.Phase {
 	}
 }
 
-// foretellObjects leaves the list to preflight, which asks behind it, but for the journal: a way back goes by what was
+// planObjects leaves the list to preflight, which asks behind it, but for the journal: a way back goes by what was
 // there.
-func foretellObjects(ctx context.Context, d *workflow.Data) (string, error) {
+func planObjects(ctx context.Context, d *workflow.Data) (string, error) {
 	if d.Trial {
 		subjects, err := appliedSubjects(ctx, d)
 		if err != nil {

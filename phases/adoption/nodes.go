@@ -33,12 +33,12 @@ func adoptNodes() workflow.Phase {
 address that the Node has; then the taint ` + v1alpha1.UninitializedTaint + `, which makes the
 cloud-controller-manager initialize the Node and keeps no pod from running; then it waits until the Node is
 initialized and Ready, with the addresses that it had. It stops at the first node that does not come through.`,
-		Foretell: foretellNodes,
+		Plan: planNodes,
 		Run:      func(ctx context.Context, d *workflow.Data) error { return eachNode(ctx, d, (*adopter).adopt) },
 	}
 }
 
-func foretellNodes(ctx context.Context, d *workflow.Data) (string, error) {
+func planNodes(ctx context.Context, d *workflow.Data) (string, error) {
 	plan, err := plannedNodes(ctx, d)
 	if err != nil {
 		return "", err

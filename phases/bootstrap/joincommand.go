@@ -25,7 +25,7 @@ func ShowJoinCommand() workflow.Phase {
 		Name:  "show-join-command",
 		Short: "Show how further machines join",
 		Long:  "Reads the bootstrap tokens and the cluster's CA. Writes nothing. `kubeadm token create` makes a new token when the old ones have expired.",
-		Foretell: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Data) (string, error) {
 			return "would show the command for further machines", nil
 		},
 		Run: func(ctx context.Context, d *workflow.Data) error {

@@ -17,7 +17,7 @@ func WaitNodes() workflow.Phase {
 		Name:  "wait",
 		Short: "Wait until the node is initialized, or say why it is not",
 		Long:  "Reads this machine's Node, the cloud-controller-manager's pods, its Lease and Events. Writes nothing. Does not wait for the node to be Ready, which takes a CNI plugin.",
-		Foretell: func(ctx context.Context, d *workflow.Data) (string, error) {
+		Plan: func(ctx context.Context, d *workflow.Data) (string, error) {
 			s, err := d.Settings(ctx)
 			if err != nil {
 				return "", err

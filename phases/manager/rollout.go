@@ -32,12 +32,12 @@ func Rollout() workflow.Phase {
 		Long: `Reads the workload, or this machine's static pod and those of the other control planes, and the leader's Lease. Writes
 nothing. Control planes that still run another static pod are named: the same command brings it to each of them.`,
 		Only:     workflow.ManagedModes(),
-		Foretell: foretellRollout,
+		Plan: planRollout,
 		Run:      RunRollout,
 	}
 }
 
-func foretellRollout(ctx context.Context, d *workflow.Data) (string, error) {
+func planRollout(ctx context.Context, d *workflow.Data) (string, error) {
 	s, err := d.Settings(ctx)
 	if err != nil {
 		return "", err

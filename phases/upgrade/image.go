@@ -32,7 +32,7 @@ func renewIdentity() workflow.Phase {
 		Long: `Reads the cluster's CA. Writes ` + machine.CCMKubeconfig + ` where it is older than
 ` + machine.ControllerManagerConf + `, which kubeadm upgrade writes anew, and ` + machine.CertsTimer + `.`,
 		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
-		Foretell: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Data) (string, error) {
 			return "would renew " + machine.CCMKubeconfig + ", where kubeadm has renewed its own", nil
 		},
 		Run: func(ctx context.Context, d *workflow.Data) error {

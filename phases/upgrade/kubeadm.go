@@ -25,7 +25,7 @@ func kubeadmUpgrade() workflow.Phase {
 		Long: `Runs "kubeadm upgrade apply VERSION --yes" or "kubeadm upgrade node", streams what it prints, and looks at what
 has become of this machine. Where ` + machine.StateFile + ` says that it has come to its end, it is not run again;
 where it was cut short, it is: it goes on by itself.`,
-		Foretell: func(_ context.Context, d *workflow.Data) (string, error) {
+		Plan: func(_ context.Context, d *workflow.Data) (string, error) {
 			if !upgradeOf(d).kubeadm {
 				return "unchanged: kubeadm has upgraded this machine", nil
 			}

@@ -22,7 +22,7 @@ func kubeletFlags() workflow.Phase {
 		Long: `kubeadm writes ` + machine.KubeadmFlags + ` anew where an argument in it is gone, and takes a flag without a
 value for the name of the next. Reads the file as it was before, from ` + machine.StateFile + `; writes it where a
 flag of external mode is lost, and takes --` + podInfraImage + ` away, which ends a kubelet of 1.35 and newer.`,
-		Foretell: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Data) (string, error) {
 			return "would look at " + machine.KubeadmFlags + " after that", nil
 		},
 		Run: func(_ context.Context, d *workflow.Data) error {

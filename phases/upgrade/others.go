@@ -28,7 +28,7 @@ func upgradeOthers() workflow.Phase {
 		Long: `Runs "ccmadm upgrade node" on each other control plane, one after the other, then on the workers, and
 streams what it says. A control plane has a run of its own in the journal, and this one gives it the Lease; a worker
 is a step of a run of this machine's. It stops at the first machine that does not come through.`,
-		Foretell: func(_ context.Context, d *workflow.Data) (string, error) {
+		Plan: func(_ context.Context, d *workflow.Data) (string, error) {
 			if upgradeOf(d).ByHand() {
 				return "the other machines are upgraded there", nil
 			}

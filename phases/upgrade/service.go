@@ -37,7 +37,7 @@ func probeService() workflow.Phase {
 		Short: "Look whether a Service answers on this machine",
 		Long: `Reads the Service kubernetes in the namespace default, and asks the API server at its addresses from this
 machine. Writes nothing.`,
-		Foretell: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Data) (string, error) {
 			return "would ask Service/default/kubernetes", nil
 		},
 		Run: func(ctx context.Context, d *workflow.Data) error {

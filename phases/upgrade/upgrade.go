@@ -98,19 +98,19 @@ func Worker() []workflow.Phase {
 
 // inTurn leaves a phase out until the manager's turn has come.
 func inTurn(p workflow.Phase) workflow.Phase {
-	run, foretell := p.Run, p.Foretell
+	run, plan := p.Run, p.Plan
 	p.Run = func(ctx context.Context, d *workflow.Data) error {
 		if upgradeOf(d).manager == "" {
 			return nil
 		}
 		return run(ctx, d)
 	}
-	if foretell != nil {
-		p.Foretell = func(ctx context.Context, d *workflow.Data) (string, error) {
+	if plan != nil {
+		p.Plan = func(ctx context.Context, d *workflow.Data) (string, error) {
 			if upgradeOf(d).manager == "" {
 				return "nothing yet", nil
 			}
-			return foretell(ctx, d)
+			return plan(ctx, d)
 		}
 	}
 	return p

@@ -82,7 +82,7 @@ func showRest() workflow.Phase {
 		Name:  "next",
 		Short: "Show what is left to be done",
 		Long:  "Reads what `ccmadm upgrade plan` reads. Writes nothing.",
-		Foretell: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Data) (string, error) {
 			return "ccmadm upgrade plan shows what is left to be done", nil
 		},
 		Run: func(ctx context.Context, d *workflow.Data) error {
@@ -114,7 +114,7 @@ func showWorkersRest() workflow.Phase {
 	return workflow.Phase{
 		Name:  "next",
 		Short: "Show what is left to be done",
-		Foretell: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Data) (string, error) {
 			return "the kubelet would be left to be upgraded", nil
 		},
 		Run: func(_ context.Context, d *workflow.Data) error {

@@ -83,7 +83,7 @@ func ApplyStep(ctx context.Context, d *Data, p Phase) error {
 			return err
 		}
 	}
-	waits := p.Foretell != nil
+	waits := p.Plan != nil
 	if d.Known.Journal == nil && !waits {
 		fmt.Fprint(d.Progress(), found.Said)
 		return nil

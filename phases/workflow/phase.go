@@ -37,9 +37,9 @@ type Phase struct {
 	Journal Journaling
 	// Undo is how to take the step back, for the journal; empty: the operation says.
 	Undo string
-	// Foretell says what Run would do, in a dry run of a phase that has nothing to show for it. Nil: Run shows it itself,
+	// Plan says what Run would do, in a dry run of a phase that has nothing to show for it. Nil: Run shows it itself,
 	// through the machine and the applier.
-	Foretell func(context.Context, *Data) (string, error)
+	Plan func(context.Context, *Data) (string, error)
 	// Run does it.
 	Run func(context.Context, *Data) error
 }
@@ -101,10 +101,10 @@ func (p Phase) Do(ctx context.Context, d *Data) error {
 	if wanted, err := p.wanted(ctx, d); err != nil || !wanted {
 		return AsError(err)
 	}
-	if p.Foretell == nil || !d.DryRun {
+	if p.Plan == nil || !d.DryRun {
 		return AsError(journaled(ctx, d, p))
 	}
-	text, err := p.Foretell(ctx, d)
+	text, err := p.Plan(ctx, d)
 	if err != nil {
 		return AsError(err)
 	}
