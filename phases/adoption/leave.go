@@ -193,10 +193,7 @@ func (a *adopter) leave(ctx context.Context, n *fleet.Node) error {
 // plain takes the kubelet's flags back, and waits until that is seen; by hand, files that are gone are seen by the
 // answer of their machine.
 func (a *adopter) plain(ctx context.Context, n *fleet.Node) error {
-	forget, what := "--forget", "its kubelet to be out of external mode"
-	if adoptionOf(a.d).Purge {
-		forget = "--purge"
-	}
+	what := "its kubelet to be out of external mode"
 	asked := adoptionOf(a.d).Purge && a.byHand() && !n.Here
 	if asked {
 		what = "`ccmadm node plain --purge` there, whose end it notes on its Node"
@@ -204,7 +201,7 @@ func (a *adopter) plain(ctx context.Context, n *fleet.Node) error {
 			return err
 		}
 	}
-	if err := a.step.Run(ctx, n, "plain", forget); err != nil {
+	if err := a.step.Run(ctx, n, fleet.Plain{Purge: adoptionOf(a.d).Purge}); err != nil {
 		return err
 	}
 	return a.await(ctx, n, what, func(node *corev1.Node) bool {

@@ -185,9 +185,9 @@ type impatient struct {
 	asked chan<- struct{}
 }
 
-func (i impatient) Run(ctx context.Context, n *fleet.Node, args ...string) error {
+func (i impatient) Run(ctx context.Context, n *fleet.Node, task fleet.Task) error {
 	defer func() { i.asked <- struct{}{} }()
-	return i.Runner.Run(ctx, n, args...)
+	return i.Runner.Run(ctx, n, task)
 }
 
 func (impatient) Patience() time.Duration { return 5 * time.Second }

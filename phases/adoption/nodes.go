@@ -126,7 +126,7 @@ func (a *adopter) adopt(ctx context.Context, n *fleet.Node) error {
 
 // external sets the kubelet's flags, and waits until the Node repeats its address.
 func (a *adopter) external(ctx context.Context, n *fleet.Node) error {
-	if err := a.step.Run(ctx, n, "external", "--node-ip="+n.IP); err != nil {
+	if err := a.step.Run(ctx, n, fleet.External{NodeIP: n.IP}); err != nil {
 		return err
 	}
 	return a.await(ctx, n, "its kubelet to be in external mode", func(node *corev1.Node) bool {

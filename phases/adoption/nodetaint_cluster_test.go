@@ -43,7 +43,7 @@ func TestCluster_Adopt_ServerAway(t *testing.T) {
 		}
 	}
 	ran := playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
-	if err := fleet.NewRunner(d, away, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, "plain"); err != nil {
+	if err := fleet.NewRunner(d, away, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.Plain{}); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	<-ran

@@ -39,7 +39,7 @@ func TestCluster_Adopt_PodsThatAdmissionForbids(t *testing.T) {
 	t.Cleanup(func() { label("null") })
 	d, _ := adoption(t, m, workflow.Options{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: time.Second})
 	n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
-	phasestest.WantError(t, fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, "plain"),
+	phasestest.WantError(t, fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.Plain{}),
 		"run a privileged pod on w1: the cluster's admission forbids it", finding.ExitRefused)
 }
 
@@ -78,8 +78,8 @@ func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 			d, out := adoption(t, m, workflow.Options{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: 5 * time.Minute})
 			n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
 			ran := playPod(t, client, n, tt.status)
-			err := fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, "plain")
-			if args := <-ran; args != "node plain --timeout=5m0s --root=/host" {
+			err := fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.Plain{})
+			if args := <-ran; args != "node plain --forget --timeout=5m0s --root=/host" {
 				t.Errorf("it ran %q", args)
 			}
 			if !strings.Contains(out.String(), tt.say) || tt.want == "" && err != nil {
@@ -125,8 +125,8 @@ func TestCluster_Adopt_PodsThatAKubeletShows(t *testing.T) {
 	d, out := adoption(t, m, workflow.Options{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: fleet.NodeTimeout})
 	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
 		ran := playPod(t, client, n, corev1.PodStatus{Phase: phase})
-		err := fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, "plain")
-		if args := <-ran; args != "node plain --root=/host" || (err == nil) != (phase == corev1.PodSucceeded) {
+		err := fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.Plain{})
+		if args := <-ran; args != "node plain --forget --root=/host" || (err == nil) != (phase == corev1.PodSucceeded) {
 			t.Errorf("%s: it ran %q, %v\n%s", phase, args, err, out)
 		}
 	}
@@ -142,6 +142,6 @@ func TestPods_NameThatAKubeletShows(t *testing.T) {
 	})
 	d := &workflow.Data{Options: workflow.Options{Operation: &Adoption{NodeTimeout: time.Second}}}
 	b := fleet.Pods{D: d, Client: client, Prefix: fleet.StepPrefix}
-	phasestest.WantError(t, b.Run(t.Context(), &fleet.Node{Name: "w2"}, "plain"), "the kubelet of Node/w1 shows Pod/kube-system/"+
+	phasestest.WantError(t, b.Run(t.Context(), &fleet.Node{Name: "w2"}, fleet.Plain{}), "the kubelet of Node/w1 shows Pod/kube-system/"+
 		fleet.PodForNode(fleet.StepPrefix, "w2"), finding.ExitRefused)
 }

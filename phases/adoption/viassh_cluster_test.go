@@ -106,13 +106,13 @@ func TestCluster_Node_StepOfAnotherMachine(t *testing.T) {
 	// What a run gives to a step on w1.
 	d, _ := adoption(t, m, workflow.Options{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaSSH}, NodeTimeout: fleet.NodeTimeout})
 	n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
-	if err := fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, "external"); err != nil {
+	if err := fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.External{NodeIP: n.IP}); err != nil {
 		t.Fatal(err)
 	}
 	ca := identity.Pins(phasestest.Cluster.Config.CAData)
 	runner := m.Runner.(*machinetest.Commands)
 	if last := runner.Ran[len(runner.Ran)-1]; !strings.HasSuffix(last,
-		"198.18.0.101 -- ccmadm node external --node=w1 --ca-cert-hash="+strings.Join(ca, ",")) {
+		"198.18.0.101 -- ccmadm node external --node-ip=198.18.0.101 --node=w1 --ca-cert-hash="+strings.Join(ca, ",")) {
 		t.Errorf("it ran %s", last)
 	}
 	before := phasestest.KubeletFilesOf(t, m)

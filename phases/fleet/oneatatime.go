@@ -46,11 +46,11 @@ func (o OneAtATime) Show(ctx context.Context, n *Node, more ...string) (*kubelet
 }
 
 // Run changes the machine, unless a pod changes it at the moment.
-func (o OneAtATime) Run(ctx context.Context, n *Node, args ...string) error {
+func (o OneAtATime) Run(ctx context.Context, n *Node, t Task) error {
 	if err := RefuseAtWork(ctx, o.Client, n); err != nil {
 		return err
 	}
-	return o.Inspector.Run(ctx, n, args...)
+	return o.Inspector.Run(ctx, n, t)
 }
 
 // RefuseAtWork finds a pod that changes the machine of a node.

@@ -44,9 +44,9 @@ var _ Inspector = (*Pods)(nil)
 func (b *Pods) Patience() time.Duration { return b.Takes }
 
 // Run does a step in a pod on the node, and waits for its end.
-func (b *Pods) Run(ctx context.Context, n *Node, args ...string) error {
+func (b *Pods) Run(ctx context.Context, n *Node, t Task) error {
 	lines := &nodeLines{d: b.D, node: n.Name}
-	unread, err := b.do(ctx, n, b.Prefix, lines, args)
+	unread, err := b.do(ctx, n, b.Prefix, lines, t.command())
 	lines.end()
 	if err == nil && unread != nil {
 		b.D.Sayf("%s: done, and what was said there cannot be shown: %s", n.Name, finding.Clean(unread.Error()))

@@ -44,10 +44,10 @@ const sshAnswer = time.Minute
 func (b SSH) Patience() time.Duration { return b.Takes }
 
 // Run does a step by the OpenSSH client.
-func (b SSH) Run(ctx context.Context, n *Node, args ...string) error {
+func (b SSH) Run(ctx context.Context, n *Node, t Task) error {
 	ctx, cancel := context.WithTimeout(ctx, b.Takes)
 	defer cancel()
-	line := b.line(n, args...)
+	line := b.line(n, t.command()...)
 	out := &nodeLines{d: b.D, node: n.Name}
 	err := b.D.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: out, Err: out, Changes: true})
 	out.end()

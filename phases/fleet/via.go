@@ -68,7 +68,7 @@ func (r Remote) ByHand() bool { return r.Via == ViaHand || r.Via == "" }
 
 // Runner runs ccmadm on the machine of a node.
 type Runner interface {
-	Run(ctx context.Context, n *Node, args ...string) error
+	Run(ctx context.Context, n *Node, t Task) error
 	// patience is how long its effect may take to be seen.
 	Patience() time.Duration
 }
@@ -104,9 +104,9 @@ type here struct {
 	others  Runner
 }
 
-func (h here) Run(ctx context.Context, n *Node, args ...string) error {
+func (h here) Run(ctx context.Context, n *Node, t Task) error {
 	if !n.Here {
-		args = append([]string{"node"}, args...)
+		args := t.command()
 		if h.timeout != NodeTimeout {
 			args = append(args, "--timeout="+h.timeout.String())
 		}
@@ -117,27 +117,26 @@ func (h here) Run(ctx context.Context, n *Node, args ...string) error {
 			}
 			args = append(args, wanted.Flags()...)
 		}
-		return h.others.Run(ctx, n, args...)
+		return h.others.Run(ctx, n, Command(args))
 	}
 	d := kubelet.NewNode(h.d.Machine, kubelet.NodeOptions{}, h.d.Streams, h.d.Version).InPhase(n.Name)
 	o := kubelet.NodeOptions{Timeout: h.timeout}
-	for _, arg := range args {
-		if ip, is := strings.CutPrefix(arg, "--node-ip="); is {
-			o.NodeIP = ip
-		}
-	}
-	if args[0] == "plain" {
+	switch t := t.(type) {
+	case External:
+		o.NodeIP = t.NodeIP
+		return kubelet.External(ctx, d, o)
+	case Plain:
 		return kubelet.Plain(ctx, d, o)
 	}
-	return kubelet.External(ctx, d, o)
+	return fmt.Errorf("run ccmadm %s: it is for other machines", strings.Join(t.command(), " "))
 }
 
 func (h here) Patience() time.Duration { return h.others.Patience() }
 
 type byHand struct{ d *workflow.Data }
 
-func (b byHand) Run(_ context.Context, n *Node, args ...string) error {
-	b.d.Sayf("on %s, as root, run: ccmadm %s", n.Name, strings.Join(args, " "))
+func (b byHand) Run(_ context.Context, n *Node, t Task) error {
+	b.d.Sayf("on %s, as root, run: ccmadm %s", n.Name, strings.Join(t.command(), " "))
 	b.d.Sayf("waiting for it; Ctrl-C stops here, and the same command goes on")
 	return nil
 }

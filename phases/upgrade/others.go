@@ -118,7 +118,7 @@ func (u *upgrader) upgrade(ctx context.Context, o *other) error {
 	if err != nil {
 		return err
 	}
-	if err := u.way.Run(ctx, o.Node, args...); err != nil {
+	if err := u.way.Run(ctx, o.Node, fleet.Command(args)); err != nil {
 		return err
 	}
 	if o.report == nil {

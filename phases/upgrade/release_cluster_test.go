@@ -61,7 +61,7 @@ func TestCluster_NoteRelease(t *testing.T) {
 // idle is a way on which nothing is done.
 type idle struct{ fleet.Inspector }
 
-func (idle) Run(context.Context, *fleet.Node, ...string) error { return nil }
+func (idle) Run(context.Context, *fleet.Node, fleet.Task) error { return nil }
 
 // A note of a ccmadm that is no longer on its machine is taken back by whoever upgrades it from elsewhere.
 func TestCluster_NoteRelease_OfNoCcmadm(t *testing.T) {

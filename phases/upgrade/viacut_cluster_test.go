@@ -270,7 +270,7 @@ func TestCluster_UpgradeVia_PodThatHangs(t *testing.T) {
 			}
 			ctx, stop := context.WithTimeout(t.Context(), tt.after)
 			defer stop()
-			err := workflow.AsError(fleet.OneAtATime{Inspector: b, Client: v.client, Answer: time.Hour}.Run(ctx, n, "upgrade", "node"))
+			err := workflow.AsError(fleet.OneAtATime{Inspector: b, Client: v.client, Answer: time.Hour}.Run(ctx, n, fleet.Command{"upgrade", "node"}))
 			phasestest.WantError(t, err, tt.want, finding.ExitError)
 			left, failed := fleet.PodsOfSteps(t.Context(), v.client, fleet.UpgradePrefix)
 			if failed != nil || (len(left) > 0) != tt.runs {
