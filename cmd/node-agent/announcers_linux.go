@@ -17,6 +17,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/bgp"
 )
 
 // newAnnouncers makes one for each level. They have a part in the report.
@@ -45,7 +46,7 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *cache
 	if o.count != nil {
 		o.count(l2.Counts)
 	}
-	announcers := []announce.Announcer{l2, announce.NewBGP(klog.FromContext(ctx).WithName("bgp"), report.changed)}
+	announcers := []announce.Announcer{l2, bgp.New(klog.FromContext(ctx).WithName("bgp"), report.changed)}
 	for _, a := range announcers {
 		report.sources = append(report.sources, a.Report)
 	}

@@ -23,7 +23,7 @@ func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 	maps.DeleteFunc(unready, func(name string, _ *unreadyNode) bool { return v.Nodes[name] == nil })
 	var first, others []string
 	for name, node := range v.Nodes {
-		if addresses := internalAddresses(node); len(addresses) > 0 {
+		if addresses := InternalAddresses(node); len(addresses) > 0 {
 			v.Addresses[name] = addresses[0]
 		}
 		if outOfService(node) {
@@ -98,4 +98,15 @@ func (u Unready) silent(node *corev1.Node, now time.Time) bool {
 		*known = unreadyNode{said: said, seen: now, started: known.started && known.seen.IsZero()}
 	}
 	return now.Sub(known.seen) > silentFor || known.started && now.Sub(known.said) > silentFor
+}
+
+// InternalAddresses of a Node, in its order.
+func InternalAddresses(node *corev1.Node) []netip.Addr {
+	var addresses []netip.Addr
+	for _, a := range node.Status.Addresses {
+		if parsed, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+			addresses = append(addresses, parsed)
+		}
+	}
+	return addresses
 }

@@ -1,4 +1,4 @@
-package announce
+package bgp
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
 // TestBGP_Addresses has a Node that gets its addresses one after the other.
@@ -22,7 +23,7 @@ func TestBGP_Addresses(t *testing.T) {
 	}
 	r := newRouter(t, node1)
 	ctx, cancel := context.WithCancel(t.Context())
-	b := NewBGP(testr.New(t), func() {})
+	b := New(testr.New(t), func() {})
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
 	set := func(addresses ...string) {
@@ -31,11 +32,11 @@ func TestBGP_Addresses(t *testing.T) {
 			address := corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a}
 			node.Status.Addresses = append(node.Status.Addresses, address)
 		}
-		view := &View{Node: "w1", Nodes: map[string]*corev1.Node{"w1": node}, Peers: map[string]*v1alpha1.BGPPeer{
+		view := &announce.View{Node: "w1", Nodes: map[string]*corev1.Node{"w1": node}, Peers: map[string]*v1alpha1.BGPPeer{
 			"tor1": {ObjectMeta: metav1.ObjectMeta{Name: "tor1"}, Spec: routerAt("tor1", "10.9.0.1").BGPPeerSpec},
 		}}
 		for _, address := range []string{"192.0.2.50", "2001:db8:5::50"} {
-			view.Claims = append(view.Claims, Claim{
+			view.Claims = append(view.Claims, announce.Claim{
 				Address: netip.MustParseAddr(address), Level: v1alpha1.LevelBGP, Candidates: []string{"w1"},
 			})
 		}

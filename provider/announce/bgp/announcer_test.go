@@ -1,10 +1,11 @@
-package announce
+package bgp
 
 import (
 	"net/netip"
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
 // A Node whose kube-proxy is sick gives its paths to others that announce them, and keeps them where there is none.
@@ -27,21 +28,21 @@ func TestView_PathsOfADrainingNode(t *testing.T) {
 		{name: "another has no agent", keeps: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := &View{
+			v := &announce.View{
 				Node: "w1", Draining: true, Silent: tt.silent,
 				Agents: map[string]*v1alpha1.NodeAgent{"w1": agent(stateEstablished, false)},
-				Claims: []Claim{{
+				Claims: []announce.Claim{{
 					Address: netip.MustParseAddr("192.0.2.50"), Level: v1alpha1.LevelBGP, Candidates: []string{"w1", "w2"},
 				}},
 			}
 			if tt.other != nil {
 				v.Agents["w2"] = tt.other
 			}
-			if got := v.paths(); (len(got) == 1) != tt.keeps {
+			if got := pathsOf(v); (len(got) == 1) != tt.keeps {
 				t.Errorf("got paths %v, want that it keeps the path: %t", got, tt.keeps)
 			}
 			v.Draining = false
-			if got := v.paths(); len(got) != 1 {
+			if got := pathsOf(v); len(got) != 1 {
 				t.Errorf("well again: got paths %v, want one", got)
 			}
 		})

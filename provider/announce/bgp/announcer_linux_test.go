@@ -1,4 +1,4 @@
-package announce
+package bgp
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
 // TestSpeaker_Drain has two Nodes: the router leaves the one that drains before its path goes, and keeps its session.
@@ -64,22 +65,22 @@ func TestBGP_View(t *testing.T) {
 	}
 	r := newRouter(t, node1)
 	ctx, cancel := context.WithCancel(t.Context())
-	b := NewBGP(testr.New(t), func() {})
+	b := New(testr.New(t), func() {})
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: "10.9.0.11"}, {Type: corev1.NodeExternalIP, Address: "198.51.100.1"},
 	}}}
-	claim := func(address string, level v1alpha1.Level, nodes ...string) Claim {
-		return Claim{Address: netip.MustParseAddr(address), Level: level, Pool: "lan", Candidates: nodes}
+	claim := func(address string, level v1alpha1.Level, nodes ...string) announce.Claim {
+		return announce.Claim{Address: netip.MustParseAddr(address), Level: level, Pool: "lan", Candidates: nodes}
 	}
-	view := &View{
+	view := &announce.View{
 		Node:  "w1",
 		Nodes: map[string]*corev1.Node{"w1": node},
 		Pools: map[string]*v1alpha1.AddressPool{"lan": {Spec: v1alpha1.AddressPoolSpec{
 			BGP: v1alpha1.PoolBGP{Communities: []string{"64512:7"}},
 		}}},
-		Claims: []Claim{
+		Claims: []announce.Claim{
 			claim("192.0.2.50", v1alpha1.LevelBGP, "w1", "w2"),
 			claim("192.0.2.51", v1alpha1.LevelL2, "w1"),
 			claim("192.0.2.52", v1alpha1.LevelBGP, "w2"),

@@ -1,4 +1,11 @@
-package announce
+// Package bgp announces addresses to the routers of a Node: a route from every Node that may.
+//
+// Start at [Announcer], which does so for the addresses of a view, or at [Speaker] for paths and routers of any kind.
+//
+// Reads: an [announce.View]. Writes: sessions of TCP to port 179 of routers, and of UDP port 3784 where BFD is on.
+// Running it twice: nothing stays behind on a machine.
+// It will not: learn a route, listen to a TCP port, or withdraw anything because the API server does not answer.
+package bgp
 
 import (
 	"context"

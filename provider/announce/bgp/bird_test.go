@@ -1,6 +1,6 @@
 //go:build linux
 
-package announce
+package bgp
 
 import (
 	"context"
