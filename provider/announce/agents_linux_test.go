@@ -83,7 +83,7 @@ func (a *agents) start(name string) {
 		Node: name, Key: bytes.Repeat([]byte{7}, 32), Port: v1alpha1.HeartbeatPort, Changed: func() {}, Conflict: a.notice,
 		Namespace: a.hosts[name], Log: log,
 	})
-	l2.quorum.rest.lingerFor = cmp.Or(a.linger, lingerFor)
+	l2.quorum.LingerFor = cmp.Or(a.linger, l2.quorum.LingerFor)
 	ctx, cancel := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)
 	a.list[name], a.stop[name], a.ended[name] = l2, cancel, ended

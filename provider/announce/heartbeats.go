@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // heartbeats carries datagrams between members by UDP.
@@ -33,8 +35,8 @@ func listen(ctx context.Context, key []byte, address netip.Addr, port uint16) (*
 
 // receive calls take with each datagram that is signed with the key, and with where it comes from, and refused for each
 // other, until it is closed.
-func (h *heartbeats) receive(take func(*Datagram, netip.Addr), refused func(netip.AddrPort, error)) {
-	buffer := make([]byte, maxDatagram)
+func (h *heartbeats) receive(take func(*quorum.Datagram, netip.Addr), refused func(netip.AddrPort, error)) {
+	buffer := make([]byte, quorum.MaxDatagram)
 	for {
 		n, from, err := h.conn.ReadFromUDPAddrPort(buffer)
 		if errors.Is(err, net.ErrClosed) {
@@ -43,7 +45,7 @@ func (h *heartbeats) receive(take func(*Datagram, netip.Addr), refused func(neti
 		if err != nil {
 			continue // an ICMP error of somebody who is not there
 		}
-		d, err := decode(h.key, buffer[:n])
+		d, err := quorum.Decode(h.key, buffer[:n])
 		if err != nil {
 			refused(from, err)
 			continue
@@ -53,8 +55,8 @@ func (h *heartbeats) receive(take func(*Datagram, netip.Addr), refused func(neti
 }
 
 // send says what kept the machine from sending. It is not told whether anything arrives.
-func (h *heartbeats) send(d *Datagram, to netip.Addr) error {
-	if _, err := h.conn.WriteToUDPAddrPort(d.encode(h.key), netip.AddrPortFrom(to, h.port)); err != nil && !errors.Is(err, net.ErrClosed) {
+func (h *heartbeats) send(d *quorum.Datagram, to netip.Addr) error {
+	if _, err := h.conn.WriteToUDPAddrPort(d.Encode(h.key), netip.AddrPortFrom(to, h.port)); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("send heartbeat to %s: %w", d.To, err)
 	}
 	return nil

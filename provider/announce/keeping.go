@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // errPruned is what keeps lists of voters from being kept by an API server that answers.
@@ -19,7 +20,7 @@ type keeping struct {
 	// unkept is why the API server does not keep lists; nil: it does.
 	unkept error
 	// told are the lists of which a report was asked for.
-	told []membershipID
+	told []quorum.ListID
 }
 
 // newList is one that is not acted on yet.
@@ -37,11 +38,11 @@ func (l *L2) members(view *View) {
 	}
 	k.waiting = nil
 	if !l.KeepVoters || k.unkept != nil || l.quorum.Newest(view.Members) {
-		l.quorum.SetMembers(now, view.Members, view.All, view.gone(l.quorum.Members()))
+		l.quorum.SetMembers(now, view.Members, view.All, view.GoneOf(l.quorum.Members()))
 		return
 	}
 	k.waiting = &newList{view.Members, view.All}
-	l.quorum.SetGone(now, view.gone(l.quorum.Members()))
+	l.quorum.SetGone(now, view.GoneOf(l.quorum.Members()))
 	l.Changed()
 }
 
@@ -53,17 +54,17 @@ func (l *L2) reportVoters(status *v1alpha1.NodeAgentStatus) {
 	}
 	lists := l.quorum.Lists()
 	if k.waiting != nil {
-		id := idOf(k.waiting.names)
-		lists = slices.DeleteFunc(lists, func(names []string) bool { return idOf(names) == id })
+		id := quorum.IDOf(k.waiting.names)
+		lists = slices.DeleteFunc(lists, func(names []string) bool { return quorum.IDOf(names) == id })
 		lists = append(lists, k.waiting.names)
 	}
-	status.Voters = report(l.Node, lists)
+	status.Voters = quorum.Report(l.Node, lists)
 }
 
 // tellLists asks for a report where other lists bind this agent than it was last asked for. The caller has the lock.
 func (l *L2) tellLists() {
-	if k := &l.keeping; l.KeepVoters && !slices.Equal(k.told, l.quorum.memberships.list) {
-		k.told = l.quorum.memberships.list
+	if k := &l.keeping; l.KeepVoters && !slices.Equal(k.told, l.quorum.ListIDs()) {
+		k.told = l.quorum.ListIDs()
 		l.Changed()
 	}
 }
@@ -87,11 +88,11 @@ func (l *L2) Written(sent, kept *v1alpha1.NodeAgentStatus, refused error) {
 	if k.waiting == nil || l.view == nil {
 		return
 	}
-	id := idOf(k.waiting.names).String()
+	id := quorum.IDOf(k.waiting.names).String()
 	if refused == nil && !slices.ContainsFunc(kept.Voters, func(v v1alpha1.VoterList) bool { return v.ID == id }) {
 		return // a report that was on its way before
 	}
-	l.quorum.SetMembers(bootTime(), k.waiting.names, k.waiting.all, l.view.gone(l.quorum.Members()))
+	l.quorum.SetMembers(bootTime(), k.waiting.names, k.waiting.all, l.view.GoneOf(l.quorum.Members()))
 	k.waiting = nil
 	wake(l.poke)
 }

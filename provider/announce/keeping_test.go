@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // keeper is an L2 that does not run, with what it has logged and how often it has asked for a report.
@@ -51,7 +52,7 @@ func (k *keeper) acts(t *testing.T, want ...string) {
 // A new list is acted on once the API server has it, however late; what bound before binds from the start.
 func TestL2_KeepsVotersBeforeItActs(t *testing.T) {
 	k := newKeeper()
-	before := v1alpha1.NodeAgentStatus{Voters: report("a", [][]string{{"a", "y"}})}
+	before := v1alpha1.NodeAgentStatus{Voters: quorum.Report("a", [][]string{{"a", "y"}})}
 	if k.Report(&before); len(before.Voters) != 1 {
 		t.Fatal("it has not begun, and takes away what the API server has")
 	}
@@ -59,7 +60,7 @@ func TestL2_KeepsVotersBeforeItActs(t *testing.T) {
 	k.sees("a", "b")
 	k.acts(t, "ax")
 	first := k.report()
-	if k.changed == 0 || len(first.Voters) != 2 || first.Voters[1].ID != idOf([]string{"a", "b"}).String() {
+	if k.changed == 0 || len(first.Voters) != 2 || first.Voters[1].ID != quorum.IDOf([]string{"a", "b"}).String() {
 		t.Fatalf("it has asked for %d reports, and reports %v", k.changed, first.Voters)
 	}
 	k.sees("a", "b", "c")

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // L2Options are what an L2 needs to know.
@@ -44,7 +45,7 @@ type L2 struct {
 	refresh chan struct{}
 
 	mu         sync.Mutex
-	quorum     *Quorum
+	quorum     *quorum.Member
 	view       *View
 	hearts     *heartbeats
 	interfaces []v1alpha1.AgentInterface
@@ -56,9 +57,9 @@ type L2 struct {
 	told       map[v1alpha1.KernelAnswer]bool // for which its kernel answers
 	keeping    keeping
 	unsent     unsent
-	elsewhere  bool   // interfaces or pools have changed: an address may be answered for on another interface
-	left       bool   // everything was given away, and nothing is taken any more
-	look       Moment // when to look at all addresses again
+	elsewhere  bool          // interfaces or pools have changed: an address may be answered for on another interface
+	left       bool          // everything was given away, and nothing is taken any more
+	look       quorum.Moment // when to look at all addresses again
 	counts     Counts
 }
 
@@ -80,7 +81,7 @@ func NewL2(o L2Options) *L2 {
 	}
 	return &L2{
 		L2Options: o, poke: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
-		quorum:   NewQuorum(o.Node, uint64(time.Now().UnixNano()), now),
+		quorum:   quorum.New(o.Node, uint64(time.Now().UnixNano()), now),
 		segments: map[string]*segment{}, owned: map[netip.Addr]*ownership{}, conflicts: map[netip.Addr]v1alpha1.AddressConflict{},
 		unsent:    unsent{},
 		newcomers: newcomers{known: map[string]bool{}, heardAt: map[string]netip.Addr{}},
@@ -122,7 +123,7 @@ func wake(c chan struct{}) {
 }
 
 // longestPause keeps heartbeats in time where steps do not come to their end for other reasons.
-const longestPause = heartbeatInterval / 5
+const longestPause = quorum.HeartbeatInterval / 5
 
 // loop makes all steps, one for however much has changed.
 func (l *L2) loop(ctx context.Context) error {
@@ -208,7 +209,7 @@ func (l *L2) others() bool {
 }
 
 // take is called with each datagram.
-func (l *L2) take(d *Datagram, from netip.Addr) {
+func (l *L2) take(d *quorum.Datagram, from netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := bootTime()
@@ -233,7 +234,7 @@ func (l *L2) step(changed bool) time.Duration {
 	now := bootTime()
 	if l.quorum.Changed(now) || changed || now >= l.look {
 		claims := l.claims()
-		l.quorum.Pursue(now, claims)
+		l.quorum.Pursue(now, contested(claims))
 		l.look = now + min(l.quorum.Tick(now), l.own(now, claims))
 	}
 	l.tellLists()
@@ -245,6 +246,15 @@ func (l *L2) step(changed bool) time.Duration {
 		}
 	}
 	return min(l.look-now, l.quorum.Rhythm(now))
+}
+
+// contested are the claims as the quorum knows them.
+func contested(claims []Claim) []quorum.Claim {
+	list := make([]quorum.Claim, len(claims))
+	for i, c := range claims {
+		list[i] = quorum.Claim{Address: c.Address, Candidates: c.Candidates, Ending: c.Ending, Early: c.Early}
+	}
+	return list
 }
 
 // jitter keeps agents from speaking all at once.

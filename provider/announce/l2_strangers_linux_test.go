@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // hold gives a host an address of its own, for which its kernel answers, as for programs that put it on interfaces.
@@ -112,7 +113,7 @@ func TestL2_Garbage(t *testing.T) {
 			}
 		}
 		_, _ = hearts.Write(junk)
-		_, _ = hearts.Write(exampleDatagram().encode([]byte("another key")))
+		_, _ = hearts.Write((&quorum.Datagram{From: "a", To: owner}).Encode([]byte("another key")))
 	}
 	time.Sleep(500 * time.Millisecond)
 	gap, back := o.gaps(began)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // watchAgain is the pause after the kernel's events have ended.
@@ -72,7 +73,7 @@ func (l *L2) readInterfaces() error {
 }
 
 // closeSegment has those whose addresses it carried look for another one at that moment.
-func (l *L2) closeSegment(s *segment, next Moment) {
+func (l *L2) closeSegment(s *segment, next quorum.Moment) {
 	s.close()
 	delete(l.segments, s.name)
 	for _, o := range l.owned {
@@ -84,7 +85,7 @@ func (l *L2) closeSegment(s *segment, next Moment) {
 
 // sent takes the outcome of a send. An interface that is gone has its segment closed, though no event has said so:
 // whoever needs one opens another a second later.
-func (l *L2) sent(now Moment, s *segment, err error) error {
+func (l *L2) sent(now quorum.Moment, s *segment, err error) error {
 	if !gone(err) || l.segments[s.name] != s {
 		return err
 	}

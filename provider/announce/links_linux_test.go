@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netns"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // Events that were lost end the watch, though only one of its two subscriptions has lost them.
@@ -77,7 +79,7 @@ func TestL2_InterfaceIsMadeAgain(t *testing.T) {
 
 	l2 := a.list["a"]
 	l2.mu.Lock()
-	time.Sleep(3 * heartbeatInterval) // its loop waits for the lock by now, so that no look falls in between
+	time.Sleep(3 * quorum.HeartbeatInterval) // its loop waits for the lock by now, so that no look falls in between
 	makeAgain(a.lan, host, other)
 	l2.mu.Unlock()
 	heard := make(chan struct{}, 1)

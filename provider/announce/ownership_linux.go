@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 const (
@@ -39,17 +40,17 @@ func shouts() []time.Duration {
 type ownership struct {
 	claim     Claim
 	segment   *segment // nil while there is no interface
-	since     Moment
+	since     quorum.Moment
 	announced bool
-	refused   string // why it has no segment, as it was logged
-	asked     int    // probes sent
-	shouted   int    // how often it said that it has it
-	next      Moment // of the next probe, or the next time it says so
-	defended  Moment
+	refused   string        // why it has no segment, as it was logged
+	asked     int           // probes sent
+	shouted   int           // how often it said that it has it
+	next      quorum.Moment // of the next probe, or the next time it says so
+	defended  quorum.Moment
 }
 
 // own brings what is announced in line with what is owned, says so in time, and returns when to look again.
-func (l *L2) own(now Moment, claims []Claim) time.Duration {
+func (l *L2) own(now quorum.Moment, claims []Claim) time.Duration {
 	next, changed := repeatShout, false
 	keep := map[netip.Addr]bool{}
 	for _, c := range claims {
@@ -89,7 +90,7 @@ func (l *L2) own(now Moment, claims []Claim) time.Duration {
 }
 
 // advance takes the next step with an address, if it is due, and says whether the report has changed.
-func (l *L2) advance(now Moment, o *ownership) bool {
+func (l *L2) advance(now quorum.Moment, o *ownership) bool {
 	if now < o.next {
 		return false
 	}
@@ -124,7 +125,7 @@ func (l *L2) advance(now Moment, o *ownership) bool {
 }
 
 // probing asks the network for an address that was never used. It is over when nobody has answered.
-func (l *L2) probing(now Moment, o *ownership) bool {
+func (l *L2) probing(now quorum.Moment, o *ownership) bool {
 	pool := l.view.Pools[o.claim.Pool]
 	if o.claim.Probed || pool != nil && pool.Spec.DuplicateAddressDetection != nil && !*pool.Spec.DuplicateAddressDetection {
 		return false
@@ -166,7 +167,7 @@ func (l *L2) heard(f frame) {
 }
 
 // conflict is that somebody else answers for an address that this Node owns.
-func (l *L2) conflict(now Moment, o *ownership, f frame) {
+func (l *L2) conflict(now quorum.Moment, o *ownership, f frame) {
 	if len(f.mac) != 6 {
 		return
 	}
@@ -206,7 +207,7 @@ func (l *L2) conflict(now Moment, o *ownership, f frame) {
 
 // rival is another agent that answers for the same address, which the quorum excludes. Should it be so, the one with the
 // greater name stops at once.
-func (l *L2) rival(now Moment, o *ownership, node string) {
+func (l *L2) rival(now quorum.Moment, o *ownership, node string) {
 	if now < o.since+settled {
 		return // a frame of before the address came here
 	}

@@ -20,7 +20,7 @@ func TestL2_AnswersOnlyWhatItOwnsNow(t *testing.T) {
 	claim := Claim{Address: address, Candidates: []string{"a"}}
 	l2.quorum.SetMembers(bootTime(), []string{"a"}, []string{"a"}, nil)
 	l2.quorum.Want(bootTime(), address)
-	for end := bootTime() + 3*grantFor; !l2.quorum.Owns(bootTime(), address) && bootTime() < end; time.Sleep(10 * time.Millisecond) {
+	for end := bootTime() + 5*time.Second; !l2.quorum.Owns(bootTime(), address) && bootTime() < end; time.Sleep(10 * time.Millisecond) {
 		l2.quorum.Tick(bootTime()) // one that begins grants nothing while grants of a former one may be good
 	}
 	l2.owned[address] = &ownership{claim: claim, segment: s, announced: true}

@@ -52,7 +52,7 @@ func TestL2_Rests(t *testing.T) {
 	a.set(func(v *View) { v.Claims = claims })
 	owner, took := a.owner(address, "", 5*time.Second)
 	t.Logf("%s has the address after %s", owner, took)
-	if took > gatherFor {
+	if took > 300*time.Millisecond { // so long one that has rested listens at most
 		t.Errorf("%s has the address after %s", owner, took)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // segment is an interface on which addresses are answered for. Its sockets get ARP and neighbour discovery only.
@@ -23,8 +25,8 @@ type segment struct {
 	ndp  *ndp.Conn // none where the interface has no link-local address (yet)
 	out  *ipv6.ControlMessage
 
-	noNDP    error  // why there is none
-	ndpAgain Moment // when the interface is looked at for a link-local address again
+	noNDP    error         // why there is none
+	ndpAgain quorum.Moment // when the interface is looked at for a link-local address again
 
 	mu     sync.Mutex
 	joined map[netip.Addr]bool // solicited-node groups

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // silentFor is how long a Node is not Ready before its agent has no vote any more.
@@ -52,8 +53,8 @@ func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 	}
 }
 
-// gone are those of the members who are off for good: their Nodes were deleted, or an operator says so.
-func (v *View) gone(members []string) map[string]bool {
+// GoneOf are those of the members who are off for good: their Nodes were deleted, or an operator says so.
+func (v *View) GoneOf(members []string) map[string]bool {
 	gone := map[string]bool{}
 	for _, name := range members {
 		gone[name] = v.Gone[name] || len(v.Nodes) > 0 && v.Nodes[name] == nil
@@ -98,6 +99,19 @@ func (u Unready) silent(node *corev1.Node, now time.Time) bool {
 		*known = unreadyNode{said: said, seen: now, started: known.started && known.seen.IsZero()}
 	}
 	return now.Sub(known.seen) > silentFor || known.started && now.Sub(known.said) > silentFor
+}
+
+// SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where a
+// Node is silent whose agent reports no lists, since it is of an earlier release, all that had a vote are a list, too.
+func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
+	reports := map[string][]v1alpha1.VoterList{}
+	for i := range agents {
+		reports[agents[i].Name] = agents[i].Status.Voters
+	}
+	v.Bound = quorum.Bound(v.Node, reports)
+	if slices.ContainsFunc(v.Silent, func(name string) bool { return len(reports[name]) == 0 }) && len(v.Bound) > 0 {
+		v.Bound = slices.Insert(v.Bound, 0, v.All)
+	}
 }
 
 // InternalAddresses of a Node, in its order.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // Who has a vote, in which order: one that falls silent keeps its place among all.
@@ -52,7 +53,7 @@ func TestView_SetMembers(t *testing.T) {
 		t.Errorf("it reports again, and has no vote: %v", again.Members)
 	}
 	want := map[string]bool{"off": true, "deleted": true, "cp1": false}
-	if diff := cmp.Diff(want, v.gone([]string{"off", "deleted", "cp1"})); diff != "" {
+	if diff := cmp.Diff(want, v.GoneOf([]string{"off", "deleted", "cp1"})); diff != "" {
 		t.Errorf("gone (-want +got):\n%s", diff)
 	}
 }
@@ -95,5 +96,28 @@ func TestView_SetMembers_Clocks(t *testing.T) {
 			say("off", corev1.ConditionUnknown, -24*time.Hour) // it is so when the agent learns of the Node
 			silent(162*time.Second, "a", "off")
 		})
+	}
+}
+
+// Who is silent and of an earlier release may own addresses by a list that nobody reports.
+func TestView_SetBound(t *testing.T) {
+	for _, tt := range []struct {
+		silent []v1alpha1.VoterList
+		want   [][]string
+	}{
+		{nil, [][]string{{"a", "b", "c"}, {"a", "b"}}},
+		{quorum.Report("c", [][]string{{"a", "b", "c"}}), [][]string{{"a", "b"}}},
+	} {
+		agents := make([]v1alpha1.NodeAgent, 3)
+		for i, name := range []string{"a", "b", "c"} {
+			agents[i].Name = name
+			agents[i].Status.Voters = quorum.Report(name, [][]string{{"a", "b"}})
+		}
+		agents[2].Status.Voters = tt.silent
+		v := View{Node: "d", Silent: []string{"c"}, All: []string{"a", "b", "c"}}
+		v.SetBound(agents)
+		if diff := cmp.Diff(tt.want, v.Bound); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"net/netip"
@@ -10,7 +10,7 @@ const (
 	// maxUnderway is how many of them are sent to a member before it has acknowledged the first.
 	maxUnderway = 8 * maxOperations
 	// together is how much earlier than it is due a heartbeat is sent along with others.
-	together = heartbeatInterval / 10
+	together = HeartbeatInterval / 10
 )
 
 // peer is another member. Operations to and from it are numbered, in order and repeated until they are acknowledged:
@@ -29,7 +29,7 @@ type peer struct {
 	stamp       uint64 // of the last datagram that was taken
 	heard       Moment // when it was
 	draining    bool
-	list        []membershipID
+	list        []ListID
 	since       Moment // since when its newest list is what it is
 	wants       map[netip.Addr]peerWant
 	applied     uint32 // number of its last operation that was applied
@@ -37,7 +37,7 @@ type peer struct {
 	// acknowledged is when the newest of our datagrams was sent that it has taken, according to a datagram before which
 	// nothing is missing; bound are the lists of members that it had then.
 	acknowledged Moment
-	bound        []membershipID
+	bound        []ListID
 
 	out     []operation
 	first   uint32 // number of out[0]
@@ -49,10 +49,10 @@ type peer struct {
 	urgent  bool
 	// answered is when it was last sent to since it had not heard of us for long.
 	answered Moment
-	lacking  membershipID // a list that it does not know
-	part     int          // of that list, which it is sent next
-	parts    parts        // of one that it has and this member lacks
-	pulse    pulse        // when all addresses were looked at
+	lacking  ListID // a list that it does not know
+	part     int    // of that list, which it is sent next
+	parts    parts  // of one that it has and this member lacks
+	pulse    pulse  // when all addresses were looked at
 }
 
 // peerWant is an address that a peer wants.
@@ -75,7 +75,7 @@ func (p *peer) push(op operation) uint32 {
 // last is the number of the last operation that there is.
 func (p *peer) last() uint32 { return p.first + uint32(len(p.out)) - 1 }
 
-func (p *peer) newest() membershipID {
+func (p *peer) newest() ListID {
 	if len(p.list) == 0 {
 		return 0
 	}
@@ -83,14 +83,14 @@ func (p *peer) newest() membershipID {
 }
 
 // Datagrams are those to be sent now.
-func (q *Quorum) Datagrams(now Moment) []*Datagram {
+func (q *Member) Datagrams(now Moment) []*Datagram {
 	for _, name := range q.memberships.everybody() {
 		q.peer(name)
 	}
 	var all []*Datagram
 	rests := q.rests(now)
 	for _, p := range q.peers {
-		due := p.sent == 0 || now >= p.sent+heartbeatInterval-together
+		due := p.sent == 0 || now >= p.sent+HeartbeatInterval-together
 		if (rests || !due) && !p.urgent {
 			continue
 		}
@@ -105,7 +105,7 @@ func (q *Quorum) Datagrams(now Moment) []*Datagram {
 }
 
 // peer returns the one of this name, which it may be the first to mention.
-func (q *Quorum) peer(name string) *peer {
+func (q *Member) peer(name string) *peer {
 	if q.peers[name] == nil && name != q.self {
 		q.peers[name] = &peer{
 			name: name, self: q.incarnation, first: 1, version: q.version, wants: map[netip.Addr]peerWant{},
@@ -116,7 +116,7 @@ func (q *Quorum) peer(name string) *peer {
 
 // datagrams are a heartbeat, with what the peer was not told yet. Not more is on its way at a time than a receiver has room
 // for: with hundreds of addresses, what came too fast was lost, and heartbeats with it.
-func (q *Quorum) datagrams(now Moment, p *peer) []*Datagram {
+func (q *Member) datagrams(now Moment, p *peer) []*Datagram {
 	var burst []*Datagram
 	first := max(p.first, p.told+1)
 	rest := p.out[min(first-p.first, uint32(len(p.out))):min(len(p.out), q.underway)]
@@ -139,10 +139,10 @@ func (q *Quorum) datagrams(now Moment, p *peer) []*Datagram {
 }
 
 // session says whether there is one; else what is in out is of a former one.
-func (q *Quorum) session(p *peer) bool { return p.incarnation == p.greeting.Incarnation }
+func (q *Member) session(p *peer) bool { return p.incarnation == p.greeting.Incarnation }
 
 // heartbeat is a datagram without operations.
-func (q *Quorum) heartbeat(now Moment, p *peer) *Datagram {
+func (q *Member) heartbeat(now Moment, p *peer) *Datagram {
 	q.stamp = max(q.stamp+1, uint64(now))
 	d := &Datagram{
 		From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining,
@@ -155,7 +155,7 @@ func (q *Quorum) heartbeat(now Moment, p *peer) *Datagram {
 }
 
 // Hurried says whether something is to be sent before the next heartbeat.
-func (q *Quorum) Hurried() bool {
+func (q *Member) Hurried() bool {
 	for _, p := range q.peers {
 		if p.urgent {
 			return true
@@ -164,7 +164,7 @@ func (q *Quorum) Hurried() bool {
 	return false
 }
 
-func (q *Quorum) hurry() {
+func (q *Member) hurry() {
 	for _, p := range q.peers {
 		p.urgent = true
 	}

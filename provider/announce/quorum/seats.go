@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"net/netip"
@@ -6,7 +6,7 @@ import (
 )
 
 // settle grants the address to whoever has waited longest, if it is free.
-func (q *Quorum) settle(now Moment, address netip.Addr) {
+func (q *Member) settle(now Moment, address netip.Addr) {
 	s := q.seats[address]
 	if s != nil && !q.free(now, address, s) {
 		return
@@ -28,7 +28,7 @@ func (q *Quorum) settle(now Moment, address netip.Addr) {
 }
 
 // free says whether a seat may be given to somebody else; to the same member, after it was started again, it may.
-func (q *Quorum) free(now Moment, address netip.Addr, s *seat) bool {
+func (q *Member) free(now Moment, address netip.Addr, s *seat) bool {
 	if s.owner == q.self {
 		return q.wants[address] == nil
 	}
@@ -46,7 +46,7 @@ func (q *Quorum) free(now Moment, address netip.Addr, s *seat) bool {
 
 // grantable is in how much time the address may be granted to somebody else, unless something is heard before: what is
 // said, and who falls silent, is looked at at once.
-func (q *Quorum) grantable(now Moment, address netip.Addr) time.Duration {
+func (q *Member) grantable(now Moment, address netip.Addr) time.Duration {
 	s := q.seats[address]
 	switch {
 	case now < q.started+grantFor:
@@ -60,7 +60,7 @@ func (q *Quorum) grantable(now Moment, address netip.Addr) time.Duration {
 }
 
 // first is the member that has waited longest, with the number of its want.
-func (q *Quorum) first(now Moment, address netip.Addr) (string, uint32) {
+func (q *Member) first(now Moment, address netip.Addr) (string, uint32) {
 	chosen, number, order := "", uint32(0), uint64(0)
 	if w := q.wants[address]; w != nil {
 		chosen, order = q.self, w.order

@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func exampleDatagram() *Datagram {
 	return &Datagram{
 		From: "a", To: "b", Stamp: stamp{1, 2}, Echo: stamp{3, 4}, Acknowledged: 5, Applied: 6, First: 7, Last: 9, Revoked: 8,
 		Draining: true, Version: versionNow,
-		Lists: []membershipID{10, 11}, Lacks: 12, List: []string{"a", "b"}, ListOf: 13, Offset: 1, Total: 4,
+		Lists: []ListID{10, 11}, Lacks: 12, List: []string{"a", "b"}, ListOf: 13, Offset: 1, Total: 4,
 		Operations: []operation{
 			{opWant, netip.MustParseAddr("192.0.2.1"), 0},
 			{opGrant, netip.MustParseAddr("2001:db8::1"), 8},
@@ -25,8 +25,8 @@ func exampleDatagram() *Datagram {
 func TestDatagram(t *testing.T) {
 	key := []byte("the key of this cluster")
 	d := exampleDatagram()
-	data := d.encode(key)
-	got, err := decode(key, data)
+	data := d.Encode(key)
+	got, err := Decode(key, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestDatagram(t *testing.T) {
 		t.Errorf("-sent +received:\n%s", diff)
 	}
 	d.Version, d.ListOf, d.Offset, d.Total = versionRevoked, 0, 0, 0
-	got, err = decode(key, d.encode(key))
+	got, err = Decode(key, d.Encode(key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,23 +43,23 @@ func TestDatagram(t *testing.T) {
 	}
 	d.Version = versionBefore
 	d.Revoked = d.Last // it does not say which one took a grant back: any may
-	got, err = decode(key, d.encode(key))
+	got, err = Decode(key, d.Encode(key))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(d, got, cmp.AllowUnexported(operation{}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("of the version before: -sent +received:\n%s", diff)
 	}
-	if _, err := decode([]byte("the key of another one"), data); !errors.Is(err, errForged) {
+	if _, err := Decode([]byte("the key of another one"), data); !errors.Is(err, errForged) {
 		t.Errorf("another cluster's: %v", err)
 	}
 	for n := range data {
-		if _, err := decode(key, data[:n]); err == nil {
+		if _, err := Decode(key, data[:n]); err == nil {
 			t.Fatalf("the first %d of %d bytes are taken for a datagram", n, len(data))
 		}
 		changed := append([]byte(nil), data...)
 		changed[n] ^= 1
-		if _, err := decode(key, changed); err == nil {
+		if _, err := Decode(key, changed); err == nil {
 			t.Fatalf("a datagram is taken whose byte %d was changed", n)
 		}
 	}
@@ -67,21 +67,21 @@ func TestDatagram(t *testing.T) {
 
 // With the right signature only the sender can be wrong; even so nothing must panic.
 func FuzzDatagram(f *testing.F) {
-	data := exampleDatagram().encode(nil)
+	data := exampleDatagram().Encode(nil)
 	f.Add(data[:len(data)-32])
 	f.Fuzz(func(t *testing.T, body []byte) {
-		d, err := decode(nil, append(append([]byte(nil), body...), sign(nil, body)...))
+		d, err := Decode(nil, append(append([]byte(nil), body...), sign(nil, body)...))
 		if err != nil {
 			return
 		}
 		d.To = "self"
-		q := NewQuorum("self", 1, time.Second)
+		q := New("self", 1, time.Second)
 		q.SetMembers(time.Second, []string{"self", d.From}, nil, nil)
 		d.Echo = stamp{1, uint64(time.Second)}
 		q.Receive(time.Second, d)
 		q.Tick(time.Second)
 		for _, answer := range q.Datagrams(time.Second) {
-			if _, err := decode(nil, answer.encode(nil)); err != nil {
+			if _, err := Decode(nil, answer.Encode(nil)); err != nil {
 				t.Errorf("its answer cannot be read: %v", err)
 			}
 		}

@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import "time"
 
@@ -14,7 +14,7 @@ type pulse struct {
 // Changed says whether a look at all addresses, which is Pursue and Tick, may find something else than the last one did.
 // Hundreds of them ten times a second would cost more than all else that an agent does. It is to be asked at least as
 // often as heartbeats are sent, and remembers what it has answered.
-func (q *Quorum) Changed(now Moment) bool {
+func (q *Member) Changed(now Moment) bool {
 	changed := q.stirred || len(q.memberships.list) > 1 || q.gathers(now)
 	q.stirred = q.gathers(now) // once more behind it
 	for _, p := range q.peers {

@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"crypto/sha256"
@@ -8,38 +8,39 @@ import (
 	"strings"
 )
 
-// membershipID is a digest of a list of members.
-type membershipID uint64
+// ListID is a digest of a list of members, of which [IDOf] makes it.
+type ListID uint64
 
 // memberships are the lists of members that bind this one. A new list comes from the cluster, and not at one moment to
 // all. Until every member of the newest has it, majorities of the older ones are needed, too; and a grant brings along
 // the lists that bind its grantor. So two majorities always have a member in common.
 type memberships struct {
 	// list has the newest at its end. Since then it is there, and nobody else is gone.
-	list  []membershipID
+	list  []ListID
 	since Moment
 	// known are the names in those lists and in those of others. The first one decides in case of a draw.
-	known map[membershipID][]string
+	known map[ListID][]string
 	// gone are those of whom the cluster says that their Nodes are no more.
 	gone map[string]bool
 }
 
-func idOf(names []string) membershipID {
+// IDOf digests the names in their order.
+func IDOf(names []string) ListID {
 	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
-	return membershipID(binary.BigEndian.Uint64(sum[:]))
+	return ListID(binary.BigEndian.Uint64(sum[:]))
 }
 
 // SetMembers replaces the newest list of members. Its first name decides in case of a draw, so that the order has to be
 // the same everywhere. All are these and those that had a vote before they were silent: a member that has just started,
 // and knows nothing of older lists, needs a majority of them, too. Gone are former members whose Nodes the cluster has no
 // more: they have no vote any longer, where one that is only silent may own something.
-func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]bool) {
+func (q *Member) SetMembers(now Moment, names, all []string, gone map[string]bool) {
 	m := &q.memberships
 	q.SetGone(now, gone)
 	if len(m.list) == 0 && len(all) > len(names) {
 		q.adopt(now, all)
 	}
-	if idOf(names) != m.newest() {
+	if IDOf(names) != m.newest() {
 		q.adopt(now, names)
 		for _, name := range names {
 			q.bind(q.peers[name])
@@ -50,24 +51,24 @@ func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]boo
 }
 
 // SetGone replaces who has no vote any longer. It is part of SetMembers.
-func (q *Quorum) SetGone(now Moment, gone map[string]bool) {
+func (q *Member) SetGone(now Moment, gone map[string]bool) {
 	if m := &q.memberships; !maps.Equal(m.gone, gone) {
 		m.gone, m.since, q.stirred = gone, now, true // what those have granted counts for a while
 	}
 }
 
 // Begin takes over lists that bind this member from its start on, the newest at the end. It comes before SetMembers.
-func (q *Quorum) Begin(now Moment, lists [][]string) {
+func (q *Member) Begin(now Moment, lists [][]string) {
 	for _, names := range lists {
 		q.adopt(now, names)
 	}
 }
 
 // Newest says whether these names are the newest list.
-func (q *Quorum) Newest(names []string) bool { return idOf(names) == q.memberships.newest() }
+func (q *Member) Newest(names []string) bool { return IDOf(names) == q.memberships.newest() }
 
 // Lists are those that bind this member, the newest at the end.
-func (q *Quorum) Lists() [][]string {
+func (q *Member) Lists() [][]string {
 	var lists [][]string
 	for _, id := range q.memberships.list {
 		lists = append(lists, q.memberships.known[id])
@@ -75,9 +76,12 @@ func (q *Quorum) Lists() [][]string {
 	return lists
 }
 
+// ListIDs are those of Lists. They may not be changed.
+func (q *Member) ListIDs() []ListID { return q.memberships.list }
+
 // bind takes over the lists that bind a member of the newest, unless a majority of each is in the newest: without them
 // this member could own an address as soon as that member, its grants and its lists are silent.
-func (q *Quorum) bind(p *peer) {
+func (q *Member) bind(p *peer) {
 	m := &q.memberships
 	if p == nil || slices.Equal(p.list, m.list) || !slices.Contains(m.known[m.newest()], p.name) {
 		return
@@ -91,17 +95,17 @@ func (q *Quorum) bind(p *peer) {
 }
 
 // adopt puts a list at the end.
-func (q *Quorum) adopt(now Moment, names []string) {
+func (q *Member) adopt(now Moment, names []string) {
 	m := &q.memberships
-	id := idOf(names)
+	id := IDOf(names)
 	m.known[id] = slices.Clone(names)
-	m.list = append(slices.DeleteFunc(slices.Clone(m.list), func(old membershipID) bool { return old == id }), id)
+	m.list = append(slices.DeleteFunc(slices.Clone(m.list), func(old ListID) bool { return old == id }), id)
 	m.since, q.stirred = now, true
 }
 
 // forget drops what is known of those that are no members, and were not heard for [forgetAfter]. To one that comes back
 // this member is another one than before, so that both begin anew: it may go on where it was.
-func (q *Quorum) forget(now Moment) {
+func (q *Member) forget(now Moment) {
 	keep := map[string]bool{}
 	for _, name := range q.memberships.everybody() {
 		keep[name] = true
@@ -109,7 +113,7 @@ func (q *Quorum) forget(now Moment) {
 	for _, s := range q.seats {
 		keep[s.owner] = true
 	}
-	used := map[membershipID]bool{}
+	used := map[ListID]bool{}
 	for name, p := range q.peers {
 		if !keep[name] && now > p.heard+q.forgetAfter {
 			delete(q.peers, name)
@@ -126,13 +130,13 @@ func (q *Quorum) forget(now Moment) {
 	for _, id := range q.memberships.list {
 		used[id] = true
 	}
-	maps.DeleteFunc(q.memberships.known, func(id membershipID, _ []string) bool { return !used[id] })
+	maps.DeleteFunc(q.memberships.known, func(id ListID, _ []string) bool { return !used[id] })
 }
 
 // Members are all that are in a list that binds this member.
-func (q *Quorum) Members() []string { return q.memberships.everybody() }
+func (q *Member) Members() []string { return q.memberships.everybody() }
 
-func (m *memberships) newest() membershipID {
+func (m *memberships) newest() ListID {
 	if len(m.list) == 0 {
 		return 0
 	}
@@ -140,11 +144,11 @@ func (m *memberships) newest() membershipID {
 }
 
 // majority says whether the grantors are one in each of the lists.
-func (m *memberships) majority(lists [][]membershipID, grantors map[string]bool) bool {
+func (m *memberships) majority(lists [][]ListID, grantors map[string]bool) bool {
 	if len(m.list) == 0 {
 		return false
 	}
-	decided := map[membershipID]bool{} // hundreds of grantors have the same lists
+	decided := map[ListID]bool{} // hundreds of grantors have the same lists
 	for _, list := range lists {
 		for _, id := range list {
 			if decided[id] {
@@ -173,7 +177,7 @@ func majority(names []string, in func(string) bool) bool {
 
 // covered says whether a majority of the list is in the newest, without those whose Nodes are gone. A list that is not
 // known is not covered.
-func (m *memberships) covered(id membershipID) bool {
+func (m *memberships) covered(id ListID) bool {
 	names, known := m.known[id]
 	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return m.gone[name] })
 	newest := m.known[m.newest()]
@@ -182,7 +186,7 @@ func (m *memberships) covered(id membershipID) bool {
 
 // retire forgets each older list of which a majority is in the newest, once every member of the newest has had that for as
 // long as a grant is good: whoever has a majority of the older list then has the grant of a member that knows the newest.
-func (q *Quorum) retire(now Moment) {
+func (q *Member) retire(now Moment) {
 	m := &q.memberships
 	if len(m.list) < 2 || now < m.since+grantFor {
 		return
@@ -197,7 +201,7 @@ func (q *Quorum) retire(now Moment) {
 		}
 		q.bind(p)
 	}
-	left := slices.DeleteFunc(slices.Clone(m.list), func(id membershipID) bool { return id != m.newest() && m.covered(id) })
+	left := slices.DeleteFunc(slices.Clone(m.list), func(id ListID) bool { return id != m.newest() && m.covered(id) })
 	if len(left) == len(m.list) {
 		return
 	}
@@ -207,7 +211,7 @@ func (q *Quorum) retire(now Moment) {
 }
 
 // lacks is the first of the lists that is not known; 0: none.
-func (m *memberships) lacks(list []membershipID) membershipID {
+func (m *memberships) lacks(list []ListID) ListID {
 	for _, id := range list {
 		if _, known := m.known[id]; !known {
 			return id

@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"bytes"
@@ -30,11 +30,11 @@ type Datagram struct {
 	// Draining says that the sender gives away what it owns.
 	Draining bool
 	// Lists are those of members that bind the sender, the newest at the end. Lacks is one that it does not know.
-	Lists []membershipID
-	Lacks membershipID
+	Lists []ListID
+	Lacks ListID
 	// List are names of ListOf, a list that the receiver lacks: those from Offset on of Total. Before versionParts it is the whole list.
 	List          []string
-	ListOf        membershipID
+	ListOf        ListID
 	Offset, Total uint16
 	// Version is that of the format, see versionNow.
 	Version byte
@@ -69,14 +69,14 @@ const magic = "ccmadm\x00"
 // makes a datagram of more than [maxSent] bytes.
 const versionBefore, versionRevoked, versionParts, versionNow = 1, 2, 3, 3
 
-// maxDatagram is that of UDP over IPv4.
-const maxDatagram = 65507
+// MaxDatagram is that of UDP over IPv4.
+const MaxDatagram = 65507
 
 // errForged is what is wrong with datagrams of other clusters and of nobody.
 var errForged = errors.New("the signature is wrong")
 
-// encode signs a datagram with the cluster's key, by HMAC-SHA256 (RFC 2104).
-func (d *Datagram) encode(key []byte) []byte {
+// Encode signs a datagram with the cluster's key, by HMAC-SHA256 (RFC 2104).
+func (d *Datagram) Encode(key []byte) []byte {
 	b := append(append(make([]byte, 0, 512), magic...), d.Version)
 	b = appendString(appendString(b, d.From), d.To)
 	for _, n := range []uint64{d.Stamp.Incarnation, d.Stamp.Stamp, d.Echo.Incarnation, d.Echo.Stamp, d.Acknowledged, uint64(d.Lacks)} {
@@ -125,8 +125,8 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
-// decode checks the signature before it reads anything.
-func decode(key, data []byte) (*Datagram, error) {
+// Decode checks the signature before it reads anything.
+func Decode(key, data []byte) (*Datagram, error) {
 	body := len(data) - sha256.Size
 	if body <= len(magic) || !hmac.Equal(data[body:], sign(key, data[:body])) {
 		return nil, fmt.Errorf("read datagram: %w", errForged)
@@ -153,17 +153,17 @@ func (r *reader) datagram(version byte) *Datagram {
 	d := &Datagram{Version: version, From: r.text(), To: r.text()}
 	d.Stamp = stamp{r.uint64(), r.uint64()}
 	d.Echo = stamp{r.uint64(), r.uint64()}
-	d.Acknowledged, d.Lacks = r.uint64(), membershipID(r.uint64())
+	d.Acknowledged, d.Lacks = r.uint64(), ListID(r.uint64())
 	d.Applied, d.First, d.Last = r.uint32(), r.uint32(), r.uint32()
 	if d.Revoked = d.Last; version >= versionRevoked {
 		d.Revoked = r.uint32()
 	}
 	d.Draining = r.byte() == 1
 	for range r.count() {
-		d.Lists = append(d.Lists, membershipID(r.uint64()))
+		d.Lists = append(d.Lists, ListID(r.uint64()))
 	}
 	if version >= versionParts {
-		d.ListOf, d.Offset, d.Total = membershipID(r.uint64()), r.uint16(), r.uint16()
+		d.ListOf, d.Offset, d.Total = ListID(r.uint64()), r.uint16(), r.uint16()
 	}
 	for range r.count() {
 		d.List = append(d.List, r.text())

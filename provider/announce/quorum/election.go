@@ -1,10 +1,21 @@
-package announce
+package quorum
 
 import (
 	"hash/fnv"
 	"net/netip"
 	"slices"
 )
+
+// Claim is an address that one of its candidates is to own.
+type Claim struct {
+	Address netip.Addr
+	// Candidates are the Nodes that may own it.
+	Candidates []string
+	// Ending are those of Candidates that another is preferred to.
+	Ending []string
+	// Early says that this member is not to take it from an owner yet.
+	Early bool
+}
 
 // contest is an address with the Nodes that can take it now, and the one that has it, if any.
 type contest struct {
@@ -90,7 +101,7 @@ func (c Claim) able(can map[string]bool) []string {
 
 // Pursue asks for what this member is elected for, and gives up what it is not. What it owns it keeps until the one that
 // is elected waits for it, so that nobody goes without an answer meanwhile.
-func (q *Quorum) Pursue(now Moment, claims []Claim) {
+func (q *Member) Pursue(now Moment, claims []Claim) {
 	q.claim(now, claims)
 	contests := make([]contest, len(claims))
 	can := map[string]bool{}
@@ -107,11 +118,11 @@ func (q *Quorum) Pursue(now Moment, claims []Claim) {
 		claimed[c.Address] = true
 		w := q.wants[c.Address]
 		switch {
-		case w == nil && (gathers || c.Early && c.Here(contests[i].owner)):
+		case w == nil && (gathers || c.Early && slices.Contains(c.Candidates, contests[i].owner)):
 		case elected[c.Address] == q.self:
 			q.Want(now, c.Address)
 		case w == nil:
-		case !w.owns, !c.Here(q.self) && elected[c.Address] == "", q.Waiting(now, c.Address):
+		case !w.owns, !slices.Contains(c.Candidates, q.self) && elected[c.Address] == "", q.Waiting(now, c.Address):
 			q.Drop(now, c.Address)
 		}
 	}

@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func listsOf(self string, lists ...string) []v1alpha1.VoterList {
 	for _, list := range lists {
 		names = append(names, strings.Split(list, ""))
 	}
-	return report(self, names)
+	return Report(self, names)
 }
 
 // What binds an agent that starts, by what it has reported itself and by what others have.
@@ -56,7 +56,7 @@ func TestBinding(t *testing.T) {
 				delete(reports, "x")
 			}
 			var got []string
-			for _, names := range binding("s", reports) {
+			for _, names := range Bound("s", reports) {
 				got = append(got, strings.Join(names, ""))
 			}
 			if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
@@ -82,14 +82,14 @@ func TestBinding_Hostile(t *testing.T) {
 		"other names":   {{ID: last.ID, Nodes: []string{"a", "b", "c"}}},
 		"no names":      {{ID: last.ID}},
 		"no ID":         {{Nodes: []string{"a", "b"}}},
-		"a name twice":  {{ID: idOf(twice).String(), Nodes: twice}},
-		"a long list":   {{ID: idOf(long).String(), Nodes: long}},
+		"a name twice":  {{ID: IDOf(twice).String(), Nodes: twice}},
+		"a long list":   {{ID: IDOf(long).String(), Nodes: long}},
 		"too many":      append(slices.Clone(many), last),
 		"not even one":  {},
 		"an empty list": {{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := binding("s", map[string][]v1alpha1.VoterList{"a": lists, "b": lists}); len(got) > 0 {
+			if got := Bound("s", map[string][]v1alpha1.VoterList{"a": lists, "b": lists}); len(got) > 0 {
 				t.Errorf("got %v", got)
 			}
 		})
@@ -102,15 +102,15 @@ func TestReport_Voters(t *testing.T) {
 	for i := range 3 * v1alpha1.MaxVoterLists {
 		lists = append(lists, []string{"a", fmt.Sprint(i)})
 	}
-	got := report("a", lists)
+	got := Report("a", lists)
 	if len(got) != v1alpha1.MaxVoterLists || got[0].Nodes[1] != "0" || got[len(got)-1].Nodes[1] != "95" || got[1].Nodes[1] != "65" {
 		t.Errorf("got %d lists: %v", len(got), got)
 	}
 	nodes := strings.Split("abcdefghijkl", "")
 	writers := 0
 	for _, node := range append(slices.Clone(nodes), "z") {
-		l := report(node, [][]string{nodes})
-		if l[0].ID != idOf(nodes).String() {
+		l := Report(node, [][]string{nodes})
+		if l[0].ID != IDOf(nodes).String() {
 			t.Errorf("%s reports %v", node, l)
 		}
 		if len(l[0].Nodes) > 0 {
@@ -120,30 +120,7 @@ func TestReport_Voters(t *testing.T) {
 	if writers != v1alpha1.VoterListWriters {
 		t.Errorf("%d write the names", writers)
 	}
-	if got := report("0", [][]string{make([]string, v1alpha1.MaxVoters+1)}); got[0].Nodes != nil {
+	if got := Report("0", [][]string{make([]string, v1alpha1.MaxVoters+1)}); got[0].Nodes != nil {
 		t.Error("a list that is too long for a report is in one")
-	}
-}
-
-// Who is silent and of an earlier release may own addresses by a list that nobody reports.
-func TestView_SetBound(t *testing.T) {
-	for _, tt := range []struct {
-		silent []v1alpha1.VoterList
-		want   [][]string
-	}{
-		{nil, [][]string{{"a", "b", "c"}, {"a", "b"}}},
-		{listsOf("c", "abc"), [][]string{{"a", "b"}}},
-	} {
-		agents := make([]v1alpha1.NodeAgent, 3)
-		for i, name := range []string{"a", "b", "c"} {
-			agents[i].Name = name
-			agents[i].Status.Voters = listsOf(name, "ab")
-		}
-		agents[2].Status.Voters = tt.silent
-		v := View{Node: "d", Silent: []string{"c"}, All: []string{"a", "b", "c"}}
-		v.SetBound(agents)
-		if diff := cmp.Diff(tt.want, v.Bound); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ func longWorld(t *testing.T, members, length int) *world {
 	w := newWorld(t, 1, members, 60)
 	for i, m := range w.members {
 		m.name = longName(i, length)
-		m.quorum = NewQuorum(m.name, uint64(i+1), w.clock(m))
+		m.quorum = New(m.name, uint64(i+1), w.clock(m))
 	}
 	for i := range w.claims {
 		w.claims[i].Address = netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", i+1))
@@ -91,7 +91,7 @@ func TestQuorum_ListsForOlderVersions(t *testing.T) {
 	}
 	older.quorum.SetMembers(w.clock(older), slices.Clone(w.names(3)[1:]), nil, nil)
 	w.run(5 * time.Second)
-	if !whole || len(older.quorum.memberships.known[idOf(w.names(3))]) != 3 {
+	if !whole || len(older.quorum.memberships.known[IDOf(w.names(3))]) != 3 {
 		t.Error("the older one did not get the list")
 	}
 	if refused > 2*maxOffers {
@@ -115,7 +115,7 @@ func TestQuorum_ListsForOlderVersions(t *testing.T) {
 // What comes in parts is taken only as a whole, whatever somebody sends.
 func TestParts(t *testing.T) {
 	names := strings.Fields("a b c d e")
-	id := idOf(names)
+	id := IDOf(names)
 	for _, tt := range []struct {
 		name  string
 		parts []Datagram

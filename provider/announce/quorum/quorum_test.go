@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"flag"
@@ -33,7 +33,7 @@ type simulated struct {
 	name   string
 	rate   float64
 	offset time.Duration
-	quorum *Quorum
+	quorum *Member
 	next   time.Duration // true time of its next turn
 	claims []Claim       // that it saw in its last one
 	look   Moment        // when it looks at all addresses again
@@ -86,10 +86,10 @@ func (w *world) names(to int) []string {
 }
 
 func (w *world) restart(m *simulated) {
-	m.quorum = NewQuorum(m.name, uint64(w.now)+w.random.Uint64N(1000)+1, w.clock(m))
+	m.quorum = New(m.name, uint64(w.now)+w.random.Uint64N(1000)+1, w.clock(m))
 	m.quorum.underway = 1 + w.random.IntN(3)               // so that few addresses are many
 	m.quorum.forgetAfter = grantFor + 100*time.Millisecond // histories are short
-	m.quorum.rest.lingerFor = time.Duration(w.random.Int64N(int64(time.Second)))
+	m.quorum.LingerFor = time.Duration(w.random.Int64N(int64(time.Second)))
 	m.off, m.look = false, 0
 	if w.rollout && w.random.IntN(2) == 0 {
 		m.quorum.version = versionBefore + byte(w.random.IntN(versionNow-versionBefore))
@@ -143,7 +143,7 @@ func (w *world) turn(i int, m *simulated) {
 func (w *world) send(i int, m *simulated) {
 	for _, d := range m.quorum.Datagrams(w.clock(m)) {
 		to := slices.IndexFunc(w.members, func(m *simulated) bool { return m.name == d.To })
-		data := d.encode([]byte("key"))
+		data := d.Encode([]byte("key"))
 		if w.sent++; w.sending != nil {
 			w.sending(d, data)
 		}
@@ -172,7 +172,7 @@ func (w *world) deliver() {
 		if m.off || w.cut[[2]int{f.from, f.to}] {
 			continue
 		}
-		d, err := decode([]byte("key"), f.data)
+		d, err := Decode([]byte("key"), f.data)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func (w *world) check() {
 	}
 }
 
-// histories is for who has changed the quorum: go test ./provider/announce -run Quorum -histories 3000.
+// histories is for who has changed the quorum: go test ./provider/announce/quorum -run Quorum -histories 3000.
 var histories = flag.Uint64("histories", 300, "random histories of faults of the quorum")
 
 // Under faults of every kind nobody ever shares an address, and soon after their end everybody has an answer again.

@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"slices"
@@ -17,15 +17,14 @@ const (
 
 // rest is what a member knows of its own rest.
 type rest struct {
-	lingerFor time.Duration // lingerFor; less in tests
-	claimed   Moment        // when an address was last claimed
-	woke      Moment        // when the first one was, after a rest
+	claimed Moment // when an address was last claimed
+	woke    Moment // when the first one was, after a rest
 }
 
 // rests says whether heartbeats are of no use: no address was claimed for a while, nobody who is heard wants one, and
 // nobody is bound by more than one list of members. Who rests says nothing but answers to those who do not.
-func (q *Quorum) rests(now Moment) bool {
-	if now < q.rest.claimed+q.rest.lingerFor || len(q.wants) > 0 || len(q.memberships.list) > 1 {
+func (q *Member) rests(now Moment) bool {
+	if now < q.rest.claimed+q.LingerFor || len(q.wants) > 0 || len(q.memberships.list) > 1 {
 		return false
 	}
 	for _, p := range q.peers {
@@ -37,7 +36,7 @@ func (q *Quorum) rests(now Moment) bool {
 }
 
 // claim is told of each look at claims, of which there may be none.
-func (q *Quorum) claim(now Moment, claims []Claim) {
+func (q *Member) claim(now Moment, claims []Claim) {
 	if len(claims) == 0 {
 		return
 	}
@@ -48,22 +47,22 @@ func (q *Quorum) claim(now Moment, claims []Claim) {
 }
 
 // Rhythm is the time until the next heartbeat. It is asked for behind Datagrams.
-func (q *Quorum) Rhythm(now Moment) time.Duration {
+func (q *Member) Rhythm(now Moment) time.Duration {
 	switch {
 	case q.gathers(now):
-		return heartbeatInterval / 5
+		return HeartbeatInterval / 5
 	case q.rests(now):
 		return restStep
 	}
-	next := heartbeatInterval
+	next := HeartbeatInterval
 	for _, p := range q.peers {
-		next = min(next, p.sent+heartbeatInterval-now)
+		next = min(next, p.sent+HeartbeatInterval-now)
 	}
 	return max(next, time.Millisecond)
 }
 
 // gathers says whether this member has just ceased to rest, and others are to be heard yet.
-func (q *Quorum) gathers(now Moment) bool {
+func (q *Member) gathers(now Moment) bool {
 	newest := q.memberships.known[q.memberships.newest()]
 	return now < q.rest.woke+gatherFor && slices.ContainsFunc(newest, func(name string) bool { return !q.Alive(now, name) })
 }

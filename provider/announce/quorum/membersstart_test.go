@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func newReports() *reports {
 func (r *reports) renew(w *world) {
 	for _, m := range w.members {
 		if lists := m.quorum.Lists(); !m.off && !r.away[m.name] && len(lists) > 0 {
-			r.lists[m.name] = report(m.name, lists)
+			r.lists[m.name] = Report(m.name, lists)
 		}
 	}
 }
@@ -38,10 +38,10 @@ func (r *reports) learn(w *world, tr *truth, m *simulated, lost bool) {
 	all := slices.Concat(tr.names, tr.silent)
 	slices.Sort(all)
 	if len(m.quorum.Lists()) == 0 {
-		m.quorum.Begin(w.clock(m), binding(m.name, r.lists))
+		m.quorum.Begin(w.clock(m), Bound(m.name, r.lists))
 	}
 	lists := slices.DeleteFunc(m.quorum.Lists(), func(names []string) bool { return slices.Equal(names, tr.names) })
-	r.lists[m.name] = report(m.name, append(lists, tr.names))
+	r.lists[m.name] = Report(m.name, append(lists, tr.names))
 	if lost {
 		w.restart(m)
 		return

@@ -1,9 +1,9 @@
-package announce
+package quorum
 
 import "net/netip"
 
 // Receive takes a datagram whose signature is right.
-func (q *Quorum) Receive(now Moment, d *Datagram) {
+func (q *Member) Receive(now Moment, d *Datagram) {
 	if d.To != q.self || d.From == q.self {
 		return
 	}
@@ -30,8 +30,8 @@ func (q *Quorum) Receive(now Moment, d *Datagram) {
 
 // answer has a peer told what it is to echo. What it said may be old, and repeated by somebody; or one of the two has
 // rested. Each answer may be late for its part, so that there are no more than heartbeats.
-func (q *Quorum) answer(now Moment, p *peer, s stamp) {
-	fresh := s == p.greeting && now >= p.answered+heartbeatInterval
+func (q *Member) answer(now Moment, p *peer, s stamp) {
+	fresh := s == p.greeting && now >= p.answered+HeartbeatInterval
 	if fresh {
 		p.answered = now
 	}
@@ -58,7 +58,7 @@ func (p *peer) greet(now Moment, d *Datagram) {
 
 // begin starts the session with a new incarnation. What the former one granted is void; what was granted to it stays
 // until it would have ended.
-func (q *Quorum) begin(p *peer, s stamp) {
+func (q *Member) begin(p *peer, s stamp) {
 	for _, seat := range q.seats {
 		if seat.owner == p.name && !seat.orphan {
 			seat.orphan, seat.until = true, p.heard+grantFor
@@ -78,11 +78,11 @@ func (q *Quorum) begin(p *peer, s stamp) {
 }
 
 // learn takes what a datagram says of lists of members.
-func (q *Quorum) learn(now Moment, p *peer, d *Datagram) {
+func (q *Member) learn(now Moment, p *peer, d *Datagram) {
 	before := p.newest()
 	p.list, p.lacking = d.Lists, d.Lacks
 	if d.Version < versionParts && len(d.List) > 0 {
-		q.memberships.known[idOf(d.List)] = d.List
+		q.memberships.known[IDOf(d.List)] = d.List
 	} else if lacks := q.memberships.lacks(p.list); lacks != 0 && lacks == d.ListOf {
 		if names := p.parts.add(d); names != nil {
 			q.memberships.known[lacks] = names
@@ -96,7 +96,7 @@ func (q *Quorum) learn(now Moment, p *peer, d *Datagram) {
 }
 
 // apply takes a datagram's operations, and what it acknowledges.
-func (q *Quorum) apply(now Moment, p *peer, d *Datagram) {
+func (q *Member) apply(now Moment, p *peer, d *Datagram) {
 	before := p.applied
 	for p.first <= d.Applied && len(p.out) > 0 {
 		p.out, p.first = p.out[1:], p.first+1
@@ -117,7 +117,7 @@ func (q *Quorum) apply(now Moment, p *peer, d *Datagram) {
 	}
 }
 
-func (q *Quorum) operate(now Moment, p *peer, op operation) {
+func (q *Member) operate(now Moment, p *peer, op operation) {
 	w := q.wants[op.address]
 	mine := w != nil && w.numbers[p.name] == op.number
 	switch op.kind {

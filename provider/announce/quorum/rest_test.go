@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"testing"
@@ -42,7 +42,7 @@ func TestQuorum_Rests(t *testing.T) {
 			for seed := range uint64(50) {
 				w := newWorld(t, seed, 5, 1)
 				for _, m := range w.members {
-					m.blind, m.quorum.rest.lingerFor = true, 2*time.Second
+					m.blind, m.quorum.LingerFor = true, 2*time.Second
 					m.quorum.SetMembers(w.clock(m), w.names(5), nil, nil)
 				}
 				if busy := w.sentIn(2 * time.Second); busy < 5*4*15 {
@@ -81,7 +81,7 @@ func TestQuorum_RestsWithNewMembers(t *testing.T) {
 		}
 	}
 	for _, m := range w.members {
-		m.blind, m.quorum.rest.lingerFor = true, time.Second
+		m.blind, m.quorum.LingerFor = true, time.Second
 	}
 	learn(3, w.members[:3]...)
 	w.run(10 * time.Second)

@@ -1,4 +1,12 @@
-package announce
+// Package quorum decides which Node owns an address, so that never two own one. It is pure: time and datagrams are passed in.
+//
+// Start at [Member], which each agent has one of: election.go says which Node should have an address, and quorum.go and
+// seats.go see to it that one at most has it. members.go says whose votes count, while Nodes come and go.
+//
+// Reads: claims, lists of members, datagrams of other members. Writes: datagrams, and what a Node reports of its lists.
+// Running it twice: a Member remembers nothing of its former life; [Bound] gives it the lists that bound that.
+// It will not: open a socket, read a clock, or know of Kubernetes more than the form of a report.
+package quorum
 
 import (
 	"net/netip"
@@ -6,8 +14,8 @@ import (
 )
 
 const (
-	// heartbeatInterval is that of datagrams to every member. What changes is sent at once, too.
-	heartbeatInterval = 100 * time.Millisecond
+	// HeartbeatInterval is that of datagrams to every member. What changes is sent at once, too.
+	HeartbeatInterval = 100 * time.Millisecond
 	// aliveFor is how long a member counts as alive after it was heard.
 	aliveFor = 700 * time.Millisecond
 	// ownFor is how long an owner may rely on a grant after it sent the heartbeat which the grantor acknowledged.
@@ -24,12 +32,15 @@ const (
 // Moment is a reading of a clock that only goes forward, and that goes on while the machine sleeps.
 type Moment = time.Duration
 
-// Quorum says which addresses this member owns, so that never two own one. It is a state machine: time and datagrams
+// Member says which addresses it owns, so that never two own one. It is a state machine: time and datagrams
 // are passed in. An address belongs to the member to which a majority of the members has granted it, as long as that
 // member knows that each of these heard it lately ([ownFor]); a grantor keeps its word for longer ([grantFor]).
 //
 // One goroutine at a time may use it.
-type Quorum struct {
+type Member struct {
+	// LingerFor is how long heartbeats go on after the last address. Default: a minute.
+	LingerFor time.Duration
+
 	self        string
 	incarnation uint64
 	started     Moment
@@ -66,18 +77,18 @@ type want struct {
 	granted map[string]bool   // by peers
 }
 
-// NewQuorum starts a member. Its incarnation is another one at each start, and greater if the clock allows.
-func NewQuorum(self string, incarnation uint64, now Moment) *Quorum {
-	return &Quorum{
+// New starts a member. Its incarnation is another one at each start, and greater if the clock allows.
+func New(self string, incarnation uint64, now Moment) *Member {
+	return &Member{
 		self: self, incarnation: incarnation, started: now, forgetAfter: forgetAfter, underway: maxUnderway, version: versionNow,
-		rest:        rest{lingerFor: lingerFor, claimed: now},
-		memberships: memberships{known: map[membershipID][]string{}, gone: map[string]bool{}},
+		rest: rest{claimed: now}, LingerFor: lingerFor,
+		memberships: memberships{known: map[ListID][]string{}, gone: map[string]bool{}},
 		peers:       map[string]*peer{}, seats: map[netip.Addr]*seat{}, wants: map[netip.Addr]*want{},
 	}
 }
 
 // SetDraining tells others to take what this member owns.
-func (q *Quorum) SetDraining(draining bool) {
+func (q *Member) SetDraining(draining bool) {
 	if q.draining != draining {
 		q.draining, q.stirred = draining, true
 		q.hurry()
@@ -85,7 +96,7 @@ func (q *Quorum) SetDraining(draining bool) {
 }
 
 // Want asks all members for the address.
-func (q *Quorum) Want(now Moment, address netip.Addr) {
+func (q *Member) Want(now Moment, address netip.Addr) {
 	if q.wants[address] != nil {
 		return
 	}
@@ -99,14 +110,14 @@ func (q *Quorum) Want(now Moment, address netip.Addr) {
 }
 
 // ask puts the want to a peer with which there is a session.
-func (q *Quorum) ask(p *peer, address netip.Addr) {
+func (q *Member) ask(p *peer, address netip.Addr) {
 	if p.incarnation != 0 {
 		q.wants[address].numbers[p.name] = p.push(operation{kind: opWant, address: address})
 	}
 }
 
 // Drop gives the address back, from this moment on.
-func (q *Quorum) Drop(now Moment, address netip.Addr) {
+func (q *Member) Drop(now Moment, address netip.Addr) {
 	if q.wants[address] == nil {
 		return
 	}
@@ -124,7 +135,7 @@ func (q *Quorum) Drop(now Moment, address netip.Addr) {
 }
 
 // Owns says whether this member owns the address now.
-func (q *Quorum) Owns(now Moment, address netip.Addr) bool {
+func (q *Member) Owns(now Moment, address netip.Addr) bool {
 	w := q.wants[address]
 	if w == nil {
 		return false
@@ -133,7 +144,7 @@ func (q *Quorum) Owns(now Moment, address netip.Addr) bool {
 	if s := q.seats[address]; s != nil && s.owner == q.self {
 		grantors[q.self] = true
 	}
-	bound := [][]membershipID{q.memberships.list}
+	bound := [][]ListID{q.memberships.list}
 	for name := range w.granted {
 		if p := q.peers[name]; p.granting(now) {
 			grantors[name] = true
@@ -144,7 +155,7 @@ func (q *Quorum) Owns(now Moment, address netip.Addr) bool {
 }
 
 // Owner is who owns the address, or says so; empty: nobody that is alive.
-func (q *Quorum) Owner(now Moment, address netip.Addr) string {
+func (q *Member) Owner(now Moment, address netip.Addr) string {
 	if w := q.wants[address]; w != nil && w.owns {
 		return q.self
 	}
@@ -157,7 +168,7 @@ func (q *Quorum) Owner(now Moment, address netip.Addr) string {
 }
 
 // Waiting says whether another member that is alive waits for the address.
-func (q *Quorum) Waiting(now Moment, address netip.Addr) bool {
+func (q *Member) Waiting(now Moment, address netip.Addr) bool {
 	for name, p := range q.peers {
 		if _, wants := p.wants[address]; wants && q.Alive(now, name) {
 			return true
@@ -167,13 +178,13 @@ func (q *Quorum) Waiting(now Moment, address netip.Addr) bool {
 }
 
 // Alive says whether a member was heard lately, and has heard this one.
-func (q *Quorum) Alive(now Moment, name string) bool {
+func (q *Member) Alive(now Moment, name string) bool {
 	p := q.peers[name]
 	return name == q.self || p != nil && p.incarnation != 0 && now < p.heard+aliveFor
 }
 
 // Draining says whether a member gives away what it owns.
-func (q *Quorum) Draining(name string) bool {
+func (q *Member) Draining(name string) bool {
 	if name == q.self {
 		return q.draining
 	}
@@ -183,7 +194,7 @@ func (q *Quorum) Draining(name string) bool {
 
 // Tick does what time brings. It is called behind Pursue and before Datagrams, and says when to look at all addresses
 // again though nothing has changed.
-func (q *Quorum) Tick(now Moment) time.Duration {
+func (q *Member) Tick(now Moment) time.Duration {
 	q.retire(now)
 	next := lookAgain
 	for address, w := range q.wants {
@@ -209,12 +220,12 @@ func (q *Quorum) Tick(now Moment) time.Duration {
 			}
 		}
 	}
-	return max(next, heartbeatInterval/5)
+	return max(next, HeartbeatInterval/5)
 }
 
 // yield makes room where members have split over an address: the one that is not the first among those that wait gives
 // its grants back for a while.
-func (q *Quorum) yield(now Moment, address netip.Addr, w *want) {
+func (q *Member) yield(now Moment, address netip.Addr, w *want) {
 	if now < w.since+retryAfter {
 		q.settle(now, address)
 		return
@@ -232,7 +243,7 @@ func (q *Quorum) yield(now Moment, address netip.Addr, w *want) {
 }
 
 // tell sends an operation to all.
-func (q *Quorum) tell(op operation) {
+func (q *Member) tell(op operation) {
 	for _, p := range q.peers {
 		if p.incarnation != 0 {
 			p.push(op)

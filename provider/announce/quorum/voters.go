@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import (
 	"fmt"
@@ -7,15 +7,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// report is what a NodeAgent says of the lists that bind its agent. The first Nodes of a list write its names, so that not
+// Report is what a NodeAgent says of the lists that bind its agent. The first Nodes of a list write its names, so that not
 // every report has all of them. Of too many lists the oldest are left out but one, since the oldest binds longest.
-func report(self string, lists [][]string) []v1alpha1.VoterList {
+func Report(self string, lists [][]string) []v1alpha1.VoterList {
 	if excess := len(lists) - v1alpha1.MaxVoterLists; excess > 0 {
 		lists = slices.Delete(slices.Clone(lists), 1, 1+excess)
 	}
 	var reported []v1alpha1.VoterList
 	for _, names := range lists {
-		l := v1alpha1.VoterList{ID: idOf(names).String()}
+		l := v1alpha1.VoterList{ID: IDOf(names).String()}
 		at := slices.Index(names, self)
 		if at >= 0 && at < v1alpha1.VoterListWriters && len(names) <= v1alpha1.MaxVoters {
 			l.Nodes = names
@@ -25,14 +25,14 @@ func report(self string, lists [][]string) []v1alpha1.VoterList {
 	return reported
 }
 
-func (id membershipID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+func (id ListID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
-// binding are the lists that bind an agent that starts, according to the reports of all, the newest at the end. Whoever
+// Bound are the lists that bind an agent that starts, according to the reports of all, the newest at the end. Whoever
 // acts on a list has reported it before. So a list by which an address may be owned is reported by a majority of its
 // Nodes. It binds if two Nodes at least report it: one report binds no other agent. What this agent has reported itself
 // binds it again, unless so many of the list's Nodes report that they have left it that no majority remains, and there
 // are lists of others instead: an agent that comes back after long must not bring back what the others have left.
-func binding(self string, reports map[string][]v1alpha1.VoterList) [][]string {
+func Bound(self string, reports map[string][]v1alpha1.VoterList) [][]string {
 	names, reporters := map[string][]string{}, map[string]map[string]bool{}
 	for node, lists := range reports {
 		for _, l := range lists[:min(len(lists), v1alpha1.MaxVoterLists)] {
@@ -70,21 +70,8 @@ func binding(self string, reports map[string][]v1alpha1.VoterList) [][]string {
 
 // genuine says whether the names are those of the list's ID, and each is there once.
 func genuine(l v1alpha1.VoterList) bool {
-	if len(l.Nodes) == 0 || len(l.Nodes) > v1alpha1.MaxVoters || idOf(l.Nodes).String() != l.ID {
+	if len(l.Nodes) == 0 || len(l.Nodes) > v1alpha1.MaxVoters || IDOf(l.Nodes).String() != l.ID {
 		return false
 	}
 	return len(slices.Compact(slices.Sorted(slices.Values(l.Nodes)))) == len(l.Nodes)
-}
-
-// SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where a
-// Node is silent whose agent reports no lists, since it is of an earlier release, all that had a vote are a list, too.
-func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
-	reports := map[string][]v1alpha1.VoterList{}
-	for i := range agents {
-		reports[agents[i].Name] = agents[i].Status.Voters
-	}
-	v.Bound = binding(v.Node, reports)
-	if slices.ContainsFunc(v.Silent, func(name string) bool { return len(reports[name]) == 0 }) && len(v.Bound) > 0 {
-		v.Bound = slices.Insert(v.Bound, 0, v.All)
-	}
 }

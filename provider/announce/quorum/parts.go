@@ -1,4 +1,4 @@
-package announce
+package quorum
 
 import "slices"
 
@@ -29,7 +29,7 @@ func (d *Datagram) room() int { return max(1, (maxSent-d.size())/operationSize) 
 
 // extras are datagrams that carry no operations: parts of a list that the peer lacks, and one of a newer version. First is
 // the number of the next operation.
-func (q *Quorum) extras(now Moment, p *peer, first uint32) []*Datagram {
+func (q *Member) extras(now Moment, p *peer, first uint32) []*Datagram {
 	var extras []*Datagram
 	next := func() *Datagram {
 		d := q.heartbeat(now, p)
@@ -68,7 +68,7 @@ func (q *Quorum) extras(now Moment, p *peer, first uint32) []*Datagram {
 
 // parts is a list of members of which some names have come.
 type parts struct {
-	id    membershipID
+	id    ListID
 	names []string
 }
 
@@ -86,7 +86,7 @@ func (a *parts) add(d *Datagram) []string {
 	}
 	names := a.names
 	*a = parts{}
-	if idOf(names) != d.ListOf {
+	if IDOf(names) != d.ListOf {
 		return nil
 	}
 	return names
