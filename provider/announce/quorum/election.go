@@ -6,17 +6,6 @@ import (
 	"slices"
 )
 
-// Claim is an address that one of its candidates is to own.
-type Claim struct {
-	Address netip.Addr
-	// Candidates are the Nodes that may own it.
-	Candidates []string
-	// Ending are those of Candidates that another is preferred to.
-	Ending []string
-	// Early says that this member is not to take it from an owner yet.
-	Early bool
-}
-
 // contest is an address with the Nodes that can take it now, and the one that has it, if any.
 type contest struct {
 	address    netip.Addr
@@ -78,25 +67,6 @@ func score(address netip.Addr, node string) uint64 {
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 	return x ^ x>>33
-}
-
-// able are the Nodes to choose from, of those that can now. One whose endpoint ends is no choice where another's is
-// ready: when it has ended, its clients get no answer until the kubelet has noticed, and said so.
-func (c Claim) able(can map[string]bool) []string {
-	var all, lasting []string
-	for _, name := range c.Candidates {
-		if !can[name] {
-			continue
-		}
-		all = append(all, name)
-		if !slices.Contains(c.Ending, name) {
-			lasting = append(lasting, name)
-		}
-	}
-	if len(lasting) == 0 {
-		return all
-	}
-	return lasting
 }
 
 // Pursue asks for what this member is elected for, and gives up what it is not. What it owns it keeps until the one that
