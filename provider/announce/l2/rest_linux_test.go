@@ -11,10 +11,10 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
-// udpSent is how many datagrams a host has sent, as the kernel counts them.
-func (a *agents) udpSent(name string) (n int) {
+// udpSent is how many datagrams the host of agent "a" has sent, as the kernel counts them.
+func (a *agents) udpSent() (n int) {
 	a.t.Helper()
-	a.at(a.hosts[name], func() error {
+	a.at(a.hosts["a"], func() error {
 		text, err := os.ReadFile("/proc/thread-self/net/snmp")
 		if err != nil {
 			return err
@@ -36,9 +36,9 @@ func TestL2_Rests(t *testing.T) {
 	a.startAll()
 	perMinute := func(when string) int {
 		const watched = 3 * time.Second
-		before := a.udpSent("a")
+		before := a.udpSent()
 		time.Sleep(watched)
-		n := (a.udpSent("a") - before) * int(time.Minute/watched)
+		n := (a.udpSent() - before) * int(time.Minute/watched)
 		t.Logf("%s: %d datagrams a minute", when, n)
 		return n
 	}
