@@ -93,7 +93,7 @@ RACY   := ./provider/... ./cmd/node-agent ./doctor/rehearsal ./manifests/apply .
 
 # What takes the longest, and mostly waits, begins first.
 unit-race:
-	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 20m -parallel 6 ./provider/announce $$(go list $(RACY) | grep -v /conformance)
+	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 20m -parallel 6 ./provider/announce/... $$(go list $(RACY) | grep -v /conformance)
 
 race: bin/lab ## All packages with -race
 	bin/lab build --programs --kubernetes $(K8S)
@@ -101,7 +101,7 @@ race: bin/lab ## All packages with -race
 
 unit-kit:
 	$(ROOT) env CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
-	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce -run Thousand
+	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce/l2 -run Thousand
 
 # What waits for one thing after the other begins first.
 HALF := ./phases/adoption ./phases/upgrade

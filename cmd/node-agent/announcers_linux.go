@@ -17,6 +17,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/bgp"
+	"github.com/ccmadm/ccmadm/provider/announce/l2"
 )
 
 // newAnnouncers makes one for each level. They have a part in the report.
@@ -35,7 +37,7 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *cache
 	if err != nil {
 		return nil, err
 	}
-	l2 := announce.NewL2(announce.L2Options{
+	announcer := l2.New(l2.Options{
 		Node: o.nodeName, Key: key, Listen: listen, Port: o.port, Changed: report.changed, KeepVoters: true,
 		Log: klog.FromContext(ctx).WithName("l2"),
 		Conflict: func(claim announce.Claim, conflict v1alpha1.AddressConflict) {
@@ -43,13 +45,13 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o options, c *cache
 		},
 	})
 	if o.count != nil {
-		o.count(l2.Counts)
+		o.count(announcer.Counts)
 	}
-	announcers := []announce.Announcer{l2, announce.NewBGP(klog.FromContext(ctx).WithName("bgp"), report.changed)}
+	announcers := []announce.Announcer{announcer, bgp.New(klog.FromContext(ctx).WithName("bgp"), report.changed)}
 	for _, a := range announcers {
 		report.sources = append(report.sources, a.Report)
 	}
-	report.written = append(report.written, l2.Written)
+	report.written = append(report.written, announcer.Written)
 	return announcers, nil
 }
 

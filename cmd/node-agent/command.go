@@ -11,12 +11,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/l2"
 )
 
 // options are the command line's.
 type options struct {
-	count          func(func() announce.Counts) // shows at /metrics what is counted
+	count          func(func() l2.Counts) // shows at /metrics what is counted
 	version        string
 	nodeName       string
 	kubeconfig     string

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/bgp"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
@@ -45,7 +45,7 @@ func agentMatters(before, after any) bool {
 	return !known || !is || a.Status.Draining != b.Status.Draining || a.Silent() != b.Silent() ||
 		!equality.Semantic.DeepEqual(a.Status.Interfaces, b.Status.Interfaces) ||
 		!slices.Equal(a.Status.KernelAnswers, b.Status.KernelAnswers) ||
-		announce.Speaks(a) != announce.Speaks(b)
+		bgp.Speaks(a) != bgp.Speaks(b)
 }
 
 // specMatters is false for a status, which the manager writes for people. One of the same name has another UID.

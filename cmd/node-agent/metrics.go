@@ -4,22 +4,22 @@ import (
 	k8smetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/l2"
 )
 
 // registerMetrics shows at /metrics what the announcer of level L2 counts.
-func registerMetrics(counts func() announce.Counts) {
-	gauge := func(name, help string, value func(announce.Counts) int) {
+func registerMetrics(counts func() l2.Counts) {
+	gauge := func(name, help string, value func(l2.Counts) int) {
 		legacyregistry.RawMustRegister(k8smetrics.NewGaugeFunc(&k8smetrics.GaugeOpts{
 			Subsystem: "ccmadm_agent", Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA,
 		}, func() float64 { return float64(value(counts())) }))
 	}
 	gauge("addresses_owned", "Addresses of level L2 for which this Node answers.",
-		func(c announce.Counts) int { return c.Owned })
+		func(c l2.Counts) int { return c.Owned })
 	gauge("address_conflicts", "Addresses of this Node for which somebody else answers who is no agent.",
-		func(c announce.Counts) int { return c.Conflicts })
+		func(c l2.Counts) int { return c.Conflicts })
 	gauge("takeovers", "How often this Node has become the owner of an address, since its agent started.",
-		func(c announce.Counts) int { return int(c.Takeovers) })
+		func(c l2.Counts) int { return int(c.Takeovers) })
 	gauge("heartbeats_refused", "Datagrams that were not signed with the cluster's key, since the agent started.",
-		func(c announce.Counts) int { return int(c.Forged) })
+		func(c l2.Counts) int { return int(c.Forged) })
 }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/l2"
 )
 
 // vipOptions are the command line's of the static pod that holds the control plane's own address.
@@ -97,11 +97,11 @@ func runVIP(ctx context.Context, o vipOptions) error {
 		return err
 	}
 	changed, poke := notices()
-	l2 := announce.NewL2(announce.L2Options{
+	announcer := l2.New(l2.Options{
 		Node: o.nodeName, Key: key, Port: o.port, Changed: poke, Log: klog.Background(),
 	})
-	h.set, h.owns, h.answerable = l2.Set, l2.Owns, l2.Answerable
-	h.votes, h.owner = l2.Votes, l2.OwnerOf
+	h.set, h.owns, h.answerable = announcer.Set, announcer.Owns, announcer.Answerable
+	h.votes, h.owner = announcer.Votes, announcer.OwnerOf
 	registerVIPMetrics(h.report)
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // it hands over before it ends
 	defer stop()
@@ -109,7 +109,7 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	ctx, end := context.WithCancel(ctx) // what fails ends the rest: the kubelet starts it again
 	defer context.AfterFunc(working, end)()
 	group.Go(func() error { return serve(working, o.metricsAddress, h.state, answerVIP(h.report)) })
-	group.Go(func() error { return l2.Run(working) })
+	group.Go(func() error { return announcer.Run(working) })
 	group.Go(func() error { return h.follow(ctx, o.kubeconfig) })
 	group.Go(func() error { h.watchSegment(ctx); return nil })
 	group.Go(func() error { follow(working, working, changed, h.moved); return nil })
@@ -120,7 +120,7 @@ func runVIP(ctx context.Context, o vipOptions) error {
 		health.watch(ctx, h.hold)
 		drained, cancel := context.WithTimeout(working, drainTime)
 		defer cancel()
-		l2.Drain(drained)
+		announcer.Drain(drained)
 		return h.release()
 	})
 	return group.Wait()

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/bgp"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 // it withdraws the address whatever others do, as it learns nothing of them.
 type bgpHolder struct {
 	address netip.Addr
-	speaker *announce.Speaker
+	speaker *bgp.Speaker
 	health  *health
 
 	since time.Time // the API server answers
@@ -86,15 +86,15 @@ func newBGPHolder(ctx context.Context, o vipOptions, changed func()) (*bgpHolder
 	if err != nil {
 		return nil, err
 	}
-	var bgp v1alpha1.ControlPlaneVIPBGP
-	if err := yaml.UnmarshalStrict([]byte(o.bgp), &bgp); err != nil {
+	var peers v1alpha1.ControlPlaneVIPBGP
+	if err := yaml.UnmarshalStrict([]byte(o.bgp), &peers); err != nil {
 		return nil, fmt.Errorf("--bgp: %w", err)
 	}
-	var routers []announce.Router
-	for _, spec := range bgp.PeerSpecs() {
-		routers = append(routers, announce.Router{Name: spec.Address, BGPPeerSpec: spec})
+	var routers []bgp.Router
+	for _, spec := range peers.PeerSpecs() {
+		routers = append(routers, bgp.Router{Name: spec.Address, BGPPeerSpec: spec})
 	}
-	speaker, err := announce.NewSpeaker(ctx, klog.Background().WithName("bgp"), []netip.Addr{here}, changed)
+	speaker, err := bgp.NewSpeaker(ctx, klog.Background().WithName("bgp"), []netip.Addr{here}, changed)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (h *bgpHolder) settle() {
 	if !h.healthy {
 		err = errors.Join(h.speaker.SetPaths(nil), removeFromLoopback(h.address))
 	} else if err = addToLoopback(h.address); err == nil {
-		err = h.speaker.SetPaths([]announce.Path{{Prefix: netip.PrefixFrom(h.address, h.address.BitLen())}})
+		err = h.speaker.SetPaths([]bgp.Path{{Prefix: netip.PrefixFrom(h.address, h.address.BitLen())}})
 	}
 	problem := ""
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/vishvananda/netlink"
 
-	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/bgp"
 )
 
 // flushLo does what `ip address flush dev lo` does.
@@ -65,7 +65,7 @@ func TestVIP_LoopbackFlushed(t *testing.T) {
 func TestBGPHolder_LoopbackFlushed(t *testing.T) {
 	ownNamespace(t)
 	ctx := t.Context()
-	speaker, err := announce.NewSpeaker(ctx, logr.Discard(), []netip.Addr{addr("192.0.2.11")}, func() {})
+	speaker, err := bgp.NewSpeaker(ctx, logr.Discard(), []netip.Addr{addr("192.0.2.11")}, func() {})
 	must(t, err)
 	defer func() { _ = speaker.Close(context.WithoutCancel(ctx)) }()
 	h := &bgpHolder{address: addr("192.0.2.10"), speaker: speaker}

@@ -1,12 +1,13 @@
-// Package announce tells the network where the addresses of Services are. It is the part of cmd/node-agent that speaks
-// on the wire.
+// Package announce has what all that tell the network where the addresses of Services are have in common. It is the part
+// of cmd/node-agent that speaks on the wire.
 //
-// Start at [Announcer], one for each level: L2 answers ARP and NDP on one Node at a time, BGP announces a route from
-// every Node that may. [View] is what they know of the cluster. For L2, election.go says which Node should have an
-// address, and quorum.go sees to it that never two have it.
+// Start at [Announcer], of which package l2 has one, which answers ARP and NDP on one Node at a time, and package bgp
+// another, which announces a route from every Node that may. Package quorum sees to it that never two Nodes own an address of
+// level L2. [View] is what they know of the cluster, with candidates.go for who may announce an address, and members.go
+// for who has a vote.
 //
-// Reads: a View, heartbeats of other agents, ARP and NDP of the network, the machine's interfaces.
-// Writes: datagrams, frames and sessions; nothing in the cluster and nothing in the kernel.
+// Reads: objects that the agent has read, claims among them. Writes: nothing; l2 and bgp write datagrams, frames and
+// sessions, nothing in the cluster and nothing in the kernel.
 // Running it twice: nothing stays behind on a machine, so that there is nothing to find again.
 // It will not: withdraw anything because the API server does not answer, put an address on an interface, or carry
 // packets, which is kube-proxy's.

@@ -96,11 +96,11 @@ func (v *View) selected(pool string, nodes []string) []string {
 
 // hears says whether the Node, for L2, has an interface for the address.
 func (v *View) hears(node string, c Claim) bool {
-	return c.Level != v1alpha1.LevelL2 || InterfaceFor(c.Address, v.Agents[node].Status.Interfaces, v.interfaces(c)) != ""
+	return c.Level != v1alpha1.LevelL2 || InterfaceFor(c.Address, v.Agents[node].Status.Interfaces, v.InterfacesOf(c)) != ""
 }
 
-// interfaces are those to which the claim's pool limits L2; none: no limit.
-func (v *View) interfaces(c Claim) []string {
+// InterfacesOf are those to which the claim's pool limits L2; none: no limit.
+func (v *View) InterfacesOf(c Claim) []string {
 	if pool := v.Pools[c.Pool]; pool != nil {
 		return pool.Spec.Interfaces
 	}

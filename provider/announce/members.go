@@ -1,227 +1,126 @@
 package announce
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"maps"
+	"net/netip"
 	"slices"
-	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
-// membershipID is a digest of a list of members.
-type membershipID uint64
+// silentFor is how long a Node is not Ready before its agent has no vote any more.
+const silentFor = 40 * time.Second
 
-// memberships are the lists of members that bind this one. A new list comes from the cluster, and not at one moment to
-// all. Until every member of the newest has it, majorities of the older ones are needed, too; and a grant brings along
-// the lists that bind its grantor. So two majorities always have a member in common.
-type memberships struct {
-	// list has the newest at its end. Since then it is there, and nobody else is gone.
-	list  []membershipID
-	since Moment
-	// known are the names in those lists and in those of others. The first one decides in case of a draw.
-	known map[membershipID][]string
-	// gone are those of whom the cluster says that their Nodes are no more.
-	gone map[string]bool
-}
-
-func idOf(names []string) membershipID {
-	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
-	return membershipID(binary.BigEndian.Uint64(sum[:]))
-}
-
-// SetMembers replaces the newest list of members. Its first name decides in case of a draw, so that the order has to be
-// the same everywhere. All are these and those that had a vote before they were silent: a member that has just started,
-// and knows nothing of older lists, needs a majority of them, too. Gone are former members whose Nodes the cluster has no
-// more: they have no vote any longer, where one that is only silent may own something.
-func (q *Quorum) SetMembers(now Moment, names, all []string, gone map[string]bool) {
-	m := &q.memberships
-	q.SetGone(now, gone)
-	if len(m.list) == 0 && len(all) > len(names) {
-		q.adopt(now, all)
-	}
-	if idOf(names) != m.newest() {
-		q.adopt(now, names)
-		for _, name := range names {
-			q.bind(q.peers[name])
+// SetMembers fills in who has a vote, and where. The control planes come first: the first of all decides in case of a
+// draw. Fresh says that the API server has been heard lately; if not, the Members stay empty, which means those of
+// before, since nothing is known of Nodes that are silent.
+func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
+	v.Addresses = map[string]netip.Addr{}
+	v.Gone = map[string]bool{}
+	maps.DeleteFunc(unready, func(name string, _ *unreadyNode) bool { return v.Nodes[name] == nil })
+	var first, others []string
+	for name, node := range v.Nodes {
+		if addresses := InternalAddresses(node); len(addresses) > 0 {
+			v.Addresses[name] = addresses[0]
 		}
-		q.forget(now)
-		q.hurry()
-	}
-}
-
-// SetGone replaces who has no vote any longer. It is part of SetMembers.
-func (q *Quorum) SetGone(now Moment, gone map[string]bool) {
-	if m := &q.memberships; !maps.Equal(m.gone, gone) {
-		m.gone, m.since, q.stirred = gone, now, true // what those have granted counts for a while
-	}
-}
-
-// Begin takes over lists that bind this member from its start on, the newest at the end. It comes before SetMembers.
-func (q *Quorum) Begin(now Moment, lists [][]string) {
-	for _, names := range lists {
-		q.adopt(now, names)
-	}
-}
-
-// Newest says whether these names are the newest list.
-func (q *Quorum) Newest(names []string) bool { return idOf(names) == q.memberships.newest() }
-
-// Lists are those that bind this member, the newest at the end.
-func (q *Quorum) Lists() [][]string {
-	var lists [][]string
-	for _, id := range q.memberships.list {
-		lists = append(lists, q.memberships.known[id])
-	}
-	return lists
-}
-
-// bind takes over the lists that bind a member of the newest, unless a majority of each is in the newest: without them
-// this member could own an address as soon as that member, its grants and its lists are silent.
-func (q *Quorum) bind(p *peer) {
-	m := &q.memberships
-	if p == nil || slices.Equal(p.list, m.list) || !slices.Contains(m.known[m.newest()], p.name) {
-		return
-	}
-	for _, id := range p.list {
-		if m.known[id] != nil && !slices.Contains(m.list, id) && !m.covered(id) {
-			m.list, q.stirred = slices.Insert(slices.Clone(m.list), 0, id), true
-			q.hurry()
-		}
-	}
-}
-
-// adopt puts a list at the end.
-func (q *Quorum) adopt(now Moment, names []string) {
-	m := &q.memberships
-	id := idOf(names)
-	m.known[id] = slices.Clone(names)
-	m.list = append(slices.DeleteFunc(slices.Clone(m.list), func(old membershipID) bool { return old == id }), id)
-	m.since, q.stirred = now, true
-}
-
-// forget drops what is known of those that are no members, and were not heard for [forgetAfter]. To one that comes back
-// this member is another one than before, so that both begin anew: it may go on where it was.
-func (q *Quorum) forget(now Moment) {
-	keep := map[string]bool{}
-	for _, name := range q.memberships.everybody() {
-		keep[name] = true
-	}
-	for _, s := range q.seats {
-		keep[s.owner] = true
-	}
-	used := map[membershipID]bool{}
-	for name, p := range q.peers {
-		if !keep[name] && now > p.heard+q.forgetAfter {
-			delete(q.peers, name)
-			q.incarnation++
-			for _, w := range q.wants {
-				delete(w.granted, name)
-			}
+		if outOfService(node) {
+			v.Gone[name] = true
 			continue
 		}
-		for _, id := range slices.Concat(p.list, p.bound) {
-			used[id] = true
+		agent := v.Agents[name]
+		if agent == nil {
+			continue
+		}
+		if agent.Silent() || unready.silent(node, now) {
+			v.Silent = append(v.Silent, name)
+		}
+		if _, is := node.Labels[v1alpha1.ControlPlaneLabel]; is {
+			first = append(first, name)
+		} else {
+			others = append(others, name)
 		}
 	}
-	for _, id := range q.memberships.list {
-		used[id] = true
+	if fresh {
+		slices.Sort(first)
+		slices.Sort(others)
+		slices.Sort(v.Silent)
+		v.All = append(first, others...)
+		v.Members = slices.DeleteFunc(slices.Clone(v.All), func(name string) bool { return slices.Contains(v.Silent, name) })
 	}
-	maps.DeleteFunc(q.memberships.known, func(id membershipID, _ []string) bool { return !used[id] })
 }
 
-// Members are all that are in a list that binds this member.
-func (q *Quorum) Members() []string { return q.memberships.everybody() }
-
-func (m *memberships) newest() membershipID {
-	if len(m.list) == 0 {
-		return 0
+// GoneOf are those of the members who are off for good: their Nodes were deleted, or an operator says so.
+func (v *View) GoneOf(members []string) map[string]bool {
+	gone := map[string]bool{}
+	for _, name := range members {
+		gone[name] = v.Gone[name] || len(v.Nodes) > 0 && v.Nodes[name] == nil
 	}
-	return m.list[len(m.list)-1]
+	return gone
 }
 
-// majority says whether the grantors are one in each of the lists.
-func (m *memberships) majority(lists [][]membershipID, grantors map[string]bool) bool {
-	if len(m.list) == 0 {
+// outOfService is what an operator says of a Node that is known to be off.
+func outOfService(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+}
+
+// Unready remembers since when Nodes are not Ready, by this machine's own clock. That of the machine which says so may be
+// an hour off: an agent that compares the two would know other members than the rest for as long.
+type Unready map[string]*unreadyNode
+
+type unreadyNode struct {
+	// said is since when the Node is not Ready, by the clock of who says so.
+	said time.Time
+	// seen is when this agent learned of it; started, that it knew no other state of that Node before.
+	seen    time.Time
+	started bool
+}
+
+// silent says whether the Node's kubelet has not been heard of for a while. An agent that starts goes by the clock of
+// who said so, too: then a Node that has been off for long has no vote from the start.
+func (u Unready) silent(node *corev1.Node, now time.Time) bool {
+	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	if at < 0 {
 		return false
 	}
-	decided := map[membershipID]bool{} // hundreds of grantors have the same lists
-	for _, list := range lists {
-		for _, id := range list {
-			if decided[id] {
-				continue
-			}
-			names, known := m.known[id]
-			if !known || !majority(names, func(name string) bool { return grantors[name] }) {
-				return false
-			}
-			decided[id] = true
-		}
+	c, known := node.Status.Conditions[at], u[node.Name]
+	if known == nil {
+		known = &unreadyNode{started: true}
+		u[node.Name] = known
 	}
-	return true
+	if c.Status == corev1.ConditionTrue {
+		*known = unreadyNode{}
+		return false
+	}
+	if said := c.LastTransitionTime.Time; !known.said.Equal(said) || known.seen.IsZero() {
+		*known = unreadyNode{said: said, seen: now, started: known.started && known.seen.IsZero()}
+	}
+	return now.Sub(known.seen) > silentFor || known.started && now.Sub(known.said) > silentFor
 }
 
-// majority of the names, or a half with the first of them.
-func majority(names []string, in func(string) bool) bool {
-	count := 0
-	for _, name := range names {
-		if in(name) {
-			count++
-		}
+// SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where a
+// Node is silent whose agent reports no lists, since it is of an earlier release, all that had a vote are a list, too.
+func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
+	reports := map[string][]v1alpha1.VoterList{}
+	for i := range agents {
+		reports[agents[i].Name] = agents[i].Status.Voters
 	}
-	return 2*count > len(names) || 2*count == len(names) && len(names) > 0 && in(names[0])
+	v.Bound = quorum.Bound(v.Node, reports)
+	if slices.ContainsFunc(v.Silent, func(name string) bool { return len(reports[name]) == 0 }) && len(v.Bound) > 0 {
+		v.Bound = slices.Insert(v.Bound, 0, v.All)
+	}
 }
 
-// covered says whether a majority of the list is in the newest, without those whose Nodes are gone. A list that is not
-// known is not covered.
-func (m *memberships) covered(id membershipID) bool {
-	names, known := m.known[id]
-	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return m.gone[name] })
-	newest := m.known[m.newest()]
-	return known && (len(left) == 0 || majority(left, func(name string) bool { return slices.Contains(newest, name) }))
-}
-
-// retire forgets each older list of which a majority is in the newest, once every member of the newest has had that for as
-// long as a grant is good: whoever has a majority of the older list then has the grant of a member that knows the newest.
-func (q *Quorum) retire(now Moment) {
-	m := &q.memberships
-	if len(m.list) < 2 || now < m.since+grantFor {
-		return
-	}
-	for _, name := range m.known[m.newest()] {
-		if name == q.self {
-			continue
-		}
-		p := q.peers[name]
-		if p == nil || !q.Alive(now, name) || p.newest() != m.newest() || now < p.since+grantFor || m.lacks(p.list) != 0 {
-			return
-		}
-		q.bind(p)
-	}
-	left := slices.DeleteFunc(slices.Clone(m.list), func(id membershipID) bool { return id != m.newest() && m.covered(id) })
-	if len(left) == len(m.list) {
-		return
-	}
-	m.list, q.stirred = left, true
-	q.forget(now)
-	q.hurry()
-}
-
-// lacks is the first of the lists that is not known; 0: none.
-func (m *memberships) lacks(list []membershipID) membershipID {
-	for _, id := range list {
-		if _, known := m.known[id]; !known {
-			return id
+// InternalAddresses of a Node, in its order.
+func InternalAddresses(node *corev1.Node) []netip.Addr {
+	var addresses []netip.Addr
+	for _, a := range node.Status.Addresses {
+		if parsed, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+			addresses = append(addresses, parsed)
 		}
 	}
-	return 0
-}
-
-// everybody is in one of the lists.
-func (m *memberships) everybody() []string {
-	var names []string
-	for _, id := range m.list {
-		names = append(names, m.known[id]...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return addresses
 }

@@ -1,152 +1,123 @@
 package announce
 
 import (
-	"maps"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
-// truth is the list of members as the cluster has it. Members learn of it late, and some not at all.
-type truth struct {
-	names  []string
-	silent []string
-	gone   map[string]bool
-}
-
-// change adds members, or takes some away: those that are only silent, and now and then one that is off for good.
-func (w *world) change(tr *truth) {
-	if w.random.IntN(2) == 0 {
-		for range 1 + w.random.IntN(2) {
-			name := w.members[w.random.IntN(len(w.members))].name
-			if !slices.Contains(tr.names, name) && !tr.gone[name] {
-				tr.names = append(slices.Clone(tr.names), name)
-				tr.silent = slices.DeleteFunc(slices.Clone(tr.silent), func(s string) bool { return s == name })
-			}
+// Who has a vote, in which order: one that falls silent keeps its place among all.
+func TestView_SetMembers(t *testing.T) {
+	now := time.Now()
+	v := View{Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{}}
+	for name, ready := range map[string]corev1.ConditionStatus{
+		"b": corev1.ConditionTrue, "cp1": corev1.ConditionUnknown, "cp2": corev1.ConditionTrue, "a": corev1.ConditionTrue,
+		"off": corev1.ConditionFalse, "agentless": corev1.ConditionTrue, "dead": corev1.ConditionTrue,
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+		if name[0] == 'c' {
+			node.Labels[v1alpha1.ControlPlaneLabel] = ""
 		}
-	} else if len(tr.names) > 1 {
-		i := w.random.IntN(len(tr.names))
-		name := tr.names[i]
-		tr.names = slices.Delete(slices.Clone(tr.names), i, i+1)
-		if w.random.IntN(4) == 0 {
-			m := w.members[slices.IndexFunc(w.members, func(m *simulated) bool { return m.name == name })]
-			m.off, tr.gone[name] = true, true
-		} else {
-			tr.silent = append(slices.Clone(tr.silent), name)
+		if name == "off" {
+			node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
+		}
+		node.Status.Conditions = []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))},
+		}
+		if v.Nodes[name] = node; name != "agentless" {
+			v.Agents[name] = &v1alpha1.NodeAgent{}
 		}
 	}
-	slices.Sort(tr.names)
-	w.say("members %v, gone %v", tr.names, tr.gone)
-}
-
-func (w *world) learn(tr *truth, m *simulated) {
-	if !m.off {
-		all := slices.Concat(tr.names, tr.silent)
-		slices.Sort(all)
-		m.quorum.SetMembers(w.clock(m), tr.names, all, maps.Clone(tr.gone))
+	dead := v.Agents["dead"]
+	dead.Annotations = map[string]string{v1alpha1.AgentSilentAnnotation: dead.Status.Renewed()}
+	v.SetMembers(now, true, Unready{})
+	for what, lists := range map[string][2][]string{
+		"members": {{"cp2", "a", "b"}, v.Members},
+		"silent":  {{"cp1", "dead"}, v.Silent},
+		"all":     {{"cp1", "cp2", "a", "b", "dead"}, v.All},
+	} {
+		if diff := cmp.Diff(lists[0], lists[1]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	dead.Status.RenewTime = metav1.NowMicro()
+	again := View{Nodes: v.Nodes, Agents: v.Agents}
+	if again.SetMembers(now, true, Unready{}); !slices.Contains(again.Members, "dead") {
+		t.Errorf("it reports again, and has no vote: %v", again.Members)
+	}
+	want := map[string]bool{"off": true, "deleted": true, "cp1": false}
+	if diff := cmp.Diff(want, v.GoneOf([]string{"off", "deleted", "cp1"})); diff != "" {
+		t.Errorf("gone (-want +got):\n%s", diff)
 	}
 }
 
-// Who has a vote changes while some do not learn of it: even so nobody ever shares an address.
-func TestQuorum_MembersComeAndGo(t *testing.T) {
-	for seed := range *histories / 3 {
-		w := newWorld(t, seed, 6, 2)
-		tr := &truth{names: w.names(1 + int(seed%5)), gone: map[string]bool{}}
-		for _, m := range w.members {
-			w.learn(tr, m)
-		}
-		w.run(1500 * time.Millisecond)
-		for range 15 {
-			if w.random.IntN(3) == 0 {
-				w.change(tr)
+// When a Node is silent does not depend on whether the agent's clock and the API's agree.
+func TestView_SetMembers_Clocks(t *testing.T) {
+	for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
+		t.Run(off.String(), func(t *testing.T) {
+			start := time.Now()
+			unready := Unready{}
+			v := View{Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{}}
+			say := func(name string, status corev1.ConditionStatus, since time.Duration) {
+				v.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+				v.Nodes[name].Status.Conditions = []corev1.NodeCondition{
+					{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(start.Add(off + since))},
+				}
+				v.Agents[name] = &v1alpha1.NodeAgent{Status: v1alpha1.NodeAgentStatus{RenewTime: metav1.NowMicro()}}
 			}
-			if w.random.IntN(3) == 0 {
-				w.fault()
-			}
-			for _, m := range w.members {
-				if tr.gone[m.name] {
-					m.off = true // the operator has said so
-				} else if len(m.quorum.Members()) == 0 || w.random.IntN(3) == 0 {
-					w.learn(tr, m) // who starts waits until it has seen the cluster
+			silent := func(after time.Duration, want ...string) {
+				t.Helper()
+				now := View{Nodes: v.Nodes, Agents: v.Agents}
+				now.SetMembers(start.Add(after), true, unready)
+				if diff := cmp.Diff(want, now.Silent); diff != "" {
+					t.Errorf("after %s (-want +got):\n%s", after, diff)
 				}
 			}
-			w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
-		}
+			say("a", corev1.ConditionTrue, -time.Hour)
+			silent(0)
+			say("a", corev1.ConditionUnknown, 0)
+			silent(time.Second)
+			silent(40 * time.Second)
+			silent(42*time.Second, "a")
+			say("a", corev1.ConditionTrue, 50*time.Second)
+			silent(50 * time.Second)
+			say("a", corev1.ConditionFalse, time.Minute)
+			silent(time.Minute)
+			say("a", corev1.ConditionUnknown, 90*time.Second) // another word, from which it counts anew
+			silent(2 * time.Minute)
+			silent(161*time.Second, "a")
+			say("off", corev1.ConditionUnknown, -24*time.Hour) // it is so when the agent learns of the Node
+			silent(162*time.Second, "a", "off")
+		})
 	}
 }
 
-// What a member must have a majority of, as lists come and as all have learned of them.
-func TestQuorum_KeepsOlderListsUntilAllKnowTheNewest(t *testing.T) {
-	w := newWorld(t, 1, 4, 1)
-	learn := func(names []string, who ...int) {
-		for _, i := range who {
-			w.members[i].quorum.SetMembers(w.clock(w.members[i]), names, nil, nil)
+// Who is silent and of an earlier release may own addresses by a list that nobody reports.
+func TestView_SetBound(t *testing.T) {
+	for _, tt := range []struct {
+		silent []v1alpha1.VoterList
+		want   [][]string
+	}{
+		{nil, [][]string{{"a", "b", "c"}, {"a", "b"}}},
+		{quorum.Report("c", [][]string{{"a", "b", "c"}}), [][]string{{"a", "b"}}},
+	} {
+		agents := make([]v1alpha1.NodeAgent, 3)
+		for i, name := range []string{"a", "b", "c"} {
+			agents[i].Name = name
+			agents[i].Status.Voters = quorum.Report(name, [][]string{{"a", "b"}})
 		}
-	}
-	lists := func(i int) int { return len(w.members[i].quorum.memberships.list) }
-	learn(w.names(3), 0, 1, 2)
-	w.run(2 * time.Second)
-	learn(w.names(4), 0, 1, 3)
-	w.run(3 * time.Second)
-	if lists(0) != 2 || lists(1) != 2 {
-		t.Errorf("one does not know the newest list, and lists of others are %d and %d; want 2", lists(0), lists(1))
-	}
-	learn(w.names(4), 2)
-	w.run(3 * time.Second)
-	for i := range w.members {
-		if lists(i) != 1 {
-			t.Errorf("all know the newest list, and %s is bound by %d", w.members[i].name, lists(i))
+		agents[2].Status.Voters = tt.silent
+		v := View{Node: "d", Silent: []string{"c"}, All: []string{"a", "b", "c"}}
+		v.SetBound(agents)
+		if diff := cmp.Diff(tt.want, v.Bound); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
 		}
-	}
-	if w.untilOwned() > 0 {
-		t.Error("nobody owns the address")
-	}
-}
-
-// A Node is cut off for longer than it is remembered, and others come meanwhile: it has no vote, and is forgotten. When it is back
-// it may own addresses, and grant them, as any other.
-func TestQuorum_OneThatWasForgottenComesBack(t *testing.T) {
-	w := newWorld(t, 1, 4, 1)
-	learn := func(names []string, who ...int) {
-		for _, i := range who {
-			w.members[i].quorum.SetMembers(w.clock(w.members[i]), names, nil, nil)
-		}
-	}
-	drain := func(draining bool, who ...int) {
-		for _, i := range who {
-			w.members[i].quorum.SetDraining(draining)
-		}
-	}
-	owner := func() string { return w.members[0].quorum.Owner(w.clock(w.members[0]), w.claims[0].Address) }
-	learn(w.names(3), 0, 1, 2)
-	drain(true, 0, 1)
-	w.run(2 * time.Second)
-	if got := owner(); got != "n2" {
-		t.Fatalf("%q owns the address, want the one that does not drain", got)
-	}
-	drain(false, 0, 1)
-	for _, i := range []int{0, 1, 3} {
-		w.cut[[2]int{i, 2}], w.cut[[2]int{2, i}] = true, true
-	}
-	w.run(2 * time.Second)
-	learn(w.names(2), 0, 1)
-	w.run(2 * time.Second)
-	learn([]string{"n0", "n1", "n3"}, 0, 1, 3)
-	w.run(2 * time.Second)
-	if w.members[0].quorum.peers["n2"] != nil {
-		t.Fatal("n0 knows the one that was cut off: nothing is tested")
-	}
-	clear(w.cut)
-	learn(w.names(4), 0, 1, 2, 3)
-	drain(true, 0, 1, 3)
-	w.run(2 * time.Second)
-	if got := owner(); got != "n2" {
-		t.Errorf("%q owns the address, want the one that is back", got)
-	}
-	drain(false, 0)
-	drain(true, 2)
-	w.run(2 * time.Second)
-	if got := owner(); got != "n0" {
-		t.Errorf("%q owns the address, want the one to which it is handed back", got)
 	}
 }

@@ -1,0 +1,110 @@
+package bgp
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+)
+
+// TestBGP_Addresses has a Node that gets its addresses one after the other.
+func TestBGP_Addresses(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	r := newRouter(t, node1)
+	ctx, cancel := context.WithCancel(t.Context())
+	b := New(testr.New(t), func() {})
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	set := func(addresses ...string) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+		for _, a := range addresses {
+			address := corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a}
+			node.Status.Addresses = append(node.Status.Addresses, address)
+		}
+		view := &announce.View{Node: "w1", Nodes: map[string]*corev1.Node{"w1": node}, Peers: map[string]*v1alpha1.BGPPeer{
+			"tor1": {ObjectMeta: metav1.ObjectMeta{Name: "tor1"}, Spec: routerAt("tor1", "10.9.0.1").BGPPeerSpec},
+		}}
+		for _, address := range []string{"192.0.2.50", "2001:db8:5::50"} {
+			view.Claims = append(view.Claims, announce.Claim{
+				Address: netip.MustParseAddr(address), Level: v1alpha1.LevelBGP, Candidates: []string{"w1"},
+			})
+		}
+		b.Set(view)
+	}
+	set()
+	want := []v1alpha1.BGPSession{{Peer: "tor1", State: "Idle", Message: "speak from Node/w1: it has no InternalIP"}}
+	eventually(t, time.Second, "the report says why there is no session", func() bool {
+		var status v1alpha1.NodeAgentStatus
+		b.Report(&status)
+		return cmp.Equal(want, status.Sessions)
+	})
+	set("10.9.0.11")
+	eventually(t, 10*time.Second, "IPv4 is announced", func() bool { return len(r.nextHops(t, vip4)) == 1 })
+	set("10.9.0.11", "fd09::11")
+	eventually(t, 15*time.Second, "IPv6 is announced, too", func() bool {
+		if len(r.nextHops(t, vip4)) == 0 {
+			t.Fatal("IPv4 is lost meanwhile")
+		}
+		return cmp.Equal(r.nextHops(t, vip6), []string{"fd09::11"})
+	})
+	set() // for a moment
+	time.Sleep(100 * time.Millisecond)
+	if got := r.birdc("show protocols node1"); !strings.Contains(got, "Established") {
+		t.Error(got)
+	}
+	cancel()
+	noError(t, <-ended)
+}
+
+// TestSpeaker_Close_Drained ends a speaker whose routers have agreed to a graceful restart: the session goes with a word.
+func TestSpeaker_Close_Drained(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	r := newRouter(t, node1)
+	s, err := NewSpeaker(t.Context(), testr.New(t), nodeAddresses("1"), func() {})
+	noError(t, err)
+	s.SetRouters(t.Context(), []Router{routerAt("tor1", "10.9.0.1")})
+	noError(t, s.SetPaths(paths(vip4)))
+	eventually(t, 10*time.Second, "the path arrives", func() bool { return len(r.nextHops(t, vip4)) == 1 })
+	noError(t, s.Drain(t.Context()))
+	noError(t, s.Close(t.Context()))
+	eventually(t, time.Second, "the router was told", func() bool {
+		return strings.Contains(r.birdc("show protocols node1"), "Received: Peer de-configured")
+	})
+}
+
+// TestSpeaker_Announced_Family has a router that carries IPv4 only.
+func TestSpeaker_Announced_Family(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newRouter(t, strings.Replace(node1, "ipv6 { import all; export none; };", "", 1))
+	s := newSpeaker(t)
+	s.SetRouters(t.Context(), []Router{routerAt("tor1", "10.9.0.1")})
+	noError(t, s.SetPaths(paths(vip4, vip6)))
+	want := v1alpha1.BGPSession{Peer: "tor1", State: "Established", Advertised: 1}
+	eventually(t, 10*time.Second, "one path of the session", func() bool { return cmp.Equal(want, sessionOf(t, s, "tor1")) })
+	if diff := cmp.Diff([]string{vip4}, prefixTexts(s.Announced(t.Context()))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func prefixTexts(prefixes []netip.Prefix) []string {
+	var texts []string
+	for _, p := range prefixes {
+		texts = append(texts, p.String())
+	}
+	return texts
+}

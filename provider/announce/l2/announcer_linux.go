@@ -1,0 +1,271 @@
+// Package l2 answers ARP and NDP for addresses of level L2, from the Node that owns each.
+//
+// Start at [Announcer]: it opens sockets on interfaces as addresses need them (segment), does and says what an owner has to
+// (ownership), follows the kernel's links, and carries the datagrams of package quorum, which says what this Node owns.
+//
+// Reads: an [announce.View], heartbeats of other agents, ARP and NDP of the network, the machine's interfaces.
+// Writes: datagrams and frames; nothing in the cluster and nothing in the kernel.
+// Running it twice: nothing stays behind on a machine.
+// It will not: put an address on an interface, or answer for one that a majority has not granted.
+package l2
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
+)
+
+// Options are what an Announcer needs to know.
+type Options struct {
+	// Node is the name of its own.
+	Node string
+	// Key is the cluster's, for heartbeats.
+	Key []byte
+	// Listen is where heartbeats are received. Default: all addresses.
+	Listen netip.Addr
+	// Port is the one for heartbeats on every Node.
+	Port uint16
+	// Changed is called when the report has changed. It must not wait.
+	Changed func()
+	// KeepVoters says that a new list of voters is acted on once a report with it is [Announcer.Written].
+	KeepVoters bool
+	// Conflict is called when somebody answers for an address who is no agent. It must not wait.
+	Conflict func(claim announce.Claim, conflict v1alpha1.AddressConflict)
+	// Namespace is the network namespace. Default: where the process is.
+	Namespace netns.NsHandle
+	Log       logr.Logger
+}
+
+// Announcer answers ARP and NDP for the addresses of level L2 that this Node owns.
+type Announcer struct {
+	Options
+
+	poke chan struct{}
+	// refresh asks for the interfaces to be read again.
+	refresh chan struct{}
+
+	mu         sync.Mutex
+	quorum     *quorum.Member
+	view       *announce.View
+	hearts     *heartbeats
+	interfaces []v1alpha1.AgentInterface
+	segments   map[string]*segment
+	owned      map[netip.Addr]*ownership
+	conflicts  map[netip.Addr]v1alpha1.AddressConflict
+	newcomers  newcomers
+	local      map[netip.Addr][]string        // the machine's own addresses, with their interfaces
+	told       map[v1alpha1.KernelAnswer]bool // for which its kernel answers
+	keeping    keeping
+	unsent     unsent
+	elsewhere  bool          // interfaces or pools have changed: an address may be answered for on another interface
+	left       bool          // everything was given away, and nothing is taken any more
+	look       quorum.Moment // when to look at all addresses again
+	counts     Counts
+}
+
+// Counts are for metrics.
+type Counts struct {
+	// Owned is how many addresses the Node owns now, and Conflicts for how many somebody else answers.
+	Owned, Conflicts int
+	// Takeovers is how often it became an owner, and Forged how many datagrams were not signed with the key.
+	Takeovers, Forged uint64
+}
+
+var _ announce.Announcer = (*Announcer)(nil)
+
+// New makes an announcer.
+func New(o Options) *Announcer {
+	now := bootTime()
+	if o.Namespace == 0 { // a handle is a file descriptor, of which 0 is standard input
+		o.Namespace = netns.None()
+	}
+	return &Announcer{
+		Options: o, poke: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
+		quorum:   quorum.New(o.Node, uint64(time.Now().UnixNano()), now),
+		segments: map[string]*segment{}, owned: map[netip.Addr]*ownership{}, conflicts: map[netip.Addr]v1alpha1.AddressConflict{},
+		unsent:    unsent{},
+		newcomers: newcomers{known: map[string]bool{}, heardAt: map[string]netip.Addr{}},
+	}
+}
+
+// Run answers until ctx is done.
+func (l *Announcer) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var hearts *heartbeats
+	err := enter(l.Namespace, func() (err error) {
+		hearts, err = listen(ctx, l.Key, l.Listen, l.Port)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.hearts = hearts
+	l.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { _ = hearts.conn.Close() })()
+	group.Go(func() error { hearts.receive(l.take, l.refused); return nil })
+	group.Go(func() error { l.followInterfaces(ctx); return nil })
+	group.Go(func() error { return l.loop(ctx) })
+	err = group.Wait()
+	l.closeAll()
+	if ctx.Err() != nil {
+		return nil // it was told to end
+	}
+	return err
+}
+
+// wake lets a loop run once more.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it will anyway
+	}
+}
+
+// longestPause keeps heartbeats in time where steps do not come to their end for other reasons.
+const longestPause = quorum.HeartbeatInterval / 5
+
+// loop makes all steps, one for however much has changed.
+func (l *Announcer) loop(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	wake(l.refresh)
+	for {
+		poked := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.refresh:
+			if err := l.readInterfaces(); err != nil {
+				l.Log.Error(err, "Interfaces are not known; those of before stay")
+				time.AfterFunc(time.Second, func() { wake(l.refresh) })
+			}
+			continue
+		case <-l.poke:
+			poked = true
+		case <-timer.C:
+		}
+		l.mu.Lock()
+		began := bootTime()
+		next := l.step(poked)
+		took := bootTime() - began
+		l.mu.Unlock()
+		timer.Reset(next)
+		// With a thousand addresses a step takes milliseconds. As long again is for reading what others say: else the socket
+		// overflows with it, and members count as dead that are only not heard.
+		time.Sleep(min(took, longestPause))
+	}
+}
+
+// Set is what [announce.Announcer] says.
+func (l *Announcer) Set(view *announce.View) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.view, l.elsewhere = view, true
+	l.newcomers.learn(view.Addresses)
+	l.members(view)
+	l.quorum.SetDraining(view.Draining)
+	wake(l.poke)
+}
+
+// Drain is what [announce.Announcer] says.
+func (l *Announcer) Drain(ctx context.Context) {
+	for l.others() && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for address := range l.owned {
+		l.quorum.Drop(bootTime(), address)
+	}
+	l.left = true
+	l.step(true)
+}
+
+// others says whether this Node still has what another one could take.
+func (l *Announcer) others() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.quorum.SetDraining(true)
+	wake(l.poke)
+	if l.view == nil {
+		return false
+	}
+	now := bootTime()
+	for _, c := range l.view.Claims {
+		if l.owned[c.Address] == nil {
+			continue
+		}
+		for _, name := range c.Candidates {
+			if name != l.Node && l.quorum.Alive(now, name) && !l.quorum.Draining(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// take is called with each datagram.
+func (l *Announcer) take(d *quorum.Datagram, from netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := bootTime()
+	l.quorum.Receive(now, d)
+	l.newcomers.hear(d.From, from, l.quorum.Draining(l.Node) || l.quorum.Alive(now, d.From))
+	if len(d.Operations) > 0 || l.quorum.Hurried() {
+		wake(l.poke)
+	}
+}
+
+func (l *Announcer) refused(from netip.AddrPort, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Forged++
+	if l.counts.Forged&(l.counts.Forged-1) == 0 { // the first, the second, the fourth ...
+		l.Log.Info("A heartbeat was refused", "from", from, "reason", err.Error(), "refused", l.counts.Forged)
+	}
+}
+
+// step brings everything up to date; addresses, where something has changed or is due. The caller has the lock.
+func (l *Announcer) step(changed bool) time.Duration {
+	now := bootTime()
+	if l.quorum.Changed(now) || changed || now >= l.look {
+		claims := l.claims()
+		l.quorum.Pursue(now, contested(claims))
+		l.look = now + min(l.quorum.Tick(now), l.own(now, claims))
+	}
+	l.tellLists()
+	for _, d := range l.quorum.Datagrams(now) {
+		if to := l.addressOf(d.To); to.IsValid() && l.hearts != nil {
+			if err := l.hearts.send(d, to); l.unsent.note(d.To, err) {
+				l.Log.Error(err, "A Node gets no heartbeats")
+			}
+		}
+	}
+	return min(l.look-now, l.quorum.Rhythm(now))
+}
+
+// contested are the claims as the quorum knows them.
+func contested(claims []announce.Claim) []quorum.Claim {
+	list := make([]quorum.Claim, len(claims))
+	for i, c := range claims {
+		list[i] = quorum.Claim{Address: c.Address, Candidates: c.Candidates, Ending: c.Ending, Early: c.Early}
+	}
+	return list
+}
+
+// jitter keeps agents from speaking all at once.
+func jitter(d time.Duration) time.Duration { return d*9/10 + rand.N(d/5) } //nolint:gosec // nobody gains by guessing it

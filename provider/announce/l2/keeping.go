@@ -1,0 +1,99 @@
+package l2
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
+)
+
+// errPruned is what keeps lists of voters from being kept by an API server that answers.
+var errPruned = errors.New("the CustomResourceDefinition of NodeAgent has no field status.voters")
+
+// keeping sees to it that the API server has a list of voters before this agent acts on it: one that starts again knows
+// what it knew, else two Nodes might own an address.
+type keeping struct {
+	begun bool
+	// waiting is the newest list while the API server does not have it yet.
+	waiting *newList
+	// unkept is why the API server does not keep lists; nil: it does.
+	unkept error
+	// told are the lists of which a report was asked for.
+	told []quorum.ListID
+}
+
+// newList is one that is not acted on yet.
+type newList struct{ names, all []string }
+
+// members takes in who has a vote. The caller has the lock.
+func (l *Announcer) members(view *announce.View) {
+	now, k := bootTime(), &l.keeping
+	if len(view.Members) == 0 {
+		return
+	}
+	if !k.begun {
+		l.quorum.Begin(now, view.Bound)
+		k.begun = true
+	}
+	k.waiting = nil
+	if !l.KeepVoters || k.unkept != nil || l.quorum.Newest(view.Members) {
+		l.quorum.SetMembers(now, view.Members, view.All, view.GoneOf(l.quorum.Members()))
+		return
+	}
+	k.waiting = &newList{view.Members, view.All}
+	l.quorum.SetGone(now, view.GoneOf(l.quorum.Members()))
+	l.Changed()
+}
+
+// reportVoters leaves what the API server has as it is until this agent has begun with it.
+func (l *Announcer) reportVoters(status *v1alpha1.NodeAgentStatus) {
+	k := &l.keeping
+	if !l.KeepVoters || !k.begun {
+		return
+	}
+	lists := l.quorum.Lists()
+	if k.waiting != nil {
+		id := quorum.IDOf(k.waiting.names)
+		lists = slices.DeleteFunc(lists, func(names []string) bool { return quorum.IDOf(names) == id })
+		lists = append(lists, k.waiting.names)
+	}
+	status.Voters = quorum.Report(l.Node, lists)
+}
+
+// tellLists asks for a report where other lists bind this agent than it was last asked for. The caller has the lock.
+func (l *Announcer) tellLists() {
+	if k := &l.keeping; l.KeepVoters && !slices.Equal(k.told, l.quorum.ListIDs()) {
+		k.told = l.quorum.ListIDs()
+		l.Changed()
+	}
+}
+
+// Written says what became of a report: what was sent, and what the API server has of it, unless it has refused it. Where
+// the lists are not kept this agent acts on new ones all the same, as agents of earlier releases did.
+func (l *Announcer) Written(sent, kept *v1alpha1.NodeAgentStatus, refused error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := &l.keeping
+	if refused == nil && len(sent.Voters) > 0 && len(kept.Voters) == 0 {
+		refused = errPruned
+	}
+	if refused != nil && k.unkept == nil {
+		l.Log.Error(refused, "Lists of voters are not kept: if agents start again while Nodes are cut off, two Nodes may own an address")
+	}
+	if refused == nil && len(sent.Voters) == 0 {
+		return // this agent has not begun
+	}
+	k.unkept = refused
+	if k.waiting == nil || l.view == nil {
+		return
+	}
+	id := quorum.IDOf(k.waiting.names).String()
+	if refused == nil && !slices.ContainsFunc(kept.Voters, func(v v1alpha1.VoterList) bool { return v.ID == id }) {
+		return // a report that was on its way before
+	}
+	l.quorum.SetMembers(bootTime(), k.waiting.names, k.waiting.all, l.view.GoneOf(l.quorum.Members()))
+	k.waiting = nil
+	wake(l.poke)
+}

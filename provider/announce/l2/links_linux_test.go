@@ -1,0 +1,138 @@
+package l2
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
+)
+
+// Events that were lost end the watch, though only one of its two subscriptions has lost them.
+func TestWatchInterfaces_EventsAreLost(t *testing.T) {
+	leaks := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, leaks) })
+	l := newLAN(t)
+	host := l.plug("a", 1)
+	change := func(f func(netlink.Link, *netlink.Addr) error) {
+		t.Helper()
+		l.at(host, func() error {
+			link, err := netlink.LinkByName("lan-a")
+			if err != nil {
+				return err
+			}
+			address, err := netlink.ParseAddr("10.8.0.77/24")
+			if err != nil {
+				return err
+			}
+			return f(link, address)
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done, began, blocked := make(chan error, 1), make(chan struct{}, 1), make(chan struct{})
+	go func() { done <- watchInterfaces(ctx, host, func() { wake(began); <-blocked }) }()
+	<-began
+	change(func(link netlink.Link, address *netlink.Addr) error {
+		for range 10_000 {
+			if err := netlink.AddrAdd(link, address); err != nil {
+				return err
+			}
+			if err := netlink.AddrDel(link, address); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	close(blocked)
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), unix.ENOBUFS.Error()) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it goes on, with one of two subscriptions")
+		cancel()
+		<-done
+	}
+	cancel()
+}
+
+// An interface that was deleted and made again within one look, with the same name, MAC and addresses as a VLAN has, is
+// another one: the sockets of the former are deaf.
+func TestL2_InterfaceIsMadeAgain(t *testing.T) {
+	address := netip.MustParseAddr("10.9.0.100")
+	a := newAgents(t, announce.Claim{Address: address, Probed: true})
+	host, other := a.hosts["a"], a.plug("other", 200)
+	makeAgain(a.lan, host, other)
+	a.set(func(v *announce.View) { v.Claims[0].Candidates = []string{"a"} })
+	a.startAll()
+	a.owner(address, "", 10*time.Second)
+
+	l2 := a.list["a"]
+	l2.mu.Lock()
+	time.Sleep(3 * quorum.HeartbeatInterval) // its loop waits for the lock by now, so that no look falls in between
+	makeAgain(a.lan, host, other)
+	l2.mu.Unlock()
+	heard := make(chan struct{}, 1)
+	s, err := openSegment(other, "far9", func(f frame) {
+		if f.has == address {
+			wake(heard)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.close(); s.ended.Wait() })
+	time.Sleep(time.Second) // it has told everybody about the address by then
+	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(50 * time.Millisecond) {
+		question := arpPacket{arpRequest, s.mac, netip.MustParseAddr("10.9.0.200"), make(net.HardwareAddr, 6), address}
+		_ = s.sendARP(broadcast(), question)
+		select {
+		case <-heard:
+			return
+		default:
+		}
+	}
+	t.Errorf("nobody answers for %s, and agent a reports that it does", address)
+}
+
+// makeAgain deletes and makes a cable between two hosts: net9 with 10.9.0.1, and far9.
+func makeAgain(l *lan, host, other netns.NsHandle) {
+	l.t.Helper()
+	l.at(host, func() error {
+		if old, err := netlink.LinkByName("net9"); err == nil {
+			if err := netlink.LinkDel(old); err != nil {
+				return err
+			}
+		}
+		cable := &netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: "net9", HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 9, 1}},
+			PeerName:  "far9", PeerNamespace: netlink.NsFd(other),
+		}
+		if err := netlink.LinkAdd(cable); err != nil {
+			return err
+		}
+		subnet, err := netlink.ParseAddr("10.9.0.1/24")
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.AddrAdd(cable, subnet), netlink.LinkSetUp(cable))
+	})
+	l.at(other, func() error {
+		far, err := netlink.LinkByName("far9")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(far)
+	})
+}

@@ -1,0 +1,253 @@
+package l2
+
+import (
+	"net/netip"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
+)
+
+const (
+	// probes and probeInterval are how the network is asked for an address before its first use. RFC 5227 wants seconds;
+	// what answers at all in a network of machines does so in milliseconds.
+	probes        = 3
+	probeInterval = 100 * time.Millisecond
+	// probeAgain is when an address that somebody else has is asked for again.
+	probeAgain = 30 * time.Second
+	// repeatShout is how often an owner says so without being asked, in case that a switch has forgotten.
+	repeatShout = time.Minute
+	// defendInterval is how often an owner contradicts somebody else (RFC 5227, 2.4).
+	defendInterval = 10 * time.Second
+	// probeNodeAgain is the same for one that the machine of a Node has: a program that this agent replaces.
+	probeNodeAgain = time.Second
+	// conflictFor is how long a conflict is reported after it was last seen.
+	conflictFor = 2 * time.Minute
+	// settled is when nothing may be on its way any more that a former owner sent.
+	settled = 2 * time.Second
+)
+
+// shouts are when a new owner says so: frames are lost, and switches learn late.
+func shouts() []time.Duration {
+	return []time.Duration{
+		0, 50 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
+	}
+}
+
+// ownership is an address that this Node owns.
+type ownership struct {
+	claim     announce.Claim
+	segment   *segment // nil while there is no interface
+	since     quorum.Moment
+	announced bool
+	refused   string        // why it has no segment, as it was logged
+	asked     int           // probes sent
+	shouted   int           // how often it said that it has it
+	next      quorum.Moment // of the next probe, or the next time it says so
+	defended  quorum.Moment
+}
+
+// own brings what is announced in line with what is owned, says so in time, and returns when to look again.
+func (l *Announcer) own(now quorum.Moment, claims []announce.Claim) time.Duration {
+	next, changed := repeatShout, false
+	keep := map[netip.Addr]bool{}
+	for _, c := range claims {
+		if !l.quorum.Owns(now, c.Address) {
+			continue
+		}
+		keep[c.Address] = true
+		o := l.owned[c.Address]
+		if o == nil {
+			o = &ownership{since: now, next: now}
+			l.owned[c.Address] = o
+			l.counts.Takeovers++
+			l.Log.Info("Taking an address", "address", c.Address, "service", c.Services)
+		}
+		o.claim = c
+		if l.elsewhere && o.segment != nil && o.segment.name != l.interfaceOf(c) {
+			o.next = now
+		}
+		changed = l.advance(now, o) || changed
+	}
+	l.elsewhere = false
+	for address := range l.owned {
+		if !keep[address] {
+			delete(l.owned, address)
+			changed = true
+			l.Log.Info("Leaving an address", "address", address)
+		}
+	}
+	for _, o := range l.owned { // what one did to its interface may have changed when another is due
+		next = min(next, max(0, o.next-now))
+	}
+	changed = l.forgetConflicts(claims) || changed
+	if changed {
+		l.Changed()
+	}
+	return next
+}
+
+// advance takes the next step with an address, if it is due, and says whether the report has changed.
+func (l *Announcer) advance(now quorum.Moment, o *ownership) bool {
+	if now < o.next {
+		return false
+	}
+	before := o.segment
+	if s, err := l.segmentOf(o.claim); err != nil {
+		if o.refused != err.Error() {
+			l.Log.Error(err, "An address is not answered for")
+		}
+		o.segment, o.next, o.refused = nil, now+time.Second, err.Error()
+		return before != nil
+	} else if o.segment, o.refused = s, ""; before != s {
+		o.shouted, o.next = 0, now
+	}
+	if !o.announced && l.probing(now, o) {
+		return false
+	}
+	changed := !o.announced
+	if changed {
+		l.tellKernel()
+	}
+	o.announced = true
+	if times := shouts(); o.shouted+1 < len(times) {
+		o.next = now + times[o.shouted+1] - times[o.shouted]
+	} else {
+		o.next = now + jitter(repeatShout)
+	}
+	o.shouted++
+	if err := l.sent(now, o.segment, o.segment.shout(o.claim.Address)); err != nil {
+		l.Log.Error(err, "Nobody was told of an address", "address", o.claim.Address)
+	}
+	return changed || before != o.segment
+}
+
+// probing asks the network for an address that was never used. It is over when nobody has answered.
+func (l *Announcer) probing(now quorum.Moment, o *ownership) bool {
+	pool := l.view.Pools[o.claim.Pool]
+	if o.claim.Probed || pool != nil && pool.Spec.DuplicateAddressDetection != nil && !*pool.Spec.DuplicateAddressDetection {
+		return false
+	}
+	if o.asked == probes {
+		if _, taken := l.conflicts[o.claim.Address]; !taken {
+			return false
+		}
+		delete(l.conflicts, o.claim.Address) // if it is still taken, that will show
+		o.asked = 0
+	}
+	o.asked++
+	o.next = now + probeInterval
+	if err := l.sent(now, o.segment, o.segment.ask(o.claim.Address)); err != nil {
+		l.Log.Error(err, "The network was not asked for an address", "address", o.claim.Address)
+		o.asked--
+	}
+	return true
+}
+
+// heard is called with each frame of a segment.
+func (l *Announcer) heard(f frame) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := bootTime()
+	if o := l.owned[f.asks]; o != nil && o.segment == f.segment && f.mac.String() != f.segment.mac.String() {
+		// The clock is read after the lock: this is the moment that counts.
+		if o.announced && l.quorum.Owns(now, f.asks) {
+			if err := l.sent(now, f.segment, f.segment.answer(f)); err != nil {
+				l.Log.Error(err, "Somebody who asks got no answer", "address", f.asks)
+			}
+		} else if f.from.IsUnspecified() {
+			l.conflict(now, o, f) // two ask for it at the same time, and neither has it
+		}
+	}
+	if o := l.owned[f.has]; o != nil && o.segment == f.segment && len(f.mac) == 6 && f.mac.String() != f.segment.mac.String() {
+		l.conflict(now, o, f)
+	}
+}
+
+// conflict is that somebody else answers for an address that this Node owns.
+func (l *Announcer) conflict(now quorum.Moment, o *ownership, f frame) {
+	if len(f.mac) != 6 {
+		return
+	}
+	again := probeAgain
+	if node := l.agentWith(f.mac.String()); node != "" {
+		switch {
+		case o.announced && l.kernelOf(node, o.claim.Address): // not its agent: it is said as of a stranger
+		case o.announced:
+			l.rival(now, o, node)
+			return
+		case now < o.since+settled: // it may have been sent before the address came here
+			o.asked, o.next = 0, now+probeNodeAgain
+			return
+		}
+		again = probeNodeAgain // not its agent, which would know: another program on the machine
+	}
+	address := o.claim.Address
+	seen := v1alpha1.AddressConflict{
+		Address: address.String(), MAC: f.mac.String(), Interface: f.segment.name, Seen: metav1.NowMicro(),
+	}
+	before, known := l.conflicts[address]
+	l.conflicts[address] = seen
+	if !o.announced {
+		o.asked, o.next = probes, now+again
+	} else if o.defended == 0 || now > o.defended+defendInterval {
+		o.defended = now
+		_ = o.segment.shout(address) // it goes on answering, too
+	}
+	if !known || before.MAC != seen.MAC {
+		l.Log.Info("Somebody else answers for an address", "address", address, "mac", seen.MAC, "interface", seen.Interface)
+		if l.Conflict != nil {
+			l.Conflict(o.claim, seen)
+		}
+		l.Changed()
+	}
+}
+
+// rival is another agent that answers for the same address, which the quorum excludes. Should it be so, the one with the
+// greater name stops at once.
+func (l *Announcer) rival(now quorum.Moment, o *ownership, node string) {
+	if now < o.since+settled {
+		return // a frame of before the address came here
+	}
+	l.Log.Info("Another agent answers for an address of this Node; please report this", "address", o.claim.Address, "node", node)
+	if node < l.Node {
+		l.quorum.Drop(now, o.claim.Address)
+		delete(l.owned, o.claim.Address)
+		wake(l.poke)
+		l.Changed()
+	}
+}
+
+// agentWith is the Node whose agent reports an interface with this MAC.
+func (l *Announcer) agentWith(mac string) string {
+	for name, agent := range l.view.Agents {
+		for _, i := range agent.Status.Interfaces {
+			if i.MAC == mac && name != l.Node {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// forgetConflicts drops those of addresses that are not claimed any more, and those that are over.
+func (l *Announcer) forgetConflicts(claims []announce.Claim) bool {
+	before := len(l.conflicts)
+	if before == 0 {
+		return false
+	}
+	claimed := map[netip.Addr]bool{}
+	for _, c := range claims {
+		claimed[c.Address] = true
+	}
+	for address, conflict := range l.conflicts {
+		o := l.owned[address]
+		if !claimed[address] || o == nil || o.announced && time.Since(conflict.Seen.Time) > conflictFor {
+			delete(l.conflicts, address)
+		}
+	}
+	return len(l.conflicts) != before
+}

@@ -1,0 +1,210 @@
+package l2
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
+)
+
+// watchAgain is the pause after the kernel's events have ended.
+const watchAgain = time.Second
+
+// followInterfaces has the interfaces read after each change, until ctx is done. Events that are lost are not missed:
+// with each new watch everything is read.
+func (l *Announcer) followInterfaces(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := watchInterfaces(ctx, l.Namespace, func() { wake(l.refresh) })
+		if ctx.Err() != nil {
+			return
+		}
+		l.Log.Error(err, "Events of the kernel were lost; watching again")
+		select {
+		case <-ctx.Done():
+		case <-time.After(watchAgain):
+		}
+	}
+}
+
+// readInterfaces takes in what the kernel has, and closes segments of interfaces that are gone or are others now.
+func (l *Announcer) readInterfaces() error {
+	found, indexes, err := readInterfaces(l.Namespace)
+	if err != nil {
+		return err
+	}
+	local, err := localAddresses(l.Namespace)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	macs, closed := map[string]string{}, false
+	for _, i := range found {
+		macs[i.Name] = i.MAC
+	}
+	for name, s := range l.segments {
+		if macs[name] != s.mac.String() || indexes[name] != s.out.IfIndex {
+			l.closeSegment(s, 0)
+			closed = true
+		}
+	}
+	l.local = local
+	if l.kernelChanged() {
+		l.Changed()
+	}
+	if !closed && reflect.DeepEqual(found, l.interfaces) {
+		return nil
+	}
+	l.interfaces, l.elsewhere = found, true
+	for _, o := range l.owned {
+		if o.segment == nil {
+			o.next = 0
+		}
+	}
+	wake(l.poke)
+	l.Changed()
+	return nil
+}
+
+// closeSegment has those whose addresses it carried look for another one at that moment.
+func (l *Announcer) closeSegment(s *segment, next quorum.Moment) {
+	s.close()
+	delete(l.segments, s.name)
+	for _, o := range l.owned {
+		if o.segment == s {
+			o.segment, o.next = nil, next
+		}
+	}
+}
+
+// sent takes the outcome of a send. An interface that is gone has its segment closed, though no event has said so:
+// whoever needs one opens another a second later.
+func (l *Announcer) sent(now quorum.Moment, s *segment, err error) error {
+	if !gone(err) || l.segments[s.name] != s {
+		return err
+	}
+	l.closeSegment(s, now+time.Second)
+	l.Changed()
+	return err
+}
+
+func (l *Announcer) closeAll() {
+	l.mu.Lock()
+	segments := l.segments
+	l.segments, l.owned, l.view = map[string]*segment{}, map[netip.Addr]*ownership{}, nil
+	l.mu.Unlock()
+	for _, s := range segments {
+		s.close()
+		s.ended.Wait()
+	}
+}
+
+// interfaceOf returns the name of the interface on which an address is to be answered for; empty: there is none.
+func (l *Announcer) interfaceOf(c announce.Claim) string {
+	return announce.InterfaceFor(c.Address, l.interfaces, l.view.InterfacesOf(c))
+}
+
+// segmentOf returns the sockets for an address, which it may be the first to need.
+func (l *Announcer) segmentOf(c announce.Claim) (*segment, error) {
+	wanted, name := l.view.InterfacesOf(c), l.interfaceOf(c)
+	if name == "" && len(wanted) > 0 {
+		return nil, fmt.Errorf("answer for %s: none of the interfaces %s has a carrier and an address",
+			c.Address, strings.Join(wanted, ", "))
+	}
+	if name == "" {
+		return nil, fmt.Errorf("answer for %s: no interface has a subnet that holds it", c.Address)
+	}
+	s := l.segments[name]
+	if s == nil {
+		var err error
+		if s, err = openSegment(l.Namespace, name, l.heard); err != nil {
+			return nil, err
+		}
+		l.segments[name] = s
+	}
+	if !c.Address.Is4() {
+		s.listenNDP(l.Namespace, l.heard)
+	}
+	return s, s.join(c.Address)
+}
+
+// Answerable says what keeps this Node from answering for an address of the view's claims; nil: nothing. Sockets are
+// opened for it, so that a Node which does not own the address knows as much as one that does.
+func (l *Announcer) Answerable(address netip.Addr) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.view != nil {
+		for _, c := range l.view.Claims {
+			if c.Address == address {
+				_, err := l.segmentOf(c)
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("answer for %s: nobody claims it", address)
+}
+
+// Report is what [announce.Announcer] says.
+func (l *Announcer) Report(status *v1alpha1.NodeAgentStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	status.Interfaces = append(status.Interfaces, l.interfaces...)
+	status.Draining = status.Draining || l.quorum.Draining(l.Node)
+	l.reportVoters(status)
+	if l.view == nil {
+		return
+	}
+	status.KernelAnswers = append(status.KernelAnswers, l.tellKernel()...)
+	for _, c := range l.view.Claims {
+		if o := l.owned[c.Address]; o != nil && o.announced && o.segment != nil {
+			status.Announcements = append(status.Announcements, v1alpha1.Announcement{
+				Address: c.Address.String(), Level: v1alpha1.LevelL2, Interface: o.segment.name,
+			})
+		}
+		if conflict, there := l.conflicts[c.Address]; there {
+			status.Conflicts = append(status.Conflicts, conflict)
+		}
+	}
+}
+
+// Counts are those of now.
+func (l *Announcer) Counts() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.counts
+	c.Owned, c.Conflicts = len(l.owned), len(l.conflicts)
+	return c
+}
+
+// Owns says whether this Node owns the address now.
+func (l *Announcer) Owns(address netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.quorum.Owns(bootTime(), address)
+}
+
+// claims are those that it may take.
+func (l *Announcer) claims() []announce.Claim {
+	if l.view == nil || l.left {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(l.view.Claims), func(c announce.Claim) bool { return c.Level != v1alpha1.LevelL2 })
+}
+
+// addressOf is where a member is heard; invalid: that is not known, or it gets no answer.
+func (l *Announcer) addressOf(node string) netip.Addr {
+	if l.view == nil {
+		return netip.Addr{}
+	}
+	if address, known := l.view.Addresses[node]; known {
+		return address
+	}
+	return l.newcomers.heardAt[node]
+}

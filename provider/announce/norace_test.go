@@ -1,5 +1,0 @@
-//go:build !race
-
-package announce
-
-const raceDetector = false

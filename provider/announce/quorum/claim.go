@@ -1,0 +1,36 @@
+package quorum
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Claim is an address that one of its candidates is to own.
+type Claim struct {
+	Address netip.Addr
+	// Candidates are the Nodes that may own it.
+	Candidates []string
+	// Ending are those of Candidates that are chosen where no other can be.
+	Ending []string
+	// Early says that this member is not to take it from an owner yet.
+	Early bool
+}
+
+// able are the Nodes to choose from, of those that can now. One whose endpoint ends is no choice where another's is
+// ready: when it has ended, its clients get no answer until the kubelet has noticed, and said so.
+func (c Claim) able(can map[string]bool) []string {
+	var all, lasting []string
+	for _, name := range c.Candidates {
+		if !can[name] {
+			continue
+		}
+		all = append(all, name)
+		if !slices.Contains(c.Ending, name) {
+			lasting = append(lasting, name)
+		}
+	}
+	if len(lasting) == 0 {
+		return all
+	}
+	return lasting
+}

@@ -1,0 +1,171 @@
+package quorum
+
+import (
+	"net/netip"
+)
+
+const (
+	// maxOperations are those of a datagram, if they fit.
+	maxOperations = 40
+	// maxUnderway is how many of them are sent to a member before it has acknowledged the first.
+	maxUnderway = 8 * maxOperations
+	// together is how much earlier than it is due a heartbeat is sent along with others.
+	together = HeartbeatInterval / 10
+)
+
+// peer is another member. Operations to and from it are numbered, in order and repeated until they are acknowledged:
+// the link is a stream, and what it says of an address is never overtaken by what it said before.
+type peer struct {
+	name string
+	// self is the incarnation of this member in what it says to it.
+	self uint64
+
+	// What it last said, to be echoed: an echo proves that a datagram is no old one.
+	greeting      stamp
+	greetingSince Moment
+
+	// The session is that of the incarnation whose datagrams echo ours. 0: none yet.
+	incarnation uint64
+	stamp       uint64 // of the last datagram that was taken
+	heard       Moment // when it was
+	draining    bool
+	list        []ListID
+	since       Moment // since when its newest list is what it is
+	wants       map[netip.Addr]peerWant
+	applied     uint32 // number of its last operation that was applied
+
+	// acknowledged is when the newest of our datagrams was sent that it has taken, according to a datagram before which
+	// nothing is missing; bound are the lists of members that it had then.
+	acknowledged Moment
+	bound        []ListID
+
+	out     []operation
+	first   uint32 // number of out[0]
+	told    uint32 // number of the last one that was sent
+	revoked uint32 // number of the last one that took a grant back
+	version byte   // of the newest format that it knows, as far as it has shown
+	offers  int    // how often it was shown a newer one since it started
+	sent    Moment // when it was last sent to
+	urgent  bool
+	// answered is when it was last sent to since it had not heard of us for long.
+	answered Moment
+	lacking  ListID // a list that it does not know
+	part     int    // of that list, which it is sent next
+	parts    parts  // of one that it has and this member lacks
+	pulse    pulse  // when all addresses were looked at
+}
+
+// peerWant is an address that a peer wants.
+type peerWant struct {
+	number uint32
+	order  uint64
+	owns   bool
+}
+
+// push queues an operation and returns its number.
+func (p *peer) push(op operation) uint32 {
+	p.out = append(p.out, op)
+	p.urgent = true
+	if op.kind == opRevoke {
+		p.revoked = p.last()
+	}
+	return p.last()
+}
+
+// last is the number of the last operation that there is.
+func (p *peer) last() uint32 { return p.first + uint32(len(p.out)) - 1 }
+
+func (p *peer) newest() ListID {
+	if len(p.list) == 0 {
+		return 0
+	}
+	return p.list[len(p.list)-1]
+}
+
+// Datagrams are those to be sent now.
+func (q *Member) Datagrams(now Moment) []*Datagram {
+	for _, name := range q.memberships.everybody() {
+		q.peer(name)
+	}
+	var all []*Datagram
+	rests := q.rests(now)
+	for _, p := range q.peers {
+		due := p.sent == 0 || now >= p.sent+HeartbeatInterval-together
+		if (rests || !due) && !p.urgent {
+			continue
+		}
+		if due {
+			p.sent = now
+			p.told = p.first - 1 // what is not acknowledged by now may be lost
+		}
+		p.urgent = false
+		all = append(all, q.datagrams(now, p)...)
+	}
+	return all
+}
+
+// peer returns the one of this name, which it may be the first to mention.
+func (q *Member) peer(name string) *peer {
+	if q.peers[name] == nil && name != q.self {
+		q.peers[name] = &peer{
+			name: name, self: q.incarnation, first: 1, version: q.version, wants: map[netip.Addr]peerWant{},
+		}
+	}
+	return q.peers[name]
+}
+
+// datagrams are a heartbeat, with what the peer was not told yet. Not more is on its way at a time than a receiver has room
+// for: with hundreds of addresses, what came too fast was lost, and heartbeats with it.
+func (q *Member) datagrams(now Moment, p *peer) []*Datagram {
+	var burst []*Datagram
+	first := max(p.first, p.told+1)
+	rest := p.out[min(first-p.first, uint32(len(p.out))):min(len(p.out), q.underway)]
+	for len(burst) == 0 || len(rest) > 0 {
+		d := q.heartbeat(now, p)
+		if p.lacking != 0 && len(burst) == 0 && p.version < versionParts {
+			d.List = q.memberships.known[p.lacking]
+		}
+		if q.session(p) {
+			n := min(len(rest), maxOperations, d.room())
+			d.First, d.Operations = first, rest[:n]
+			rest, first = rest[n:], first+uint32(n)
+			p.told = first - 1
+		} else {
+			rest = nil
+		}
+		burst = append(burst, d)
+	}
+	return append(burst, q.extras(now, p, first)...)
+}
+
+// session says whether there is one; else what is in out is of a former one.
+func (q *Member) session(p *peer) bool { return p.incarnation == p.greeting.Incarnation }
+
+// heartbeat is a datagram without operations.
+func (q *Member) heartbeat(now Moment, p *peer) *Datagram {
+	q.stamp = max(q.stamp+1, uint64(now))
+	d := &Datagram{
+		From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining,
+		Lists: q.memberships.list, Lacks: q.memberships.lacks(p.list), Version: p.version,
+	}
+	if q.session(p) {
+		d.Acknowledged, d.Applied, d.Last, d.Revoked = p.stamp, p.applied, p.last(), p.revoked
+	}
+	return d
+}
+
+// Hurried says whether something is to be sent before the next heartbeat.
+func (q *Member) Hurried() bool {
+	for _, p := range q.peers {
+		if p.urgent {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *Member) hurry() {
+	for _, p := range q.peers {
+		p.urgent = true
+	}
+}

@@ -1,0 +1,147 @@
+package quorum
+
+import "net/netip"
+
+// Receive takes a datagram whose signature is right.
+func (q *Member) Receive(now Moment, d *Datagram) {
+	if d.To != q.self || d.From == q.self {
+		return
+	}
+	p := q.peer(d.From)
+	p.greet(now, d)
+	if d.Echo.Incarnation != p.self || uint64(now) > d.Echo.Stamp+uint64(grantFor) {
+		q.answer(now, p, d.Stamp)
+		return
+	}
+	if d.Stamp.Incarnation != p.incarnation {
+		if d.Stamp.Incarnation < p.incarnation && now < p.heard+grantFor {
+			return // a former one's, late
+		}
+		q.begin(p, d.Stamp)
+	} else if d.Stamp.Stamp <= p.stamp {
+		return // a repeated one, or overtaken
+	}
+	p.urgent = p.urgent || now >= p.heard+aliveFor // so that it hears this member, too
+	p.stamp, p.heard, p.draining = d.Stamp.Stamp, now, d.Draining
+	q.learn(now, p, d)
+	q.apply(now, p, d)
+	q.stirred = q.stirred || len(d.Operations) > 0
+}
+
+// answer has a peer told what it is to echo. What it said may be old, and repeated by somebody; or one of the two has
+// rested. Each answer may be late for its part, so that there are no more than heartbeats.
+func (q *Member) answer(now Moment, p *peer, s stamp) {
+	fresh := s == p.greeting && now >= p.answered+HeartbeatInterval
+	if fresh {
+		p.answered = now
+	}
+	p.urgent = p.urgent || fresh || p.incarnation != s.Incarnation
+}
+
+// greet remembers what is to be echoed, and the newest version that this incarnation has used. A machine's clock may have
+// been set back between two starts.
+func (p *peer) greet(now Moment, d *Datagram) {
+	s := d.Stamp
+	switch {
+	case s.Incarnation == p.greeting.Incarnation:
+		if s.Stamp <= p.greeting.Stamp {
+			return
+		}
+		p.version = max(p.version, d.Version)
+	case s.Incarnation < p.greeting.Incarnation && now < p.greetingSince+grantFor:
+		return
+	default:
+		p.version, p.offers = d.Version, 0
+	}
+	p.greeting, p.greetingSince = s, now
+}
+
+// begin starts the session with a new incarnation. What the former one granted is void; what was granted to it stays
+// until it would have ended.
+func (q *Member) begin(p *peer, s stamp) {
+	for _, seat := range q.seats {
+		if seat.owner == p.name && !seat.orphan {
+			seat.orphan, seat.until = true, p.heard+grantFor
+		}
+	}
+	p.incarnation, p.greeting = s.Incarnation, s
+	p.acknowledged, p.bound, p.list = 0, nil, nil
+	p.wants, p.applied = map[netip.Addr]peerWant{}, 0
+	p.out, p.first, p.told, p.revoked = nil, 1, 0, 0
+	for address, w := range q.wants {
+		delete(w.granted, p.name)
+		q.ask(p, address)
+		if w.owns {
+			p.push(operation{kind: opOwn, address: address})
+		}
+	}
+}
+
+// learn takes what a datagram says of lists of members.
+func (q *Member) learn(now Moment, p *peer, d *Datagram) {
+	before := p.newest()
+	p.list, p.lacking = d.Lists, d.Lacks
+	if d.Version < versionParts && len(d.List) > 0 {
+		q.memberships.known[IDOf(d.List)] = d.List
+	} else if lacks := q.memberships.lacks(p.list); lacks != 0 && lacks == d.ListOf {
+		if names := p.parts.add(d); names != nil {
+			q.memberships.known[lacks] = names
+		}
+	}
+	if p.newest() != before {
+		p.since = now
+	}
+	q.bind(p)
+	p.urgent = p.urgent || p.lacking != 0 && before != p.newest() || q.memberships.lacks(p.list) != 0 && before != p.newest()
+}
+
+// apply takes a datagram's operations, and what it acknowledges.
+func (q *Member) apply(now Moment, p *peer, d *Datagram) {
+	before := p.applied
+	for p.first <= d.Applied && len(p.out) > 0 {
+		p.out, p.first = p.out[1:], p.first+1
+		p.urgent = p.urgent || p.told < p.last() // it has room for more
+	}
+	for i, op := range d.Operations {
+		if d.First+uint32(i) == p.applied+1 {
+			p.applied++
+			q.operate(now, p, op)
+		}
+	}
+	p.urgent = p.urgent || before < p.applied && p.applied < d.Last // it waits for room
+	if p.applied < d.Revoked || q.memberships.lacks(d.Lists) != 0 {
+		return // something that it said before is missing: it has taken a grant back
+	}
+	if sent := Moment(d.Acknowledged); sent > p.acknowledged {
+		p.acknowledged, p.bound = sent, d.Lists
+	}
+}
+
+func (q *Member) operate(now Moment, p *peer, op operation) {
+	w := q.wants[op.address]
+	mine := w != nil && w.numbers[p.name] == op.number
+	switch op.kind {
+	case opWant:
+		q.order++
+		p.wants[op.address] = peerWant{number: p.applied, order: q.order}
+	case opDrop:
+		delete(p.wants, op.address)
+		if s := q.seats[op.address]; s != nil && s.owner == p.name {
+			delete(q.seats, op.address)
+		}
+	case opOwn:
+		if wanted, wants := p.wants[op.address]; wants {
+			wanted.owns = true
+			p.wants[op.address] = wanted
+		}
+	case opGrant:
+		if mine {
+			w.granted[p.name] = true
+		}
+	case opRevoke:
+		if mine {
+			delete(w.granted, p.name)
+		}
+	}
+	q.settle(now, op.address)
+}

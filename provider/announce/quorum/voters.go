@@ -1,0 +1,77 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Report is what a NodeAgent says of the lists that bind its agent. The first Nodes of a list write its names, so that not
+// every report has all of them. Of too many lists the oldest are left out but one, since the oldest binds longest.
+func Report(self string, lists [][]string) []v1alpha1.VoterList {
+	if excess := len(lists) - v1alpha1.MaxVoterLists; excess > 0 {
+		lists = slices.Delete(slices.Clone(lists), 1, 1+excess)
+	}
+	var reported []v1alpha1.VoterList
+	for _, names := range lists {
+		l := v1alpha1.VoterList{ID: IDOf(names).String()}
+		at := slices.Index(names, self)
+		if at >= 0 && at < v1alpha1.VoterListWriters && len(names) <= v1alpha1.MaxVoters {
+			l.Nodes = names
+		}
+		reported = append(reported, l)
+	}
+	return reported
+}
+
+func (id ListID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// Bound are the lists that bind an agent that starts, according to the reports of all, the newest at the end. Whoever
+// acts on a list has reported it before. So a list by which an address may be owned is reported by a majority of its
+// Nodes. It binds if two Nodes at least report it: one report binds no other agent. What this agent has reported itself
+// binds it again, unless so many of the list's Nodes report that they have left it that no majority remains, and there
+// are lists of others instead: an agent that comes back after long must not bring back what the others have left.
+func Bound(self string, reports map[string][]v1alpha1.VoterList) [][]string {
+	names, reporters := map[string][]string{}, map[string]map[string]bool{}
+	for node, lists := range reports {
+		for _, l := range lists[:min(len(lists), v1alpha1.MaxVoterLists)] {
+			if reporters[l.ID] == nil {
+				reporters[l.ID] = map[string]bool{}
+			}
+			reporters[l.ID][node] = true
+			if names[l.ID] == nil && genuine(l) {
+				names[l.ID] = l.Nodes
+			}
+		}
+	}
+	own := map[string]bool{}
+	for _, l := range reports[self] {
+		own[l.ID] = true
+	}
+	var others [][]string
+	for id, list := range names {
+		reports := func(name string) bool { return reporters[id][name] }
+		if first := slices.IndexFunc(list, reports); !own[id] && majority(list, reports) && slices.ContainsFunc(list[first+1:], reports) {
+			others = append(others, list)
+		}
+	}
+	slices.SortFunc(others, slices.Compare[[]string]) // their order is not known; let it be the same at each start
+	bound := others
+	for _, l := range reports[self] {
+		left := func(name string) bool { return len(reports[name]) > 0 && !reporters[l.ID][name] }
+		kept := majority(names[l.ID], func(name string) bool { return !left(name) })
+		if names[l.ID] != nil && (kept || len(others) == 0) {
+			bound = append(bound, names[l.ID])
+		}
+	}
+	return bound
+}
+
+// genuine says whether the names are those of the list's ID, and each is there once.
+func genuine(l v1alpha1.VoterList) bool {
+	if len(l.Nodes) == 0 || len(l.Nodes) > v1alpha1.MaxVoters || IDOf(l.Nodes).String() != l.ID {
+		return false
+	}
+	return len(slices.Compact(slices.Sorted(slices.Values(l.Nodes)))) == len(l.Nodes)
+}
