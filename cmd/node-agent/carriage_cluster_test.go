@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/agent/changes"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 	"github.com/ccmadm/ccmadm/provider/objects"
@@ -184,7 +185,7 @@ func announceTo(t *testing.T, node string, a announce.Announcer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed, poke := notices()
+	changed, poke := changes.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	group := &errgroup.Group{}
 	t.Cleanup(func() {

@@ -1,18 +1,14 @@
 package main
 
 import (
-	k8smetrics "k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
-
+	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
 // registerMetrics shows at /metrics what the announcer of level L2 counts.
 func registerMetrics(counts func() announce.Counts) {
 	gauge := func(name, help string, value func(announce.Counts) int) {
-		legacyregistry.RawMustRegister(k8smetrics.NewGaugeFunc(&k8smetrics.GaugeOpts{
-			Subsystem: "ccmadm_agent", Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA,
-		}, func() float64 { return float64(value(counts())) }))
+		metrics.Register("ccmadm_agent", name, help, func() int { return value(counts()) })
 	}
 	gauge("addresses_owned", "Addresses of level L2 for which this Node answers.",
 		func(c announce.Counts) int { return c.Owned })

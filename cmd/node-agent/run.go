@@ -10,15 +10,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/agent/changes"
+	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
-const (
-	// settle is how long changes gather before a view is made of them.
-	settle = 10 * time.Millisecond
-	// drainTime is how long a SIGTERM waits for others to take what this Node announces.
-	drainTime = 2 * time.Second
-)
+// drainTime is how long a SIGTERM waits for others to take what this Node announces.
+const drainTime = 2 * time.Second
 
 // run announces until ctx is done, and then hands over.
 func run(ctx context.Context, o options) error {
@@ -34,12 +32,12 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	c.apiServers.look(ctx)
-	changed, poke := notices()
+	changed, poke := changes.New()
 	// What announces outlives ctx: it hands over first, and needs the caches for that.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, working := errgroup.WithContext(working)
-	group.Go(func() error { return serve(working, o.metricsAddress, nil, nil) })
+	group.Go(func() error { return metrics.Server{Address: o.metricsAddress}.Serve(working) })
 	group.Go(func() error { c.apiServers.run(working); return nil })
 	report, err := newReporter(config, o, c)
 	if err != nil {
@@ -76,17 +74,6 @@ func run(ctx context.Context, o options) error {
 	return group.Wait()
 }
 
-// notices are for what has changed, however often: poke does not wait.
-func notices() (changed <-chan struct{}, poke func()) {
-	c := make(chan struct{}, 1)
-	return c, func() {
-		select {
-		case c <- struct{}{}:
-		default: // it will be looked at anyway
-		}
-	}
-}
-
 // announceUntil runs the announcers, shows them each view of the cluster until ctx is done, and lets them hand over.
 func announceUntil(ctx, working context.Context, group *errgroup.Group, node string, c *caches, announcers []announce.Announcer,
 	changed <-chan struct{}, poke func(),
@@ -99,7 +86,7 @@ func announceUntil(ctx, working context.Context, group *errgroup.Group, node str
 		group.Go(func() error { return a.Run(working) })
 	}
 	poke()
-	follow(ctx, working, changed, func() {
+	changes.Follow(ctx, working, changed, func() {
 		view := c.view(node)
 		view.Draining = kubeProxy.sick.Load()
 		carried.mark(working, view, c.services.GetStore())
@@ -108,21 +95,6 @@ func announceUntil(ctx, working context.Context, group *errgroup.Group, node str
 		}
 	})
 	drain(working, announcers)
-}
-
-// follow calls set for each bunch of changes, until ctx is done, or something that works has ended with an error.
-func follow(ctx, working context.Context, changed <-chan struct{}, set func()) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-working.Done():
-			return
-		case <-changed:
-			time.Sleep(settle)
-			set()
-		}
-	}
 }
 
 // drain gives everything away.

@@ -17,6 +17,8 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/agent/changes"
+	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
@@ -96,7 +98,7 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	if err != nil {
 		return err
 	}
-	changed, poke := notices()
+	changed, poke := changes.New()
 	l2 := announce.NewL2(announce.L2Options{
 		Node: o.nodeName, Key: key, Port: o.port, Changed: poke, Log: klog.Background(),
 	})
@@ -108,11 +110,12 @@ func runVIP(ctx context.Context, o vipOptions) error {
 	group, working := errgroup.WithContext(working)
 	ctx, end := context.WithCancel(ctx) // what fails ends the rest: the kubelet starts it again
 	defer context.AfterFunc(working, end)()
-	group.Go(func() error { return serve(working, o.metricsAddress, h.state, answerVIP(h.report)) })
+	server := metrics.Server{Address: o.metricsAddress, Ready: h.state, Paths: answerVIP(h.report)}
+	group.Go(func() error { return server.Serve(working) })
 	group.Go(func() error { return l2.Run(working) })
 	group.Go(func() error { return h.follow(ctx, o.kubeconfig) })
 	group.Go(func() error { h.watchSegment(ctx); return nil })
-	group.Go(func() error { follow(working, working, changed, h.moved); return nil })
+	group.Go(func() error { changes.Follow(working, working, changed, h.moved); return nil })
 	group.Go(func() error { keepOnLoopback(ctx, h.moved); return nil })
 	group.Go(func() error { watchVotes(ctx, h.report); return nil })
 	group.Go(func() error {

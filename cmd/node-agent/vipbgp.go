@@ -14,6 +14,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/agent/changes"
+	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
@@ -49,7 +51,7 @@ func runVIPByBGP(ctx context.Context, o vipOptions) error {
 	if err != nil {
 		return err
 	}
-	changed, poke := notices()
+	changed, poke := changes.New()
 	h, err := newBGPHolder(ctx, o, poke)
 	if err != nil {
 		return err
@@ -63,9 +65,10 @@ func runVIPByBGP(ctx context.Context, o vipOptions) error {
 	report := func() v1alpha1.VIPReport { return h.report(working) }
 	registerVIPMetrics(report)
 	group.Go(func() error {
-		return serve(working, o.metricsAddress, func() error { return h.state(working) }, answerVIP(report))
+		ready := func() error { return h.state(working) }
+		return metrics.Server{Address: o.metricsAddress, Ready: ready, Paths: answerVIP(report)}.Serve(working)
 	})
-	group.Go(func() error { follow(working, working, changed, func() { h.logSessions(working) }); return nil })
+	group.Go(func() error { changes.Follow(working, working, changed, func() { h.logSessions(working) }); return nil })
 	settled := make(chan struct{})
 	group.Go(func() error {
 		defer close(settled)

@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	k8smetrics "k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -85,9 +84,7 @@ func watchVotes(ctx context.Context, report func() v1alpha1.VIPReport) {
 // registerVIPMetrics shows at /metrics what a report says.
 func registerVIPMetrics(report func() v1alpha1.VIPReport) {
 	gauge := func(name, help string, value func(v1alpha1.VIPReport) int) {
-		legacyregistry.RawMustRegister(k8smetrics.NewGaugeFunc(&k8smetrics.GaugeOpts{
-			Subsystem: "ccmadm_vip", Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA,
-		}, func() float64 { return float64(value(report())) }))
+		metrics.Register("ccmadm_vip", name, help, func() int { return value(report()) })
 	}
 	gauge("owned", "1 if this machine has the control plane's address, else 0.", func(r v1alpha1.VIPReport) int {
 		if r.Has {
@@ -102,11 +99,11 @@ func registerVIPMetrics(report func() v1alpha1.VIPReport) {
 }
 
 // answerVIP serves a report.
-func answerVIP(report func() v1alpha1.VIPReport) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+func answerVIP(report func() v1alpha1.VIPReport) map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{vipStatePath: func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(report()) // who asked is gone
-	}
+	}}
 }
 
 // vipWatch asks the static pod on this machine for its report, for that of the agent.

@@ -72,7 +72,7 @@ func TestVIPWatch(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound) // a release before
 			return
 		}
-		answerVIP(func() v1alpha1.VIPReport { return *says })(w, r)
+		answerVIP(func() v1alpha1.VIPReport { return *says })[vipStatePath](w, r)
 	}))
 	defer server.Close()
 	v := &vipWatch{url: server.URL + vipStatePath}
