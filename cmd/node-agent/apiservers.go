@@ -83,8 +83,13 @@ func (p *apiServers) look(ctx context.Context) {
 
 // run looks until ctx is done. The first look is its caller's, before anything is announced.
 func (p *apiServers) run(ctx context.Context) {
-	for sleep(ctx, planeInterval); ctx.Err() == nil; sleep(ctx, planeInterval) {
-		p.look(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(planeInterval):
+			p.look(ctx)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/agent/vip"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
@@ -64,7 +65,7 @@ routes of pods, as AddressPools, BGPPeers and the cloud-controller-manager say.`
 	flags.StringSliceVar(&o.clusterCIDRs, "cluster-cidr", nil, "with --routes: the cluster's ranges of pods; no route leads elsewhere")
 	flags.StringVar(&o.cniDir, "cni-config-dir", "", "with --routes: where to write a CNI configuration that connects the machine's pods; empty: nowhere")
 	logsapi.AddFlags(logOptions, flags)
-	cmd.AddCommand(newVIPCommand(version))
+	cmd.AddCommand(newVIPCommand(version, vip.Run))
 	return cmd
 }
 

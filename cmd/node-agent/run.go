@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/agent/changes"
 	"github.com/ccmadm/ccmadm/agent/metrics"
+	"github.com/ccmadm/ccmadm/agent/vip"
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
@@ -54,9 +55,9 @@ func run(ctx context.Context, o options) error {
 	}
 	report.sources = append(report.sources, reportListening, reportGateways)
 	if o.vip != "" {
-		vip := &vipWatch{url: vipStateURL, changed: report.changed}
-		report.sources = append(report.sources, vip.Report)
-		group.Go(func() error { vip.run(working); return nil })
+		watch := vip.NewWatch(report.changed)
+		report.sources = append(report.sources, watch.Report)
+		group.Go(func() error { watch.Run(working); return nil })
 	}
 	announcers, err := newAnnouncers(working, config, o, c, report)
 	if err != nil {

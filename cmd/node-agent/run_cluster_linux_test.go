@@ -20,12 +20,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/manifests/apply"
-	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
-
-// plane is what the tests named TestCluster... share.
-var plane *manifeststest.ControlPlane
 
 // start runs an agent that hears itself on loopback alone, and returns what ends it, and its result.
 func start(t *testing.T, o options) (context.CancelFunc, <-chan error) {

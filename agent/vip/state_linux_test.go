@@ -1,10 +1,8 @@
-package main
+package vip
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +14,7 @@ import (
 // state is what the machine's program says of the address.
 func (c *cp) state(t *testing.T) v1alpha1.VIPReport {
 	t.Helper()
-	code, text := c.asks(t, vipStatePath)
+	code, text := c.asks(t, statePath)
 	var r v1alpha1.VIPReport
 	if err := json.Unmarshal([]byte(text), &r); err != nil || code != http.StatusOK {
 		t.Fatalf("%s says %d %q: %v", c.name, code, text, err)
@@ -60,41 +58,6 @@ func TestVIP_State(t *testing.T) {
 			if !strings.Contains(text, "ccmadm_vip_votes_silent 2") || !strings.Contains(text, "ccmadm_vip_owned 0") {
 				t.Error("/metrics does not say that two votes are silent, and that it does not own the address")
 			}
-		}
-	}
-}
-
-// The agent reports what the static pod says, tells its changes, and reports nothing where none answers.
-func TestVIPWatch(t *testing.T) {
-	var says *v1alpha1.VIPReport
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if says == nil {
-			w.WriteHeader(http.StatusNotFound) // a release before
-			return
-		}
-		answerVIP(func() v1alpha1.VIPReport { return *says })[vipStatePath](w, r)
-	}))
-	defer server.Close()
-	v := &vipWatch{url: server.URL + vipStatePath}
-	for _, want := range []*v1alpha1.VIPReport{nil, {Address: "192.0.2.10", Has: true, Votes: []string{"a"}}, nil} {
-		says = want
-		ctx, cancel := context.WithCancel(t.Context())
-		changes := 0
-		v.changed = func() { changes++; cancel() }
-		before := v.last.Load()
-		got, err := v.ask(ctx, server.Client())
-		if (err == nil) != (want != nil) || err == nil && (got.Address != want.Address || !got.Has || len(got.Votes) != 1) {
-			t.Fatalf("got %+v, %v, want %+v", got, err, want)
-		}
-		if before == want {
-			cancel()
-			continue
-		}
-		v.run(ctx)
-		var status v1alpha1.NodeAgentStatus
-		v.Report(&status)
-		if (status.ControlPlaneVIP != nil) != (want != nil) || changes != 1 {
-			t.Errorf("reported %+v after %d changes, want %+v", status.ControlPlaneVIP, changes, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
-package main
+package vip
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
@@ -60,10 +62,11 @@ func newFabric(t *testing.T, n int) *fabric {
 // announce starts the program that announces the address.
 func (c *cp) announce(t *testing.T) {
 	t.Helper()
-	const bgp = `{"localASN":64512,"peers":[{"address":"192.0.2.1","asn":64500,` +
+	const text = `{"localASN":64512,"peers":[{"address":"192.0.2.1","asn":64500,` +
 		`"bfd":{"enabled":true,"interval":"100ms"}}]}`
-	c.vip = c.start(t, "vip", "vip", "--node-name="+c.name, fmt.Sprintf("--node-address=192.0.2.%d", c.host),
-		"--vip="+announcedVIP, "--ca-file="+c.dir+"/ca.crt", "--bgp="+bgp)
+	bgp := &v1alpha1.ControlPlaneVIPBGP{}
+	must(t, json.Unmarshal([]byte(text), bgp))
+	c.run(t, Options{NodeAddress: addr(fmt.Sprintf("192.0.2.%d", c.host)), Address: addr(announcedVIP), BGP: bgp})
 }
 
 // awaitGone waits until the address is no more on lo.

@@ -1,4 +1,4 @@
-package main
+package vip
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/agent/changes"
 	"github.com/ccmadm/ccmadm/agent/metrics"
@@ -45,9 +44,9 @@ type bgpHolder struct {
 	problem string // why the machine cannot do what is wanted
 }
 
-// runVIPByBGP announces the address until ctx is done, and then withdraws it.
-func runVIPByBGP(ctx context.Context, o vipOptions) error {
-	health, err := newHealth(o.caFile, o.apiServerPort)
+// runByBGP announces the address until ctx is done, and then withdraws it.
+func runByBGP(ctx context.Context, o Options) error {
+	health, err := newHealth(o.CAFile, o.APIServerPort)
 	if err != nil {
 		return err
 	}
@@ -63,10 +62,10 @@ func runVIPByBGP(ctx context.Context, o vipOptions) error {
 	ctx, end := context.WithCancel(ctx) // what fails ends the rest: the kubelet starts it again
 	defer context.AfterFunc(working, end)()
 	report := func() v1alpha1.VIPReport { return h.report(working) }
-	registerVIPMetrics(report)
+	registerMetrics(report)
 	group.Go(func() error {
 		ready := func() error { return h.state(working) }
-		return metrics.Server{Address: o.metricsAddress, Ready: ready, Paths: answerVIP(report)}.Serve(working)
+		return metrics.Server{Address: o.MetricsAddress, Ready: ready, Paths: answer(report)}.Serve(working)
 	})
 	group.Go(func() error { changes.Follow(working, working, changed, func() { h.logSessions(working) }); return nil })
 	settled := make(chan struct{})
@@ -84,25 +83,17 @@ func runVIPByBGP(ctx context.Context, o vipOptions) error {
 	return group.Wait()
 }
 
-func newBGPHolder(ctx context.Context, o vipOptions, changed func()) (*bgpHolder, error) {
-	address, here, err := o.addresses()
-	if err != nil {
-		return nil, err
-	}
-	var bgp v1alpha1.ControlPlaneVIPBGP
-	if err := yaml.UnmarshalStrict([]byte(o.bgp), &bgp); err != nil {
-		return nil, fmt.Errorf("--bgp: %w", err)
-	}
+func newBGPHolder(ctx context.Context, o Options, changed func()) (*bgpHolder, error) {
 	var routers []announce.Router
-	for _, spec := range bgp.PeerSpecs() {
+	for _, spec := range o.BGP.PeerSpecs() {
 		routers = append(routers, announce.Router{Name: spec.Address, BGPPeerSpec: spec})
 	}
-	speaker, err := announce.NewSpeaker(ctx, klog.Background().WithName("bgp"), []netip.Addr{here}, changed)
+	speaker, err := announce.NewSpeaker(ctx, klog.Background().WithName("bgp"), []netip.Addr{o.NodeAddress}, changed)
 	if err != nil {
 		return nil, err
 	}
 	speaker.SetRouters(ctx, routers)
-	return &bgpHolder{address: address, speaker: speaker}, nil
+	return &bgpHolder{address: o.Address, speaker: speaker}, nil
 }
 
 // errStarting says that an API server answers, and does not know yet who may do what.

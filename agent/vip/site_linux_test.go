@@ -1,4 +1,4 @@
-package main
+package vip
 
 import (
 	"crypto/x509"
@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
@@ -95,9 +96,10 @@ func (c *cp) startVIPOf(t *testing.T, hosts ...int) {
 	}
 	file := filepath.Join(c.dir, c.name+".json")
 	must(t, os.WriteFile(file, []byte("["+strings.Join(members, ",")+"]"), 0o600))
-	c.vip = c.start(t, "vip", "vip", "--node-name="+c.name, fmt.Sprintf("--node-address=%s%d", c.hears, c.host), "--vip=192.0.2.10",
-		"--interface="+c.ifi, "--members-file="+file, "--ca-file="+c.dir+"/ca.crt", "--secret-file="+c.dir+"/ca.key",
-		"--kubeconfig="+c.dir+"/none")
+	c.run(t, Options{
+		NodeAddress: addr(fmt.Sprintf("%s%d", c.hears, c.host)), Address: addr("192.0.2.10"), Interface: c.ifi,
+		MembersFile: file, SecretFile: c.dir + "/ca.key", Kubeconfig: c.dir + "/none", HeartbeatPort: v1alpha1.VIPHeartbeatPort,
+	})
 }
 
 func writeSite(t *testing.T, dir string) {

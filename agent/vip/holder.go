@@ -1,4 +1,4 @@
-package main
+package vip
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
-// vipPool is the pool of the address in a view, which has the interface.
-const vipPool = "control-plane"
+// addressPool is the pool of the address in a view, which has the interface.
+const addressPool = "control-plane"
 
 // placeAgain is when the kernel is asked again for what it has refused.
 const placeAgain = time.Second
@@ -92,14 +92,14 @@ func (h *holder) place() {
 
 // view is what the announcer goes by. The oldest decides in case of a draw.
 func (h *holder) view() *announce.View {
-	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: vipPool}}
+	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: addressPool}}
 	pool.Spec.Interfaces = []string{h.ifi}
 	v := &announce.View{
 		Node: h.self, Draining: !h.healthy || h.cut != nil, Addresses: map[string]netip.Addr{}, Nodes: h.nodes,
-		Pools: map[string]*v1alpha1.AddressPool{vipPool: pool},
+		Pools: map[string]*v1alpha1.AddressPool{addressPool: pool},
 	}
 	claim := announce.Claim{
-		Address: h.address, Level: v1alpha1.LevelL2, Pool: vipPool,
+		Address: h.address, Level: v1alpha1.LevelL2, Pool: addressPool,
 		Probed: true, // ccmadm has asked the network, before there was a cluster
 	}
 	for _, m := range h.members {

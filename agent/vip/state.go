@@ -1,4 +1,4 @@
-package main
+package vip
 
 import (
 	"context"
@@ -7,22 +7,15 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// vipStatePath is where the static pod says what it knows, beside /readyz, and vipStateURL where the agent of the machine
-// asks for it.
-const (
-	vipStatePath = "/vip"
-	vipStateURL  = "http://127.0.0.1:10394" + vipStatePath
-)
+// statePath is where the static pod says what it knows, beside /readyz.
+const statePath = "/vip"
 
 // report is what this machine knows of the address.
 func (h *holder) report() v1alpha1.VIPReport {
@@ -81,8 +74,8 @@ func watchVotes(ctx context.Context, report func() v1alpha1.VIPReport) {
 	}
 }
 
-// registerVIPMetrics shows at /metrics what a report says.
-func registerVIPMetrics(report func() v1alpha1.VIPReport) {
+// registerMetrics shows at /metrics what a report says.
+func registerMetrics(report func() v1alpha1.VIPReport) {
 	gauge := func(name, help string, value func(v1alpha1.VIPReport) int) {
 		metrics.Register("ccmadm_vip", name, help, func() int { return value(report()) })
 	}
@@ -98,51 +91,10 @@ func registerVIPMetrics(report func() v1alpha1.VIPReport) {
 		func(r v1alpha1.VIPReport) int { return len(r.Unheard) })
 }
 
-// answerVIP serves a report.
-func answerVIP(report func() v1alpha1.VIPReport) map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{vipStatePath: func(w http.ResponseWriter, _ *http.Request) {
+// answer serves a report.
+func answer(report func() v1alpha1.VIPReport) map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{statePath: func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(report()) // who asked is gone
 	}}
 }
-
-// vipWatch asks the static pod on this machine for its report, for that of the agent.
-type vipWatch struct {
-	url     string
-	changed func()
-	last    atomic.Pointer[v1alpha1.VIPReport]
-}
-
-// run asks each second until ctx is done. A machine without the pod has no report.
-func (v *vipWatch) run(ctx context.Context) {
-	client := &http.Client{Timeout: time.Second}
-	for ; ctx.Err() == nil; sleep(ctx, keepInterval) {
-		next, err := v.ask(ctx, client)
-		if err != nil {
-			next = nil
-		}
-		if before := v.last.Swap(next); !equality.Semantic.DeepEqual(before, next) {
-			v.changed()
-		}
-	}
-}
-
-func (v *vipWatch) ask(ctx context.Context, client *http.Client) (*v1alpha1.VIPReport, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, v.url, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask %s: %s", v.url, response.Status)
-	}
-	r := &v1alpha1.VIPReport{}
-	return r, json.NewDecoder(http.MaxBytesReader(nil, response.Body, 1<<16)).Decode(r)
-}
-
-// Report adds what the static pod said last.
-func (v *vipWatch) Report(status *v1alpha1.NodeAgentStatus) { status.ControlPlaneVIP = v.last.Load() }

@@ -1,4 +1,4 @@
-package main
+package vip
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package main
+package vip
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -25,20 +26,21 @@ import (
 
 	"github.com/mdlayher/arp"
 	"github.com/vishvananda/netns"
-
-	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
-// The test's program is also the machines' programs: `vip`, and an API server that answers /livez, with an error while
+// The test's program is also the machines' programs: one that runs with the options in its argument, and an API server that answers /livez, with an error while
 // the file of its third argument is there, and lists what is in files beside its first.
 func TestMain(m *testing.M) {
 	switch os.Getenv("VIP_TEST") {
 	case "vip":
-		cmd := newCommand("test")
-		cmd.SetArgs(os.Args[1:])
+		var o Options
+		if err := json.Unmarshal([]byte(os.Args[1]), &o); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		if err := cmd.ExecuteContext(ctx); err != nil {
+		if err := Run(ctx, o); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -49,7 +51,7 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Fprintln(os.Stderr, server.ListenAndServeTLS(os.Args[1], os.Args[2]))
 	default:
-		os.Exit(manifeststest.Main(m, &plane))
+		os.Exit(m.Run())
 	}
 }
 
@@ -84,6 +86,15 @@ type cp struct {
 	dir       string
 	ns        netns.NsHandle
 	vip, api  *exec.Cmd
+}
+
+// run starts the program of this package.
+func (c *cp) run(t *testing.T, o Options) {
+	t.Helper()
+	o.NodeName, o.APIServerPort, o.CAFile, o.MetricsAddress = c.name, 6443, c.dir+"/ca.crt", MetricsAddress
+	text, err := json.Marshal(o)
+	must(t, err)
+	c.vip = c.start(t, "vip", string(text))
 }
 
 // start runs a program in the namespace: a child has that of the thread that starts it.
