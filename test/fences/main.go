@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -21,6 +22,13 @@ import (
 )
 
 const module = "github.com/ccmadm/ccmadm"
+
+// allFences are those of the agent, too.
+func allFences() map[string][]string {
+	all := fences()
+	maps.Copy(all, agentFences())
+	return all
+}
 
 // fences are the files of the module, and what each imports: from below a folder of this module, or with a dot in its
 // first part, from another, or Go's own templates. A file whose name begins with bad is to be refused for every one of
@@ -84,14 +92,20 @@ func fences() map[string][]string {
 		"cmd/cloud-controller-manager/bad.go":  {"provider/announce", "agent/vip"},
 		"cmd/node-agent/good.go":               {"agent", "agent/vip", "api/v1alpha1"},
 		"cmd/node-agent/bad.go":                {"text/template", "provider/announce", "provider/objects", "manifests"},
-		"agent/good.go":                        {"agent/vip", "agent/metrics", "provider/announce", "provider/routes", "api/v1alpha1"},
-		"agent/good_test.go":                   {"manifests/apply", "manifests/manifeststest"},
-		"agent/bad.go":                         {"manifests", "phases", "doctor/nodes", "machine", "templates"},
-		"agent/vip/good.go":                    {"agent/changes", "agent/metrics", "provider/announce", "api/v1alpha1"},
-		"agent/vip/bad.go":                     {"agent", "provider/objects", "provider/routes", "manifests"},
-		"agent/changes/bad.go":                 {"agent/metrics", "api/v1alpha1", "provider/announce"},
-		"agent/metrics/bad.go":                 {"agent/changes", "agent/vip", "api/v1alpha1", "provider/announce"},
 		"test/lab/good.go":                     {"text/template"},
+	}
+}
+
+// agentFences are those of what runs on each Node.
+func agentFences() map[string][]string {
+	return map[string][]string{
+		"agent/good.go":        {"agent/vip", "agent/metrics", "provider/announce", "provider/routes", "api/v1alpha1"},
+		"agent/good_test.go":   {"manifests/apply", "manifests/manifeststest"},
+		"agent/bad.go":         {"manifests", "phases", "doctor/nodes", "machine", "templates"},
+		"agent/vip/good.go":    {"agent/changes", "agent/metrics", "provider/announce", "api/v1alpha1"},
+		"agent/vip/bad.go":     {"agent", "provider/objects", "provider/routes", "manifests"},
+		"agent/changes/bad.go": {"agent/metrics", "api/v1alpha1", "provider/announce"},
+		"agent/metrics/bad.go": {"agent/changes", "agent/vip", "api/v1alpha1", "provider/announce"},
 	}
 }
 
@@ -127,7 +141,7 @@ func run(ctx context.Context, out io.Writer, linter []string) error {
 	}
 	want := 0
 	var wrong []string
-	for file, imports := range fences() {
+	for file, imports := range allFences() {
 		bad := strings.HasPrefix(filepath.Base(file), "bad")
 		for _, path := range imports {
 			refusal := file + " imports " + importPath(path)
@@ -157,7 +171,7 @@ const checkout = "api/templates/manifests/doctor/provider/phases"
 func writeModule(dir string, config []byte) error {
 	mod := []string{"module " + module, "go 1.26.0"}
 	files := map[string]string{".golangci.yml": string(config)}
-	for file, imports := range fences() {
+	for file, imports := range allFences() {
 		var text strings.Builder
 		text.WriteString("package p\n")
 		for _, path := range imports {
