@@ -89,7 +89,7 @@ unit: bin/lab ## Tests of the packages, with -race where they have goroutines, a
 # Dozens of runs, one behind the other, cut short behind each phase: left to make long, and without -race.
 SWEEPS := BehindEachPhase
 # Where goroutines of ours share something. make race has the others with -race, too.
-RACY   := ./provider/... ./cmd/node-agent ./doctor/rehearsal ./manifests/apply ./phases/journal
+RACY   := ./provider/... ./agent/... ./cmd/node-agent ./doctor/rehearsal ./manifests/apply ./phases/journal
 
 # What takes the longest, and mostly waits, begins first.
 unit-race:

@@ -1,6 +1,7 @@
 // Command node-agent runs on every Node of a cluster: it announces addresses of Services, and sets the routes of pods.
 //
-// Start at run in run.go. What it announces is in provider/announce, routes are in provider/routes.
+// Start at command.go, which has its flags; those of `node-agent vip`, the program that holds the control plane's own address,
+// are in vip.go. What the two do is in agent and agent/vip.
 //
 // Reads: a kubeconfig, or the ServiceAccount of its pod; Nodes, Services, EndpointSlices, IPAddresses, AddressPools,
 // BGPPeers and NodeAgents; the key of heartbeats; with --routes DaemonSets, where its Node has been a network add-on's.
@@ -19,6 +20,9 @@ import (
 	"syscall"
 
 	"k8s.io/component-base/cli"
+
+	"github.com/ccmadm/ccmadm/agent"
+	"github.com/ccmadm/ccmadm/agent/vip"
 )
 
 // version is what the linker sets.
@@ -26,7 +30,7 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	cmd := newCommand(version)
+	cmd := newCommand(version, programs{agent: agent.Run, vip: vip.Run})
 	cmd.SetContext(ctx)
 	code := cli.Run(cmd)
 	stop()

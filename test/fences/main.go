@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -21,6 +22,13 @@ import (
 )
 
 const module = "github.com/ccmadm/ccmadm"
+
+// allFences are those of the agent, too.
+func allFences() map[string][]string {
+	all := fences()
+	maps.Copy(all, agentFences())
+	return all
+}
 
 // fences are the files of the module, and what each imports: from below a folder of this module, or with a dot in its
 // first part, from another, or Go's own templates. A file whose name begins with bad is to be refused for every one of
@@ -50,7 +58,7 @@ func fences() map[string][]string {
 		"kubeadm/identity/sign.go":             {"k8s.io/kubernetes/a"},
 		"kubeadm/identity/bad.go":              {"k8s.io/kubernetes/a", "provider"},
 		"phases/phases.go":                     {"phases/bootstrap", "phases/manager", "phases/workflow"},
-		"phases/bad.go":                        {"provider", "provider/inventory", "k8s.io/kubernetes/a", "cmd/ccmadm"},
+		"phases/bad.go":                        {"agent", "provider", "provider/inventory", "k8s.io/kubernetes/a", "cmd/ccmadm"},
 		"phases/settings/good.go":              {"machine", "templates"},
 		"phases/settings/bad.go":               {"phases/workflow", "phases/journal"},
 		"phases/workflow/phase.go":             {"phases/settings", "phases/journal", "kubeadm", "k8s.io/kubernetes/a"},
@@ -75,7 +83,7 @@ func fences() map[string][]string {
 		"provider/good.go":                     {"api/v1alpha1", "provider/inventory", "k8s.io/cloud-provider/a"},
 		"provider/good_test.go":                {"manifests/manifeststest"},
 		"provider/bad.go":                      {"manifests", "phases", "kubeadm", "doctor/nodes", "templates"},
-		"provider/nodes/bad.go":                {"manifests/apply", "provider/announce"},
+		"provider/nodes/bad.go":                {"manifests/apply", "provider/announce", "agent/vip"},
 		"provider/inventory/bad.go":            {"manifests/apply", "k8s.io/kubernetes/a"},
 		"provider/announce/good.go":            {"api/v1alpha1", "provider/announce/quorum"},
 		"provider/announce/bad.go":             {"provider/announce/l2", "provider/announce/bgp", "provider/nodes"},
@@ -85,12 +93,25 @@ func fences() map[string][]string {
 		"provider/announce/bgp/good.go":        {"api/v1alpha1", "provider/announce"},
 		"provider/announce/bgp/bad.go":         {"provider/announce/l2", "provider/announce/quorum", "provider/routes"},
 		"cmd/ccmadm/good.go":                   {"phases", "provider", "manifests", "doctor/nodes", "templates"},
-		"cmd/ccmadm/bad.go":                    {"provider/announce", "provider/announce/quorum", "k8s.io/kubernetes/a", "k8s.io/cloud-provider/a"},
+		"cmd/ccmadm/bad.go":                    {"provider/announce", "provider/announce/quorum", "agent", "k8s.io/kubernetes/a", "k8s.io/cloud-provider/a"},
 		"cmd/cloud-controller-manager/good.go": {"provider", "k8s.io/cloud-provider/a"},
-		"cmd/cloud-controller-manager/bad.go":  {"provider/announce"},
-		"cmd/node-agent/good.go":               {"provider/announce", "provider/announce/l2", "provider/announce/bgp"},
-		"cmd/node-agent/bad.go":                {"text/template"},
+		"cmd/cloud-controller-manager/bad.go":  {"provider/announce", "agent/vip"},
+		"cmd/node-agent/good.go":               {"agent", "agent/vip", "api/v1alpha1"},
+		"cmd/node-agent/bad.go":                {"text/template", "provider/announce", "provider/announce/l2", "provider/objects", "manifests"},
 		"test/lab/good.go":                     {"text/template"},
+	}
+}
+
+// agentFences are those of what runs on each Node.
+func agentFences() map[string][]string {
+	return map[string][]string{
+		"agent/good.go":        {"agent/vip", "agent/metrics", "provider/announce", "provider/routes", "api/v1alpha1"},
+		"agent/good_test.go":   {"manifests/apply", "manifests/manifeststest"},
+		"agent/bad.go":         {"manifests", "phases", "doctor/nodes", "machine", "templates"},
+		"agent/vip/good.go":    {"agent/changes", "agent/metrics", "provider/announce", "api/v1alpha1"},
+		"agent/vip/bad.go":     {"agent", "provider/objects", "provider/routes", "manifests"},
+		"agent/changes/bad.go": {"agent/metrics", "api/v1alpha1", "provider/announce"},
+		"agent/metrics/bad.go": {"agent/changes", "agent/vip", "api/v1alpha1", "provider/announce"},
 	}
 }
 
@@ -126,7 +147,7 @@ func run(ctx context.Context, out io.Writer, linter []string) error {
 	}
 	want := 0
 	var wrong []string
-	for file, imports := range fences() {
+	for file, imports := range allFences() {
 		bad := strings.HasPrefix(filepath.Base(file), "bad")
 		for _, path := range imports {
 			refusal := file + " imports " + importPath(path)
@@ -156,7 +177,7 @@ const checkout = "api/templates/manifests/doctor/provider/phases"
 func writeModule(dir string, config []byte) error {
 	mod := []string{"module " + module, "go 1.26.0"}
 	files := map[string]string{".golangci.yml": string(config)}
-	for file, imports := range fences() {
+	for file, imports := range allFences() {
 		var text strings.Builder
 		text.WriteString("package p\n")
 		for _, path := range imports {

@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/bgp"
+	"github.com/ccmadm/ccmadm/provider/announce/l2"
+)
+
+// newAnnouncers makes one for each level. They have a part in the report.
+func newAnnouncers(ctx context.Context, config *rest.Config, o Options, c *caches, report *reporter) ([]announce.Announcer, error) {
+	key, err := os.ReadFile(o.HeartbeatKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--heartbeat-key-file: %w", err)
+	}
+	events, err := newEvents(ctx, config, o.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	announcer := l2.New(l2.Options{
+		Node: o.NodeName, Key: key, Listen: o.Address, Port: o.HeartbeatPort, Changed: report.changed, KeepVoters: true,
+		Log: klog.FromContext(ctx).WithName("l2"),
+		Conflict: func(claim announce.Claim, conflict v1alpha1.AddressConflict) {
+			warnOfConflict(events, c, claim, conflict)
+		},
+	})
+	if o.Count != nil {
+		o.Count(announcer.Counts)
+	}
+	announcers := []announce.Announcer{announcer, bgp.New(klog.FromContext(ctx).WithName("bgp"), report.changed)}
+	for _, a := range announcers {
+		report.sources = append(report.sources, a.Report)
+	}
+	report.written = append(report.written, announcer.Written)
+	return announcers, nil
+}
+
+// newEvents makes a recorder that stops with ctx.
+func newEvents(ctx context.Context, config *rest.Config, node string) (record.EventRecorder, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: v1alpha1.AgentName, Host: node}), nil
+}
+
+// warnOfConflict leaves an Event on each Service of the address.
+func warnOfConflict(events record.EventRecorder, c *caches, claim announce.Claim, conflict v1alpha1.AddressConflict) {
+	for _, name := range claim.Services {
+		object, there, _ := c.services.GetStore().GetByKey(name.String()) // a store of client-go has no error here
+		service, is := object.(runtime.Object)
+		if !there || !is {
+			continue
+		}
+		events.Eventf(service, corev1.EventTypeWarning, "AddressConflict",
+			"%s answers for %s on %s, and is no agent of this cluster: take the address from that machine, or exclude it in AddressPool %s",
+			conflict.MAC, conflict.Address, conflict.Interface, claim.Pool)
+	}
+}

@@ -1,0 +1,21 @@
+package agent
+
+import (
+	"github.com/ccmadm/ccmadm/agent/metrics"
+	"github.com/ccmadm/ccmadm/provider/announce/l2"
+)
+
+// RegisterMetrics shows at /metrics what the announcer of level L2 counts. A process may do it once.
+func RegisterMetrics(counts func() l2.Counts) {
+	gauge := func(name, help string, value func(l2.Counts) int) {
+		metrics.Register("ccmadm_agent", name, help, func() int { return value(counts()) })
+	}
+	gauge("addresses_owned", "Addresses of level L2 for which this Node answers.",
+		func(c l2.Counts) int { return c.Owned })
+	gauge("address_conflicts", "Addresses of this Node for which somebody else answers who is no agent.",
+		func(c l2.Counts) int { return c.Conflicts })
+	gauge("takeovers", "How often this Node has become the owner of an address, since its agent started.",
+		func(c l2.Counts) int { return int(c.Takeovers) })
+	gauge("heartbeats_refused", "Datagrams that were not signed with the cluster's key, since the agent started.",
+		func(c l2.Counts) int { return int(c.Forged) })
+}

@@ -1,0 +1,31 @@
+package vip
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Routers would send a share of all clients to an API server that has only begun, and forbids everybody everything. One
+// that never says whether it is ready is taken for it after a while.
+func TestBGPHolder_APIServerStarts(t *testing.T) {
+	var code atomic.Int32
+	code.Store(http.StatusForbidden)
+	health, _ := healthOf(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(code.Load())) })
+	h := &bgpHolder{health: health}
+	if err := h.health.ask(t.Context()); err != nil {
+		t.Errorf("one that forbids lives: %v", err)
+	}
+	if err := h.hold(t.Context(), true); !errors.Is(err, errStarting) || h.healthy {
+		t.Errorf("it forbids: %v, want %v", err, errStarting)
+	}
+	if code.Store(http.StatusOK); !h.health.ready(t.Context()) {
+		t.Error("it is ready, and that is not seen")
+	}
+	code.Store(http.StatusUnauthorized)
+	if h.since = time.Now().Add(-knownAfter); h.starting(t.Context()) {
+		t.Error("one that never says so is not taken for ready")
+	}
+}
