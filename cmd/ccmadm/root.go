@@ -76,12 +76,7 @@ When something is wrong:     ccmadm doctor`,
 		_, err := fmt.Fprintln(s.Out, versionLine())
 		return err
 	}
-	root.AddCommand(
-		newInit(s), newJoin(s), newApply(s), newDiff(s), newAdopt(s), newLeave(s), newNode(s), newJournal(s), newRollback(s),
-		newReset(s), newWait(s), newStatus(s), newDoctor(s), newWhy(s), newSupportBundle(s), newRehearse(s), newCerts(s), newUpgrade(s),
-		newConfig(s), newLint(s),
-		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
-	)
+	addCommands(root, commandGroups(s))
 	setManners(root)
 	return root
 }
