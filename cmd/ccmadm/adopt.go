@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -52,9 +55,10 @@ deleted, and the cluster's record is written.
 
 Steps on other machines are "ccmadm node external": run by hand where they are named (--via hand), in a privileged pod
 that is there for the time of the step (--via pods), or with the OpenSSH client (--via ssh). It stops at the first
-node that does not come through, and the same command goes on from there. "ccmadm leave" goes all the way back.
-
-Exit status 4: a node did not come through in time. 5: refused, nothing was changed.`,
+node that does not come through, and the same command goes on from there. "ccmadm leave" goes all the way back.` + exitStatuses(
+			ending{finding.ExitPreflight, "the rehearsal found that a Node would be lost; nothing was changed"},
+			ending{finding.ExitNotInTime, "a Node was not ready in time; the same command resumes"},
+			ending{finding.ExitRefused, "nothing was changed"}),
 		Example: `  ccmadm adopt --provider onprem --plan
   ccmadm adopt --provider onprem --via pods
   ccmadm adopt --provider aws -f cloud.yaml --rehearse`,
@@ -173,7 +177,11 @@ func (a *adopter) rehearse(cmd *cobra.Command, s workflow.Streams) error {
 	command := newRehearse(s)
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.SetArgs(rehearsalArgs(a.binary, a.adoption.Image, &d.Said))
-	return command.ExecuteContext(cmd.Context())
+	err = command.ExecuteContext(cmd.Context())
+	if known := new(*finding.Error); errors.As(err, known) && (*known).Code == finding.ExitFound {
+		return &finding.Error{Code: finding.ExitPreflight, Err: err, Hint: (*known).Hint} // for adopt it is a check
+	}
+	return err
 }
 
 // rehearsalArgs are the flags of a rehearsal with what was said, be it in the file or as flags. The cluster is that of

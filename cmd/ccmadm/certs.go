@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -36,7 +37,8 @@ func newCheckExpiration(s workflow.Streams) *cobra.Command {
 		Short: "Show when this machine's certificates end",
 		Long: `Shows, as "kubeadm certs check-expiration" does for kubeadm's, when the certificates end that ccmadm looks after on
 this machine: that of the cloud-controller-manager's static pod, and that which the pod of the control plane's address takes
-from kube-scheduler. Exit status 0, whatever it shows; 1 if a file could not be read.`,
+from kube-scheduler.` + exitStatuses(
+			ending{finding.ExitDone, "whatever it shows"}, ending{finding.ExitError, "a file could not be read"}),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
@@ -64,9 +66,9 @@ func newRenew(s workflow.Streams) *cobra.Command {
 		Short: "Sign a new certificate for this machine's cloud-controller-manager",
 		Long: `Writes ` + machine.CCMKubeconfig + ` anew, with a certificate for a year and all CAs that
 are in ca.crt now, and has the kubelet start the static pod again with it. It needs the key of the cluster's CA on this
-machine, and no API server. The timer ccmadm-certs.timer runs it daily with --if-within 720h.
-
-Exit status 3: this machine has no such certificate. 5: the CA's key is elsewhere; nothing was changed.`,
+machine, and no API server. The timer ccmadm-certs.timer runs it daily with --if-within 720h.` + exitStatuses(
+			ending{finding.ExitPreflight, "this machine has no such certificate"},
+			ending{finding.ExitRefused, "the CA's key is not on this machine; nothing was changed"}),
 		Example: `  ccmadm certs renew
   ccmadm certs renew --if-within 720h   # only in its last 30 days, or where the CA has changed`,
 		Args: noArgs,

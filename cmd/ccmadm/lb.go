@@ -36,9 +36,8 @@ func newLBList(s workflow.Streams) *cobra.Command {
 		Use:   "list",
 		Short: "Show every Service of type LoadBalancer, its addresses and who announces them",
 		Long: `Shows every Service of type LoadBalancer. READY is the condition ` + v1alpha1.LoadBalancerReady + `, or where the
-cloud-controller-manager has set none, what can be seen.
-
-Exit status 4 if one is not ready; 1 if the cluster could not be asked.`,
+cloud-controller-manager has set none, what can be seen.` + exitStatuses(
+			ending{finding.ExitNotInTime, "a Service is not ready"}),
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			list := snapshot.Balancers()
@@ -101,9 +100,8 @@ func newLBPools(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pools",
 		Short: "Show every AddressPool, how full it is, and whether it gives anything",
-		Long: `Shows every AddressPool as its status says.
-
-Exit status 4 if one gives nothing because something is wrong with it; 1 if the cluster could not be asked.`,
+		Long: `Shows every AddressPool as its status says.` + exitStatuses(
+			ending{finding.ExitNotInTime, "an AddressPool is not Ready"}),
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			if !snapshot.Defined {

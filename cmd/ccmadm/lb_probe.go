@@ -25,9 +25,9 @@ func newLBProbe(s workflow.Streams) *cobra.Command {
 		Long: `Sends ARP, or NDP for IPv6, from this machine, and shows every hardware address that answers within a second, also for
 the control plane's own address. It needs root, and a machine in the network of the address that is not the one that has
 it; it does not need a cluster. NODE is the Node whose agent reports the hardware address, or the control plane that
-answers from it, if there is a kubeconfig and the cluster answers within seconds.
-
-Exit status 0 if one answers, 4 if nobody does, 1 if several do: then packets go now here, now there.`,
+answers from it, if there is a kubeconfig and the cluster answers within seconds.` + exitStatuses(
+			ending{finding.ExitDone, "one machine answers"}, ending{finding.ExitNotInTime, "no machine answers"},
+			ending{finding.ExitFound, "several machines answer, and packets go to either"}),
 		Example: "  ccmadm lb probe 192.0.2.50",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -94,6 +94,8 @@ func judgeNeighbours(addr netip.Addr, found []machine.Neighbour, here string) er
 	case 1:
 		return nil
 	default:
-		return finding.Errorf("%d machines answer for %s", len(found), addr).WithHint("%s", finding.AddressConflict.Kind().Do)
+		return &finding.Error{
+			Code: finding.ExitFound, Err: fmt.Errorf("%d machines answer for %s", len(found), addr), Hint: finding.AddressConflict.Kind().Do,
+		}
 	}
 }

@@ -22,10 +22,9 @@ func newLBVIP(s workflow.Streams) *cobra.Command {
 		Long: `Shows the control planes of a cluster with controlPlaneVIP: which has the address, which have a vote on it, the state of the
 static pod, and why each of them has the address or has not. Node agents of the control planes report it. A report is up
 to 20 seconds old where nothing changes; a machine without an agent reports nothing. ` + "`ccmadm lb probe ADDRESS`" + ` asks the
-network instead.
-
-Exit status 4 if no control plane has the address, or nobody reports; 1 if there is no such address, or the cluster could
-not be asked.`,
+network instead.` + exitStatuses(
+			ending{finding.ExitError, "the cluster has no such address, or does not answer"},
+			ending{finding.ExitNotInTime, "no control plane has the address, or no agent reports"}),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.checkFormat(); err != nil {

@@ -25,9 +25,9 @@ is against a Node, or the reason why it announces the address or does not; with 
 the Service from being ready follows as findings.
 
 Neither a cordon nor ` + "`kubectl drain`" + ` moves an address:
-` + "`kubectl label node NODE " + v1alpha1.DrainLabel + "=true`" + ` does.
-
-Exit status 4 if the Service is not ready; 1 if there is none, or the cluster could not be asked.`,
+` + "`kubectl label node NODE " + v1alpha1.DrainLabel + "=true`" + ` does.` + exitStatuses(
+			ending{finding.ExitError, "there is no such Service, or the cluster does not answer"},
+			ending{finding.ExitNotInTime, "the Service is not ready"}),
 		Example: "  ccmadm lb why shop/web",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -21,8 +21,8 @@ func newMachinesList(s workflow.Streams) *cobra.Command {
 		Use:   "list",
 		Short: "Show which Node is which machine and why",
 		Long: `For each Node of the cluster: the machine that it is, what it was recognized by, what the inventory says of it, and why it
-stays as it is, or goes. Machines that no Node is follow. What would change is shown by "machines diff".
-Exit status 1 if a Node fits more than one machine.`,
+stays as it is, or goes. Machines that no Node is follow. What would change is shown by "machines diff".` + exitStatuses(
+			ending{finding.ExitFound, "a Node fits more than one machine"}),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, document, err := readInventory(path)
@@ -64,7 +64,7 @@ func showMachines(out io.Writer, plan *nodes.Plan) error {
 		return err
 	}
 	if len(unclear) > 0 {
-		return &finding.Error{Code: finding.ExitError, Err: errors.Join(unclear...), Hint: "make the machines' match rules " +
+		return &finding.Error{Code: finding.ExitFound, Err: errors.Join(unclear...), Hint: "make the machines' match rules " +
 			"distinct; nothing is ever guessed"}
 	}
 	return nil

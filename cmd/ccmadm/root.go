@@ -27,9 +27,9 @@ func run(ctx context.Context, s workflow.Streams, args []string) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
-		return 0
-	case errors.Is(err, errDifferent), errors.Is(err, errFound):
-		return int(finding.ExitError)
+		return int(finding.ExitDone)
+	case errors.Is(err, errFound):
+		return int(finding.ExitFound)
 	}
 	var known *finding.Error
 	if !errors.As(err, &known) {

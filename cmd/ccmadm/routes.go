@@ -56,10 +56,8 @@ func newRoutesCheck(s workflow.Streams) *cobra.Command {
 		Use:   "check",
 		Short: "Find the routes that a Node needs and has not",
 		Long: `Compares what agents report with what each Node needs: a route to the pod networks of every other. Where agents
-set routes, a Node with a pod network needs them even if its agent never came up.
-
-Exit status 4 if one is missing, or an agent has not reported for a minute or never did; 1 if the cluster could not be
-asked.`,
+set routes, a Node with a pod network needs them even if its agent never came up.` + exitStatuses(
+			ending{finding.ExitNotInTime, "a route is missing, or an agent has not reported for a minute or never did"}),
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			wanted, found, problems := snapshot.CheckRoutes()

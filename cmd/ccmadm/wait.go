@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -20,8 +21,8 @@ func newWait(s workflow.Streams) *cobra.Command {
 		Use:   "wait [NODE...]",
 		Short: "Wait until every node, or those named, are initialized",
 		Long: `Follows nodes through their states: ` + stateNames() + `.
-When the time is up it names each node that is behind, its state, the cause, and what to do.
-Exit status 4 then; 1 if the cluster could not be asked.`,
+When the time is up it names each node that is behind, its state, the cause, and what to do.` + exitStatuses(
+			ending{finding.ExitNotInTime, "the time is up, and a Node is not in the state"}),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.checkDisplay(); err != nil {
 				return err
