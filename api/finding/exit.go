@@ -33,13 +33,35 @@ type ExitStatus struct {
 // ExitStatuses returns the table, by number.
 func ExitStatuses() []ExitStatus {
 	return []ExitStatus{
-		{ExitDone, "done", "The command did its work and found nothing wrong.", "Continue."},
-		{ExitError, "error", "The command failed. The message says at what. A cluster that does not answer is an error, too.", "Read the message. Run the command again: it resumes where it stopped."},
-		{ExitUsage, "usage", "The command line or a configuration is invalid, or a named file does not exist. Nothing was changed.", "Fix the command line or the file."},
-		{ExitPreflight, "check failed", "A check failed before anything was changed.", "Fix what the message names, then run the command again."},
-		{ExitNotInTime, "not ready", "A Node, the cloud-controller-manager, a load balancer or a route is not ready, or was not in time. Nothing is left to apply.", "Run the command again, which is safe, or ask `ccmadm status`."},
-		{ExitRefused, "refused", "Going on could destroy or overwrite something that is not ccmadm's.", "Read the hint. `--ignore-preflight-errors` does not change this."},
-		{ExitFound, "found", "The command compared or examined something, and found a difference or a problem. The output lists them.", "Read the output."},
+		{
+			ExitDone, "done", "The command did its work and found nothing wrong.",
+			"Continue.",
+		},
+		{
+			ExitError, "error", "The command failed. The message says at what. A cluster that does not answer is an error, too.",
+			"Read the message. Run the command again: it resumes where it stopped.",
+		},
+		{
+			ExitUsage, "usage", "The command line or a configuration is invalid, or a named file does not exist. Nothing was changed.",
+			"Fix the command line or the file.",
+		},
+		{
+			ExitPreflight, "check failed", "A check failed before anything was changed.",
+			"Fix what the message names, then run the command again.",
+		},
+		{
+			ExitNotInTime, "not ready", "A Node, the cloud-controller-manager, a load balancer or a route is not ready, or was not in time. " +
+				"Nothing is left to apply.",
+			"Run the command again, which is safe, or ask `ccmadm status`.",
+		},
+		{
+			ExitRefused, "refused", "Going on could destroy or overwrite something that is not ccmadm's.",
+			"Read the hint. `--ignore-preflight-errors` does not change this.",
+		},
+		{
+			ExitFound, "found", "The command compared or examined something, and found a difference or a problem. The output lists them.",
+			"Read the output.",
+		},
 	}
 }
 

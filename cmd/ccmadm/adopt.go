@@ -30,7 +30,6 @@ type adopter struct {
 	credentials []string
 	mode        string
 	via         string
-	plan        bool
 	binary      string
 	rehearsed   bool
 }
@@ -59,7 +58,7 @@ node that does not come through, and the same command goes on from there. "ccmad
 			ending{finding.ExitPreflight, "the rehearsal found that a Node would be lost; nothing was changed"},
 			ending{finding.ExitNotInTime, "a Node was not ready in time; the same command resumes"},
 			ending{finding.ExitRefused, "nothing was changed"}),
-		Example: `  ccmadm adopt --provider onprem --plan
+		Example: `  ccmadm adopt --provider onprem --dry-run
   ccmadm adopt --provider onprem --via pods
   ccmadm adopt --provider aws -f cloud.yaml --rehearse`,
 		Args: noArgs,
@@ -96,7 +95,7 @@ other out of external mode; and removes the cloud-controller-manager and all tha
 
 Load balancers of Services are refused, and pod routes too: they would stay behind, or the pods' network would go.
 Provider IDs stay, since they cannot be changed: a provider that gives others takes only nodes that are made anew.`,
-		Example: "  ccmadm leave --plan\n  ccmadm leave --via pods",
+		Example: "  ccmadm leave --dry-run\n  ccmadm leave --via pods",
 		Args:    noArgs,
 	}
 	cmd.Flags().BoolVar(&a.adoption.KeepLoadBalancers, "keep-load-balancers", false,
@@ -122,7 +121,6 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 		"text, or json for one object per change of a node's state and per step; what is said goes to standard error")
 	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
-	flags.BoolVar(&a.plan, "plan", false, "another word for --dry-run")
 	flags.BoolVar(&o.Force, "force", false, "take fields back that another manager of objects owns")
 	flags.DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0,
 		"how long to wait for the manager, and for each node (default 5m)")
@@ -137,8 +135,8 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		outliveReader()
-		if a.rehearsed && (a.plan || a.options.DryRun) {
-			return usage("--rehearse makes a pod, and a plan makes nothing: rehearse with --binary")
+		if a.rehearsed && a.options.DryRun {
+			return usage("--rehearse makes a pod, and --dry-run makes nothing: rehearse with --binary")
 		}
 		if a.rehearsed || a.binary != "" {
 			if err := a.rehearse(cmd, s); err != nil {
@@ -152,7 +150,6 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 func (a *adopter) data(cmd *cobra.Command, s workflow.Streams) (*workflow.Data, error) {
 	o := a.options
 	a.adoption.Via = fleet.Via(a.via)
-	o.DryRun = o.DryRun || a.plan
 	o.Flags.Mode = v1alpha1.Mode(a.mode)
 	if err := checkOutput(o.Output); err != nil {
 		return nil, err
