@@ -25,7 +25,7 @@ func newStatus(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NODE...]",
 		Short: "Show the state of every node, and the cause where one is not initialized",
-		Long: `Shows each node's state once: ` + stateNames() + `.
+		Long: `Shows each node's state once: ` + strings.Join(nodes.StateNames(), ", ") + `.
 
 Load balancers, routes and the control plane's own address have a line each where there are any. They do not change the
 exit status: "ccmadm lb list" and "ccmadm routes check" have one for them.` + exitStatuses(
