@@ -9,10 +9,13 @@ import (
 
 func TestInternalIPs(t *testing.T) {
 	node := &corev1.Node{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
-		{Type: corev1.NodeHostName, Address: "192.0.2.9"}, {Type: corev1.NodeExternalIP, Address: "203.0.113.1"},
-		{Type: corev1.NodeInternalIP, Address: "example.com"}, {Type: corev1.NodeInternalIP, Address: ""},
+		{Type: corev1.NodeHostName, Address: "192.0.2.9"},
+		{Type: corev1.NodeExternalIP, Address: "203.0.113.1"},
+		{Type: corev1.NodeInternalIP, Address: "example.com"},
+		{Type: corev1.NodeInternalIP, Address: ""},
 		{Type: corev1.NodeInternalIP, Address: "2001:db8::1%eth0 --root-dir=/x"},
-		{Type: corev1.NodeInternalIP, Address: "::ffff:192.0.2.1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.2"},
+		{Type: corev1.NodeInternalIP, Address: "::ffff:192.0.2.1"},
+		{Type: corev1.NodeInternalIP, Address: "192.0.2.2"},
 		{Type: corev1.NodeInternalIP, Address: "2001:DB8::2"},
 	}}}
 	all := InternalIPs(node)

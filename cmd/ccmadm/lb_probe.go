@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"net/netip"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -71,11 +71,9 @@ func printAnswers(s workflow.Streams, output, ifi string, found []answer) error 
 	if output == "json" {
 		return printLines(s.Out, found)
 	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MAC\tINTERFACE\tAFTER\tNODE")
+	w := table.New(s.Out, "MAC", "INTERFACE", "AFTER", "NODE")
 	for _, n := range found {
-		after, nodes := n.After.Round(10*time.Microsecond), strings.Join(n.Nodes, ", ")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.MAC, ifi, after, orDash(nodes))
+		w.Row(n.MAC, ifi, n.After.Round(10*time.Microsecond), strings.Join(n.Nodes, ", "))
 	}
 	return w.Flush()
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -63,24 +63,17 @@ func (o *observer) vip(ctx context.Context, s workflow.Streams) (*network.VIP, e
 func printVIP(out io.Writer, v *network.VIP) error {
 	fmt.Fprintln(out, v.Summary())
 	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CONTROL-PLANE\tHAS-IT\tVOTE\tPOD\tWHY")
-	yes := func(is bool) string {
-		if is {
-			return "yes"
-		}
-		return "no"
-	}
+	w := table.New(out, "CONTROL-PLANE", "HAS-IT", "VOTE", "POD", "WHY")
 	for _, m := range v.Members {
-		vote := yes(m.Votes)
+		vote := table.YesNo(m.Votes)
 		if len(v.Votes) == 0 {
 			vote = "-"
 		}
-		has := yes(m.Has)
+		has := table.YesNo(m.Has)
 		if !m.Reported && !m.Has {
 			has = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Node, has, vote, m.Pod, m.Because)
+		w.Row(m.Node, has, vote, m.Pod, m.Because)
 	}
 	return w.Flush()
 }

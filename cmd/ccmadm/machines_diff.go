@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider"
 	"github.com/ccmadm/ccmadm/provider/nodes"
@@ -102,21 +102,18 @@ func showPlan(out io.Writer, format string, plan *nodes.Plan) error {
 	if format == "json" {
 		return json.NewEncoder(out).Encode(plan)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tMACHINE\tACTION\tDETAIL")
+	w := table.New(out, "NODE", "MACHINE", "ACTION", "DETAIL")
 	for _, n := range plan.Nodes {
-		line := func(detail string) {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.Node, orDash(n.Machine), n.Action, detail)
-		}
+		line := func(detail string) { w.Row(n.Node, n.Machine, n.Action, detail) }
 		for _, c := range n.Changes {
-			line(fmt.Sprintf("%s: %s -> %s", c.Field, orDash(c.Old), orDash(c.New)))
+			line(fmt.Sprintf("%s: %s -> %s", c.Field, table.OrDash(c.Old), table.OrDash(c.New)))
 		}
 		if n.Message != "" || n.Action != nodes.Unchanged && len(n.Changes) == 0 {
 			line(n.Message)
 		}
 	}
 	for _, m := range plan.Spare {
-		fmt.Fprintf(w, "-\t%s\tno Node\t%s\n", m.ID, m.State)
+		w.Row("", m.ID, "no Node", m.State)
 	}
 	return w.Flush()
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
@@ -135,10 +135,9 @@ func tabulateNode(s workflow.Streams, report *kubelet.NodeReport) error {
 		fmt.Fprintln(s.Out, "no flag of cloud mode is set")
 		return nil
 	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FLAG\tVALUE\tRUNS\tFROM")
+	w := table.New(s.Out, "FLAG", "VALUE", "RUNS", "FROM")
 	for _, f := range report.Flags {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.Value, yesNo(f.Runs), strings.Join(f.From, ", "))
+		w.Row(f.Name, f.Value, table.YesNo(f.Runs), strings.Join(f.From, ", "))
 	}
 	return w.Flush()
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -34,14 +34,13 @@ func newRoutesList(s workflow.Streams) *cobra.Command {
 			if o.output == "json" {
 				return printLines(s.Out, list)
 			}
-			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NODE\tDESTINATION\tVIA\tPODS-OF\tNOTE")
+			w := table.New(s.Out, "NODE", "DESTINATION", "VIA", "PODS-OF", "NOTE")
 			for _, r := range list {
 				note := ""
 				if !r.Live {
 					note = "its agent is silent"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Node, r.Destination, r.Via, r.To, orDash(note))
+				w.Row(r.Node, r.Destination, r.Via, r.To, note)
 			}
 			return w.Flush()
 		}),
