@@ -229,18 +229,14 @@ func (c *Cloud) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloud
 // InstancesV2 answers for every machine.
 func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return c, true }
 
-// Instances serves callers that do not know InstancesV2.
-func (c *Cloud) Instances() (cloudprovider.Instances, bool) { return c.legacy(), true }
+// Instances is not offered: InstancesV2 replaced it.
+func (c *Cloud) Instances() (cloudprovider.Instances, bool) { return nil, false }
 
-// Zones serves them, too.
-func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return c.legacy(), true }
+// Zones is not offered: InstancesV2 has zones.
+func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return nil, false }
 
-// Clusters serves them, too.
-func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return c.legacy(), true }
-
-func (c *Cloud) legacy() *nodes.Legacy {
-	return &nodes.Legacy{Ready: c.ready, Server: func() string { return c.cluster.config.Host }}
-}
+// Clusters is not offered: no controller calls it.
+func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
 
 // ProviderName returns Name.
 func (c *Cloud) ProviderName() string { return Name }

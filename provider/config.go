@@ -1,9 +1,11 @@
 package provider
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -35,14 +37,11 @@ func ReadConfiguration(r io.Reader) (v1alpha1.OnPremConfiguration, error) {
 	return c, nil
 }
 
-// parse reads YAML, or the plain settings in the syntax of git-config.
+// parse reads YAML, the only format.
 func parse(data []byte, defaults v1alpha1.OnPremConfiguration) (v1alpha1.OnPremConfiguration, error) {
-	if isGCFG(data) {
-		c, err := readGCFG(data)
-		if err != nil {
-			return c, fmt.Errorf("decode %s: %w", v1alpha1.OnPremKind, err)
-		}
-		return c, nil
+	if number, section, found := gitConfigSection(data); found {
+		return defaults, fmt.Errorf("read %s: line %d: %s begins a section of the git-config format, and only YAML is read: "+
+			"write \"site: ber1\" instead of \"site = ber1\"; `ccmadm config schema %[1]s` has all fields", v1alpha1.OnPremKind, number, section)
 	}
 	c, err := v1alpha1.DecodeOnPremConfiguration("", data)
 	if errors.Is(err, v1alpha1.ErrEmpty) {
@@ -52,6 +51,18 @@ func parse(data []byte, defaults v1alpha1.OnPremConfiguration) (v1alpha1.OnPremC
 		return defaults, err
 	}
 	return *c, nil
+}
+
+// gitConfigSection returns the first line that is neither empty nor a comment, if it is a section such as [Global]. Other
+// providers have files of that format. A YAML document of ours never begins so.
+func gitConfigSection(data []byte) (number int, section string, found bool) {
+	for line := range bytes.Lines(data) {
+		number++
+		if text := string(bytes.TrimSpace(line)); text != "" && !strings.HasPrefix(text, "#") && !strings.HasPrefix(text, ";") {
+			return number, text, strings.HasPrefix(text, "[")
+		}
+	}
+	return 0, "", false
 }
 
 // sourceOf opens what the configuration names.

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -100,6 +102,12 @@ func TestReadConfiguration(t *testing.T) {
 			wantErr: "read OnPremConfiguration: line 3: yaml: line 3",
 		},
 		{
+			name: "the git-config format of other providers' files",
+			file: strings.NewReader("# ours\n; and theirs\n\n[Global]\nsite = ber1\n"),
+			wantErr: "read OnPremConfiguration: line 4: [Global] begins a section of the git-config format, and only YAML is read: " +
+				"write \"site: ber1\" instead of \"site = ber1\"; `ccmadm config schema OnPremConfiguration` has all fields",
+		},
+		{
 			name:    "no kind",
 			file:    strings.NewReader("zone: ber-a\n"),
 			wantErr: `kind: Unsupported value: "": supported values: "OnPremConfiguration"`,
@@ -156,4 +164,32 @@ func TestReadConfiguration(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever is accepted is the same after it was written as YAML.
+func FuzzReadConfiguration(f *testing.F) {
+	for _, seed := range []string{
+		"", "[Global]\nsite = ber1\n", "# later\n",
+		"apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\nzone: a\ninventory: {url: \"https://x/y\", timeout: " +
+			"3s}\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := ReadConfiguration(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		text, err := yaml.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadConfiguration(bytes.NewReader(text))
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Errorf("-first +second:\n%s", diff)
+		}
+	})
 }

@@ -40,7 +40,12 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 	if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = maps.Delete(context.WithoutCancel(t.Context()), "stops", metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		for _, name := range []string{"stops", v1alpha1.LastGoodMachinesName} { // other tests start without a last good copy
+			_ = maps.Delete(ctx, name, metav1.DeleteOptions{})
+		}
+	})
 	server, caFile, connections := serveInventory(t)
 
 	for name, source := range map[string]string{
@@ -63,7 +68,10 @@ func TestCluster_StopsWhatItStarted(t *testing.T) {
 			c.SetInformers(factory)
 			factory.Start(stop)
 
-			until(t, "the inventory is read", func() bool { return c.nodes.Load().Site() == "ber1" })
+			until(t, "the inventory is read", func() bool {
+				_, err := maps.Get(t.Context(), v1alpha1.LastGoodMachinesName, metav1.GetOptions{})
+				return err == nil
+			})
 			if running() == "" {
 				t.Fatal("nothing runs: this test cannot see what does not stop")
 			}

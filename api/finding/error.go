@@ -2,23 +2,6 @@ package finding
 
 import "fmt"
 
-// ExitCode tells a script what became of the machine; it is the exit status of ccmadm.
-type ExitCode int
-
-// The exit codes are part of the command line's contract: new meanings get new numbers (docs/adr/0011-exit-codes.md).
-const (
-	// ExitError is any failure that has no code of its own.
-	ExitError ExitCode = 1
-	// ExitUsage is a command line or a configuration that cannot be understood.
-	ExitUsage ExitCode = 2
-	// ExitPreflight says that a check failed and nothing was changed.
-	ExitPreflight ExitCode = 3
-	// ExitNotInTime says that all was applied, but the nodes were not there in time. A re-run is safe.
-	ExitNotInTime ExitCode = 4
-	// ExitRefused says that going on could destroy something that is not ours.
-	ExitRefused ExitCode = 5
-)
-
 // Error is a failure that knows its exit code and, where there is one, the next step.
 type Error struct {
 	// Code is the exit status that it asks for.

@@ -33,8 +33,7 @@ const (
 //	instanceType: generic
 //	inventory: {configMap: ccmadm-machines}
 //
-// Every field is optional. Plain settings may also be in the syntax of git-config, in which other providers have
-// theirs.
+// Every field is optional.
 type OnPremConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -27,7 +30,6 @@ type adopter struct {
 	credentials []string
 	mode        string
 	via         string
-	plan        bool
 	binary      string
 	rehearsed   bool
 }
@@ -52,10 +54,11 @@ deleted, and the cluster's record is written.
 
 Steps on other machines are "ccmadm node external": run by hand where they are named (--via hand), in a privileged pod
 that is there for the time of the step (--via pods), or with the OpenSSH client (--via ssh). It stops at the first
-node that does not come through, and the same command goes on from there. "ccmadm leave" goes all the way back.
-
-Exit status 4: a node did not come through in time. 5: refused, nothing was changed.`,
-		Example: `  ccmadm adopt --provider onprem --plan
+node that does not come through, and the same command goes on from there. "ccmadm leave" goes all the way back.` + exitStatuses(
+			ending{finding.ExitPreflight, "the rehearsal found that a Node would be lost; nothing was changed"},
+			ending{finding.ExitNotInTime, "a Node was not ready in time; the same command resumes"},
+			ending{finding.ExitRefused, "nothing was changed"}),
+		Example: `  ccmadm adopt --provider onprem --dry-run
   ccmadm adopt --provider onprem --via pods
   ccmadm adopt --provider aws -f cloud.yaml --rehearse`,
 		Args: noArgs,
@@ -92,7 +95,7 @@ other out of external mode; and removes the cloud-controller-manager and all tha
 
 Load balancers of Services are refused, and pod routes too: they would stay behind, or the pods' network would go.
 Provider IDs stay, since they cannot be changed: a provider that gives others takes only nodes that are made anew.`,
-		Example: "  ccmadm leave --plan\n  ccmadm leave --via pods",
+		Example: "  ccmadm leave --dry-run\n  ccmadm leave --via pods",
 		Args:    noArgs,
 	}
 	cmd.Flags().BoolVar(&a.adoption.KeepLoadBalancers, "keep-load-balancers", false,
@@ -118,7 +121,6 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 		"text, or json for one object per change of a node's state and per step; what is said goes to standard error")
 	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
-	flags.BoolVar(&a.plan, "plan", false, "another word for --dry-run")
 	flags.BoolVar(&o.Force, "force", false, "take fields back that another manager of objects owns")
 	flags.DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0,
 		"how long to wait for the manager, and for each node (default 5m)")
@@ -133,8 +135,8 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		outliveReader()
-		if a.rehearsed && (a.plan || a.options.DryRun) {
-			return usage("--rehearse makes a pod, and a plan makes nothing: rehearse with --binary")
+		if a.rehearsed && a.options.DryRun {
+			return usage("--rehearse makes a pod, and --dry-run makes nothing: rehearse with --binary")
 		}
 		if a.rehearsed || a.binary != "" {
 			if err := a.rehearse(cmd, s); err != nil {
@@ -148,7 +150,6 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 func (a *adopter) data(cmd *cobra.Command, s workflow.Streams) (*workflow.Data, error) {
 	o := a.options
 	a.adoption.Via = fleet.Via(a.via)
-	o.DryRun = o.DryRun || a.plan
 	o.Flags.Mode = v1alpha1.Mode(a.mode)
 	if err := checkOutput(o.Output); err != nil {
 		return nil, err
@@ -173,7 +174,11 @@ func (a *adopter) rehearse(cmd *cobra.Command, s workflow.Streams) error {
 	command := newRehearse(s)
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.SetArgs(rehearsalArgs(a.binary, a.adoption.Image, &d.Said))
-	return command.ExecuteContext(cmd.Context())
+	err = command.ExecuteContext(cmd.Context())
+	if known := new(*finding.Error); errors.As(err, known) && (*known).Code == finding.ExitFound {
+		return &finding.Error{Code: finding.ExitPreflight, Err: err, Hint: (*known).Hint} // for adopt it is a check
+	}
+	return err
 }
 
 // rehearsalArgs are the flags of a rehearsal with what was said, be it in the file or as flags. The cluster is that of

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -30,9 +28,9 @@ It runs on a control plane. In mode StaticPod, and on the way from it, it change
 the manager works, and names the control planes that are not as far: ` + "`ccmadm apply`" + ` there does the same.
 
 What it changes is in the journal before: ` + "`ccmadm journal`" + ` shows it, ` + "`ccmadm rollback`" + ` leads back.
-While another run changes the cluster it is refused.
-
-Exit status 4: all was applied, and the cloud-controller-manager does not run in time. 5: refused, nothing was changed.`,
+While another run changes the cluster it is refused.` + exitStatuses(
+			ending{finding.ExitNotInTime, "all was applied, and the cloud-controller-manager is not ready in time"},
+			ending{finding.ExitRefused, "nothing was changed"}),
 		Example: `  ccmadm diff -f cloud.yaml && echo nothing to do
   ccmadm apply -f cloud.yaml
   ccmadm apply            # repair what has drifted`,
@@ -50,9 +48,9 @@ func newDiff(s workflow.Streams) *cobra.Command {
 		Use:   "diff",
 		Short: "Show what ccmadm apply would change",
 		Long: `Shows what ` + "`ccmadm apply`" + ` would change with the same file, or without one what has drifted: each object as the API
-server would have it, each file on this machine, each deletion. Values of Secrets are masked. Nothing is written.
-
-Exit status 0: nothing would change. 1: something would. Above 1: it could not be found out, or would be refused.`,
+server would have it, each file on this machine, each deletion. Values of Secrets are masked. Nothing is written.` + exitStatuses(
+			ending{finding.ExitDone, "nothing would change"}, ending{finding.ExitFound, "something would change"},
+			ending{finding.ExitRefused, "`ccmadm apply` would refuse it"}),
 		Example: `  ccmadm diff
   ccmadm diff -f cloud.yaml`,
 		Args: noArgs,
@@ -66,29 +64,17 @@ Exit status 0: nothing would change. 1: something would. Above 1: it could not b
 	show := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := show(cmd, args); err != nil {
-			return above1(err)
+			return observed(err)
 		}
 		if err := data.Refusal(); err != nil {
 			return err
 		}
 		if data.Changed() {
-			return errDifferent
+			return errFound
 		}
 		return nil
 	}
 	return cmd
-}
-
-// above1 keeps exit status 1 for a difference.
-func above1(err error) error {
-	var known *finding.Error
-	if errors.As(err, &known) && known.Code != finding.ExitError {
-		return err
-	}
-	if known == nil {
-		return &finding.Error{Code: finding.ExitPreflight, Err: err}
-	}
-	return &finding.Error{Code: finding.ExitPreflight, Err: known.Err, Hint: known.Hint}
 }
 
 func declareTimeout(cmd *cobra.Command, o *workflow.Options) {

@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -36,7 +37,8 @@ func newCheckExpiration(s workflow.Streams) *cobra.Command {
 		Short: "Show when this machine's certificates end",
 		Long: `Shows, as "kubeadm certs check-expiration" does for kubeadm's, when the certificates end that ccmadm looks after on
 this machine: that of the cloud-controller-manager's static pod, and that which the pod of the control plane's address takes
-from kube-scheduler. Exit status 0, whatever it shows; 1 if a file could not be read.`,
+from kube-scheduler.` + exitStatuses(
+			ending{finding.ExitDone, "whatever it shows"}, ending{finding.ExitError, "a file could not be read"}),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
@@ -64,9 +66,9 @@ func newRenew(s workflow.Streams) *cobra.Command {
 		Short: "Sign a new certificate for this machine's cloud-controller-manager",
 		Long: `Writes ` + machine.CCMKubeconfig + ` anew, with a certificate for a year and all CAs that
 are in ca.crt now, and has the kubelet start the static pod again with it. It needs the key of the cluster's CA on this
-machine, and no API server. The timer ccmadm-certs.timer runs it daily with --if-within 720h.
-
-Exit status 3: this machine has no such certificate. 5: the CA's key is elsewhere; nothing was changed.`,
+machine, and no API server. The timer ccmadm-certs.timer runs it daily with --if-within 720h.` + exitStatuses(
+			ending{finding.ExitPreflight, "this machine has no such certificate"},
+			ending{finding.ExitRefused, "the CA's key is not on this machine; nothing was changed"}),
 		Example: `  ccmadm certs renew
   ccmadm certs renew --if-within 720h   # only in its last 30 days, or where the CA has changed`,
 		Args: noArgs,
@@ -88,16 +90,21 @@ func showExpirations(out io.Writer, list *identity.Expirations) error {
 		_, err := fmt.Fprintln(out, "no certificate on this machine is ccmadm's; those of kubeadm: kubeadm certs check-expiration")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "CERTIFICATE\tEXPIRES\tRESIDUAL TIME\tCERTIFICATE AUTHORITY\tEXTERNALLY MANAGED")
+	certificates := table.New(out, "CERTIFICATE", "EXPIRES", "RESIDUAL TIME", "CERTIFICATE AUTHORITY", "EXTERNALLY MANAGED")
 	for _, e := range list.Certificates {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, expires(e), orDash(e.CAName), yesNo(e.ExternallyManaged))
+		date, left := expires(e)
+		certificates.Row(e.Name, date, left, e.CAName, table.YesNo(e.ExternallyManaged))
 	}
-	fmt.Fprintln(w, "\nCERTIFICATE AUTHORITY\tEXPIRES\tRESIDUAL TIME\tEXTERNALLY MANAGED")
+	if err := certificates.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	authorities := table.New(out, "CERTIFICATE AUTHORITY", "EXPIRES", "RESIDUAL TIME", "EXTERNALLY MANAGED")
 	for _, e := range list.Authorities {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, expires(e), yesNo(e.ExternallyManaged))
+		date, left := expires(e)
+		authorities.Row(e.Name, date, left, table.YesNo(e.ExternallyManaged))
 	}
-	if err := w.Flush(); err != nil {
+	if err := authorities.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
@@ -119,22 +126,15 @@ func showExpirations(out io.Writer, list *identity.Expirations) error {
 }
 
 // expires is in the form of `kubeadm certs check-expiration`.
-func expires(e identity.Expiration) string {
+func expires(e identity.Expiration) (date, left string) {
 	switch {
 	case e.Missing:
-		return "!MISSING!\t"
+		return "!MISSING!", " "
 	case e.Date.IsZero():
-		return "-\t-"
+		return "", ""
 	case e.Residual <= 0:
-		return e.Date.Format("Jan 02, 2006 15:04 MST") + "\t<invalid>"
+		return e.Date.Format("Jan 02, 2006 15:04 MST"), "<invalid>"
 	}
-	left := time.Duration(e.Residual) * time.Second
-	return e.Date.Format("Jan 02, 2006 15:04 MST") + "\t" + duration.ShortHumanDuration(left)
-}
-
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
+	left = duration.ShortHumanDuration(time.Duration(e.Residual) * time.Second)
+	return e.Date.Format("Jan 02, 2006 15:04 MST"), left
 }

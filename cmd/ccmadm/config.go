@@ -174,7 +174,3 @@ func decodeConfig(path string, data []byte) (*v1alpha1.CloudConfiguration, error
 	}
 	return v1alpha1.DecodeCloudConfiguration(path, line, doc, settings.KnownProvider)
 }
-
-func usage(format string, args ...any) error {
-	return &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf(format, args...)}
-}

@@ -18,11 +18,17 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// exitNotLooked is the doctor's alone (docs/adr/0027-doctor.md): it could not look, which is no sign of health.
-const exitNotLooked finding.ExitCode = 3
+// notSeenError is that a cluster which was named could not be seen: it does not answer, or shows no Node. That is no
+// sign of health, and another look may see it.
+type notSeenError struct{ error }
 
-// errFound is an answer, not a failure: it has an exit status, and no words.
-var errFound = errors.New("something was found")
+// Unwrap returns the cause.
+func (e notSeenError) Unwrap() error { return e.error }
+
+// notSeen gives it the exit status of an error, also where the cause has one of its own.
+func notSeen(err error, hint string) error {
+	return &finding.Error{Code: finding.ExitError, Err: notSeenError{err}, Hint: hint}
+}
 
 // doctor is what doctor and why have in common: where a snapshot comes from.
 type doctor struct {
@@ -54,9 +60,9 @@ With --fix it applies the remedies that the catalogue calls safe, after it has s
 anything.
 
 What it may not see it says ("not seen"), and takes for nothing. --save writes all that was seen to a file, without
-credentials, which --from diagnoses anywhere, without a cluster.
-
-Exit status: 0 nothing was found, 1 something was, 2 usage, 3 it could not look.`,
+credentials, which --from diagnoses anywhere, without a cluster.` + exitStatuses(
+			ending{finding.ExitDone, "nothing was found"}, ending{finding.ExitError, "the cluster does not answer"},
+			ending{finding.ExitFound, "something is wrong"}),
 		Example: `  ccmadm doctor
   ccmadm doctor --host
   ccmadm doctor --watch
@@ -125,9 +131,9 @@ func newWhy(s workflow.Streams) *cobra.Command {
 		Use:   "why NODE",
 		Short: "Say in five lines what is wrong with one node",
 		Long: `Says how far the node has come, its cause, what was seen, what else there is, and what to do next: the doctor's answer
-for one node.
-
-Exit status: 0 nothing is wrong with it, 1 something is, 2 usage, 3 it could not look.`,
+for one node.` + exitStatuses(
+			ending{finding.ExitDone, "nothing is wrong with the Node"}, ending{finding.ExitError, "the cluster does not answer"},
+			ending{finding.ExitFound, "something is wrong with the Node"}),
 		Example: "  ccmadm why w1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -205,7 +211,7 @@ func (d *doctor) cluster(ctx context.Context, s workflow.Streams) (*diagnosis.Sn
 	defer cancel()
 	snapshot, err := diagnosis.Gather(ctx, client)
 	if err != nil {
-		return nil, &finding.Error{Code: exitNotLooked, Err: err, Hint: hintBlind(err)}
+		return nil, notSeen(err, hintBlind(err))
 	}
 	readJournal(ctx, client, snapshot)
 	return snapshot, nil
@@ -236,7 +242,7 @@ func verdict(found *diagnosis.Diagnosis) error {
 	case errorCount+warnings > 0:
 		return errFound
 	case found.Blind():
-		return &finding.Error{Code: exitNotLooked, Err: fmt.Errorf("look at the cluster: its nodes were not seen")}
+		return notSeen(errors.New("look at the cluster: its nodes were not seen"), "")
 	}
 	return nil
 }

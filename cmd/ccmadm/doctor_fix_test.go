@@ -36,13 +36,13 @@ func TestClusterDoctorFix(t *testing.T) {
 				t.Errorf("%q: %q is not said:\n%s", answer, want, out)
 			}
 		}
-		if n := len(tolerations(t, client)); status != 1 || n != 1 {
+		if n := len(tolerations(t, client)); status != 6 || n != 1 {
 			t.Errorf("%q: exit status %d, %d tolerations\n%s", answer, status, n, out)
 		}
 	}
 	out, status := doctorAsAdmin(t, "y\n", "--fix")
-	if status != 1 || !strings.Contains(out, "  1. done\n") || !has(t, client, v1alpha1.ShutdownTaint) {
-		t.Errorf("exit status %d, want 1 for what has no remedy\n%s", status, out)
+	if status != 6 || !strings.Contains(out, "  1. done\n") || !has(t, client, v1alpha1.ShutdownTaint) {
+		t.Errorf("exit status %d, want 6 for what has no remedy\n%s", status, out)
 	}
 	if list := tolerations(t, client); len(list) != 2 || list[1].Key != v1alpha1.UninitializedTaint {
 		t.Errorf("got tolerations %v", list)
@@ -179,8 +179,8 @@ func TestClusterDoctorWatch(t *testing.T) {
 	stop()
 	select {
 	case status := <-ended:
-		if status != 1 {
-			t.Errorf("exit status %d, want 1: no manager is there\n%s", status, reader.text())
+		if status != 6 {
+			t.Errorf("exit status %d, want 6: no manager is there\n%s", status, reader.text())
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("it does not end")
@@ -195,8 +195,8 @@ func TestDoctorWatch_HostWithoutCluster(t *testing.T) {
 	out := &watched{}
 	streams := workflow.Streams{In: strings.NewReader(""), Out: out, Err: out, Env: func(string) string { return "" }}
 	status := run(ctx, streams, []string{"ccmadm", "doctor", "--host", "--root", t.TempDir(), "--watch", "--interval", "1s"})
-	if status != 1 || strings.Count(out.text(), "+ error K9 ") != 1 {
-		t.Errorf("exit status %d, want 1 for the runtime that is not there\n%s", status, out.text())
+	if status != 6 || strings.Count(out.text(), "+ error K9 ") != 1 {
+		t.Errorf("exit status %d, want 6 for the runtime that is not there\n%s", status, out.text())
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/doctor/host"
 	"github.com/ccmadm/ccmadm/machine"
@@ -23,8 +22,7 @@ func (d *doctor) withHost(ctx context.Context, s workflow.Streams) (*diagnosis.S
 	snapshot, err := d.cluster(ctx, s)
 	*d.flags.KubeConfig = given // what was found in its place is looked for anew: --watch comes again
 	if err != nil {
-		var known *finding.Error
-		tried := errors.As(err, &known) && known.Code == exitNotLooked
+		tried := errors.As(err, new(notSeenError))
 		if named && !tried {
 			return nil, err
 		}

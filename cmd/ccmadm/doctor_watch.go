@@ -22,8 +22,7 @@ func (d *doctor) watchCluster(ctx context.Context, s workflow.Streams, names []s
 		case ctx.Err() != nil:
 			return last
 		case err != nil:
-			var known *finding.Error
-			if !errors.As(err, &known) || known.Code != exitNotLooked {
+			if !errors.As(err, new(notSeenError)) {
 				return err
 			}
 			if last = err; err.Error() != silent {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -37,3 +39,7 @@ func goesOn(cmd *cobra.Command) string {
 	}
 	return ""
 }
+
+// outliveReader is for what changes kubelets: it goes on without somebody who reads what it says, as behind an SSH
+// connection that is lost. Its next line would end it, before a kubelet that does not come back has its former flags.
+func outliveReader() { signal.Ignore(syscall.SIGPIPE) }

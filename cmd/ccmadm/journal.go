@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -98,12 +98,10 @@ func printRuns(out io.Writer, runs []journal.Run, format string, now time.Time) 
 	if format == "json" {
 		return printLines(out, runs)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tCOMMAND\tMACHINE\tSTATE\tSTEPS\tAGE\tTOOK")
+	w := table.New(out, "RUN", "COMMAND", "MACHINE", "STATE", "STEPS", "AGE", "TOOK")
 	for i := range runs {
 		r := &runs[i]
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Command, r.Machine, r.State, len(r.Steps),
-			duration.HumanDuration(now.Sub(r.Began.Time)), took(r.Began, r.Ended))
+		w.Row(r.ID, r.Command, r.Machine, r.State, len(r.Steps), duration.HumanDuration(now.Sub(r.Began.Time)), took(r.Began, r.Ended))
 	}
 	return w.Flush()
 }

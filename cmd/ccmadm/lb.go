@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -36,9 +36,8 @@ func newLBList(s workflow.Streams) *cobra.Command {
 		Use:   "list",
 		Short: "Show every Service of type LoadBalancer, its addresses and who announces them",
 		Long: `Shows every Service of type LoadBalancer. READY is the condition ` + v1alpha1.LoadBalancerReady + `, or where the
-cloud-controller-manager has set none, what can be seen.
-
-Exit status 4 if one is not ready; 1 if the cluster could not be asked.`,
+cloud-controller-manager has set none, what can be seen.` + exitStatuses(
+			ending{finding.ExitNotInTime, "a Service is not ready"}),
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			list := snapshot.Balancers()
@@ -59,23 +58,24 @@ Exit status 4 if one is not ready; 1 if the cluster could not be asked.`,
 }
 
 func printBalancers(out io.Writer, list []network.Balancer, wide bool, now time.Time) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	head := "SERVICE\tADDRESSES\tLEVEL\tANNOUNCED-BY\tREADY\tAGE"
+	header := []string{"SERVICE", "ADDRESSES", "LEVEL", "ANNOUNCED-BY", "READY", "AGE"}
 	if wide {
-		head += "\tPOOL\tMESSAGE"
+		header = append(header, "POOL", "MESSAGE")
 	}
-	fmt.Fprintln(w, head)
+	w := table.New(out, header...)
 	for _, b := range list {
 		state := "yes"
 		if !b.Ready {
-			state = orDash(b.Reason)
+			state = b.Reason
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s", b.Service, orDash(strings.Join(b.Addresses, ",")), orDash(string(b.Level)),
-			orDash(strings.Join(b.Announcers, ",")), state, duration.HumanDuration(now.Sub(b.Since)))
+		cells := []any{
+			b.Service, strings.Join(b.Addresses, ","), b.Level, strings.Join(b.Announcers, ","), state,
+			duration.HumanDuration(now.Sub(b.Since)),
+		}
 		if wide {
-			fmt.Fprintf(w, "\t%s\t%s", orDash(b.Pool), orDash(b.Message))
+			cells = append(cells, b.Pool, b.Message)
 		}
-		fmt.Fprintln(w)
+		w.Row(cells...)
 	}
 	return w.Flush()
 }
@@ -101,9 +101,8 @@ func newLBPools(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pools",
 		Short: "Show every AddressPool, how full it is, and whether it gives anything",
-		Long: `Shows every AddressPool as its status says.
-
-Exit status 4 if one gives nothing because something is wrong with it; 1 if the cluster could not be asked.`,
+		Long: `Shows every AddressPool as its status says.` + exitStatuses(
+			ending{finding.ExitNotInTime, "an AddressPool is not Ready"}),
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			if !snapshot.Defined {
@@ -126,19 +125,17 @@ Exit status 4 if one gives nothing because something is wrong with it; 1 if the 
 }
 
 func printPools(out io.Writer, pools []v1alpha1.AddressPool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "POOL\tRANGES\tLEVEL\tASSIGNED\tKEPT\tAVAILABLE\tREADY")
+	w := table.New(out, "POOL", "RANGES", "LEVEL", "ASSIGNED", "KEPT", "AVAILABLE", "READY")
 	for i := range pools {
 		p := &pools[i]
 		ready := "-" // nobody has looked at it
 		if c := network.PoolReady(p); c != nil {
 			ready = string(c.Status)
 			if c.Status != "True" {
-				ready = finding.Clean(c.Reason + ": " + c.Message)
+				ready = c.Reason + ": " + c.Message
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", p.Name, strings.Join(p.Spec.Ranges, ","), p.Spec.Level,
-			p.Status.Assigned, p.Status.Quarantined, orDash(p.Status.Available), ready)
+		w.Row(p.Name, strings.Join(p.Spec.Ranges, ","), p.Spec.Level, p.Status.Assigned, p.Status.Quarantined, p.Status.Available, ready)
 	}
 	return w.Flush()
 }

@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"net/netip"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -25,9 +25,9 @@ func newLBProbe(s workflow.Streams) *cobra.Command {
 		Long: `Sends ARP, or NDP for IPv6, from this machine, and shows every hardware address that answers within a second, also for
 the control plane's own address. It needs root, and a machine in the network of the address that is not the one that has
 it; it does not need a cluster. NODE is the Node whose agent reports the hardware address, or the control plane that
-answers from it, if there is a kubeconfig and the cluster answers within seconds.
-
-Exit status 0 if one answers, 4 if nobody does, 1 if several do: then packets go now here, now there.`,
+answers from it, if there is a kubeconfig and the cluster answers within seconds.` + exitStatuses(
+			ending{finding.ExitDone, "one machine answers"}, ending{finding.ExitNotInTime, "no machine answers"},
+			ending{finding.ExitFound, "several machines answer, and packets go to either"}),
 		Example: "  ccmadm lb probe 192.0.2.50",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -71,11 +71,9 @@ func printAnswers(s workflow.Streams, output, ifi string, found []answer) error 
 	if output == "json" {
 		return printLines(s.Out, found)
 	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MAC\tINTERFACE\tAFTER\tNODE")
+	w := table.New(s.Out, "MAC", "INTERFACE", "AFTER", "NODE")
 	for _, n := range found {
-		after, nodes := n.After.Round(10*time.Microsecond), strings.Join(n.Nodes, ", ")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.MAC, ifi, after, orDash(nodes))
+		w.Row(n.MAC, ifi, n.After.Round(10*time.Microsecond), strings.Join(n.Nodes, ", "))
 	}
 	return w.Flush()
 }
@@ -94,6 +92,8 @@ func judgeNeighbours(addr netip.Addr, found []machine.Neighbour, here string) er
 	case 1:
 		return nil
 	default:
-		return finding.Errorf("%d machines answer for %s", len(found), addr).WithHint("%s", finding.AddressConflict.Kind().Do)
+		return &finding.Error{
+			Code: finding.ExitFound, Err: fmt.Errorf("%d machines answer for %s", len(found), addr), Hint: finding.AddressConflict.Kind().Do,
+		}
 	}
 }

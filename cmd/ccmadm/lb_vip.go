@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -22,10 +22,9 @@ func newLBVIP(s workflow.Streams) *cobra.Command {
 		Long: `Shows the control planes of a cluster with controlPlaneVIP: which has the address, which have a vote on it, the state of the
 static pod, and why each of them has the address or has not. Node agents of the control planes report it. A report is up
 to 20 seconds old where nothing changes; a machine without an agent reports nothing. ` + "`ccmadm lb probe ADDRESS`" + ` asks the
-network instead.
-
-Exit status 4 if no control plane has the address, or nobody reports; 1 if there is no such address, or the cluster could
-not be asked.`,
+network instead.` + exitStatuses(
+			ending{finding.ExitError, "the cluster has no such address, or does not answer"},
+			ending{finding.ExitNotInTime, "no control plane has the address, or no agent reports"}),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.checkFormat(); err != nil {
@@ -64,24 +63,17 @@ func (o *observer) vip(ctx context.Context, s workflow.Streams) (*network.VIP, e
 func printVIP(out io.Writer, v *network.VIP) error {
 	fmt.Fprintln(out, v.Summary())
 	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CONTROL-PLANE\tHAS-IT\tVOTE\tPOD\tWHY")
-	yes := func(is bool) string {
-		if is {
-			return "yes"
-		}
-		return "no"
-	}
+	w := table.New(out, "CONTROL-PLANE", "HAS-IT", "VOTE", "POD", "WHY")
 	for _, m := range v.Members {
-		vote := yes(m.Votes)
+		vote := table.YesNo(m.Votes)
 		if len(v.Votes) == 0 {
 			vote = "-"
 		}
-		has := yes(m.Has)
+		has := table.YesNo(m.Has)
 		if !m.Reported && !m.Has {
 			has = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Node, has, vote, m.Pod, m.Because)
+		w.Row(m.Node, has, vote, m.Pod, m.Because)
 	}
 	return w.Flush()
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -25,9 +25,9 @@ is against a Node, or the reason why it announces the address or does not; with 
 the Service from being ready follows as findings.
 
 Neither a cordon nor ` + "`kubectl drain`" + ` moves an address:
-` + "`kubectl label node NODE " + v1alpha1.DrainLabel + "=true`" + ` does.
-
-Exit status 4 if the Service is not ready; 1 if there is none, or the cluster could not be asked.`,
+` + "`kubectl label node NODE " + v1alpha1.DrainLabel + "=true`" + ` does.` + exitStatuses(
+			ending{finding.ExitError, "there is no such Service, or the cluster does not answer"},
+			ending{finding.ExitNotInTime, "the Service is not ready"}),
 		Example: "  ccmadm lb why shop/web",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -57,7 +57,7 @@ Exit status 4 if the Service is not ready; 1 if there is none, or the cluster co
 			if err != nil || why.Ready {
 				return err
 			}
-			return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("look at Service/%s: it is not ready: %s", name, orDash(why.Reason))}
+			return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("look at Service/%s: it is not ready: %s", name, table.OrDash(why.Reason))}
 		},
 	}
 	o.declareFormats(cmd, "text", "wide", "json")
@@ -71,7 +71,7 @@ func printWhy(out io.Writer, w *network.Why, wide bool) error {
 	}
 	fmt.Fprintf(out, "Service/%s: %s\n", w.Service, strings.TrimSuffix(state+": "+w.Message, ": "))
 	for _, c := range w.Claims {
-		fmt.Fprintf(out, "  %s of pool %s, level %s%s%s\n", c.Address, orDash(c.Pool), orDash(string(c.Level)), shared(c), probed(c))
+		fmt.Fprintf(out, "  %s of pool %s, level %s%s%s\n", c.Address, table.OrDash(c.Pool), table.OrDash(string(c.Level)), shared(c), probed(c))
 	}
 	if len(w.Claims) == 0 && len(w.Addresses) > 0 {
 		fmt.Fprintf(out, "  %s, the addresses of Nodes: no pool, no agent\n", strings.Join(w.Addresses, ", "))
@@ -105,15 +105,9 @@ func probed(c network.Claim) string {
 
 // printVerdicts shows the first rule that is not met, or every rule.
 func printVerdicts(out io.Writer, list []network.Verdict, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tMAY\tANNOUNCES\tWHY")
+	w := table.New(out, "NODE", "MAY", "ANNOUNCES", "WHY")
 	for _, v := range list {
-		may := "no"
-		if v.Eligible {
-			may = "yes"
-		}
-		why := orDash(cmp.Or(v.Against(), v.Because))
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Node, may, orDash(strings.Join(v.Announces, ", ")), why)
+		w.Row(v.Node, table.YesNo(v.Eligible), strings.Join(v.Announces, ", "), cmp.Or(v.Against(), v.Because))
 		if !wide {
 			continue
 		}
@@ -122,7 +116,7 @@ func printVerdicts(out io.Writer, list []network.Verdict, wide bool) error {
 			if r.Met {
 				met = "ok"
 			}
-			fmt.Fprintf(w, "  %s\t%s\t\t%s\n", r.Name, met, orDash(r.Note))
+			w.Row("  "+r.Name, met, " ", r.Note)
 		}
 	}
 	return w.Flush()

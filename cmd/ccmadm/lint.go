@@ -45,10 +45,10 @@ warning breaks something later, or elsewhere. With --fix, findings that have one
 where comments, order and anchors stay; with -f -, on standard output. The previous content is kept beside the file as
 FILE.bak, unless it is in a Git work tree. --diff shows what --fix would do, and changes nothing.
 
-A file that cannot be read does not hide what is wrong with the others.
-
-Exit status: 0 without errors (--strict: without warnings too), 3 with findings, 2 usage or a file that is not there, 1
-where a file cannot be read.`,
+A file that cannot be read does not hide what is wrong with the others.` + exitStatuses(
+			ending{finding.ExitDone, "no errors; with --strict, no warnings either"},
+			ending{finding.ExitError, "a file cannot be read, or there is nothing in it to check"},
+			ending{finding.ExitUsage, "a file does not exist"}, ending{finding.ExitFound, "there are findings"}),
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if l.explain != "" {
@@ -208,7 +208,7 @@ func (l *lintCommand) verdict(s workflow.Streams, c *lintCheck, left []finding.F
 	}
 	summary := fmt.Errorf("%d errors, %d warnings", errorCount, len(left)-errorCount)
 	failed := errorCount > 0 || l.strict && len(left) > 0
-	err := &finding.Error{Code: finding.ExitPreflight, Err: summary}
+	err := &finding.Error{Code: finding.ExitFound, Err: summary}
 	switch {
 	case unread != nil:
 		err.Code, err.Err = finding.ExitError, unread

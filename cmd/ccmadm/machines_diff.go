@@ -4,25 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider"
 	"github.com/ccmadm/ccmadm/provider/nodes"
 	"github.com/ccmadm/ccmadm/templates"
 )
-
-// errDifferent is the answer of a diff, not a failure: it has an exit status, and no words.
-var errDifferent = errors.New("there are differences")
 
 func newMachinesDiff(s workflow.Streams) *cobra.Command {
 	var o observer
@@ -33,10 +30,10 @@ func newMachinesDiff(s workflow.Streams) *cobra.Command {
 		Long: `Asks the code of the cloud-controller-manager, and writes nothing. For each Node: whether it would be initialized, what would
 change of its labels, taints and addresses, and whether it would be deleted: when at the earliest, or which rule of the
 guard still keeps it. A Node that is stuck fits no machine, two machines, or one that another Node is; it stays as it is.
-Machines without a Node follow.
-
-Exit status 0: every Node is as the inventory says. 1: something would change, or a Node is stuck. Above 1: it could not
-be found out, or the inventory would be rejected, and the last good one stays.`,
+Machines without a Node follow.` + exitStatuses(
+			ending{finding.ExitDone, "every Node is as the inventory says"},
+			ending{finding.ExitPreflight, "the inventory would be rejected, and the last good one stays"},
+			ending{finding.ExitFound, "something would change, or a Node is stuck"}),
 		Example: `  ccmadm machines diff -f inventory.yaml
   ccmadm machines diff -f inventory.yaml -o json | jq '.nodes[] | select(.action == "delete")'`,
 		Args: noArgs,
@@ -54,12 +51,12 @@ be found out, or the inventory would be rejected, and the last good one stays.`,
 			}
 			plan, err := planOf(cmd.Context(), client, path, document)
 			if err != nil {
-				return above1(asked(err))
+				return asked(err)
 			}
 			if err := showPlan(s.Out, o.output, plan); err != nil || !plan.Differs() {
 				return err
 			}
-			return errDifferent
+			return errFound
 		},
 	}
 	o.declare(cmd)
@@ -78,7 +75,7 @@ func planOf(ctx context.Context, client kubernetes.Interface, path string, docum
 	}
 	plan, err := nodes.NewPlan(ctx, document, snapshot)
 	if err != nil {
-		return nil, fmt.Errorf("%s would be rejected: %w", path, err)
+		return nil, finding.Preflightf("%s would be rejected: %w", path, err)
 	}
 	return plan, nil
 }
@@ -105,21 +102,18 @@ func showPlan(out io.Writer, format string, plan *nodes.Plan) error {
 	if format == "json" {
 		return json.NewEncoder(out).Encode(plan)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tMACHINE\tACTION\tDETAIL")
+	w := table.New(out, "NODE", "MACHINE", "ACTION", "DETAIL")
 	for _, n := range plan.Nodes {
-		line := func(detail string) {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.Node, orDash(n.Machine), n.Action, detail)
-		}
+		line := func(detail string) { w.Row(n.Node, n.Machine, n.Action, detail) }
 		for _, c := range n.Changes {
-			line(fmt.Sprintf("%s: %s -> %s", c.Field, orDash(c.Old), orDash(c.New)))
+			line(fmt.Sprintf("%s: %s -> %s", c.Field, table.OrDash(c.Old), table.OrDash(c.New)))
 		}
 		if n.Message != "" || n.Action != nodes.Unchanged && len(n.Changes) == 0 {
 			line(n.Message)
 		}
 	}
 	for _, m := range plan.Spare {
-		fmt.Fprintf(w, "-\t%s\tno Node\t%s\n", m.ID, m.State)
+		w.Row("", m.ID, "no Node", m.State)
 	}
 	return w.Flush()
 }

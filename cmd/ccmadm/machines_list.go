@@ -2,14 +2,13 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/nodes"
 )
@@ -21,8 +20,8 @@ func newMachinesList(s workflow.Streams) *cobra.Command {
 		Use:   "list",
 		Short: "Show which Node is which machine and why",
 		Long: `For each Node of the cluster: the machine that it is, what it was recognized by, what the inventory says of it, and why it
-stays as it is, or goes. Machines that no Node is follow. What would change is shown by "machines diff".
-Exit status 1 if a Node fits more than one machine.`,
+stays as it is, or goes. Machines that no Node is follow. What would change is shown by "machines diff".` + exitStatuses(
+			ending{finding.ExitFound, "a Node fits more than one machine"}),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, document, err := readInventory(path)
@@ -47,24 +46,22 @@ Exit status 1 if a Node fits more than one machine.`,
 
 // showMachines prints one line per Node, and one per machine that no Node is.
 func showMachines(out io.Writer, plan *nodes.Plan) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tMACHINE\tBY\tSTATE\tNOTE")
+	w := table.New(out, "NODE", "MACHINE", "BY", "STATE", "NOTE")
 	var unclear []error
 	for _, n := range plan.Nodes {
 		if n.Err != nil {
 			unclear = append(unclear, n.Err)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", n.Node, orDash(n.Machine), orDash(string(n.By)), orDash(string(n.State)),
-			note(n))
+		w.Row(n.Node, n.Machine, n.By, n.State, note(n))
 	}
 	for _, m := range plan.Spare {
-		fmt.Fprintf(w, "-\t%s\t-\t%s\tno Node\n", m.ID, m.State)
+		w.Row("", m.ID, "", m.State, "no Node")
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if len(unclear) > 0 {
-		return &finding.Error{Code: finding.ExitError, Err: errors.Join(unclear...), Hint: "make the machines' match rules " +
+		return &finding.Error{Code: finding.ExitFound, Err: errors.Join(unclear...), Hint: "make the machines' match rules " +
 			"distinct; nothing is ever guessed"}
 	}
 	return nil
@@ -79,11 +76,4 @@ func note(n nodes.NodePlan) string {
 		return "not initialized yet"
 	}
 	return n.Message
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

@@ -65,7 +65,7 @@ func TestShowMachines(t *testing.T) {
 	}
 	want := `NODE  MACHINE  BY          STATE           NOTE
 k     -        -           -               another provider's: never touched
-w1    r1       providerID  active          
+w1    r1       providerID  active          -
 w2    r2       providerID  decommissioned  delete: would be announced, and done in 5m0s at the earliest
 w3    r3       providerID  decommissioned  delete: stays as long as this holds: the inventory protects it
 w4    -        -           -               not listed: adopted

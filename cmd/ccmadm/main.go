@@ -13,9 +13,6 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// version is set by the linker to what `git describe` says.
-var version = "dev"
-
 func main() {
 	ctx, stop := untilTold()
 	defer stop()
@@ -33,7 +30,3 @@ func untilTold() (context.Context, context.CancelFunc) {
 	}
 	return signal.NotifyContext(context.Background(), signals...)
 }
-
-// outliveReader is for what changes kubelets: it goes on without somebody who reads what it says, as behind an SSH
-// connection that is lost. Its next line would end it, before a kubelet that does not come back has its former flags.
-func outliveReader() { signal.Ignore(syscall.SIGPIPE) }

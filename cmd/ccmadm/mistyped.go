@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,4 +64,21 @@ func setManners(root *cobra.Command) {
 		}
 	}
 	visit(root)
+}
+
+// noArgs is for commands whose files are given with a flag, which people forget.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := finding.Usagef("%s: unexpected argument %q", cmd.CommandPath(), args[0])
+	if cmd.Flags().ShorthandLookup("f") != nil {
+		return err.WithHint("a file is given with -f: %s -f %s", cmd.CommandPath(), args[0])
+	}
+	return err.WithHint("%s --help", cmd.CommandPath())
+}
+
+// usage is for a command line or a file that is invalid.
+func usage(format string, args ...any) error {
+	return &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf(format, args...)}
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
@@ -36,12 +37,11 @@ func newNodeExternal(s workflow.Streams, root *string) *cobra.Command {
 	cmd.Use = "external"
 	cmd.Short = "Set the kubelet to external cloud mode, and keep the Node's address"
 	cmd.Long = `Writes the kubelet's drop-in with --cloud-provider=external and --node-ip, restarts the kubelet, and waits
-until it runs with these flags and answers. Where it does not, its former flags are given back to it, and the exit
-status is 1. Pods are not touched. The Node gets no taint, so that nothing initializes it yet: "ccmadm adopt" does
+until it runs with these flags and answers. Where it does not, its former flags are given back to it. Pods are not touched. The Node gets no taint, so that nothing initializes it yet: "ccmadm adopt" does
 that.
 
-A flag that stands in two places is refused, and so is one that would win over ours; exit status 5, nothing was
-changed. The second time nothing is written, and the kubelet is not restarted.`
+A flag that stands in two places is refused, and so is one that would win over ours. The second time nothing is written,
+and the kubelet is not restarted.` + kubeletEndings()
 	cmd.Example = "  ccmadm node external\n  ccmadm node external --node-ip 192.0.2.11"
 	cmd.Flags().StringVar(&o.NodeIP, "node-ip", "",
 		"the kubelet's address, or one of each family with a comma (default: what its Node has)")
@@ -55,12 +55,18 @@ func newNodePlain(s workflow.Streams, root *string) *cobra.Command {
 	cmd.Short = "Take the kubelet out of external cloud mode"
 	cmd.Long = `Removes the kubelet's drop-in and its file of flags, and --cloud-provider from the flags that kubeadm
 wrote when the machine joined; restarts the kubelet, and waits until it runs without and answers. Where it does not,
-it gets them again, and the exit status is 1. A flag in an administrator's file is refused: exit status 5, nothing was
-changed.`
+it gets them again. A flag in an administrator's file is refused.` + kubeletEndings()
 	cmd.Example = "  ccmadm node plain"
 	cmd.Flags().BoolVar(&o.Forget, "forget", false, "also remove what ccmadm noted on this machine of its cluster")
 	cmd.Flags().BoolVar(&o.Purge, "purge", false, "also remove whatever is ccmadm's on this machine")
 	return cmd
+}
+
+func kubeletEndings() string {
+	return exitStatuses(
+		ending{finding.ExitError, "the kubelet did not answer with the new flags and has its former ones again"},
+		ending{finding.ExitRefused, "nothing was changed"},
+	)
 }
 
 // nodeStep is a command that changes this machine's kubelet.
@@ -129,10 +135,9 @@ func tabulateNode(s workflow.Streams, report *kubelet.NodeReport) error {
 		fmt.Fprintln(s.Out, "no flag of cloud mode is set")
 		return nil
 	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FLAG\tVALUE\tRUNS\tFROM")
+	w := table.New(s.Out, "FLAG", "VALUE", "RUNS", "FROM")
 	for _, f := range report.Flags {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.Value, yesNo(f.Runs), strings.Join(f.From, ", "))
+		w.Row(f.Name, f.Value, table.YesNo(f.Runs), strings.Join(f.From, ", "))
 	}
 	return w.Flush()
 }

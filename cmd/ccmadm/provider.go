@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -55,16 +54,17 @@ func newProviderList(s workflow.Streams) *cobra.Command {
 
 // listProfiles is for people. The wide table also says how each profile was checked.
 func listProfiles(out io.Writer, all []*templates.Profile, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	row := func(p []string, checked string) {
-		if wide {
-			p = append(p, checked)
-		}
-		fmt.Fprintln(w, strings.Join(p, "\t"))
+	header := []string{"NAME", "TITLE", "STATUS", "FEATURES", "MODES"}
+	if wide {
+		header = append(header, "CHECKED WITH")
 	}
-	row([]string{"NAME", "TITLE", "STATUS", "FEATURES", "MODES"}, "CHECKED WITH")
+	w := table.New(out, header...)
 	for _, p := range all {
-		row([]string{p.Name, p.Title, string(p.Status), list(p.Features), list(p.Modes)}, p.Checked.String())
+		cells := []any{p.Name, p.Title, p.Status, list(p.Features), list(p.Modes)}
+		if wide {
+			cells = append(cells, p.Checked.String())
+		}
+		w.Row(cells...)
 	}
 	return w.Flush()
 }

@@ -37,6 +37,7 @@ func TestReference(t *testing.T) {
 		"later, or elsewhere. IDs never change their meaning.\n", lintRules())
 	want["findings.md"] = finding.Reference("# Findings\n\nWhat preflight checks, `ccmadm wait`, `ccmadm status`, `ccmadm doctor` and the onprem provider find, by ID. "+
 		"[Rules of ccmadm lint](lint.md) has the rest. IDs never change their meaning.\n", otherFindings())
+	want["exit-statuses.md"] = finding.ExitReference()
 	want["profile.md"] = fieldPage(t, "Provider profile", "What `--profile FILE` and the files of `templates/profiles` may say, apiVersion `ccmadm.dev/v1alpha1`, kind `ProviderProfile`. "+
 		"Reading is strict: an unknown field is an error with its line. In arguments and variables stand ${clusterName}, ${podSubnet}, ${ipFamily} (ipv4, ipv6 or dualstack), ${routes}, ${endpoint}, ${mode}, "+
 		"${version} (of ccmadm), ${kubernetesVersion}, ${kubeconfig} (of a static pod), ${cloudConfig} and ${file:KEY} (paths in the pod); a text with one that is empty is left out. [Add a provider](../guide-add-a-provider.md) has an example.",

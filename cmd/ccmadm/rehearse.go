@@ -50,11 +50,9 @@ which is seen to be in force before, denies whatever it would write. With --bina
 is made in the cluster.
 
 The program finds an empty HOME and the environment variables that --env names, and no others. It asks its cloud as
-ever: give it credentials that can only read, where the cloud has such. "Would be deleted" is what the cloud says now.
-
-Exit status 1 if a Node would be deleted or not be recognized, or if that is not known; 5 if the provider's profile says
-that the program does more than a rehearsal can keep it from ("ccmadm provider show" tells), or if there can be no
-pod.`,
+ever: give it credentials that can only read, where the cloud has such. "Would be deleted" is what the cloud says now.` + exitStatuses(
+			ending{finding.ExitFound, "a Node would be deleted or not be recognized, or that is not known"},
+			ending{finding.ExitRefused, "the profile says that the program does more than a rehearsal can prevent\n  (`ccmadm provider show`), or there can be no pod"}),
 		Example: `  ccmadm rehearse --provider aws --cloud-config cloud.conf
   ccmadm rehearse --provider aws --binary ./aws-cloud-controller-manager --cloud-config cloud.conf --credential credentials=./credentials`,
 		Args: noArgs,
@@ -227,7 +225,7 @@ func judgeRehearsal(report *rehearsal.Report) error {
 		}
 	}
 	if len(names) > 0 {
-		return finding.Errorf("rehearse: would be deleted: %s", strings.Join(names, ", "))
+		return &finding.Error{Code: finding.ExitFound, Err: errors.New("rehearse: would be deleted: " + strings.Join(names, ", "))}
 	}
-	return &finding.Error{Code: finding.ExitError, Err: errors.New("rehearse: " + report.Summary())}
+	return &finding.Error{Code: finding.ExitFound, Err: errors.New("rehearse: " + report.Summary())}
 }

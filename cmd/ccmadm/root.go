@@ -27,9 +27,9 @@ func run(ctx context.Context, s workflow.Streams, args []string) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
-		return 0
-	case errors.Is(err, errDifferent), errors.Is(err, errFound):
-		return int(finding.ExitError)
+		return int(finding.ExitDone)
+	case errors.Is(err, errFound):
+		return int(finding.ExitFound)
 	}
 	var known *finding.Error
 	if !errors.As(err, &known) {
@@ -76,24 +76,43 @@ When something is wrong:     ccmadm doctor`,
 		_, err := fmt.Fprintln(s.Out, versionLine())
 		return err
 	}
-	root.AddCommand(
-		newInit(s), newJoin(s), newApply(s), newDiff(s), newAdopt(s), newLeave(s), newNode(s), newJournal(s), newRollback(s),
-		newReset(s), newWait(s), newStatus(s), newDoctor(s), newWhy(s), newSupportBundle(s), newRehearse(s), newCerts(s), newUpgrade(s),
-		newConfig(s), newLint(s),
-		newMachines(s), newLB(s), newRoutes(s), newProvider(s), newRender(s), newImages(s), newVersion(s),
-	)
+	addCommands(root, commandGroups(s))
 	setManners(root)
 	return root
 }
 
-// noArgs is for commands whose files are given with a flag, which people forget.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
+// commandGroup is a heading in `ccmadm --help`, and the commands below it.
+type commandGroup struct {
+	id, title string
+	commands  []*cobra.Command
+}
+
+func commandGroups(s workflow.Streams) []commandGroup {
+	return []commandGroup{
+		{"bootstrap", "Create and join clusters:", []*cobra.Command{newInit(s), newJoin(s), newReset(s)}},
+		{"change", "Change existing clusters:", []*cobra.Command{
+			newApply(s), newDiff(s), newAdopt(s), newLeave(s), newUpgrade(s), newJournal(s), newRollback(s), newNode(s), newCerts(s),
+		}},
+		{"faults", "Find faults:", []*cobra.Command{
+			newStatus(s), newWait(s), newDoctor(s), newWhy(s), newLint(s), newSupportBundle(s),
+		}},
+		{"traffic", "Load balancers and routes:", []*cobra.Command{newLB(s), newRoutes(s)}},
+		{"providers", "Providers, machines and configuration:", []*cobra.Command{
+			newProvider(s), newRehearse(s), newRender(s), newImages(s), newMachines(s), newConfig(s),
+		}},
+		{"other", "Other commands:", []*cobra.Command{newVersion(s)}},
 	}
-	err := finding.Usagef("%s: unexpected argument %q", cmd.CommandPath(), args[0])
-	if cmd.Flags().ShorthandLookup("f") != nil {
-		return err.WithHint("a file is given with -f: %s -f %s", cmd.CommandPath(), args[0])
+}
+
+// addCommands adds the commands in their groups. Cobra's own commands are in the last group.
+func addCommands(root *cobra.Command, groups []commandGroup) {
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+		root.SetHelpCommandGroupID(g.id)
+		root.SetCompletionCommandGroupID(g.id)
 	}
-	return err.WithHint("%s --help", cmd.CommandPath())
 }

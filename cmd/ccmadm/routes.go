@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -34,14 +34,13 @@ func newRoutesList(s workflow.Streams) *cobra.Command {
 			if o.output == "json" {
 				return printLines(s.Out, list)
 			}
-			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NODE\tDESTINATION\tVIA\tPODS-OF\tNOTE")
+			w := table.New(s.Out, "NODE", "DESTINATION", "VIA", "PODS-OF", "NOTE")
 			for _, r := range list {
 				note := ""
 				if !r.Live {
 					note = "its agent is silent"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Node, r.Destination, r.Via, r.To, orDash(note))
+				w.Row(r.Node, r.Destination, r.Via, r.To, note)
 			}
 			return w.Flush()
 		}),
@@ -56,10 +55,8 @@ func newRoutesCheck(s workflow.Streams) *cobra.Command {
 		Use:   "check",
 		Short: "Find the routes that a Node needs and has not",
 		Long: `Compares what agents report with what each Node needs: a route to the pod networks of every other. Where agents
-set routes, a Node with a pod network needs them even if its agent never came up.
-
-Exit status 4 if one is missing, or an agent has not reported for a minute or never did; 1 if the cluster could not be
-asked.`,
+set routes, a Node with a pod network needs them even if its agent never came up.` + exitStatuses(
+			ending{finding.ExitNotInTime, "a route is missing, or an agent has not reported for a minute or never did"}),
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			wanted, found, problems := snapshot.CheckRoutes()

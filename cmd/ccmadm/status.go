@@ -25,11 +25,11 @@ func newStatus(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NODE...]",
 		Short: "Show the state of every node, and the cause where one is not initialized",
-		Long: `Shows each node's state once: ` + stateNames() + `.
+		Long: `Shows each node's state once: ` + strings.Join(nodes.StateNames(), ", ") + `.
 
-Exit status 4 if a node is below Addressed, if a kubelet has gone silent or runs without --cloud-provider=external, or if
-no cloud-controller-manager leads that was there; 1 if the cluster could not be asked. Load balancers, routes and the
-control plane's own address have a line each where there are any; "ccmadm lb list" and "ccmadm routes check" tell their state to programs.`,
+Load balancers, routes and the control plane's own address have a line each where there are any. They do not change the
+exit status: "ccmadm lb list" and "ccmadm routes check" have one for them.` + exitStatuses(
+			ending{finding.ExitNotInTime, "a Node is below Addressed, a kubelet stopped posting status or runs without\n  --cloud-provider=external, or a cloud-controller-manager that was there has no leader"}),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.checkDisplay(); err != nil {
 				return err

@@ -36,9 +36,10 @@ cloud's configuration, and what looks like a credential anywhere, are taken out.
 may have logged what nobody recognizes: look at it before you send it.
 
 What could not be seen is said, and stands in not-seen.txt; without a cluster that answers there is this machine's part.
-The file has mode 0600, is there when it is complete, and replaces none.
-
-Exit status: 0 written, 2 usage, or the file is there already, 3 written, and the cluster was not seen.`,
+The file has mode 0600, is there when it is complete, and replaces none.` + exitStatuses(
+			ending{finding.ExitDone, "the file is written"},
+			ending{finding.ExitError, "the file is written without the cluster, which does not answer; or it could not be written"},
+			ending{finding.ExitUsage, "the file exists already"}),
 		Example: `  ccmadm support-bundle
   ccmadm support-bundle --output /root/cp1.tar.gz`,
 		Args: noArgs,
@@ -74,7 +75,7 @@ func (b *support) write(ctx context.Context, s workflow.Streams) error {
 	}
 	fmt.Fprintf(s.Out, "%s written; look at it before you send it: names and addresses are in it\n", b.file)
 	if unseen != nil {
-		return &finding.Error{Code: exitNotLooked, Err: unseen, Hint: "the bundle has this machine's part; --kubeconfig names the cluster"}
+		return notSeen(unseen, "the bundle has this machine's part; --kubeconfig names the cluster")
 	}
 	return nil
 }

@@ -52,10 +52,10 @@ With --via pods or ssh each machine is asked for its kubeadm, kubelet and ccmadm
 "ccmadm upgrade apply" with the same flags would do there, and what is missing where.
 
 It runs on a control plane and changes nothing, but for the Job that kubeadm's own plan makes to see whether pods run,
-and with --via pods a pod on each machine that is gone behind its answer.
-
-Exit status 0: nothing is to be done. 1: something is. 3: something has to be removed or repaired first, or it could not
-be found out. 2: VERSION is none. 5: this is no control plane of a cluster with a record.`,
+and with --via pods a pod on each machine that is gone behind its answer.` + exitStatuses(
+			ending{finding.ExitDone, "nothing is to be done"}, ending{finding.ExitFound, "the steps of the plan are to be done"},
+			ending{finding.ExitPreflight, "something has to be removed or repaired first"},
+			ending{finding.ExitRefused, "this machine is not a control plane of a cluster with a record"}),
 		Example: `  ccmadm upgrade plan v1.36.3
   ccmadm upgrade plan v1.36.3 -o json --without-kubeadm | jq .steps`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -96,38 +96,38 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 	}
 	d, err := workflow.New(ctx, machine.New(), o, s, version)
 	if err != nil {
-		return above1(err)
+		return observed(err)
 	}
 	facts, err := upgrade.LiveFacts(ctx, d, asked, u.image)
 	if err != nil {
-		return above1(err)
+		return observed(err)
 	}
 	plan, err := planner.New(*facts)
 	if err != nil {
-		return above1(err)
+		return observed(err)
 	}
 	var own []byte
 	if !u.withoutKubeadm && plan.ForKubeadm() {
 		var failed *finding.Finding
 		if own, failed, err = upgrade.KubeadmUpgradePlan(ctx, d, plan.Then, rest, u.output == "json"); err != nil {
-			return above1(err)
+			return observed(err)
 		}
 		if failed != nil {
 			facts.Troubles = append(facts.Troubles, *failed)
 			if plan, err = planner.New(*facts); err != nil {
-				return above1(err)
+				return observed(err)
 			}
 		}
 	}
 	if err := u.show(s, plan, own); err != nil {
-		return above1(err)
+		return observed(err)
 	}
 	if blocked := plan.Blocked(); len(blocked) > 0 {
 		return finding.Preflightf("upgrade to %s: %d findings are in the way", plan.Then, len(blocked)).
 			WithHint("each says what to do; ccmadm lint --explain ID says more. Nothing was changed")
 	}
 	if len(plan.Steps) > 0 {
-		return errDifferent
+		return errFound
 	}
 	return nil
 }

@@ -49,10 +49,7 @@ is missing nothing begins, and the command that installs it is shown. It stops a
 through. --config FILE, and flags behind -- that "kubeadm upgrade node" has, too, go along.
 
 Each step is in the journal. Interrupted anywhere, the same command goes on. ` + "`ccmadm rollback`" + ` leads the
-cloud-controller-manager back to its former release; Kubernetes does not go back.
-
-Exit status 3: something is in the way, and nothing was changed. 4: all was done, and the cloud-controller-manager or a
-Service does not answer in time. 5: refused, nothing was changed.`,
+cloud-controller-manager back to its former release; Kubernetes does not go back.` + upgradeEndings(),
 		Example: `  ccmadm upgrade apply v1.36.3
   ccmadm upgrade apply v1.36.3 --via pods              # the other machines, too
   ccmadm upgrade apply v1.36.3 -- --etcd-upgrade=false
@@ -80,6 +77,14 @@ Service does not answer in time. 5: refused, nothing was changed.`,
 	return cmd
 }
 
+func upgradeEndings() string {
+	return exitStatuses(
+		ending{finding.ExitPreflight, "something has to be removed or repaired first; nothing was changed"},
+		ending{finding.ExitNotInTime, "all was done, and the cloud-controller-manager or a Service does not answer in time"},
+		ending{finding.ExitRefused, "nothing was changed"},
+	)
+}
+
 func newUpgradeNode(s workflow.Streams) *cobra.Command {
 	var u upgradeRun
 	cmd := &cobra.Command{
@@ -93,7 +98,7 @@ On a control plane it then renews the certificate of the cloud-controller-manage
 release; in the modes DaemonSet and Deployment the last control plane brings the cloud-controller-manager along. Each
 step is in the journal, and the run holds the Lease, as with "ccmadm upgrade apply". A worker may do neither.
 
-Interrupted anywhere, the same command goes on. The exit statuses are those of "ccmadm upgrade apply".`,
+Interrupted anywhere, the same command goes on.` + upgradeEndings(),
 		Example: `  ccmadm upgrade node
   ccmadm upgrade node -- --etcd-upgrade=false`,
 		RunE: func(cmd *cobra.Command, args []string) error {

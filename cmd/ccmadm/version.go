@@ -11,6 +11,9 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// version is set by the linker to what `git describe` says.
+var version = "dev"
+
 func newVersion(s workflow.Streams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -19,9 +20,9 @@ func newWait(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait [NODE...]",
 		Short: "Wait until every node, or those named, are initialized",
-		Long: `Follows nodes through their states: ` + stateNames() + `.
-When the time is up it names each node that is behind, its state, the cause, and what to do.
-Exit status 4 then; 1 if the cluster could not be asked.`,
+		Long: `Follows nodes through their states: ` + strings.Join(nodes.StateNames(), ", ") + `.
+When the time is up it names each node that is behind, its state, the cause, and what to do.` + exitStatuses(
+			ending{finding.ExitNotInTime, "the time is up, and a Node is not in the state"}),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.checkDisplay(); err != nil {
 				return err
@@ -52,12 +53,4 @@ func findLease(ctx context.Context, client kubernetes.Interface, timeout time.Du
 	ctx, cancel := context.WithTimeout(ctx, timeout/4)
 	defer cancel()
 	return workflow.FindLease(ctx, client)
-}
-
-func stateNames() string {
-	var names []string
-	for s := nodes.Absent; s <= nodes.Ready; s++ {
-		names = append(names, s.String())
-	}
-	return strings.Join(names, ", ")
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // Fix is a remedy that `doctor --fix` may apply: it is marked safe in the catalogue, and all that it needs is known.
@@ -49,28 +49,22 @@ func (f *Fix) Command() string {
 			words = append(words, "--subresource="+p.Subresource)
 		}
 		kind := map[types.PatchType]string{types.JSONPatchType: "json", types.StrategicMergePatchType: "strategic"}[p.Type]
-		return quoted(append(words, "--type="+kind, "-p", string(p.Data)))
+		return shellLine(append(words, "--type="+kind, "-p", string(p.Data)))
 	}
 	var lines []string
 	for _, args := range f.Run {
-		lines = append(lines, quoted(args))
+		lines = append(lines, shellLine(args))
 	}
 	return strings.Join(lines, " && ")
 }
 
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./=:-]+$`)
-
-// quoted is a command line for a shell.
-func quoted(args []string) string {
+// shellLine is a command line without what a terminal would act on.
+func shellLine(args []string) string {
 	var words []string
 	for _, a := range args {
-		a = finding.Clean(a)
-		if !plain.MatchString(a) {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		words = append(words, a)
+		words = append(words, finding.Clean(a))
 	}
-	return strings.Join(words, " ")
+	return machine.ShellQuote(words...)
 }
 
 // Fixes are the safe remedies of what was found in a snapshot, in the order of the causes. Where Nodes are named, no

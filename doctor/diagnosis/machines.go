@@ -16,6 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // inventory asks what the provider onprem says of its list of machines.
@@ -118,7 +119,7 @@ func (v *view) onMachine(m *manager, file string) (node, name string) {
 		}
 	}
 	for _, source := range m.pod.Volumes {
-		if source.Name == volume.Name && source.HostPath != nil && plain.MatchString(source.HostPath.Path) {
+		if source.Name == volume.Name && source.HostPath != nil && machine.ShellQuote(source.HostPath.Path) == source.HostPath.Path {
 			return p.Spec.NodeName, source.HostPath.Path + strings.TrimPrefix(file, volume.MountPath)
 		}
 	}

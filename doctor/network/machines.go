@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -46,10 +47,11 @@ func newMachines(agents []v1alpha1.NodeAgent, controlPlanes []corev1.Node) *Mach
 	}
 	for i := range controlPlanes {
 		n := &controlPlanes[i]
-		for _, a := range n.Status.Addresses {
-			if a.Type == corev1.NodeInternalIP && !reported[n.Name] {
-				m.Unreported[n.Name] = append(m.Unreported[n.Name], a.Address)
-			}
+		if reported[n.Name] {
+			continue
+		}
+		for _, ip := range nodestatus.InternalIPs(n) {
+			m.Unreported[n.Name] = append(m.Unreported[n.Name], ip.String())
 		}
 	}
 	return m

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -16,7 +17,7 @@ import (
 func explain(e *evidence, find func(string) *corev1.Node, statuses []Status) {
 	for i, s := range statuses {
 		node := find(s.Node)
-		if s.State != Ready && (!e.unmanaged || s.State != Registered || !IsReady(node)) {
+		if s.State != Ready && (!e.unmanaged || s.State != Registered || !nodestatus.IsReady(node)) {
 			cause := causeOf(s, node, e)
 			statuses[i].Cause = &cause
 		}

@@ -26,9 +26,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -55,11 +55,12 @@ const (
 	Ready
 )
 
-func stateNames() []string {
+// StateNames returns the names of all states, in their order.
+func StateNames() []string {
 	return []string{"Absent", "Registered", "Tainted", "Claimed", "Resolved", "Initialized", "Addressed", "Ready"}
 }
 
-func (s State) String() string { return stateNames()[s] }
+func (s State) String() string { return StateNames()[s] }
 
 // MarshalText makes a state readable in JSON.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -73,9 +74,9 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 // ParseState reads a state's name, in any case.
 func ParseState(name string) (State, error) {
 	is := func(other string) bool { return strings.EqualFold(name, other) }
-	i := slices.IndexFunc(stateNames(), is)
+	i := slices.IndexFunc(StateNames(), is)
 	if i < 0 {
-		return Absent, fmt.Errorf("state %q: want one of %s", name, strings.Join(stateNames(), ", "))
+		return Absent, fmt.Errorf("state %q: want one of %s", name, strings.Join(StateNames(), ", "))
 	}
 	return State(i), nil
 }
@@ -126,7 +127,7 @@ func StatusOf(name string, node *corev1.Node, led bool, now time.Time) Status {
 		s.State = Registered
 	case len(s.InternalIPs) == 0:
 		s.State = Initialized
-	case !IsReady(node):
+	case !nodestatus.IsReady(node):
 		s.State = Addressed
 	default:
 		s.State = Ready
@@ -144,12 +145,6 @@ func (s Status) same(other Status) bool {
 // controller does: value and effect vary.
 func IsTainted(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint })
-}
-
-// IsReady says what the Node's condition says.
-func IsReady(node *corev1.Node) bool {
-	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
-	return c != nil && c.Status == corev1.ConditionTrue
 }
 
 // IsPodReady says what the pod's condition says.

@@ -108,7 +108,7 @@ func TestStatusOf_Details(t *testing.T) {
 }
 
 func TestParseState(t *testing.T) {
-	for _, name := range stateNames() {
+	for _, name := range StateNames() {
 		if s, err := ParseState(name); err != nil || s.String() != name {
 			t.Errorf("ParseState(%q) = %s, %v", name, s, err)
 		}

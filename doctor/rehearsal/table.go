@@ -7,24 +7,23 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/table"
 )
 
 // WriteTable shows a report to people: a row per Node, what is wrong, and what else the program tried. A value that
 // would change is shown as old -> new. A wide table has labels.
 func (r *Report) WriteTable(out io.Writer, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	head := "NODE\tOUTCOME\tPROVIDER-ID\tINTERNAL-IP\tZONE\tTYPE"
+	header := []string{"NODE", "OUTCOME", "PROVIDER-ID", "INTERNAL-IP", "ZONE", "TYPE"}
 	if wide {
-		head += "\tLABELS"
+		header = append(header, "LABELS")
 	}
-	fmt.Fprintln(w, head)
+	w := table.New(out, header...)
 	for _, v := range r.Nodes {
-		fmt.Fprintln(w, strings.Join(v.cells(wide), "\t"))
+		w.Row(v.cells(wide)...)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("show nodes: %w", err)
@@ -57,13 +56,13 @@ func (r *Report) findings() []finding.Finding {
 	return list
 }
 
-func (v Verdict) cells(wide bool) []string {
+func (v Verdict) cells(wide bool) []any {
 	after := v.Before
 	if v.After != nil {
 		after = *v.After
 	}
-	cells := []string{
-		v.Node, string(v.Outcome), differ(v.Before.ProviderID, after.ProviderID),
+	cells := []any{
+		v.Node, v.Outcome, differ(v.Before.ProviderID, after.ProviderID),
 		differ(internal(v.Before.Addresses), internal(after.Addresses)), differ(v.Before.Zone, after.Zone),
 		differ(v.Before.InstanceType, after.InstanceType),
 	}
@@ -75,7 +74,7 @@ func (v Verdict) cells(wide bool) []string {
 		for _, key := range v.RemovedLabels {
 			labels = append(labels, "-"+key)
 		}
-		cells = append(cells, orDash(strings.Join(labels, ",")))
+		cells = append(cells, strings.Join(labels, ","))
 	}
 	return cells
 }
@@ -83,9 +82,9 @@ func (v Verdict) cells(wide bool) []string {
 // differ is a value, or two.
 func differ(before, after string) string {
 	if before == after {
-		return orDash(after)
+		return after
 	}
-	return orDash(before) + " -> " + orDash(after)
+	return table.OrDash(before) + " -> " + table.OrDash(after)
 }
 
 // internal are the addresses that a cluster works with.
@@ -98,5 +97,3 @@ func internal(addresses []string) string {
 	}
 	return strings.Join(list, ",")
 }
-
-func orDash(text string) string { return cmp.Or(finding.Clean(text), "-") }

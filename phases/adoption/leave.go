@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -205,7 +205,7 @@ func (a *adopter) plain(ctx context.Context, n *fleet.Node) error {
 		return err
 	}
 	return a.await(ctx, n, what, func(node *corev1.Node) bool {
-		return !fleet.IsExternal(node) && nodes.IsReady(node) && (!asked || node.Annotations[v1alpha1.PurgeAnnotation] == "")
+		return !fleet.IsExternal(node) && nodestatus.IsReady(node) && (!asked || node.Annotations[v1alpha1.PurgeAnnotation] == "")
 	})
 }
 

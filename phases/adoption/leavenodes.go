@@ -57,7 +57,7 @@ func (a *adopter) refuseChosen(ctx context.Context, n *fleet.Node) error {
 	if err != nil {
 		return fmt.Errorf("ask for Node/%s: %w", n.Name, err)
 	}
-	if now := kubelet.InternalIPs(node); now != n.IP {
+	if now := kubelet.NodeIP(node); now != n.IP {
 		return finding.Errorf("its kubelet has chosen the addresses %q, and had %q by ccmadm's --node-ip", now, n.IP).
 			WithHint("`ccmadm node external --node-ip=%s` there brings them back, and --node-ip in /etc/default/kubelet "+
 				"keeps them", n.IP)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/machine"
@@ -130,7 +131,7 @@ func (a *adopter) external(ctx context.Context, n *fleet.Node) error {
 		return err
 	}
 	return a.await(ctx, n, "its kubelet to be in external mode", func(node *corev1.Node) bool {
-		return node.Annotations[v1alpha1.ProvidedNodeIPAnnotation] == n.IP && nodes.IsReady(node)
+		return node.Annotations[v1alpha1.ProvidedNodeIPAnnotation] == n.IP && nodestatus.IsReady(node)
 	})
 }
 
@@ -177,7 +178,7 @@ func (a *adopter) unmoved(ctx context.Context, n *fleet.Node) (*corev1.Node, err
 	if err != nil {
 		return nil, fmt.Errorf("ask for Node/%s: %w", n.Name, err)
 	}
-	if now := kubelet.InternalIPs(node); now != n.IP {
+	if now := kubelet.NodeIP(node); now != n.IP {
 		return nil, finding.Errorf("its addresses are %q now, and were %q: the provider knows others", now, n.IP).
 			WithHint("look at what the provider says of the machine, and at its cloud configuration")
 	}

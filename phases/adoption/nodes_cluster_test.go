@@ -40,7 +40,7 @@ func TestCluster_Adopt_ProviderIDOfFormerDays(t *testing.T) {
 		if external {
 			node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 			if err == nil {
-				node.Annotations = map[string]string{v1alpha1.ProvidedNodeIPAnnotation: kubelet.InternalIPs(node)}
+				node.Annotations = map[string]string{v1alpha1.ProvidedNodeIPAnnotation: kubelet.NodeIP(node)}
 				_, err = client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
 			}
 			if err != nil {

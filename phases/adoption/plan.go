@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -163,12 +163,10 @@ func showPlan(d *workflow.Data, plan []*fleet.Node) error {
 			}
 		}
 	}
-	w := tabwriter.NewWriter(d.Progress(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tROLE\tKUBELET\tADDRESS\tPROVIDER ID\tFLAGS\tTO DO")
+	w := table.New(d.Progress(), "NODE", "ROLE", "KUBELET", "ADDRESS", "PROVIDER ID", "FLAGS", "TO DO")
 	for _, n := range plan {
 		l := n.Line()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Node, l.Role, l.Kubelet, l.Address, cmp.Or(l.ProviderID, "none"),
-			l.Flags, l.ToDo)
+		w.Row(l.Node, l.Role, l.Kubelet, l.Address, cmp.Or(l.ProviderID, "none"), l.Flags, l.ToDo)
 	}
 	return w.Flush()
 }

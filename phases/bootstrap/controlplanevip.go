@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
@@ -105,12 +106,8 @@ func controlPlanes(ctx context.Context, d *workflow.Data, self vipMember) ([]vip
 	})
 	var members []vipMember
 	for _, n := range nodes.Items {
-		i := slices.IndexFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
-		if n.Name == self.Name || i < 0 {
-			continue
-		}
-		if addr, err := netip.ParseAddr(n.Status.Addresses[i].Address); err == nil {
-			members = append(members, vipMember{Name: n.Name, Address: addr})
+		if ips := nodestatus.InternalIPs(&n); n.Name != self.Name && len(ips) > 0 {
+			members = append(members, vipMember{Name: n.Name, Address: ips[0]})
 		}
 	}
 	return append(members, self), nil

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -47,8 +48,8 @@ type Node struct {
 func NewNode(n *corev1.Node, here string, skip []string) *Node {
 	controlPlane := nodes.IsControlPlane(n)
 	return &Node{
-		Name: n.Name, IP: kubelet.InternalIPs(n), ControlPlane: controlPlane, Here: n.Name == here,
-		Skipped: slices.Contains(skip, n.Name), Ready: nodes.IsReady(n),
+		Name: n.Name, IP: kubelet.NodeIP(n), ControlPlane: controlPlane, Here: n.Name == here,
+		Skipped: slices.Contains(skip, n.Name), Ready: nodestatus.IsReady(n),
 		Version: finding.Clean(n.Status.NodeInfo.KubeletVersion),
 	}
 }

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -71,21 +70,10 @@ func (b SSH) line(n *Node, args ...string) []string {
 		"-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
 		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", address, "--", "ccmadm",
 	}
-	for _, arg := range args {
-		line = append(line, ShellQuoted(arg))
+	for _, arg := range args { // ssh joins them with spaces, for the shell of the other machine
+		line = append(line, machine.ShellQuote(arg))
 	}
 	return line
-}
-
-// plainWord is what a shell takes as it is.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// ShellQuoted is a word for the shell of the other machine, which takes the line apart again.
-func ShellQuoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // Show asks a machine for its programs and its kubelet's flags.

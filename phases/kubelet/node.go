@@ -3,7 +3,6 @@ package kubelet
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
@@ -173,7 +173,7 @@ func addressOfNode(ctx context.Context, d *workflow.Data, given string) (string,
 			return "", finding.Refusedf("ask for the address of Node/%s: %w", name, err).
 				WithHint("--node-ip gives it; nothing was changed")
 		}
-		if given = InternalIPs(node); given == "" {
+		if given = NodeIP(node); given == "" {
 			return "", finding.Refusedf("Node/%s has no InternalIP to be kept", name).
 				WithHint("--node-ip gives it; nothing was changed")
 		}
@@ -188,23 +188,11 @@ func addressOfNode(ctx context.Context, d *workflow.Data, given string) (string,
 	return given, nil
 }
 
-// InternalIPs is the value of --node-ip that keeps a Node's addresses: the first of each family. A kubelet writes them,
-// and may write what it likes: behind a zone any text would do, and would stand on a command line of another machine.
-func InternalIPs(node *corev1.Node) string {
+// NodeIP is the value of --node-ip that keeps a Node's addresses: the first InternalIP of each family.
+func NodeIP(node *corev1.Node) string {
 	var list []string
-	var seen [2]bool
-	for _, a := range node.Status.Addresses {
-		addr, err := netip.ParseAddr(a.Address)
-		if a.Type != corev1.NodeInternalIP || err != nil || addr.Zone() != "" {
-			continue
-		}
-		family := 0
-		if addr.Is6() {
-			family = 1
-		}
-		if !seen[family] {
-			list, seen[family] = append(list, a.Address), true
-		}
+	for _, ip := range nodestatus.FirstOfEachFamily(nodestatus.InternalIPs(node)) {
+		list = append(list, ip.String())
 	}
 	return strings.Join(list, ",")
 }

@@ -103,7 +103,7 @@ func askOthers(ctx context.Context, d *workflow.Data, client kubernetes.Interfac
 	last := fleet.LastStates(runs, otherStep)
 	f.Via, f.Told = string(upgradeOf(d).Via), map[string]planner.Told{}
 	for _, arg := range upgradeOf(d).Again {
-		f.Again = append(f.Again, fleet.ShellQuoted(arg))
+		f.Again = append(f.Again, machine.ShellQuote(arg))
 	}
 	for _, o := range upgradeOf(d).others {
 		state, known := last[o.Name]

@@ -76,16 +76,6 @@ func TestUpgrade_Check_Patches(t *testing.T) {
 	}
 }
 
-// What a shell takes apart comes through in one piece, and what it would run is text.
-func TestQuoted(t *testing.T) {
-	for _, word := range []string{"--node-ip=198.18.0.1,fd00::1", "a b", "$(touch x)", "it's", "", "a\nb;c", "*"} {
-		out, err := exec.Command("sh", "-c", "printf %s "+fleet.ShellQuoted(word)).Output()
-		if err != nil || string(out) != word {
-			t.Errorf("%q came through as %q, %v", word, out, err)
-		}
-	}
-}
-
 // What another machine has sent is there while kubeadm runs, and gone afterwards, also where kubeadm fails.
 func TestUpgrade_SentConfiguration(t *testing.T) {
 	m, runner := machinetest.New(t)

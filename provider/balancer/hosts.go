@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -65,12 +66,9 @@ func rankOf(hosts []*host) map[string]int {
 // internal are the first InternalIPs of each family.
 func internal(node *corev1.Node) []hostAddress {
 	var list []hostAddress
-	for _, a := range node.Status.Addresses {
-		address, is := unicast(a.Address)
-		same := func(other hostAddress) bool { return other.Is6() == address.Is6() }
-		if is && a.Type == corev1.NodeInternalIP && !slices.ContainsFunc(list, same) {
-			list = append(list, hostAddress{address, a.Type})
-		}
+	all := slices.DeleteFunc(nodestatus.InternalIPs(node), func(ip netip.Addr) bool { return !ip.IsGlobalUnicast() })
+	for _, ip := range nodestatus.FirstOfEachFamily(all) {
+		list = append(list, hostAddress{ip, corev1.NodeInternalIP})
 	}
 	return list
 }

@@ -3,7 +3,6 @@ package nodes
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -147,7 +147,7 @@ func (l *lifecycle) renamed(node *corev1.Node, m *v1alpha1.Machine, nodes cache.
 	}
 	for _, object := range others {
 		other, ok := object.(*corev1.Node)
-		if !ok || other.Name == node.Name || other.Spec.ProviderID != node.Spec.ProviderID || !isReady(other) {
+		if !ok || other.Name == node.Name || other.Spec.ProviderID != node.Spec.ProviderID || !nodestatus.IsReady(other) {
 			continue
 		}
 		if m.Named(other.Name) && !m.Named(node.Name) {
@@ -158,12 +158,6 @@ func (l *lifecycle) renamed(node *corev1.Node, m *v1alpha1.Machine, nodes cache.
 			node.Spec.ProviderID, other.Name, other.Name))
 	}
 	return false, nil
-}
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // bounds are the settings of the guard.

@@ -150,13 +150,3 @@ func (n *Nodes) InventoryRejected(rejection *inventory.Rejection) {
 			"the last good inventory stays, and no Node is deleted: "+rejection.Error())
 	}
 }
-
-// Site is that of new provider IDs.
-func (n *Nodes) Site() string {
-	if n.store != nil {
-		if i := n.store.Status().Inventory; i != nil {
-			return i.Metadata.Site
-		}
-	}
-	return n.config.Site
-}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -43,7 +44,7 @@ func (n *NodePlan) keep(refusal finding.ID) {
 
 // silence of the kubelet. While the Node is Ready, upstream does not even ask.
 func (p *planner) silence(node *corev1.Node) time.Duration {
-	if isReady(node) {
+	if nodestatus.IsReady(node) {
 		return 0
 	}
 	last := p.Heard[node.Name]

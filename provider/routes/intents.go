@@ -24,6 +24,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -92,7 +93,7 @@ type chooser struct {
 
 // addHosts notes the addresses of a Node. The problem is one among the pods' addresses.
 func (c *chooser) addHosts(n *corev1.Node) (problems []v1alpha1.RouteProblem) {
-	for _, address := range internalIPs(n) {
+	for _, address := range nodestatus.InternalIPs(n) {
 		host := netip.PrefixFrom(address, address.BitLen())
 		if !c.isPods(host) {
 			c.hosts.add(host, address.String())
@@ -130,7 +131,7 @@ func (c *chooser) intentFor(n *corev1.Node, text string) (intent Intent, reason,
 	if n.Name == c.self {
 		return intent, "", ""
 	}
-	for _, address := range internalIPs(n) {
+	for _, address := range nodestatus.InternalIPs(n) {
 		if address.Is4() == intent.Destination.Addr().Is4() && !c.isPods(netip.PrefixFrom(address, address.BitLen())) {
 			intent.Via = address
 			return intent, "", ""
@@ -160,20 +161,6 @@ func oldestFirst(nodes []*corev1.Node) []*corev1.Node {
 	})
 }
 
-// internalIPs are the addresses under which other machines reach this one.
-func internalIPs(n *corev1.Node) []netip.Addr {
-	var list []netip.Addr
-	for _, a := range n.Status.Addresses {
-		if a.Type != corev1.NodeInternalIP {
-			continue
-		}
-		if address, err := netip.ParseAddr(a.Address); err == nil {
-			list = append(list, address.Unmap())
-		}
-	}
-	return list
-}
-
 // clusterAddresses are those that know the way to pods: ranges of pods, and of the Nodes' addresses those that are near.
 func clusterAddresses(
 	nodes []*corev1.Node, intents []Intent, near func(n *corev1.Node, address netip.Addr) bool,
@@ -183,7 +170,7 @@ func clusterAddresses(
 		list = append(list, intent.Destination)
 	}
 	for _, n := range nodes {
-		for _, address := range internalIPs(n) {
+		for _, address := range nodestatus.InternalIPs(n) {
 			if near(n, address) {
 				list = append(list, netip.PrefixFrom(address, address.BitLen()))
 			}

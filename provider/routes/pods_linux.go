@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 )
 
 // connectPods writes what lets pods on this machine have an address and reach what is outside of the cluster.
@@ -18,7 +20,7 @@ func (a *Agent) connectPods(now time.Time, self *corev1.Node, nodes []*corev1.No
 			own = append(own, intent.Destination)
 		}
 	}
-	addresses := internalIPs(self)
+	addresses := nodestatus.InternalIPs(self)
 	if len(own) == 0 || len(addresses) == 0 {
 		return nil // both come, and with an event
 	}

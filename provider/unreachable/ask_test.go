@@ -12,7 +12,7 @@ import (
 // What a kubelet writes as its address is an address, or nobody is asked.
 func TestAddressOf(t *testing.T) {
 	for text, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::1", "::ffff:192.0.2.1": "192.0.2.1", "fe80::1%eth0": "fe80::1",
+		"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::1", "::ffff:192.0.2.1": "192.0.2.1", "fe80::1%eth0": "invalid IP",
 		"example.com": "invalid IP", "": "invalid IP",
 	} {
 		n := node("n1")

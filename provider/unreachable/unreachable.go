@@ -31,6 +31,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 )
 
 const (
@@ -183,7 +185,7 @@ func (w *Watcher) others() (nodes []*corev1.Node, here map[string]bool) {
 	here = map[string]bool{}
 	for _, object := range w.Nodes.GetStore().List() {
 		node, ok := object.(*corev1.Node)
-		if !ok || !isReady(node) || !addressOf(node).IsValid() {
+		if !ok || !nodestatus.IsReady(node) || !addressOf(node).IsValid() {
 			continue
 		}
 		if own[addressOf(node)] {
@@ -200,21 +202,10 @@ func (w *Watcher) others() (nodes []*corev1.Node, here map[string]bool) {
 	return nodes, here
 }
 
-func isReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
 // addressOf is where the machine is asked. What is no address is not looked up: a kubelet may write anything there.
 func addressOf(node *corev1.Node) netip.Addr {
-	for _, a := range node.Status.Addresses {
-		if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
-			return ip.Unmap().WithZone("")
-		}
+	if list := nodestatus.InternalIPs(node); len(list) > 0 {
+		return list[0]
 	}
 	return netip.Addr{}
 }

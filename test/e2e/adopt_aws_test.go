@@ -34,13 +34,13 @@ func TestAdopt_AWS(t *testing.T) {
 	t.Run("an instance that EC2 does not know stops it before anything is changed", func(t *testing.T) {
 		revision := l.quietRevision(t)
 		r := l.sh(t, "cp1", adopt+" --binary /usr/local/bin/ccm")
-		if r.code != 1 || !strings.Contains(r.out, wName) {
-			t.Errorf("exit status %d, want 1 and %s\n%s", r.code, wName, r.out)
+		if r.code != 3 || !strings.Contains(r.out, wName) {
+			t.Errorf("exit status %d, want 3 and %s\n%s", r.code, wName, r.out)
 		}
 		l.expectNoWritesSince(t, revision)
 		r = l.sh(t, "cp1", adopt+" --rehearse")
-		if r.code != 1 || !strings.Contains(r.out, wName) {
-			t.Errorf("in a pod: exit status %d, want 1 and %s\n%s", r.code, wName, r.out)
+		if r.code != 3 || !strings.Contains(r.out, wName) {
+			t.Errorf("in a pod: exit status %d, want 3 and %s\n%s", r.code, wName, r.out)
 		}
 		l.expectNoRehearsal(t)
 		if record := l.kubectl(t, "-n kube-system get configmap ccmadm-config --ignore-not-found -o name"); record != "" {

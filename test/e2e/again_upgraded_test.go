@@ -29,7 +29,7 @@ func TestInitAgain_Upgraded(t *testing.T) {
 	l.upgrade(t, "1.36")
 	eventually(t, time.Minute, "once somebody leads, nothing is left to do but the record", func() bool {
 		r := l.sh(t, "cp1", "ccmadm upgrade plan")
-		return r.code == 1 && !strings.Contains(r.out, "kubeadm upgrade") && strings.Contains(r.out, "ccmadm apply")
+		return r.code == 6 && !strings.Contains(r.out, "kubeadm upgrade") && strings.Contains(r.out, "ccmadm apply")
 	})
 	l.kubectl(t, "-n kube-system delete daemonset kube-proxy")
 	l.kubectl(t, "-n kube-system annotate configmap kubeadm-config kubelet-config coredns by=hand")

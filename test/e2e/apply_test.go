@@ -24,11 +24,11 @@ func (l *lab) expectApplied(t *testing.T, node, file string) string {
 	return out
 }
 
-// expectDrift expects exit status 1, and words.
+// expectDrift expects exit status 6, and words.
 func (l *lab) expectDrift(t *testing.T, node, command, words string) {
 	t.Helper()
-	if r := l.sh(t, node, command); r.code != 1 || !strings.Contains(r.out, words) {
-		t.Errorf("%s: %s: exit status %d, want 1 and %q\n%s", node, command, r.code, words, r.out)
+	if r := l.sh(t, node, command); r.code != 6 || !strings.Contains(r.out, words) {
+		t.Errorf("%s: %s: exit status %d, want 6 and %q\n%s", node, command, r.code, words, r.out)
 	}
 }
 

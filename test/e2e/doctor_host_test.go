@@ -75,8 +75,8 @@ func TestDoctorHost(t *testing.T) {
 				t.Errorf("exit status %d, want 0\n%s", r.code, r.out)
 			}
 			for _, want := range f.want {
-				if r.code != 1 || !strings.Contains(r.out, want) {
-					t.Errorf("exit status %d, want 1 and %q\n%s", r.code, want, r.out)
+				if r.code != 6 || !strings.Contains(r.out, want) {
+					t.Errorf("exit status %d, want 6 and %q\n%s", r.code, want, r.out)
 				}
 			}
 			t.Logf("found in %s:\n%s", took.Round(time.Millisecond), r.out)

@@ -79,11 +79,11 @@ func (l *library) roots(t testing.TB) []cause {
 		args = "--host"
 	}
 	r := l.sh(t, cmp.Or(l.host, "cp1"),
-		"ccmadm doctor -o json "+args+" 2>/tmp/doctor.err || { s=$?; [ $s = 1 ] || cat /tmp/doctor.err; exit $s; }")
+		"ccmadm doctor -o json "+args+" 2>/tmp/doctor.err || { s=$?; [ $s = 6 ] || cat /tmp/doctor.err; exit $s; }")
 	var d struct {
 		Causes []cause `json:"causes"`
 	}
-	if err := json.Unmarshal([]byte(r.out), &d); err != nil || r.code > 1 {
+	if err := json.Unmarshal([]byte(r.out), &d); err != nil || r.code != 0 && r.code != 6 {
 		return []cause{{ID: "doctor", Message: r.out}}
 	}
 	return d.Causes

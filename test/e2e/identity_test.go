@@ -44,7 +44,7 @@ controllerManager: {extraArgs: [--node-status-update-frequency=10s]}
 			t.Errorf("exit status %d, want 4\n%s", r.code, r.out)
 		}
 		l.expectWarning(t, "w2", "MachineTaken", "onprem://ber1/r2 is Node/w1, too")
-		l.expectDiff(t, document, 1, "w2 r2 stuck", "is Node/w1, too")
+		l.expectDiff(t, document, 6, "w2 r2 stuck", "is Node/w1, too")
 		nodes := l.nodesNow(t)
 		if len(nodes) != 3 || initialized(nodes["w2"]) == "" || nodes["w2"].Spec.ProviderID != "" {
 			t.Errorf("%d nodes, w2 has provider ID %q", len(nodes), nodes["w2"].Spec.ProviderID)
@@ -65,12 +65,12 @@ controllerManager: {extraArgs: [--node-status-update-frequency=10s]}
 		l.must(t, "w2", fmt.Sprintf(`ip link set eth0 address 52:54:00:00:00:02 && ip address add %s/%s dev eth0 &&
 sed -i 's/--node-ip=%s/--node-ip=%s/' /var/lib/kubelet/kubeadm-flags.env && systemctl restart kubelet`, next, mask, ip, next))
 		l.expectWarning(t, "w2", "AddressNotListed", "--node-ip="+next)
-		l.expectDiff(t, document, 1, "w2 r3 stuck", "--node-ip="+next)
+		l.expectDiff(t, document, 6, "w2 r3 stuck", "--node-ip="+next)
 		if got := l.addresses(t, "w2"); got != ip {
 			t.Errorf("the addresses of w2 are %q, want those that are listed, %s", got, ip)
 		}
 		document = strings.NewReplacer("serial: 2", "serial: 3", "address: "+ip, "address: "+next, "52:54:00:00:00:01", "52:54:00:00:00:02").Replace(document)
-		l.expectDiff(t, document, 1, "w2 r3 update addresses: Hostname=w2,InternalIP="+ip+" -> Hostname=w2,InternalIP="+next)
+		l.expectDiff(t, document, 6, "w2 r3 update addresses: Hostname=w2,InternalIP="+ip+" -> Hostname=w2,InternalIP="+next)
 		l.replaceInventory(t, document)
 		eventually(t, 90*time.Second, "w2 has the new address", func() bool { return l.addresses(t, "w2") == next })
 		l.expectProviderID(t, "w2", "onprem://ber1/r3")
@@ -89,7 +89,7 @@ sed -i 's/--node-ip=%s/--node-ip=%s/' /var/lib/kubelet/kubeadm-flags.env && syst
 			t.Fatal("Node/w1 is gone, and nobody has said that it was renamed")
 		}
 		document = strings.NewReplacer("serial: 3", "serial: 4", "{id: r2,", "{id: r2, hostname: w1-new,").Replace(document)
-		l.expectDiff(t, document, 1, "w1 r2 delete")
+		l.expectDiff(t, document, 6, "w1 r2 delete")
 		l.replaceInventory(t, document)
 		eventually(t, 4*time.Minute, "Node/w1 goes", func() bool { _, there := l.nodesNow(t)["w1"]; return !there })
 		t.Logf("Node/w1 was deleted %s after the reset", time.Since(off).Round(time.Second))

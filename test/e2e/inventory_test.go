@@ -130,7 +130,7 @@ func TestInventory(t *testing.T) {
 			t.Errorf("machines list does not say so:\n%s", list)
 		}
 	})
-	l.expectDiff(t, listedThree, 1, "w2 r1-u03 initialize providerID: - -> onprem://ber1/r1-u03")
+	l.expectDiff(t, listedThree, 6, "w2 r1-u03 initialize providerID: - -> onprem://ber1/r1-u03")
 	l.expectDiff(t, strings.Replace(listedThree, "serial: 2", "serial: 0", 1), 3, "would be rejected: OlderSerial")
 	l.replaceFile(t, listedThree)
 	l.must(t, "cp1", "ccmadm wait w2 --timeout 90s")
@@ -170,7 +170,7 @@ func TestInventory(t *testing.T) {
 	})
 	t.Run("a machine that is decommissioned and switched off loses its Node, and not before", func(t *testing.T) {
 		gone := strings.Replace(strings.Replace(listedThree, "serial: 2", "serial: 3", 1), "hostname: w2", "hostname: w2, state: decommissioned", 1)
-		l.expectDiff(t, gone, 1, "w2 r1-u03 delete stays as long as this holds: its kubelet talks")
+		l.expectDiff(t, gone, 6, "w2 r1-u03 delete stays as long as this holds: its kubelet talks")
 		l.replaceFile(t, gone)
 		time.Sleep(20 * time.Second)
 		if _, there := l.nodesNow(t)["w2"]; !there {

@@ -29,7 +29,7 @@ func rehearseInPod(t *testing.T, l *lab) {
 	inPod := l.sh(t, "cp1", rehearsePod+sampleImage+" -o json --log /tmp/ccm.log 2>/tmp/err")
 	l.expectNoRehearsal(t)
 	here := l.sh(t, "cp1", rehearsePod+" -o json --binary /usr/local/bin/ccm 2>/dev/null")
-	if inPod != here || here.code != 1 || !strings.Contains(here.out, `"node":"s2","outcome":"WouldBeDeleted"`) {
+	if inPod != here || here.code != 6 || !strings.Contains(here.out, `"node":"s2","outcome":"WouldBeDeleted"`) {
 		t.Errorf("in a pod, exit status %d:\n%s%s\nhere, exit status %d:\n%s", inPod.code, inPod.out,
 			l.sh(t, "cp1", "cat /tmp/err").out, here.code, here.out)
 	}

@@ -30,7 +30,7 @@ func (l *lab) expectPlan(t *testing.T) {
 			want: "error A5: cp1:/etc/sysconfig/kubelet:1",
 		},
 		{name: "what it has", run: "ccmadm upgrade plan", want: "Nothing is to be done."},
-		{name: "the next minor", run: plan, code: 1, want: "on cp1: install kubeadm v1.36.3, and upgrade the control plane"},
+		{name: "the next minor", run: plan, code: 6, want: "on cp1: install kubeadm v1.36.3, and upgrade the control plane"},
 	} {
 		t.Run("plan/"+tc.name, func(t *testing.T) {
 			if tc.given != "" {
@@ -53,7 +53,7 @@ func (l *lab) expectBothPlans(t *testing.T) {
 			t.Errorf("%s is not in the plan", want)
 		}
 	}
-	if r.code != 1 {
-		t.Errorf("exit status %d, want 1\n%s", r.code, r.out)
+	if r.code != 6 {
+		t.Errorf("exit status %d, want 6\n%s", r.code, r.out)
 	}
 }

@@ -58,7 +58,7 @@ func TestUpgrade(t *testing.T) {
 	})
 	eventually(t, 2*time.Minute, "the manager leads again, without which no upgrade begins", func() bool {
 		r := l.sh(t, "cp1", l.step.plan())
-		return r.code == 1
+		return r.code == 6
 	})
 	l.load(t, next)
 	identity := l.must(t, "cp1", "sha256sum < /etc/kubernetes/cloud-controller-manager.conf")

@@ -4,18 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/table"
 )
 
 // WriteText writes the plan for people.
 func (p *Plan) WriteText(out io.Writer) error {
 	fmt.Fprintf(out, "Kubernetes %s -> %s\n\n", p.Now, p.Then)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "COMPONENT\tNODE\tNOW\tTHEN")
+	w := table.New(out, "COMPONENT", "NODE", "NOW", "THEN")
 	for _, c := range p.Components {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Component, c.Node, finding.Clean(c.Now), finding.Clean(c.Then))
+		w.Row(c.Component, c.Node, c.Now, c.Then)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -55,11 +54,10 @@ func (p *Plan) WriteMachines(out io.Writer) error {
 	if len(p.Machines) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nMACHINE\tROLE\tKUBEADM\tKUBELET\tCCMADM\tTO DO")
+	fmt.Fprintln(out)
+	w := table.New(out, "MACHINE", "ROLE", "KUBEADM", "KUBELET", "CCMADM", "TO DO")
 	for _, m := range p.Machines {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Node, m.Role, cmp.Or(m.Kubeadm, "-"), cmp.Or(m.Kubelet, "-"),
-			cmp.Or(m.Ccmadm, "-"), m.ToDo)
+		w.Row(m.Node, m.Role, m.Kubeadm, m.Kubelet, m.Ccmadm, m.ToDo)
 	}
 	return w.Flush()
 }
