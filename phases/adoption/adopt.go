@@ -169,10 +169,10 @@ func unresolved(ctx context.Context, d *workflow.Data) ([]string, error) {
 // adopted notes on this machine that kubeadm has finished here, whoever ran it: `ccmadm init` runs no half of it again.
 func adopted() workflow.Phase {
 	return workflow.Phase{
-		Name:     "machine",
-		Short:    "Note on this machine that it has a cluster",
-		Long:     "Writes " + machine.StateFile + ".",
-		Plan: func(context.Context, *workflow.Data) (string, error) { return "would write " + machine.StateFile, nil },
+		Name:  "machine",
+		Short: "Note on this machine that it has a cluster",
+		Long:  "Writes " + machine.StateFile + ".",
+		Plan:  func(context.Context, *workflow.Data) (string, error) { return "would write " + machine.StateFile, nil },
 		Run: func(_ context.Context, d *workflow.Data) error {
 			if err := workflow.NoteStage(d, v1alpha1.StageFinished); err != nil {
 				return err

@@ -132,11 +132,11 @@ func leavePreflight() workflow.Phase {
 
 func leaveNodes() workflow.Phase {
 	return workflow.Phase{
-		Name:     "nodes",
-		Journal:  workflow.JournalItself,
-		Short:    "Take one kubelet after the other out of external cloud mode",
-		Long:     `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
-		Plan: planNodes,
+		Name:    "nodes",
+		Journal: workflow.JournalItself,
+		Short:   "Take one kubelet after the other out of external cloud mode",
+		Long:    `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
+		Plan:    planNodes,
 		Run: func(ctx context.Context, d *workflow.Data) error {
 			if err := eachNode(ctx, d, (*adopter).leave); err != nil {
 				return err

@@ -35,7 +35,7 @@ address that the Node has; then the taint ` + v1alpha1.UninitializedTaint + `, w
 cloud-controller-manager initialize the Node and keeps no pod from running; then it waits until the Node is
 initialized and Ready, with the addresses that it had. It stops at the first node that does not come through.`,
 		Plan: planNodes,
-		Run:      func(ctx context.Context, d *workflow.Data) error { return eachNode(ctx, d, (*adopter).adopt) },
+		Run:  func(ctx context.Context, d *workflow.Data) error { return eachNode(ctx, d, (*adopter).adopt) },
 	}
 }
 

@@ -31,9 +31,9 @@ func Rollout() workflow.Phase {
 		Short: "Wait until the cloud-controller-manager that was applied runs, and leads or stands by",
 		Long: `Reads the workload, or this machine's static pod and those of the other control planes, and the leader's Lease. Writes
 nothing. Control planes that still run another static pod are named: the same command brings it to each of them.`,
-		Only:     workflow.ManagedModes(),
+		Only: workflow.ManagedModes(),
 		Plan: planRollout,
-		Run:      RunRollout,
+		Run:  RunRollout,
 	}
 }
 
