@@ -101,7 +101,7 @@ race: bin/lab ## All packages with -race
 
 unit-kit:
 	$(ROOT) env CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
-	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce/l2 -run Thousand
+	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce/l2 -run 'Thousand|FollowerPartition'
 
 # What waits for one thing after the other begins first.
 HALF := ./phases/adoption ./phases/upgrade

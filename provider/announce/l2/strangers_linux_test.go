@@ -151,7 +151,11 @@ func TestL2_FollowerPartition(t *testing.T) {
 	if now, _ := a.owner(address, "", time.Second); now != owner || back || a.list[follower].Owns(address) {
 		t.Errorf("the address has moved from %s to %s", owner, now)
 	}
-	if limit := 300 * time.Millisecond; gap > limit {
+	limit := 300 * time.Millisecond
+	if raceDetector { // on a busy machine; `make unit` runs it without, too
+		limit = time.Second
+	}
+	if gap > limit {
 		t.Errorf("no answer for %s", gap)
 	}
 }
