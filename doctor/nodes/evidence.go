@@ -39,7 +39,7 @@ type evidence struct {
 
 const (
 	logLines = 200       // enough for a round over all nodes of a small cluster
-	logBytes = 256 << 10 // and no more than this, whatever the lines are
+	logBytes = 384 << 10 // no more than this is read, with the lines before them, however long lines are
 	logPods  = 3         // the leader, and what has just crashed
 )
 

@@ -76,7 +76,7 @@ func TestCluster_Status_ReadsTheLog(t *testing.T) {
 	if c := report.Nodes[0].Cause; c == nil || !strings.Contains(c.Message, "provider says no") {
 		t.Errorf("got cause %+v, want the last line on the node", c)
 	}
-	if want := "/containerLogs/kube-system/cloud-controller-manager-cp1/cloud-controller-manager?limitBytes=262144&tailLines=300"; asked != want {
+	if want := "/containerLogs/kube-system/cloud-controller-manager-cp1/cloud-controller-manager?limitBytes=393216&tailLines=300"; asked != want {
 		t.Errorf("the kubelet was asked for %q, want %q", asked, want)
 	}
 }
