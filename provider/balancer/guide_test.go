@@ -26,7 +26,7 @@ func TestGuide_TestsOfLoadBalancers(t *testing.T) {
 	if len(missing) < 30 {
 		t.Fatalf("the table names %d tests", len(missing))
 	}
-	for _, dir := range []string{"../../api", "../../provider", "../../cmd", "../../test/e2e"} {
+	for _, dir := range []string{"../../agent", "../../api", "../../provider", "../../cmd", "../../test/e2e"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
