@@ -1,5 +1,5 @@
 // Package announce has what all that tell the network where the addresses of Services are have in common. It is the part
-// of cmd/node-agent that speaks on the wire.
+// of agent that sends to the network.
 //
 // Start at [Announcer], of which package l2 has one, which answers ARP and NDP on one Node at a time, and package bgp
 // another, which announces a route from every Node that may. Package quorum sees to it that never two Nodes own an address of
