@@ -59,9 +59,12 @@ func (b *Bundle) Text(name, text string) {
 }
 
 // clean is a text without credentials, and without what a terminal would act on.
-func clean(text string) string {
+func clean(text string) string { return printable(redact.Text(text)) }
+
+// printable is a text without what a terminal would act on.
+func printable(text string) string {
 	var lines strings.Builder
-	for line := range strings.Lines(redact.Text(text)) {
+	for line := range strings.Lines(text) {
 		lines.WriteString(finding.Clean(strings.TrimRight(line, "\r\n")) + "\n")
 	}
 	return lines.String()

@@ -68,7 +68,7 @@ func (b *Bundle) log(ctx context.Context, c kubernetes.Interface, p *corev1.Pod,
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		b.Missed("the end of log of "+short, err)
 	}
-	text := clean(redact.Tail(string(data), logLines)) // before it is cut: half of a credential has no form
+	text := printable(redact.Tail(string(data), logLines)) // before it is cut: half of a credential has no form
 	if len(text) > logBytes {
 		text, cut = wholeLines(text[len(text)-logBytes:]), true
 	}
