@@ -136,7 +136,7 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		outliveReader()
 		if a.rehearsed && a.options.DryRun {
-			return usage("--rehearse makes a pod, and --dry-run makes nothing: rehearse with --binary")
+			return finding.Usagef("--rehearse makes a pod, and --dry-run makes nothing: rehearse with --binary")
 		}
 		if a.rehearsed || a.binary != "" {
 			if err := a.rehearse(cmd, s); err != nil {

@@ -74,7 +74,7 @@ machine, and no API server. The timer ccmadm-certs.timer runs it daily with --if
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if within < 0 || cmd.Flags().Changed("if-within") && within == 0 {
-				return usage("read --if-within: %s is no time to come", within)
+				return finding.Usagef("read --if-within: %s is no time to come", within)
 			}
 			return observed(manager.RenewCertificates(cmd.Context(), record.NewBare(machine.New(), o, s, version), within))
 		},

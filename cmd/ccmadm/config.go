@@ -67,11 +67,11 @@ An editor that has the YAML language server completes and checks a file that beg
 		ValidArgs: schema.Kinds(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage("%s: want one kind, got %d", cmd.CommandPath(), len(args))
+				return finding.Usagef("%s: want one kind, got %d", cmd.CommandPath(), len(args))
 			}
 			text, err := schema.Of(append(args, v1alpha1.ConfigKind)[0])
 			if err != nil {
-				return usage("%s: %w", cmd.CommandPath(), err)
+				return finding.Usagef("%s: %w", cmd.CommandPath(), err)
 			}
 			_, err = s.Out.Write(text)
 			return err
@@ -90,7 +90,7 @@ their values.`,
 		RunE: func(*cobra.Command, []string) error {
 			data, err := os.ReadFile(path)
 			if err != nil {
-				return usage("read configuration: %w", err)
+				return finding.Usagef("read configuration: %w", err)
 			}
 			config, err := decodeConfig(path, data)
 			if err != nil {
@@ -158,7 +158,7 @@ func printConfig(s workflow.Streams, config *v1alpha1.CloudConfiguration) error 
 func readConfig(path string) (*v1alpha1.CloudConfiguration, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usage("read configuration: %w", err)
+		return nil, finding.Usagef("read configuration: %w", err)
 	}
 	return decodeConfig(path, data)
 }
@@ -170,7 +170,7 @@ func decodeConfig(path string, data []byte) (*v1alpha1.CloudConfiguration, error
 	}
 	doc, line, ok := file.TakeCloudConfiguration()
 	if !ok {
-		return nil, usage("read %s: it has no document of kind %s", path, v1alpha1.ConfigKind)
+		return nil, finding.Usagef("read %s: it has no document of kind %s", path, v1alpha1.ConfigKind)
 	}
 	return v1alpha1.DecodeCloudConfiguration(path, line, doc, settings.KnownProvider)
 }

@@ -116,11 +116,11 @@ func (d *doctor) check() error {
 	case err != nil:
 		return err
 	case (d.watch || d.fix) && d.output != "text":
-		return usage("read --output: --watch and --fix show text, not %s", d.output)
+		return finding.Usagef("read --output: --watch and --fix show text, not %s", d.output)
 	case d.interval < time.Second:
-		return usage("read --interval: %s is less than a second", d.interval)
+		return finding.Usagef("read --interval: %s is less than a second", d.interval)
 	case d.yes && !d.fix:
-		return usage("read --yes: it is for --fix")
+		return finding.Usagef("read --yes: it is for --fix")
 	}
 	return nil
 }

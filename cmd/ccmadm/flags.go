@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
@@ -87,7 +88,7 @@ func parseCredentials(given []string) ([]v1alpha1.Credential, error) {
 	for _, text := range given {
 		key, from, ok := strings.Cut(text, "=")
 		if !ok || key == "" || from == "" {
-			return nil, usage("read --credential: %q has not the form KEY=FILE or KEY=env:NAME", key)
+			return nil, finding.Usagef("read --credential: %q has not the form KEY=FILE or KEY=env:NAME", key)
 		}
 		c := v1alpha1.Credential{Key: key, File: from}
 		if name, ok := strings.CutPrefix(from, "env:"); ok {
@@ -102,7 +103,7 @@ func checkOutput(format string) error {
 	if format == "text" || format == "json" {
 		return nil
 	}
-	return usage("read --output: %q is neither text nor json", format)
+	return finding.Usagef("read --output: %q is neither text nor json", format)
 }
 
 // printJSON is what -o json prints.
@@ -126,7 +127,7 @@ func bindWorkflow(cmd *cobra.Command, s workflow.Streams, w *workflowFlags, list
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	workflow.Bind(cmd, list, names, func(sub *cobra.Command, args []string, single bool) (*workflow.Data, error) {
 		if err := kubeadm.ParseFlags(w.options.Role, w.options.Kubeadm, args); err != nil {
-			return nil, usage("%w", err)
+			return nil, finding.Usagef("%w", err)
 		}
 		return w.data(sub, s, single)
 	})

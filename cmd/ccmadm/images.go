@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -35,12 +36,12 @@ it. There --node-image names it where it is in a mirror. Those of Kubernetes its
 			}
 			images, err := p.Images(r.values(p, nil))
 			if err != nil {
-				return usage("%w", err)
+				return finding.Usagef("%w", err)
 			}
 			own, err := p.ContainerImage(templates.Image{Repository: ownRepository, Tag: version},
 				templates.Values{ImageRepository: r.mirror})
 			if err != nil {
-				return usage("%w", err)
+				return finding.Usagef("%w", err)
 			}
 			for _, image := range append(images, own) {
 				if _, err := fmt.Fprintln(s.Out, image); err != nil {

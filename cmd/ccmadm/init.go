@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases"
@@ -23,7 +24,7 @@ func newInit(s workflow.Streams) *cobra.Command {
   ccmadm init phase kubeadm-config --config kubeadm.yaml && kubeadm init --config ` + machine.KubeadmConfig,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
-				return usage("read arguments: %q is not expected; kubeadm's own flags come behind --", args[0])
+				return finding.Usagef("read arguments: %q is not expected; kubeadm's own flags come behind --", args[0])
 			}
 			return nil
 		},

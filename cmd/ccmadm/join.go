@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/phases"
 	"github.com/ccmadm/ccmadm/phases/record"
@@ -21,7 +22,7 @@ func newJoin(s workflow.Streams) *cobra.Command {
   ccmadm join phase kubelet          # under a plain kubeadm join that comes later`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash > 1 || (dash < 0 && len(args) > 1) {
-				return usage("read arguments: %q is not expected after HOST:PORT; kubeadm's own flags come behind --", args[1])
+				return finding.Usagef("read arguments: %q is not expected after HOST:PORT; kubeadm's own flags come behind --", args[1])
 			}
 			return nil
 		},

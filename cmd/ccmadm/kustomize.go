@@ -11,6 +11,7 @@ import (
 	"github.com/google/renameio/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
@@ -20,12 +21,12 @@ import (
 // writeKustomization never mixes with files that are there already.
 func writeKustomization(s workflow.Streams, dir string, objects []*manifests.Object, pod []byte) error {
 	if dir == "" {
-		return usage("-o kustomize needs --output-dir")
+		return finding.Usagef("-o kustomize needs --output-dir")
 	}
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return usage("write to %s: it is not empty", dir)
+		return finding.Usagef("write to %s: it is not empty", dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return usage("write to %s: %w", dir, err)
+		return finding.Usagef("write to %s: %w", dir, err)
 	}
 	var names []string
 	for _, o := range objects {

@@ -31,14 +31,14 @@ answers from it, if there is a kubeconfig and the cluster answers within seconds
 		Example: "  ccmadm lb probe 192.0.2.50",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("%s: want one address, got %d arguments", cmd.CommandPath(), len(args))
+				return finding.Usagef("%s: want one address, got %d arguments", cmd.CommandPath(), len(args))
 			}
 			if err := checkOutput(o.output); err != nil {
 				return err
 			}
 			addr, err := netip.ParseAddr(args[0])
 			if err != nil || addr.Zone() != "" {
-				return usage("read the address: %q is none", args[0])
+				return finding.Usagef("read the address: %q is none", args[0])
 			}
 			ifi, err := machine.FindInterface(name, addr)
 			if err != nil {

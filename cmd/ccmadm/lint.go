@@ -99,7 +99,7 @@ func (l *lintCommand) run(s workflow.Streams) error {
 		return err
 	}
 	if !slices.Contains([]string{"text", "json", "sarif"}, l.output) {
-		return usage("-o %q: want text, json or sarif", l.output)
+		return finding.Usagef("-o %q: want text, json or sarif", l.output)
 	}
 	inputs, unread := readLintInputs(l.paths, s.In)
 	c := &lintCheck{inputs: inputs, minor: minor}
@@ -136,7 +136,7 @@ func fixable(findings []finding.Finding) bool {
 func (l *lintCommand) minor() (int, error) {
 	var major, minor int
 	if _, err := fmt.Sscanf(strings.TrimPrefix(l.version, "v"), "%d.%d", &major, &minor); err != nil || major != 1 {
-		return 0, usage("--kubernetes-version %q: want 1.MINOR", l.version)
+		return 0, finding.Usagef("--kubernetes-version %q: want 1.MINOR", l.version)
 	}
 	return minor, nil
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/inventory"
@@ -81,11 +82,11 @@ func requireInventory(cmd *cobra.Command, path *string) {
 func readInventory(path string) (*inventory.Inventory, []byte, error) {
 	document, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, usage("read inventory: %w", err)
+		return nil, nil, finding.Usagef("read inventory: %w", err)
 	}
 	inv, err := inventory.Decode(document)
 	if err != nil {
-		return nil, nil, usage("%s: %w", path, err)
+		return nil, nil, finding.Usagef("%s: %w", path, err)
 	}
 	return inv, document, nil
 }

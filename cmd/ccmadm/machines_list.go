@@ -34,7 +34,7 @@ stays as it is, or goes. Machines that no Node is follow. What would change is s
 			}
 			plan, err := nodes.NewPlan(cmd.Context(), document, nodes.Snapshot{Nodes: all, Now: time.Now()})
 			if err != nil {
-				return usage("%s: %w", path, err)
+				return finding.Usagef("%s: %w", path, err)
 			}
 			return showMachines(s.Out, plan)
 		},

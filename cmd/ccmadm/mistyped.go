@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,9 +75,4 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return err.WithHint("a file is given with -f: %s -f %s", cmd.CommandPath(), args[0])
 	}
 	return err.WithHint("%s --help", cmd.CommandPath())
-}
-
-// usage is for a command line or a file that is invalid.
-func usage(format string, args ...any) error {
-	return &finding.Error{Code: finding.ExitUsage, Err: fmt.Errorf(format, args...)}
 }

@@ -68,7 +68,7 @@ func (o *observer) checkDisplay() error {
 	if slices.Contains(nodes.Formats(), o.output) {
 		return nil
 	}
-	return usage("read --output: %q is none of %s", o.output, strings.Join(nodes.Formats(), ", "))
+	return finding.Usagef("read --output: %q is none of %s", o.output, strings.Join(nodes.Formats(), ", "))
 }
 
 func (o *observer) client(s workflow.Streams) (kubernetes.Interface, error) {
@@ -155,7 +155,7 @@ func (o *observer) checkFormat() error {
 	if slices.Contains(o.formats, o.output) {
 		return nil
 	}
-	return usage("read --output: %q is none of %s", o.output, strings.Join(o.formats, ", "))
+	return finding.Usagef("read --output: %q is none of %s", o.output, strings.Join(o.formats, ", "))
 }
 
 // findKubeconfig looks beyond kubectl's places: at a control plane's own file. What KUBECONFIG lists has to be there in

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
@@ -44,7 +45,7 @@ func newProviderList(s workflow.Streams) *cobra.Command {
 			case "json":
 				return listJSON(s.Out, all)
 			default:
-				return usage("read --output: %q is neither text, wide nor json", output)
+				return finding.Usagef("read --output: %q is neither text, wide nor json", output)
 			}
 		},
 	}
@@ -111,7 +112,7 @@ func newProviderShow(s workflow.Streams) *cobra.Command {
 			"--profile reads it, so this is also its check.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("provider show: want the name of one provider, got %d; `ccmadm provider list` shows them", len(args))
+				return finding.Usagef("provider show: want the name of one provider, got %d; `ccmadm provider list` shows them", len(args))
 			}
 			return nil
 		},
@@ -127,7 +128,7 @@ func newProviderShow(s workflow.Streams) *cobra.Command {
 				_, err := s.Out.Write(text)
 				return err
 			default:
-				return usage("read --output: %q is neither text nor yaml", output)
+				return finding.Usagef("read --output: %q is neither text nor yaml", output)
 			}
 		},
 	}
@@ -140,7 +141,7 @@ func findProfile(arg string) (*templates.Profile, []byte, error) {
 	if !strings.ContainsAny(arg, "/.") {
 		text, err := templates.Source(arg)
 		if err != nil {
-			return nil, nil, usage("%w", err)
+			return nil, nil, finding.Usagef("%w", err)
 		}
 		p, err := templates.Load(arg)
 		return p, text, err
@@ -152,11 +153,11 @@ func findProfile(arg string) (*templates.Profile, []byte, error) {
 func readProfile(arg string) (*templates.Profile, []byte, error) {
 	text, err := os.ReadFile(arg)
 	if err != nil {
-		return nil, nil, usage("read profile: %w", err)
+		return nil, nil, finding.Usagef("read profile: %w", err)
 	}
 	p, err := templates.Parse(arg, text)
 	if err != nil {
-		return nil, nil, usage("%w", err)
+		return nil, nil, finding.Usagef("%w", err)
 	}
 	return p, text, nil
 }

@@ -97,7 +97,7 @@ func (r *rehearser) run(ctx context.Context, s workflow.Streams) error {
 	if r.log != "" {
 		file, err := os.OpenFile(r.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
-			return usage("open the log: %w", err)
+			return finding.Usagef("open the log: %w", err)
 		}
 		defer func() { _ = file.Close() }()
 		log = file
@@ -146,15 +146,15 @@ func (r *rehearser) allowed(p *templates.Profile, s workflow.Streams) error {
 		}
 		return finding.Refusedf("rehearse provider %s: %s", p.Name, why)
 	case r.binary != "" && (r.program != "" || r.settings.ControllerManager.Image != ""):
-		return usage("--binary rehearses on this machine: --image and --program are of a pod")
+		return finding.Usagef("--binary rehearses on this machine: --image and --program are of a pod")
 	case r.binary == "" && cmp.Or(r.program, p.ProgramInImage()) == "":
-		return usage("--program is missing: the file of provider %s that its image starts; or --binary, for this machine",
+		return finding.Usagef("--program is missing: the file of provider %s that its image starts; or --binary, for this machine",
 			p.Name)
 	case known.Verdict == templates.RehearsalUnknown:
 		fmt.Fprintf(s.Err, "ccmadm: warning: whether provider %s does more than upstream's controllers is not known: %s\n", p.Name, known.Why)
 	}
 	if err := rehearsal.CheckArgs(r.args); err != nil {
-		return usage("read --arg: %w", err)
+		return finding.Usagef("read --arg: %w", err)
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (r *rehearser) here(
 		return nil, err
 	}
 	if o.Program, err = filepath.Abs(r.binary); err != nil {
-		return nil, usage("read --binary: %w", err)
+		return nil, finding.Usagef("read --binary: %w", err)
 	}
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
@@ -202,11 +202,11 @@ func (r *rehearser) options(
 		return o, nil, err
 	}
 	if err := p.CheckConfig(files, r.settings.CloudConfig.File); err != nil {
-		return o, nil, usage("%w", err)
+		return o, nil, finding.Usagef("%w", err)
 	}
 	local := strings.NewReplacer(templates.ConfigDir, dir, templates.Kubeconfig, rehearsal.KubeconfigPlace)
 	if o.Args, err = r.arguments(p, slices.Sorted(maps.Keys(files)), local); err != nil {
-		return o, nil, usage("%w", err)
+		return o, nil, finding.Usagef("%w", err)
 	}
 	o.Env, err = r.environment(p, files, local, s.Env)
 	return o, files, err

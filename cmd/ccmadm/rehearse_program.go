@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -43,7 +44,7 @@ func (r *rehearser) environment(
 	v := templates.Values{Mode: templates.StaticPod, ClusterName: r.settings.ClusterName, Files: slices.Sorted(maps.Keys(files))}
 	list, err := p.ExpandEnv(p.Container, v, "")
 	if err != nil {
-		return nil, usage("%w", err)
+		return nil, finding.Usagef("%w", err)
 	}
 	var env []string
 	for _, e := range list {
@@ -57,7 +58,7 @@ func (r *rehearser) environment(
 	for _, name := range r.env {
 		value := lookup(name)
 		if value == "" {
-			return nil, usage("read --env: variable %s is empty or not set", name)
+			return nil, finding.Usagef("read --env: variable %s is empty or not set", name)
 		}
 		env = append(env, name+"="+value)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
@@ -53,12 +54,12 @@ func (r *renderer) declare(cmd *cobra.Command) {
 func (r *renderer) profile() (*templates.Profile, error) {
 	switch {
 	case r.settings.Profile != "" && r.settings.Provider != "":
-		return nil, usage("--provider and --profile: give one of them")
+		return nil, finding.Usagef("--provider and --profile: give one of them")
 	case r.settings.Profile != "":
 		p, _, err := readProfile(r.settings.Profile)
 		return p, err
 	case r.settings.Provider == "":
-		return nil, usage("--provider is missing; `ccmadm provider list` shows them")
+		return nil, finding.Usagef("--provider is missing; `ccmadm provider list` shows them")
 	case r.settings.Provider == v1alpha1.ProviderAuto:
 		found, err := settings.Detect(machine.New())
 		if err != nil {
@@ -68,7 +69,7 @@ func (r *renderer) profile() (*templates.Profile, error) {
 	}
 	p, err := templates.Load(r.settings.Provider)
 	if err != nil {
-		return nil, usage("%w", err)
+		return nil, finding.Usagef("%w", err)
 	}
 	return p, nil
 }
@@ -121,7 +122,7 @@ With -o kustomize, one file per object and a kustomization.yaml are written to -
 			case "kustomize":
 				return writeKustomization(s, dir, objects, pod)
 			default:
-				return usage("read --output: %q is neither yaml nor kustomize", output)
+				return finding.Usagef("read --output: %q is neither yaml nor kustomize", output)
 			}
 		},
 	}
@@ -148,10 +149,10 @@ func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, erro
 		return nil, nil, err
 	}
 	if r.settings.ClusterName == "" {
-		return nil, nil, usage("--cluster-name is missing; clusters of one name in one cloud take each other's load balancers for their own")
+		return nil, nil, finding.Usagef("--cluster-name is missing; clusters of one name in one cloud take each other's load balancers for their own")
 	}
 	if errs := r.settings.Validate(); len(errs) > 0 {
-		return nil, nil, usage("validate flags: %w", errs.ToAggregate())
+		return nil, nil, finding.Usagef("validate flags: %w", errs.ToAggregate())
 	}
 	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
 		return nil, nil, err
@@ -162,26 +163,26 @@ func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, erro
 	}
 	v := r.values(p, files)
 	if missing := p.CheckConfig(files, r.settings.CloudConfig.File); missing != nil && len(files) > 0 {
-		return nil, nil, usage("%w", missing)
+		return nil, nil, finding.Usagef("%w", missing)
 	} else if missing != nil {
 		v.Files = p.RequiredFiles()
 		fmt.Fprintf(s.Err, "ccmadm: note: the Secret %s is left out: %v\n", v1alpha1.CloudConfigName, missing)
 	}
 	rbac, err := manifests.RBAC(p, v)
 	if err != nil {
-		return nil, nil, usage("%w", err)
+		return nil, nil, finding.Usagef("%w", err)
 	}
 	objects := rbac
 	if len(files) > 0 {
 		secret, err := manifests.CloudConfigSecret(p, files)
 		if err != nil {
-			return nil, nil, usage("%w", err)
+			return nil, nil, finding.Usagef("%w", err)
 		}
 		objects = append(objects, secret...)
 	}
 	workload, err := manifests.Addon(p, v)
 	if err != nil {
-		return nil, nil, usage("%w", err)
+		return nil, nil, finding.Usagef("%w", err)
 	}
 	objects = append(objects, workload...)
 	agent, err := r.renderNodeAgent(s, p, v)
@@ -194,7 +195,7 @@ func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, erro
 	}
 	pod, err := manifests.StaticPod(p, v)
 	if err != nil {
-		return nil, nil, usage("%w", err)
+		return nil, nil, finding.Usagef("%w", err)
 	}
 	return objects, pod, nil
 }
@@ -206,7 +207,7 @@ func (r *renderer) renderNodeAgent(s workflow.Streams, p *templates.Profile, v t
 	}
 	objects, err := manifests.NodeAgent(p, v)
 	if err != nil {
-		return nil, usage("%w", err)
+		return nil, finding.Usagef("%w", err)
 	}
 	fmt.Fprintf(s.Err, "ccmadm: note: the Secret %[1]s is left out: head -c %[2]d /dev/urandom | kubectl -n %[3]s create secret generic %[1]s --from-file=%[4]s=/dev/stdin\n",
 		v1alpha1.AgentName, manifests.HeartbeatKeySize, v1alpha1.Namespace, v1alpha1.HeartbeatKey)

@@ -147,7 +147,7 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 	how := r.adoption
 	how.Via, how.Yes = fleet.Via(r.via), r.yes
 	if how.Parallel < 1 {
-		return usage("read --parallel: %d is less than 1", how.Parallel)
+		return finding.Usagef("read --parallel: %d is less than 1", how.Parallel)
 	}
 	o, list, err := adoption.Back(ctx, client, runs, run, &how)
 	if err != nil {
@@ -202,7 +202,7 @@ func (r *rollbacker) giveFiles(s workflow.Streams, to *v1alpha1.CloudConfigurati
 }
 
 func noFiles(run *journal.Run) error {
-	return usage("go back to before run %d: ccmadm %s has removed no files that could be given again", run.ID, run.Command)
+	return finding.Usagef("go back to before run %d: ccmadm %s has removed no files that could be given again", run.ID, run.Command)
 }
 
 func (r *rollbacker) givesFiles() bool {

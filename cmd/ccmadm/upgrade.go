@@ -64,7 +64,7 @@ and with --via pods a pod on each machine that is gone behind its answer.` + exi
 			}
 			before := beforeDash(cmd, args)
 			if len(before) > 1 {
-				return usage("upgrade plan takes one version, not %q", before)
+				return finding.Usagef("upgrade plan takes one version, not %q", before)
 			}
 			u.again = again(cmd.Flags())
 			return u.run(cmd.Context(), s, strings.Join(before, ""), args[len(before):])

@@ -57,7 +57,7 @@ cloud-controller-manager back to its former release; Kubernetes does not go back
 		RunE: func(cmd *cobra.Command, args []string) error {
 			before := beforeDash(cmd, args)
 			if len(before) != 1 {
-				return usage("upgrade apply takes one version, not %q", before)
+				return finding.Usagef("upgrade apply takes one version, not %q", before)
 			}
 			v, err := planner.ParseTarget(before[0])
 			if err != nil {
@@ -103,7 +103,7 @@ Interrupted anywhere, the same command goes on.` + upgradeEndings(),
   ccmadm upgrade node -- --etcd-upgrade=false`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if before := beforeDash(cmd, args); len(before) > 0 {
-				return usage("upgrade node takes no argument, not %q: it goes by the cluster's configuration", before)
+				return finding.Usagef("upgrade node takes no argument, not %q: it goes by the cluster's configuration", before)
 			}
 			return u.run(cmd.Context(), s, "upgrade node", args)
 		},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -33,7 +34,7 @@ func newVersion(s workflow.Streams) *cobra.Command {
 				_, err := fmt.Fprintln(s.Out, versionLine())
 				return err
 			}
-			return usage("read --output: %q is neither json nor short", output)
+			return finding.Usagef("read --output: %q is neither json nor short", output)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json or short")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 )
@@ -47,7 +48,7 @@ func declareNodeTimeout(flags *pflag.FlagSet, adoption *adoption.Adoption) {
 
 func checkParallel(r *fleet.Remote) error {
 	if r.Parallel < 1 {
-		return usage("read --parallel: %d is less than 1", r.Parallel)
+		return finding.Usagef("read --parallel: %d is less than 1", r.Parallel)
 	}
 	return nil
 }

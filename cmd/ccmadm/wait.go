@@ -29,7 +29,7 @@ When the time is up it names each node that is behind, its state, the cause, and
 			}
 			state, err := nodes.ParseState(until)
 			if err != nil {
-				return usage("read --for: %w", err)
+				return finding.Usagef("read --for: %w", err)
 			}
 			client, err := o.client(s)
 			if err != nil {
