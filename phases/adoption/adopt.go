@@ -17,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -69,9 +70,8 @@ func held(p workflow.Phase) workflow.Phase {
 		if err != nil {
 			return err
 		}
-		d.HoldLifecycle = s.Recorded == nil || s.ChangesProvider() ||
-			s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff
-		return run(ctx, d)
+		off := s.Recorded == nil || s.ChangesProvider() || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff
+		return holdLifecycle(s, off, func() error { return run(ctx, d) })
 	}
 	return p
 }
@@ -81,14 +81,24 @@ func held(p workflow.Phase) workflow.Phase {
 func resolved(p workflow.Phase) workflow.Phase {
 	run := p.Run
 	p.Run = func(ctx context.Context, d *workflow.Data) error {
+		s, err := d.Settings(ctx)
+		if err != nil {
+			return err
+		}
 		unknown, err := unresolved(ctx, d)
 		if err != nil {
 			return err
 		}
-		d.HoldLifecycle = len(unknown) > 0
-		return run(ctx, d)
+		return holdLifecycle(s, len(unknown) > 0, func() error { return run(ctx, d) })
 	}
 	return p
+}
+
+// holdLifecycle runs one phase with the lifecycle held or not. The phases after it decide for themselves.
+func holdLifecycle(s *settings.Settings, held bool, run func() error) error {
+	s.LifecycleHeld = held
+	defer func() { s.LifecycleHeld = false }()
+	return run()
 }
 
 // begin is the record before there is anything that it speaks of. It says that no Node may be deleted.

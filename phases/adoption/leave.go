@@ -55,8 +55,7 @@ func off(p workflow.Phase) workflow.Phase {
 			d.Sayf("there is no cloud-controller-manager any more")
 			return nil
 		}
-		d.HoldLifecycle = true
-		return run(ctx, d)
+		return holdLifecycle(s, true, func() error { return run(ctx, d) })
 	}
 	return p
 }

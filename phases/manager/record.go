@@ -20,7 +20,7 @@ func recordedLifecycle(d *workflow.Data, s *settings.Settings) (to v1alpha1.Life
 	if s.Lifecycle == v1alpha1.LifecycleOff {
 		return s.Lifecycle, s.Recorded != nil && s.Recorded.LifecycleHeld && d.Said.Lifecycle == ""
 	}
-	if d.HoldLifecycle {
+	if s.LifecycleHeld {
 		return v1alpha1.LifecycleOff, true
 	}
 	return s.Lifecycle, false

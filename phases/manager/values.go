@@ -56,7 +56,7 @@ func NamelessValues(d *workflow.Data, s *settings.Settings, cloudFiles map[strin
 		KubernetesVersion:   s.KubernetesVersion,
 		ImageRepository:     s.ImageRepository,
 		Routes:              s.WantsRoutes(),
-		NodeLifecycle:       s.Lifecycle != v1alpha1.LifecycleOff && !d.HoldLifecycle,
+		NodeLifecycle:       s.Lifecycle != v1alpha1.LifecycleOff && !s.LifecycleHeld,
 		PodSubnet:           s.PodSubnet,
 		Files:               slices.Sorted(maps.Keys(cloudFiles)),
 		ConfigHash:          manifests.ConfigHash(cloudFiles),

@@ -55,7 +55,7 @@ func ReadFile(what, path string) ([]byte, error) {
 	return data, nil
 }
 
-// Settings is everything that a run goes by. It is resolved once and never changed.
+// Settings is everything that a run goes by. It is resolved once; only adopt and leave change it, in LifecycleHeld.
 type Settings struct {
 	v1alpha1.CloudConfiguration
 	// Profile is that of the provider.
@@ -74,6 +74,8 @@ type Settings struct {
 	Proxies []string
 	// moved are credentials that a record of an earlier release has in clear, by their keys in the Secret.
 	Moved map[string][]byte
+	// LifecycleHeld keeps the manager from deleting Nodes for the time of an adoption, whatever the settings say.
+	LifecycleHeld bool
 	// Recorded is what was known already of the cluster; nil on a machine that makes one.
 	Recorded *v1alpha1.Record
 }

@@ -138,9 +138,7 @@ type Data struct {
 	WithoutServer bool
 	// trial says that nobody sees the dry run: its differences are wanted by themselves.
 	Trial bool
-	// holdLifecycle keeps the manager from deleting Nodes, whatever the settings say.
-	HoldLifecycle bool
-	ctx           context.Context // the workflow runner hands phases nothing but data
+	ctx   context.Context // the workflow runner hands phases nothing but data
 }
 
 // Known is what a run finds out, each thing when it is first asked for, and never again.
