@@ -22,7 +22,7 @@ func TestCluster_Apply_ClosesWhatWasKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	phasestest.Abandon(t, client)
-	out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{Command: "apply"})
+	out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Command: "apply"})
 	if err != nil || changed {
 		t.Fatalf("changed %v, %v\n%s", changed, err, out)
 	}
@@ -51,10 +51,10 @@ func TestCluster_Apply_LeavesWhatWasKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			phasestest.Abandon(t, client)
-			o := workflow.Options{Command: "apply", Existing: true}
-			d, out := phasestest.Run{Options: o}.Must(t, m)
+			o := workflow.Inputs{Command: "apply", Existing: true}
+			r, out := phasestest.Run{Inputs: o}.Must(t, m)
 			list := slices.DeleteFunc(tt.list, func(p workflow.Phase) bool { return p.Name == "rollout" })
-			if err := workflow.Run(t.Context(), d, list); err != nil {
+			if err := r.Do(t.Context(), list); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			if runs, text := phasestest.JournalOf(t); len(runs) != 1 || runs[0].State != journal.Begun {

@@ -27,7 +27,7 @@ func TestCluster_Apply_RepairsWhatHasDrifted(t *testing.T) {
 	m := existingtest.Living(t)
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	ctx := t.Context()
-	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || changed {
+	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{}); err != nil || changed {
 		t.Fatalf("a cluster that is as its record says: changed %v, %v\n%s", changed, err, out)
 	}
 	drift := map[string]func() error{
@@ -43,15 +43,15 @@ func TestCluster_Apply_RepairsWhatHasDrifted(t *testing.T) {
 			if err := happens(); err != nil {
 				t.Fatal(err)
 			}
-			shown, differs, err := existingtest.ApplyRun(t, m, "", workflow.Options{DryRun: true})
+			shown, differs, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{DryRun: true})
 			if subject := strings.Fields(what)[0]; err != nil || !differs || !strings.Contains(shown, "would create "+subject) {
 				t.Errorf("diff: differs %v, %v\n%s", differs, err, shown)
 			}
-			out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{})
+			out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{})
 			if err != nil || !changed || !strings.Contains(out, what) {
 				t.Errorf("apply: changed %v, %v\n%s", changed, err, out)
 			}
-			if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || changed {
+			if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{}); err != nil || changed {
 				t.Errorf("once more: changed %v, %v\n%s", changed, err, out)
 			}
 		})
@@ -74,16 +74,16 @@ func TestCluster_Apply_AnArgumentThatSomebodyChanged(t *testing.T) {
 	if _, err := sets.Patch(t.Context(), name, types.JSONPatchType, patch, edited); err != nil {
 		t.Fatal(err)
 	}
-	shown, differs, err := existingtest.ApplyRun(t, m, "", workflow.Options{DryRun: true})
+	shown, differs, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{DryRun: true})
 	if err != nil || !differs || !strings.Contains(shown, "-        - --v=9") {
 		t.Errorf("diff: differs %v, %v\n%s", differs, err, shown)
 	}
-	_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"controllerManager: {extraArgs: [--v=5]}\n", workflow.Options{})
+	_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"controllerManager: {extraArgs: [--v=5]}\n", workflow.Inputs{})
 	var refused *finding.Error
 	if !errors.As(err, &refused) || refused.Code != finding.ExitRefused || !strings.Contains(refused.Hint, "--force") || changed {
 		t.Errorf("without force: changed %v, %v", changed, err)
 	}
-	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Options{Force: true}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Force: true}); err != nil {
 		t.Errorf("with force: %v\n%s", err, out)
 	}
 	if after := phasestest.ArgsOf(t, sets.Get, name); strings.Join(after, " ") != strings.Join(before, " ") {
@@ -96,7 +96,7 @@ func TestCluster_Apply_AFile(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	file := phasestest.CloudDocument + "mode: Deployment\nlifecycle: \"Off\"\ncontrollerManager: {version: v1.99.0, extraArgs: [--v=4]}\n" +
 		"---\n" + phasestest.InitConfig
-	out, changed, err := existingtest.ApplyRun(t, m, file, workflow.Options{})
+	out, changed, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{})
 	if err != nil || !changed || !strings.Contains(out, "InitConfiguration is not applied") {
 		t.Fatalf("changed %v, %v\n%s", changed, err, out)
 	}
@@ -123,11 +123,11 @@ func TestCluster_Apply_AFile(t *testing.T) {
 		t.Errorf("credentials that the file does not name: %v", err)
 	}
 	for _, again := range []string{file, "", phasestest.CloudDocument + "mode: Auto\nprovider: auto\n"} {
-		if out, changed, err := existingtest.ApplyRun(t, m, again, workflow.Options{}); err != nil || changed {
+		if out, changed, err := existingtest.ApplyRun(t, m, again, workflow.Inputs{}); err != nil || changed {
 			t.Errorf("once more with %q: changed %v, %v\n%s", again, changed, err, out)
 		}
 	}
-	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"controllerManager: {extraArgs: []}\n", workflow.Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"controllerManager: {extraArgs: []}\n", workflow.Inputs{}); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	deployment, err = client.AppsV1().Deployments("kube-system").Get(t.Context(), name, metav1.GetOptions{})
@@ -146,20 +146,20 @@ func TestCluster_Apply_Credentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := phasestest.CloudDocument + "credentials: [{key: network, file: " + network + "}]\n"
-	if out, changed, err := existingtest.ApplyRun(t, m, file, workflow.Options{}); err != nil || !changed {
+	if out, changed, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{}); err != nil || !changed {
 		t.Fatalf("changed %v, %v\n%s", changed, err, out)
 	}
 	secret, err := secrets.Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
 	if err != nil || string(secret.Data["token"]) != "a-token" || string(secret.Data["network"]) != "net-1" {
 		t.Errorf("keys %v, %v, want token and network", len(secret.Data), err)
 	}
-	_, _, err = existingtest.ApplyRun(t, m, phasestest.CloudDocument+"credentials: []\n", workflow.Options{})
+	_, _, err = existingtest.ApplyRun(t, m, phasestest.CloudDocument+"credentials: []\n", workflow.Inputs{})
 	phasestest.WantError(t, err, "an empty list would take all away", finding.ExitPreflight)
 
 	if err := secrets.Delete(t.Context(), v1alpha1.CloudConfigName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || !changed {
+	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{}); err != nil || !changed {
 		t.Errorf("the files are still where they were read: changed %v, %v\n%s", changed, err, out)
 	}
 	secret, err = secrets.Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})
@@ -173,7 +173,7 @@ func TestCluster_Apply_Credentials(t *testing.T) {
 	if err := os.Remove(m.Path(machine.RecordFile)); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = existingtest.ApplyRun(t, m, "", workflow.Options{})
+	_, _, err = existingtest.ApplyRun(t, m, "", workflow.Inputs{})
 	phasestest.WantError(t, err, "Secret/kube-system/ccmadm-cloud-config is gone", finding.ExitRefused)
 }
 
@@ -181,17 +181,17 @@ func TestCluster_Apply_Credentials(t *testing.T) {
 func TestCluster_Apply_Proxies(t *testing.T) {
 	m := existingtest.Living(t)
 	sets := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).AppsV1().DaemonSets("kube-system")
-	d, _ := phasestest.Run{Options: workflow.Options{Existing: true}}.Must(t, m)
-	d.Env = func(name string) string { return map[string]string{"HTTPS_PROXY": "http://shell:1"}[name] }
-	if s, err := d.Settings(t.Context()); err != nil || len(s.Proxies) != 0 {
+	r, _ := phasestest.Run{Inputs: workflow.Inputs{Existing: true}}.Must(t, m)
+	r.Getenv = func(name string) string { return map[string]string{"HTTPS_PROXY": "http://shell:1"}[name] }
+	if s, err := r.Settings(t.Context()); err != nil || len(s.Proxies) != 0 {
 		t.Errorf("proxies %v, %v; the manager has none", s.Proxies, err)
 	}
 	if err := sets.Delete(t.Context(), "hetzner-cloud-controller-manager", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	d, _ = phasestest.Run{Options: workflow.Options{Existing: true}}.Must(t, m)
-	d.Env = func(name string) string { return map[string]string{"HTTPS_PROXY": "http://shell:1"}[name] }
-	if s, err := d.Settings(t.Context()); err != nil || len(s.Proxies) != 1 {
+	r, _ = phasestest.Run{Inputs: workflow.Inputs{Existing: true}}.Must(t, m)
+	r.Getenv = func(name string) string { return map[string]string{"HTTPS_PROXY": "http://shell:1"}[name] }
+	if s, err := r.Settings(t.Context()); err != nil || len(s.Proxies) != 1 {
 		t.Errorf("proxies %v, %v; where there is no manager, the shell says", s.Proxies, err)
 	}
 }
@@ -213,7 +213,7 @@ func TestCluster_Apply_Refuses(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+tt.file, workflow.Options{})
+			_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+tt.file, workflow.Inputs{})
 			phasestest.WantError(t, err, tt.wantErr, tt.code)
 			if after := phasestest.Snapshot(t, m); changed || len(after) != len(before) {
 				t.Errorf("something changed: %v", after)
@@ -226,22 +226,22 @@ func TestCluster_Apply_Refuses(t *testing.T) {
 		if _, err := nodes.Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"provider: onprem\n", workflow.Options{})
+		_, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"provider: onprem\n", workflow.Inputs{})
 		phasestest.WantError(t, err, "provider IDs cannot change: Node/w7 hcloud://7", finding.ExitRefused)
 		if err := nodes.Delete(t.Context(), "w7", metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
-	_, _, err := existingtest.ApplyRun(t, m, phasestest.InitConfig, workflow.Options{})
+	_, _, err := existingtest.ApplyRun(t, m, phasestest.InitConfig, workflow.Inputs{})
 	phasestest.WantError(t, err, "no CloudConfiguration was found in it", finding.ExitUsage)
 }
 
 // Without an answer nothing is known, and nothing is done.
 func TestCluster_Apply_WithoutARecord(t *testing.T) {
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
-	_, _, err := existingtest.ApplyRun(t, m, "", workflow.Options{})
+	_, _, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{})
 	phasestest.WantError(t, err, "compare with the cluster's record", finding.ExitRefused)
 	bare, _ := machinetest.New(t)
-	_, _, err = existingtest.ApplyRun(t, bare, "", workflow.Options{})
+	_, _, err = existingtest.ApplyRun(t, bare, "", workflow.Inputs{})
 	phasestest.WantError(t, err, "there is no /etc/kubernetes/admin.conf", finding.ExitRefused)
 }

@@ -41,7 +41,7 @@ const (
 // publish runs the record phase with what is said, and takes its objects away when the test ends.
 func publish(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration) {
 	t.Helper()
-	if out, err := (phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}).Do(t, m, manager.Record()); err != nil {
+	if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, manager.Record()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Cleanup(func() {
@@ -84,9 +84,9 @@ func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := phasestest.Snapshot(t, m)
-			d, _ := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: tt.said}}.Must(t, m)
-			phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), d), tt.wantErr, finding.ExitRefused)
-			if s, err := d.Settings(t.Context()); err != nil || tt.wantErr == "" && s.Provider != "hetzner" {
+			r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: tt.said}}.Must(t, m)
+			phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), r), tt.wantErr, finding.ExitRefused)
+			if s, err := r.Settings(t.Context()); err != nil || tt.wantErr == "" && s.Provider != "hetzner" {
 				t.Errorf("settings are %+v, %v; want the record's", s, err)
 			}
 			if after := phasestest.Snapshot(t, m); len(after) != len(before) {
@@ -103,9 +103,9 @@ func TestCluster_InitAgain_CorrectsAnImageThatNeverRan(t *testing.T) {
 	said := v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{Image: "right:1"}}
 	check := func(wantErr, wantImage string) {
 		t.Helper()
-		d, _ := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}.Must(t, m)
-		phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), d), wantErr, finding.ExitRefused)
-		if s, err := d.Settings(t.Context()); err != nil || wantErr == "" && s.ControllerManager.Image != wantImage {
+		r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Must(t, m)
+		phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), r), wantErr, finding.ExitRefused)
+		if s, err := r.Settings(t.Context()); err != nil || wantErr == "" && s.ControllerManager.Image != wantImage {
 			t.Errorf("image is %q, %v, want %q", s.ControllerManager.Image, err, wantImage)
 		}
 	}
@@ -122,13 +122,13 @@ func TestCluster_InitAgain_WithADeletedRecord(t *testing.T) {
 	if err := maps.Delete(t.Context(), v1alpha1.RecordName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
-	s, err := d.Settings(t.Context())
+	r, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	s, err := r.Settings(t.Context())
 	if err != nil || s.Provider != "hetzner" || s.Mode != v1alpha1.ModeDaemonSet || s.ClusterName != "ber1" {
 		t.Errorf("settings are %+v, %v; want those of the record", s, err)
 	}
-	d, _ = phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}.Must(t, m)
-	phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), d), "the cluster's record says \"hetzner\"", finding.ExitRefused)
+	r, _ = phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}.Must(t, m)
+	phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), r), "the cluster's record says \"hetzner\"", finding.ExitRefused)
 }
 
 func TestCluster_InitAgain_WithoutAnAnswerNothingIsDone(t *testing.T) {
@@ -146,10 +146,10 @@ func TestCluster_InitAgain_WithoutAnAnswerNothingIsDone(t *testing.T) {
 			server := httptest.NewServer(tt.answer)
 			t.Cleanup(server.Close)
 			m, runner := phasestest.ControlPlaneMachine(t, &rest.Config{Host: server.URL})
-			d, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+			r, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
-			err := bootstrap.InitPreflight().Do(ctx, d)
+			err := bootstrap.InitPreflight().Do(ctx, r)
 			phasestest.WantError(t, err, "compare with the cluster's record: read ConfigMap/kube-system/ccmadm-config", finding.ExitRefused)
 			if got := runner.RanKubeadm(); len(got) > 0 {
 				t.Errorf("kubeadm was run: %q\n%s", got, out)
@@ -218,8 +218,8 @@ func offerJoin(t *testing.T) {
 func join(said v1alpha1.CloudConfiguration, hash string) phasestest.Run {
 	endpoint := strings.Trim(strings.TrimPrefix(phasestest.Cluster.Config.Host, "https://"), "/")
 	return phasestest.Run{
-		Options: workflow.Options{Role: kubeadm.RoleJoin, Flags: said},
-		Args:    []string{endpoint, "--token=" + token, "--discovery-token-ca-cert-hash=" + hash, "--node-name=w1"},
+		Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Flags: said},
+		Args:   []string{endpoint, "--token=" + token, "--discovery-token-ca-cert-hash=" + hash, "--node-name=w1"},
 	}
 }
 
@@ -252,8 +252,8 @@ func TestCluster_Join(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, runner := machinetest.New(t)
-			d, out := join(tt.said, tt.hash).Must(t, m)
-			err := record.FetchRecord().Do(t.Context(), d)
+			r, out := join(tt.said, tt.hash).Must(t, m)
+			err := record.FetchRecord().Do(t.Context(), r)
 			phasestest.WantError(t, err, tt.wantErr, tt.wantCode)
 			if tt.wantErr != "" {
 				if files := phasestest.Snapshot(t, m); len(files) > 0 {
@@ -262,7 +262,7 @@ func TestCluster_Join(t *testing.T) {
 				return
 			}
 			for _, p := range []workflow.Phase{kubelet.Phase(), bootstrap.KubeadmJoin(), manager.JoinKubeconfig(), manager.JoinControlPlane()} {
-				if err := p.Do(t.Context(), d); err != nil {
+				if err := p.Do(t.Context(), r); err != nil {
 					t.Fatalf("%s: %v\n%s", p.Name, err, out)
 				}
 			}
@@ -294,8 +294,8 @@ func TestCluster_Join_AManInTheMiddle(t *testing.T) {
 		}
 	})
 	m, _ := machinetest.New(t)
-	d, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
-	phasestest.WantError(t, record.FetchRecord().Do(t.Context(), d), "use bootstrap token abcdef", finding.ExitPreflight)
+	r, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
+	phasestest.WantError(t, record.FetchRecord().Do(t.Context(), r), "use bootstrap token abcdef", finding.ExitPreflight)
 }
 
 func TestCluster_Join_OfAMemberOfAnotherCluster(t *testing.T) {
@@ -306,6 +306,6 @@ func TestCluster_Join_OfAMemberOfAnotherCluster(t *testing.T) {
 	other := *phasestest.Cluster.Config
 	other.CAData = []byte(phasestest.ReadCA(t, machinetest.NewCA(t)))
 	machinetest.Put(t, m, machine.KubeletConf, phasestest.KubeconfigText(t, &other))
-	d, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
-	phasestest.WantError(t, record.FetchRecord().Do(t.Context(), d), "this machine is a node of another one", finding.ExitRefused)
+	r, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
+	phasestest.WantError(t, record.FetchRecord().Do(t.Context(), r), "this machine is a node of another one", finding.ExitRefused)
 }

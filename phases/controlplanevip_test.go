@@ -16,15 +16,15 @@ import (
 )
 
 // withVIP says on which interface, since a test's machine has none.
-func withVIP(address string) workflow.Options {
+func withVIP(address string) workflow.Inputs {
 	said := v1alpha1.CloudConfiguration{}
 	said.ControlPlaneVIP = v1alpha1.ControlPlaneVIP{Address: address, Interface: "eth0"}
-	return workflow.Options{Flags: said}
+	return workflow.Inputs{Flags: said}
 }
 
 func TestControlPlaneVIP_Writes(t *testing.T) {
 	m, runner := machinetest.New(t)
-	r := phasestest.Run{Config: phasestest.InitConfig, Options: withVIP("192.0.2.10")}
+	r := phasestest.Run{Config: phasestest.InitConfig, Inputs: withVIP("192.0.2.10")}
 	if out, err := r.Do(t, m, bootstrap.KubeadmConfig()); err != nil || !strings.Contains(out, "set controlPlaneEndpoint 192.0.2.10:6443") {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -57,7 +57,7 @@ func TestControlPlaneVIP_Writes(t *testing.T) {
 // By BGP the manifest is all: nobody else is asked, and no interface is needed.
 func TestControlPlaneVIP_WritesForBGP(t *testing.T) {
 	m, runner := machinetest.New(t)
-	r := phasestest.Run{Config: phasestest.InitConfig, Options: phasestest.Announced("203.0.113.10")}
+	r := phasestest.Run{Config: phasestest.InitConfig, Inputs: phasestest.Announced("203.0.113.10")}
 	out, err := r.Do(t, m, bootstrap.KubeadmConfig())
 	if err != nil || !strings.Contains(out, "set controlPlaneEndpoint 203.0.113.10:6443") {
 		t.Fatalf("%v\n%s", err, out)
@@ -87,7 +87,7 @@ func TestJoinControlPlaneVIP_BGP(t *testing.T) {
 	const bgp = "{localASN: 64512, peers: [{address: 192.0.2.1, asn: 64500, bfd: {enabled: true}}]}"
 	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: "+
 		"{provider: onprem, clusterName: ber1, mode: StaticPod, controlPlaneVIP: {address: 203.0.113.10, bgp: "+bgp+"}}\n")
-	r := phasestest.Run{Config: phasestest.JoinConfig + "controlPlane: {}\n", Options: workflow.Options{Role: kubeadm.RoleJoin}}
+	r := phasestest.Run{Config: phasestest.JoinConfig + "controlPlane: {}\n", Inputs: workflow.Inputs{Role: kubeadm.RoleJoin}}
 	out, err := r.Do(t, m, bootstrap.JoinControlPlaneVIP())
 	const want = `"peers":[{"address":"192.0.2.1","asn":64500,"bfd":{"enabled":true}}]}`
 	if got := machinetest.Content(m, machine.VIPManifest); err != nil || !strings.Contains(got, want) {
@@ -109,7 +109,7 @@ func TestControlPlaneVIP_NothingUnlessAsked(t *testing.T) {
 func TestControlPlaneVIP_Refused(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string
-		options      workflow.Options
+		options      workflow.Inputs
 		wantErr      string
 	}{
 		{
@@ -119,12 +119,12 @@ func TestControlPlaneVIP_Refused(t *testing.T) {
 		},
 		{
 			name: "a provider without agent", config: phasestest.InitConfig,
-			options: func() workflow.Options { o := withVIP("192.0.2.10"); o.Flags.Provider = "hetzner"; return o }(),
+			options: func() workflow.Inputs { o := withVIP("192.0.2.10"); o.Flags.Provider = "hetzner"; return o }(),
 			wantErr: "provider hetzner has no node agent that could hold the address",
 		},
 		{
 			name: "mode Manual", config: phasestest.InitConfig,
-			options: func() workflow.Options { o := withVIP("192.0.2.10"); o.Flags.Mode = v1alpha1.ModeManual; return o }(),
+			options: func() workflow.Inputs { o := withVIP("192.0.2.10"); o.Flags.Mode = v1alpha1.ModeManual; return o }(),
 			wantErr: "in mode Manual nothing of the provider is brought by ccmadm",
 		},
 		{
@@ -141,7 +141,7 @@ func TestControlPlaneVIP_Refused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
-			r := phasestest.Run{Config: tt.config, Options: tt.options}
+			r := phasestest.Run{Config: tt.config, Inputs: tt.options}
 			_, err := r.Do(t, m, bootstrap.KubeadmConfig())
 			if err == nil {
 				_, err = r.Do(t, m, bootstrap.ControlPlaneVIP())
@@ -150,7 +150,7 @@ func TestControlPlaneVIP_Refused(t *testing.T) {
 		})
 	}
 	for _, address := range []string{"127.0.0.1", "224.0.0.1", "fe80::1%eth0", "lb.example", "0.0.0.0"} {
-		if _, _, err := (phasestest.Run{Config: phasestest.InitConfig, Options: withVIP(address)}).Data(t, must2(machinetest.New(t))); err == nil {
+		if _, _, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: withVIP(address)}).Data(t, must2(machinetest.New(t))); err == nil {
 			t.Errorf("%s is taken for an address", address)
 		}
 	}
@@ -162,7 +162,7 @@ func must2[A, B any](a A, _ B) A { return a }
 func TestControlPlaneVIP_KeepsTheUsersSpelling(t *testing.T) {
 	m, _ := machinetest.New(t)
 	const cluster = "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: 192.0.2.10 # ours\n"
-	if _, err := (phasestest.Run{Config: phasestest.InitConfig + cluster, Options: withVIP("192.0.2.10")}).Do(t, m, bootstrap.KubeadmConfig()); err != nil {
+	if _, err := (phasestest.Run{Config: phasestest.InitConfig + cluster, Inputs: withVIP("192.0.2.10")}).Do(t, m, bootstrap.KubeadmConfig()); err != nil {
 		t.Fatal(err)
 	}
 	if got := machinetest.Content(m, machine.KubeadmConfig); !strings.Contains(got, "controlPlaneEndpoint: 192.0.2.10 # ours\n") {
@@ -174,7 +174,7 @@ func TestControlPlaneVIP_KeepsTheUsersSpelling(t *testing.T) {
 func TestJoinControlPlaneVIP_Worker(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, clusterName: ber1, mode: StaticPod, controlPlaneVIP: {address: 192.0.2.10, interface: eth0}}\n")
-	r := phasestest.Run{Config: phasestest.JoinConfig, Options: workflow.Options{Role: kubeadm.RoleJoin}}
+	r := phasestest.Run{Config: phasestest.JoinConfig, Inputs: workflow.Inputs{Role: kubeadm.RoleJoin}}
 	if out, err := r.Do(t, m, bootstrap.JoinControlPlaneVIP()); err != nil || machinetest.Content(m, machine.VIPManifest) != "" {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -182,25 +182,25 @@ func TestJoinControlPlaneVIP_Worker(t *testing.T) {
 
 // A pod that was killed leaves the address behind: a reset takes it away.
 func TestReset_ReleasesTheAddress(t *testing.T) {
-	for address, options := range map[string]workflow.Options{
+	for address, options := range map[string]workflow.Inputs{
 		"192.0.2.10": withVIP("192.0.2.10"), "203.0.113.10": phasestest.Announced("203.0.113.10"),
 	} {
 		t.Run(address, func(t *testing.T) { releases(t, address, options) })
 	}
 }
 
-func releases(t *testing.T, address string, options workflow.Options) {
+func releases(t *testing.T, address string, options workflow.Inputs) {
 	t.Helper()
 	m, runner := machinetest.New(t)
-	r := phasestest.Run{Config: phasestest.InitConfig, Options: options}
+	r := phasestest.Run{Config: phasestest.InitConfig, Inputs: options}
 	for _, p := range []workflow.Phase{bootstrap.KubeadmConfig(), bootstrap.ControlPlaneVIP()} {
 		if out, err := r.Do(t, m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
 	runner.Answers["ip -o address show"] = "1: lo    inet " + address + "/32 scope global lo\n"
-	d, out := r.Must(t, m)
-	if err := bootstrap.Reset(t.Context(), d, nil); err != nil {
+	run, out := r.Must(t, m)
+	if err := bootstrap.Reset(t.Context(), run, nil); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if last := runner.Ran[len(runner.Ran)-1]; last != "ip address delete "+address+"/32 dev lo" {

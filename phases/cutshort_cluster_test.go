@@ -34,12 +34,12 @@ func modeOf(t *testing.T, client kubernetes.Interface, m *machine.Machine) strin
 // for old at once.
 func cutShort(t *testing.T, client kubernetes.Interface, m *machine.Machine, file string, phases int) {
 	t.Helper()
-	d, out := phasestest.Run{Config: file, Options: workflow.Options{Existing: true, Command: "apply"}}.Must(t, m)
+	r, out := phasestest.Run{Config: file, Inputs: workflow.Inputs{Existing: true, Command: "apply"}}.Must(t, m)
 	for _, p := range manager.Apply()[:phases] {
 		if p.Name == "rollout" {
 			continue
 		}
-		if err := p.Do(t.Context(), d); err != nil {
+		if err := p.Do(t.Context(), r); err != nil {
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
@@ -56,14 +56,14 @@ func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
 	change := func(mode v1alpha1.Mode, level int) string {
 		return fmt.Sprintf("%smode: %s\ncontrollerManager: {extraArgs: [--v=%d]}\n", phasestest.CloudDocument, mode, level)
 	}
-	apply := func(t *testing.T, file string, o workflow.Options) {
+	apply := func(t *testing.T, file string, o workflow.Inputs) {
 		t.Helper()
 		if out, _, err := existingtest.ApplyRun(t, m, file, o); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
 	modes := []v1alpha1.Mode{v1alpha1.ModeDaemonSet, v1alpha1.ModeStaticPod}
-	apply(t, change(modes[0], 2), workflow.Options{})
+	apply(t, change(modes[0], 2), workflow.Inputs{})
 	for i := 2; i <= len(manager.Apply()); i++ {
 		if manager.Apply()[i-1].Name == "rollout" {
 			continue
@@ -78,19 +78,19 @@ func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					apply(t, "", workflow.Options{Command: "rollback", Flags: *back})
+					apply(t, "", workflow.Inputs{Command: "rollback", Flags: *back})
 				}
 				if after := modeOf(t, client, m); after != before {
 					t.Errorf("after a rollback: %s; want %s", after, before)
 				}
 				cutShort(t, client, m, change(modes[1], 4), i)
-				apply(t, change(modes[1], 4), workflow.Options{Command: "apply"})
+				apply(t, change(modes[1], 4), workflow.Inputs{Command: "apply"})
 				done := modeOf(t, client, m)
-				if out, changed, err := existingtest.ApplyRun(t, m, change(modes[1], 4), workflow.Options{}); err != nil || changed {
+				if out, changed, err := existingtest.ApplyRun(t, m, change(modes[1], 4), workflow.Inputs{}); err != nil || changed {
 					t.Errorf("once more: changed %v, %v\n%s", changed, err, out)
 				}
 				t.Logf("%s -> %s", before, done)
-				apply(t, change(modes[1], 2), workflow.Options{})
+				apply(t, change(modes[1], 2), workflow.Inputs{})
 				slices.Reverse(modes)
 			}
 		})

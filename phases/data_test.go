@@ -15,17 +15,17 @@ import (
 
 func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
 	m, _ := machinetest.New(t)
-	d, out := phasestest.Run{Options: workflow.Options{IgnorePreflightErrors: []string{"C"}}, Args: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}}.Must(t, m)
-	if _, err := d.Machine.Files.Write(machine.File{Path: "/etc/x", Data: []byte("x")}); err != nil {
+	r, out := phasestest.Run{Inputs: workflow.Inputs{IgnorePreflightErrors: []string{"C"}}, Args: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}}.Must(t, m)
+	if _, err := r.Machine.Files.Write(machine.File{Path: "/etc/x", Data: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	if !d.DryRun || len(phasestest.Snapshot(t, m)) > 0 || !strings.Contains(out.String(), "[dryrun] would write /etc/x") {
+	if !r.DryRun || len(phasestest.Snapshot(t, m)) > 0 || !strings.Contains(out.String(), "[dryrun] would write /etc/x") {
 		t.Error("a --dry-run behind the -- would write files")
 	}
-	if diff := cmp.Diff([]string{"C", "A", "B"}, d.IgnorePreflightErrors); diff != "" {
+	if diff := cmp.Diff([]string{"C", "A", "B"}, r.Inputs.IgnorePreflightErrors); diff != "" {
 		t.Errorf("ignored errors (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"--upload-certs=true"}, d.KubeadmRest); diff != "" {
+	if diff := cmp.Diff([]string{"--upload-certs=true"}, r.KubeadmRest); diff != "" {
 		t.Errorf("left for kubeadm (-want +got):\n%s", diff)
 	}
 }
@@ -33,15 +33,15 @@ func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
 func TestInitHalf_KeepsTheUsersOwnSkips(t *testing.T) {
 	m, _ := machinetest.New(t)
 	r := phasestest.Run{Config: phasestest.InitConfig + "skipPhases: [addon/kube-proxy]\n", Args: []string{"--v=5"}}
-	d, _ := r.Must(t, m)
+	run, _ := r.Must(t, m)
 	want := []string{"init", "--config=/etc/ccmadm/kubeadm.yaml", "--skip-phases=preflight,addon/kube-proxy", "--v=5"}
-	if diff := cmp.Diff(want, workflow.InitHalf(d, []string{"preflight"})); diff != "" {
+	if diff := cmp.Diff(want, workflow.InitHalf(run, []string{"preflight"})); diff != "" {
 		t.Errorf("skips of the file (-want +got):\n%s", diff)
 	}
 	r.Args = []string{"--skip-phases=addon", "--v=5"} // kubeadm: the flag wins over the file
-	d, _ = r.Must(t, m)
+	run, _ = r.Must(t, m)
 	want[2] = "--skip-phases=preflight,addon"
-	if diff := cmp.Diff(want, workflow.InitHalf(d, []string{"preflight"})); diff != "" {
+	if diff := cmp.Diff(want, workflow.InitHalf(run, []string{"preflight"})); diff != "" {
 		t.Errorf("skips of the flag (-want +got):\n%s", diff)
 	}
 }

@@ -18,7 +18,7 @@ func TestReset_DryRunSecrets(t *testing.T) {
 	runner.Answers["kubeadm reset"] = "[dryrun] Attached object:\n\tdata:\n\t  config: |\n\t    password: one " + secret +
 		"\n\t    - name: DB_PASS\n\t      value: " + secret + "\n[reset] kept\n"
 	var out bytes.Buffer
-	if err := bootstrap.Reset(t.Context(), record.NewBare(m, workflow.Options{DryRun: true}, workflow.Streams{Out: &out, Err: &out}, "test"), nil); err != nil {
+	if err := bootstrap.Reset(t.Context(), record.NewBare(m, workflow.Inputs{DryRun: true}, workflow.Streams{Out: &out, Err: &out}, "test"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if text := out.String(); strings.Contains(text, secret) || !strings.Contains(text, "[reset] kept\n") {

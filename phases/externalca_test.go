@@ -25,12 +25,12 @@ func TestFinished_ExternalCA(t *testing.T) {
 	machinetest.Put(t, m, machine.KubeletConf, "x")
 	machinetest.Put(t, m, machine.RecordFile, "x")
 	machinetest.Put(t, m, machine.KubeadmConfig, phasestest.InitConfig)
-	d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
-	if done, err := workflow.KubeadmFinished(d); done || err != nil {
+	r, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	if done, err := workflow.KubeadmFinished(r.Host); done || err != nil {
 		t.Errorf("before kubeadm ran: got %t, %v, want false", done, err)
 	}
 	machinetest.Put(t, m, machine.KubeletConfig, "x")
-	if done, err := workflow.KubeadmFinished(d); !done || err != nil {
+	if done, err := workflow.KubeadmFinished(r.Host); !done || err != nil {
 		t.Errorf("with what kubeadm gave the kubelet: got %t, %v, want true", done, err)
 	}
 }
@@ -73,8 +73,8 @@ func TestKubeletInUse_ExternalCA(t *testing.T) {
 			for _, file := range tt.files {
 				machinetest.Put(t, m, file, "x")
 			}
-			d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
-			if err := record.CheckKubeletInUse(t.Context(), d); (err != nil) != tt.wantErr {
+			r, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+			if err := record.CheckKubeletInUse(t.Context(), r); (err != nil) != tt.wantErr {
 				t.Errorf("got %v, want an error: %t", err, tt.wantErr)
 			}
 		})
@@ -88,24 +88,24 @@ func TestExternalCA(t *testing.T) {
 	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
 		t.Fatal(err)
 	}
-	d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
-	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), d), "has no ca.key", finding.ExitUsage)
+	r, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), r), "has no ca.key", finding.ExitUsage)
 
 	bundle, err := os.ReadFile(filepath.Join(ca, "ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	machinetest.Put(t, m, machine.CCMKubeconfig, phasestest.TokenKubeconfig(bundle))
-	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), d), "", 0)
+	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), r), "", 0)
 	if out, err := (phasestest.Run{Config: phasestest.InitConfig}).Do(t, m, manager.Kubeconfig()); err != nil || !strings.Contains(out, "unchanged") {
 		t.Errorf("the administrator's own identity: %v\n%s", err, out)
 	}
 	byPaths(t, m, ca)
-	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), d), "", 0)
+	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), r), "", 0)
 	if err := os.Remove(m.Path("/etc/kubernetes/ccm.crt")); err != nil {
 		t.Fatal(err)
 	}
-	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), d), "holds none that lasts", finding.ExitUsage)
+	phasestest.WantError(t, manager.CheckExternalCA(t.Context(), r), "holds none that lasts", finding.ExitUsage)
 }
 
 // byPaths gives the machine a kubeconfig that names its certificate and key, beside it.

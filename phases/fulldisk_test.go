@@ -103,7 +103,7 @@ func TestFullDisk(t *testing.T) {
 			},
 		},
 		{
-			name: "a second init, with other files", run: phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Force: true}}, atMost: 30,
+			name: "a second init, with other files", run: phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Force: true}}, atMost: 30,
 			given: map[string]string{machine.KubeadmConfig: "old", machine.CCMManifest: "old", machine.CCMKubeconfig: "old"},
 			phases: func() []workflow.Phase {
 				return []workflow.Phase{bootstrap.KubeadmConfig(), bootstrap.KubeadmControlPlane(), manager.Kubeconfig(), manager.ControlPlane(), bootstrap.KubeadmFinish()}
@@ -111,7 +111,7 @@ func TestFullDisk(t *testing.T) {
 		},
 		{
 			name:   "the kubelet's part of join",
-			run:    phasestest.Run{Options: workflow.Options{Role: kubeadm.RoleJoin, InstallUnit: true}},
+			run:    phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, InstallUnit: true}},
 			atMost: 10,
 			phases: func() []workflow.Phase { return []workflow.Phase{kubelet.Phase()} },
 		},

@@ -27,10 +27,10 @@ func TestCluster_Apply_EveryChangeOfMode(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	for _, mode := range []v1alpha1.Mode{"StaticPod", "Deployment", "StaticPod", "DaemonSet", "Deployment", "DaemonSet"} {
 		file := phasestest.CloudDocument + "mode: " + string(mode) + "\n"
-		if shown, differs, err := existingtest.ApplyRun(t, m, file, workflow.Options{DryRun: true}); err != nil || !differs {
+		if shown, differs, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{DryRun: true}); err != nil || !differs {
 			t.Fatalf("diff of mode %s: differs %v, %v\n%s", mode, differs, err, shown)
 		}
-		out, _, err := existingtest.ApplyRun(t, m, file, workflow.Options{Command: "apply"})
+		out, _, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{Command: "apply"})
 		if err != nil {
 			t.Fatalf("mode %s: %v\n%s", mode, err, out)
 		}
@@ -48,7 +48,7 @@ func TestCluster_Apply_EveryChangeOfMode(t *testing.T) {
 		if err != nil || rec.Configuration.Mode != mode {
 			t.Errorf("record of mode %s: %v", rec.Configuration.Mode, err)
 		}
-		if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{Command: "apply"}); err != nil || changed {
+		if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Command: "apply"}); err != nil || changed {
 			t.Errorf("mode %s, once more: changed %v, %v\n%s", mode, changed, err, out)
 		}
 	}
@@ -60,7 +60,7 @@ func TestCluster_Apply_EveryChangeOfMode(t *testing.T) {
 // With an external CA the static pod's identity is the administrator's, and stays.
 func TestCluster_Apply_ModeWithAnExternalCA(t *testing.T) {
 	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
-	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := os.Remove(m.Path(machine.PKIDir + "/ca.key")); err != nil {
@@ -68,18 +68,18 @@ func TestCluster_Apply_ModeWithAnExternalCA(t *testing.T) {
 	}
 	identity := machinetest.Content(m, machine.CCMKubeconfig)
 	for _, mode := range []string{"DaemonSet", "StaticPod"} {
-		out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: "+mode+"\n", workflow.Options{})
+		out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: "+mode+"\n", workflow.Inputs{})
 		if err != nil || machinetest.Content(m, machine.CCMKubeconfig) != identity {
 			t.Fatalf("mode %s: %v\n%s", mode, err, out)
 		}
 	}
-	if _, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Options{}); err != nil {
+	if _, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Inputs{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(m.Path(machine.CCMKubeconfig)); err != nil {
 		t.Fatal(err)
 	}
-	_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Options{})
+	_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Inputs{})
 	phasestest.WantError(t, err, "has no ca.key", finding.ExitPreflight)
 	if changed {
 		t.Error("something was changed")
@@ -91,7 +91,7 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	file := phasestest.CloudDocument + "mode: StaticPod\n"
-	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	pod, err := record.ReadStaticPod(m, machine.CCMManifest)
@@ -101,20 +101,20 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 	t.Run("there", func(t *testing.T) {
 		phasestest.AddNode(t, client, "cp2", "198.18.0.12", map[string]string{v1alpha1.ControlPlaneLabel: ""})
 		phasestest.Mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
-		out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Options{})
+		out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Inputs{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if got := phasestest.Who(t, client); got != "User ServiceAccount" {
 			t.Errorf("permissions of %s", got)
 		}
-		if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || changed {
+		if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{}); err != nil || changed {
 			t.Errorf("once more: changed %v, %v\n%s", changed, err, out)
 		}
 	})
 	phasestest.AddNode(t, client, "w1", "198.18.0.101", nil)
 	phasestest.Mirrored(t, client, pod, "w1", func(*corev1.Pod) {}) // a worker may show what it will
-	out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{})
+	out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{})
 	if err != nil || !changed || phasestest.Who(t, client) != "ServiceAccount" {
 		t.Errorf("once it is gone: changed %v, %v, permissions of %s\n%s", changed, err, phasestest.Who(t, client), out)
 	}
@@ -130,7 +130,7 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 func TestCluster_Apply_AStaticPodWithoutTheLabel(t *testing.T) {
 	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
-	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	pod, err := record.ReadStaticPod(m, machine.CCMManifest)
@@ -140,7 +140,7 @@ func TestCluster_Apply_AStaticPodWithoutTheLabel(t *testing.T) {
 	phasestest.AddNode(t, client, "cp2", "198.18.0.12", nil)
 	phasestest.Mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
 	phasestest.ShowAPIServer(t, client, "cp2")
-	out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Options{})
+	out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Inputs{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -148,8 +148,8 @@ func TestCluster_Apply_AStaticPodWithoutTheLabel(t *testing.T) {
 		t.Errorf("permissions of %s", got)
 	}
 	var said bytes.Buffer
-	d := &workflow.Data{Streams: workflow.Streams{Out: &said, Err: &said}}
-	if err := (&manager.Wanted{Node: "cp1"}).NameOthers(t.Context(), d, client); err != nil {
+	r := workflow.NewRun(nil, workflow.Inputs{}, workflow.Streams{Out: &said, Err: &said}, "test")
+	if err := (&manager.Wanted{Node: "cp1"}).NameOthers(t.Context(), r, client); err != nil {
 		t.Fatal(err)
 	}
 	const want = "static pod is still on Node/cp2"
@@ -163,12 +163,12 @@ func TestCluster_Apply_AStaticPodWithoutTheLabel(t *testing.T) {
 func TestCluster_Apply_PodsCannotBeAsked(t *testing.T) {
 	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
-	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	machinetest.Put(t, m, machine.AdminConf, phasestest.KubeconfigText(t, withoutPods(t)))
 	before := phasestest.Snapshot(t, m)
-	_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Options{})
+	_, changed, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Inputs{})
 	if err == nil || changed || !strings.Contains(err.Error(), "list the static pods of the cloud-controller-manager") {
 		t.Errorf("changed %v, %v", changed, err)
 	}

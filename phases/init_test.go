@@ -128,7 +128,7 @@ func TestKubeadmJoin_OnAControlPlaneOfInit(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, machine.KubeletConf, "x")
 	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
-	_, err := phasestest.Run{Config: phasestest.JoinConfig, Options: workflow.Options{Role: kubeadm.RoleJoin}}.Do(t, m, bootstrap.KubeadmJoin())
+	_, err := phasestest.Run{Config: phasestest.JoinConfig, Inputs: workflow.Inputs{Role: kubeadm.RoleJoin}}.Do(t, m, bootstrap.KubeadmJoin())
 	phasestest.WantError(t, err, "join on a machine of `ccmadm init`", finding.ExitRefused)
 	if got := machinetest.Content(m, machine.StateFile); got != phasestest.StateAt(v1alpha1.StageFinished) {
 		t.Errorf("the state is now\n%s", got)
@@ -141,11 +141,11 @@ func TestLocalServer_OfASecondRun(t *testing.T) {
 	machinetest.Put(t, m, machine.ControllerManagerConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
 		"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: 'https://10.0.0.5:7443'}}]\n")
 	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
-	d, _ := phasestest.Run{}.Must(t, m)
-	if got := workflow.LocalServer(d); got != "https://10.0.0.5:7443" {
+	r, _ := phasestest.Run{}.Must(t, m)
+	if got := workflow.LocalServer(r.Host); got != "https://10.0.0.5:7443" {
 		t.Errorf("got %s, want what kubeadm gave the other components", got)
 	}
-	if got, err := workflow.NodeName(d); err != nil || got != "cp1" {
+	if got, err := workflow.NodeName(r.Host); err != nil || got != "cp1" {
 		t.Errorf("node name %q, %v, want that of the first run", got, err)
 	}
 }
@@ -206,8 +206,8 @@ func TestCheckKubeletInUse(t *testing.T) {
 			if tt.config == "" {
 				tt.config = phasestest.InitConfig
 			}
-			d, _ := phasestest.Run{Config: tt.config}.Must(t, m)
-			phasestest.WantError(t, record.CheckKubeletInUse(t.Context(), d), tt.wantErr, tt.wantCode)
+			r, _ := phasestest.Run{Config: tt.config}.Must(t, m)
+			phasestest.WantError(t, record.CheckKubeletInUse(t.Context(), r), tt.wantErr, tt.wantCode)
 		})
 	}
 }
@@ -240,7 +240,7 @@ func TestNew_RefusesAFileOfAnotherCommand(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
-			_, _, err := phasestest.Run{Config: tt.config, Options: workflow.Options{Role: tt.role}}.Data(t, m)
+			_, _, err := phasestest.Run{Config: tt.config, Inputs: workflow.Inputs{Role: tt.role}}.Data(t, m)
 			phasestest.WantError(t, err, tt.wantErr, finding.ExitUsage)
 		})
 	}
@@ -275,8 +275,8 @@ func TestKubeadmConfig_OfAFinishedMachineStays(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
 	machinetest.Put(t, m, machine.KubeadmConfig, "what kubeadm was given\n")
-	d, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
-	if err := bootstrap.KubeadmConfig().Do(t.Context(), d); err != nil {
+	r, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	if err := bootstrap.KubeadmConfig().Do(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	if got := machinetest.Content(m, machine.KubeadmConfig); got != "what kubeadm was given\n" || !strings.Contains(out.String(), "unchanged") {

@@ -47,8 +47,8 @@ func unproven() string {
 // initAgain runs phases as a run of the whole list does on a machine that has its cluster.
 func initAgain(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration, list ...workflow.Phase) (string, error) {
 	t.Helper()
-	d, out := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}.Must(t, m)
-	err := workflow.Run(t.Context(), d, list)
+	r, out := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Must(t, m)
+	err := r.Do(t.Context(), list)
 	return out.String(), err
 }
 
@@ -71,7 +71,7 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 	now := []v1alpha1.Credential{credential(t, "token", "new"), credential(t, "network", "net-1")}
 	file := phasestest.CloudDocument + "credentials: [{key: token, file: " + now[0].File + "}, " +
 		"{key: network, file: " + now[1].File + "}]\n"
-	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := map[string]string{"token": "new", "network": "net-1"}
@@ -157,9 +157,9 @@ func TestCluster_InitAgain_KeepsTheProxies(t *testing.T) {
 	m := existingtest.Living(t)
 	proxiesOf := func(single bool) []string {
 		t.Helper()
-		d, _ := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Single: single}}.Must(t, m)
-		d.Env = behindProxy
-		s, err := d.InPhase(manager.Addon().Name).Settings(t.Context())
+		r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Single: single}}.Must(t, m)
+		r.Getenv = behindProxy
+		s, err := r.InPhase(manager.Addon().Name).Settings(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,9 +182,9 @@ func TestCluster_InitAgain_KeepsTheProxyOfAStaticPod(t *testing.T) {
 	m := existingtest.LivingAs(t, said)
 	write := func(env func(string) string) string {
 		t.Helper()
-		d, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
-		d.Env = env
-		if err := workflow.Run(t.Context(), d, []workflow.Phase{manager.ControlPlane()}); err != nil {
+		r, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+		r.Getenv = env
+		if err := r.Do(t.Context(), []workflow.Phase{manager.ControlPlane()}); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return machinetest.Content(m, machine.CCMManifest)
@@ -211,15 +211,15 @@ func TestCluster_InitAgain_BesideARunThatWasCutShort(t *testing.T) {
 	}
 	for _, single := range []bool{false, true} {
 		for _, list := range [][]workflow.Phase{{manager.RBAC(), manager.Addon()}, {manager.Record(), manager.Addon()}} {
-			d, _ := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Single: single}}.Must(t, m)
-			err := workflow.Run(t.Context(), d, list)
+			r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Single: single}}.Must(t, m)
+			err := r.Do(t.Context(), list)
 			phasestest.WantError(t, err, "run 1, ccmadm apply on cp1, has not come to a good end", finding.ExitRefused)
 			if got() != left {
 				t.Errorf("managers %s, want %s", got(), left)
 			}
 		}
 	}
-	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Options{Command: "apply"}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Command: "apply"}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const name = "onprem-cloud-controller-manager"
@@ -267,11 +267,11 @@ func TestCluster_InitAgain_OneRunAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := phasestest.CloudDocument + "controllerManager: {extraArgs: [--v=4]}\n"
-	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Options{Command: "apply"}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{Command: "apply"}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	drift()
-	err = workflow.Run(t.Context(), late, []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Record()})
+	err = late.Do(t.Context(), []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Record()})
 	phasestest.WantError(t, err, "the cluster's record has become another one", finding.ExitRefused)
 	rec, err := workflow.ReadRecord(t.Context(), client)
 	if err != nil || len(rec.Configuration.ControllerManager.ExtraArgs) != 1 {
@@ -295,7 +295,7 @@ func TestCluster_InitAgain_AStaticPodElsewhere(t *testing.T) {
 	}
 	phasestest.AddNode(t, client, "cp2", "198.18.0.12", map[string]string{v1alpha1.ControlPlaneLabel: ""})
 	phasestest.Mirrored(t, client, pod, "cp2", func(*corev1.Pod) {})
-	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Options{Command: "apply"}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Inputs{Command: "apply"}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, manager.RBAC())

@@ -51,7 +51,7 @@ func TestCluster_Inventory(t *testing.T) {
 	})
 	path := filepath.Join(t.TempDir(), "machines.yaml")
 	given := phasestest.Run{Config: phasestest.InitConfig}
-	given.Options.Flags = v1alpha1.CloudConfiguration{Inventory: path, ClusterName: "ber1"}
+	given.Inputs.Flags = v1alpha1.CloudConfiguration{Inventory: path, ClusterName: "ber1"}
 	init := func(r phasestest.Run, document string, phases ...workflow.Phase) (string, error) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(document), 0o600); err != nil {

@@ -44,10 +44,10 @@ func TestHasJoined(t *testing.T) {
 			m, _ := machinetest.New(t)
 			machinetest.Put(t, m, machine.KubeletConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
 				"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: '"+server.URL+"'}}]\n")
-			d, _ := phasestest.Run{Config: phasestest.JoinConfig, Options: workflow.Options{Role: kubeadm.RoleJoin}}.Must(t, m)
+			r, _ := phasestest.Run{Config: phasestest.JoinConfig, Inputs: workflow.Inputs{Role: kubeadm.RoleJoin}}.Must(t, m)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			got, err := workflow.HasJoined(ctx, d)
+			got, err := workflow.HasJoined(ctx, r.Host)
 			phasestest.WantError(t, err, tt.wantErr, finding.ExitError)
 			if got != tt.want {
 				t.Errorf("joined = %t, want %t", got, tt.want)
@@ -84,11 +84,11 @@ func TestJoin_DiscoveryFileAtAnAddress(t *testing.T) {
 
 func TestAnyAddress(t *testing.T) {
 	m, _ := machinetest.New(t)
-	d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	r, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
 	for _, tt := range []struct{ subnets, want string }{
 		{"", "0.0.0.0"}, {"10.244.0.0/16", "0.0.0.0"}, {"fd00:10::/56", "::"}, {"fd00:10::/56,10.244.0.0/16", "0.0.0.0"},
 	} {
-		if got, err := record.NodeIP(t.Context(), d, v1alpha1.NodeIPDefault, tt.subnets); err != nil || got != tt.want {
+		if got, err := record.NodeIP(t.Context(), r.Host, v1alpha1.NodeIPDefault, tt.subnets); err != nil || got != tt.want {
 			t.Errorf("pod subnets %q: got %q, %v, want %q", tt.subnets, got, err, tt.want)
 		}
 	}
@@ -99,7 +99,7 @@ func TestJoinKubeconfig_OfACertificatesDirOfItsOwn(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path("/srv/pki"))
 	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\ncertificatesDir: /srv/pki\nconfiguration: {provider: onprem, mode: StaticPod}\n")
-	r := phasestest.Run{Config: phasestest.JoinConfig + "controlPlane: {localAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}}\n", Options: workflow.Options{Role: kubeadm.RoleJoin}}
+	r := phasestest.Run{Config: phasestest.JoinConfig + "controlPlane: {localAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}}\n", Inputs: workflow.Inputs{Role: kubeadm.RoleJoin}}
 	if out, err := r.Do(t, m, manager.JoinKubeconfig()); err != nil || !strings.Contains(out, "cloud-controller-manager.conf written") {
 		t.Errorf("%v\n%s", err, out)
 	}

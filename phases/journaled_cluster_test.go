@@ -27,7 +27,7 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []workflow.Options{{}, {DryRun: true}} {
+	for _, o := range []workflow.Inputs{{}, {DryRun: true}} {
 		if _, changed, err := existingtest.ApplyRun(t, m, "", o); err != nil || changed {
 			t.Fatalf("changed %v, %v", changed, err)
 		}
@@ -37,7 +37,7 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 	}
 	file := phasestest.CloudDocument + "mode: Deployment\ncontrollerManager: {extraArgs: [--v=4]}\n" +
 		"credentials: [{key: token, file: " + phasestest.TokenFile(t) + "}]\n"
-	o := workflow.Options{Command: "apply"}
+	o := workflow.Inputs{Command: "apply"}
 	if out, _, err := existingtest.ApplyRun(t, m, file, o); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -66,7 +66,7 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 	if err != nil || profile != "" {
 		t.Fatal(profile, err)
 	}
-	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Options{Command: "rollback 1", Flags: *back}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Command: "rollback 1", Flags: *back}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	rec, err := workflow.ReadRecord(t.Context(), client)
@@ -92,25 +92,25 @@ func TestCluster_Apply_TwoAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := phasestest.CloudDocument + "controllerManager: {extraArgs: [--v=4]}\n"
-	_, changed, err := existingtest.ApplyRun(t, m, file, workflow.Options{Command: "apply"})
+	_, changed, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{Command: "apply"})
 	phasestest.WantError(t, err, "another run is under way: ccmadm adopt on cp2", finding.ExitRefused)
 	if changed {
 		t.Error("something was changed")
 	}
-	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{Command: "apply"}); err != nil || changed {
+	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Command: "apply"}); err != nil || changed {
 		t.Errorf("what changes nothing waits for nobody: changed %v, %v\n%s", changed, err, out)
 	}
 	if err := other.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	late, _ := phasestest.Run{Config: file, Options: workflow.Options{Existing: true, Command: "apply"}}.Must(t, m)
+	late, _ := phasestest.Run{Config: file, Inputs: workflow.Inputs{Existing: true, Command: "apply"}}.Must(t, m)
 	if err := manager.ApplyPreflight().Do(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"lifecycle: \"Off\"\n", workflow.Options{Command: "apply"}); err != nil {
+	if _, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"lifecycle: \"Off\"\n", workflow.Inputs{Command: "apply"}); err != nil {
 		t.Fatal(err)
 	}
-	err = workflow.Run(t.Context(), late, manager.Apply()[1:])
+	err = late.Do(t.Context(), manager.Apply()[1:])
 	phasestest.WantError(t, err, "the cluster's record has become another one", finding.ExitRefused)
 	if late.Changed() {
 		t.Error("something was changed")
@@ -124,11 +124,11 @@ func TestCluster_Apply_NoPasswordInTheJournal(t *testing.T) {
 	if err := sets.Delete(t.Context(), "hetzner-cloud-controller-manager", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	d, out := phasestest.Run{Options: workflow.Options{Existing: true, Command: "apply"}}.Must(t, m)
-	d.Env = func(name string) string {
+	r, out := phasestest.Run{Inputs: workflow.Inputs{Existing: true, Command: "apply"}}.Must(t, m)
+	r.Getenv = func(name string) string {
 		return map[string]string{"HTTPS_PROXY": "http://us:hunter2@proxy.example.org:3128"}[name]
 	}
-	if err := workflow.Run(t.Context(), d, []workflow.Phase{manager.Addon()}); err != nil {
+	if err := r.Do(t.Context(), []workflow.Phase{manager.Addon()}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	made, err := sets.Get(t.Context(), "hetzner-cloud-controller-manager", metav1.GetOptions{})
@@ -148,7 +148,7 @@ func TestCluster_Apply_APhaseByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if out, err := (phasestest.Run{Options: workflow.Options{Existing: true, Command: "apply"}}).Do(t, m, manager.Addon()); err != nil {
+		if out, err := (phasestest.Run{Inputs: workflow.Inputs{Existing: true, Command: "apply"}}).Do(t, m, manager.Addon()); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if runs, text := phasestest.JournalOf(t); len(runs) != 1 || len(runs[0].Steps) != 1 || runs[0].State != journal.Done {
@@ -162,13 +162,13 @@ func TestCluster_Apply_APhaseByItself(t *testing.T) {
 func TestCluster_Apply_FailsBetweenSteps(t *testing.T) {
 	m := existingtest.Living(t)
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
-	o := workflow.Options{Existing: true, Command: "apply"}
+	o := workflow.Inputs{Existing: true, Command: "apply"}
 	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"controllerManager: {extraArgs: [--v=4]}\n", o); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	d, out := phasestest.Run{Config: phasestest.CloudDocument + "controllerManager: {extraArgs: [--v=5]}\n", Options: o}.Must(t, m)
-	fails := workflow.Phase{Name: "cleanup", Run: func(context.Context, *workflow.Data) error { return errors.New("the API server answers 503") }}
-	if err := workflow.Run(t.Context(), d, []workflow.Phase{manager.ApplyPreflight(), manager.Addon(), fails}); err == nil {
+	r, out := phasestest.Run{Config: phasestest.CloudDocument + "controllerManager: {extraArgs: [--v=5]}\n", Inputs: o}.Must(t, m)
+	fails := workflow.Phase{Name: "cleanup", Run: func(context.Context, *workflow.Run) error { return errors.New("the API server answers 503") }}
+	if err := r.Do(t.Context(), []workflow.Phase{manager.ApplyPreflight(), manager.Addon(), fails}); err == nil {
 		t.Fatalf("it has not failed\n%s", out)
 	}
 	runs, text := phasestest.JournalOf(t)

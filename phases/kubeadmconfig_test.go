@@ -51,14 +51,14 @@ func TestKubeadmConfig_BetweenTheHalves(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
 			file := phasestest.InitConfig + clusterConfig + kubelet + "---\n" + phasestest.CloudDocument + "provider: onprem\n"
-			d, _ := phasestest.Run{Config: file}.Must(t, m)
-			if err := bootstrap.KubeadmConfig().Do(t.Context(), d); err != nil {
+			r, _ := phasestest.Run{Config: file}.Must(t, m)
+			if err := bootstrap.KubeadmConfig().Do(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 			machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageControlPlane))
 			before := machinetest.Content(m, machine.KubeadmConfig)
-			d, _ = phasestest.Run{Config: strings.Replace(file, tt.from, tt.to, 1)}.Must(t, m)
-			err := bootstrap.KubeadmConfig().Do(t.Context(), d)
+			r, _ = phasestest.Run{Config: strings.Replace(file, tt.from, tt.to, 1)}.Must(t, m)
+			err := bootstrap.KubeadmConfig().Do(t.Context(), r)
 			phasestest.WantError(t, err, tt.wantErr, finding.ExitRefused)
 			if tt.wantErr != "" && machinetest.Content(m, machine.KubeadmConfig) != before {
 				t.Error("kubeadm.yaml was changed")

@@ -48,8 +48,8 @@ contexts:
   context: {cluster: c, user: u}
 current-context: c
 `)
-	d, _ := phasestest.Run{}.Must(t, m)
-	client, err := workflow.Connect(d, machine.KubeletConf)
+	r, _ := phasestest.Run{}.Must(t, m)
+	client, err := workflow.Connect(r.Env, machine.KubeletConf)
 	if err != nil {
 		t.Fatal(err)
 	}

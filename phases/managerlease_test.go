@@ -77,7 +77,7 @@ func TestEndLease(t *testing.T) {
 					})
 				}
 				start := time.Now()
-				err := manager.EndLease(t.Context(), record.NewBare(m, workflow.Options{}, workflow.Streams{Out: io.Discard}, "test"), client, v1alpha1.LeaseName)
+				err := manager.EndLease(t.Context(), record.NewBare(m, workflow.Inputs{}, workflow.Streams{Out: io.Discard}, "test").Env, client, v1alpha1.LeaseName)
 				phasestest.WantError(t, err, tt.want, finding.ExitRefused)
 				if took := time.Since(start); took < tt.atLeast || took > tt.most {
 					t.Errorf("it took %s, want %s to %s", took, tt.atLeast, tt.most)

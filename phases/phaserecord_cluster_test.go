@@ -31,7 +31,7 @@ func TestCluster_Phase_GoesByTheClustersRecord(t *testing.T) {
 	m := existingtest.LivingAs(t, scheduledOnprem())
 	old := machinetest.Content(m, machine.RecordFile)
 	change := phasestest.CloudDocument + "nodeIP: 10.0.0.0/24\ncontrollerManager: {extraArgs: [--v=4]}\n"
-	if out, _, err := existingtest.ApplyRun(t, m, change, workflow.Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, change, workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	machinetest.Put(t, m, machine.RecordFile, old)
@@ -64,7 +64,7 @@ func TestCluster_Phase_GoesByTheClustersRecord(t *testing.T) {
 		{NodeAgent: v1alpha1.AgentPolicy{Enabled: new(true)}},
 	} {
 		for _, p := range []workflow.Phase{manager.RBAC(), manager.Addon(), manager.ControlPlane(), manager.NodeAgent()} {
-			_, err := phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}.Do(t, m, p)
+			_, err := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Do(t, m, p)
 			phasestest.WantError(t, err, "the cluster's record says", finding.ExitRefused)
 		}
 	}
@@ -78,8 +78,8 @@ func TestCluster_Phase_OnAControlPlaneThatJoined(t *testing.T) {
 	}
 	machinetest.Put(t, m, machine.KubeletConfig, "x")
 	machinetest.Put(t, m, machine.KubeadmConfig, phasestest.JoinConfig)
-	other := workflow.Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}
-	_, err := phasestest.Run{Config: phasestest.InitConfig, Options: other}.Do(t, m, manager.RBAC())
+	other := workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}
+	_, err := phasestest.Run{Config: phasestest.InitConfig, Inputs: other}.Do(t, m, manager.RBAC())
 	phasestest.WantError(t, err, "the cluster's record says", finding.ExitRefused)
 }
 

@@ -6,7 +6,7 @@
 //	settings -> workflow -> record -> kubelet -> fleet -> manager -> bootstrap, adoption, upgrade -> phases
 //
 // Each of these packages knows those to its left, none to its right, and the last three do not know each other. A flag to
-// a manifest: cmd/ccmadm declares it into [workflow.Options], [workflow.New] lays it over the user's file, package record
+// a manifest: cmd/ccmadm declares it into [workflow.Inputs], [workflow.New] lays it over the user's file, package record
 // lays that over the record once, package manager makes of it what the templates vary in, and manifests renders it.
 //
 // ccmadm never edits a file that belongs to kubeadm or to the user, but for flags that leaving and upgrades take away, and never

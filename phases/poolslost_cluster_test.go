@@ -23,7 +23,7 @@ func TestCluster_Apply_LostPools(t *testing.T) {
 		},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	})
-	out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}) // livingAs has not brought the definitions
+	out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{}) // livingAs has not brought the definitions
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v\n%s", changed, err, out)
 	}

@@ -29,14 +29,14 @@ func httpsProxies(spec corev1.PodSpec) []string {
 }
 
 // inShell runs phases in a shell with a proxy.
-func inShell(t *testing.T, m *machine.Machine, file, proxy string, list ...workflow.Phase) *workflow.Data {
+func inShell(t *testing.T, m *machine.Machine, file, proxy string, list ...workflow.Phase) *workflow.Run {
 	t.Helper()
-	d, out := phasestest.Run{Config: file, Options: workflow.Options{Existing: true, Command: "apply"}}.Must(t, m)
-	d.Env = func(name string) string { return map[string]string{"HTTPS_PROXY": proxy}[name] }
-	if err := workflow.Run(t.Context(), d, list); err != nil {
+	r, out := phasestest.Run{Config: file, Inputs: workflow.Inputs{Existing: true, Command: "apply"}}.Must(t, m)
+	r.Getenv = func(name string) string { return map[string]string{"HTTPS_PROXY": proxy}[name] }
+	if err := r.Do(t.Context(), list); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return d
+	return r
 }
 
 // What the user says in extraEnv can be changed, taken away, and led back from; what the machine's environment said
@@ -72,17 +72,17 @@ func TestCluster_Apply_ProxiesInExtraEnv(t *testing.T) {
 			inShell(t, m, "", "http://shell:1", manager.Addon())
 			want("led back", before)
 			for i, wanted := range []bool{true, false} {
-				out, changed, err := existingtest.ApplyRun(t, m, said("A=1, HTTPS_PROXY=http://mine:1"), workflow.Options{})
+				out, changed, err := existingtest.ApplyRun(t, m, said("A=1, HTTPS_PROXY=http://mine:1"), workflow.Inputs{})
 				if err != nil || changed != wanted {
 					t.Errorf("run %d: changed %v, %v\n%s", i, changed, err, out)
 				}
 			}
 			want("said", []string{"http://mine:1"})
-			if out, _, err := existingtest.ApplyRun(t, m, said("HTTPS_PROXY=http://other:1"), workflow.Options{}); err != nil {
+			if out, _, err := existingtest.ApplyRun(t, m, said("HTTPS_PROXY=http://other:1"), workflow.Inputs{}); err != nil {
 				t.Errorf("another one: %v\n%s", err, out)
 			}
 			want("another one", []string{"http://other:1"})
-			if out, _, err := existingtest.ApplyRun(t, m, said(""), workflow.Options{}); err != nil {
+			if out, _, err := existingtest.ApplyRun(t, m, said(""), workflow.Inputs{}); err != nil {
 				t.Errorf("none: %v\n%s", err, out)
 			}
 			want("taken away", before)
@@ -94,7 +94,7 @@ func TestCluster_Apply_ProxiesInExtraEnv(t *testing.T) {
 func TestCluster_Apply_ProxiesOfAnotherControlPlane(t *testing.T) {
 	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
-	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Options{}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	pod, err := record.ReadStaticPod(m, machine.CCMManifest)

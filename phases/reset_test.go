@@ -34,24 +34,24 @@ func TestReset(t *testing.T) {
 	m.PodNetwork = func() ([]string, func() error, error) {
 		return left, func() error { left = nil; return nil }, nil
 	}
-	reset := func(o workflow.Options) string {
+	reset := func(o workflow.Inputs) string {
 		t.Helper()
 		var out bytes.Buffer
-		d := record.NewBare(m, o, workflow.Streams{Out: &out, Err: &out}, "test")
-		if err := bootstrap.Reset(t.Context(), d, []string{"--cri-socket=x"}); err != nil {
+		r := record.NewBare(m, o, workflow.Streams{Out: &out, Err: &out}, "test")
+		if err := bootstrap.Reset(t.Context(), r, []string{"--cri-socket=x"}); err != nil {
 			t.Fatalf("%v\n%s", err, out.String())
 		}
 		return out.String()
 	}
 	before := phasestest.Snapshot(t, m)
-	out := reset(workflow.Options{DryRun: true})
+	out := reset(workflow.Inputs{DryRun: true})
 	if diff := cmp.Diff(before, phasestest.Snapshot(t, m)); diff != "" || !strings.Contains(out, "[dryrun] would remove "+machine.CCMManifest) {
 		t.Errorf("a dry run (-before +after):\n%s\n%s", diff, out)
 	}
 	if !strings.Contains(out, "[dryrun] would remove "+line) || len(left) != 1 {
 		t.Errorf("a dry run: %v is left of the routes\n%s", left, out)
 	}
-	if out := reset(workflow.Options{Force: true}); !strings.Contains(out, line+" removed") || len(left) > 0 {
+	if out := reset(workflow.Inputs{Force: true}); !strings.Contains(out, line+" removed") || len(left) > 0 {
 		t.Errorf("%v is left of the routes\n%s", left, out)
 	}
 	want := map[string]string{
@@ -70,7 +70,7 @@ func TestReset(t *testing.T) {
 	if strings.Count(ran, "systemctl disable") != 1 {
 		t.Errorf("a dry run changed the service manager:\n%s", ran)
 	}
-	reset(workflow.Options{Force: true}) // and again, on a machine with nothing of ours
+	reset(workflow.Inputs{Force: true}) // and again, on a machine with nothing of ours
 }
 
 // Etcd's data that is there again once kubeadm has removed it is said, behind all else.
@@ -80,8 +80,8 @@ func TestReset_EtcdBeginsMeanwhile(t *testing.T) {
 	machinetest.Put(t, m, "/var/lib/etcd/lost+found", "somebody else's")
 	machinetest.Put(t, m, "/mnt/etcd/member/wal", "x")
 	machinetest.Put(t, m, machine.CCMManifest, "x")
-	d := record.NewBare(m, workflow.Options{Force: true}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
-	err := bootstrap.Reset(t.Context(), d, nil)
+	r := record.NewBare(m, workflow.Inputs{Force: true}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
+	err := bootstrap.Reset(t.Context(), r, nil)
 	phasestest.WantError(t, err, "/mnt/etcd/member is still there", finding.ExitError)
 	if machinetest.Content(m, machine.CCMManifest) != "" {
 		t.Error("the static pod's manifest is left")
@@ -91,7 +91,7 @@ func TestReset_EtcdBeginsMeanwhile(t *testing.T) {
 func TestReset_NotRoot(t *testing.T) {
 	m, runner := machinetest.New(t)
 	m.Superuser = false
-	err := bootstrap.Reset(t.Context(), record.NewBare(m, workflow.Options{}, workflow.Streams{Out: &bytes.Buffer{}}, "test"), nil)
+	err := bootstrap.Reset(t.Context(), record.NewBare(m, workflow.Inputs{}, workflow.Streams{Out: &bytes.Buffer{}}, "test"), nil)
 	phasestest.WantError(t, err, "reset: not root", finding.ExitPreflight)
 	if len(runner.Ran) > 0 {
 		t.Errorf("ran %q", runner.Ran)

@@ -19,15 +19,15 @@ func TestCluster_Rollout_KnowsItsOwnStaticPod(t *testing.T) {
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
 	said := v1alpha1.CloudConfiguration{ClusterName: "ber1", ControllerManager: v1alpha1.ControllerManager{ExtraEnv: []string{"A=1", "B=2"}}}
 	for _, p := range []workflow.Phase{manager.Kubeconfig(), manager.ControlPlane()} {
-		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}).Do(t, m, p); err != nil {
+		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
 	if machinetest.Content(m, machine.CCMManifest) == "" {
 		t.Fatal("there is no manifest")
 	}
-	d, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
-	wanted, err := manager.StaticManager(d)
+	r, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	wanted, err := manager.StaticManager(r.Host)
 	if err != nil {
 		t.Fatal(err)
 	}

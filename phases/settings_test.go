@@ -53,8 +53,8 @@ func TestSettle(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
-			d, _ := phasestest.Run{Options: workflow.Options{Flags: tt.given}}.Must(t, m)
-			got, err := d.Settings(t.Context())
+			r, _ := phasestest.Run{Inputs: workflow.Inputs{Flags: tt.given}}.Must(t, m)
+			got, err := r.Settings(t.Context())
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 					t.Fatalf("got error %v, want %q", err, tt.wantErr)

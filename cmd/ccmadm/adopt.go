@@ -25,7 +25,7 @@ const (
 
 // adopter is the flags of adopt and leave.
 type adopter struct {
-	options     workflow.Options
+	options     workflow.Inputs
 	adoption    *adoption.Adoption // the options' operation
 	credentials []string
 	mode        string
@@ -35,7 +35,7 @@ type adopter struct {
 }
 
 func newAdopter(command string, adoption *adoption.Adoption) adopter {
-	return adopter{adoption: adoption, options: workflow.Options{
+	return adopter{adoption: adoption, options: workflow.Inputs{
 		Role: kubeadm.RoleInit, Existing: true, Command: command, Operation: adoption,
 		Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
 	}}
@@ -126,7 +126,7 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 		"how long to wait for the manager, and for each node (default 5m)")
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	workflow.Bind(cmd, list, names, func(sub *cobra.Command, _ []string, _ bool) (*workflow.Data, error) {
+	workflow.Bind(cmd, list, names, func(sub *cobra.Command, _ []string, _ bool) (*workflow.Run, error) {
 		return a.data(sub, s)
 	})
 	for _, phase := range cmd.Commands() {
@@ -147,7 +147,7 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	}
 }
 
-func (a *adopter) data(cmd *cobra.Command, s workflow.Streams) (*workflow.Data, error) {
+func (a *adopter) data(cmd *cobra.Command, s workflow.Streams) (*workflow.Run, error) {
 	o := a.options
 	a.adoption.Via = fleet.Via(a.via)
 	o.Flags.Mode = v1alpha1.Mode(a.mode)
@@ -167,13 +167,13 @@ func (a *adopter) data(cmd *cobra.Command, s workflow.Streams) (*workflow.Data, 
 // rehearse runs the provider's program against the cluster beforehand, and lets it write nothing. A node that it does
 // not know, or would delete, ends it.
 func (a *adopter) rehearse(cmd *cobra.Command, s workflow.Streams) error {
-	d, err := a.data(cmd, s)
+	r, err := a.data(cmd, s)
 	if err != nil {
 		return err
 	}
 	command := newRehearse(s)
 	command.SilenceErrors, command.SilenceUsage = true, true
-	command.SetArgs(rehearsalArgs(a.binary, a.adoption.Image, &d.Said))
+	command.SetArgs(rehearsalArgs(a.binary, a.adoption.Image, &r.Said))
 	err = command.ExecuteContext(cmd.Context())
 	if known := new(*finding.Error); errors.As(err, known) && (*known).Code == finding.ExitFound {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err, Hint: (*known).Hint} // for adopt it is a check

@@ -13,7 +13,7 @@ import (
 )
 
 func newApply(s workflow.Streams) *cobra.Command {
-	o := workflow.Options{Role: kubeadm.RoleInit, Existing: true, Command: "apply", Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Command: "apply", Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make the cluster agree with a configuration, or with its record",
@@ -38,12 +38,12 @@ While another run changes the cluster it is refused.` + exitStatuses(
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another manager owns")
 	declareTimeout(cmd, &o)
-	bindApply(cmd, s, &o, func(*workflow.Data) {})
+	bindApply(cmd, s, &o, func(*workflow.Run) {})
 	return cmd
 }
 
 func newDiff(s workflow.Streams) *cobra.Command {
-	o := workflow.Options{Role: kubeadm.RoleInit, Existing: true, DryRun: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, DryRun: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what ccmadm apply would change",
@@ -56,8 +56,8 @@ server would have it, each file on this machine, each deletion. Values of Secret
 		Args: noArgs,
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "as with ccmadm apply")
-	var data *workflow.Data
-	bindApply(cmd, s, &o, func(d *workflow.Data) { data = d })
+	var data *workflow.Run
+	bindApply(cmd, s, &o, func(r *workflow.Run) { data = r })
 	for _, phase := range cmd.Commands() {
 		cmd.RemoveCommand(phase) // the difference is one, of all phases
 	}
@@ -77,22 +77,22 @@ server would have it, each file on this machine, each deletion. Values of Secret
 	return cmd
 }
 
-func declareTimeout(cmd *cobra.Command, o *workflow.Options) {
+func declareTimeout(cmd *cobra.Command, o *workflow.Inputs) {
 	const usage = "how long to wait for the cloud-controller-manager (default 5m)"
 	cmd.Flags().DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0, usage)
 }
 
-func bindApply(cmd *cobra.Command, s workflow.Streams, o *workflow.Options, made func(*workflow.Data)) {
+func bindApply(cmd *cobra.Command, s workflow.Streams, o *workflow.Inputs, made func(*workflow.Run)) {
 	o.CheckFiles, o.Output = checkFiles, "text"
 	cmd.Flags().StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration (default: the cluster's record)")
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	workflow.Bind(cmd, manager.Apply(), names, func(sub *cobra.Command, _ []string, single bool) (*workflow.Data, error) {
+	workflow.Bind(cmd, manager.Apply(), names, func(sub *cobra.Command, _ []string, single bool) (*workflow.Run, error) {
 		o.Single = single
-		d, err := workflow.New(sub.Context(), machine.New(), *o, s, version)
+		r, err := workflow.New(sub.Context(), machine.New(), *o, s, version)
 		if err == nil {
-			made(d)
+			made(r)
 		}
-		return d, err
+		return r, err
 	})
 }

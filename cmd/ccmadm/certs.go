@@ -59,7 +59,7 @@ from kube-scheduler.` + exitStatuses(
 }
 
 func newRenew(s workflow.Streams) *cobra.Command {
-	var o workflow.Options
+	var o workflow.Inputs
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "renew",
@@ -76,7 +76,7 @@ machine, and no API server. The timer ccmadm-certs.timer runs it daily with --if
 			if within < 0 || cmd.Flags().Changed("if-within") && within == 0 {
 				return finding.Usagef("read --if-within: %s is no time to come", within)
 			}
-			return observed(manager.RenewCertificates(cmd.Context(), record.NewBare(machine.New(), o, s, version), within))
+			return observed(manager.RenewCertificates(cmd.Context(), record.NewBare(machine.New(), o, s, version).Env, within))
 		},
 	}
 	cmd.Flags().DurationVar(&within, "if-within", 0,

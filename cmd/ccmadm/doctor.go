@@ -250,5 +250,5 @@ func verdict(found *diagnosis.Diagnosis) error {
 // colours says whether somebody looks who wants them.
 func colours(s workflow.Streams) bool {
 	out, isFile := s.Out.(*os.File)
-	return isFile && term.IsTerminal(int(out.Fd())) && (s.Env == nil || s.Env("NO_COLOR") == "")
+	return isFile && term.IsTerminal(int(out.Fd())) && (s.Getenv == nil || s.Getenv("NO_COLOR") == "")
 }

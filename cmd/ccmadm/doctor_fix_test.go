@@ -141,7 +141,7 @@ func doctorAsAdmin(t *testing.T, answer string, args ...string) (string, int) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	write(t, kubeconfig, string(config))
 	var out bytes.Buffer
-	streams := workflow.Streams{In: strings.NewReader(answer), Out: &out, Err: &out, Env: func(string) string { return "" }}
+	streams := workflow.Streams{In: strings.NewReader(answer), Out: &out, Err: &out, Getenv: func(string) string { return "" }}
 	status := run(t.Context(), streams, append([]string{"ccmadm", "doctor", "--kubeconfig", kubeconfig}, args...))
 	return out.String(), status
 }
@@ -157,7 +157,7 @@ func TestClusterDoctorWatch(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	reader := &watched{}
-	streams := workflow.Streams{In: strings.NewReader(""), Out: reader, Err: reader, Env: func(string) string { return "" }}
+	streams := workflow.Streams{In: strings.NewReader(""), Out: reader, Err: reader, Getenv: func(string) string { return "" }}
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, streams, []string{"ccmadm", "doctor", "--kubeconfig", kubeconfig, "--watch", "--interval", "1s"})
@@ -193,7 +193,7 @@ func TestDoctorWatch_HostWithoutCluster(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 	defer stop()
 	out := &watched{}
-	streams := workflow.Streams{In: strings.NewReader(""), Out: out, Err: out, Env: func(string) string { return "" }}
+	streams := workflow.Streams{In: strings.NewReader(""), Out: out, Err: out, Getenv: func(string) string { return "" }}
 	status := run(ctx, streams, []string{"ccmadm", "doctor", "--host", "--root", t.TempDir(), "--watch", "--interval", "1s"})
 	if status != 6 || strings.Count(out.text(), "+ error K9 ") != 1 {
 		t.Errorf("exit status %d, want 6 for the runtime that is not there\n%s", status, out.text())

@@ -17,7 +17,7 @@ import (
 // withHost looks at the cluster and at this machine. A cluster that does not answer, or that nobody has named, as on a
 // worker, keeps nobody from looking at the machine.
 func (d *doctor) withHost(ctx context.Context, s workflow.Streams) (*diagnosis.Snapshot, error) {
-	named := *d.flags.KubeConfig != "" || *d.flags.APIServer != "" || s.Env(clientcmd.RecommendedConfigPathEnvVar) != ""
+	named := *d.flags.KubeConfig != "" || *d.flags.APIServer != "" || s.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""
 	given := *d.flags.KubeConfig
 	snapshot, err := d.cluster(ctx, s)
 	*d.flags.KubeConfig = given // what was found in its place is looked for anew: --watch comes again

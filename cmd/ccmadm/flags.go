@@ -18,7 +18,7 @@ import (
 
 // workflowFlags are what init and join have in common. Names are kubeadm's wherever the meaning is.
 type workflowFlags struct {
-	options     workflow.Options
+	options     workflow.Inputs
 	credentials []string
 	mode        string
 	nodeAgent   bool
@@ -57,7 +57,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 }
 
 // data builds what the phases are given.
-func (w *workflowFlags) data(cmd *cobra.Command, s workflow.Streams, single bool) (*workflow.Data, error) {
+func (w *workflowFlags) data(cmd *cobra.Command, s workflow.Streams, single bool) (*workflow.Run, error) {
 	o := w.options
 	o.Single = single
 	o.CheckFiles = checkFiles
@@ -125,7 +125,7 @@ func bindWorkflow(cmd *cobra.Command, s workflow.Streams, w *workflowFlags, list
 	})
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	workflow.Bind(cmd, list, names, func(sub *cobra.Command, args []string, single bool) (*workflow.Data, error) {
+	workflow.Bind(cmd, list, names, func(sub *cobra.Command, args []string, single bool) (*workflow.Run, error) {
 		if err := kubeadm.ParseFlags(w.options.Role, w.options.Kubeadm, args); err != nil {
 			return nil, finding.Usagef("%w", err)
 		}

@@ -52,7 +52,7 @@ func (o *observer) answers(
 // machines reads whose MACs are whose. It returns nil and no error where no kubeconfig is to be found: none is needed.
 func (o *observer) machines(ctx context.Context, s workflow.Streams) (*network.Machines, error) {
 	if *o.flags.KubeConfig == "" && *o.flags.APIServer == "" {
-		if _, err := os.Stat(workflow.FindKubeconfig("", s.Env)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(workflow.FindKubeconfig("", s.Getenv)); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil //nolint:nilnil // there is no cluster to ask
 		}
 	}

@@ -18,7 +18,7 @@ func main() {
 	defer stop()
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard) // client-go's own words; what matters of them is in our errors
-	streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
+	streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
 	os.Exit(run(ctx, streams, os.Args)) // stop has nothing left to do
 }
 

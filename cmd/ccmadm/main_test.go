@@ -20,9 +20,9 @@ func TestNodeStep_OutlivesItsReader(t *testing.T) {
 	const variable = "CCMADM_TEST_STEP_WRITES"
 	if path := os.Getenv(variable); path != "" { // the process below
 		root := "/"
-		cmd := nodeStep(workflow.Streams{Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}, &root, &kubelet.NodeOptions{},
-			func(_ context.Context, d *workflow.Data, _ kubelet.NodeOptions) error {
-				d.Sayf("the kubelet does not come back")
+		cmd := nodeStep(workflow.Streams{Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}, &root, &kubelet.NodeOptions{},
+			func(_ context.Context, env *workflow.Env, _ kubelet.NodeOptions) error {
+				env.Sayf("the kubelet does not come back")
 				fmt.Fprintln(os.Stderr, "nor does anybody read this")
 				return os.WriteFile(path, nil, 0o600)
 			})

@@ -72,14 +72,14 @@ func kubeletEndings() string {
 // nodeStep is a command that changes this machine's kubelet.
 func nodeStep(
 	s workflow.Streams, root *string, o *kubelet.NodeOptions,
-	step func(context.Context, *workflow.Data, kubelet.NodeOptions) error,
+	step func(context.Context, *workflow.Env, kubelet.NodeOptions) error,
 ) *cobra.Command {
 	cmd := &cobra.Command{
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			outliveReader()
-			d := kubelet.NewNode(machine.Host(*root), *o, s, version)
-			return observed(step(cmd.Context(), d, *o))
+			env := kubelet.NewNode(machine.Host(*root), *o, s, version)
+			return observed(step(cmd.Context(), env, *o))
 		},
 	}
 	declareWhose(cmd.Flags(), &o.Whose)

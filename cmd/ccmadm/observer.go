@@ -88,14 +88,14 @@ func (o *observer) config(s workflow.Streams) (*rest.Config, error) {
 	if err := o.log(s); err != nil {
 		return nil, err
 	}
-	if err := o.findKubeconfig(s.Env); err != nil {
+	if err := o.findKubeconfig(s.Getenv); err != nil {
 		return nil, &finding.Error{
 			Code: finding.ExitUsage,
 			Err:  fmt.Errorf("load kubeconfig: %w", err),
 			Hint: "--kubeconfig names one, /etc/kubernetes/admin.conf on a control plane; `ccmadm doctor --host` needs none",
 		}
 	}
-	if err := o.namesCluster(s.Env); err != nil {
+	if err := o.namesCluster(s.Getenv); err != nil {
 		return nil, err
 	}
 	config, err := o.flags.ToRESTConfig()

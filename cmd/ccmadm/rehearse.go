@@ -197,7 +197,7 @@ func (r *rehearser) options(
 	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
 		return o, nil, err
 	}
-	files, err := manager.ReadFiles(&r.settings, p, s.Env)
+	files, err := manager.ReadFiles(&r.settings, p, s.Getenv)
 	if err != nil {
 		return o, nil, err
 	}
@@ -208,7 +208,7 @@ func (r *rehearser) options(
 	if o.Args, err = r.arguments(p, slices.Sorted(maps.Keys(files)), local); err != nil {
 		return o, nil, finding.Usagef("%w", err)
 	}
-	o.Env, err = r.environment(p, files, local, s.Env)
+	o.Env, err = r.environment(p, files, local, s.Getenv)
 	return o, files, err
 }
 

@@ -89,7 +89,7 @@ func newRunTask(s workflow.Streams) *cobra.Command {
 		Use: "run-task", Short: "Rehearse in a pod what a task says", Hidden: true, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			sender := rehearsal.NewSender(s.Out)
-			o, err := readTask(task, account, s.Env)
+			o, err := readTask(task, account, s.Getenv)
 			if err != nil {
 				return observed(sender.End(nil, err))
 			}
@@ -98,7 +98,7 @@ func newRunTask(s workflow.Streams) *cobra.Command {
 				o.Log = sender
 			}
 			for _, name := range env {
-				o.Env = append(o.Env, name+"="+s.Env(name))
+				o.Env = append(o.Env, name+"="+s.Getenv(name))
 			}
 			return observed(sender.End(rehearsal.Run(cmd.Context(), o)))
 		},

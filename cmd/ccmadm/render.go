@@ -157,7 +157,7 @@ func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, erro
 	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
 		return nil, nil, err
 	}
-	files, err := manager.ReadFiles(&r.settings, p, s.Env)
+	files, err := manager.ReadFiles(&r.settings, p, s.Getenv)
 	if err != nil {
 		return nil, nil, err
 	}

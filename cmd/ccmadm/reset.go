@@ -16,7 +16,7 @@ import (
 )
 
 func newReset(s workflow.Streams) *cobra.Command {
-	var o workflow.Options
+	var o workflow.Inputs
 	cmd := &cobra.Command{
 		Use:   "reset [flags] [-- kubeadm reset flags]",
 		Short: "Take this machine out of its cluster: kubeadm reset, and what ccmadm wrote here",

@@ -26,7 +26,7 @@ import (
 
 // rollbacker is the command's flags.
 type rollbacker struct {
-	options  workflow.Options
+	options  workflow.Inputs
 	yes      bool
 	via      string
 	adoption adoption.Adoption // of a run of adopt or leave
@@ -36,7 +36,7 @@ type rollbacker struct {
 
 func newRollback(s workflow.Streams) *cobra.Command {
 	var r rollbacker
-	r.options = workflow.Options{Role: kubeadm.RoleInit, Existing: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	r.options = workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	cmd := &cobra.Command{
 		Use:   "rollback [RUN]",
 		Short: "Lead the cluster back to before a run of ccmadm apply, adopt or leave",
@@ -174,7 +174,7 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 	if err != nil {
 		return err
 	}
-	return workflow.Run(ctx, d, list)
+	return d.Do(ctx, list)
 }
 
 // giveFiles lays the files that are given over the settings of before, which have none. What is known to be lost has to
@@ -216,7 +216,7 @@ func sayBack(s workflow.Streams, run *journal.Run) {
 
 // apply shows the difference, asks, and applies it.
 func (r *rollbacker) apply(
-	ctx context.Context, s workflow.Streams, o workflow.Options, run *journal.Run, profile string,
+	ctx context.Context, s workflow.Streams, o workflow.Inputs, run *journal.Run, profile string,
 ) error {
 	sayBack(s, run)
 	if strings.HasPrefix(run.Command, "upgrade ") {
@@ -228,7 +228,7 @@ func (r *rollbacker) apply(
 	if err != nil {
 		return err
 	}
-	if err := workflow.Run(ctx, trial, manager.Apply()); err != nil {
+	if err := trial.Do(ctx, manager.Apply()); err != nil {
 		return err
 	}
 	if is, err := trial.Settings(ctx); err != nil || is.OwnProfile != profile {
@@ -249,5 +249,5 @@ func (r *rollbacker) apply(
 	if err != nil {
 		return err
 	}
-	return workflow.Run(ctx, d, manager.Apply())
+	return d.Do(ctx, manager.Apply())
 }

@@ -32,7 +32,7 @@ func (s suite) Run() int { return manifeststest.Main(s.m, &cluster) }
 
 func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){"ccmadm": func() {
-		streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
+		streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
 		os.Exit(run(context.Background(), streams, append([]string{"ccmadm"}, os.Args[1:]...)))
 	}})
 }

@@ -100,7 +100,7 @@ current-context: %[1]s
 // ccmadm runs a command line.
 func ccmadm(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	s := workflow.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: os.Getenv}
+	s := workflow.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: os.Getenv}
 	code = run(ctx, s, append([]string{"ccmadm"}, args...))
 	return code, out.String(), errs.String()
 }

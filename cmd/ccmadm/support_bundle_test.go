@@ -160,7 +160,7 @@ func supportBundle(t *testing.T, root, user string, groups ...string) (files map
 	kubeconfig, name := filepath.Join(root, "kubeconfig"), filepath.Join(root, "bundle.tar.gz")
 	write(t, kubeconfig, string(config))
 	var out bytes.Buffer
-	streams := workflow.Streams{In: strings.NewReader(""), Out: &out, Err: &out, Env: func(string) string { return "" }}
+	streams := workflow.Streams{In: strings.NewReader(""), Out: &out, Err: &out, Getenv: func(string) string { return "" }}
 	status = run(t.Context(), streams, []string{"ccmadm", "support-bundle", "--kubeconfig", kubeconfig, "--root", root, "-o", name})
 	file, err := os.Open(name)
 	check(t, err)

@@ -87,18 +87,18 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 	}
 	u.remote.Via = fleet.Via(u.via)
 	planned := &upgrade.Upgrade{Version: asked, Image: u.image, Remote: u.remote, Again: u.again}
-	o := workflow.Options{
+	o := workflow.Inputs{
 		Role: kubeadm.RoleInit, Existing: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
 		Operation: planned,
 	}
 	if err := planned.Check(); err != nil {
 		return err
 	}
-	d, err := workflow.New(ctx, machine.New(), o, s, version)
+	r, err := workflow.New(ctx, machine.New(), o, s, version)
 	if err != nil {
 		return observed(err)
 	}
-	facts, err := upgrade.LiveFacts(ctx, d, asked, u.image)
+	facts, err := planned.LiveFacts(ctx, r, asked, u.image)
 	if err != nil {
 		return observed(err)
 	}
@@ -109,7 +109,7 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 	var own []byte
 	if !u.withoutKubeadm && plan.ForKubeadm() {
 		var failed *finding.Finding
-		if own, failed, err = upgrade.KubeadmUpgradePlan(ctx, d, plan.Then, rest, u.output == "json"); err != nil {
+		if own, failed, err = upgrade.KubeadmUpgradePlan(ctx, r.Env, plan.Then, rest, u.output == "json"); err != nil {
 			return observed(err)
 		}
 		if failed != nil {

@@ -21,7 +21,7 @@ import (
 
 // upgradeRun is what the flags of `upgrade apply` and `upgrade node` say.
 type upgradeRun struct {
-	options    workflow.Options
+	options    workflow.Inputs
 	upgrade    upgrade.Upgrade
 	via        string
 	root       string
@@ -192,11 +192,11 @@ func (u *upgradeRun) run(ctx context.Context, s workflow.Streams, command string
 		o.Role, o.Existing, list = kubeadm.RoleInit, true, upgrade.ControlPlane()
 	}
 	o.Kubeadm = kubeadm.Flags(o.Role)
-	d, err := workflow.New(ctx, m, o, s, version)
+	r, err := workflow.New(ctx, m, o, s, version)
 	if err != nil {
 		return err
 	}
-	return workflow.Run(ctx, d, list)
+	return r.Do(ctx, list)
 }
 
 // unheard takes what is written for written, whether or not anybody reads it: kubeadm, whose output goes through it, does

@@ -16,8 +16,8 @@ import (
 
 // refuseAdmission finds webhooks that would refuse each write to a Node, since nobody answers for them, and names what
 // else is asked, and which kubelets have asked for a certificate that nobody has given them.
-func refuseAdmission(ctx context.Context, d *workflow.Data) error {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func refuseAdmission(ctx context.Context, env *workflow.Env) error {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -37,13 +37,13 @@ func refuseAdmission(ctx context.Context, d *workflow.Data) error {
 				"Service %s/%s has no endpoint",
 				w.Name, w.Object, strings.Join(guards, ", "), w.Namespace, w.Service))
 		default:
-			d.Sayf("note: webhook %s of %s is asked before %s are written, and fails closed", w.Name, w.Object,
+			env.Sayf("note: webhook %s of %s is asked before %s are written, and fails closed", w.Name, w.Object,
 				strings.Join(guards, ", "))
 		}
 	}
 	for i := range s.Requests {
 		r := &s.Requests[i]
-		d.Sayf("note: the kubelet of Node/%s waits for its serving certificate, and shows neither flags nor logs "+
+		env.Sayf("note: the kubelet of Node/%s waits for its serving certificate, and shows neither flags nor logs "+
 			"until then: kubectl certificate approve %s, once you know who asks",
 			finding.Clean(strings.TrimPrefix(r.Spec.Username, v1alpha1.NodeUserPrefix)), finding.Clean(r.Name))
 	}

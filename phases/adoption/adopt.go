@@ -1,47 +1,20 @@
 package adoption
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/manager"
-	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
-	"github.com/ccmadm/ccmadm/templates"
 )
-
-// Adoption is what `ccmadm adopt` and `ccmadm leave` are told beside the settings.
-type Adoption struct {
-	fleet.Remote
-
-	// Leave is the way back.
-	Leave bool
-	// Yes answers the question whether to begin.
-	Yes bool
-	// KeepLoadBalancers leaves those that nobody will serve any more.
-	KeepLoadBalancers bool
-	// WaitLoadBalancers is for how long those that are there may take to go.
-	WaitLoadBalancers time.Duration
-	// Purge removes what leave leaves, the journal too.
-	Purge bool
-	// NodeTimeout is how long a kubelet may take to come back.
-	NodeTimeout time.Duration
-
-	record.Ordinary
-	plan *workflow.Once[[]*fleet.Node]
-}
 
 // Adopt lists the phases of `ccmadm adopt` in their order. Those that init has are the same ones.
 func Adopt() []workflow.Phase {
@@ -65,13 +38,13 @@ func Adopt() []workflow.Phase {
 // held runs a phase as if the lifecycle were off, unless the cluster's record says that it is on already.
 func held(p workflow.Phase) workflow.Phase {
 	run := p.Run
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		s, err := d.Settings(ctx)
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		s, err := r.Settings(ctx)
 		if err != nil {
 			return err
 		}
 		off := s.Recorded == nil || s.ChangesProvider() || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff
-		return holdLifecycle(s, off, func() error { return run(ctx, d) })
+		return holdLifecycle(s, off, func() error { return run(ctx, r) })
 	}
 	return p
 }
@@ -80,16 +53,16 @@ func held(p workflow.Phase) workflow.Phase {
 // node.
 func resolved(p workflow.Phase) workflow.Phase {
 	run := p.Run
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		s, err := d.Settings(ctx)
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		s, err := r.Settings(ctx)
 		if err != nil {
 			return err
 		}
-		unknown, err := unresolved(ctx, d)
+		unknown, err := adoptionOf(r).unresolved(ctx, r)
 		if err != nil {
 			return err
 		}
-		return holdLifecycle(s, len(unknown) > 0, func() error { return run(ctx, d) })
+		return holdLifecycle(s, len(unknown) > 0, func() error { return run(ctx, r) })
 	}
 	return p
 }
@@ -116,32 +89,32 @@ func lifecycle() workflow.Phase {
 		Short: "Let the cloud-controller-manager delete Nodes whose machine is gone, once it knows every node",
 		Long:  "Reads the Nodes. Writes the permissions and the workload as the settings have them, and waits for it.",
 		Only:  workflow.ManagedModes(),
-		Plan: func(ctx context.Context, d *workflow.Data) (string, error) {
-			if s, err := d.Settings(ctx); err != nil || s.Lifecycle == v1alpha1.LifecycleOff {
+		Plan: func(ctx context.Context, r *workflow.Run) (string, error) {
+			if s, err := r.Settings(ctx); err != nil || s.Lifecycle == v1alpha1.LifecycleOff {
 				return lifecycleStaysOff, err
 			}
 			return "would switch the lifecycle on, once every node is initialized", nil
 		},
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
 			if s.Lifecycle == v1alpha1.LifecycleOff { // the phases before have gone by it
-				d.Sayf(lifecycleStaysOff)
+				r.Sayf(lifecycleStaysOff)
 				return nil
 			}
-			unknown, err := unresolved(ctx, d)
+			unknown, err := adoptionOf(r).unresolved(ctx, r)
 			if err != nil {
 				return err
 			}
 			if len(unknown) > 0 {
-				d.Sayf("stays off: the provider does not know %s; the same command again, once it does",
+				r.Sayf("stays off: the provider does not know %s; the same command again, once it does",
 					strings.Join(unknown, ", "))
 				return nil
 			}
 			for _, p := range []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Rollout()} {
-				if err := p.Run(ctx, d); err != nil {
+				if err := p.Run(ctx, r); err != nil {
 					return err
 				}
 			}
@@ -152,12 +125,12 @@ func lifecycle() workflow.Phase {
 
 // unresolved names the nodes that are not initialized, and, before the lifecycle has ever been on, those that have not
 // followed: a provider ID of former days may be of a machine that the cloud no longer knows.
-func unresolved(ctx context.Context, d *workflow.Data) ([]string, error) {
-	s, err := d.Settings(ctx)
+func (a *Adoption) unresolved(ctx context.Context, r *workflow.Run) ([]string, error) {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +141,7 @@ func unresolved(ctx context.Context, d *workflow.Data) ([]string, error) {
 	var names []string
 	for i := range list.Items {
 		n := &list.Items[i]
-		left := !fleet.IsExternal(n) || slices.Contains(adoptionOf(d).Skip, n.Name)
+		left := !fleet.IsExternal(n) || slices.Contains(a.Skip, n.Name)
 		if !workflow.IsInitialized(n) || left && awaitsLifecycle(s) {
 			names = append(names, n.Name)
 		}
@@ -182,42 +155,16 @@ func adopted() workflow.Phase {
 		Name:  "machine",
 		Short: "Note on this machine that it has a cluster",
 		Long:  "Writes " + machine.StateFile + ".",
-		Plan:  func(context.Context, *workflow.Data) (string, error) { return "would write " + machine.StateFile, nil },
-		Run: func(_ context.Context, d *workflow.Data) error {
-			if err := workflow.NoteStage(d, v1alpha1.StageFinished); err != nil {
+		Plan:  func(context.Context, *workflow.Run) (string, error) { return "would write " + machine.StateFile, nil },
+		Run: func(_ context.Context, r *workflow.Run) error {
+			if err := workflow.NoteStage(r.Host, v1alpha1.StageFinished); err != nil {
 				return err
 			}
-			if err := workflow.NoteInitialized(d); err != nil {
+			if err := workflow.NoteInitialized(r.Host); err != nil {
 				return err
 			}
-			d.Sayf("adopted: `ccmadm status` shows the nodes, `ccmadm init phase show-join-command` how further machines join")
+			r.Sayf("adopted: `ccmadm status` shows the nodes, `ccmadm init phase show-join-command` how further machines join")
 			return nil
 		},
 	}
-}
-
-// adoptMode is a workload: it takes no files on control planes that this run is not on.
-func adoptMode(p *templates.Profile) v1alpha1.Mode {
-	for _, mode := range []templates.Mode{templates.DaemonSet, templates.Deployment} {
-		if p.Supports(mode) {
-			return v1alpha1.Mode(mode)
-		}
-	}
-	return v1alpha1.Mode(p.Modes[0])
-}
-
-// Confirmed asks, and takes an end without an answer for a no.
-func Confirmed(in io.Reader, out io.Writer, question string) bool {
-	fmt.Fprintf(out, "%s [y/N] ", question)
-	line, _ := bufio.NewReader(in).ReadString('\n')
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes"
-}
-
-// confirm asks before anything is changed.
-func confirm(d *workflow.Data, question string) error {
-	if adoptionOf(d).Yes || d.DryRun || Confirmed(d.In, d.Progress(), question) {
-		return nil
-	}
-	return finding.Refusedf("it was not confirmed").WithHint("--yes answers beforehand; nothing was changed")
 }

@@ -86,25 +86,25 @@ func knowAll(t *testing.T, client kubernetes.Interface, annotations map[string]s
 }
 
 // adoption builds the data of a run.
-func adoption(t *testing.T, m *machine.Machine, o workflow.Options, a Adoption) (*workflow.Data, *bytes.Buffer) {
+func adoption(t *testing.T, m *machine.Machine, o workflow.Inputs, a Adoption) (*workflow.Run, *bytes.Buffer) {
 	t.Helper()
 	o.Existing, o.Operation = true, &a
 	if !a.Leave && o.Flags.Provider == "" {
 		o.Flags.Provider = "onprem"
 	}
-	d, out := phasestest.Run{Options: o}.Must(t, m)
+	r, out := phasestest.Run{Inputs: o}.Must(t, m)
 	t.Cleanup(func() {
-		if err := d.Close(context.WithoutCancel(t.Context())); err != nil {
+		if err := r.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	return d, out
+	return r, out
 }
 
 // obstacle is what stands against adoption.
 type obstacle struct {
 	name, want string
-	options    workflow.Options
+	options    workflow.Inputs
 	happens    func(*testing.T)
 }
 
@@ -172,7 +172,7 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 		},
 		{
 			name: "a static pod", want: "adopt in mode StaticPod", happens: func(*testing.T) {},
-			options: workflow.Options{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeStaticPod}},
+			options: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeStaticPod}},
 		},
 	}
 }
@@ -209,11 +209,11 @@ func TestCluster_Adopt_HostileKubelet(t *testing.T) {
 	if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err) // the API server takes it
 	}
-	d, out := adoption(t, m, workflow.Options{DryRun: true}, Adoption{})
-	if err := adoptPreflight().Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{DryRun: true}, Adoption{})
+	if err := adoptPreflight().Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	plan, err := plannedNodes(t.Context(), d)
+	plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,8 +230,8 @@ func TestCluster_Adopt_Refused(t *testing.T) {
 	for _, tt := range obstacles(m, client) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.happens(t)
-			d, out := adoption(t, m, tt.options, Adoption{Yes: true})
-			err := adoptPreflight().Do(t.Context(), d)
+			r, out := adoption(t, m, tt.options, Adoption{Yes: true})
+			err := adoptPreflight().Do(t.Context(), r)
 			phasestest.WantError(t, err, tt.want, finding.ExitRefused)
 			if t.Failed() {
 				t.Log(out)
@@ -247,14 +247,14 @@ func TestCluster_Adopt_Refused(t *testing.T) {
 				Name: "c", Image: "onprem/cloud-controller-manager:1", Args: []string{"--cloud-provider=onprem"},
 			}}},
 		})
-		d, out := adoption(t, m, workflow.Options{DryRun: true}, Adoption{})
-		if err := adoptPreflight().Do(t.Context(), d); err != nil {
+		r, out := adoption(t, m, workflow.Inputs{DryRun: true}, Adoption{})
+		if err := adoptPreflight().Do(t.Context(), r); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
 	t.Run("nobody says yes", func(t *testing.T) {
-		d, out := adoption(t, m, workflow.Options{}, Adoption{})
-		phasestest.WantError(t, adoptPreflight().Do(t.Context(), d), "it was not confirmed", finding.ExitRefused)
+		r, out := adoption(t, m, workflow.Inputs{}, Adoption{})
+		phasestest.WantError(t, adoptPreflight().Do(t.Context(), r), "it was not confirmed", finding.ExitRefused)
 		if !strings.Contains(out.String(), "[y/N]") || !strings.Contains(out.String(), "kubelet, initialize") {
 			t.Errorf("the plan, and the question:\n%s", out)
 		}
@@ -271,9 +271,9 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 	}
 	steps := []workflow.Phase{held(manager.RBAC()), held(manager.Addon()), resolved(manager.RBAC()), resolved(manager.Addon()), resolved(manager.Record())}
 	pass := func() *v1alpha1.Record {
-		d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+		r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 		for i, p := range steps {
-			if err := p.Do(t.Context(), d); err != nil {
+			if err := p.Do(t.Context(), r); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			if i == 1 && may() {
@@ -296,14 +296,14 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 		rec.Configuration.ClusterName != "ber1" {
 		t.Errorf("with all nodes known: delete %v, pods %q, %+v", may(), rec.PodSubnet, rec.Configuration)
 	}
-	other := workflow.Options{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}}
+	other := workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}}
 	second, _ := adoption(t, m, other, Adoption{Yes: true})
 	phasestest.WantError(t, adoptPreflight().Do(t.Context(), second), "the cluster's record says DaemonSet", finding.ExitRefused)
 
 	// The way back takes the permission away first, and leaves nothing in the end but what adopt did not bring.
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true})
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true})
 	for _, p := range []workflow.Phase{leavePreflight(), off(manager.RBAC()), off(manager.Addon()), forgetMachine()} {
-		if err := p.Do(t.Context(), d); err != nil {
+		if err := p.Do(t.Context(), r); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
@@ -311,7 +311,7 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 		t.Error("a Node may be deleted while the cluster leaves")
 	}
 	knowAll(t, client, nil) // their kubelets have left
-	if err := removeObjects().Do(t.Context(), d); err != nil {
+	if err := removeObjects().Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for what, get := range map[string]func() error{
@@ -333,8 +333,8 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 
 func TestCluster_Adopt_KubeadmConfig(t *testing.T) {
 	m, client := plain(t)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	if err := cleanKubeadm().Do(t.Context(), d); err != nil ||
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	if err := cleanKubeadm().Do(t.Context(), r); err != nil ||
 		!strings.Contains(out.String(), "removed apiServer.extraArgs cloud-provider") {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -350,7 +350,7 @@ func TestCluster_Adopt_KubeadmConfig(t *testing.T) {
 		t.Error(err)
 	}
 	out.Reset()
-	if err := cleanKubeadm().Do(t.Context(), d); err != nil || !strings.Contains(out.String(), "unchanged") {
+	if err := cleanKubeadm().Do(t.Context(), r); err != nil || !strings.Contains(out.String(), "unchanged") {
 		t.Errorf("the second time: %v\n%s", err, out)
 	}
 }

@@ -23,8 +23,8 @@ import (
 )
 
 // checkAdoptable refuses what adoption does not do.
-func checkAdoptable(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func checkAdoptable(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func checkAdoptable(ctx context.Context, d *workflow.Data) error {
 
 // examine finds what stands against each node. What a kubelet does not tell is not held against it: its own machine
 // does that, when its turn comes.
-func examine(ctx context.Context, d *workflow.Data, s *settings.Settings, plan []*fleet.Node) error {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func (a *Adoption) examine(ctx context.Context, env *workflow.Env, s *settings.Settings, plan []*fleet.Node) error {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func examine(ctx context.Context, d *workflow.Data, s *settings.Settings, plan [
 		return fmt.Errorf("read the name pattern of provider %s: %w", s.Provider, err)
 	}
 	known := schemes(s.Profile)
-	told, reports := tellFlags(ctx, client, plan), fleet.ReachBySSH(ctx, d, adoptionOf(d).Remote, plan)
+	told, reports := tellFlags(ctx, client, plan), fleet.ReachBySSH(ctx, env, a.Remote, plan)
 	for i, n := range plan {
 		problem := func(format string, args ...any) { n.Problems = append(n.Problems, fmt.Sprintf(format, args...)) }
 		if n.IP == "" {
@@ -70,7 +70,7 @@ func examine(ctx context.Context, d *workflow.Data, s *settings.Settings, plan [
 		if n.ProviderID != "" && len(known) > 0 && !slices.ContainsFunc(known, n.HasScheme) {
 			problem("its provider ID %s is another provider's, and cannot change", finding.Clean(n.ProviderID))
 		}
-		if err := examineFlags(ctx, d.Machine, n, told[i], reports[i]); err != nil {
+		if err := examineFlags(ctx, env.Machine, n, told[i], reports[i]); err != nil {
 			var known *finding.Error
 			if !errors.As(err, &known) {
 				return err

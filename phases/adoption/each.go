@@ -15,10 +15,10 @@ import (
 func (a *adopter) each(ctx context.Context, plan []*fleet.Node,
 	change func(context.Context, *fleet.Node) error,
 ) error {
-	progress := fleet.NewNodesProgress(a.d, plan)
+	progress := fleet.NewNodesProgress(a.r.Env, plan)
 	one := func(n *fleet.Node) error {
 		if n.Skipped {
-			a.d.Sayf("%s: skipped", n.Name)
+			a.r.Sayf("%s: skipped", n.Name)
 			return nil
 		}
 		began := progress.Began(n)
@@ -33,7 +33,7 @@ func (a *adopter) each(ctx context.Context, plan []*fleet.Node,
 	if workers < 0 {
 		workers = len(plan)
 	}
-	failed := fleet.InParallel(plan[:workers], adoptionOf(a.d).Parallel, one)
+	failed := fleet.InParallel(plan[:workers], a.op.Parallel, one)
 	if len(failed) == 0 {
 		failed = fleet.InParallel(plan[workers:], 1, one)
 	}
@@ -47,7 +47,7 @@ func (a *adopter) each(ctx context.Context, plan []*fleet.Node,
 func (a *adopter) stopped(failed []fleet.FailedNode) error {
 	last := "the nodes before are done, and those after were not touched; the same command goes on from here"
 	var hints []string
-	if !adoptionOf(a.d).Leave {
+	if !a.op.Leave {
 		var names []string
 		for _, n := range failed {
 			names = append(names, n.Name)

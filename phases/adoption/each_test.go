@@ -65,9 +65,9 @@ func TestAdopt_Parallel(t *testing.T) {
 		t.Run(fmt.Sprintf("%d, %s fails", tt.parallel, tt.fails), func(t *testing.T) {
 			m, _ := machinetest.New(t)
 			leave := &Adoption{Leave: true, Remote: fleet.Remote{Parallel: tt.parallel}}
-			d, out := phasestest.Run{Options: workflow.Options{Output: "json", Operation: leave}}.Must(t, m)
-			one := &workflow.SharedWriter{Out: d.Out} // as newAdopter has it; here, both are one buffer
-			d.Out, d.Err = one, one
+			r, out := phasestest.Run{Inputs: workflow.Inputs{Output: "json", Operation: leave}}.Must(t, m)
+			one := &workflow.SharedWriter{Out: r.Out} // as newAdopter has it; here, both are one buffer
+			r.Out, r.Err = one, one
 			var plan []*fleet.Node
 			for i := range 7 {
 				plan = append(plan, &fleet.Node{Name: fmt.Sprintf("w%d", i+1)})
@@ -75,7 +75,7 @@ func TestAdopt_Parallel(t *testing.T) {
 			plan = append(plan, &fleet.Node{Name: "cp1", ControlPlane: true},
 				&fleet.Node{Name: "cp2", ControlPlane: true, Here: true})
 			w := &watched{alone: map[string]bool{}}
-			a := &adopter{d: d, client: fake.NewClientset(nodesOfPlan(plan)...)}
+			a := &adopter{r: r, op: leave, client: fake.NewClientset(nodesOfPlan(plan)...)}
 			err := a.each(t.Context(), plan, w.change(tt.fails))
 			if w.most > tt.most || len(w.began) > tt.began || tt.fails == "" && len(w.began) != 9 {
 				t.Errorf("%d at a time, %v", w.most, w.began)

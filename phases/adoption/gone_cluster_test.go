@@ -81,17 +81,17 @@ func TestCluster_Adopt_NodeGoneMeanwhile(t *testing.T) {
 				before[v1alpha1.ProvidedNodeIPAnnotation] = "x"
 			}
 			knowAll(t, client, before)
-			d, out := adoption(t, m, workflow.Options{Flags: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleOff}},
+			r, out := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleOff}},
 				Adoption{Leave: tt.leave, NodeTimeout: time.Second, Remote: fleet.Remote{Via: fleet.ViaSSH, Skip: []string{here}}})
 			phase := adoptNodes()
 			if tt.leave {
-				begun, said := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+				begun, said := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 				if err := held(begin()).Do(t.Context(), begun); err != nil {
 					t.Fatalf("%v\n%s", err, said)
 				}
 				phase = leaveNodes()
 			}
-			plan, err := plannedNodes(t.Context(), d)
+			plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestCluster_Adopt_NodeGoneMeanwhile(t *testing.T) {
 				remove("w2")
 			}
 			playSteps(t, client, runner, tt.during)
-			if err := phase.Do(t.Context(), d); err != nil {
+			if err := phase.Do(t.Context(), r); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 			if !strings.Contains(out.String(), "w2: its Node is gone meanwhile") || !strings.Contains(out.String(), "(2 of 2)") {
@@ -117,8 +117,8 @@ func TestCluster_Adopt_NodeGoneMeanwhile(t *testing.T) {
 			}
 		})
 	}
-	d, _ := adoption(t, m, workflow.Options{}, Adoption{})
-	a, err := newAdopter(t.Context(), d)
+	r, _ := adoption(t, m, workflow.Inputs{}, Adoption{})
+	a, err := adoptionOf(r).newAdopter(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,9 @@ func TestCluster_Adopt_HundredNodes(t *testing.T) {
 			fmt.Fprint(w, `{"kind":"Flagz","flags":{"cloud-provider":"","node-ip":""}}`)
 			return true
 		})))
-		d, out := adoption(t, m, workflow.Options{DryRun: true}, Adoption{})
+		run, out := adoption(t, m, workflow.Inputs{DryRun: true}, Adoption{})
 		start := time.Now()
-		if err := adoptPreflight().Do(t.Context(), d); err != nil {
+		if err := adoptPreflight().Do(t.Context(), run); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		took, silent := time.Since(start), strings.Count(out.String(), "not told")

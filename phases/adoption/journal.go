@@ -11,24 +11,24 @@ import (
 
 // beginAdoption opens the journal where something is to be done, and holds its Lease from then on. What the phases would
 // change is found by a dry run beforehand, and so is what they would be refused.
-func beginAdoption(ctx context.Context, d *workflow.Data, rest []workflow.Phase, plan []*fleet.Node) error {
-	if d.DryRun {
+func (a *Adoption) beginAdoption(ctx context.Context, r *workflow.Run, rest []workflow.Phase, plan []*fleet.Node) error {
+	if r.DryRun {
 		return nil
 	}
-	trial, err := workflow.TryPhases(ctx, d, rest)
+	trial, err := workflow.TryPhases(ctx, r, rest)
 	if err != nil {
 		return err
 	}
 	if err := trial.Refusal(); err != nil {
 		return err
 	}
-	pending := adoptionOf(d).Leave || slices.ContainsFunc(plan, func(n *fleet.Node) bool {
-		return !n.Skipped && !settled(adoptionOf(d), n)
+	pending := a.Leave || slices.ContainsFunc(plan, func(n *fleet.Node) bool {
+		return !n.Skipped && !settled(a, n)
 	})
-	for _, found := range d.Known.Previews {
+	for _, found := range r.Course.Previews {
 		pending = pending || found.Change != ""
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -36,11 +36,11 @@ func beginAdoption(ctx context.Context, d *workflow.Data, rest []workflow.Phase,
 	if err != nil || !pending && !cutShort {
 		return err
 	}
-	before, err := recordBefore(ctx, d)
+	before, err := recordBefore(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := workflow.OpenRun(ctx, d, client, before); err != nil {
+	if err := workflow.OpenRun(ctx, r, client, before); err != nil {
 		return err
 	}
 	if err := workflow.RefuseOtherRecord(ctx, client, before); err != nil {
@@ -49,12 +49,12 @@ func beginAdoption(ctx context.Context, d *workflow.Data, rest []workflow.Phase,
 	if _, err := NoteCutShort(ctx, client, plan); err != nil { // the run before may have ended while its Lease was watched
 		return err
 	}
-	return endRest(ctx, d, client, plan)
+	return a.endRest(ctx, r.Env, client, plan)
 }
 
 // recordBefore is what the cluster's record says when a run begins; empty: it has none.
-func recordBefore(ctx context.Context, d *workflow.Data) (string, error) {
-	s, err := d.Settings(ctx)
+func recordBefore(ctx context.Context, r *workflow.Run) (string, error) {
+	s, err := r.Settings(ctx)
 	if err != nil || s.Recorded == nil {
 		return "", err
 	}
@@ -71,18 +71,23 @@ func settled(a *Adoption, n *fleet.Node) bool {
 }
 
 // undoOfAdoption is the way back of a step that is the cluster's.
-func undoOfAdoption(d *workflow.Data) string {
-	if adoptionOf(d).Leave {
-		return workflow.RollbackTo(d)
+func (a *Adoption) undoOfAdoption(r *workflow.Run) string {
+	if a.Leave {
+		return workflow.RollbackTo(r)
 	}
 	return "ccmadm leave"
 }
 
 // adoptionStep runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
-func adoptionStep(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
-	change := d.Known.Previews[p.Name].Change
-	if d.Known.Journal == nil || p.Journal == workflow.JournalItself || change == "" && p.Plan == nil {
-		return p.Run(ctx, d)
+func (a *Adoption) adoptionStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
+	change := r.Course.Previews[p.Name].Change
+	if r.Course.Journal == nil || p.Journal == workflow.JournalItself || change == "" && p.Plan == nil {
+		return p.Run(ctx, r)
 	}
-	return workflow.JournalStep(ctx, d, p, change, undoOfAdoption(d))
+	return workflow.JournalStep(ctx, r, p, change, a.undoOfAdoption(r))
+}
+
+// Step runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
+func (a *Adoption) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
+	return a.adoptionStep(ctx, r, p)
 }

@@ -20,9 +20,9 @@ func cleanKubeadm() workflow.Phase {
 		Short: "Take arguments of built-in cloud providers out of kubeadm's configuration",
 		Long: "Reads and writes " + object + ": cloud-provider and cloud-config of kube-apiserver and\n" +
 			"kube-controller-manager go.",
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			edited, err := workflow.EditConfigMap(ctx, d, workflow.KubeadmConfigName, workflow.ClusterConfigKey, dropStale)
-			if err != nil || edited == nil || d.DryRun {
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			edited, err := workflow.EditConfigMap(ctx, r.Env, workflow.KubeadmConfigName, workflow.ClusterConfigKey, dropStale)
+			if err != nil || edited == nil || r.DryRun {
 				return err
 			}
 			return edited.Write(ctx)
@@ -49,8 +49,8 @@ func dropStale(object, text string) (string, []string, error) {
 }
 
 // adoptable is the configuration of a cluster that kubeadm has made.
-func adoptable(ctx context.Context, d *workflow.Data) (*kubeadm.File, error) {
-	client, err := workflow.AdminClient(d)
+func adoptable(ctx context.Context, env *workflow.Env) (*kubeadm.File, error) {
+	client, err := workflow.AdminClient(env)
 	if err != nil {
 		return nil, err
 	}

@@ -39,30 +39,30 @@ func Leave() []workflow.Phase {
 // came, deletes nothing and is not brought back, nor are its permissions.
 func off(p workflow.Phase) workflow.Phase {
 	run := p.Run
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		s, err := d.Settings(ctx)
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		s, err := r.Settings(ctx)
 		if err != nil {
 			return err
 		}
-		there, err := manager.ScheduledManager(ctx, d, s)
+		there, err := manager.ScheduledManager(ctx, r.Env, s)
 		if err == nil && !there && p.Name == manager.RBAC().Name {
-			there, err = mayDelete(ctx, d, s)
+			there, err = mayDelete(ctx, r.Env, s)
 		}
 		if err != nil {
 			return err
 		}
 		if !there {
-			d.Sayf("there is no cloud-controller-manager any more")
+			r.Sayf("there is no cloud-controller-manager any more")
 			return nil
 		}
-		return holdLifecycle(s, true, func() error { return run(ctx, d) })
+		return holdLifecycle(s, true, func() error { return run(ctx, r) })
 	}
 	return p
 }
 
 // mayDelete tells whether the manager's permissions are there, with or without it.
-func mayDelete(ctx context.Context, d *workflow.Data, s *settings.Settings) (bool, error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func mayDelete(ctx context.Context, env *workflow.Env, s *settings.Settings) (bool, error) {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return false, err
 	}
@@ -78,13 +78,13 @@ func mayDelete(ctx context.Context, d *workflow.Data, s *settings.Settings) (boo
 // leaves, has lost its permission to delete Nodes all the same.
 func triedRollout() workflow.Phase {
 	p := manager.Rollout()
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		err := manager.RunRollout(ctx, d)
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		err := manager.RunRollout(ctx, r)
 		var known *finding.Error
 		if ctx.Err() != nil || !errors.As(err, &known) || known.Code != finding.ExitNotInTime {
 			return err
 		}
-		d.Sayf("warning, it goes on without: %v", err)
+		r.Sayf("warning, it goes on without: %v", err)
 		return nil
 	}
 	return off(p)
@@ -96,8 +96,8 @@ func leavePreflight() workflow.Phase {
 		Journal: workflow.JournalNever,
 		Short:   "Show what would go, and what nobody would serve any more, and ask",
 		Long:    "Reads the cluster's record, Nodes, Services, kubelets' flags, and what was applied. Writes nothing.",
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			err := workflow.RunChecks(ctx, d, []workflow.Check{
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			err := workflow.RunChecks(ctx, r, []workflow.Check{
 				{ID: finding.CheckPrivileged, Run: workflow.CheckRoot},
 				{ID: finding.CheckClusterRecord, Run: checkLeavable},
 				{ID: finding.CheckWritable, Run: workflow.CheckWritable},
@@ -105,26 +105,26 @@ func leavePreflight() workflow.Phase {
 			if err != nil {
 				return err
 			}
-			plan, err := plannedNodes(ctx, d)
+			plan, err := adoptionOf(r).plannedNodes(ctx, r)
 			if err != nil {
 				return err
 			}
-			if err := adoptionOf(d).Check(plan); err != nil {
+			if err := adoptionOf(r).Check(plan); err != nil {
 				return err
 			}
-			if err := examineLeaving(d.Machine, plan, fleet.ReachBySSH(ctx, d, adoptionOf(d).Remote, plan)); err != nil {
+			if err := examineLeaving(r.Machine, plan, fleet.ReachBySSH(ctx, r.Env, adoptionOf(r).Remote, plan)); err != nil {
 				return err
 			}
-			if err := showWhatGoes(ctx, d, plan); err != nil {
+			if err := adoptionOf(r).showWhatGoes(ctx, r, plan); err != nil {
 				return err
 			}
 			if err := refusePlan(plan, "their kubelets as they are"); err != nil {
 				return err
 			}
-			if err := confirm(d, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
+			if err := adoptionOf(r).confirm(r.Env, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
 				return err
 			}
-			return beginAdoption(ctx, d, Leave()[1:], plan)
+			return adoptionOf(r).beginAdoption(ctx, r, Leave()[1:], plan)
 		},
 	}
 }
@@ -136,24 +136,18 @@ func leaveNodes() workflow.Phase {
 		Short:   "Take one kubelet after the other out of external cloud mode",
 		Long:    `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
 		Plan:    planNodes,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			if err := eachNode(ctx, d, (*adopter).leave); err != nil {
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			if err := adoptionOf(r).eachNode(ctx, r, (*adopter).leave); err != nil {
 				return err
 			}
-			for _, name := range adoptionOf(d).Skip {
-				d.Sayf("%s was skipped, and is in external mode and has ccmadm's files as before; to end that there, as root: "+
+			for _, name := range adoptionOf(r).Skip {
+				r.Sayf("%s was skipped, and is in external mode and has ccmadm's files as before; to end that there, as root: "+
 					"ccmadm node plain --purge", name)
 			}
 			return nil
 		},
 	}
 }
-
-// What the journal says of a kubelet.
-const (
-	flagExternal = "--cloud-provider=external"
-	noFlags      = "no such flags of ours"
-)
 
 // leave is adopt's way back, for one node.
 func (a *adopter) leave(ctx context.Context, n *fleet.Node) error {
@@ -193,14 +187,14 @@ func (a *adopter) leave(ctx context.Context, n *fleet.Node) error {
 // answer of their machine.
 func (a *adopter) plain(ctx context.Context, n *fleet.Node) error {
 	what := "its kubelet to be out of external mode"
-	asked := adoptionOf(a.d).Purge && a.byHand() && !n.Here
+	asked := a.op.Purge && a.byHand() && !n.Here
 	if asked {
 		what = "`ccmadm node plain --purge` there, whose end it notes on its Node"
 		if err := kubelet.AskPurge(ctx, a.client, n.Name, true); err != nil {
 			return err
 		}
 	}
-	if err := a.step.Run(ctx, n, fleet.Plain{Purge: adoptionOf(a.d).Purge}); err != nil {
+	if err := a.step.Run(ctx, n, fleet.Plain{Purge: a.op.Purge}); err != nil {
 		return err
 	}
 	return a.await(ctx, n, what, func(node *corev1.Node) bool {
@@ -208,12 +202,10 @@ func (a *adopter) plain(ctx context.Context, n *fleet.Node) error {
 	})
 }
 
-func (a *adopter) byHand() bool { return adoptionOf(a.d).ByHand() }
-
 // again tells of a machine on which the step is done though its kubelet is in no external mode: a run was cut short
 // there, or may have been driven from there, and has notes of it, or all of ours is to go.
 func (a *adopter) again(n *fleet.Node) bool {
-	return n.Unsure || adoptionOf(a.d).Purge || n.ControlPlane && !a.byHand()
+	return n.Unsure || a.op.Purge || n.ControlPlane && !a.byHand()
 }
 
 // forgetMachine removes what adopt noted on this machine.
@@ -222,11 +214,11 @@ func forgetMachine() workflow.Phase {
 		Name:  "machine",
 		Short: "Remove ccmadm's notes on this machine",
 		Long:  "Removes " + machine.RecordFile + " and " + machine.StateFile + ".",
-		Run: func(_ context.Context, d *workflow.Data) error {
-			if adoptionOf(d).Purge {
-				return kubelet.PurgeFiles(d)
+		Run: func(_ context.Context, r *workflow.Run) error {
+			if adoptionOf(r).Purge {
+				return kubelet.PurgeFiles(r.Env)
 			}
-			return kubelet.Forget(d)
+			return kubelet.Forget(r.Env)
 		},
 	}
 }

@@ -34,26 +34,26 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 		}
 		return err == nil
 	}
-	pass := func(d *workflow.Data, out *bytes.Buffer, list ...workflow.Phase) {
+	pass := func(r *workflow.Run, out *bytes.Buffer, list ...workflow.Phase) {
 		t.Helper()
 		for _, p := range list {
-			if err := p.Do(t.Context(), d); err != nil {
+			if err := p.Do(t.Context(), r); err != nil {
 				t.Fatalf("%s: %v\n%s", p.Name, err, out)
 			}
 		}
 	}
 	for done := 3; done <= 6; done++ { // former-provider, begin, cloud-config, rbac, addon
-		d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-		pass(d, out, Adopt()[1:done]...)
-		wait := workflow.Options{Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+		r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+		pass(r, out, Adopt()[1:done]...)
+		wait := workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
 			Timeout: metav1.Duration{Duration: time.Second},
 		}}}
-		d, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
-		pass(d, out, leavePreflight(), off(manager.RBAC()), off(manager.Addon()), triedRollout())
+		r, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
+		pass(r, out, leavePreflight(), off(manager.RBAC()), off(manager.Addon()), triedRollout())
 		if got := managerRuns(); got != (done == 6) {
 			t.Errorf("behind %d phases: there is a manager: %v\n%s", done, got, out)
 		}
-		if err := d.Close(t.Context()); err != nil {
+		if err := r.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		applier, err := apply.NewCluster(phasestest.Cluster.Config, true)
@@ -65,13 +65,13 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
-		pass(d, out, leavePreflight(), off(manager.RBAC()), off(manager.Addon()), triedRollout())
+		r, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
+		pass(r, out, leavePreflight(), off(manager.RBAC()), off(manager.Addon()), triedRollout())
 		if managerRuns() {
 			t.Errorf("behind %d phases: the manager is back\n%s", done, out)
 		}
-		pass(d, out, forgetMachine(), removeObjects())
-		if err := d.Close(t.Context()); err != nil {
+		pass(r, out, forgetMachine(), removeObjects())
+		if err := r.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,13 +80,13 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 // What runs keeps its permissions until it has ended, and leave does not return before.
 func TestCluster_Leave_WaitsForPods(t *testing.T) {
 	m, client := plain(t)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 	for _, p := range Adopt()[1:6] {
-		if err := p.Do(t.Context(), d); err != nil {
+		if err := p.Do(t.Context(), r); err != nil {
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
-	if err := resolved(manager.Record()).Do(t.Context(), d); err != nil {
+	if err := resolved(manager.Record()).Do(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	pods, accounts := client.CoreV1().Pods("kube-system"), client.CoreV1().ServiceAccounts("kube-system")
@@ -97,8 +97,8 @@ func TestCluster_Leave_WaitsForPods(t *testing.T) {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}, NodeName: "w1"},
 	})
 	left := make(chan error, 1)
-	d, _ = adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true})
-	go func() { left <- removeObjects().Do(t.Context(), d) }()
+	r, _ = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true})
+	go func() { left <- removeObjects().Do(t.Context(), r) }()
 	account := func() bool {
 		_, err := accounts.Get(t.Context(), "onprem-cloud-controller-manager", metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -125,13 +125,13 @@ func TestCluster_Leave_WaitsForPods(t *testing.T) {
 // A kubelet in external mode without --node-ip repeats no address. It is taken out all the same.
 func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	m, client := plain(t)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	if err := held(begin()).Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	if err := held(begin()).Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x"}
-	d, out = adoption(t, m, workflow.Options{}, Adoption{Leave: true, Remote: pods, NodeTimeout: fleet.NodeTimeout})
-	a, err := newAdopter(t.Context(), d)
+	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Remote: pods, NodeTimeout: fleet.NodeTimeout})
+	a, err := adoptionOf(r).newAdopter(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	n.IP = "198.18.0.102" // what ccmadm gave the kubelet
 	playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
 	phasestest.WantError(t, workflow.AsError(a.leave(t.Context(), n)), `has chosen the addresses "198.18.0.101"`, finding.ExitError)
-	adoptionOf(d).Via = fleet.ViaHand
+	adoptionOf(r).Via = fleet.ViaHand
 	out.Reset()
 	if err := a.leave(t.Context(), n); err != nil || !strings.Contains(out.String(), "has left is not known") {
 		t.Errorf("by hand: %v\n%s", err, out)
@@ -166,8 +166,8 @@ func TestCluster_Leave_AdministratorsFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	here = strings.ToLower(here)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	if err := held(begin()).Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	if err := held(begin()).Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	begun, err := journal.Read(t.Context(), client)
@@ -215,9 +215,9 @@ func TestCluster_Leave_AdministratorsFlags(t *testing.T) {
 				identity.Pins(phasestest.Cluster.Config.CAData)[0] + `"],"version":"v1.36.3","flags":[` +
 				`{"name":"cloud-provider","value":"external","from":[` + tt.mode + `],"runs":true},` +
 				`{"name":"node-ip","value":"198.18.0.101","from":[` + tt.ip + `],"runs":true}]}`
-			d, out := adoption(t, m, workflow.Options{DryRun: tt.want == ""},
+			r, out := adoption(t, m, workflow.Inputs{DryRun: tt.want == ""},
 				Adoption{Leave: true, Yes: true, Remote: fleet.Remote{Via: fleet.ViaSSH, Skip: tt.skip}})
-			phasestest.WantError(t, leavePreflight().Do(t.Context(), d), strings.ReplaceAll(tt.want, "ROOT", m.Root), finding.ExitRefused)
+			phasestest.WantError(t, leavePreflight().Do(t.Context(), r), strings.ReplaceAll(tt.want, "ROOT", m.Root), finding.ExitRefused)
 			if runs, err := journal.Read(t.Context(), client); err != nil || len(runs) != len(begun) {
 				t.Errorf("a run has begun: %v, %v\n%s", runs, err, out)
 			}

@@ -34,8 +34,8 @@ func claim(address, manager string) *networkingv1.IPAddress {
 // permissions, also where no --purge is asked for, and by the same command where that did not come to its end.
 func TestCluster_Leave_ReleasesBalancers(t *testing.T) {
 	m, client := plain(t)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	runAll(t.Context(), t, d, out, append(Adopt()[1:6], resolved(manager.Record())))
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	runAll(t.Context(), t, r, out, append(Adopt()[1:6], resolved(manager.Record())))
 	phasestest.Made(t, client.NetworkingV1().IPAddresses(), claim("192.0.2.50", v1alpha1.ClaimManager))
 	there := func(what string, err error) bool {
 		t.Helper()
@@ -61,19 +61,19 @@ func TestCluster_Leave_ReleasesBalancers(t *testing.T) {
 		}
 		return given.NetworkingV1().IPAddresses().Delete(ctx, "192.0.2.50", metav1.DeleteOptions{})
 	}
-	options := workflow.Options{ReleaseBalancers: release}
-	d, out = adoption(t, m, options, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
-	if err := leavePreflight().Do(t.Context(), d); err != nil ||
+	options := workflow.Inputs{ReleaseBalancers: release}
+	r, out = adoption(t, m, options, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
+	if err := leavePreflight().Do(t.Context(), r); err != nil ||
 		!strings.Contains(out.String(), "would remove IPAddress/192.0.2.50\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	err := removeObjects().Do(t.Context(), d)
+	err := removeObjects().Do(t.Context(), r)
 	phasestest.WantError(t, err, "release what is held of Services: patch Services", finding.ExitError)
 	if _, err := workflow.ReadRecord(t.Context(), client); err != nil || called != 1 {
 		t.Fatalf("it was called %d times; the record, by which the same command goes on: %v", called, err)
 	}
 	refuse = false
-	runAll(t.Context(), t, d, out, []workflow.Phase{removeObjects()})
+	runAll(t.Context(), t, r, out, []workflow.Phase{removeObjects()})
 	if called != 2 || !strings.Contains(out.String(), "IPAddress/192.0.2.50 removed") {
 		t.Errorf("it was called %d times\n%s", called, out)
 	}
@@ -99,17 +99,17 @@ func TestCluster_Adopt_ReleasesBalancers(t *testing.T) {
 		}
 		return given.NetworkingV1().IPAddresses().Delete(ctx, "192.0.2.50", metav1.DeleteOptions{})
 	}
-	d, out := adoption(t, m, workflow.Options{
+	r, out := adoption(t, m, workflow.Inputs{
 		Command: "adopt", ReleaseBalancers: release, Flags: v1alpha1.CloudConfiguration{
 			Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
 				Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 			},
 		},
 	}, Adoption{Yes: true})
-	phasestest.WantError(t, formerProvider().Do(t.Context(), d), "release what is held of Services: patch Services",
+	phasestest.WantError(t, formerProvider().Do(t.Context(), r), "release what is held of Services: patch Services",
 		finding.ExitError)
 	refuse = false
-	runAll(t.Context(), t, d, out, []workflow.Phase{formerProvider()})
+	runAll(t.Context(), t, r, out, []workflow.Phase{formerProvider()})
 	if !strings.Contains(out.String(), "IPAddress/192.0.2.50 removed") {
 		t.Errorf("the claim is left, or it is not said:\n%s", out)
 	}
@@ -118,8 +118,8 @@ func TestCluster_Adopt_ReleasesBalancers(t *testing.T) {
 // Those that nobody would serve any more are named, and none of somebody else's class.
 func TestCluster_Leave_LoadBalancers(t *testing.T) {
 	m, client := plain(t)
-	d, _ := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	if err := resolved(manager.Record()).Do(t.Context(), d); err != nil {
+	r, _ := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	if err := resolved(manager.Record()).Do(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	phasestest.Made(t, client.CoreV1().Services("default"), &corev1.Service{
@@ -146,11 +146,11 @@ func TestCluster_Leave_LoadBalancers(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	d, _ = adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true})
-	phasestest.WantError(t, leavePreflight().Do(t.Context(), d), "nobody would serve or remove any more: Service/default/lb",
+	r, _ = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true})
+	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "nobody would serve or remove any more: Service/default/lb",
 		finding.ExitRefused)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
-	if err := leavePreflight().Do(t.Context(), d); err != nil ||
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
+	if err := leavePreflight().Do(t.Context(), r); err != nil ||
 		!strings.Contains(out.String(), "served by nobody from then on: Service/default/lb;") {
 		t.Errorf("%v\n%s", err, out)
 	}

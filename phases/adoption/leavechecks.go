@@ -26,8 +26,8 @@ import (
 )
 
 // checkLeavable refuses what this command does not take back.
-func checkLeavable(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func checkLeavable(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,16 +43,16 @@ func checkLeavable(ctx context.Context, d *workflow.Data) error {
 		return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
 			WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false")
 	}
-	if err := refuseStaticPods(ctx, d); err != nil {
+	if err := adoptionOf(r).refuseStaticPods(ctx, r.Env); err != nil {
 		return err
 	}
-	return refuseBalancers(ctx, d)
+	return adoptionOf(r).refuseBalancers(ctx, r.Env)
 }
 
 // refuseStaticPods finds control planes to which another mode has not come yet: their managers would stay, and nobody
 // would take them away.
-func refuseStaticPods(ctx context.Context, d *workflow.Data) error {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func (a *Adoption) refuseStaticPods(ctx context.Context, env *workflow.Env) error {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -65,21 +65,21 @@ func refuseStaticPods(ctx context.Context, d *workflow.Data) error {
 		left = append(left, pods[i].Spec.NodeName)
 	}
 	if len(left) == 0 {
-		return manager.RefuseForgotten(ctx, client, adoptionOf(d).Skip)
+		return manager.RefuseForgotten(ctx, client, a.Skip)
 	}
 	return finding.Refusedf("leave: the manager is still a static pod on %s", strings.Join(left, ", ")).
 		WithHint("`ccmadm apply` there brings the cluster's mode; nothing was changed")
 }
 
 // refuseBalancers finds the load balancers that nobody would serve any more, nor take away with their Service.
-func refuseBalancers(ctx context.Context, d *workflow.Data) error {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func (a *Adoption) refuseBalancers(ctx context.Context, env *workflow.Env) error {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
 	found, err := balancers(ctx, client)
-	if err == nil && len(found) > 0 && adoptionOf(d).WaitLoadBalancers > 0 && !d.DryRun {
-		found, err = awaitBalancers(ctx, d, client, found)
+	if err == nil && len(found) > 0 && a.WaitLoadBalancers > 0 && !env.DryRun {
+		found, err = a.awaitBalancers(ctx, env, client, found)
 	}
 	if err != nil {
 		return finding.Refusedf("look for load balancers: %w", err).WithHint("nothing was changed")
@@ -87,8 +87,8 @@ func refuseBalancers(ctx context.Context, d *workflow.Data) error {
 	if len(found) == 0 {
 		return nil
 	}
-	if adoptionOf(d).KeepLoadBalancers {
-		d.Sayf("kept with their addresses, and served by nobody from then on: Service/%s; while another provider's "+
+	if a.KeepLoadBalancers {
+		env.Sayf("kept with their addresses, and served by nobody from then on: Service/%s; while another provider's "+
 			"finalizer %s is on one, it cannot be deleted", strings.Join(found, ", Service/"), v1alpha1.LoadBalancerFinalizer)
 		return nil
 	}
@@ -119,11 +119,11 @@ func balancers(ctx context.Context, client kubernetes.Interface) ([]string, erro
 
 // awaitBalancers waits while the manager still runs, which takes away the load balancers of Services that are deleted.
 // It returns those that are left in the end.
-func awaitBalancers(ctx context.Context, d *workflow.Data, client kubernetes.Interface, found []string) ([]string, error) {
-	d.Sayf("waiting up to %s for these to be gone: Service/%s", adoptionOf(d).WaitLoadBalancers,
+func (a *Adoption) awaitBalancers(ctx context.Context, env *workflow.Env, client kubernetes.Interface, found []string) ([]string, error) {
+	env.Sayf("waiting up to %s for these to be gone: Service/%s", a.WaitLoadBalancers,
 		strings.Join(found, ", Service/"))
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, adoptionOf(d).WaitLoadBalancers, false,
+	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, a.WaitLoadBalancers, false,
 		func(ctx context.Context) (bool, error) {
 			now, err := balancers(ctx, client)
 			if last = err; err == nil {
@@ -138,23 +138,23 @@ func awaitBalancers(ctx context.Context, d *workflow.Data, client kubernetes.Int
 }
 
 // showWhatGoes lists nodes, objects and files, and says what stays.
-func showWhatGoes(ctx context.Context, d *workflow.Data, plan []*fleet.Node) error {
+func (a *Adoption) showWhatGoes(ctx context.Context, r *workflow.Run, plan []*fleet.Node) error {
 	for _, n := range plan {
 		if !n.Skipped {
-			d.Sayf("would take Node/%s out of external mode; its provider ID %s stays", n.Name, finding.Clean(n.ProviderID))
+			r.Sayf("would take Node/%s out of external mode; its provider ID %s stays", n.Name, finding.Clean(n.ProviderID))
 		}
 	}
-	subjects, err := appliedSubjects(ctx, d)
+	subjects, err := appliedSubjects(ctx, r.Env)
 	if err != nil {
 		return err
 	}
 	stays, kinds := "; the manager's Lease and the journal", []schema.GroupVersionKind{claimKind()}
-	if adoptionOf(d).Purge {
+	if a.Purge {
 		kinds = kindsOfOurs()
 	}
-	ours, err := leftOfOurs(ctx, d, kinds)
+	ours, err := leftOfOurs(ctx, r.Env, kinds)
 	if err == nil {
-		ours, err = onlyApplied(ctx, d, ours)
+		ours, err = onlyApplied(ctx, r.Env, ours)
 	}
 	if err != nil {
 		return err
@@ -164,8 +164,8 @@ func showWhatGoes(ctx context.Context, d *workflow.Data, plan []*fleet.Node) err
 			subjects = append(subjects, o.subject)
 		}
 	}
-	if adoptionOf(d).Purge {
-		s, err := d.Settings(ctx)
+	if a.Purge {
+		s, err := r.Settings(ctx)
 		if err != nil {
 			return err
 		}
@@ -177,16 +177,16 @@ func showWhatGoes(ctx context.Context, d *workflow.Data, plan []*fleet.Node) err
 		if strings.HasPrefix(subject, "CustomResourceDefinition/") {
 			subject += ", and every object of that kind"
 		}
-		d.Sayf("would remove %s", subject)
+		r.Sayf("would remove %s", subject)
 	}
-	d.Sayf("stays: provider IDs, which cannot be changed, so that another provider takes only nodes made anew; "+
+	r.Sayf("stays: provider IDs, which cannot be changed, so that another provider takes only nodes made anew; "+
 		"labels of zone, region and type; what kubeadm's configuration lost%s", stays)
 	return nil
 }
 
 // appliedSubjects are the objects that are removed with what was applied.
-func appliedSubjects(ctx context.Context, d *workflow.Data) ([]string, error) {
-	config, err := workflow.RESTConfig(d, machine.AdminConf)
+func appliedSubjects(ctx context.Context, env *workflow.Env) ([]string, error) {
+	config, err := workflow.RESTConfig(env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}

@@ -39,16 +39,16 @@ func TestCluster_Leave_PurgeCutShort(t *testing.T) {
 	m, client := plain(t)
 	leave := []workflow.Phase{leavePreflight(), off(manager.RBAC()), off(manager.Addon()), forgetMachine(), removeObjects(), purge()}
 	for n := 1; ; n++ {
-		d, out := adoption(t, m, workflow.Options{Command: "adopt"}, Adoption{Yes: true})
-		runAll(t.Context(), t, d, out, Adopt()[1:6])
+		r, out := adoption(t, m, workflow.Inputs{Command: "adopt"}, Adoption{Yes: true})
+		runAll(t.Context(), t, r, out, Adopt()[1:6])
 		machinetest.Put(t, m, machine.KubeadmConfig, "of a day long ago")
 		if !cutLeave(t, m, client, leave, n) {
 			t.Logf("%d boundaries", n-1)
 			return
 		}
 		if rec, err := workflow.ReadRecord(t.Context(), client); err == nil && rec != nil {
-			d, out = adoption(t, m, workflow.Options{Command: "leave"}, Adoption{Leave: true, Yes: true, Purge: true})
-			runAll(t.Context(), t, d, out, leave)
+			r, out = adoption(t, m, workflow.Inputs{Command: "leave"}, Adoption{Leave: true, Yes: true, Purge: true})
+			runAll(t.Context(), t, r, out, leave)
 		}
 		expectNothingOfOurs(t, m)
 		if t.Failed() {
@@ -64,14 +64,14 @@ func TestCluster_Leave_PurgeCutShort(t *testing.T) {
 // there were so many.
 func cutLeave(t *testing.T, m *machine.Machine, client kubernetes.Interface, list []workflow.Phase, n int) bool {
 	t.Helper()
-	d, out := phasestest.Run{Options: workflow.Options{
+	r, out := phasestest.Run{Inputs: workflow.Inputs{
 		Command: "leave", Existing: true, Operation: &Adoption{Leave: true, Yes: true, Purge: true},
 	}}.Must(t, m)
 	ctx, cut := context.WithCancel(t.Context())
 	defer cut()
-	c := &cutter{Writer: d.Out, left: n, cut: cut}
-	d.Out = c
-	err := cutAt(ctx, d, list)
+	c := &cutter{Writer: r.Out, left: n, cut: cut}
+	r.Out = c
+	err := cutAt(ctx, r, list)
 	if c.left > 0 && err != nil {
 		t.Fatalf("behind %d: %v\n%s", n, err, out)
 	}
@@ -79,17 +79,17 @@ func cutLeave(t *testing.T, m *machine.Machine, client kubernetes.Interface, lis
 	return c.left <= 0
 }
 
-func runAll(ctx context.Context, t *testing.T, d *workflow.Data, out *bytes.Buffer, list []workflow.Phase) {
+func runAll(ctx context.Context, t *testing.T, r *workflow.Run, out *bytes.Buffer, list []workflow.Phase) {
 	t.Helper()
-	if err := cutAt(ctx, d, list); err != nil {
+	if err := cutAt(ctx, r, list); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
 // cutAt runs phases until one fails, and leaves it there.
-func cutAt(ctx context.Context, d *workflow.Data, list []workflow.Phase) error {
+func cutAt(ctx context.Context, r *workflow.Run, list []workflow.Phase) error {
 	for _, p := range list {
-		if err := p.Do(ctx, d); err != nil {
+		if err := p.Do(ctx, r); err != nil {
 			return err
 		}
 	}

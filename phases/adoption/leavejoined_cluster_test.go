@@ -18,8 +18,8 @@ import (
 func TestCluster_Leave_SomebodyJoins(t *testing.T) {
 	m, client := bySample(t)
 	phasestest.AddNode(t, client, "w8", "198.18.0.108", nil)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true, Remote: fleet.Remote{Skip: []string{"w8"}}})
-	runAll(t.Context(), t, d, out, []workflow.Phase{leavePreflight()})
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, Remote: fleet.Remote{Skip: []string{"w8"}}})
+	runAll(t.Context(), t, r, out, []workflow.Phase{leavePreflight()})
 	knowAll(t, client, nil) // as they are when the phase "nodes" has come to its end
 	phasestest.AddNode(t, client, "w9", "198.18.0.109", nil)
 	for _, name := range []string{"w8", "w9"} {
@@ -27,7 +27,7 @@ func TestCluster_Leave_SomebodyJoins(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := removeObjects().Do(t.Context(), d)
+	err := removeObjects().Do(t.Context(), r)
 	phasestest.WantError(t, workflow.AsError(err), "in external cloud mode, or tainted, by now: Node/w9", finding.ExitError)
 	if _, err := workflow.ReadRecord(t.Context(), client); err != nil {
 		t.Errorf("the record: %v", err)
@@ -35,7 +35,7 @@ func TestCluster_Leave_SomebodyJoins(t *testing.T) {
 	if err := client.CoreV1().Nodes().Delete(t.Context(), "w9", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	runAll(t.Context(), t, d, out, []workflow.Phase{removeObjects()})
+	runAll(t.Context(), t, r, out, []workflow.Phase{removeObjects()})
 	if _, err := workflow.ReadRecord(t.Context(), client); !apierrors.IsNotFound(err) {
 		t.Errorf("the record: %v", err)
 	}
@@ -48,8 +48,8 @@ func TestCluster_Leave_TaintOfOneThatHasLeft(t *testing.T) {
 	if err := kubelet.Taint(t.Context(), client, "w1", true); err != nil {
 		t.Fatal(err)
 	}
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Leave: true, Remote: fleet.Remote{Via: fleet.ViaHand}})
-	a, err := newAdopter(t.Context(), d)
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Remote: fleet.Remote{Via: fleet.ViaHand}})
+	a, err := adoptionOf(r).newAdopter(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

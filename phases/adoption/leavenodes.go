@@ -71,7 +71,7 @@ func (a *adopter) refuseChosen(ctx context.Context, n *fleet.Node) error {
 func (a *adopter) hasLeft(ctx context.Context, n *fleet.Node) (bool, error) {
 	switch flags := nodes.KubeletFlags(ctx, a.client, n.Name); {
 	case flags != nil && flags["cloud-provider"] != "external":
-		a.d.Sayf("%s: its kubelet is not in external mode: it has left already", n.Name)
+		a.r.Sayf("%s: its kubelet is not in external mode: it has left already", n.Name)
 		return true, nil
 	case !a.byHand():
 		return false, nil
@@ -79,7 +79,7 @@ func (a *adopter) hasLeft(ctx context.Context, n *fleet.Node) (bool, error) {
 		return false, finding.Errorf("its kubelet runs with --cloud-provider=external, and without --node-ip").
 			WithHint("on %s, as root: ccmadm node plain", n.Name)
 	}
-	a.d.Sayf("warning, %s: whether its kubelet has left is not known, since it repeats no node IP and tells no flags; "+
+	a.r.Sayf("warning, %s: whether its kubelet has left is not known, since it repeats no node IP and tells no flags; "+
 		"on %s, as root: ccmadm node plain (which changes nothing where it has)", n.Name, n.Name)
 	return true, nil
 }

@@ -25,14 +25,14 @@ import (
 
 // onlyApplied are the objects that the list of what was applied has, and those that ccmadm writes beside it. It names
 // the others: a GitOps controller applies the same labels from `ccmadm render`.
-func onlyApplied(ctx context.Context, d *workflow.Data, found []leftover) ([]leftover, error) {
-	subjects, err := appliedSubjects(ctx, d)
+func onlyApplied(ctx context.Context, env *workflow.Env, found []leftover) ([]leftover, error) {
+	subjects, err := appliedSubjects(ctx, env)
 	if err != nil {
 		return nil, err
 	}
 	ours, others := splitApplied(found, subjects)
 	for _, subject := range others {
-		d.Sayf("%s stays: it has the label %s=%s, and ccmadm did not apply it; `kubectl delete` removes it", subject,
+		env.Sayf("%s stays: it has the label %s=%s, and ccmadm did not apply it; `kubectl delete` removes it", subject,
 			v1alpha1.ManagedByLabel, v1alpha1.FieldManager)
 	}
 	return ours, nil
@@ -79,36 +79,36 @@ func removeObjects() workflow.Phase {
 			"stays\n" +
 			"until all else has gone. It stops where a machine has joined in external cloud mode meanwhile.",
 		Plan: planObjects,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			applier, err := workflow.NewApplier(d, machine.AdminConf)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			applier, err := workflow.NewApplier(r.Env, machine.AdminConf)
 			if err != nil {
 				return err
 			}
-			if err := refuseJoined(ctx, d); err != nil {
+			if err := adoptionOf(r).refuseJoined(ctx, r.Env); err != nil {
 				return err
 			}
-			if err := removeWorkloads(ctx, d, applier); err != nil {
+			if err := removeWorkloads(ctx, r, applier); err != nil {
 				return err
 			}
-			if err := refuseJoined(ctx, d); err != nil { // one may have registered after the manager has ended
+			if err := adoptionOf(r).refuseJoined(ctx, r.Env); err != nil { // one may have registered after the manager has ended
 				return err
 			}
-			return removeRest(ctx, d, applier)
+			return adoptionOf(r).removeRest(ctx, r.Env, applier)
 		},
 	}
 }
 
 // planObjects leaves the list to preflight, which asks behind it, but for the journal: a way back goes by what was
 // there.
-func planObjects(ctx context.Context, d *workflow.Data) (string, error) {
-	if d.Trial {
-		subjects, err := appliedSubjects(ctx, d)
+func planObjects(ctx context.Context, r *workflow.Run) (string, error) {
+	if r.Preview {
+		subjects, err := appliedSubjects(ctx, r.Env)
 		if err != nil {
 			return "", err
 		}
-		d.Known.Changed = true
+		r.NoteChange(true)
 		for _, subject := range subjects {
-			fmt.Fprintln(d.Out, subject+" removed")
+			fmt.Fprintln(r.Out, subject+" removed")
 		}
 	}
 	return "would remove the cloud-controller-manager, and the objects that were listed", nil
@@ -116,8 +116,8 @@ func planObjects(ctx context.Context, d *workflow.Data) (string, error) {
 
 // refuseJoined finds machines that have joined since the plan was made. Nobody would take their taint away, and without
 // the record no further run would take them out of external mode.
-func refuseJoined(ctx context.Context, d *workflow.Data) error {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func (a *Adoption) refuseJoined(ctx context.Context, env *workflow.Env) error {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func refuseJoined(ctx context.Context, d *workflow.Data) error {
 	var names []string
 	for i := range list.Items {
 		n := &list.Items[i]
-		if (fleet.IsExternal(n) || nodes.IsTainted(n)) && !slices.Contains(adoptionOf(d).Skip, n.Name) {
+		if (fleet.IsExternal(n) || nodes.IsTainted(n)) && !slices.Contains(a.Skip, n.Name) {
 			names = append(names, n.Name)
 		}
 	}
@@ -142,46 +142,46 @@ func refuseJoined(ctx context.Context, d *workflow.Data) error {
 
 // removeWorkloads takes away what runs, and waits until it has ended: for as long it needs its permissions, and it is
 // not left before.
-func removeWorkloads(ctx context.Context, d *workflow.Data, applier apply.Applier) error {
-	s, err := d.Settings(ctx)
+func removeWorkloads(ctx context.Context, r *workflow.Run, applier apply.Applier) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
-	if err := removeSets(ctx, d, applier, apply.Addon); err != nil {
+	if err := removeSets(ctx, r.Env, applier, apply.Addon); err != nil {
 		return err
 	}
-	awaitEnd(ctx, d, client, manifests.WorkloadName(s.Profile))
-	if err := removeSets(ctx, d, applier, apply.NodeAgent); err != nil {
+	awaitEnd(ctx, r.Env, client, manifests.WorkloadName(s.Profile))
+	if err := removeSets(ctx, r.Env, applier, apply.NodeAgent); err != nil {
 		return err
 	}
-	awaitEnd(ctx, d, client, v1alpha1.AgentName)
+	awaitEnd(ctx, r.Env, client, v1alpha1.AgentName)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return releaseBalancers(ctx, d, client)
+	return releaseBalancers(ctx, r, client)
 }
 
 // releaseBalancers gives back what our provider held of Services, with nobody left who would take it again: to one that
 // comes back some day, a claim would say that it serves what somebody else has served since.
-func releaseBalancers(ctx context.Context, d *workflow.Data, client kubernetes.Interface) error {
+func releaseBalancers(ctx context.Context, r *workflow.Run, client kubernetes.Interface) error {
 	var claims []leftover
 	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
-		claims, err = leftOfOurs(ctx, d, []schema.GroupVersionKind{claimKind()})
+		claims, err = leftOfOurs(ctx, r.Env, []schema.GroupVersionKind{claimKind()})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = journal.Ask(ctx, func(ctx context.Context) error { return d.ReleaseBalancers(ctx, client) })
+	err = journal.Ask(ctx, func(ctx context.Context) error { return r.Inputs.ReleaseBalancers(ctx, client) })
 	if err != nil {
 		return finding.Errorf("release what is held of Services: %w", err).WithHint("the same command goes on")
 	}
 	for _, c := range claims {
-		d.Sayf("%s removed", c.subject)
+		r.Sayf("%s removed", c.subject)
 	}
 	return nil
 }
@@ -191,9 +191,9 @@ const endsWithin = time.Minute
 
 // awaitEnd waits until no pod of a workload of ours is left. One on a machine that is gone stays for ever; it has no
 // permissions soon.
-func awaitEnd(ctx context.Context, d *workflow.Data, client kubernetes.Interface, name string) {
+func awaitEnd(ctx context.Context, env *workflow.Env, client kubernetes.Interface, name string) {
 	if err := goneInTime(ctx, client, name); err != nil {
-		d.Sayf("warning, it goes on without: %v", err)
+		env.Sayf("warning, it goes on without: %v", err)
 	}
 }
 
@@ -211,31 +211,31 @@ func goneInTime(ctx context.Context, client kubernetes.Interface, name string) e
 	return nil
 }
 
-func removeRest(ctx context.Context, d *workflow.Data, applier apply.Applier) error {
-	if err := removeSets(ctx, d, applier, apply.RBAC, apply.CloudConfig, apply.Inventory); err != nil {
+func (a *Adoption) removeRest(ctx context.Context, env *workflow.Env, applier apply.Applier) error {
+	if err := removeSets(ctx, env, applier, apply.RBAC, apply.CloudConfig, apply.Inventory); err != nil {
 		return err
 	}
-	if adoptionOf(d).Purge { // which goes by the record until all else has gone
+	if a.Purge { // which goes by the record until all else has gone
 		return nil
 	}
-	return removeApplied(ctx, d, applier)
+	return removeApplied(ctx, env, applier)
 }
 
 // removeApplied takes away what is still there of all that was applied, the cluster's record last.
-func removeApplied(ctx context.Context, d *workflow.Data, applier apply.Applier) error {
+func removeApplied(ctx context.Context, env *workflow.Env, applier apply.Applier) error {
 	ctx, cancel := context.WithTimeout(ctx, workflow.ApplyTimeout)
 	defer cancel()
 	changes, err := applier.Remove(ctx)
-	sayDeleted(d, changes)
+	sayDeleted(env, changes)
 	return err
 }
 
-func removeSets(ctx context.Context, d *workflow.Data, applier apply.Applier, sets ...apply.Set) error {
+func removeSets(ctx context.Context, env *workflow.Env, applier apply.Applier, sets ...apply.Set) error {
 	ctx, cancel := context.WithTimeout(ctx, workflow.ApplyTimeout)
 	defer cancel()
 	for _, set := range sets {
 		changes, err := applier.Apply(ctx, set, nil)
-		sayDeleted(d, changes)
+		sayDeleted(env, changes)
 		if err != nil {
 			return err
 		}
@@ -243,11 +243,11 @@ func removeSets(ctx context.Context, d *workflow.Data, applier apply.Applier, se
 	return nil
 }
 
-func sayDeleted(d *workflow.Data, changes []apply.Change) {
+func sayDeleted(env *workflow.Env, changes []apply.Change) {
 	for _, c := range changes {
 		if c.Differs() && !strings.HasSuffix(c.Subject, "/"+v1alpha1.AppliedName) {
-			workflow.SayChange(d, c)
-			d.Known.Changed = true
+			workflow.SayChange(env, c)
+			env.NoteChange(true)
 		}
 	}
 }

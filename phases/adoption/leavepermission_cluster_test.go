@@ -22,12 +22,12 @@ func bySample(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	t.Helper()
 	m, client := plain(t)
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
-	d, out := adoption(t, m, workflow.Options{Flags: v1alpha1.CloudConfiguration{
+	r, out := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{
 		Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
 			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 		},
 	}}, Adoption{Yes: true})
-	runAll(t.Context(), t, d, out, []workflow.Phase{held(begin()), resolved(manager.RBAC()), resolved(manager.Addon()), resolved(manager.Record())})
+	runAll(t.Context(), t, r, out, []workflow.Phase{held(begin()), resolved(manager.RBAC()), resolved(manager.Addon()), resolved(manager.Record())})
 	return m, client
 }
 
@@ -48,9 +48,9 @@ func mayDeleteNodes(t *testing.T, client kubernetes.Interface) bool {
 func TestCluster_Leave_TakesThePermissionFirst(t *testing.T) {
 	for what, cutShort := range map[string]func(*testing.T, *machine.Machine){
 		"a manager of another mode": func(t *testing.T, m *machine.Machine) {
-			o := workflow.Options{Existing: true, Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}}
-			d, out := phasestest.Run{Options: o}.Must(t, m)
-			if err := workflow.Run(t.Context(), d, []workflow.Phase{manager.Addon()}); err != nil {
+			o := workflow.Inputs{Existing: true, Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}}
+			r, out := phasestest.Run{Inputs: o}.Must(t, m)
+			if err := r.Do(t.Context(), []workflow.Phase{manager.Addon()}); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 		},
@@ -70,12 +70,12 @@ func TestCluster_Leave_TakesThePermissionFirst(t *testing.T) {
 			if !mayDeleteNodes(t, client) {
 				t.Fatal("there is no such permission to take")
 			}
-			d, out := adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true})
-			runAll(t.Context(), t, d, out, []workflow.Phase{leavePreflight(), off(manager.RBAC())})
+			r, out := adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true})
+			runAll(t.Context(), t, r, out, []workflow.Phase{leavePreflight(), off(manager.RBAC())})
 			if mayDeleteNodes(t, client) {
 				t.Errorf("the permission to delete Nodes is left\n%s", out)
 			}
-			runAll(t.Context(), t, d, out, []workflow.Phase{off(manager.Addon())})
+			runAll(t.Context(), t, r, out, []workflow.Phase{off(manager.Addon())})
 			apps, name := client.AppsV1(), "sample-cloud-controller-manager"
 			_, err := apps.Deployments("kube-system").Get(t.Context(), name, metav1.GetOptions{})
 			if !apierrors.IsNotFound(err) {

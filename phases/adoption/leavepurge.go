@@ -27,14 +27,14 @@ func purge() workflow.Phase {
 		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ", and claims of\n" +
 			"addresses. Removes those that ccmadm has applied or writes itself, and names the others, which stay. Removes\n" +
 			"the Lease of the cloud-controller-manager, unless another one renews it. The record goes last: until then the same command goes on. Without --purge it does nothing.",
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			if !adoptionOf(d).Purge || d.DryRun { // preflight has listed it
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			if !adoptionOf(r).Purge || r.DryRun { // preflight has listed it
 				return nil
 			}
-			if err := d.Close(ctx); err != nil {
+			if err := r.Close(ctx); err != nil {
 				return err
 			}
-			ours, err := leftOfOurs(ctx, d, kindsOfOurs())
+			ours, err := leftOfOurs(ctx, r.Env, kindsOfOurs())
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func purge() workflow.Phase {
 						WithHint("`ccmadm journal` shows what it does; all else is done")
 				}
 			}
-			ours, err = onlyApplied(ctx, d, ours)
+			ours, err = onlyApplied(ctx, r.Env, ours)
 			if err != nil {
 				return err
 			}
@@ -55,16 +55,16 @@ func purge() workflow.Phase {
 				if err := o.remove(ctx); err != nil {
 					return err
 				}
-				d.Sayf("%s removed", o.subject)
+				r.Sayf("%s removed", o.subject)
 			}
-			if err := manager.RemoveManagerLease(ctx, d); err != nil {
+			if err := manager.RemoveManagerLease(ctx, r); err != nil {
 				return err
 			}
-			applier, err := workflow.NewApplier(d, machine.AdminConf)
+			applier, err := workflow.NewApplier(r.Env, machine.AdminConf)
 			if err != nil {
 				return err
 			}
-			return removeApplied(ctx, d, applier)
+			return removeApplied(ctx, r.Env, applier)
 		},
 	}
 }
@@ -127,8 +127,8 @@ func labelOfOurs(kind schema.GroupVersionKind) string {
 }
 
 // leftOfOurs lists what is ours of these kinds.
-func leftOfOurs(ctx context.Context, d *workflow.Data, kinds []schema.GroupVersionKind) ([]leftover, error) {
-	config, err := workflow.RESTConfig(d, machine.AdminConf)
+func leftOfOurs(ctx context.Context, env *workflow.Env, kinds []schema.GroupVersionKind) ([]leftover, error) {
+	config, err := workflow.RESTConfig(env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,9 @@ import (
 // label is left and named: a GitOps controller may have applied it.
 func TestCluster_Leave_Purge(t *testing.T) {
 	m, client := plain(t)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 	for _, p := range Adopt()[1:6] { // former-provider, begin, cloud-config, rbac, addon
-		if err := p.Do(t.Context(), d); err != nil {
+		if err := p.Do(t.Context(), r); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
@@ -49,9 +49,9 @@ func TestCluster_Leave_Purge(t *testing.T) {
 	phasestest.Made(t, client.NetworkingV1().IPAddresses(), claim("192.0.2.51", "lb.example.com"))
 
 	skip := Adoption{Leave: true, Yes: true, Purge: true}
-	d, out = adoption(t, m, workflow.Options{Command: "leave"}, skip)
+	r, out = adoption(t, m, workflow.Inputs{Command: "leave"}, skip)
 	for _, p := range []workflow.Phase{leavePreflight(), forgetMachine(), removeObjects(), purge()} {
-		if err := p.Do(t.Context(), d); err != nil {
+		if err := p.Do(t.Context(), r); err != nil {
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
@@ -65,7 +65,7 @@ func TestCluster_Leave_Purge(t *testing.T) {
 			t.Errorf("it does not say %q\n%s", want, out)
 		}
 	}
-	left, err := leftOfOurs(t.Context(), d, kindsOfOurs())
+	left, err := leftOfOurs(t.Context(), r.Env, kindsOfOurs())
 	if err != nil || len(left) != 1 || left[0].subject != "ConfigMap/default/forgotten" {
 		t.Errorf("left are %v, %v", left, err)
 	}
@@ -92,8 +92,8 @@ func TestCluster_Leave_Purge(t *testing.T) {
 // It waits as long as was asked for, and goes on once load balancers are gone.
 func TestCluster_Leave_WaitsForLoadBalancers(t *testing.T) {
 	m, client := plain(t)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	if err := resolved(manager.Record()).Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	if err := resolved(manager.Record()).Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	services := client.CoreV1().Services("default")
@@ -101,16 +101,16 @@ func TestCluster_Leave_WaitsForLoadBalancers(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "lb", Finalizers: []string{v1alpha1.LoadBalancerFinalizer}},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	})
-	d, _ = adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true, WaitLoadBalancers: 3 * time.Second})
-	phasestest.WantError(t, leavePreflight().Do(t.Context(), d), "remove any more: Service/default/lb", finding.ExitRefused)
+	r, _ = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, WaitLoadBalancers: 3 * time.Second})
+	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "remove any more: Service/default/lb", finding.ExitRefused)
 	go func() { // as the manager does, once the Service is deleted
 		time.Sleep(3 * time.Second)
 		patch := []byte(`{"metadata": {"finalizers": null}, "spec": {"type": "ClusterIP"}}`)
 		ctx := context.WithoutCancel(t.Context())
 		_, _ = services.Patch(ctx, "lb", "application/merge-patch+json", patch, metav1.PatchOptions{})
 	}()
-	d, out = adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true, WaitLoadBalancers: time.Minute})
-	if err := leavePreflight().Do(t.Context(), d); err != nil {
+	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, WaitLoadBalancers: time.Minute})
+	if err := leavePreflight().Do(t.Context(), r); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -118,12 +118,12 @@ func TestCluster_Leave_WaitsForLoadBalancers(t *testing.T) {
 // What is removed by hand is files, which nobody sees from afar: the machine itself says when they are gone.
 func TestCluster_Leave_PurgeByHand(t *testing.T) {
 	m, client := plain(t)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	if err := held(begin()).Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	if err := held(begin()).Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	d, out = adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true, Purge: true, NodeTimeout: fleet.NodeTimeout})
-	a, err := newAdopter(t.Context(), d)
+	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, Purge: true, NodeTimeout: fleet.NodeTimeout})
+	a, err := adoptionOf(r).newAdopter(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +136,8 @@ func TestCluster_Leave_PurgeByHand(t *testing.T) {
 	if want := "on w1, as root, run: ccmadm node plain --purge\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("it does not say %q\n%s", want, out)
 	}
-	d, out = adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true, NodeTimeout: fleet.NodeTimeout})
-	without, err := newAdopter(t.Context(), d)
+	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, NodeTimeout: fleet.NodeTimeout})
+	without, err := adoptionOf(r).newAdopter(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

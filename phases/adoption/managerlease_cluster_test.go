@@ -32,13 +32,13 @@ func TestCluster_Leave_PurgeLease(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName},
 				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &tt.holder, LeaseDurationSeconds: new(int32(3))},
 			})
-			d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+			r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if tt.renewed {
 				go keepRenewing(ctx, client)
 			}
-			if err := manager.RemoveManagerLease(ctx, d); err != nil {
+			if err := manager.RemoveManagerLease(ctx, r); err != nil {
 				t.Fatal(err)
 			}
 			_, err := leases.Get(t.Context(), v1alpha1.LeaseName, metav1.GetOptions{})
@@ -59,8 +59,8 @@ func TestCluster_Adopt_LeaseOfAManagerThatHasEnded(t *testing.T) {
 			HolderIdentity: new("cp1_ended"), LeaseDurationSeconds: new(int32(2)), RenewTime: new(metav1.NowMicro()),
 		},
 	})
-	d, out := adoption(t, m, workflow.Options{DryRun: true}, Adoption{})
-	if err := adoptPreflight().Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{DryRun: true}, Adoption{})
+	if err := adoptPreflight().Do(t.Context(), r); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -35,12 +35,14 @@ address that the Node has; then the taint ` + v1alpha1.UninitializedTaint + `, w
 cloud-controller-manager initialize the Node and keeps no pod from running; then it waits until the Node is
 initialized and Ready, with the addresses that it had. It stops at the first node that does not come through.`,
 		Plan: planNodes,
-		Run:  func(ctx context.Context, d *workflow.Data) error { return eachNode(ctx, d, (*adopter).adopt) },
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			return adoptionOf(r).eachNode(ctx, r, (*adopter).adopt)
+		},
 	}
 }
 
-func planNodes(ctx context.Context, d *workflow.Data) (string, error) {
-	plan, err := plannedNodes(ctx, d)
+func planNodes(ctx context.Context, r *workflow.Run) (string, error) {
+	plan, err := adoptionOf(r).plannedNodes(ctx, r)
 	if err != nil {
 		return "", err
 	}
@@ -48,52 +50,59 @@ func planNodes(ctx context.Context, d *workflow.Data) (string, error) {
 	for _, n := range plan {
 		switch {
 		case n.Skipped:
-		case adoptionOf(d).Leave:
+		case adoptionOf(r).Leave:
 			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node plain", n.Name))
 		case !n.External:
 			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node external --node-ip=%s", n.Name, n.IP))
 		}
-		if !n.Skipped && !adoptionOf(d).Leave && !n.Initialized {
+		if !n.Skipped && !adoptionOf(r).Leave && !n.Initialized {
 			lines = append(lines, fmt.Sprintf("would have %s initialized", n.Name))
 		}
 	}
 	return strings.Join(append(lines, fmt.Sprintf("%d nodes looked at", len(plan))), "\n"), nil
 }
 
+// What the journal says of a kubelet.
+const (
+	flagExternal = "--cloud-provider=external"
+	noFlags      = "no such flags of ours"
+)
+
 // adopter changes nodes.
 type adopter struct {
-	d      *workflow.Data
+	r      *workflow.Run
+	op     *Adoption
 	s      *settings.Settings
 	client kubernetes.Interface
 	step   fleet.Runner
 }
 
 // eachNode changes all nodes in the order of the plan.
-func eachNode(ctx context.Context, d *workflow.Data, change func(*adopter, context.Context, *fleet.Node) error) error {
-	a, err := newAdopter(ctx, d)
+func (a *Adoption) eachNode(ctx context.Context, r *workflow.Run, change func(*adopter, context.Context, *fleet.Node) error) error {
+	by, err := a.newAdopter(ctx, r)
 	if err != nil {
 		return err
 	}
-	plan, err := plannedNodes(ctx, d)
+	plan, err := a.plannedNodes(ctx, r)
 	if err != nil {
 		return err
 	}
-	return a.each(ctx, plan, func(ctx context.Context, n *fleet.Node) error { return change(a, ctx, n) })
+	return by.each(ctx, plan, func(ctx context.Context, n *fleet.Node) error { return change(by, ctx, n) })
 }
 
-func newAdopter(ctx context.Context, d *workflow.Data) (*adopter, error) {
-	s, err := d.Settings(ctx)
+func (a *Adoption) newAdopter(ctx context.Context, r *workflow.Run) (*adopter, error) {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
-	if adoptionOf(d).Parallel > 1 { // no table is redrawn in place then, either
-		d = d.Together()
+	if a.Parallel > 1 { // no table is redrawn in place then, either
+		r = r.Together()
 	}
-	return &adopter{d: d, s: s, client: client, step: fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout)}, nil
+	return &adopter{r: r, op: a, s: s, client: client, step: fleet.NewRunner(r.Env, client, a.Remote, a.NodeTimeout)}, nil
 }
 
 // adopt brings one node through. Each part is left out where it is done already.
@@ -102,7 +111,7 @@ func (a *adopter) adopt(ctx context.Context, n *fleet.Node) error {
 		return err
 	}
 	if n.External && n.Initialized && !n.Here && !n.Unsure {
-		a.d.Sayf("%s: in external mode and initialized already", n.Name)
+		a.r.Sayf("%s: in external mode and initialized already", n.Name)
 		return nil
 	}
 	if n.Here || !n.External || n.Unsure {
@@ -144,7 +153,7 @@ func (a *adopter) initialize(ctx context.Context, n *fleet.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, a.s.Wait.Timeout.Duration)
 	defer cancel()
 	wanted := nodes.WaitOptions{Nodes: []string{n.Name}, Until: nodes.Ready, Lease: a.s.Profile.LeaseName()}
-	err := workflow.Wait(ctx, a.client, wanted, nodes.NewDisplay(a.d.Output, a.d.Out))
+	err := workflow.Wait(ctx, a.client, wanted, nodes.NewDisplay(a.r.Output, a.r.Out))
 	if err == nil {
 		_, err := a.unmoved(ctx, n)
 		return err
@@ -206,3 +215,5 @@ func (a *adopter) await(ctx context.Context, n *fleet.Node, what string, holds f
 	}
 	return nil
 }
+
+func (a *adopter) byHand() bool { return a.op.ByHand() }

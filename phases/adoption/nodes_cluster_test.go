@@ -26,8 +26,8 @@ import (
 func TestCluster_Adopt_ProviderIDOfFormerDays(t *testing.T) {
 	m, client := plain(t)
 	knowAll(t, client, nil)
-	d, _ := adoption(t, m, workflow.Options{}, Adoption{Yes: true, Remote: fleet.Remote{Skip: []string{"w1"}}})
-	plan, err := plannedNodes(t.Context(), d)
+	r, _ := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true, Remote: fleet.Remote{Skip: []string{"w1"}}})
+	plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestCluster_Adopt_ProviderIDOfFormerDays(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		unknown, err := unresolved(t.Context(), d)
+		unknown, err := adoptionOf(r).unresolved(t.Context(), r)
 		if err != nil || !slices.Contains(unknown, "w1") {
 			t.Errorf("external %v: not known are %v, %v", external, unknown, err)
 		}
@@ -61,15 +61,15 @@ func TestCluster_Adopt_NobodyInitializes(t *testing.T) {
 		if err := kubelet.Taint(t.Context(), client, "w1", before); err != nil {
 			t.Fatal(err)
 		}
-		short := workflow.Options{Output: "text", Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+		short := workflow.Inputs{Output: "text", Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
 			Timeout: metav1.Duration{Duration: time.Second},
 		}}}
-		d, out := adoption(t, m, short, Adoption{Yes: true})
-		a, err := newAdopter(t.Context(), d)
+		r, out := adoption(t, m, short, Adoption{Yes: true})
+		a, err := adoptionOf(r).newAdopter(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := plannedNodes(t.Context(), d)
+		plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,15 +109,15 @@ func TestCluster_Adopt_TaintOfARunThatWasCutShort(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		short := workflow.Options{Output: "text", Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+		short := workflow.Inputs{Output: "text", Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
 			Timeout: metav1.Duration{Duration: time.Second},
 		}}}
-		d, out := adoption(t, m, short, Adoption{Yes: true})
-		a, err := newAdopter(t.Context(), d)
+		r, out := adoption(t, m, short, Adoption{Yes: true})
+		a, err := adoptionOf(r).newAdopter(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := plannedNodes(t.Context(), d)
+		plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}

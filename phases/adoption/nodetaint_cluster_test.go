@@ -27,9 +27,9 @@ func TestCluster_Adopt_ServerAway(t *testing.T) {
 		}
 		return false
 	}))
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: fleet.NodeTimeout})
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: fleet.NodeTimeout})
 	n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
-	a := &adopter{d: d, client: away}
+	a := &adopter{r: r, op: adoptionOf(r), client: away}
 	if err := a.look(t.Context(), n); err != nil {
 		t.Error(err)
 	}
@@ -43,7 +43,7 @@ func TestCluster_Adopt_ServerAway(t *testing.T) {
 		}
 	}
 	ran := playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
-	if err := fleet.NewRunner(d, away, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.Plain{}); err != nil {
+	if err := fleet.NewRunner(r.Env, away, adoptionOf(r).Remote, adoptionOf(r).NodeTimeout).Run(t.Context(), n, fleet.Plain{}); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	<-ran

@@ -14,9 +14,9 @@ func TestCluster_Adopt_LifecycleOff(t *testing.T) {
 	m, client := bySample(t)
 	change := func(to v1alpha1.Lifecycle) {
 		t.Helper()
-		o := workflow.Options{Existing: true, Flags: v1alpha1.CloudConfiguration{Lifecycle: to}}
-		d, out := phasestest.Run{Options: o}.Must(t, m)
-		if err := workflow.Run(t.Context(), d, []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Record()}); err != nil {
+		o := workflow.Inputs{Existing: true, Flags: v1alpha1.CloudConfiguration{Lifecycle: to}}
+		r, out := phasestest.Run{Inputs: o}.Must(t, m)
+		if err := r.Do(t.Context(), []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Record()}); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
@@ -34,8 +34,8 @@ func TestCluster_Adopt_LifecycleOff(t *testing.T) {
 	}
 	adopt := func() {
 		t.Helper()
-		d, out := adoption(t, m, workflow.Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
-		plan, err := plannedNodes(t.Context(), d)
+		r, out := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
+		plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestCluster_Adopt_LifecycleOff(t *testing.T) {
 				t.Errorf("%s would be initialized anew", n.Name)
 			}
 		}
-		runAll(t.Context(), t, d, out, []workflow.Phase{
+		runAll(t.Context(), t, r, out, []workflow.Phase{
 			held(begin()), held(manager.RBAC()), held(manager.Addon()), resolved(manager.RBAC()), resolved(manager.Addon()), resolved(manager.Record()),
 		})
 	}
@@ -66,17 +66,17 @@ func TestCluster_Adopt_LifecycleHeld(t *testing.T) {
 			t.Errorf("%s: %+v, %v", when, rec, err)
 		}
 	}
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	runAll(t.Context(), t, d, out, []workflow.Phase{resolved(manager.Record())}) // with nodes that are not known
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	runAll(t.Context(), t, r, out, []workflow.Phase{resolved(manager.Record())}) // with nodes that are not known
 	held("left out", true)
-	other := workflow.Options{Existing: true, Flags: v1alpha1.CloudConfiguration{NodeIP: "198.18.0.0/16"}}
-	d, out = phasestest.Run{Options: other}.Must(t, m)
-	if err := workflow.Run(t.Context(), d, []workflow.Phase{manager.Record()}); err != nil {
+	other := workflow.Inputs{Existing: true, Flags: v1alpha1.CloudConfiguration{NodeIP: "198.18.0.0/16"}}
+	r, out = phasestest.Run{Inputs: other}.Must(t, m)
+	if err := r.Do(t.Context(), []workflow.Phase{manager.Record()}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	held("and changed", true)
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
-	d, out = adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	runAll(t.Context(), t, d, out, []workflow.Phase{resolved(manager.Record())})
+	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	runAll(t.Context(), t, r, out, []workflow.Phase{resolved(manager.Record())})
 	held("all known", false)
 }

@@ -2,11 +2,13 @@ package adoption
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -14,35 +16,30 @@ import (
 var _ workflow.Operation = (*Adoption)(nil)
 
 // adoptionOf is what the run was told beside the settings.
-func adoptionOf(d *workflow.Data) *Adoption { return d.Operation.(*Adoption) }
+func adoptionOf(r *workflow.Run) *Adoption { return r.Operation.(*Adoption) }
 
 // Prepare has adopt begin with the configuration of the cluster that kubeadm has made.
-func (a *Adoption) Prepare(ctx context.Context, d *workflow.Data) error {
+func (a *Adoption) Prepare(ctx context.Context, r *workflow.Run) error {
 	run := *a // the plan is that of one run
 	run.plan = &workflow.Once[[]*fleet.Node]{}
-	d.Operation = &run
+	r.Operation = &run
 	if a.Leave {
 		return nil
 	}
-	live, err := adoptable(ctx, d)
+	live, err := adoptable(ctx, r.Env)
 	if err == nil {
-		d.KubeadmFile = live
+		r.KubeadmFile = live
 	}
 	return err
 }
 
-// Step runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
-func (a *Adoption) Step(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
-	return adoptionStep(ctx, d, p)
-}
-
 // End notes on the Node which release has worked here. Leave removes all such notes.
-func (a *Adoption) End(ctx context.Context, d *workflow.Data) error {
+func (a *Adoption) End(ctx context.Context, r *workflow.Run) error {
 	if !a.Leave {
-		workflow.NoteRelease(ctx, d)
+		workflow.NoteRelease(ctx, r)
 		return nil
 	}
-	workflow.UpdateReleases(d, func(client kubernetes.Interface) error { return workflow.RemoveReleases(ctx, client) })
+	workflow.UpdateReleases(r, func(client kubernetes.Interface) error { return workflow.RemoveReleases(ctx, client) })
 	return nil
 }
 
@@ -51,14 +48,6 @@ func (a *Adoption) Begins() bool { return !a.Leave }
 
 // ManagerMayBeAway is true: the manager is installed, and removed, on the way.
 func (a *Adoption) ManagerMayBeAway() bool { return true }
-
-// OtherProvider lets adopt change the provider where nothing in the cluster depends on the present one.
-func (a *Adoption) OtherProvider(ctx context.Context, d *workflow.Data, known *v1alpha1.CloudConfiguration) (bool, error) {
-	if a.Leave {
-		return a.Ordinary.OtherProvider(ctx, d, known)
-	}
-	return true, refuseServed(ctx, d, known)
-}
 
 // Said completes a run of adopt that has skipped nodes: it has not switched the lifecycle on yet.
 func (a *Adoption) Said(said *v1alpha1.CloudConfiguration, rec *v1alpha1.Record) {
@@ -73,4 +62,35 @@ func (a *Adoption) Mode(p *templates.Profile) v1alpha1.Mode {
 		return a.Ordinary.Mode(p)
 	}
 	return adoptMode(p)
+}
+
+// Adoption is what `ccmadm adopt` and `ccmadm leave` are told beside the settings.
+type Adoption struct {
+	fleet.Remote
+
+	// Leave is the way back.
+	Leave bool
+	// Yes answers the question whether to begin.
+	Yes bool
+	// KeepLoadBalancers leaves those that nobody will serve any more.
+	KeepLoadBalancers bool
+	// WaitLoadBalancers is for how long those that are there may take to go.
+	WaitLoadBalancers time.Duration
+	// Purge removes what leave leaves, the journal too.
+	Purge bool
+	// NodeTimeout is how long a kubelet may take to come back.
+	NodeTimeout time.Duration
+
+	record.Ordinary
+	plan *workflow.Once[[]*fleet.Node]
+}
+
+// adoptMode is a workload: it takes no files on control planes that this run is not on.
+func adoptMode(p *templates.Profile) v1alpha1.Mode {
+	for _, mode := range []templates.Mode{templates.DaemonSet, templates.Deployment} {
+		if p.Supports(mode) {
+			return v1alpha1.Mode(mode)
+		}
+	}
+	return v1alpha1.Mode(p.Modes[0])
 }

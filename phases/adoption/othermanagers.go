@@ -24,8 +24,8 @@ import (
 
 // refuseOtherManagers finds cloud-controller-managers that somebody else has brought, by their pods or by a Lease that
 // is renewed: the first of two to write a provider ID would decide for ever.
-func refuseOtherManagers(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func refuseOtherManagers(ctx context.Context, env *workflow.Env, s *settings.Settings) error {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func refuseOtherManagers(ctx context.Context, d *workflow.Data, s *settings.Sett
 	case former == nil && s.Recorded != nil: // a leave that was cut short has taken the workload; its Lease outlives it
 		return nil
 	}
-	_, err = manager.RefuseLeader(ctx, d, client, s.Profile.LeaseName(), "stop it first; nothing was changed")
+	_, err = manager.RefuseLeader(ctx, env, client, s.Profile.LeaseName(), "stop it first; nothing was changed")
 	return err
 }
 

@@ -26,13 +26,13 @@ import (
 
 // refuseServed finds what the present provider does for the cluster, and the next one would not go on with. Whether
 // provider IDs allow the change is found with each Node, when the plan is made.
-func refuseServed(ctx context.Context, d *workflow.Data, known *v1alpha1.CloudConfiguration) error {
+func refuseServed(ctx context.Context, r *workflow.Run, known *v1alpha1.CloudConfiguration) error {
 	if known.WantsRoutes() {
 		return finding.Refusedf("adopt with provider %q: the pods' network is the routes that provider %s sets",
-			d.Said.Provider, known.Provider).
+			r.Said.Provider, known.Provider).
 			WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false. Nothing was changed")
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func refuseServed(ctx context.Context, d *workflow.Data, known *v1alpha1.CloudCo
 	}
 	if len(found) > 0 {
 		return finding.Refusedf("adopt with provider %q: these have load balancers of provider %s: Service/%s",
-			d.Said.Provider, known.Provider, strings.Join(found, ", Service/")).
+			r.Said.Provider, known.Provider, strings.Join(found, ", Service/")).
 			WithHint("delete them, or make them of another type, first; nothing was changed")
 	}
 	return nil
@@ -57,8 +57,8 @@ func formerProvider() workflow.Phase {
 		Long: `Reads the cluster's record. Where it says another provider, removes its workload and its agents, and waits
 until its pods have ended; then gives back what our provider held of Services. Its files stay until the new one's take
 their place in "cloud-config", and are marked with whose they are. Until "begin" the record leads back: ccmadm apply.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
@@ -66,22 +66,22 @@ their place in "cloud-config", and are marked with whose they are. Until "begin"
 			if err != nil || profile == nil {
 				return err
 			}
-			if d.DryRun {
-				d.Sayf("would remove the cloud-controller-manager of provider %s, and wait until it has ended", profile.Name)
-				d.Known.Changed = true
+			if r.DryRun {
+				r.Sayf("would remove the cloud-controller-manager of provider %s, and wait until it has ended", profile.Name)
+				r.NoteChange(true)
 				return nil
 			}
-			applier, err := workflow.NewApplier(d, machine.AdminConf)
+			applier, err := workflow.NewApplier(r.Env, machine.AdminConf)
 			if err != nil {
 				return err
 			}
-			if err := removeSets(ctx, d, applier, apply.Addon); err != nil {
+			if err := removeSets(ctx, r.Env, applier, apply.Addon); err != nil {
 				return err
 			}
-			if err := removeAgents(ctx, d, applier, s.Profile); err != nil {
+			if err := removeAgents(ctx, r.Env, applier, s.Profile); err != nil {
 				return err
 			}
-			client, err := workflow.Connect(d, machine.AdminConf)
+			client, err := workflow.Connect(r.Env, machine.AdminConf)
 			if err != nil {
 				return err
 			}
@@ -91,11 +91,11 @@ their place in "cloud-config", and are marked with whose they are. Until "begin"
 					Hint: "the same command goes on; `ccmadm apply` brings the former one back",
 				}
 			}
-			d.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)
-			if err := releaseBalancers(ctx, d, client); err != nil {
+			r.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)
+			if err := releaseBalancers(ctx, r, client); err != nil {
 				return err
 			}
-			if err := manager.EndLease(ctx, d, client, s.Profile.LeaseName()); err != nil {
+			if err := manager.EndLease(ctx, r.Env, client, s.Profile.LeaseName()); err != nil {
 				return err
 			}
 			return markFiles(ctx, client, profile.Name)
@@ -105,9 +105,9 @@ their place in "cloud-config", and are marked with whose they are. Until "begin"
 
 // removeAgents leaves the definitions of what agents go by, where the next provider has agents, too: with a definition
 // go all objects of its kind.
-func removeAgents(ctx context.Context, d *workflow.Data, applier apply.Applier, next *templates.Profile) error {
+func removeAgents(ctx context.Context, env *workflow.Env, applier apply.Applier, next *templates.Profile) error {
 	if next.NodeAgent == nil {
-		return removeSets(ctx, d, applier, apply.NodeAgent)
+		return removeSets(ctx, env, applier, apply.NodeAgent)
 	}
 	stay, err := manifests.CRDs()
 	if err != nil {
@@ -116,18 +116,18 @@ func removeAgents(ctx context.Context, d *workflow.Data, applier apply.Applier, 
 	ctx, cancel := context.WithTimeout(ctx, workflow.ApplyTimeout)
 	defer cancel()
 	changes, err := applier.Apply(ctx, apply.NodeAgent, stay)
-	sayDeleted(d, changes)
+	sayDeleted(env, changes)
 	return err
 }
 
 // refusePools finds pools and peers of a cluster whose next provider has no use for them: they would go with their
 // definitions, and no way back brings them.
-func refusePools(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
+func refusePools(ctx context.Context, env *workflow.Env, s *settings.Settings) error {
 	former, err := s.FormerProfile()
 	if err != nil || former == nil || s.Profile.NodeAgent != nil {
 		return err
 	}
-	config, err := workflow.RESTConfig(d, machine.AdminConf)
+	config, err := workflow.RESTConfig(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -176,28 +176,28 @@ func markFiles(ctx context.Context, client kubernetes.Interface, provider string
 // dropsOthersFiles has a phase that brings a provider's files remove those of another provider first.
 func dropsOthersFiles(p workflow.Phase) workflow.Phase {
 	run := p.Run
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		s, err := d.Settings(ctx)
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		s, err := r.Settings(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err := manager.CloudFiles(ctx, d, s); err != nil { // what cannot be read replaces nothing
+		if _, err := manager.CloudFiles(ctx, r, s); err != nil { // what cannot be read replaces nothing
 			return err
 		}
-		if err := dropOthersFiles(ctx, d, s); err != nil {
+		if err := dropOthersFiles(ctx, r.Env, s); err != nil {
 			return err
 		}
-		return run(ctx, d)
+		return run(ctx, r)
 	}
 	return p
 }
 
 // dropOthersFiles removes the files of another provider, once those of this one are to come.
-func dropOthersFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
-	if d.DryRun {
+func dropOthersFiles(ctx context.Context, env *workflow.Env, s *settings.Settings) error {
+	if env.DryRun {
 		return nil
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -208,9 +208,17 @@ func dropOthersFiles(ctx context.Context, d *workflow.Data, s *settings.Settings
 	if err != nil {
 		return fmt.Errorf("look for the files of another provider: %w", err)
 	}
-	applier, err := workflow.NewApplier(d, machine.AdminConf)
+	applier, err := workflow.NewApplier(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
-	return removeSets(ctx, d, applier, apply.CloudConfig, apply.Inventory)
+	return removeSets(ctx, env, applier, apply.CloudConfig, apply.Inventory)
+}
+
+// OtherProvider lets adopt change the provider where nothing in the cluster depends on the present one.
+func (a *Adoption) OtherProvider(ctx context.Context, r *workflow.Run, known *v1alpha1.CloudConfiguration) (bool, error) {
+	if a.Leave {
+		return a.Ordinary.OtherProvider(ctx, r, known)
+	}
+	return true, refuseServed(ctx, r, known)
 }

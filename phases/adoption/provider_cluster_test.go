@@ -35,18 +35,18 @@ func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	adopt := workflow.Options{Command: "adopt", Flags: v1alpha1.CloudConfiguration{
+	adopt := workflow.Inputs{Command: "adopt", Flags: v1alpha1.CloudConfiguration{
 		Provider: "onprem", CloudConfig: v1alpha1.CloudConfigFile{File: file},
 		ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
 	}}
-	d, out := adoption(t, m, adopt, Adoption{Yes: true})
-	runAll(t.Context(), t, d, out, Adopt()[:6])
-	if err := d.Close(t.Context()); err != nil {
+	r, out := adoption(t, m, adopt, Adoption{Yes: true})
+	runAll(t.Context(), t, r, out, Adopt()[:6])
+	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
-	d, out = adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	if err := resolved(manager.Record()).Do(t.Context(), d); err != nil {
+	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	if err := resolved(manager.Record()).Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return m, client
@@ -56,15 +56,15 @@ func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 // initialized by it before it may delete any.
 func TestCluster_Adopt_OtherProvider(t *testing.T) {
 	m, client := adoptedByOnprem(t)
-	sample := workflow.Options{Command: "adopt", Flags: v1alpha1.CloudConfiguration{
+	sample := workflow.Inputs{Command: "adopt", Flags: v1alpha1.CloudConfiguration{
 		Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
 			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 		},
 	}}
-	d, _ := adoption(t, m, workflow.Options{Flags: v1alpha1.CloudConfiguration{
+	r, _ := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{
 		Provider: "hetzner", Credentials: []v1alpha1.Credential{{Key: "token", File: phasestest.TokenFile(t)}},
 	}}, Adoption{Yes: true})
-	phasestest.WantError(t, adoptPreflight().Do(t.Context(), d),
+	phasestest.WantError(t, adoptPreflight().Do(t.Context(), r),
 		"w1: its provider ID onprem://ber1/w1 is another provider's, and cannot change", finding.ExitRefused)
 	pods := client.CoreV1().Pods("kube-system")
 	phasestest.Made(t, pods, &corev1.Pod{
@@ -75,8 +75,8 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 			Name: "c", Image: "onprem/cloud-controller-manager:1", Args: []string{"--cloud-provider=onprem"},
 		}}},
 	})
-	d, out := adoption(t, m, sample, Adoption{Yes: true})
-	if err := adoptPreflight().Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, sample, Adoption{Yes: true})
+	if err := adoptPreflight().Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	phasestest.Made(t, pods, &corev1.Pod{ // what a kubelet shows as its own, no workload has
@@ -89,7 +89,7 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 		Spec: corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{Name: "c", Image: "busybox"}}},
 	})
 	ended := make(chan error, 1)
-	go func() { ended <- formerProvider().Do(t.Context(), d) }()
+	go func() { ended <- formerProvider().Do(t.Context(), r) }()
 	select {
 	case err := <-ended:
 		t.Fatalf("it did not wait for the former manager's pod: %v", err)
@@ -102,7 +102,7 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectFiles(t, m, map[string]int{"onprem": 1, "sample": 0})
-	runAll(t.Context(), t, d, out, Adopt()[2:6])
+	runAll(t.Context(), t, r, out, Adopt()[2:6])
 	expectFiles(t, m, map[string]int{"onprem": 0, "sample": 0})
 	if own, err := m.Record(); err != nil || own.Configuration.CloudConfig.File != "" {
 		t.Errorf("this machine's record names a file of the former provider: %+v, %v", own, err)
@@ -112,11 +112,11 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 	if err != nil || len(rec.Configuration.ControllerManager.ExtraArgs) != 1 {
 		t.Errorf("arguments of the former manager are left: %+v, %v", rec, err)
 	}
-	plan, err := plannedNodes(t.Context(), d)
+	plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 	if err != nil || plan[0].Initialized {
 		t.Errorf("w1 is taken for one that the new provider knows: %v", err)
 	}
-	if err := d.Close(t.Context()); err != nil {
+	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	back(t, m, client)
@@ -131,10 +131,10 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 func expectFiles(t *testing.T, m *machine.Machine, want map[string]int) {
 	t.Helper()
 	for provider, count := range want {
-		d, _ := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+		r, _ := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 		s := &settings.Settings{}
 		s.Provider = provider
-		if files, err := manager.FetchCloudFiles(t.Context(), d, s); err != nil || len(files) != count {
+		if files, err := manager.FetchCloudFiles(t.Context(), r.Env, s); err != nil || len(files) != count {
 			t.Errorf("%s finds %d files, %v; want %d", provider, len(files), err, count)
 		}
 	}
@@ -144,8 +144,8 @@ func expectFiles(t *testing.T, m *machine.Machine, want map[string]int) {
 // of before.
 func TestCluster_Adopt_AnotherRunHasChangedTheRecord(t *testing.T) {
 	m, client := adoptedByOnprem(t)
-	d, _ := adoption(t, m, workflow.Options{Command: "leave"}, Adoption{Leave: true, Yes: true})
-	if _, err := d.Settings(t.Context()); err != nil {
+	r, _ := adoption(t, m, workflow.Inputs{Command: "leave"}, Adoption{Leave: true, Yes: true})
+	if _, err := r.Settings(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	maps := client.CoreV1().ConfigMaps("kube-system")
@@ -157,8 +157,8 @@ func TestCluster_Adopt_AnotherRunHasChangedTheRecord(t *testing.T) {
 	if _, err := maps.Update(t.Context(), live, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	phasestest.WantError(t, leavePreflight().Do(t.Context(), d), "the cluster's record has become another one", finding.ExitRefused)
-	if err := d.Close(t.Context()); err != nil {
+	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "the cluster's record has become another one", finding.ExitRefused)
+	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -176,8 +176,8 @@ func TestCluster_Leave_StaticPodLeft(t *testing.T) {
 			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "x"}}},
 		})
 	}
-	d, _ := adoption(t, m, workflow.Options{Command: "leave"}, Adoption{Leave: true, Yes: true})
-	phasestest.WantError(t, leavePreflight().Do(t.Context(), d), "the manager is still a static pod on cp2", finding.ExitRefused)
+	r, _ := adoption(t, m, workflow.Inputs{Command: "leave"}, Adoption{Leave: true, Yes: true})
+	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "the manager is still a static pod on cp2", finding.ExitRefused)
 
 	cp2, err := client.CoreV1().Nodes().Get(t.Context(), "cp2", metav1.GetOptions{})
 	if err != nil {
@@ -188,11 +188,11 @@ func TestCluster_Leave_StaticPodLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	phasestest.ShowAPIServer(t, client, "cp2")
-	d, _ = adoption(t, m, workflow.Options{Command: "leave"}, Adoption{Leave: true, Yes: true})
-	phasestest.WantError(t, leavePreflight().Do(t.Context(), d), "the manager is a static pod on Node/cp2, which shows an API server",
+	r, _ = adoption(t, m, workflow.Inputs{Command: "leave"}, Adoption{Leave: true, Yes: true})
+	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "the manager is a static pod on Node/cp2, which shows an API server",
 		finding.ExitRefused)
-	d, out := adoption(t, m, workflow.Options{Command: "leave"}, Adoption{Leave: true, Yes: true, Remote: fleet.Remote{Skip: []string{"cp2"}}})
-	if err := leavePreflight().Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{Command: "leave"}, Adoption{Leave: true, Yes: true, Remote: fleet.Remote{Skip: []string{"cp2"}}})
+	if err := leavePreflight().Do(t.Context(), r); err != nil {
 		t.Errorf("--skip: %v\n%s", err, out)
 	}
 }
@@ -230,15 +230,15 @@ func TestCluster_Adopt_OtherProviderServes(t *testing.T) {
 	if _, err := services.UpdateStatus(t.Context(), lb, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	d, _ := adoption(t, m, workflow.Options{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
-	phasestest.WantError(t, adoptPreflight().Do(t.Context(), d), "these have load balancers of provider onprem: Service/default/lb",
+	r, _ := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
+	phasestest.WantError(t, adoptPreflight().Do(t.Context(), r), "these have load balancers of provider onprem: Service/default/lb",
 		finding.ExitRefused)
 }
 
 // Pools go with their definitions: a provider without agents is refused, and to one with agents they stay.
 func TestCluster_Adopt_OtherProviderAndPools(t *testing.T) {
 	m, _ := adoptedByOnprem(t)
-	if out, err := (phasestest.Run{Options: workflow.Options{Existing: true, Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}).Do(t, m,
+	if out, err := (phasestest.Run{Inputs: workflow.Inputs{Existing: true, Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}).Do(t, m,
 		manager.NodeAgent()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -251,18 +251,18 @@ func TestCluster_Adopt_OtherProviderAndPools(t *testing.T) {
 	if _, err := pools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	d, _ := adoption(t, m, workflow.Options{Flags: v1alpha1.CloudConfiguration{
+	r, _ := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{
 		Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
 			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 		},
 	}}, Adoption{Yes: true})
-	phasestest.WantError(t, adoptPreflight().Do(t.Context(), d), "these would go with provider onprem: AddressPool/office",
+	phasestest.WantError(t, adoptPreflight().Do(t.Context(), r), "these would go with provider onprem: AddressPool/office",
 		finding.ExitRefused)
-	applier, err := workflow.NewApplier(d, machine.AdminConf)
+	applier, err := workflow.NewApplier(r.Env, machine.AdminConf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := removeAgents(t.Context(), d, applier, &templates.Profile{NodeAgent: &templates.NodeAgent{}}); err != nil {
+	if err := removeAgents(t.Context(), r.Env, applier, &templates.Profile{NodeAgent: &templates.NodeAgent{}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pools.Get(t.Context(), "office", metav1.GetOptions{}); err != nil {

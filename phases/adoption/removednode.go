@@ -23,9 +23,9 @@ func (a *adopter) isGone(ctx context.Context, n *fleet.Node, failed error) bool 
 	}
 	n.Gone = true
 	if failed == nil {
-		a.d.Sayf("%s: its Node is gone meanwhile: left out", n.Name)
+		a.r.Sayf("%s: its Node is gone meanwhile: left out", n.Name)
 	} else {
-		a.d.Sayf("%s: its Node is gone meanwhile: left out. What was under way there: %s", n.Name,
+		a.r.Sayf("%s: its Node is gone meanwhile: left out. What was under way there: %s", n.Name,
 			finding.Clean(failed.Error()))
 	}
 	return true
@@ -36,7 +36,7 @@ func (a *adopter) isGone(ctx context.Context, n *fleet.Node, failed error) bool 
 func (a *adopter) nodeStep(
 	ctx context.Context, n *fleet.Node, step journal.Step, run func(context.Context, *fleet.Node) error,
 ) error {
-	return workflow.NodeStep(ctx, a.d, step, func(ctx context.Context) error {
+	return workflow.NodeStep(ctx, a.r, step, func(ctx context.Context) error {
 		err := run(ctx, n)
 		if err != nil && a.isGone(ctx, n, err) {
 			return nil

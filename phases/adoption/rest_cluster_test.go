@@ -54,14 +54,14 @@ func cutShortAtKubelet(t *testing.T, client kubernetes.Interface, after string) 
 // that run is ended before anything is done.
 func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 	m, client := plain(t)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	if err := held(begin()).Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	if err := held(begin()).Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cutShortAtKubelet(t, client, "")
 	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x"}
-	d, out = adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true, Remote: pods, NodeTimeout: fleet.NodeTimeout})
-	if err := leavePreflight().Do(t.Context(), d); err != nil {
+	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, Remote: pods, NodeTimeout: fleet.NodeTimeout})
+	if err := leavePreflight().Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if !strings.Contains(out.String(), "w1: a run was cut short while it changed the kubelet") {
@@ -70,14 +70,14 @@ func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 	if left, err := fleet.PodsOfSteps(t.Context(), client, fleet.StepPrefix); err != nil || len(left) > 0 {
 		t.Errorf("its pod is left: %v, %v", left, err)
 	}
-	plan, err := plannedNodes(t.Context(), d)
+	plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := kubelet.Taint(t.Context(), client, "w1", true); err != nil { // it was set, and nobody will take it away
 		t.Fatal(err)
 	}
-	a, err := newAdopter(t.Context(), d)
+	a, err := adoptionOf(r).newAdopter(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,18 +98,18 @@ func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 // where it stopped, and so does the one after that.
 func TestCluster_Leave_LargeRunThatWasCutShort(t *testing.T) {
 	m, client := plain(t)
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-	if err := held(begin()).Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	if err := held(begin()).Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cutShortAtKubelet(t, client, strings.Repeat("x", 210_000))
 	for range 2 {
 		pods := fleet.Remote{Via: fleet.ViaPods}
-		d, out = adoption(t, m, workflow.Options{}, Adoption{Leave: true, Yes: true, Remote: pods, NodeTimeout: fleet.NodeTimeout})
-		if err := leavePreflight().Do(t.Context(), d); err != nil {
+		r, out = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, Remote: pods, NodeTimeout: fleet.NodeTimeout})
+		if err := leavePreflight().Do(t.Context(), r); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		plan, err := plannedNodes(t.Context(), d)
+		plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestCluster_Leave_LargeRunThatWasCutShort(t *testing.T) {
 		if err != nil || len(runs) < 2 || len(runs[0].Steps) != 1 || runs[0].Shortened {
 			t.Errorf("the run is not in the journal any more: %d runs, %v", len(runs), err)
 		}
-		if err := d.Close(t.Context()); err != nil {
+		if err := r.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

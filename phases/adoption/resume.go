@@ -54,13 +54,13 @@ func NoteCutShort(ctx context.Context, client kubernetes.Interface, plan []*flee
 
 // endRest ends what a run that was cut short has left at work, before anything else is done: whoever comes after it
 // would find its kubelet changed behind them.
-func endRest(ctx context.Context, d *workflow.Data, client kubernetes.Interface, plan []*fleet.Node) error {
-	b := fleet.Pods{D: d, Client: client, Grace: 2*adoptionOf(d).NodeTimeout + time.Minute}
+func (a *Adoption) endRest(ctx context.Context, env *workflow.Env, client kubernetes.Interface, plan []*fleet.Node) error {
+	b := fleet.Pods{Env: env, Client: client, Grace: 2*a.NodeTimeout + time.Minute}
 	for _, n := range plan {
 		if !n.Unsure {
 			continue
 		}
-		d.Sayf("%s: a run was cut short while it changed the kubelet: it is done again", n.Name)
+		env.Sayf("%s: a run was cut short while it changed the kubelet: it is done again", n.Name)
 		if err := b.RemoveFormer(ctx, n, fleet.StepPrefix); err != nil {
 			return fmt.Errorf("end what a run has left on %s: %w", n.Name, err)
 		}

@@ -94,8 +94,8 @@ func TestFormerImageBy(t *testing.T) {
 		if err != nil || by != want {
 			t.Fatalf("%s, %v, want %s", by, err, want)
 		}
-		d, s := &workflow.Data{Options: workflow.Options{ImageBy: by}}, &settings.Settings{Recorded: &v1alpha1.Record{}}
-		got, err := manager.ImageBy(d, s, "example.org/ccm:v1")
+		r, s := &workflow.Run{Inputs: workflow.Inputs{ImageBy: by}}, &settings.Settings{Recorded: &v1alpha1.Record{}}
+		got, err := manager.ImageBy(r, s, "example.org/ccm:v1")
 		if err != nil || got != want {
 			t.Errorf("the record says %s, %v, want %s", got, err, want)
 		}

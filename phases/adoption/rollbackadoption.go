@@ -43,8 +43,8 @@ func IsAdoption(run *journal.Run) bool { return directionOf(run) != "" }
 // has stopped it is the same. How it is done, and whether it is asked, is the caller's; runs are the whole journal.
 func Back(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, how *Adoption,
-) (*workflow.Options, []workflow.Phase, error) {
-	o := &workflow.Options{Role: kubeadm.RoleInit, Existing: true, Operation: how, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+) (*workflow.Inputs, []workflow.Phase, error) {
+	o := &workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: how, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
 	if how.Leave = directionOf(run) == adoptCommand && !hasStep(run, formerProvider().Name); !how.Leave {
 		o.Command = fmt.Sprintf("%s (rollback %d)", adoptCommand, run.ID)
 		err := backToAdopted(ctx, client, runs, run, o, how)
@@ -94,7 +94,7 @@ func hasStep(run *journal.Run, name string) bool {
 // backToAdopted fills in the settings of before, and skips nodes that the run has not taken out of external mode: they
 // were not in it.
 func backToAdopted(
-	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, o *workflow.Options, how *Adoption,
+	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, o *workflow.Inputs, how *Adoption,
 ) error {
 	settings, profile, err := FormerSettings(run)
 	if err != nil {
@@ -165,38 +165,38 @@ func unbegun() workflow.Phase {
 		Name:  "objects",
 		Short: "Remove what a run has applied that did not come as far as the cluster's record",
 		Long:  "Reads the Nodes and the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists.",
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			client, err := workflow.Connect(d, machine.AdminConf)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			client, err := workflow.Connect(r.Env, machine.AdminConf)
 			if err != nil {
 				return err
 			}
 			if err := refuseLostRecord(ctx, client); err != nil {
 				return err
 			}
-			subjects, err := appliedSubjects(ctx, d)
+			subjects, err := appliedSubjects(ctx, r.Env)
 			if err != nil {
 				return err
 			}
 			if len(subjects) == 0 {
-				d.Sayf("the cluster is as it was before that run: nothing to do")
+				r.Sayf("the cluster is as it was before that run: nothing to do")
 				return nil
 			}
 			for _, subject := range subjects {
-				d.Sayf("would remove %s", subject)
+				r.Sayf("would remove %s", subject)
 			}
-			if err := confirm(d, "Remove these objects?"); err != nil || d.DryRun {
+			if err := adoptionOf(r).confirm(r.Env, "Remove these objects?"); err != nil || r.DryRun {
 				return err
 			}
-			if err := workflow.OpenRun(ctx, d, client, ""); err != nil {
+			if err := workflow.OpenRun(ctx, r, client, ""); err != nil {
 				return err
 			}
-			applier, err := workflow.NewApplier(d, machine.AdminConf)
+			applier, err := workflow.NewApplier(r.Env, machine.AdminConf)
 			if err != nil {
 				return err
 			}
-			return workflow.JournalStep(ctx, d, workflow.Phase{
+			return workflow.JournalStep(ctx, r, workflow.Phase{
 				Name: "objects", Short: "Remove what was applied",
-				Run: func(ctx context.Context, d *workflow.Data) error { return removeApplied(ctx, d, applier) },
+				Run: func(ctx context.Context, r *workflow.Run) error { return removeApplied(ctx, r.Env, applier) },
 			}, "", "ccmadm adopt")
 		},
 	}

@@ -33,31 +33,31 @@ func back(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, out := adoption(t, m, *o, *o.Operation.(*Adoption))
+	r, out := adoption(t, m, *o, *o.Operation.(*Adoption))
 	for _, p := range list {
 		switch p.Name {
 		case "rollout", "nodes", "lifecycle", "kubeadm-config":
 			continue
 		}
-		if err := p.Do(t.Context(), d); err != nil {
+		if err := p.Do(t.Context(), r); err != nil {
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
-	if err := d.Close(t.Context()); err != nil {
+	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // cutAdoption runs the first phases of adopt or leave, and leaves them as a process that is killed does.
-func cutAdoption(t *testing.T, m *machine.Machine, client kubernetes.Interface, o workflow.Options, list []workflow.Phase) {
+func cutAdoption(t *testing.T, m *machine.Machine, client kubernetes.Interface, o workflow.Inputs, list []workflow.Phase) {
 	t.Helper()
 	o.Existing = true
-	d, out := phasestest.Run{Options: o}.Must(t, m)
+	r, out := phasestest.Run{Inputs: o}.Must(t, m)
 	for _, p := range list {
 		if p.Name == "rollout" || p.Name == "nodes" {
 			continue
 		}
-		if err := p.Do(t.Context(), d); err != nil {
+		if err := p.Do(t.Context(), r); err != nil {
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
@@ -72,7 +72,7 @@ func TestCluster_Rollback_AdoptAndLeave(t *testing.T) {
 		Provider: "onprem", Mode: v1alpha1.ModeDeployment,
 		ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
 	}
-	adopt := workflow.Options{Command: "adopt", Flags: adopted, Operation: &Adoption{Yes: true}}
+	adopt := workflow.Inputs{Command: "adopt", Flags: adopted, Operation: &Adoption{Yes: true}}
 	for i := 3; i <= 6; i++ { // former-provider, begin, cloud-config, rbac, addon
 		cutAdoption(t, m, client, adopt, Adopt()[:i])
 		back(t, m, client)
@@ -80,7 +80,7 @@ func TestCluster_Rollback_AdoptAndLeave(t *testing.T) {
 	}
 	for i := 2; i < len(Leave()); i++ {
 		cutAdoption(t, m, client, adopt, Adopt()[:6])
-		leave := workflow.Options{Command: "leave", Operation: &Adoption{Leave: true, Yes: true}}
+		leave := workflow.Inputs{Command: "leave", Operation: &Adoption{Leave: true, Yes: true}}
 		cutAdoption(t, m, client, leave, Leave()[:i])
 		back(t, m, client)
 		rec, err := workflow.ReadRecord(t.Context(), client)
@@ -136,13 +136,13 @@ func nudge(t *testing.T) {
 // expectNothingOfOurs looks for what leave does not leave.
 func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 	t.Helper()
-	d, _ := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
+	r, _ := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 	var names []string
 	for i := range 200 { // definitions of resources take a moment to go
 		if i == 20 {
 			nudge(t)
 		}
-		left, err := leftOfOurs(t.Context(), d, kindsOfOurs())
+		left, err := leftOfOurs(t.Context(), r.Env, kindsOfOurs())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 func TestCluster_Rollback_LostRecord(t *testing.T) {
 	m, client := plain(t)
 	onprem := v1alpha1.CloudConfiguration{Provider: "onprem"}
-	adopt := workflow.Options{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}
+	adopt := workflow.Inputs{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}
 	cutAdoption(t, m, client, adopt, Adopt()[:6])
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
 	if err := client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), v1alpha1.RecordName,
@@ -181,8 +181,8 @@ func TestCluster_Rollback_LostRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, _ := adoption(t, m, *o, *o.Operation.(*Adoption))
-	phasestest.WantError(t, list[0].Do(t.Context(), d), "is in external mode, and the cluster has no record", finding.ExitRefused)
+	r, _ := adoption(t, m, *o, *o.Operation.(*Adoption))
+	phasestest.WantError(t, list[0].Do(t.Context(), r), "is in external mode, and the cluster has no record", finding.ExitRefused)
 	_, err = client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "onprem-cloud-controller-manager", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		t.Error("the manager is gone")

@@ -24,14 +24,14 @@ func TestCluster_Rollback_LostFiles(t *testing.T) {
 		{"without one", func(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 			m, client := plain(t)
 			onprem := v1alpha1.CloudConfiguration{Provider: "onprem"}
-			cutAdoption(t, m, client, workflow.Options{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}, Adopt()[:6])
+			cutAdoption(t, m, client, workflow.Inputs{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}, Adopt()[:6])
 			return m, client
 		}, LostNone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, client := tt.cluster(t)
 			knowAll(t, client, nil) // as nodes that have left
-			leave := workflow.Options{Command: "leave", Operation: &Adoption{Leave: true, Yes: true}}
+			leave := workflow.Inputs{Command: "leave", Operation: &Adoption{Leave: true, Yes: true}}
 			want := func(when string, want Lost) {
 				t.Helper()
 				runs, _ := phasestest.JournalOf(t)

@@ -12,8 +12,8 @@ import (
 // A plan is an object for each node where a program reads it, with what stands against the node.
 func TestCluster_Adopt_PlanForPrograms(t *testing.T) {
 	m, _ := plain(t)
-	d, out := adoption(t, m, workflow.Options{DryRun: true, Output: "json"}, Adoption{Remote: fleet.Remote{Skip: []string{"w1"}}})
-	if err := adoptPreflight().Do(t.Context(), d); err != nil {
+	r, out := adoption(t, m, workflow.Inputs{DryRun: true, Output: "json"}, Adoption{Remote: fleet.Remote{Skip: []string{"w1"}}})
+	if err := adoptPreflight().Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	lines := map[string]fleet.PlanLine{}

@@ -37,9 +37,9 @@ func TestCluster_Adopt_PodsThatAdmissionForbids(t *testing.T) {
 	}
 	label(`"baseline"`)
 	t.Cleanup(func() { label("null") })
-	d, _ := adoption(t, m, workflow.Options{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: time.Second})
+	r, _ := adoption(t, m, workflow.Inputs{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: time.Second})
 	n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
-	phasestest.WantError(t, fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.Plain{}),
+	phasestest.WantError(t, fleet.NewRunner(r.Env, client, adoptionOf(r).Remote, adoptionOf(r).NodeTimeout).Run(t.Context(), n, fleet.Plain{}),
 		"run a privileged pod on w1: the cluster's admission forbids it", finding.ExitRefused)
 }
 
@@ -50,8 +50,8 @@ func TestCluster_Adopt_Misspelled(t *testing.T) {
 		`read --via: "pod" is none of hand, pods, ssh`: {Yes: true, Remote: fleet.Remote{Via: "pod"}},
 		"read --skip: there is no Node/w9":             {Yes: true, Remote: fleet.Remote{Skip: []string{"w1", "w9"}}},
 	} {
-		d, _ := adoption(t, m, workflow.Options{}, a)
-		phasestest.WantError(t, adoptPreflight().Do(t.Context(), d), want, finding.ExitUsage)
+		r, _ := adoption(t, m, workflow.Inputs{}, a)
+		phasestest.WantError(t, adoptPreflight().Do(t.Context(), r), want, finding.ExitUsage)
 	}
 }
 
@@ -75,10 +75,10 @@ func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 		},
 	} {
 		t.Run(string(tt.status.Phase), func(t *testing.T) {
-			d, out := adoption(t, m, workflow.Options{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: 5 * time.Minute})
+			r, out := adoption(t, m, workflow.Inputs{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: 5 * time.Minute})
 			n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
 			ran := playPod(t, client, n, tt.status)
-			err := fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.Plain{})
+			err := fleet.NewRunner(r.Env, client, adoptionOf(r).Remote, adoptionOf(r).NodeTimeout).Run(t.Context(), n, fleet.Plain{})
 			if args := <-ran; args != "node plain --forget --timeout=5m0s --root=/host" {
 				t.Errorf("it ran %q", args)
 			}
@@ -122,10 +122,10 @@ func TestCluster_Adopt_PodsThatAKubeletShows(t *testing.T) {
 	if found, err := NoteCutShort(t.Context(), client, []*fleet.Node{w1, n}); err != nil || found {
 		t.Errorf("it counts as a run that was cut short: %v, %v", found, err)
 	}
-	d, out := adoption(t, m, workflow.Options{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: fleet.NodeTimeout})
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: fleet.NodeTimeout})
 	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
 		ran := playPod(t, client, n, corev1.PodStatus{Phase: phase})
-		err := fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.Plain{})
+		err := fleet.NewRunner(r.Env, client, adoptionOf(r).Remote, adoptionOf(r).NodeTimeout).Run(t.Context(), n, fleet.Plain{})
 		if args := <-ran; args != "node plain --forget --root=/host" || (err == nil) != (phase == corev1.PodSucceeded) {
 			t.Errorf("%s: it ran %q, %v\n%s", phase, args, err, out)
 		}
@@ -140,8 +140,7 @@ func TestPods_NameThatAKubeletShows(t *testing.T) {
 		err := client.Tracker().Add(shownByWorker(name))
 		return true, nil, errors.Join(err, apierrors.NewAlreadyExists(corev1.Resource("pods"), name))
 	})
-	d := &workflow.Data{Options: workflow.Options{Operation: &Adoption{NodeTimeout: time.Second}}}
-	b := fleet.Pods{D: d, Client: client, Prefix: fleet.StepPrefix}
+	b := fleet.Pods{Env: &workflow.Env{}, Client: client, Prefix: fleet.StepPrefix}
 	phasestest.WantError(t, b.Run(t.Context(), &fleet.Node{Name: "w2"}, fleet.Plain{}), "the kubelet of Node/w1 shows Pod/kube-system/"+
 		fleet.PodForNode(fleet.StepPrefix, "w2"), finding.ExitRefused)
 }

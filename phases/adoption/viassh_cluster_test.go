@@ -54,8 +54,8 @@ func TestCluster_Adopt_OverSSH(t *testing.T) {
 			if tt.fails != nil {
 				runner.Fails[line] = tt.fails
 			}
-			d, out := adoption(t, m, workflow.Options{DryRun: true}, Adoption{Remote: fleet.Remote{Via: fleet.ViaSSH, SSHUser: "admin"}})
-			err := adoptPreflight().Do(t.Context(), d)
+			r, out := adoption(t, m, workflow.Inputs{DryRun: true}, Adoption{Remote: fleet.Remote{Via: fleet.ViaSSH, SSHUser: "admin"}})
+			err := adoptPreflight().Do(t.Context(), r)
 			if tt.want != "" {
 				phasestest.WantError(t, err, tt.want, finding.ExitRefused)
 			} else if err != nil || !strings.Contains(out.String(), tt.say) {
@@ -74,17 +74,17 @@ func TestCluster_Adopt_OverSSHToOneAddressOfTwo(t *testing.T) {
 	runner := m.Runner.(*machinetest.Commands)
 	for _, leave := range []bool{false, true} {
 		if leave {
-			d, out := adoption(t, m, workflow.Options{}, Adoption{Yes: true})
-			if err := held(begin()).Do(t.Context(), d); err != nil {
+			r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+			if err := held(begin()).Do(t.Context(), r); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 		}
-		d, _ := adoption(t, m, workflow.Options{}, Adoption{Leave: leave, Yes: true, Remote: fleet.Remote{Via: fleet.ViaSSH, Skip: []string{"w1"}}})
+		r, _ := adoption(t, m, workflow.Inputs{}, Adoption{Leave: leave, Yes: true, Remote: fleet.Remote{Via: fleet.ViaSSH, Skip: []string{"w1"}}})
 		preflight := adoptPreflight()
 		if leave {
 			preflight = leavePreflight()
 		}
-		err := preflight.Do(t.Context(), d)
+		err := preflight.Do(t.Context(), r)
 		phasestest.WantError(t, err, "w2: its address 198.18.0.102 is also that of Node/w3", finding.ExitRefused)
 		phasestest.WantError(t, err, "w4: its address 198.18.0.11 is also that of Node/", finding.ExitRefused)
 	}
@@ -104,9 +104,9 @@ func TestCluster_Node_StepOfAnotherMachine(t *testing.T) {
 	}
 	machinetest.Put(t, m, machine.KubeletConf, string(config))
 	// What a run gives to a step on w1.
-	d, _ := adoption(t, m, workflow.Options{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaSSH}, NodeTimeout: fleet.NodeTimeout})
+	r, _ := adoption(t, m, workflow.Inputs{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaSSH}, NodeTimeout: fleet.NodeTimeout})
 	n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
-	if err := fleet.NewRunner(d, client, adoptionOf(d).Remote, adoptionOf(d).NodeTimeout).Run(t.Context(), n, fleet.External{NodeIP: n.IP}); err != nil {
+	if err := fleet.NewRunner(r.Env, client, adoptionOf(r).Remote, adoptionOf(r).NodeTimeout).Run(t.Context(), n, fleet.External{NodeIP: n.IP}); err != nil {
 		t.Fatal(err)
 	}
 	ca := identity.Pins(phasestest.Cluster.Config.CAData)
@@ -120,7 +120,7 @@ func TestCluster_Node_StepOfAnotherMachine(t *testing.T) {
 		"it is the machine of Node/cp2, and not of Node/w1": {Node: "w1", CAs: ca},
 		"its kubelet is in another cluster":                 {Node: "cp2", CAs: []string{"sha256:00"}},
 	} {
-		for _, step := range []func(context.Context, *workflow.Data, kubelet.NodeOptions) error{kubelet.External, kubelet.Plain} {
+		for _, step := range []func(context.Context, *workflow.Env, kubelet.NodeOptions) error{kubelet.External, kubelet.Plain} {
 			o := kubelet.NodeOptions{Whose: whose, NodeIP: machinetest.Address, Timeout: time.Second}
 			err := step(t.Context(), kubelet.NewNode(m, o, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test"), o)
 			phasestest.WantError(t, err, want, finding.ExitRefused)

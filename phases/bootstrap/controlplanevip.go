@@ -35,16 +35,16 @@ func ControlPlaneVIP() workflow.Phase {
 while this machine's API server answers. Without bgp it answers ARP or NDP for it while a majority of the control planes
 agrees, too; ` + machine.VIPMembers + ` has the control planes that are known,
 and because of ` + machine.VIPSysctl + ` the kernel leaves ARP for it to the pod.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil || s.ControlPlaneVIP.Address == "" {
 				return err
 			}
-			self, err := vipSelf(d)
+			self, err := vipSelf(r.Host)
 			if err != nil {
 				return err
 			}
-			return writeVIP(ctx, d, s, self, []vipMember{self})
+			return writeVIP(ctx, r.Host, s, self, []vipMember{self})
 		},
 	}
 }
@@ -52,22 +52,22 @@ and because of ` + machine.VIPSysctl + ` the kernel leaves ARP for it to the pod
 // JoinControlPlaneVIP is ControlPlaneVIP on a control plane that joins: it knows the others, and waits for its turn.
 func JoinControlPlaneVIP() workflow.Phase {
 	p := ControlPlaneVIP()
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		s, err := d.Settings(ctx)
-		if err != nil || s.ControlPlaneVIP.Address == "" || !workflow.IsControlPlane(d) {
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		s, err := r.Settings(ctx)
+		if err != nil || s.ControlPlaneVIP.Address == "" || !workflow.IsControlPlane(r.Host) {
 			return err
 		}
-		self, err := vipSelf(d)
+		self, err := vipSelf(r.Host)
 		if err != nil {
 			return err
 		}
 		members := []vipMember{self}
-		if s.ControlPlaneVIP.BGP == nil && !d.DryRun {
-			if members, err = controlPlanes(ctx, d, self); err != nil {
+		if s.ControlPlaneVIP.BGP == nil && !r.DryRun {
+			if members, err = controlPlanes(ctx, r.Env, self); err != nil {
 				return err
 			}
 		}
-		return writeVIP(ctx, d, s, self, members)
+		return writeVIP(ctx, r.Host, s, self, members)
 	}
 	return p
 }
@@ -79,12 +79,12 @@ type vipMember struct {
 }
 
 // vipSelf is this machine, by the address that kubeadm advertises.
-func vipSelf(d *workflow.Data) (vipMember, error) {
-	name, err := workflow.NodeName(d)
+func vipSelf(h *workflow.Host) (vipMember, error) {
+	name, err := workflow.NodeName(h)
 	if err != nil {
 		return vipMember{}, err
 	}
-	addr, err := d.Machine.AdvertiseAddress(d.KubeadmFile.AdvertiseAddress(d.Role))
+	addr, err := h.Machine.AdvertiseAddress(h.KubeadmFile.AdvertiseAddress(h.Role))
 	if err != nil {
 		return vipMember{}, fmt.Errorf("find this machine's address: %w", err)
 	}
@@ -92,8 +92,8 @@ func vipSelf(d *workflow.Data) (vipMember, error) {
 }
 
 // controlPlanes are those that the cluster has, with this one: the pod must not begin as the only one of a majority.
-func controlPlanes(ctx context.Context, d *workflow.Data, self vipMember) ([]vipMember, error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func controlPlanes(ctx context.Context, env *workflow.Env, self vipMember) ([]vipMember, error) {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +114,13 @@ func controlPlanes(ctx context.Context, d *workflow.Data, self vipMember) ([]vip
 }
 
 // writeVIP writes the pod's manifest last. By BGP it needs nothing beside it.
-func writeVIP(ctx context.Context, d *workflow.Data, s *settings.Settings, self vipMember, members []vipMember) error {
+func writeVIP(ctx context.Context, h *workflow.Host, s *settings.Settings, self vipMember, members []vipMember) error {
 	addr, err := netip.ParseAddr(s.ControlPlaneVIP.Address)
 	if err != nil {
 		return finding.Usagef("read controlPlaneVIP.address: %w", err)
 	}
 	vip := manifests.VIP{
-		NodeName: self.Name, NodeAddress: self.Address, Address: addr, BGP: s.ControlPlaneVIP.BGP, Port: workflow.APIServerPort(d),
+		NodeName: self.Name, NodeAddress: self.Address, Address: addr, BGP: s.ControlPlaneVIP.BGP, Port: workflow.APIServerPort(h),
 		MembersFile: machine.VIPMembers, CertificatesDir: s.CertificatesDir, Kubeconfig: machine.SchedulerConf,
 	}
 	if vip.BGP == nil {
@@ -128,7 +128,7 @@ func writeVIP(ctx context.Context, d *workflow.Data, s *settings.Settings, self 
 			return err
 		}
 	}
-	v, err := manager.NamelessValues(d, s, nil)
+	v, err := manager.NamelessValues(h.Env, s, nil)
 	if err != nil {
 		return err
 	}
@@ -137,19 +137,19 @@ func writeVIP(ctx context.Context, d *workflow.Data, s *settings.Settings, self 
 		return err
 	}
 	if vip.BGP == nil {
-		if err := writeMembers(d, members); err != nil {
+		if err := writeMembers(h.Env, members); err != nil {
 			return err
 		}
-		if err := leaveARP(ctx, d, vip.Interface); err != nil {
+		if err := leaveARP(ctx, h.Env, vip.Interface); err != nil {
 			return err
 		}
 	}
-	return d.Write(machine.File{Path: machine.VIPManifest, Data: manager.Seal(pod), Mode: 0o600})
+	return h.Write(machine.File{Path: machine.VIPManifest, Data: manager.Seal(pod), Mode: 0o600})
 }
 
 // writeMembers writes them only once: the pod keeps them up to date.
-func writeMembers(d *workflow.Data, members []vipMember) error {
-	there, err := d.Machine.Exists(machine.VIPMembers)
+func writeMembers(env *workflow.Env, members []vipMember) error {
+	there, err := env.Machine.Exists(machine.VIPMembers)
 	if err != nil || there {
 		return err
 	}
@@ -157,20 +157,20 @@ func writeMembers(d *workflow.Data, members []vipMember) error {
 	if err != nil {
 		return fmt.Errorf("encode the control planes: %w", err)
 	}
-	return d.Write(machine.File{Path: machine.VIPMembers, Data: append(data, '\n'), Mode: 0o600})
+	return env.Write(machine.File{Path: machine.VIPMembers, Data: append(data, '\n'), Mode: 0o600})
 }
 
 // leaveARP keeps the kernel from answering for an address that is on lo, and from naming it as a sender: clients would
 // learn this machine's MAC from the last packets of one that has lost the address. A container may not write sysctls.
-func leaveARP(ctx context.Context, d *workflow.Data, ifi string) error {
+func leaveARP(ctx context.Context, env *workflow.Env, ifi string) error {
 	text := fmt.Sprintf("# Written by ccmadm for the control plane's own address.\n"+
 		"net/ipv4/conf/%[1]s/arp_ignore = 1\nnet/ipv4/conf/%[1]s/arp_announce = 2\n", ifi)
-	if err := d.Write(machine.File{Path: machine.VIPSysctl, Data: []byte(text), Mode: 0o644}); err != nil {
+	if err := env.Write(machine.File{Path: machine.VIPSysctl, Data: []byte(text), Mode: 0o644}); err != nil {
 		return err
 	}
 	var out bytes.Buffer
-	args := []string{"-q", "-p", d.Machine.Path(machine.VIPSysctl)}
-	if err := d.Machine.Runner.Run(ctx, machine.Command{Name: "sysctl", Args: args, Out: &out, Err: &out, Changes: true}); err != nil {
+	args := []string{"-q", "-p", env.Machine.Path(machine.VIPSysctl)}
+	if err := env.Machine.Runner.Run(ctx, machine.Command{Name: "sysctl", Args: args, Out: &out, Err: &out, Changes: true}); err != nil {
 		return fmt.Errorf("run sysctl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(out.String()))
 	}
 	return nil

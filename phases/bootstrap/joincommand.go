@@ -25,19 +25,19 @@ func ShowJoinCommand() workflow.Phase {
 		Name:  "show-join-command",
 		Short: "Show how further machines join",
 		Long:  "Reads the bootstrap tokens and the cluster's CA. Writes nothing. `kubeadm token create` makes a new token when the old ones have expired.",
-		Plan: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Run) (string, error) {
 			return "would show the command for further machines", nil
 		},
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			command, err := joinCommand(ctx, d)
-			if errors.Is(err, errNoToken) && !d.Single { // all else is done, and the first day's tokens last a day
-				d.Sayf("%v: %s", errNoToken, tokenHint)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			command, err := joinCommand(ctx, r)
+			if errors.Is(err, errNoToken) && !r.Inputs.Single { // all else is done, and the first day's tokens last a day
+				r.Sayf("%v: %s", errNoToken, tokenHint)
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(d.Progress(), "\nThe control plane is up. To use the cluster:\n\n  export KUBECONFIG=%s\n\nFurther machines join with:\n\n  %s\n\n", machine.AdminConf, command)
+			fmt.Fprintf(r.Progress(), "\nThe control plane is up. To use the cluster:\n\n  export KUBECONFIG=%s\n\nFurther machines join with:\n\n  %s\n\n", machine.AdminConf, command)
 			return nil
 		},
 	}
@@ -48,12 +48,12 @@ var errNoToken = errors.New("no bootstrap token is valid")
 // tokenHint is how further machines join then.
 const tokenHint = "kubeadm token create, then ccmadm init phase show-join-command"
 
-func joinCommand(ctx context.Context, d *workflow.Data) (string, error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func joinCommand(ctx context.Context, r *workflow.Run) (string, error) {
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return "", err
 	}
-	server, err := workflow.ControlPlaneURL(workflow.KubeconfigPath(d, machine.AdminConf))
+	server, err := workflow.ControlPlaneURL(workflow.KubeconfigPath(r.Env, machine.AdminConf))
 	if err != nil {
 		return "", err
 	}
@@ -61,11 +61,11 @@ func joinCommand(ctx context.Context, d *workflow.Data) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the control-plane endpoint: %w", err)
 	}
-	s, err := d.Settings(ctx)
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return "", err
 	}
-	certs, err := certutil.CertsFromFile(filepath.Join(d.Machine.Path(s.CertificatesDir), "ca.crt"))
+	certs, err := certutil.CertsFromFile(filepath.Join(r.Machine.Path(s.CertificatesDir), "ca.crt"))
 	if err != nil {
 		return "", fmt.Errorf("read the cluster's CA: %w", err)
 	}
@@ -75,7 +75,7 @@ func joinCommand(ctx context.Context, d *workflow.Data) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("look for a bootstrap token: %w", err)
 	}
-	token := usableToken(secrets.Items, d.Machine.Now())
+	token := usableToken(secrets.Items, r.Machine.Now())
 	if token == "" {
 		return "", finding.Errorf("show the join command: %w", errNoToken).WithHint("%s", tokenHint)
 	}

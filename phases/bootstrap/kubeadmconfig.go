@@ -20,23 +20,23 @@ Writes ` + machine.KubeadmConfig + ` with cloud-provider=external and the node I
 arguments that newer components refuse; all else is kept, comments and order included. Writes the settings that
 later phases need to ` + machine.RecordFile + `. Once kubeadm has finished here, both stay as they are: they say
 what it was given.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			done, err := workflow.KubeadmFinished(d)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			done, err := workflow.KubeadmFinished(r.Host)
 			if err != nil {
 				return err
 			}
-			if done && !d.Single {
-				d.Sayf("unchanged: kubeadm has finished here, with %s", machine.KubeadmConfig)
+			if done && !r.Inputs.Single {
+				r.Sayf("unchanged: kubeadm has finished here, with %s", machine.KubeadmConfig)
 				return nil
 			}
-			s, err := d.Settings(ctx)
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			if err := kubelet.WriteKubeadmConfig(ctx, d, s); err != nil {
+			if err := kubelet.WriteKubeadmConfig(ctx, r.Host, s); err != nil {
 				return err
 			}
-			return record.WriteRecord(d, manager.NewRecord(d, s))
+			return record.WriteRecord(r.Env, manager.NewRecord(r, s))
 		},
 	}
 }

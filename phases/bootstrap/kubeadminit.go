@@ -22,54 +22,54 @@ func KubeadmControlPlane() workflow.Phase {
 Where ` + machine.StateFile + ` says that this half has ended well, kubeadm is not run again, whatever the API server answers; where
 an earlier run was cut short before that, kubeadm's preflight is left out, since it would take its own files for
 another cluster's.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := workflow.MachineState(d)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := workflow.MachineState(r.Env)
 			if err != nil {
 				return err
 			}
-			done, err := workflow.KubeadmFinished(d)
+			done, err := workflow.KubeadmFinished(r.Host)
 			if err != nil {
 				return err
 			}
 			if done || s.Stage == v1alpha1.StageControlPlane {
-				d.Sayf("unchanged: kubeadm has made this control plane")
+				r.Sayf("unchanged: kubeadm has made this control plane")
 				return nil
 			}
 			if s.Stage != "" {
-				if err := workflow.SameMachine(d, s); err != nil {
+				if err := workflow.SameMachine(r.Host, s); err != nil {
 					return err
 				}
 			}
-			if d.DryRun { // kubeadm's own needs both halves in one process: it keeps what it would have written in memory
-				return workflow.RunKubeadm(ctx, d, workflow.InitHalf(d, []string{"show-join-command"})...)
+			if r.DryRun { // kubeadm's own needs both halves in one process: it keeps what it would have written in memory
+				return workflow.RunKubeadm(ctx, r.Host, workflow.InitHalf(r, []string{"show-join-command"})...)
 			}
 			if s.Stage == "" {
-				if err := kubeadmPreflight(ctx, d); err != nil {
+				if err := kubeadmPreflight(ctx, r); err != nil {
 					return err
 				}
 			}
-			if err := workflow.NoteStage(d, v1alpha1.StageBegun); err != nil {
+			if err := workflow.NoteStage(r.Host, v1alpha1.StageBegun); err != nil {
 				return err
 			}
 			skip := append([]string{"preflight"}, kubeadm.SecondHalf()...)
-			if err := workflow.RunKubeadm(ctx, d, workflow.InitHalf(d, skip)...); err != nil {
+			if err := workflow.RunKubeadm(ctx, r.Host, workflow.InitHalf(r, skip)...); err != nil {
 				return err
 			}
-			return workflow.NoteStage(d, v1alpha1.StageControlPlane)
+			return workflow.NoteStage(r.Host, v1alpha1.StageControlPlane)
 		},
 	}
 }
 
 // kubeadmPreflight runs before anything is noted: what it refuses has not begun, and it is asked again by the next run. A
 // phase that is run by itself has had no preflight of ours.
-func kubeadmPreflight(ctx context.Context, d *workflow.Data) error {
-	if err := record.CheckKubeletInUse(ctx, d); err != nil && !workflow.Ignored(d, finding.CheckKubeletInUse.Kind().Reason) {
+func kubeadmPreflight(ctx context.Context, r *workflow.Run) error {
+	if err := record.CheckKubeletInUse(ctx, r); err != nil && !workflow.Ignored(r, finding.CheckKubeletInUse.Kind().Reason) {
 		return err
 	}
-	if slices.Contains(d.SkipPhases, "preflight") {
+	if slices.Contains(r.SkipPhases, "preflight") {
 		return nil
 	}
-	return workflow.RunKubeadm(ctx, d, workflow.KubeadmFlags(d, []string{"init", "phase", "preflight", "--config=" + machine.KubeadmConfig})...)
+	return workflow.RunKubeadm(ctx, r.Host, workflow.KubeadmFlags(r, []string{"init", "phase", "preflight", "--config=" + machine.KubeadmConfig})...)
 }
 
 // KubeadmFinish runs the second half of `kubeadm init`.
@@ -79,32 +79,32 @@ func KubeadmFinish() workflow.Phase {
 		Short: "Run the rest of kubeadm's phases",
 		Long: `Runs "kubeadm init --config ` + machine.KubeadmConfig + `" with the phases from upload-config to addon. Once they have ended well, which is
 kept in ` + machine.StateFile + `, they are never run again: they would undo what has been changed in the cluster since.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			done, err := workflow.KubeadmFinished(d)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			done, err := workflow.KubeadmFinished(r.Host)
 			if err != nil {
 				return err
 			}
 			if done {
-				d.Sayf("unchanged: kubeadm has finished here")
+				r.Sayf("unchanged: kubeadm has finished here")
 				return nil
 			}
-			s, err := workflow.MachineState(d)
+			s, err := workflow.MachineState(r.Env)
 			if err != nil {
 				return err
 			}
-			if s.Stage != v1alpha1.StageControlPlane && !d.DryRun {
+			if s.Stage != v1alpha1.StageControlPlane && !r.DryRun {
 				return finding.Refusedf("run the rest of kubeadm's phases: %s does not say that its first half has ended here", machine.StateFile).
 					WithHint("`ccmadm init phase kubeadm-control-plane` comes before; where you run kubeadm yourself, run the rest of it yourself, too")
 			}
-			args := workflow.InitHalf(d, append(slices.Clone(kubeadm.FirstHalf()), "show-join-command"))
-			if d.DryRun {
-				d.Sayf("would run kubeadm %s", strings.Join(kubeadm.MaskArgs(args), " "))
+			args := workflow.InitHalf(r, append(slices.Clone(kubeadm.FirstHalf()), "show-join-command"))
+			if r.DryRun {
+				r.Sayf("would run kubeadm %s", strings.Join(kubeadm.MaskArgs(args), " "))
 				return nil
 			}
-			if err := workflow.RunKubeadm(ctx, d, args...); err != nil {
+			if err := workflow.RunKubeadm(ctx, r.Host, args...); err != nil {
 				return err
 			}
-			return workflow.NoteStage(d, v1alpha1.StageFinished)
+			return workflow.NoteStage(r.Host, v1alpha1.StageFinished)
 		},
 	}
 }

@@ -18,59 +18,59 @@ func KubeadmJoin() workflow.Phase {
 		Name:  "kubeadm",
 		Short: "Run kubeadm join",
 		Long:  `Runs "kubeadm join --config ` + machine.KubeadmConfig + `" and streams what it prints. On a machine that has joined, kubeadm is not run again.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			joined, err := workflow.HasJoined(ctx, d)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			joined, err := workflow.HasJoined(ctx, r.Host)
 			if err != nil {
 				return err
 			}
 			if joined {
-				d.Sayf("unchanged: this machine has joined")
-				return workflow.NoteStage(d, v1alpha1.StageFinished)
+				r.Sayf("unchanged: this machine has joined")
+				return workflow.NoteStage(r.Host, v1alpha1.StageFinished)
 			}
-			if err := record.CheckKubeletInUse(ctx, d); err != nil && !workflow.Ignored(d, finding.CheckKubeletInUse.Kind().Reason) {
+			if err := record.CheckKubeletInUse(ctx, r); err != nil && !workflow.Ignored(r, finding.CheckKubeletInUse.Kind().Reason) {
 				return err // a phase that is run by itself has had no preflight
 			}
-			args, err := joinArgs(d)
+			args, err := joinArgs(r)
 			if err != nil {
 				return err
 			}
-			if err := workflow.NoteStage(d, v1alpha1.StageBegun); err != nil {
+			if err := workflow.NoteStage(r.Host, v1alpha1.StageBegun); err != nil {
 				return err
 			}
-			if err := workflow.RunKubeadm(ctx, d, args...); err != nil {
+			if err := workflow.RunKubeadm(ctx, r.Host, args...); err != nil {
 				return err
 			}
-			return workflow.NoteStage(d, v1alpha1.StageFinished)
+			return workflow.NoteStage(r.Host, v1alpha1.StageFinished)
 		},
 	}
 }
 
 // joinArgs leaves out kubeadm's preflight where an earlier run came as far as a kubelet's identity, or one to get that
 // with: its files are no obstacle. The flag makes kubeadm ignore skipPhases in the file, so the user's own are added to it.
-func joinArgs(d *workflow.Data) ([]string, error) {
+func joinArgs(r *workflow.Run) ([]string, error) {
 	args := []string{"join", "--config=" + machine.KubeadmConfig}
-	begun, err := passedPreflight(d)
+	begun, err := passedPreflight(r.Env)
 	if err != nil {
 		return nil, err
 	}
-	if skip := slices.Clone(d.SkipPhases); begun {
+	if skip := slices.Clone(r.SkipPhases); begun {
 		args = append(args, "--skip-phases="+strings.Join(append([]string{"preflight"}, skip...), ","))
 	} else if len(skip) > 0 {
 		args = append(args, "--skip-phases="+strings.Join(skip, ","))
 	}
-	return append(workflow.KubeadmFlags(d, args), d.KubeadmRest...), nil
+	return append(workflow.KubeadmFlags(r, args), r.KubeadmRest...), nil
 }
 
 // passedPreflight tells whether kubeadm has got past its preflight on this machine. What a run of ours had begun with was
 // not there before: checkKubeletInUse has seen to it.
-func passedPreflight(d *workflow.Data) (bool, error) {
-	there, err := d.Machine.Exists(machine.KubeletConf)
+func passedPreflight(env *workflow.Env) (bool, error) {
+	there, err := env.Machine.Exists(machine.KubeletConf)
 	if err != nil || there {
 		return there, err
 	}
-	s, err := workflow.MachineState(d)
+	s, err := workflow.MachineState(env)
 	if err != nil || s.Stage != v1alpha1.StageBegun {
 		return false, err
 	}
-	return d.Machine.Exists(machine.BootstrapConf)
+	return env.Machine.Exists(machine.BootstrapConf)
 }

@@ -55,8 +55,8 @@ func TestJoinArgs(t *testing.T) {
 			for path, text := range tt.files {
 				machinetest.Put(t, m, path, text)
 			}
-			d, _ := phasestest.Run{Config: phasestest.JoinConfig + tt.config, Args: tt.args, Options: workflow.Options{Role: kubeadm.RoleJoin}}.Must(t, m)
-			got, err := joinArgs(d)
+			r, _ := phasestest.Run{Config: phasestest.JoinConfig + tt.config, Args: tt.args, Inputs: workflow.Inputs{Role: kubeadm.RoleJoin}}.Must(t, m)
+			got, err := joinArgs(r)
 			if err != nil {
 				t.Fatal(err)
 			}

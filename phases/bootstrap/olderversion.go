@@ -10,14 +10,14 @@ import (
 )
 
 // sayOlderVersion warns of a file whose kubernetesVersion is older than the API server here: init changes no version.
-func sayOlderVersion(d *workflow.Data) error {
-	pod, err := record.ReadStaticPod(d.Machine, machine.APIServerPod)
+func sayOlderVersion(r *workflow.Run) error {
+	pod, err := record.ReadStaticPod(r.Machine, machine.APIServerPod)
 	if err != nil || pod == nil {
 		return err
 	}
-	if said, runs := d.KubeadmFile.KubernetesVersion(), manager.VersionOf(pod); isOlder(said, runs) {
-		d.Sayf("warning, %skubernetesVersion %s is not brought: the API server here is v%s, and init changes no version",
-			filePrefix(d.ConfigFile), said, runs)
+	if said, runs := r.KubeadmFile.KubernetesVersion(), manager.VersionOf(pod); isOlder(said, runs) {
+		r.Sayf("warning, %skubernetesVersion %s is not brought: the API server here is v%s, and init changes no version",
+			filePrefix(r.Inputs.ConfigFile), said, runs)
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ func InitPreflight() workflow.Phase {
 		Journal: workflow.JournalNever,
 		Short:   "Check that this machine can become a control plane in external cloud mode",
 		Long:    "Reads the host, the kubeadm configuration, the profile, credentials, and every file that feeds the kubelet's command line; where kubeadm has finished already, the cluster's record. Writes nothing.",
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			return workflow.RunChecks(ctx, d, slices.Concat(
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			return workflow.RunChecks(ctx, r, slices.Concat(
 				[]workflow.Check{
 					{ID: finding.CheckClusterRecord, Run: CheckClusterRecord},
 					{ID: finding.CheckKubeadmVersion, Run: checkKubeadm}, // which the settings need
@@ -48,8 +48,8 @@ func JoinPreflight() workflow.Phase {
 		Journal: workflow.JournalNever,
 		Short:   "Check that this machine can join in external cloud mode",
 		Long:    "Reads the host, the kubeadm configuration, and every file that feeds the kubelet's command line. Writes nothing.",
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			return workflow.RunChecks(ctx, d, slices.Concat(
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			return workflow.RunChecks(ctx, r, slices.Concat(
 				[]workflow.Check{{ID: finding.CheckKubeadmVersion, Run: checkKubeadm}},
 				commonChecks(),
 				[]workflow.Check{{ID: finding.CheckDiscovery, Run: checkDiscovery}},
@@ -70,8 +70,8 @@ func commonChecks() []workflow.Check {
 	}
 }
 
-func checkKubeadm(ctx context.Context, d *workflow.Data) error {
-	v, err := d.KubeadmVersion(ctx)
+func checkKubeadm(ctx context.Context, r *workflow.Run) error {
+	v, err := r.KubeadmVersion(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,58 +79,58 @@ func checkKubeadm(ctx context.Context, d *workflow.Data) error {
 }
 
 // CheckClusterRecord compares what the user says with what holds in the cluster that this machine has already.
-func CheckClusterRecord(ctx context.Context, d *workflow.Data) error {
-	if d.Single {
+func CheckClusterRecord(ctx context.Context, r *workflow.Run) error {
+	if r.Inputs.Single {
 		return nil
 	}
-	rec, err := record.ClusterRecord(ctx, d)
+	rec, err := record.ClusterRecord(ctx, r)
 	if err != nil || rec == nil {
 		return err
 	}
-	if file := d.KubeadmFile.PodSubnet(); file != "" && file != rec.PodSubnet {
+	if file := r.KubeadmFile.PodSubnet(); file != "" && file != rec.PodSubnet {
 		return finding.Refusedf("init with networking.podSubnet %q: the cluster's record says %q", file, rec.PodSubnet).
 			WithHint("leave it out: this machine has a cluster, whose networks do not change")
 	}
-	if err := sayOlderVersion(d); err != nil {
+	if err := sayOlderVersion(r); err != nil {
 		return err
 	}
-	return record.RefuseContradictions("init", d.Said, rec)
+	return record.RefuseContradictions("init", r.Said, rec)
 }
 
 // checkKubeadmConfig finds what stands in the way of external mode in the user's own file, on a copy of it, and then has
 // the installed kubeadm validate it, whose rules are stricter than those of its init and join.
-func checkKubeadmConfig(ctx context.Context, d *workflow.Data) error {
-	v, err := d.KubeadmVersion(ctx)
+func checkKubeadmConfig(ctx context.Context, r *workflow.Run) error {
+	v, err := r.KubeadmVersion(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // another check says so
 	}
-	file, err := kubeadm.Parse(d.ConfigFile, d.KubeadmFile.Bytes())
+	file, err := kubeadm.Parse(r.Inputs.ConfigFile, r.KubeadmFile.Bytes())
 	if err != nil {
 		return err
 	}
-	if _, err = file.SetExternal(d.Role, kubeadm.KubeletFlags{}, int(v.Minor())); err != nil {
+	if _, err = file.SetExternal(r.Role, kubeadm.KubeletFlags{}, int(v.Minor())); err != nil {
 		return err
 	}
-	if done, err := workflow.KubeadmFinished(d); err != nil || done { // it is not run again: a file of its day may be too old for it now
+	if done, err := workflow.KubeadmFinished(r.Host); err != nil || done { // it is not run again: a file of its day may be too old for it now
 		return err
 	}
-	return kubeadm.Validate(ctx, d.Machine, d.KubeadmFile)
+	return kubeadm.Validate(ctx, r.Machine, r.KubeadmFile)
 }
 
 // checkTaints refuses the taint of external mode among those that the kubelet is told to register with. It adds that
 // taint itself, and the API refuses a Node that has it twice (kubernetes/kubernetes, kubelet_node_status.go).
-func checkTaints(_ context.Context, d *workflow.Data) error {
+func checkTaints(_ context.Context, r *workflow.Run) error {
 	const why = "the kubelet sets the taint " + v1alpha1.UninitializedTaint + " in external mode itself, and a Node that has it twice is refused"
-	if slices.Contains(d.KubeadmFile.Taints(d.Role), v1alpha1.UninitializedTaint) {
-		return finding.Usagef("%staints: %s", filePrefix(d.ConfigFile), why).
+	if slices.Contains(r.KubeadmFile.Taints(r.Role), v1alpha1.UninitializedTaint) {
+		return finding.Usagef("%staints: %s", filePrefix(r.Inputs.ConfigFile), why).
 			WithHint("remove it from nodeRegistration.taints and registerWithTaints")
 	}
-	given, _ := d.KubeadmFile.KubeletArg(d.Role, "register-with-taints")
+	given, _ := r.KubeadmFile.KubeletArg(r.Role, "register-with-taints")
 	if strings.Contains(given, v1alpha1.UninitializedTaint) {
-		return finding.Usagef("%skubeletExtraArgs register-with-taints: %s", filePrefix(d.ConfigFile), why).
+		return finding.Usagef("%skubeletExtraArgs register-with-taints: %s", filePrefix(r.Inputs.ConfigFile), why).
 			WithHint("remove it there")
 	}
-	uses, err := d.Machine.KubeletFlags("register-with-taints")
+	uses, err := r.Machine.KubeletFlags("register-with-taints")
 	if err != nil {
 		return err
 	}
@@ -150,13 +150,13 @@ func filePrefix(path string) string {
 }
 
 // checkNodeIP goes by what the user said: a machine that joins has not read the cluster's record yet.
-func checkNodeIP(ctx context.Context, d *workflow.Data) error {
-	_, err := record.NodeIP(ctx, d, d.Said.NodeIP, d.KubeadmFile.PodSubnet())
+func checkNodeIP(ctx context.Context, r *workflow.Run) error {
+	_, err := record.NodeIP(ctx, r.Host, r.Said.NodeIP, r.KubeadmFile.PodSubnet())
 	return err
 }
 
-func checkDiscovery(_ context.Context, d *workflow.Data) error {
-	if !d.KubeadmFile.CanDiscover() {
+func checkDiscovery(_ context.Context, r *workflow.Run) error {
+	if !r.KubeadmFile.CanDiscover() {
 		return finding.Usagef("no cluster to join").
 			WithHint("ccmadm join HOST:PORT --token TOKEN --discovery-token-ca-cert-hash sha256:HASH, as `ccmadm init` printed it")
 	}

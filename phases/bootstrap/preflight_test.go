@@ -45,8 +45,8 @@ func TestCheckTaints(t *testing.T) {
 			if tt.flags != "" {
 				machinetest.Put(t, m, "/etc/default/kubelet", tt.flags)
 			}
-			d, _ := phasestest.Run{Config: tt.config}.Must(t, m)
-			phasestest.WantError(t, checkTaints(t.Context(), d), tt.wantErr, finding.ExitUsage)
+			r, _ := phasestest.Run{Config: tt.config}.Must(t, m)
+			phasestest.WantError(t, checkTaints(t.Context(), r), tt.wantErr, finding.ExitUsage)
 		})
 	}
 }
@@ -64,8 +64,8 @@ func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
 		}
 	}
 	foreign := phasestest.InitConfig + "---\napiVersion: example.com/v1\nkind: Thing\n"
-	d, _ := phasestest.Run{Config: foreign + "---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"}.Must(t, m)
-	if err := checkKubeadmConfig(t.Context(), d); err != nil {
+	r, _ := phasestest.Run{Config: foreign + "---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"}.Must(t, m)
+	if err := checkKubeadmConfig(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(validated, "InitConfiguration") || strings.Contains(validated, "Thing") || strings.Contains(validated, "CloudConf") {
@@ -73,5 +73,5 @@ func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
 	}
 	runner.Fails["kubeadm config validate"] = errors.New("exit status 1")
 	runner.Answers["kubeadm config validate"] = "error: strict decoding error: unknown field \"nodeRegistraton\"\nTo see the stack trace of this error execute with --v=5 or higher\n"
-	phasestest.WantError(t, checkKubeadmConfig(t.Context(), d), `kubeadm config validate: strict decoding error: unknown field "nodeRegistraton"`, finding.ExitPreflight)
+	phasestest.WantError(t, checkKubeadmConfig(t.Context(), r), `kubeadm config validate: strict decoding error: unknown field "nodeRegistraton"`, finding.ExitPreflight)
 }

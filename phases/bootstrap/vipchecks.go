@@ -29,12 +29,12 @@ func vipInterface(s *settings.Settings, addr netip.Addr) (string, error) {
 }
 
 // checkVIP asks the network whether somebody has the address already. A machine that was begun may have it itself.
-func checkVIP(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
-	if err != nil || s.ControlPlaneVIP.Address == "" || d.Role != kubeadm.RoleInit {
+func checkVIP(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
+	if err != nil || s.ControlPlaneVIP.Address == "" || r.Role != kubeadm.RoleInit {
 		return nil //nolint:nilerr // another check says so
 	}
-	state, err := workflow.MachineState(d)
+	state, err := workflow.MachineState(r.Env)
 	if err != nil || state.Stage != "" {
 		return err
 	}
@@ -43,7 +43,7 @@ func checkVIP(ctx context.Context, d *workflow.Data) error {
 		return finding.Usagef("read controlPlaneVIP.address: %w", err)
 	}
 	if s.ControlPlaneVIP.BGP != nil {
-		own, err := vipSelf(d)
+		own, err := vipSelf(r.Host)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func checkVIP(ctx context.Context, d *workflow.Data) error {
 			return finding.Usagef("controlPlaneVIP.address %s: this machine's API server is at %s, and its sessions announce "+
 				"addresses of that family", addr, own.Address).WithHint("take an address of the other family, or advertise another one")
 		}
-		return checkAnnouncedVIP(ctx, addr, kubelet.VIPEndpoint(d, s))
+		return checkAnnouncedVIP(ctx, addr, kubelet.VIPEndpoint(r.Host, s))
 	}
 	name, err := vipInterface(s, addr)
 	if err != nil {

@@ -20,27 +20,27 @@ const handOverTime = 15 * time.Second
 // handOverVIP lets the pod give the address to another control plane while this machine's API server still answers:
 // kubeadm kills all pods. Where nobody takes it, kubeadm still needs it to read the cluster's configuration, and it is
 // this machine's until the end of the reset. Without --force kubeadm has yet to ask whether it is meant.
-func handOverVIP(ctx context.Context, d *workflow.Data) error {
-	vip, addr, err := recordedVIP(d.Machine)
-	if err != nil || !addr.IsValid() || !d.Force || d.DryRun {
+func handOverVIP(ctx context.Context, env *workflow.Env) error {
+	vip, addr, err := recordedVIP(env.Machine)
+	if err != nil || !addr.IsValid() || !env.Force || env.DryRun {
 		return err
 	}
-	if runs, err := d.Machine.ServiceActive(ctx, "kubelet"); err != nil || !runs {
+	if runs, err := env.Machine.ServiceActive(ctx, "kubelet"); err != nil || !runs {
 		return err
 	}
-	if held, err := vipOnLoopback(ctx, d.Machine, addr); err != nil || !held {
+	if held, err := vipOnLoopback(ctx, env.Machine, addr); err != nil || !held {
 		return err
 	}
-	if err := workflow.Remove(d, machine.VIPManifest); err != nil {
+	if err := workflow.Remove(env, machine.VIPManifest); err != nil {
 		return err
 	}
-	if gone, err := vipLeaves(ctx, d.Machine, addr); err != nil || !gone {
+	if gone, err := vipLeaves(ctx, env.Machine, addr); err != nil || !gone {
 		return err // it goes with kubeadm's reset
 	}
-	if taken, err := vipTaken(ctx, d.Machine, vip, addr); err != nil || taken {
+	if taken, err := vipTaken(ctx, env.Machine, vip, addr); err != nil || taken {
 		return err
 	}
-	return changeLoopback(ctx, d.Machine, "add", addr)
+	return changeLoopback(ctx, env.Machine, "add", addr)
 }
 
 // vipTaken says whether another control plane has the address.

@@ -49,7 +49,7 @@ func LivingAs(t *testing.T, said v1alpha1.CloudConfiguration) *machine.Machine {
 		}
 	})
 	for _, p := range []workflow.Phase{manager.CloudConfig(), manager.RBAC(), manager.Addon(), manager.Record()} {
-		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}).Do(t, m, p); err != nil {
+		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
@@ -57,16 +57,16 @@ func LivingAs(t *testing.T, said v1alpha1.CloudConfiguration) *machine.Machine {
 }
 
 // ApplyRun makes the cluster agree with a file, or with its record, and does not wait for pods, which nobody runs here.
-func ApplyRun(t *testing.T, m *machine.Machine, file string, o workflow.Options) (string, bool, error) {
+func ApplyRun(t *testing.T, m *machine.Machine, file string, o workflow.Inputs) (string, bool, error) {
 	t.Helper()
 	o.Existing = true
-	d, out, err := phasestest.Run{Config: file, Options: o}.Data(t, m)
+	r, out, err := phasestest.Run{Config: file, Inputs: o}.Data(t, m)
 	if err != nil {
 		return "", false, err
 	}
 	list := slices.DeleteFunc(manager.Apply(), func(p workflow.Phase) bool { return p.Name == "rollout" })
-	err = workflow.Run(t.Context(), d, list)
-	return out.String(), d.Changed(), err
+	err = r.Do(t.Context(), list)
+	return out.String(), r.Changed(), err
 }
 
 // PlayPodOf is playPod for the pods with that prefix.

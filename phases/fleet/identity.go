@@ -17,8 +17,8 @@ import (
 )
 
 // ExpectedMachine is the machine that a run means by a node.
-func ExpectedMachine(d *workflow.Data, n *Node) (kubelet.Whose, error) {
-	config, err := workflow.RESTConfig(d, machine.AdminConf)
+func ExpectedMachine(env *workflow.Env, n *Node) (kubelet.Whose, error) {
+	config, err := workflow.RESTConfig(env, machine.AdminConf)
 	if err != nil {
 		return kubelet.Whose{}, err
 	}
@@ -34,18 +34,18 @@ func ExpectedMachine(d *workflow.Data, n *Node) (kubelet.Whose, error) {
 
 // HoldForUpgrade refuses to upgrade another machine than the one that is meant, and waits for an upgrade that is at
 // work here: one over SSH may outlive the run that has begun it. No other one begins until it is released.
-func HoldForUpgrade(ctx context.Context, d *workflow.Data, w kubelet.Whose) (release func(), err error) {
-	there, err := d.Machine.Exists(machine.KubeletConf)
+func HoldForUpgrade(ctx context.Context, env *workflow.Env, w kubelet.Whose) (release func(), err error) {
+	there, err := env.Machine.Exists(machine.KubeletConf)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.Check(kubelet.WhoseMachine(d.Machine)); err != nil {
+	if err := w.Check(kubelet.WhoseMachine(env.Machine)); err != nil {
 		return nil, finding.Refusedf("upgrade this machine: %w", err).WithHint("nothing was changed")
 	}
-	if !there || !d.Machine.Superuser { // which its preflight refuses
+	if !there || !env.Machine.Superuser { // which its preflight refuses
 		return func() {}, nil
 	}
-	return kubelet.AloneHere(ctx, d, UpgradeTakes)
+	return kubelet.AloneHere(ctx, env, UpgradeTakes)
 }
 
 // sharesAddress names another Node that has the address to which steps over SSH would go; empty: there is none. Those

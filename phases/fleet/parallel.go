@@ -70,7 +70,7 @@ func StoppedAt(failed []FailedNode, hints []string, last string) *finding.Error 
 
 // NodesProgress counts the nodes of a run that are to be changed. Its methods may be called at the same time.
 type NodesProgress struct {
-	d     *workflow.Data
+	env   *workflow.Env
 	start time.Time
 
 	mu       sync.Mutex
@@ -78,8 +78,8 @@ type NodesProgress struct {
 }
 
 // NewNodesProgress counts the nodes of the plan that are not skipped.
-func NewNodesProgress(d *workflow.Data, plan []*Node) *NodesProgress {
-	p := &NodesProgress{d: d, start: d.Machine.Now()}
+func NewNodesProgress(env *workflow.Env, plan []*Node) *NodesProgress {
+	p := &NodesProgress{env: env, start: env.Machine.Now()}
 	for _, n := range plan {
 		if !n.Skipped {
 			p.of++
@@ -90,8 +90,8 @@ func NewNodesProgress(d *workflow.Data, plan []*Node) *NodesProgress {
 
 // Began notes that a node's turn has come, and returns when.
 func (p *NodesProgress) Began(n *Node) time.Time {
-	now := p.d.Machine.Now()
-	p.d.Event(workflow.Event{Time: now, Node: n.Name, Step: "Begun"})
+	now := p.env.Machine.Now()
+	p.env.Event(workflow.Event{Time: now, Node: n.Name, Step: "Begun"})
 	return now
 }
 
@@ -99,28 +99,28 @@ func (p *NodesProgress) Began(n *Node) time.Time {
 func (p *NodesProgress) Ended(n *Node, began time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.d.Machine.Now()
+	now := p.env.Machine.Now()
 	e := workflow.Event{Time: now, Node: n.Name, Step: "Done", Seconds: now.Sub(began).Seconds(), Of: p.of}
 	if err != nil {
 		e.Step, e.Error, e.Done = "Failed", err.Error(), p.done
-		p.d.Event(e)
+		p.env.Event(e)
 		return
 	}
 	if n.Gone {
 		p.of--
 		e.Step, e.Of, e.Done = "Gone", p.of, p.done
-		p.d.Event(e)
+		p.env.Event(e)
 		return
 	}
 	p.done++
 	left := p.of - p.done
 	e.Done, e.SecondsLeft = p.done, now.Sub(p.start).Seconds()/float64(p.done)*float64(left)
-	p.d.Event(e)
+	p.env.Event(e)
 	more := ""
 	if left > 0 {
 		more = fmt.Sprintf(", some %.0f s left", e.SecondsLeft)
 	}
-	p.d.Sayf("%s: done in %.1f s (%d of %d%s)", n.Name, e.Seconds, p.done, p.of, more)
+	p.env.Sayf("%s: done in %.1f s (%d of %d%s)", n.Name, e.Seconds, p.done, p.of, more)
 }
 
 // Undone tells a machine that is not upgraded from one on which something does not answer in time.

@@ -28,7 +28,7 @@ import (
 // Pods does steps in a privileged pod on the node itself, with the machine's root below /host. It is there for the
 // time of one step, and has no token of the API server.
 type Pods struct {
-	D      *workflow.Data
+	Env    *workflow.Env
 	Client kubernetes.Interface
 	Image  string
 	// prefix begins the names of pods that do steps.
@@ -45,11 +45,11 @@ func (b *Pods) Patience() time.Duration { return b.Takes }
 
 // Run does a step in a pod on the node, and waits for its end.
 func (b *Pods) Run(ctx context.Context, n *Node, t Task) error {
-	lines := &nodeLines{d: b.D, node: n.Name}
+	lines := &nodeLines{env: b.Env, node: n.Name}
 	unread, err := b.do(ctx, n, b.Prefix, lines, t.command())
 	lines.end()
 	if err == nil && unread != nil {
-		b.D.Sayf("%s: done, and what was said there cannot be shown: %s", n.Name, finding.Clean(unread.Error()))
+		b.Env.Sayf("%s: done, and what was said there cannot be shown: %s", n.Name, finding.Clean(unread.Error()))
 	}
 	return err
 }

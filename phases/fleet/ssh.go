@@ -29,7 +29,7 @@ func shownArgs(args []string) []string {
 
 // SSH asks for no password: what cannot be done without one is done by hand.
 type SSH struct {
-	D     *workflow.Data
+	Env   *workflow.Env
 	User  string
 	Takes time.Duration
 }
@@ -47,8 +47,8 @@ func (b SSH) Run(ctx context.Context, n *Node, t Task) error {
 	ctx, cancel := context.WithTimeout(ctx, b.Takes)
 	defer cancel()
 	line := b.line(n, t.command()...)
-	out := &nodeLines{d: b.D, node: n.Name}
-	err := b.D.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: out, Err: out, Changes: true})
+	out := &nodeLines{env: b.Env, node: n.Name}
+	err := b.Env.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: out, Err: out, Changes: true})
 	out.end()
 	if err == nil {
 		return nil
@@ -80,7 +80,7 @@ func (b SSH) line(n *Node, args ...string) []string {
 func (b SSH) Show(ctx context.Context, n *Node, more ...string) (*kubelet.NodeReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, sshAnswer)
 	defer cancel()
-	out, err := b.D.Machine.Output(ctx, "ssh", b.line(n, showArgs(more)...)...)
+	out, err := b.Env.Machine.Output(ctx, "ssh", b.line(n, showArgs(more)...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (b SSH) Show(ctx context.Context, n *Node, more ...string) (*kubelet.NodeRe
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := ExpectedMachine(b.D, n)
+	wanted, err := ExpectedMachine(b.Env, n)
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +100,11 @@ func (b SSH) Show(ctx context.Context, n *Node, more ...string) (*kubelet.NodeRe
 
 // ReachBySSH asks all machines that a run over SSH is to change. Nil: it was not asked, or what stands against it is
 // noted.
-func ReachBySSH(ctx context.Context, d *workflow.Data, r Remote, plan []*Node) []*kubelet.NodeReport {
+func ReachBySSH(ctx context.Context, env *workflow.Env, r Remote, plan []*Node) []*kubelet.NodeReport {
 	if r.Via != ViaSSH {
 		return make([]*kubelet.NodeReport, len(plan))
 	}
-	reports, failed := ShowEach(ctx, ViaSSH, SSH{D: d, User: r.SSHUser}, plan)
+	reports, failed := ShowEach(ctx, ViaSSH, SSH{Env: env, User: r.SSHUser}, plan)
 	for i, err := range failed {
 		if err != nil {
 			plan[i].Problems = append(plan[i].Problems, finding.Clean(err.Error()))

@@ -58,8 +58,8 @@ func (hungClient) Run(ctx context.Context, _ machine.Command) error {
 func TestBySSH_NoEnd(t *testing.T) {
 	m, _ := machinetest.New(t)
 	m.Runner = hungClient{}
-	d := kubelet.NewNode(m, kubelet.NodeOptions{}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
-	err := SSH{D: d, Takes: 50 * time.Millisecond}.Run(t.Context(), &Node{Name: "w1", IP: "198.18.0.21"}, Command{"x"})
+	env := kubelet.NewNode(m, kubelet.NodeOptions{}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
+	err := SSH{Env: env, Takes: 50 * time.Millisecond}.Run(t.Context(), &Node{Name: "w1", IP: "198.18.0.21"}, Command{"x"})
 	phasestest.WantError(t, workflow.AsError(err), "signal: terminated: context deadline exceeded", finding.ExitError)
 	const hint = "it may be at work there still"
 	if known := new(finding.Error); !errors.As(err, &known) || !strings.Contains(known.Hint, hint) {

@@ -84,21 +84,21 @@ type Inspector interface {
 const byHandPatience = 30 * time.Minute
 
 // NewRunner goes by what Remote.check lets through.
-func NewRunner(d *workflow.Data, client kubernetes.Interface, r Remote, timeout time.Duration) Runner {
+func NewRunner(env *workflow.Env, client kubernetes.Interface, r Remote, timeout time.Duration) Runner {
 	takes := 2*timeout + time.Minute // a kubelet that does not come back is given its former flags
 	switch r.Via {
 	case ViaPods:
-		return here{d, r, timeout, &Pods{D: d, Client: client, Image: r.Image, Prefix: StepPrefix, Takes: takes, Grace: takes}}
+		return here{env, r, timeout, &Pods{Env: env, Client: client, Image: r.Image, Prefix: StepPrefix, Takes: takes, Grace: takes}}
 	case ViaSSH:
-		return here{d, r, timeout, SSH{D: d, User: r.SSHUser, Takes: takes}}
+		return here{env, r, timeout, SSH{Env: env, User: r.SSHUser, Takes: takes}}
 	default:
-		return here{d, r, timeout, byHand{d}}
+		return here{env, r, timeout, byHand{env}}
 	}
 }
 
 // here does `ccmadm node ...` on this machine in this process, and leaves other machines to another way.
 type here struct {
-	d       *workflow.Data
+	env     *workflow.Env
 	remote  Remote
 	timeout time.Duration // of a kubelet that is restarted
 	others  Runner
@@ -111,7 +111,7 @@ func (h here) Run(ctx context.Context, n *Node, t Task) error {
 			args = append(args, "--timeout="+h.timeout.String())
 		}
 		if h.remote.Via == ViaSSH {
-			wanted, err := ExpectedMachine(h.d, n)
+			wanted, err := ExpectedMachine(h.env, n)
 			if err != nil {
 				return err
 			}
@@ -119,25 +119,25 @@ func (h here) Run(ctx context.Context, n *Node, t Task) error {
 		}
 		return h.others.Run(ctx, n, Command(args))
 	}
-	d := kubelet.NewNode(h.d.Machine, kubelet.NodeOptions{}, h.d.Streams, h.d.Version).InPhase(n.Name)
+	env := kubelet.NewNode(h.env.Machine, kubelet.NodeOptions{}, h.env.Streams, h.env.Version).InPhase(n.Name)
 	o := kubelet.NodeOptions{Timeout: h.timeout}
 	switch t := t.(type) {
 	case External:
 		o.NodeIP = t.NodeIP
-		return kubelet.External(ctx, d, o)
+		return kubelet.External(ctx, env, o)
 	case Plain:
-		return kubelet.Plain(ctx, d, o)
+		return kubelet.Plain(ctx, env, o)
 	}
 	return fmt.Errorf("run ccmadm %s: it is for other machines", strings.Join(t.command(), " "))
 }
 
 func (h here) Patience() time.Duration { return h.others.Patience() }
 
-type byHand struct{ d *workflow.Data }
+type byHand struct{ env *workflow.Env }
 
 func (b byHand) Run(_ context.Context, n *Node, t Task) error {
-	b.d.Sayf("on %s, as root, run: ccmadm %s", n.Name, strings.Join(t.command(), " "))
-	b.d.Sayf("waiting for it; Ctrl-C stops here, and the same command goes on")
+	b.env.Sayf("on %s, as root, run: ccmadm %s", n.Name, strings.Join(t.command(), " "))
+	b.env.Sayf("waiting for it; Ctrl-C stops here, and the same command goes on")
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (b byHand) Patience() time.Duration { return byHandPatience }
 
 // nodeLines repeats what is said on another machine, line by line, as it is said.
 type nodeLines struct {
-	d    *workflow.Data
+	env  *workflow.Env
 	node string
 	rest []byte // of a line that has not ended
 }
@@ -173,7 +173,7 @@ func (l *nodeLines) end() {
 
 func (l *nodeLines) say(line []byte) {
 	if len(line) > 0 {
-		l.d.Sayf("%s: %s", l.node, finding.Clean(string(line)))
+		l.env.Sayf("%s: %s", l.node, finding.Clean(string(line)))
 	}
 }
 

@@ -33,27 +33,27 @@ func keepKubeletFiles(m *machine.Machine) (kubeletFiles, error) {
 
 // settle restarts the kubelet where files have changed, or where it does not run with them yet, and gives it its former
 // files where it does not come back.
-func (f kubeletFiles) settle(ctx context.Context, d *workflow.Data, timeout time.Duration,
+func (f kubeletFiles) settle(ctx context.Context, env *workflow.Env, timeout time.Duration,
 	wanted func(*machine.Kubelet) error,
 ) error {
-	running, err := d.Machine.RunningKubelet(ctx)
+	running, err := env.Machine.RunningKubelet(ctx)
 	if err != nil {
 		return err
 	}
-	if !d.Known.Changed && running != nil && wanted(running) == nil {
-		d.Sayf("the kubelet runs so already: unchanged")
+	if !env.Changed() && running != nil && wanted(running) == nil {
+		env.Sayf("the kubelet runs so already: unchanged")
 		return nil
 	}
-	err = restartKubelet(ctx, d, timeout, wanted)
+	err = restartKubelet(ctx, env, timeout, wanted)
 	if err == nil {
-		if !d.DryRun {
-			d.Sayf("the kubelet was restarted, and answers")
+		if !env.DryRun {
+			env.Sayf("the kubelet was restarted, and answers")
 		}
 		return nil
 	}
-	d.Sayf("the kubelet does not come back: %v", err)
+	env.Sayf("the kubelet does not come back: %v", err)
 	// Ctrl-C, too, ends with a kubelet that runs.
-	if undone := f.giveBack(context.WithoutCancel(ctx), d, timeout); undone != nil {
+	if undone := f.giveBack(context.WithoutCancel(ctx), env, timeout); undone != nil {
 		return finding.Errorf("restart the kubelet: %w\nits former flags do not help: %w", err, undone).
 			WithHint("journalctl -u kubelet; systemctl status kubelet")
 	}
@@ -61,30 +61,30 @@ func (f kubeletFiles) settle(ctx context.Context, d *workflow.Data, timeout time
 		WithHint("journalctl -u kubelet says why; the same command tries again")
 }
 
-func (f kubeletFiles) giveBack(ctx context.Context, d *workflow.Data, timeout time.Duration) error {
+func (f kubeletFiles) giveBack(ctx context.Context, env *workflow.Env, timeout time.Duration) error {
 	for path, data := range f {
 		var err error
 		if data == nil {
-			err = workflow.Remove(d, path)
+			err = workflow.Remove(env, path)
 		} else {
-			err = d.Write(machine.File{Path: path, Data: data, Mode: 0o644})
+			err = env.Write(machine.File{Path: path, Data: data, Mode: 0o644})
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if f[machine.KubeletUnit] != nil {
-		if err := d.Machine.Systemctl(ctx, "enable", "--quiet", filepath.Base(machine.KubeletUnit)); err != nil {
+		if err := env.Machine.Systemctl(ctx, "enable", "--quiet", filepath.Base(machine.KubeletUnit)); err != nil {
 			return err
 		}
 	}
-	return restartKubelet(ctx, d, timeout, func(*machine.Kubelet) error { return nil })
+	return restartKubelet(ctx, env, timeout, func(*machine.Kubelet) error { return nil })
 }
 
 // dropKubeadmFlag takes --cloud-provider out of the flags that kubeadm wrote when the machine joined. The node IP there
 // stays: it is the address that the Node has.
-func dropKubeadmFlag(d *workflow.Data) error {
-	data, err := d.Machine.Read(machine.KubeadmFlags)
+func dropKubeadmFlag(env *workflow.Env) error {
+	data, err := env.Machine.Read(machine.KubeadmFlags)
 	if err != nil {
 		return fmt.Errorf("read kubeadm's flags of the kubelet: %w", err)
 	}
@@ -93,13 +93,13 @@ func dropKubeadmFlag(d *workflow.Data) error {
 		return finding.Refusedf("edit %s: it is not as kubeadm writes it", machine.KubeadmFlags).
 			WithHint("remove --cloud-provider there; nothing was changed")
 	}
-	return d.Write(machine.File{Path: machine.KubeadmFlags, Data: []byte(text), Mode: 0o644})
+	return env.Write(machine.File{Path: machine.KubeadmFlags, Data: []byte(text), Mode: 0o644})
 }
 
 // dropNotedFlag does the same to the note of an upgrade that was cut short, which would bring the flag back.
-func dropNotedFlag(d *workflow.Data) error {
-	s, err := workflow.MachineState(d)
-	if err != nil || s.KubeletFlags == "" || d.DryRun {
+func dropNotedFlag(env *workflow.Env) error {
+	s, err := workflow.MachineState(env)
+	if err != nil || s.KubeletFlags == "" || env.DryRun {
 		return err
 	}
 	text, ok := WithoutFlag(s.KubeletFlags, "cloud-provider")
@@ -107,5 +107,5 @@ func dropNotedFlag(d *workflow.Data) error {
 		return nil
 	}
 	s.KubeletFlags = text
-	return s.Write(d.Machine)
+	return s.Write(env.Machine)
 }

@@ -57,12 +57,12 @@ func keptArgs(ctx context.Context, m *machine.Machine, ours []string) (string, e
 
 // sayLost tells which flag a kubelet runs without that it had in its former process. It may be somebody else's file
 // that has changed since that began, as kubeadm's does in an upgrade.
-func sayLost(d *workflow.Data, former, now *machine.Kubelet) {
+func sayLost(env *workflow.Env, former, now *machine.Kubelet) {
 	if former == nil || now == nil {
 		return // it has just ended: nothing is known of it
 	}
 	if lost := lostFlags(kubeletArgs(former), kubeletArgs(now)); len(lost) > 0 {
-		d.Sayf("warning: the kubelet runs without %s, which its former process had: `systemctl cat kubelet` shows its files",
+		env.Sayf("warning: the kubelet runs without %s, which its former process had: `systemctl cat kubelet` shows its files",
 			strings.Join(lost, " "))
 	}
 }

@@ -19,42 +19,42 @@ import (
 )
 
 // WriteKubeadmConfig sets external mode, the node IP and the provider ID in kubeadm's configuration, and writes it.
-func WriteKubeadmConfig(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
-	v, err := d.KubeadmVersion(ctx)
+func WriteKubeadmConfig(ctx context.Context, h *workflow.Host, s *settings.Settings) error {
+	v, err := h.KubeadmVersion(ctx)
 	if err != nil {
 		return err
 	}
 	flags := kubeadm.KubeletFlags{}
-	if flags.NodeIP, err = record.NodeIPToSet(ctx, d, s); err != nil {
+	if flags.NodeIP, err = record.NodeIPToSet(ctx, h, s); err != nil {
 		return err
 	}
-	if flags.ProviderID, err = kubeletProviderID(ctx, d, s); err != nil {
+	if flags.ProviderID, err = kubeletProviderID(ctx, h, s); err != nil {
 		return err
 	}
-	if err := setEndpoint(d, s); err != nil {
+	if err := setEndpoint(h, s); err != nil {
 		return err
 	}
-	changes, err := d.KubeadmFile.SetExternal(d.Role, flags, int(v.Minor()))
+	changes, err := h.KubeadmFile.SetExternal(h.Role, flags, int(v.Minor()))
 	if err != nil {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}
-	if err := refuseOtherFirstHalf(d); err != nil {
+	if err := refuseOtherFirstHalf(h); err != nil {
 		return err
 	}
 	for _, c := range changes {
-		d.Sayf("%s", c)
+		h.Sayf("%s", c)
 	}
-	return d.Write(machine.File{Path: machine.KubeadmConfig, Data: d.KubeadmFile.Bytes(), Mode: 0o600})
+	return h.Write(machine.File{Path: machine.KubeadmConfig, Data: h.KubeadmFile.Bytes(), Mode: 0o600})
 }
 
 // refuseOtherFirstHalf keeps what kubeadm's first half has made a control plane of: its second half would publish
 // another configuration than that of the components that run.
-func refuseOtherFirstHalf(d *workflow.Data) error {
-	s, err := workflow.MachineState(d)
-	if err != nil || s.Stage != v1alpha1.StageControlPlane || d.Role != kubeadm.RoleInit {
+func refuseOtherFirstHalf(h *workflow.Host) error {
+	s, err := workflow.MachineState(h.Env)
+	if err != nil || s.Stage != v1alpha1.StageControlPlane || h.Role != kubeadm.RoleInit {
 		return err
 	}
-	data, err := d.Machine.Read(machine.KubeadmConfig)
+	data, err := h.Machine.Read(machine.KubeadmConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -65,7 +65,7 @@ func refuseOtherFirstHalf(d *workflow.Data) error {
 	if err != nil {
 		return err
 	}
-	differ, err := before.Differences(d.KubeadmFile)
+	differ, err := before.Differences(h.KubeadmFile)
 	if err != nil || len(differ) == 0 {
 		return err
 	}
@@ -76,25 +76,25 @@ func refuseOtherFirstHalf(d *workflow.Data) error {
 }
 
 // VIPEndpoint is the control plane's own address with the API server's port; empty: the cluster has none.
-func VIPEndpoint(d *workflow.Data, s *settings.Settings) string {
-	return net.JoinHostPort(s.ControlPlaneVIP.Address, strconv.Itoa(workflow.APIServerPort(d)))
+func VIPEndpoint(h *workflow.Host, s *settings.Settings) string {
+	return net.JoinHostPort(s.ControlPlaneVIP.Address, strconv.Itoa(workflow.APIServerPort(h)))
 }
 
 // setEndpoint makes the address kubeadm's controlPlaneEndpoint. Another one of the user's is a contradiction.
-func setEndpoint(d *workflow.Data, s *settings.Settings) error {
-	if s.ControlPlaneVIP.Address == "" || d.Role != kubeadm.RoleInit {
+func setEndpoint(h *workflow.Host, s *settings.Settings) error {
+	if s.ControlPlaneVIP.Address == "" || h.Role != kubeadm.RoleInit {
 		return nil
 	}
-	endpoint := VIPEndpoint(d, s)
-	if said := d.KubeadmFile.ControlPlaneEndpoint(); said != "" && said != endpoint && said != s.ControlPlaneVIP.Address {
+	endpoint := VIPEndpoint(h, s)
+	if said := h.KubeadmFile.ControlPlaneEndpoint(); said != "" && said != endpoint && said != s.ControlPlaneVIP.Address {
 		return finding.Usagef("controlPlaneVIP.address %s: kubeadm's controlPlaneEndpoint is %s", s.ControlPlaneVIP.Address, said).
 			WithHint("leave controlPlaneEndpoint out: the address becomes it")
 	} else if said != "" {
 		return nil
 	}
-	changes, err := d.KubeadmFile.SetControlPlaneEndpoint(endpoint)
+	changes, err := h.KubeadmFile.SetControlPlaneEndpoint(endpoint)
 	for _, c := range changes {
-		d.Sayf("%s", c)
+		h.Sayf("%s", c)
 	}
 	return err
 }

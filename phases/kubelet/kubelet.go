@@ -26,46 +26,46 @@ Without one, for a plain "kubeadm join" that comes later: writes ` + machine.Kub
 ` + machine.KubeletDropIn + `. The flags stand before those of
 kubeadm and of the administrator, so an explicit one in kubeadm-flags.env, /etc/default/kubelet or /etc/sysconfig/kubelet
 wins. With --install-unit, also a unit that does this at each boot before the kubelet starts, for machine images.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			if err := workflow.RunChecks(ctx, d, NodeChecks()); err != nil {
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			if err := workflow.RunChecks(ctx, r, NodeChecks()); err != nil {
 				return err
 			}
-			s, err := d.Settings(ctx)
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			if d.KubeadmFile.CanDiscover() {
-				return WriteKubeadmConfig(ctx, d, s)
+			if r.KubeadmFile.CanDiscover() {
+				return WriteKubeadmConfig(ctx, r.Host, s)
 			}
-			return writeDropIn(ctx, d, s)
+			return writeDropIn(ctx, r, s)
 		},
 	}
 }
 
 // writeDropIn gives the flags to whatever starts the kubelet next. The values stand in an environment file rather
 // than in the drop-in, since systemd reads that at each start: no daemon-reload is needed when the address changes.
-func writeDropIn(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
-	if err := CheckKubeletFlags(ctx, d); err != nil {
+func writeDropIn(ctx context.Context, r *workflow.Run, s *settings.Settings) error {
+	if err := CheckKubeletFlags(ctx, r); err != nil {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err}
 	}
-	args, err := dropInArgs(ctx, d, s)
+	args, err := dropInArgs(ctx, r.Host, s)
 	if err != nil {
 		return err
 	}
-	if err := d.Write(machine.File{Path: machine.KubeletEnvFile, Data: kubeletEnv(args), Mode: 0o644}); err != nil {
+	if err := r.Write(machine.File{Path: machine.KubeletEnvFile, Data: kubeletEnv(args), Mode: 0o644}); err != nil {
 		return err
 	}
-	changed, err := workflow.WriteChanged(d, machine.File{Path: machine.KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644})
+	changed, err := workflow.WriteChanged(r.Env, machine.File{Path: machine.KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644})
 	if err != nil {
 		return err
 	}
-	if d.InstallUnit {
-		return installUnit(ctx, d)
+	if r.Inputs.InstallUnit {
+		return installUnit(ctx, r.Env)
 	}
 	if !changed {
 		return nil
 	}
-	return d.Machine.DaemonReload(ctx)
+	return r.Machine.DaemonReload(ctx)
 }
 
 // kubeletEnv is the environment file of the drop-in.
@@ -74,12 +74,12 @@ func kubeletEnv(args string) []byte {
 	return fmt.Appendf(nil, "%s%s=%q\n", head, configArgs, args)
 }
 
-func dropInArgs(ctx context.Context, d *workflow.Data, s *settings.Settings) (string, error) {
-	ip, err := record.NodeIPToSet(ctx, d, s)
+func dropInArgs(ctx context.Context, h *workflow.Host, s *settings.Settings) (string, error) {
+	ip, err := record.NodeIPToSet(ctx, h, s)
 	if err != nil {
 		return "", err
 	}
-	args, err := kubeletConfigArgs(ctx, d.Machine)
+	args, err := kubeletConfigArgs(ctx, h.Machine)
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +87,7 @@ func dropInArgs(ctx context.Context, d *workflow.Data, s *settings.Settings) (st
 	if ip != "" {
 		args += " --node-ip=" + ip
 	}
-	id, err := kubeletProviderID(ctx, d, s)
+	id, err := kubeletProviderID(ctx, h, s)
 	if err != nil {
 		return "", err
 	}
@@ -98,19 +98,19 @@ func dropInArgs(ctx context.Context, d *workflow.Data, s *settings.Settings) (st
 }
 
 // installUnit makes the phase run before every start of the kubelet.
-func installUnit(ctx context.Context, d *workflow.Data) error {
+func installUnit(ctx context.Context, env *workflow.Env) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	if err := d.Write(machine.File{Path: machine.KubeletUnit, Data: templates.KubeletUnit(self), Mode: 0o644}); err != nil {
+	if err := env.Write(machine.File{Path: machine.KubeletUnit, Data: templates.KubeletUnit(self), Mode: 0o644}); err != nil {
 		return err
 	}
 	// `systemctl enable` works without a running manager too, as in the chroot where an image is built.
-	if err := d.Machine.Systemctl(ctx, "enable", "--quiet", machine.KubeletUnit); err != nil {
+	if err := env.Machine.Systemctl(ctx, "enable", "--quiet", machine.KubeletUnit); err != nil {
 		return fmt.Errorf("enable %s: %w", machine.KubeletUnit, err)
 	}
-	return d.Machine.DaemonReload(ctx)
+	return env.Machine.DaemonReload(ctx)
 }
 
 // configArgs is the variable of kubeadm's unit that comes before kubeadm's own and the administrator's flags.

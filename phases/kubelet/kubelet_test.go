@@ -57,7 +57,7 @@ func TestKubelet_DropIn(t *testing.T) {
 				runner.Answers["systemctl cat kubelet"] = tt.unit
 			}
 			machinetest.Put(t, m, "/run/systemd/system/x", "") // systemd runs here
-			r := phasestest.Run{Options: workflow.Options{Role: kubeadm.RoleJoin, Flags: v1alpha1.CloudConfiguration{NodeIP: tt.nodeIP}}}
+			r := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Flags: v1alpha1.CloudConfiguration{NodeIP: tt.nodeIP}}}
 			before := phasestest.Snapshot(t, m)
 			out, err := r.Do(t, m, Phase())
 			phasestest.WantError(t, err, tt.wantErr, finding.ExitPreflight)
@@ -86,7 +86,7 @@ func TestKubelet_DropIn(t *testing.T) {
 
 func TestKubelet_InstallUnit(t *testing.T) {
 	m, runner := machinetest.New(t)
-	r := phasestest.Run{Options: workflow.Options{Role: kubeadm.RoleJoin, InstallUnit: true, Flags: v1alpha1.CloudConfiguration{NodeIP: machinetest.Address}}}
+	r := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, InstallUnit: true, Flags: v1alpha1.CloudConfiguration{NodeIP: machinetest.Address}}}
 	if out, err := r.Do(t, m, Phase()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -104,7 +104,7 @@ func TestKubelet_InstallUnit(t *testing.T) {
 	}
 
 	env := machinetest.Content(m, machine.KubeletEnvFile)
-	r.Options.Flags.NodeIP = "10.0.0.0/8"
+	r.Inputs.Flags.NodeIP = "10.0.0.0/8"
 	m, _ = phasestest.SameMachineWithoutNetwork(t, m.Root)
 	if _, err := r.Do(t, m, Phase()); err == nil {
 		t.Error("no address, and no error")

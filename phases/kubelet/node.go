@@ -13,9 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
-	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -37,74 +35,69 @@ type NodeOptions struct {
 	DryRun bool
 }
 
-// NewNode returns the data of a step on one machine, which knows nothing of its cluster.
-func NewNode(m *machine.Machine, o NodeOptions, s workflow.Streams, version string) *workflow.Data {
-	d := &workflow.Data{
-		Options: workflow.Options{DryRun: o.DryRun, Operation: record.Ordinary{}}, Streams: s, Version: version, Machine: m, Known: &workflow.Known{},
-		PhaseName: "node",
-	}
-	if o.DryRun {
-		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
-	}
-	return d
+// NewNode returns the Env of a step on one machine, which knows nothing of its cluster.
+func NewNode(m *machine.Machine, o NodeOptions, s workflow.Streams, version string) *workflow.Env {
+	env := workflow.NewEnv(m, s, version, o.DryRun)
+	env.Phase = "node"
+	return env
 }
 
 // External sets the kubelet of a machine that is a node already to external cloud mode, with the address that its Node
 // has: then no cloud-controller-manager gives it another one. It writes the drop-in of the kubelet phase, restarts the
 // kubelet, and looks at its command line. Where it does not come back, its former flags are given back to it. The Node
 // itself is not touched: without a taint nobody initializes it.
-func External(ctx context.Context, d *workflow.Data, o NodeOptions) error {
-	release, err := checkNode(ctx, d, o)
+func External(ctx context.Context, env *workflow.Env, o NodeOptions) error {
+	release, err := checkNode(ctx, env, o)
 	if err != nil {
 		return err
 	}
 	defer release()
-	ip, err := addressOfNode(ctx, d, o.NodeIP)
+	ip, err := addressOfNode(ctx, env, o.NodeIP)
 	if err != nil {
 		return err
 	}
-	ours, err := FlagsToAdd(d.Machine, ip)
+	ours, err := FlagsToAdd(env.Machine, ip)
 	if err != nil {
 		return err
 	}
-	former, err := keepKubeletFiles(d.Machine)
+	former, err := keepKubeletFiles(env.Machine)
 	if err != nil {
 		return err
 	}
-	running, err := d.Machine.RunningKubelet(ctx)
+	running, err := env.Machine.RunningKubelet(ctx)
 	if err != nil {
 		return err
 	}
 	if len(ours) > 0 {
-		args, err := keptArgs(ctx, d.Machine, ours)
+		args, err := keptArgs(ctx, env.Machine, ours)
 		if err != nil {
 			return err
 		}
-		if err := writeFlags(d, args); err != nil {
+		if err := writeFlags(env, args); err != nil {
 			return err
 		}
 	}
 	var now *machine.Kubelet
-	err = former.settle(ctx, d, o.Timeout, func(k *machine.Kubelet) error {
+	err = former.settle(ctx, env, o.Timeout, func(k *machine.Kubelet) error {
 		now = k
 		return runsWith(k, map[string]string{"cloud-provider": "external", "node-ip": ip})
 	})
 	if err == nil && len(ours) > 0 {
-		sayLost(d, running, now)
+		sayLost(env, running, now)
 	}
 	return err
 }
 
 // checkNode finds what no step on this machine could be done without, and waits for another one that is at work here:
 // one over SSH may outlive the run that has begun it. No other one begins until it is released.
-func checkNode(ctx context.Context, d *workflow.Data, o NodeOptions) (release func(), err error) {
-	if !d.Machine.Superuser {
+func checkNode(ctx context.Context, env *workflow.Env, o NodeOptions) (release func(), err error) {
+	if !env.Machine.Superuser {
 		return nil, workflow.ErrNotRoot("change the kubelet's flags")
 	}
-	if err := checkAstray(d.Machine); err != nil {
+	if err := checkAstray(env.Machine); err != nil {
 		return nil, err
 	}
-	there, err := d.Machine.Exists(machine.KubeletConf)
+	there, err := env.Machine.Exists(machine.KubeletConf)
 	if err != nil {
 		return nil, err
 	}
@@ -112,13 +105,13 @@ func checkNode(ctx context.Context, d *workflow.Data, o NodeOptions) (release fu
 		return nil, finding.Refusedf("change the kubelet's flags: there is no %s", machine.KubeletConf).
 			WithHint("this machine is no node: `ccmadm join` makes it one")
 	}
-	if err := o.Check(WhoseMachine(d.Machine)); err != nil {
+	if err := o.Check(WhoseMachine(env.Machine)); err != nil {
 		return nil, finding.Refusedf("change the kubelet's flags of this machine: %w", err).WithHint("nothing was changed")
 	}
-	if release, err = AloneHere(ctx, d, 2*o.Timeout+time.Minute); err != nil {
+	if release, err = AloneHere(ctx, env, 2*o.Timeout+time.Minute); err != nil {
 		return nil, err
 	}
-	if err := checkKubelet(ctx, d.Machine); err != nil {
+	if err := checkKubelet(ctx, env.Machine); err != nil {
 		release()
 		return nil, err
 	}
@@ -127,14 +120,14 @@ func checkNode(ctx context.Context, d *workflow.Data, o NodeOptions) (release fu
 
 // AloneHere keeps other steps and upgrades from this machine, and waits so long for one that is at work. A step has the
 // kubelet started twice at most, the second time with its former flags.
-func AloneHere(ctx context.Context, d *workflow.Data, patience time.Duration) (release func(), err error) {
-	if d.DryRun {
+func AloneHere(ctx context.Context, env *workflow.Env, patience time.Duration) (release func(), err error) {
+	if env.DryRun {
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	release, err = d.Machine.Lock(ctx, filepath.Dir(machine.KubeletConfig), func() {
-		d.Sayf("another step is at work on this machine: waiting for its end")
+	release, err = env.Machine.Lock(ctx, filepath.Dir(machine.KubeletConfig), func() {
+		env.Sayf("another step is at work on this machine: waiting for its end")
 	})
 	if err != nil {
 		return nil, finding.Refusedf("wait for the end of another step on this machine: %w", err).
@@ -161,13 +154,13 @@ func checkKubelet(ctx context.Context, m *machine.Machine) error {
 }
 
 // addressOfNode is what was given, or what the Node has now.
-func addressOfNode(ctx context.Context, d *workflow.Data, given string) (string, error) {
+func addressOfNode(ctx context.Context, env *workflow.Env, given string) (string, error) {
 	if given == "" {
-		client, err := workflow.Connect(d, machine.KubeletConf)
+		client, err := workflow.Connect(env, machine.KubeletConf)
 		if err != nil {
 			return "", err
 		}
-		name := workflow.NodeOfKubelet(d.Machine)
+		name := workflow.NodeOfKubelet(env.Machine)
 		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return "", finding.Refusedf("ask for the address of Node/%s: %w", name, err).
@@ -182,7 +175,7 @@ func addressOfNode(ctx context.Context, d *workflow.Data, given string) (string,
 	if err != nil {
 		return "", finding.Usagef("read --node-ip: %w", err)
 	}
-	if err := d.Machine.CheckLocal(addrs); err != nil {
+	if err := env.Machine.CheckLocal(addrs); err != nil {
 		return "", finding.Preflightf("%w", err)
 	}
 	return given, nil
@@ -222,11 +215,11 @@ func FlagsToAdd(m *machine.Machine, ip string) ([]string, error) {
 		WithHint("remove it there; nothing was changed")
 }
 
-func writeFlags(d *workflow.Data, args string) error {
-	if err := d.Write(machine.File{Path: machine.KubeletEnvFile, Data: kubeletEnv(args), Mode: 0o644}); err != nil {
+func writeFlags(env *workflow.Env, args string) error {
+	if err := env.Write(machine.File{Path: machine.KubeletEnvFile, Data: kubeletEnv(args), Mode: 0o644}); err != nil {
 		return err
 	}
-	return d.Write(machine.File{Path: machine.KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644})
+	return env.Write(machine.File{Path: machine.KubeletDropIn, Data: templates.KubeletDropIn(), Mode: 0o644})
 }
 
 // runsWith tells which flag a kubelet has not as wanted.

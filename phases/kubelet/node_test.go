@@ -23,12 +23,12 @@ func runNode(t *testing.T, m *machine.Machine, plain bool, ip string) (string, e
 	t.Helper()
 	var out bytes.Buffer
 	o := NodeOptions{NodeIP: ip, Timeout: time.Second}
-	d := NewNode(m, o, workflow.Streams{Out: &out, Err: &out, Env: func(string) string { return "" }}, "test")
+	r := NewNode(m, o, workflow.Streams{Out: &out, Err: &out, Getenv: func(string) string { return "" }}, "test")
 	step := External
 	if plain {
 		step = Plain
 	}
-	err := step(t.Context(), d, o)
+	err := step(t.Context(), r, o)
 	return out.String(), err
 }
 

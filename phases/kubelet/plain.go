@@ -11,57 +11,57 @@ import (
 
 // Plain is the way back: the drop-in goes, and so does the flag that kubeadm has written down for a machine that joined
 // in external mode. The kubelet is restarted, and given its flags again where it does not come back.
-func Plain(ctx context.Context, d *workflow.Data, o NodeOptions) error {
-	release, err := checkNode(ctx, d, o)
+func Plain(ctx context.Context, env *workflow.Env, o NodeOptions) error {
+	release, err := checkNode(ctx, env, o)
 	if err != nil {
 		return err
 	}
 	defer release()
-	uses, err := d.Machine.KubeletFlags("cloud-provider")
+	uses, err := env.Machine.KubeletFlags("cloud-provider")
 	if err != nil {
 		return err
 	}
-	if err := RefuseAdministrators(d.Machine, uses); err != nil {
+	if err := RefuseAdministrators(env.Machine, uses); err != nil {
 		return err
 	}
-	former, err := keepKubeletFiles(d.Machine)
+	former, err := keepKubeletFiles(env.Machine)
 	if err != nil {
 		return err
 	}
 	if len(uses) > 0 {
-		if err := dropKubeadmFlag(d); err != nil {
+		if err := dropKubeadmFlag(env); err != nil {
 			return err
 		}
 	}
-	if err := workflow.RemoveUnit(ctx, d); err != nil {
+	if err := workflow.RemoveUnit(ctx, env); err != nil {
 		return err
 	}
-	if err := workflow.Remove(d, machine.KubeletEnvFile); err != nil {
+	if err := workflow.Remove(env, machine.KubeletEnvFile); err != nil {
 		return err
 	}
-	if left, err := workflow.FilesIn(d.Machine, machine.ConfigDir); err == nil && len(left) == 0 {
-		if err := workflow.RemoveEmptyDir(d, machine.ConfigDir); err != nil {
+	if left, err := workflow.FilesIn(env.Machine, machine.ConfigDir); err == nil && len(left) == 0 {
+		if err := workflow.RemoveEmptyDir(env, machine.ConfigDir); err != nil {
 			return err
 		}
 	}
-	err = former.settle(ctx, d, o.Timeout, func(k *machine.Kubelet) error {
+	err = former.settle(ctx, env, o.Timeout, func(k *machine.Kubelet) error {
 		if mode, is := k.Flag("cloud-provider"); is && mode != "" {
 			return fmt.Errorf("it runs with --cloud-provider=%s", mode)
 		}
 		return nil
 	})
 	if err == nil {
-		err = dropNotedFlag(d)
+		err = dropNotedFlag(env)
 	}
 	switch {
 	case err == nil && o.Purge:
-		if err := PurgeFiles(d); err != nil {
+		if err := PurgeFiles(env); err != nil {
 			return err
 		}
-		tellPurged(ctx, d)
+		tellPurged(ctx, env)
 		return nil
 	case err == nil && o.Forget:
-		return Forget(d)
+		return Forget(env)
 	}
 	return err
 }
@@ -82,11 +82,11 @@ func isAdministrators(use string) error {
 }
 
 // Forget removes what ccmadm has noted on this machine of its cluster.
-func Forget(d *workflow.Data) error {
+func Forget(env *workflow.Env) error {
 	for _, path := range []string{machine.RecordFile, machine.StateFile} {
-		if err := workflow.Remove(d, path); err != nil {
+		if err := workflow.Remove(env, path); err != nil {
 			return err
 		}
 	}
-	return workflow.RemoveEmptyDir(d, machine.ConfigDir)
+	return workflow.RemoveEmptyDir(env, machine.ConfigDir)
 }

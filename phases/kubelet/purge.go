@@ -15,8 +15,8 @@ import (
 )
 
 // PurgeFiles removes all that is ccmadm's on this machine, with what it has kept of former versions.
-func PurgeFiles(d *workflow.Data) error {
-	files, err := workflow.FilesIn(d.Machine, machine.ConfigDir)
+func PurgeFiles(env *workflow.Env) error {
+	files, err := workflow.FilesIn(env.Machine, machine.ConfigDir)
 	if err != nil {
 		return err
 	}
@@ -25,11 +25,11 @@ func PurgeFiles(d *workflow.Data) error {
 		machine.PreviousName(machine.KubeadmFlags))
 	slices.Sort(files)
 	files = slices.Compact(files)
-	certsDir, err := identity.CertificatesDir(d.Machine)
+	certsDir, err := identity.CertificatesDir(env.Machine)
 	if err != nil {
 		return err
 	}
-	external, err := identity.ExternalCA(d.Machine, certsDir)
+	external, err := identity.ExternalCA(env.Machine, certsDir)
 	if err != nil {
 		return err
 	}
@@ -37,11 +37,11 @@ func PurgeFiles(d *workflow.Data) error {
 		files = append(files, machine.CCMKubeconfig)
 	}
 	for _, path := range files {
-		if err := workflow.Remove(d, path); err != nil {
+		if err := workflow.Remove(env, path); err != nil {
 			return err
 		}
 	}
-	return workflow.RemoveEmptyDir(d, machine.ConfigDir)
+	return workflow.RemoveEmptyDir(env, machine.ConfigDir)
 }
 
 // AskPurge notes on a Node that its machine is to lose all that is ccmadm's, or takes the note back. Of a step by hand
@@ -60,19 +60,19 @@ func AskPurge(ctx context.Context, client kubernetes.Interface, name string, ask
 
 // tellPurged answers a note of askPurge as this machine's kubelet, which may change its own Node. Whoever does the step
 // without a run that waits for it needs no answer: where none can be given, it says so.
-func tellPurged(ctx context.Context, d *workflow.Data) {
-	if d.DryRun {
+func tellPurged(ctx context.Context, env *workflow.Env) {
+	if env.DryRun {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	name := workflow.NodeOfKubelet(d.Machine)
-	client, err := workflow.Connect(d, machine.KubeletConf)
+	name := workflow.NodeOfKubelet(env.Machine)
+	client, err := workflow.Connect(env, machine.KubeletConf)
 	if err == nil {
 		err = AnswerPurge(ctx, client, name)
 	}
 	if err != nil {
-		d.Sayf("warning, a `ccmadm leave --purge` that waits for this machine is not told: %v", err)
+		env.Sayf("warning, a `ccmadm leave --purge` that waits for this machine is not told: %v", err)
 	}
 }
 

@@ -43,27 +43,27 @@ func kubeletHealth(m *machine.Machine) (string, error) {
 }
 
 // restartKubelet starts it again and waits until it runs as wanted, by another process than before, and is well.
-func restartKubelet(ctx context.Context, d *workflow.Data, timeout time.Duration, wanted func(*machine.Kubelet) error) error {
-	before, err := d.Machine.RunningKubelet(ctx)
+func restartKubelet(ctx context.Context, env *workflow.Env, timeout time.Duration, wanted func(*machine.Kubelet) error) error {
+	before, err := env.Machine.RunningKubelet(ctx)
 	if err != nil {
 		return err
 	}
-	health, err := kubeletHealth(d.Machine)
+	health, err := kubeletHealth(env.Machine)
 	if err != nil {
 		return err
 	}
-	if err := d.Machine.DaemonReload(ctx); err != nil {
+	if err := env.Machine.DaemonReload(ctx); err != nil {
 		return err
 	}
-	if err := d.Machine.Systemctl(ctx, "restart", "kubelet"); err != nil {
+	if err := env.Machine.Systemctl(ctx, "restart", "kubelet"); err != nil {
 		return err
 	}
-	if d.DryRun {
+	if env.DryRun {
 		return nil
 	}
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
-		last = isBack(ctx, d.Machine, before, health, wanted)
+		last = isBack(ctx, env.Machine, before, health, wanted)
 		return last == nil, nil
 	})
 	if err != nil {

@@ -30,13 +30,13 @@ func NodeChecks() []workflow.Check {
 
 // checkNodeNameRule finds a name by which the cloud does not know the machine. Such a node keeps its taint, or worse:
 // the lifecycle controller takes it for one that is gone.
-func checkNodeNameRule(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func checkNodeNameRule(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
 	profile := s.Profile
-	name, err := workflow.NodeName(d)
+	name, err := workflow.NodeName(r.Host)
 	if err != nil {
 		return err
 	}
@@ -45,13 +45,13 @@ func checkNodeNameRule(ctx context.Context, d *workflow.Data) error {
 		return finding.Usagef("node name %q: provider %s wants %s (%s)", name, profile.Name, rules.Name, rules.NamePattern).
 			WithHint("--node-name=NAME, or another host name")
 	}
-	id, err := record.GivenKubeletArg(d, "provider-id")
+	id, err := record.GivenKubeletArg(r.Host, "provider-id")
 	if err != nil || id != "" || len(rules.NameFrom) == 0 || profile.Metadata == nil {
 		return err // a provider ID makes the name irrelevant
 	}
-	values, err := d.Metadata(ctx, profile.Metadata)
+	values, err := r.Metadata(ctx, profile.Metadata)
 	if err != nil {
-		d.Sayf("warning, the node's name is not checked, %v; provider %s wants: %s", err, profile.Name, rules.Name)
+		r.Sayf("warning, the node's name is not checked, %v; provider %s wants: %s", err, profile.Name, rules.Name)
 		return nil
 	}
 	names, err := rules.ExpandName(values)
@@ -72,19 +72,19 @@ func checkNodeNameRule(ctx context.Context, d *workflow.Data) error {
 // checkNodeAddress warns of a node IP that the cloud may not list: the node controller then says "failed to get node
 // address from cloud provider that matches ip", and leaves the taint on. It is no error, since metadata services name
 // the first network card, and clouds list all.
-func checkNodeAddress(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func checkNodeAddress(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil || len(s.Profile.Node.AddressesFrom) == 0 || s.Profile.Metadata == nil {
 		return err
 	}
 	profile := s.Profile
-	ips, err := nodeIPInUse(ctx, d, s)
+	ips, err := nodeIPInUse(ctx, r.Host, s)
 	if err != nil {
 		return err
 	}
-	values, err := d.Metadata(ctx, profile.Metadata)
+	values, err := r.Metadata(ctx, profile.Metadata)
 	if err != nil {
-		d.Sayf("warning, the node IP is not checked, %v", err)
+		r.Sayf("warning, the node IP is not checked, %v", err)
 		return nil
 	}
 	texts, err := profile.Node.ExpandAddresses(values)
@@ -99,7 +99,7 @@ func checkNodeAddress(ctx context.Context, d *workflow.Data) error {
 			}
 		}
 		if len(known) > 0 && !ip.IsUnspecified() && !slices.Contains(known, ip) {
-			d.Sayf("warning, node IP %s: provider %s knows this machine at %s; with an address that the cloud does not list, the node stays uninitialized: set nodeIP (--node-ip)",
+			r.Sayf("warning, node IP %s: provider %s knows this machine at %s; with an address that the cloud does not list, the node stays uninitialized: set nodeIP (--node-ip)",
 				ip, profile.Name, machine.JoinAddresses(known, ", "))
 		}
 	}
@@ -107,13 +107,13 @@ func checkNodeAddress(ctx context.Context, d *workflow.Data) error {
 }
 
 // nodeIPInUse is what the kubelet will be given, by the user or by us.
-func nodeIPInUse(ctx context.Context, d *workflow.Data, s *settings.Settings) ([]netip.Addr, error) {
-	text, err := record.GivenKubeletArg(d, "node-ip")
+func nodeIPInUse(ctx context.Context, h *workflow.Host, s *settings.Settings) ([]netip.Addr, error) {
+	text, err := record.GivenKubeletArg(h, "node-ip")
 	if err != nil {
 		return nil, err
 	}
 	if text == "" {
-		if text, err = record.NodeIP(ctx, d, s.NodeIP, s.PodSubnet); err != nil {
+		if text, err = record.NodeIP(ctx, h, s.NodeIP, s.PodSubnet); err != nil {
 			return nil, err
 		}
 	}
@@ -121,25 +121,25 @@ func nodeIPInUse(ctx context.Context, d *workflow.Data, s *settings.Settings) ([
 }
 
 // checkProviderID finds out whether the kubelet can be given the ID that the provider needs.
-func checkProviderID(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func checkProviderID(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = kubeletProviderID(ctx, d, s)
+	_, err = kubeletProviderID(ctx, r.Host, s)
 	return err
 }
 
 // kubeletProviderID is what the kubelet's --provider-id has to be, where the provider finds a machine by nothing else
 // and the user has not set it.
-func kubeletProviderID(ctx context.Context, d *workflow.Data, s *settings.Settings) (string, error) {
+func kubeletProviderID(ctx context.Context, h *workflow.Host, s *settings.Settings) (string, error) {
 	if !s.Profile.Node.KubeletProviderID {
 		return "", nil
 	}
-	if id, err := record.GivenKubeletArg(d, "provider-id"); err != nil || id != "" {
+	if id, err := record.GivenKubeletArg(h, "provider-id"); err != nil || id != "" {
 		return "", err
 	}
-	id, err := providerIDFromMetadata(ctx, d, s.Profile)
+	id, err := providerIDFromMetadata(ctx, h, s.Profile)
 	if err != nil {
 		return "", finding.Preflightf("%w", err).
 			WithHint("nodeRegistration.kubeletExtraArgs provider-id=%s in the kubeadm configuration sets it", s.Profile.Node.ProviderID)
@@ -147,12 +147,12 @@ func kubeletProviderID(ctx context.Context, d *workflow.Data, s *settings.Settin
 	return id, nil
 }
 
-func providerIDFromMetadata(ctx context.Context, d *workflow.Data, profile *templates.Profile) (string, error) {
+func providerIDFromMetadata(ctx context.Context, h *workflow.Host, profile *templates.Profile) (string, error) {
 	missing := fmt.Errorf("provider %s finds a machine only by the kubelet's --provider-id, which is not set", profile.Name)
 	if profile.Metadata == nil || profile.Node.ProviderIDFrom == "" {
 		return "", missing
 	}
-	values, err := d.Metadata(ctx, profile.Metadata)
+	values, err := h.Metadata(ctx, profile.Metadata)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", missing, err)
 	}
@@ -170,8 +170,8 @@ func providerIDFromMetadata(ctx context.Context, d *workflow.Data, profile *temp
 }
 
 // CheckKubeletFlags refuses flags that would win over what ccmadm sets, in any file that feeds the kubelet.
-func CheckKubeletFlags(_ context.Context, d *workflow.Data) error {
-	uses, err := d.Machine.KubeletFlags("cloud-provider", "cloud-config")
+func CheckKubeletFlags(_ context.Context, r *workflow.Run) error {
+	uses, err := r.Machine.KubeletFlags("cloud-provider", "cloud-config")
 	if err != nil {
 		return err
 	}

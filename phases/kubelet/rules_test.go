@@ -116,8 +116,8 @@ func TestNodeRules(t *testing.T) {
 			if tt.drop != "" {
 				text = strings.Replace(text, tt.drop, tt.put, 1)
 			}
-			d, out := rulesData(t, text, tt.kubeadm)
-			err := workflow.RunChecks(t.Context(), d, NodeChecks())
+			r, out := rulesData(t, text, tt.kubeadm)
+			err := workflow.RunChecks(t.Context(), r, NodeChecks())
 			if (err != nil) != (len(tt.wantErr) > 0) {
 				t.Fatalf("got error %v, want %q", err, tt.wantErr)
 			}
@@ -129,18 +129,18 @@ func TestNodeRules(t *testing.T) {
 			if said := out.String(); !strings.Contains(said, tt.says) || tt.quiet && strings.Contains(said, "warning") {
 				t.Errorf("said %q, want %q", said, tt.says)
 			}
-			settings, err := d.Settings(t.Context())
+			settings, err := r.Settings(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if id, _ := kubeletProviderID(t.Context(), d, settings); id != tt.providerID {
+			if id, _ := kubeletProviderID(t.Context(), r.Host, settings); id != tt.providerID {
 				t.Errorf("provider ID %q, want %q", id, tt.providerID)
 			}
 		})
 	}
 }
 
-func rulesData(t *testing.T, profile, registration string) (*workflow.Data, *bytes.Buffer) {
+func rulesData(t *testing.T, profile, registration string) (*workflow.Run, *bytes.Buffer) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "strict.yaml")
 	if err := os.WriteFile(path, []byte(profile), 0o600); err != nil {
@@ -148,5 +148,5 @@ func rulesData(t *testing.T, profile, registration string) (*workflow.Data, *byt
 	}
 	m, _ := machinetest.New(t)
 	config := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}\nnodeRegistration:\n  " + registration + "\n"
-	return phasestest.Run{Config: config, Options: workflow.Options{Flags: v1alpha1.CloudConfiguration{Profile: path}}}.Must(t, m)
+	return phasestest.Run{Config: config, Inputs: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Profile: path}}}.Must(t, m)
 }

@@ -129,7 +129,7 @@ func (r *NodeReport) showPrograms(ctx context.Context, m *machine.Machine) error
 		}
 		*p.release = strings.TrimSpace(string(out))
 	}
-	s, err := workflow.MachineState(&workflow.Data{Machine: m, Known: &workflow.Known{}})
+	s, err := workflow.MachineState(workflow.NewEnv(m, workflow.Streams{}, "", false))
 	if err != nil {
 		return err
 	}

@@ -18,25 +18,25 @@ func Addon() workflow.Phase {
 		Short:  "Run what the scheduler places: a DaemonSet or Deployment, and the provider's agents",
 		Long:   "Reads the profile and the settings. Writes the workload, which reaches the API server through the control-plane endpoint and so needs no kube-proxy, no DNS and no pod network; and in every mode the programs that some providers run on each node.",
 		Only:   workflow.ManagedModes(),
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, v, err := valuesWithFiles(ctx, d)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, v, err := valuesWithFiles(ctx, r)
 			if err != nil {
 				return err
 			}
-			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 && !s.Profile.NeedsApprover(v) && !d.Existing {
+			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 && !s.Profile.NeedsApprover(v) && !r.Existing {
 				return nil // where there is none, there is none to delete
 			}
-			if err := refuseNewerManager(ctx, d, s, v); err != nil {
+			if err := refuseNewerManager(ctx, r, s, v); err != nil {
 				return err
 			}
-			if v.Endpoint, err = workflow.EndpointForPods(d); err != nil {
+			if v.Endpoint, err = workflow.EndpointForPods(r.Host); err != nil {
 				return err
 			}
 			objects, err := manifests.Addon(s.Profile, v)
 			if err != nil {
 				return err
 			}
-			return workflow.ApplySet(ctx, d, apply.Addon, machine.AdminConf, objects)
+			return workflow.ApplySet(ctx, r.Env, apply.Addon, machine.AdminConf, objects)
 		},
 	}
 }

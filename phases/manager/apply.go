@@ -36,8 +36,8 @@ func ApplyPreflight() workflow.Phase {
 		Long: `Reads the cluster's record, the profile, credentials, and what ccmadm wrote on this machine. Writes nothing. It refuses
 what no cluster can change (its name), and what takes more than this command does: another provider, and a change from or
 to mode Manual.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			return workflow.RunChecks(ctx, d, []workflow.Check{
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			return workflow.RunChecks(ctx, r, []workflow.Check{
 				{ID: finding.CheckPrivileged, Run: workflow.CheckRoot},
 				{ID: finding.CheckClusterRecord, Run: record.CheckChange}, // which the settings need
 				{ID: finding.CheckProvider, Run: record.CheckProvider},
@@ -53,36 +53,36 @@ to mode Manual.`,
 
 // tryOut runs the phases that write, as a dry run that nobody sees: what cannot be rendered, or is somebody else's by
 // now, is found before anything is written. What each would change is kept for the journal.
-func tryOut(ctx context.Context, d *workflow.Data) error {
-	if d.DryRun || d.Single {
+func tryOut(ctx context.Context, r *workflow.Run) error {
+	if r.DryRun || r.Inputs.Single {
 		return nil
 	}
-	trial, err := workflow.TryPhases(ctx, d, Apply()[1:])
+	trial, err := workflow.TryPhases(ctx, r, Apply()[1:])
 	if err != nil {
 		return err
 	}
-	d.Known.AllTried = true
+	r.Course.AllTried = true
 	return trial.Refusal()
 }
 
 // CheckManifests makes all that later phases write or apply, and keeps none of it: an image that nobody knows or a
 // setting without which the provider cannot run must not show when half a cluster is there.
-func CheckManifests(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func CheckManifests(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil || s.Mode == v1alpha1.ModeManual {
 		return err
 	}
-	trial := *d
+	trial := r.InPhase(r.Phase)
 	trial.DryRun = true // there is no CA yet that names the cluster, and no endpoint
-	files, err := CloudFiles(ctx, &trial, s)
+	files, err := CloudFiles(ctx, trial, s)
 	if err != nil {
 		return err
 	}
-	v, err := values(&trial, s, files)
+	v, err := values(trial.Host, s, files)
 	if err != nil {
 		return err
 	}
-	if v.Endpoint, err = workflow.EndpointForPods(&trial); err != nil {
+	if v.Endpoint, err = workflow.EndpointForPods(trial.Host); err != nil {
 		return err
 	}
 	if s.Mode == v1alpha1.ModeStaticPod {

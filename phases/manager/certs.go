@@ -19,26 +19,26 @@ import (
 // RenewCertificates signs a new identity for this machine's static pod, and has the kubelet start the pod again with
 // it. Within is how near its end has to be, or the file has to have another flaw; zero: it is renewed in any case. It
 // asks this machine alone: an API server that is down keeps no certificate from being renewed.
-func RenewCertificates(ctx context.Context, d *workflow.Data, within time.Duration) error {
-	d = d.InPhase("certs")
+func RenewCertificates(ctx context.Context, env *workflow.Env, within time.Duration) error {
+	env = env.InPhase("certs")
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !d.Machine.Superuser {
+	if !env.Machine.Superuser {
 		return workflow.ErrNotRoot("renew certificates")
 	}
-	if err := hasIdentity(d.Machine); err != nil {
+	if err := hasIdentity(env.Machine); err != nil {
 		return err
 	}
-	certsDir, err := identity.CertificatesDir(d.Machine)
+	certsDir, err := identity.CertificatesDir(env.Machine)
 	if err != nil {
 		return err
 	}
-	server, err := serverOfIdentity(d.Machine)
+	server, err := serverOfIdentity(env.Machine)
 	if err != nil {
 		return err
 	}
-	external, err := identity.ExternalCA(d.Machine, certsDir)
+	external, err := identity.ExternalCA(env.Machine, certsDir)
 	if err != nil {
 		return err
 	}
@@ -46,44 +46,44 @@ func RenewCertificates(ctx context.Context, d *workflow.Data, within time.Durati
 	if external {
 		wanted = "" // the administrator's own
 	}
-	if !external && identity.Theirs(d.Machine) {
-		return keepTheirs(d, certsDir, within)
+	if !external && identity.Theirs(env.Machine) {
+		return keepTheirs(env, certsDir, within)
 	}
-	path, ca := d.Machine.Path(machine.CCMKubeconfig), d.Machine.Path(filepath.Join(certsDir, "ca.crt"))
-	flaw := identity.Flaw(path, ca, wanted, d.Machine.Now().Add(within))
+	path, ca := env.Machine.Path(machine.CCMKubeconfig), env.Machine.Path(filepath.Join(certsDir, "ca.crt"))
+	flaw := identity.Flaw(path, ca, wanted, env.Machine.Now().Add(within))
 	switch {
 	case flaw == nil && within > 0:
-		d.Sayf("%s unchanged: it lasts for more than %s", machine.CCMKubeconfig, within)
-		return RestampStaticPod(d) // it may have been replaced by hand, or by a run that was cut short
+		env.Sayf("%s unchanged: it lasts for more than %s", machine.CCMKubeconfig, within)
+		return RestampStaticPod(env) // it may have been replaced by hand, or by a run that was cut short
 	case external:
 		return refuseExternal(certsDir, external)
 	case within > 0:
-		d.Sayf("%s is renewed: %v", machine.CCMKubeconfig, flaw)
+		env.Sayf("%s is renewed: %v", machine.CCMKubeconfig, flaw)
 	}
-	return newIdentity(d, d.Machine.Path(certsDir), server)
+	return newIdentity(env, env.Machine.Path(certsDir), server)
 }
 
 // keepTheirs has an identity of the administrator's trust the CAs of today, and is no reason to write another one.
-func keepTheirs(d *workflow.Data, certsDir string, within time.Duration) error {
-	changed, err := trustCAs(d, d.Machine.Path(filepath.Join(certsDir, "ca.crt")))
+func keepTheirs(env *workflow.Env, certsDir string, within time.Duration) error {
+	changed, err := trustCAs(env, env.Machine.Path(filepath.Join(certsDir, "ca.crt")))
 	if err != nil {
 		return err
 	}
-	path, ca := d.Machine.Path(machine.CCMKubeconfig), d.Machine.Path(filepath.Join(certsDir, "ca.crt"))
-	if !changed && (within == 0 || identity.Flaw(path, ca, "", d.Machine.Now().Add(within)) != nil) {
+	path, ca := env.Machine.Path(machine.CCMKubeconfig), env.Machine.Path(filepath.Join(certsDir, "ca.crt"))
+	if !changed && (within == 0 || identity.Flaw(path, ca, "", env.Machine.Now().Add(within)) != nil) {
 		return refuseExternal(certsDir, false)
 	}
-	d.Sayf("%s has a token or files of yours, which are kept", machine.CCMKubeconfig)
-	return RestampStaticPod(d)
+	env.Sayf("%s has a token or files of yours, which are kept", machine.CCMKubeconfig)
+	return RestampStaticPod(env)
 }
 
 // trustCAs gives the bundle to the kubeconfig of the static pod, and leaves the rest of it.
-func trustCAs(d *workflow.Data, ca string) (bool, error) {
+func trustCAs(env *workflow.Env, ca string) (bool, error) {
 	bundle, err := os.ReadFile(ca)
 	if err != nil {
 		return false, fmt.Errorf("read the cluster's CA: %w", err)
 	}
-	data, err := d.Machine.Read(machine.CCMKubeconfig)
+	data, err := env.Machine.Read(machine.CCMKubeconfig)
 	if err != nil {
 		return false, fmt.Errorf("read an identity: %w", err)
 	}
@@ -91,7 +91,7 @@ func trustCAs(d *workflow.Data, ca string) (bool, error) {
 	if err != nil || text == nil {
 		return false, err
 	}
-	return true, d.Write(machine.File{Path: machine.CCMKubeconfig, Data: text, Mode: 0o600, Opaque: true})
+	return true, env.Write(machine.File{Path: machine.CCMKubeconfig, Data: text, Mode: 0o600, Opaque: true})
 }
 
 // hasIdentity wants a static pod here, or the kubeconfig of one. What cannot be read is a flaw, and is renewed.

@@ -42,7 +42,7 @@ func identityMachine(t *testing.T) *machine.Machine {
 func renew(t *testing.T, m *machine.Machine, within time.Duration) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := RenewCertificates(t.Context(), record.NewBare(m, workflow.Options{}, workflow.Streams{Out: &out, Err: &out}, "test"), within)
+	err := RenewCertificates(t.Context(), record.NewBare(m, workflow.Inputs{}, workflow.Streams{Out: &out, Err: &out}, "test").Env, within)
 	return out.String(), err
 }
 

@@ -14,19 +14,19 @@ import (
 
 // InstallCertsTimer has systemd renew the identity before it ends. Where systemd does not run, or nobody here can sign,
 // there is none, and `ccmadm certs check-expiration` says so.
-func InstallCertsTimer(ctx context.Context, d *workflow.Data, certsDir string) error {
-	if runs, err := d.Machine.HasSystemd(); err != nil || !runs {
+func InstallCertsTimer(ctx context.Context, env *workflow.Env, certsDir string) error {
+	if runs, err := env.Machine.HasSystemd(); err != nil || !runs {
 		return err
 	}
-	if external, err := identity.ExternalCA(d.Machine, certsDir); err != nil || external {
+	if external, err := identity.ExternalCA(env.Machine, certsDir); err != nil || external {
 		return err
 	}
-	program, err := programOf(d.Machine)
+	program, err := programOf(env.Machine)
 	if err != nil {
 		return err
 	}
 	if program == "" {
-		d.Sayf("%s stays as it is: this program is not on the machine", machine.CertsTimer)
+		env.Sayf("%s stays as it is: this program is not on the machine", machine.CertsTimer)
 		return nil
 	}
 	changed, unseen := false, true
@@ -34,22 +34,22 @@ func InstallCertsTimer(ctx context.Context, d *workflow.Data, certsDir string) e
 		{Path: machine.CertsService, Data: templates.CertsService(program), Mode: 0o644},
 		{Path: machine.CertsTimer, Data: templates.CertsTimer(), Mode: 0o644},
 	} {
-		there, err := d.Machine.Exists(f.Path)
+		there, err := env.Machine.Exists(f.Path)
 		if err != nil {
 			return err
 		}
-		differed, err := workflow.WriteChanged(d, f)
+		differed, err := workflow.WriteChanged(env, f)
 		if err != nil {
 			return err
 		}
 		changed, unseen = changed || differed, unseen && !there
 	}
-	active, err := identity.TimerActive(ctx, d.Machine)
+	active, err := identity.TimerActive(ctx, env.Machine)
 	if err != nil || active && !changed {
 		return err
 	}
-	d.Known.Changed = true
-	return startCertsTimer(ctx, d.Machine, unseen)
+	env.NoteChange(true)
+	return startCertsTimer(ctx, env.Machine, unseen)
 }
 
 // programOf is where this program is on the machine. In a pod it works on one that may have none, or has it elsewhere:
@@ -84,24 +84,24 @@ func startCertsTimer(ctx context.Context, m *machine.Machine, unseen bool) error
 }
 
 // RemoveCertsTimer takes it away with the identity that it is for.
-func RemoveCertsTimer(ctx context.Context, d *workflow.Data) error {
-	timer, err := d.Machine.Exists(machine.CertsTimer)
+func RemoveCertsTimer(ctx context.Context, env *workflow.Env) error {
+	timer, err := env.Machine.Exists(machine.CertsTimer)
 	if err != nil {
 		return err
 	}
 	if timer {
-		if err := d.Machine.Systemctl(ctx, "disable", "--quiet", "--now", filepath.Base(machine.CertsTimer)); err != nil {
+		if err := env.Machine.Systemctl(ctx, "disable", "--quiet", "--now", filepath.Base(machine.CertsTimer)); err != nil {
 			return err
 		}
 	}
-	service, err := d.Machine.Exists(machine.CertsService)
+	service, err := env.Machine.Exists(machine.CertsService)
 	if err != nil || !timer && !service {
 		return err
 	}
 	for _, path := range []string{machine.CertsService, machine.CertsTimer} {
-		if err := workflow.Remove(d, path); err != nil {
+		if err := workflow.Remove(env, path); err != nil {
 			return err
 		}
 	}
-	return d.Machine.DaemonReload(ctx)
+	return env.Machine.DaemonReload(ctx)
 }

@@ -51,7 +51,7 @@ func TestCertsTimer(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	if err := RemoveCertsTimer(t.Context(), record.NewBare(m, workflow.Options{}, workflow.Streams{Out: &out}, "test")); err != nil {
+	if err := RemoveCertsTimer(t.Context(), record.NewBare(m, workflow.Inputs{}, workflow.Streams{Out: &out}, "test").Env); err != nil {
 		t.Fatal(err)
 	}
 	if machinetest.Content(m, machine.CertsTimer)+machinetest.Content(m, machine.CertsService) != "" ||

@@ -19,27 +19,27 @@ func CloudConfig() workflow.Phase {
 Writes the Secret kube-system/` + v1alpha1.CloudConfigName + `, whose values are never printed, and with --inventory the ConfigMap
 that all control planes read the list of machines from. There a list that differs must have a higher serial.`,
 		Only: workflow.ManagedModes(),
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			files, err := CloudFiles(ctx, d, s)
+			files, err := CloudFiles(ctx, r, s)
 			if err != nil {
 				return err
 			}
 			if len(files) == 0 {
-				d.Sayf("the provider needs no configuration")
+				r.Sayf("the provider needs no configuration")
 				return nil
 			}
 			objects, err := manifests.CloudConfigSecret(s.Profile, files)
 			if err != nil {
 				return err
 			}
-			if err := applyInventory(ctx, d, s); err != nil {
+			if err := applyInventory(ctx, r, s); err != nil {
 				return err
 			}
-			return workflow.ApplySet(ctx, d, apply.CloudConfig, workflow.BootstrapConf(d.Machine), objects)
+			return workflow.ApplySet(ctx, r.Env, apply.CloudConfig, workflow.BootstrapConf(r.Machine), objects)
 		},
 	}
 }

@@ -31,9 +31,9 @@ func OfAnother(secret *corev1.Secret, provider string) bool {
 }
 
 // CloudFiles are the provider's files, for reading only. They are read once: all phases of a run go by the same ones.
-func CloudFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
-	return d.Known.Files.Get(func() (map[string][]byte, error) {
-		files, err := readCloudFiles(ctx, d, s)
+func CloudFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) (map[string][]byte, error) {
+	return r.Cache.Files.Get(func() (map[string][]byte, error) {
+		files, err := readCloudFiles(ctx, r, s)
 		if err != nil || len(s.Moved) == 0 {
 			return files, err
 		}
@@ -46,25 +46,25 @@ func CloudFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) (ma
 
 // readCloudFiles reads them from where the user's configuration says they are. A second run on a machine that has its
 // cluster, and that names none, goes by those that the first one stored.
-func readCloudFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
+func readCloudFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) (map[string][]byte, error) {
 	stored := storedFiles
 	switch {
 	case s.ChangesProvider(): // those in use are for another cloud
-		stored = func(context.Context, *workflow.Data, *settings.Settings) (map[string][]byte, error) { return nil, nil }
-	case d.Existing && s.Recorded != nil:
+		stored = func(context.Context, *workflow.Run, *settings.Settings) (map[string][]byte, error) { return nil, nil }
+	case r.Existing && s.Recorded != nil:
 		stored = existingFiles
 	}
-	files, err := stored(ctx, d, s)
-	inventory := inventoryFile(d, s)
+	files, err := stored(ctx, r, s)
+	inventory := inventoryFile(r, s)
 	if files != nil {
-		inventory = d.Said.Inventory // those in use point at theirs
+		inventory = r.Said.Inventory // those in use point at theirs
 	}
-	named := d.Existing && (d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0)
+	named := r.Existing && (r.Said.CloudConfig.File != "" || len(r.Said.Credentials) > 0)
 	if err != nil || files != nil && inventory == "" && !named {
 		return files, err
 	}
 	if files == nil {
-		if files, err = ReadFiles(&s.CloudConfiguration, s.Profile, d.Env); err != nil {
+		if files, err = ReadFiles(&s.CloudConfiguration, s.Profile, r.Getenv); err != nil {
 			return nil, err
 		}
 	}
@@ -77,8 +77,8 @@ func readCloudFiles(ctx context.Context, d *workflow.Data, s *settings.Settings)
 	if err := s.Profile.CheckConfig(files, s.CloudConfig.File); err != nil {
 		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
-	if d.CheckFiles != nil {
-		if err := d.CheckFiles(s.Profile.Name, checked); err != nil {
+	if r.Inputs.CheckFiles != nil {
+		if err := r.Inputs.CheckFiles(s.Profile.Name, checked); err != nil {
 			return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 		}
 	}
@@ -86,57 +86,57 @@ func readCloudFiles(ctx context.Context, d *workflow.Data, s *settings.Settings)
 }
 
 // CheckCloudConfig reads the provider's files, and checks them as far as the profile and the caller know them.
-func CheckCloudConfig(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func CheckCloudConfig(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	record.WarnReadable(d, &s.CloudConfiguration)
-	files, err := CloudFiles(ctx, d, s)
+	record.WarnReadable(r.Env, &s.CloudConfiguration)
+	files, err := CloudFiles(ctx, r, s)
 	if err != nil {
 		return err
 	}
-	if err := record.RefuseLostCredentials(d, s, files); err != nil {
+	if err := record.RefuseLostCredentials(r.Host, s, files); err != nil {
 		return err
 	}
-	if done, err := workflow.KubeadmFinished(d); err != nil || !done && !d.Existing { // there is no cluster yet
+	if done, err := workflow.KubeadmFinished(r.Host); err != nil || !done && !r.Existing { // there is no cluster yet
 		return err
 	}
-	return checkInventory(ctx, d, s)
+	return checkInventory(ctx, r, s)
 }
 
 // storedFiles are what a second run goes by that names no file: the environment of whoever runs it may be for another
 // cluster. Where the Secret is gone, those that the static pod reads on this machine are the last copy. What it names
 // corrects them until this machine's Node has come through, and must be the same from then on; from
 // then on a phase by itself goes by those in use, too.
-func storedFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
-	if s.Recorded == nil || d.Role != kubeadm.RoleInit {
+func storedFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) (map[string][]byte, error) {
+	if s.Recorded == nil || r.Role != kubeadm.RoleInit {
 		return nil, nil
 	}
-	named := d.Said.CloudConfig.File != "" || len(d.Said.Credentials) > 0
-	lives, err := record.Established(ctx, d)
-	if err != nil || !lives && (named || d.Single) {
+	named := r.Said.CloudConfig.File != "" || len(r.Said.Credentials) > 0
+	lives, err := record.Established(ctx, r)
+	if err != nil || !lives && (named || r.Inputs.Single) {
 		return nil, err
 	}
-	files, err := keptFiles(ctx, d, s)
+	files, err := keptFiles(ctx, r.Env, s)
 	if err != nil {
 		return nil, finding.Refusedf("find the provider's files that are in use: %w", err).WithHint("nothing was changed")
 	}
 	if named && files != nil {
-		return files, refuseOtherFiles(d, s, files)
+		return files, refuseOtherFiles(r, s, files)
 	}
 	return files, nil
 }
 
 // refuseOtherFiles compares what this run names with what is in use: the files of the first day would undo what has
 // been changed since.
-func refuseOtherFiles(d *workflow.Data, s *settings.Settings, inUse map[string][]byte) error {
-	named, err := namedFiles(d, s)
+func refuseOtherFiles(r *workflow.Run, s *settings.Settings, inUse map[string][]byte) error {
+	named, err := namedFiles(r, s)
 	if err != nil {
 		return err
 	}
 	pointed := maps.Clone(named)
-	if path := inventoryFile(d, s); path != "" {
+	if path := inventoryFile(r, s); path != "" {
 		if _, err := addInventory(pointed, s.Profile, path); err != nil {
 			return err
 		}
@@ -157,17 +157,17 @@ func refuseOtherFiles(d *workflow.Data, s *settings.Settings, inUse map[string][
 }
 
 // keptFiles are those of the Secret, or else those that the static pod reads on this machine.
-func keptFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
-	files, err := FetchCloudFiles(ctx, d, s)
+func keptFiles(ctx context.Context, env *workflow.Env, s *settings.Settings) (map[string][]byte, error) {
+	files, err := FetchCloudFiles(ctx, env, s)
 	if err != nil || files != nil {
 		return files, err
 	}
-	state, err := workflow.MachineState(d)
+	state, err := workflow.MachineState(env)
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range state.Files {
-		data, err := d.Machine.Read(path)
+		data, err := env.Machine.Read(path)
 		if err != nil {
 			return nil, fmt.Errorf("read the provider's files that are in use: %w", err)
 		}
@@ -195,9 +195,9 @@ func ReadFiles(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env f
 }
 
 // namedFiles are those that this run names.
-func namedFiles(d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
-	said := v1alpha1.CloudConfiguration{CloudConfig: d.Said.CloudConfig, Credentials: d.Said.Credentials}
-	return readNamed(&said, s.Profile, d.Env)
+func namedFiles(r *workflow.Run, s *settings.Settings) (map[string][]byte, error) {
+	said := v1alpha1.CloudConfiguration{CloudConfig: r.Said.CloudConfig, Credentials: r.Said.Credentials}
+	return readNamed(&said, s.Profile, r.Getenv)
 }
 
 // readNamed reads what the configuration names, and nothing else.
@@ -240,8 +240,8 @@ func readNamed(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env f
 }
 
 // FetchCloudFiles brings the provider's files to a further control plane. Another provider's are none.
-func FetchCloudFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func FetchCloudFiles(ctx context.Context, env *workflow.Env, s *settings.Settings) (map[string][]byte, error) {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}

@@ -18,12 +18,12 @@ import (
 func TestSettings_TheImageFollowsTheClustersVersion(t *testing.T) {
 	m, _ := machinetest.New(t) // with kubeadm 1.36.3
 	config := phasestest.InitConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.4\nclusterName: ber1\n"
-	d, _ := phasestest.Run{Config: config, Options: workflow.Options{Flags: v1alpha1.CloudConfiguration{Provider: "aws"}}}.Must(t, m)
-	s, err := d.Settings(t.Context())
+	r, _ := phasestest.Run{Config: config, Inputs: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Provider: "aws"}}}.Must(t, m)
+	s, err := r.Settings(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := image(d, s)
+	got, err := image(r.Host, s)
 	if err != nil || !strings.Contains(got, ":v1.35.") {
 		t.Errorf("image %q, %v, want a release of 1.35", got, err)
 	}
@@ -33,8 +33,8 @@ func TestWriteCloudFiles_RemovesWhatIsWantedNoMore(t *testing.T) {
 	m, _ := machinetest.New(t)
 	write := func(files map[string][]byte) {
 		t.Helper()
-		d, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
-		if err := writeCloudFiles(d, files); err != nil {
+		r, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+		if err := writeCloudFiles(r.Env, files); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}

@@ -34,16 +34,16 @@ Writes ` + machine.CCMManifest + ` and the provider's files below ` + machine.Cl
 The pod refers to nothing in the API: a kubelet from 1.34 on refuses static pods that do.
 A manifest that was edited by hand is kept; --force replaces it.`,
 		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			files, err := CloudFiles(ctx, d, s)
+			files, err := CloudFiles(ctx, r, s)
 			if err != nil {
 				return err
 			}
-			return writeStaticPod(ctx, d, s, files)
+			return writeStaticPod(ctx, r, s, files)
 		},
 	}
 }
@@ -51,59 +51,59 @@ A manifest that was edited by hand is kept; --force replaces it.`,
 // JoinControlPlane is ControlPlane on a control plane that joins: the provider's files come from the cluster.
 func JoinControlPlane() workflow.Phase {
 	p := ControlPlane()
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		if !workflow.IsControlPlane(d) {
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		if !workflow.IsControlPlane(r.Host) {
 			return nil
 		}
-		if d.DryRun {
-			d.Sayf("would write %s with the provider's files from the cluster", machine.CCMManifest)
+		if r.DryRun {
+			r.Sayf("would write %s with the provider's files from the cluster", machine.CCMManifest)
 			return nil
 		}
-		s, err := d.Settings(ctx)
+		s, err := r.Settings(ctx)
 		if err != nil {
 			return err
 		}
-		files, err := FetchCloudFiles(ctx, d, s)
+		files, err := FetchCloudFiles(ctx, r.Env, s)
 		if err != nil {
 			return err
 		}
-		return writeStaticPod(ctx, d, s, files)
+		return writeStaticPod(ctx, r, s, files)
 	}
 	return p
 }
 
-func writeStaticPod(ctx context.Context, d *workflow.Data, s *settings.Settings, cloudFiles map[string][]byte) error {
-	if err := refuseEditedManifest(d); err != nil {
+func writeStaticPod(ctx context.Context, r *workflow.Run, s *settings.Settings, cloudFiles map[string][]byte) error {
+	if err := refuseEditedManifest(r.Env); err != nil {
 		return err
 	}
-	v, err := values(d, s, cloudFiles)
+	v, err := values(r.Host, s, cloudFiles)
 	if err != nil {
 		return err
 	}
-	if err := refuseNewerManager(ctx, d, s, v); err != nil {
+	if err := refuseNewerManager(ctx, r, s, v); err != nil {
 		return err
 	}
-	if err := writeCloudFiles(d, cloudFiles); err != nil {
+	if err := writeCloudFiles(r.Env, cloudFiles); err != nil {
 		return err
 	}
 	pod, err := manifests.StaticPod(s.Profile, v)
 	if err != nil {
 		return err
 	}
-	identity, err := d.Machine.Read(machine.CCMKubeconfig)
+	identity, err := r.Machine.Read(machine.CCMKubeconfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a dry run before there is one
 		return fmt.Errorf("read the static pod's identity: %w", err)
 	}
 	if pod, err = stamp(pod, identity); err != nil {
 		return err
 	}
-	return d.Write(machine.File{Path: machine.CCMManifest, Data: Seal(pod), Mode: 0o600})
+	return r.Write(machine.File{Path: machine.CCMManifest, Data: Seal(pod), Mode: 0o600})
 }
 
 // writeCloudFiles writes the provider's files, and removes those of an earlier run that are wanted no more. Which files
 // are ours is written down before they are: what the administrator has put beside them is left alone.
-func writeCloudFiles(d *workflow.Data, files map[string][]byte) error {
-	state, err := workflow.MachineState(d)
+func writeCloudFiles(env *workflow.Env, files map[string][]byte) error {
+	state, err := workflow.MachineState(env)
 	if err != nil {
 		return err
 	}
@@ -111,13 +111,13 @@ func writeCloudFiles(d *workflow.Data, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		noted = state.AddFile(filepath.Join(machine.CloudConfigDir, name)) || noted
 	}
-	if noted && !d.DryRun {
-		if err := state.Write(d.Machine); err != nil {
+	if noted && !env.DryRun {
+		if err := state.Write(env.Machine); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := d.Write(machine.File{Path: filepath.Join(machine.CloudConfigDir, name), Data: files[name], Mode: 0o600, Opaque: true}); err != nil {
+		if err := env.Write(machine.File{Path: filepath.Join(machine.CloudConfigDir, name), Data: files[name], Mode: 0o600, Opaque: true}); err != nil {
 			return err
 		}
 	}
@@ -126,15 +126,15 @@ func writeCloudFiles(d *workflow.Data, files map[string][]byte) error {
 		if _, wanted := files[filepath.Base(path)]; wanted {
 			continue
 		}
-		if err := workflow.Remove(d, path); err != nil {
+		if err := workflow.Remove(env, path); err != nil {
 			return err
 		}
 		state.Files = slices.DeleteFunc(state.Files, func(f string) bool { return f == path })
 	}
-	if len(kept) == len(state.Files) || d.DryRun {
+	if len(kept) == len(state.Files) || env.DryRun {
 		return nil
 	}
-	return state.Write(d.Machine)
+	return state.Write(env.Machine)
 }
 
 // stamp notes which identity the pod has: a process reads its kubeconfig once, and the kubelet replaces the pod when the
@@ -157,15 +157,15 @@ func digest(data []byte) string {
 
 // RestampStaticPod makes the kubelet start the pod again with an identity that was renewed. A manifest that was edited by
 // hand is left to whoever edited it.
-func RestampStaticPod(d *workflow.Data) error {
-	identity, err := d.Machine.Read(machine.CCMKubeconfig)
+func RestampStaticPod(env *workflow.Env) error {
+	identity, err := env.Machine.Read(machine.CCMKubeconfig)
 	if errors.Is(err, fs.ErrNotExist) { // in a dry run
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read the static pod's identity: %w", err)
 	}
-	manifest, err := d.Machine.Read(machine.CCMManifest)
+	manifest, err := env.Machine.Read(machine.CCMManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it is written later, with this identity
 	}
@@ -173,7 +173,7 @@ func RestampStaticPod(d *workflow.Data) error {
 		return fmt.Errorf("read the static pod: %w", err)
 	}
 	if !sealed(manifest) {
-		d.Sayf("warning, %s was edited by hand, so the running cloud-controller-manager keeps its old identity until its pod is started again", machine.CCMManifest)
+		env.Sayf("warning, %s was edited by hand, so the running cloud-controller-manager keeps its old identity until its pod is started again", machine.CCMManifest)
 		return nil
 	}
 	_, pod, _ := bytes.Cut(manifest, []byte("\n"))
@@ -183,7 +183,7 @@ func RestampStaticPod(d *workflow.Data) error {
 	if bytes.Equal(Seal(pod), manifest) {
 		return nil // the phase that writes it says so
 	}
-	return d.Write(machine.File{Path: machine.CCMManifest, Data: Seal(pod), Mode: 0o600})
+	return env.Write(machine.File{Path: machine.CCMManifest, Data: Seal(pod), Mode: 0o600})
 }
 
 // The first line of a manifest that ccmadm wrote carries a digest of the rest.
@@ -201,11 +201,11 @@ func sealed(data []byte) bool {
 	return ok && bytes.Equal(Seal(rest), data)
 }
 
-func refuseEditedManifest(d *workflow.Data) error {
-	if d.Force {
+func refuseEditedManifest(env *workflow.Env) error {
+	if env.Force {
 		return nil
 	}
-	data, err := d.Machine.Read(machine.CCMManifest)
+	data, err := env.Machine.Read(machine.CCMManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -220,8 +220,8 @@ func refuseEditedManifest(d *workflow.Data) error {
 }
 
 // CheckManifestUntouched finds it before anything is changed.
-func CheckManifestUntouched(_ context.Context, d *workflow.Data) error {
-	err := refuseEditedManifest(d)
+func CheckManifestUntouched(_ context.Context, r *workflow.Run) error {
+	err := refuseEditedManifest(r.Env)
 	var refused *finding.Error
 	if errors.As(err, &refused) {
 		return finding.Preflightf("%w", refused.Err).WithHint("%s", refused.Hint)

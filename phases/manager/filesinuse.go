@@ -16,21 +16,21 @@ import (
 
 // existingFiles are the provider's files that are in use, with those over them that this run names. The environment of
 // whoever runs it says nothing: it may be for another cluster.
-func existingFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
-	if d.Said.Credentials != nil && len(d.Said.Credentials) == 0 {
+func existingFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) (map[string][]byte, error) {
+	if r.Said.Credentials != nil && len(r.Said.Credentials) == 0 {
 		return nil, finding.Usagef("credentials: an empty list would take all away").
 			WithHint("leave it out: what is not named stays")
 	}
-	files, err := filesInUse(ctx, d, s)
+	files, err := filesInUse(ctx, r.Env, s)
 	if err != nil {
 		return nil, err
 	}
-	named, err := namedFiles(d, s)
+	named, err := namedFiles(r, s)
 	if err != nil {
 		return nil, err
 	}
 	if files == nil && len(named) == 0 {
-		if err := refuseLostFiles(ctx, d); err != nil {
+		if err := refuseLostFiles(ctx, r.Env); err != nil {
 			return nil, err
 		}
 		if err := s.Profile.CheckConfig(nil, ""); err != nil {
@@ -45,17 +45,17 @@ func existingFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) 
 
 // filesInUse are those of the Secret, or those that this machine has: in the static pod's folder, or where its own record
 // says that they were read.
-func filesInUse(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string][]byte, error) {
-	files, err := keptFiles(ctx, d, s)
+func filesInUse(ctx context.Context, env *workflow.Env, s *settings.Settings) (map[string][]byte, error) {
+	files, err := keptFiles(ctx, env, s)
 	if err != nil || files != nil {
 		return files, err
 	}
-	rec, err := d.Machine.Record()
+	rec, err := env.Machine.Record()
 	if err != nil || rec == nil || rec.Configuration.Provider != s.Provider ||
 		rec.Configuration.CloudConfig.File == "" && len(rec.Configuration.Credentials) == 0 {
 		return nil, err
 	}
-	files, err = readNamed(&rec.Configuration, s.Profile, d.Env)
+	files, err = readNamed(&rec.Configuration, s.Profile, env.Getenv)
 	if err != nil {
 		return nil, finding.Refusedf("restore Secret/kube-system/%s: %w", v1alpha1.CloudConfigName, err).
 			WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it anew; nothing was changed")
@@ -64,8 +64,8 @@ func filesInUse(ctx context.Context, d *workflow.Data, s *settings.Settings) (ma
 }
 
 // refuseLostFiles finds a Secret that was there and is not: without it the manager would run on, with nothing to go by.
-func refuseLostFiles(ctx context.Context, d *workflow.Data) error {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func refuseLostFiles(ctx context.Context, env *workflow.Env) error {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,11 @@ func NamedImage(rec *v1alpha1.Record, said string, target *version.Version) stri
 }
 
 // nextImage is that image for the record: until the manager comes to another one, or a rollback takes it back.
-func nextImage(d *workflow.Data, s *settings.Settings) string {
+func nextImage(r *workflow.Run, s *settings.Settings) string {
 	switch rec := s.Recorded; {
-	case d.Operation.Manager().Ordered:
-		return d.Operation.Manager().Next
-	case rec == nil || d.ImageBy != "" || rec.Configuration.ControllerManager.Image != s.ControllerManager.Image:
+	case r.Operation.Manager().Ordered:
+		return r.Operation.Manager().Next
+	case rec == nil || r.Inputs.ImageBy != "" || rec.Configuration.ControllerManager.Image != s.ControllerManager.Image:
 		return ""
 	default:
 		return rec.NextImage

@@ -24,9 +24,9 @@ const maxInventory = 900 << 10
 
 // inventoryFile is the file with the list of machines that this run brings to the cluster. A second run that names none
 // brings none: the cluster has one, which is kept there.
-func inventoryFile(d *workflow.Data, s *settings.Settings) string {
-	if s.Recorded != nil && (!d.Single || d.Existing) {
-		return d.Said.Inventory
+func inventoryFile(r *workflow.Run, s *settings.Settings) string {
+	if s.Recorded != nil && (!r.Inputs.Single || r.Existing) {
+		return r.Said.Inventory
 	}
 	return s.Inventory
 }
@@ -74,12 +74,12 @@ func readInventory(profile *templates.Profile, path string) ([]byte, error) {
 }
 
 // applyInventory brings the list of machines to the cluster, if this run was given one.
-func applyInventory(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
-	path := inventoryFile(d, s)
+func applyInventory(ctx context.Context, r *workflow.Run, s *settings.Settings) error {
+	path := inventoryFile(r, s)
 	if path == "" {
 		return nil
 	}
-	if err := checkInventory(ctx, d, s); err != nil {
+	if err := checkInventory(ctx, r, s); err != nil {
 		return err
 	}
 	document, err := readInventory(s.Profile, path)
@@ -90,21 +90,21 @@ func applyInventory(ctx context.Context, d *workflow.Data, s *settings.Settings)
 	if err != nil {
 		return err
 	}
-	return workflow.ApplySet(ctx, d, apply.Inventory, workflow.BootstrapConf(d.Machine), objects)
+	return workflow.ApplySet(ctx, r.Env, apply.Inventory, workflow.BootstrapConf(r.Machine), objects)
 }
 
 // checkInventory refuses a list that is not newer than the cluster's, and not the same: the file of the first day would
 // undo what has been changed since. In a cluster that is being made there is nothing to undo.
-func checkInventory(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
-	path := inventoryFile(d, s)
-	if done, err := workflow.KubeadmFinished(d); err != nil || !done && !d.Existing || path == "" {
+func checkInventory(ctx context.Context, r *workflow.Run, s *settings.Settings) error {
+	path := inventoryFile(r, s)
+	if done, err := workflow.KubeadmFinished(r.Host); err != nil || !done && !r.Existing || path == "" {
 		return err
 	}
 	document, err := readInventory(s.Profile, path)
 	if err != nil {
 		return err
 	}
-	client, err := workflow.Connect(d, workflow.BootstrapConf(d.Machine))
+	client, err := workflow.Connect(r.Env, workflow.BootstrapConf(r.Machine))
 	if err != nil {
 		return err
 	}

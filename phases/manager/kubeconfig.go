@@ -33,79 +33,79 @@ which renews the certificate within its last 30 days.`,
 // JoinKubeconfig is Kubeconfig on a control plane that joins.
 func JoinKubeconfig() workflow.Phase {
 	p := Kubeconfig()
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		if !workflow.IsControlPlane(d) {
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		if !workflow.IsControlPlane(r.Host) {
 			return nil
 		}
-		return RunKubeconfig(ctx, d)
+		return RunKubeconfig(ctx, r)
 	}
 	return p
 }
 
 // RunKubeconfig signs the client certificate, writes the kubeconfig, and installs the timer that renews it.
-func RunKubeconfig(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func RunKubeconfig(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	if err := writeKubeconfig(d, s); err != nil {
+	if err := writeKubeconfig(r.Host, s); err != nil {
 		return err
 	}
-	return InstallCertsTimer(ctx, d, s.CertificatesDir)
+	return InstallCertsTimer(ctx, r.Env, s.CertificatesDir)
 }
 
-func writeKubeconfig(d *workflow.Data, s *settings.Settings) error {
-	certsDir, server := d.Machine.Path(s.CertificatesDir), workflow.LocalServer(d)
+func writeKubeconfig(h *workflow.Host, s *settings.Settings) error {
+	certsDir, server := h.Machine.Path(s.CertificatesDir), workflow.LocalServer(h)
 	ca := filepath.Join(certsDir, "ca.crt")
 	if _, err := os.Stat(ca); errors.Is(err, fs.ErrNotExist) {
-		if d.DryRun {
-			d.Sayf("would sign %s with the CA that kubeadm makes", machine.CCMKubeconfig)
+		if h.DryRun {
+			h.Sayf("would sign %s with the CA that kubeadm makes", machine.CCMKubeconfig)
 			return nil
 		}
 		return finding.Errorf("sign a certificate for %s: %w", v1alpha1.StaticPodUser, err).
 			WithHint("kubeadm makes the CA: kubeadm init phase certs ca --config %s", machine.KubeadmConfig)
 	}
 	wanted := server
-	switch external, err := identity.ExternalCA(d.Machine, s.CertificatesDir); {
+	switch external, err := identity.ExternalCA(h.Machine, s.CertificatesDir); {
 	case err != nil:
 		return err
-	case !external && identity.Theirs(d.Machine):
-		_, err := trustCAs(d, ca)
-		return errors.Join(err, RestampStaticPod(d))
+	case !external && identity.Theirs(h.Machine):
+		_, err := trustCAs(h.Env, ca)
+		return errors.Join(err, RestampStaticPod(h.Env))
 	case external:
 		wanted = "" // the administrator's own
 	}
-	if identity.Lasts(d.Machine.Path(machine.CCMKubeconfig), ca, wanted, d.Machine.Now()) {
-		d.Sayf("%s unchanged", machine.CCMKubeconfig)
-		return RestampStaticPod(d) // a run that was cut short may have come no further than the file
+	if identity.Lasts(h.Machine.Path(machine.CCMKubeconfig), ca, wanted, h.Machine.Now()) {
+		h.Sayf("%s unchanged", machine.CCMKubeconfig)
+		return RestampStaticPod(h.Env) // a run that was cut short may have come no further than the file
 	}
-	return newIdentity(d, certsDir, server)
+	return newIdentity(h.Env, certsDir, server)
 }
 
 // newIdentity signs one, and starts the pod again that has the former.
-func newIdentity(d *workflow.Data, certsDir, server string) error {
-	data, err := identity.Sign(certsDir, server, d.Machine.Now())
+func newIdentity(env *workflow.Env, certsDir, server string) error {
+	data, err := identity.Sign(certsDir, server, env.Machine.Now())
 	if err != nil {
 		return err
 	}
-	if err := d.Write(machine.File{Path: machine.CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true}); err != nil {
+	if err := env.Write(machine.File{Path: machine.CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true}); err != nil {
 		return err
 	}
-	return RestampStaticPod(d)
+	return RestampStaticPod(env)
 }
 
 // CheckExternalCA finds out before there is half a cluster that nobody can sign the identity of the static pod.
-func CheckExternalCA(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func CheckExternalCA(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil || s.Mode != v1alpha1.ModeStaticPod {
 		return err
 	}
-	external, err := identity.ExternalCA(d.Machine, s.CertificatesDir)
+	external, err := identity.ExternalCA(r.Machine, s.CertificatesDir)
 	if err != nil || !external {
 		return err
 	}
-	path := d.Machine.Path(machine.CCMKubeconfig)
-	if identity.Lasts(path, d.Machine.Path(filepath.Join(s.CertificatesDir, "ca.crt")), "", d.Machine.Now()) {
+	path := r.Machine.Path(machine.CCMKubeconfig)
+	if identity.Lasts(path, r.Machine.Path(filepath.Join(s.CertificatesDir, "ca.crt")), "", r.Machine.Now()) {
 		return nil
 	}
 	return finding.Usagef("%s has no ca.key, so that no identity can be signed for %s, and %s holds none that lasts", s.CertificatesDir, v1alpha1.StaticPodUser, machine.CCMKubeconfig).

@@ -43,12 +43,12 @@ func TestClusterName(t *testing.T) {
 			if tt.record != "" {
 				machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {clusterName: "+tt.record+"}\n")
 			}
-			d, _ := phasestest.Run{Config: cluster + tt.kubeadm, Options: workflow.Options{Flags: v1alpha1.CloudConfiguration{ClusterName: tt.said}}}.Must(t, m)
-			s, err := d.Settings(t.Context())
+			r, _ := phasestest.Run{Config: cluster + tt.kubeadm, Inputs: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{ClusterName: tt.said}}}.Must(t, m)
+			s, err := r.Settings(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := record.ClusterName(d, s); err != nil || got != tt.want {
+			if got, err := record.ClusterName(r.Host, s); err != nil || got != tt.want {
 				t.Errorf("got %q, %v, want %q", got, err, tt.want)
 			}
 		})

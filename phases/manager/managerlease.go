@@ -19,18 +19,18 @@ import (
 
 // RemoveManagerLease deletes the Lease that the manager has left. A vendor's manager may have come meanwhile, and lead
 // by the same one: what somebody renews is kept.
-func RemoveManagerLease(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func RemoveManagerLease(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
 	name := s.Profile.LeaseName()
 	subject := "Lease/" + v1alpha1.Namespace + "/" + name
-	lease, held, err := watchLease(ctx, d, client, name)
+	lease, held, err := watchLease(ctx, r.Env, client, name)
 	if err != nil {
 		return finding.Errorf("look whether somebody renews %s: %w", subject, err).WithHint("the same command goes on")
 	}
@@ -38,7 +38,7 @@ func RemoveManagerLease(ctx context.Context, d *workflow.Data) error {
 	case lease == nil:
 		return nil
 	case held:
-		d.Sayf("%s is kept: %s renews it", subject, finding.Clean(ptr.Deref(lease.Spec.HolderIdentity, "")))
+		r.Sayf("%s is kept: %s renews it", subject, finding.Clean(ptr.Deref(lease.Spec.HolderIdentity, "")))
 		return nil
 	}
 	taken, err := dropLease(ctx, client, lease)
@@ -46,10 +46,10 @@ func RemoveManagerLease(ctx context.Context, d *workflow.Data) error {
 	case err != nil:
 		return err
 	case taken:
-		d.Sayf("%s is kept: it was taken meanwhile", subject)
+		r.Sayf("%s is kept: it was taken meanwhile", subject)
 		return nil
 	}
-	d.Sayf("%s removed", subject)
+	r.Sayf("%s removed", subject)
 	return nil
 }
 
@@ -74,9 +74,9 @@ func dropLease(ctx context.Context, client kubernetes.Interface, lease *coordina
 // RefuseLeader finds a manager that somebody else has brought, or that runs outside of the cluster: it renews its
 // Lease. One that has ended may have left it held: that Lease is returned.
 func RefuseLeader(
-	ctx context.Context, d *workflow.Data, client kubernetes.Interface, name, hint string,
+	ctx context.Context, env *workflow.Env, client kubernetes.Interface, name, hint string,
 ) (*coordinationv1.Lease, error) {
-	lease, held, err := watchLease(ctx, d, client, name)
+	lease, held, err := watchLease(ctx, env, client, name)
 	if err != nil {
 		return nil, finding.Errorf("look whether somebody leads: %w", err).WithHint("the same command goes on")
 	}
@@ -94,9 +94,9 @@ func managerAtWork(lease *coordinationv1.Lease) *finding.Error {
 // EndLease waits until nobody can lead any more, and removes the Lease that a manager has left which does not release
 // it: the next one would have to see it through once more, and nobody leads meanwhile. One that was not watched for as
 // long as it lasts stays: its holder may live.
-func EndLease(ctx context.Context, d *workflow.Data, client kubernetes.Interface, name string) error {
+func EndLease(ctx context.Context, env *workflow.Env, client kubernetes.Interface, name string) error {
 	const hint = "stop it, and the same command goes on; `ccmadm apply` brings the former one back"
-	lease, err := RefuseLeader(ctx, d, client, name, hint)
+	lease, err := RefuseLeader(ctx, env, client, name, hint)
 	if err != nil || isFree(lease) || leaseSeconds(lease) > longestWatch {
 		return err
 	}
@@ -131,7 +131,7 @@ const takeOver = 10 * time.Second
 // watched for as long as it lasts, and beyond that until another one would have taken it over. A time in which the API
 // server did not answer does not count.
 func watchLease(
-	ctx context.Context, d *workflow.Data, client kubernetes.Interface, name string,
+	ctx context.Context, env *workflow.Env, client kubernetes.Interface, name string,
 ) (first *coordinationv1.Lease, held bool, err error) {
 	var since time.Time
 	for {
@@ -144,7 +144,7 @@ func watchLease(
 			return now, false, nil
 		case first == nil:
 			first, since = now, time.Now()
-			d.Sayf("Lease/%s/%s is watched for %s, until it is known whether %s lives", v1alpha1.Namespace, name,
+			env.Sayf("Lease/%s/%s is watched for %s, until it is known whether %s lives", v1alpha1.Namespace, name,
 				leaseLasts(now)+takeOver, finding.Clean(*now.Spec.HolderIdentity))
 		case now.UID != first.UID || now.ResourceVersion != first.ResourceVersion:
 			return now, true, nil

@@ -25,8 +25,8 @@ import (
 // refuseNewerManager keeps a manager from coming to a release that is newer than an API server that it asks: while an
 // upgrade is under way, the record has the release of the control planes that are done. What runs already is no reason
 // to refuse another change. An upgrade has its own order, which counts the API server that it is about to bring.
-func refuseNewerManager(ctx context.Context, d *workflow.Data, s *settings.Settings, v templates.Values) error {
-	if d.Operation.Manager().Ordered {
+func refuseNewerManager(ctx context.Context, r *workflow.Run, s *settings.Settings, v templates.Values) error {
+	if r.Operation.Manager().Ordered {
 		return nil
 	}
 	then, err := s.Profile.ImageRef(v)
@@ -36,13 +36,13 @@ func refuseNewerManager(ctx context.Context, d *workflow.Data, s *settings.Setti
 	if !planner.Knows(s.Profile, then) {
 		return nil // no answer would make a difference
 	}
-	now, err := runningImage(ctx, d, s)
+	now, err := runningImage(ctx, r.Env, s)
 	// Another mode asks other servers.
 	same := now == then && (s.Recorded == nil || s.Recorded.Configuration.Mode == s.Mode)
-	if err != nil || same || now == "" && !d.Existing { // a machine's first day
+	if err != nil || same || now == "" && !r.Existing { // a machine's first day
 		return err
 	}
-	servers, err := serversAsked(ctx, d, s)
+	servers, err := serversAsked(ctx, r.Host, s)
 	if err != nil {
 		return err
 	}
@@ -60,15 +60,15 @@ func refuseNewerManager(ctx context.Context, d *workflow.Data, s *settings.Setti
 }
 
 // runningImage is the manager's; empty: none runs, or in a cluster that is being made it is not looked for.
-func runningImage(ctx context.Context, d *workflow.Data, s *settings.Settings) (string, error) {
-	if d.Existing && s.Recorded != nil {
-		pod, err := record.RunningPod(ctx, d, s)
+func runningImage(ctx context.Context, env *workflow.Env, s *settings.Settings) (string, error) {
+	if env.Existing && s.Recorded != nil {
+		pod, err := record.RunningPod(ctx, env, s)
 		if err != nil || pod == nil || len(pod.Spec.Containers) == 0 {
 			return "", err
 		}
 		return pod.Spec.Containers[0].Image, nil
 	}
-	pod, err := record.ReadStaticPod(d.Machine, machine.CCMManifest)
+	pod, err := record.ReadStaticPod(env.Machine, machine.CCMManifest)
 	if err != nil || pod == nil || len(pod.Spec.Containers) == 0 {
 		return "", nil //nolint:nilerr // what is no pod runs nowhere, and --force replaces it
 	}
@@ -77,16 +77,16 @@ func runningImage(ctx context.Context, d *workflow.Data, s *settings.Settings) (
 
 // serversAsked are the versions of the API servers that the manager may ask, by Node: a static pod that goes by this
 // machine's address asks no other. One whose version is not seen is left out.
-func serversAsked(ctx context.Context, d *workflow.Data, s *settings.Settings) (map[string]*version.Version, error) {
-	if s.Mode == v1alpha1.ModeStaticPod && AsksOwnServer(d.Machine) {
-		pod, err := record.ReadStaticPod(d.Machine, machine.APIServerPod)
+func serversAsked(ctx context.Context, h *workflow.Host, s *settings.Settings) (map[string]*version.Version, error) {
+	if s.Mode == v1alpha1.ModeStaticPod && AsksOwnServer(h.Machine) {
+		pod, err := record.ReadStaticPod(h.Machine, machine.APIServerPod)
 		if err != nil || pod == nil || VersionOf(pod) == nil {
 			return nil, err
 		}
-		node, err := workflow.NodeName(d)
+		node, err := workflow.NodeName(h)
 		return map[string]*version.Version{node: VersionOf(pod)}, err
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(h.Env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}

@@ -34,25 +34,25 @@ Where the cluster schedules the manager, a static pod that ccmadm has written on
 it waits until the pod that had the port before is gone.`
 	p.Only = workflow.ManagedModes()
 	write := p.Run
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		s, err := d.Settings(ctx)
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		s, err := r.Settings(ctx)
 		if err != nil {
 			return err
 		}
 		if s.Mode == v1alpha1.ModeStaticPod {
-			if err := awaitGone(ctx, d, s, workloadHere, func() error { return nil }); err != nil {
+			if err := awaitGone(ctx, r.Host, s, workloadHere, func() error { return nil }); err != nil {
 				return err
 			}
-			return write(ctx, d)
+			return write(ctx, r)
 		}
-		if err := refuseEditedManifest(d); err != nil {
+		if err := refuseEditedManifest(r.Env); err != nil {
 			return err
 		}
-		there, err := d.Machine.Exists(machine.CCMManifest)
+		there, err := r.Machine.Exists(machine.CCMManifest)
 		if err != nil || !there {
 			return err
 		}
-		return awaitGone(ctx, d, s, staticPodHere, func() error { return workflow.Remove(d, machine.CCMManifest) })
+		return awaitGone(ctx, r.Host, s, staticPodHere, func() error { return workflow.Remove(r.Env, machine.CCMManifest) })
 	}
 	return p
 }
@@ -66,17 +66,17 @@ func formerManagers() workflow.Phase {
 ` + machine.CCMKubeconfig + ` of this machine, and the provider's files below ` + machine.CloudConfigDir + `;
 and the permissions of the former manager, once that runs nowhere.`,
 		Only: workflow.ManagedModes(),
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
 			if s.Mode != v1alpha1.ModeStaticPod {
-				if err := removeStaticFiles(ctx, d, s); err != nil {
+				if err := removeStaticFiles(ctx, r.Env, s); err != nil {
 					return err
 				}
 			}
-			client, err := workflow.Connect(d, machine.AdminConf)
+			client, err := workflow.Connect(r.Env, machine.AdminConf)
 			if err != nil {
 				return err
 			}
@@ -88,47 +88,47 @@ and the permissions of the former manager, once that runs nowhere.`,
 			case len(binding.Subjects) < 2: // or there is none
 				return nil
 			}
-			former, err := formerElsewhere(ctx, d, s)
+			former, err := formerElsewhere(ctx, r.Host, s)
 			if err != nil || former {
 				return err
 			}
-			return applyRBAC(ctx, d, false)
+			return applyRBAC(ctx, r, false)
 		},
 	}
 }
 
 // removeStaticFiles takes away what the static pod has read on this machine. With an external CA its identity is the
 // administrator's.
-func removeStaticFiles(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
-	if err := RemoveCertsTimer(ctx, d); err != nil {
+func removeStaticFiles(ctx context.Context, env *workflow.Env, s *settings.Settings) error {
+	if err := RemoveCertsTimer(ctx, env); err != nil {
 		return err
 	}
-	if err := writeCloudFiles(d, nil); err != nil {
+	if err := writeCloudFiles(env, nil); err != nil {
 		return err
 	}
-	external, err := identity.ExternalCA(d.Machine, s.CertificatesDir)
+	external, err := identity.ExternalCA(env.Machine, s.CertificatesDir)
 	if err != nil || external {
 		return err
 	}
-	return workflow.Remove(d, machine.CCMKubeconfig)
+	return workflow.Remove(env, machine.CCMKubeconfig)
 }
 
 // formerManager tells whether a manager runs that is of another kind than the settings want: static pods, or what the
 // cluster schedules.
-func formerManager(ctx context.Context, d *workflow.Data, s *settings.Settings) (bool, error) {
+func formerManager(ctx context.Context, h *workflow.Host, s *settings.Settings) (bool, error) {
 	if s.Mode != v1alpha1.ModeStaticPod {
-		here, err := d.Machine.Exists(machine.CCMManifest)
+		here, err := h.Machine.Exists(machine.CCMManifest)
 		if err != nil || here {
 			return here, err
 		}
-		return formerElsewhere(ctx, d, s)
+		return formerElsewhere(ctx, h, s)
 	}
-	return ScheduledManager(ctx, d, s)
+	return ScheduledManager(ctx, h.Env, s)
 }
 
 // ScheduledManager finds a DaemonSet or a Deployment: a change of mode that was cut short has left either.
-func ScheduledManager(ctx context.Context, d *workflow.Data, s *settings.Settings) (bool, error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func ScheduledManager(ctx context.Context, env *workflow.Env, s *settings.Settings) (bool, error) {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return false, err
 	}
@@ -145,15 +145,15 @@ func ScheduledManager(ctx context.Context, d *workflow.Data, s *settings.Setting
 }
 
 // formerElsewhere leaves out this machine, and the workload, which have been changed by then, or in a dry run would be.
-func formerElsewhere(ctx context.Context, d *workflow.Data, s *settings.Settings) (bool, error) {
+func formerElsewhere(ctx context.Context, h *workflow.Host, s *settings.Settings) (bool, error) {
 	if s.Mode == v1alpha1.ModeStaticPod {
 		return false, nil
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(h.Env, machine.AdminConf)
 	if err != nil {
 		return false, err
 	}
-	node, err := workflow.NodeName(d)
+	node, err := workflow.NodeName(h)
 	if err != nil {
 		return false, err
 	}
@@ -202,19 +202,19 @@ const lookForPort = 200 * time.Millisecond
 
 // awaitGone makes this machine's pod of the former manager leave, and waits until it is gone, and its port free. Where
 // that cannot be asked it does not begin.
-func awaitGone(ctx context.Context, d *workflow.Data, s *settings.Settings, still stillThere, leave func() error) error {
-	node, err := workflow.NodeName(d)
+func awaitGone(ctx context.Context, h *workflow.Host, s *settings.Settings, still stillThere, leave func() error) error {
+	node, err := workflow.NodeName(h)
 	if err != nil {
 		return err
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(h.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
 	if _, err := still(ctx, client, s, node); err != nil {
 		return err
 	}
-	if err := leave(); err != nil || d.DryRun {
+	if err := leave(); err != nil || h.DryRun {
 		return err
 	}
 	timeout := s.Wait.Timeout.Duration

@@ -23,16 +23,16 @@ NodeAgent and NodeRoutes; with --node-agent or routes also its ServiceAccount, i
 agent write the report of its own node only, the DaemonSet kube-system/` + v1alpha1.AgentName + `, and a Secret of that name
 with a random key, which is made once and never printed.`,
 		Only: workflow.ManagedModes(),
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			v, err := values(d, s, nil)
+			v, err := values(r.Host, s, nil)
 			if err != nil || s.Profile.NodeAgent == nil {
 				return err
 			}
-			if v.Endpoint, err = workflow.EndpointForPods(d); err != nil {
+			if v.Endpoint, err = workflow.EndpointForPods(r.Host); err != nil {
 				return err
 			}
 			objects, err := manifests.NodeAgent(s.Profile, v)
@@ -48,21 +48,21 @@ with a random key, which is made once and never printed.`,
 				}
 				objects = append(objects, secret)
 			}
-			if err := workflow.ApplySet(ctx, d, apply.NodeAgent, machine.AdminConf, objects); err != nil {
+			if err := workflow.ApplySet(ctx, r.Env, apply.NodeAgent, machine.AdminConf, objects); err != nil {
 				return err
 			}
-			return sayLostPools(ctx, d)
+			return sayLostPools(ctx, r.Env)
 		},
 	}
 }
 
 // recordNodeAgent writes down the image that runs: a later run of another release changes the manager's and the agent's
 // together, or neither.
-func recordNodeAgent(d *workflow.Data, s *settings.Settings, rec *v1alpha1.Record) error {
+func recordNodeAgent(h *workflow.Host, s *settings.Settings, rec *v1alpha1.Record) error {
 	if !s.WantsNodeAgent() || s.Mode == v1alpha1.ModeManual {
 		return nil
 	}
-	v, err := values(d, s, nil)
+	v, err := values(h, s, nil)
 	if err != nil {
 		return err
 	}

@@ -18,20 +18,20 @@ import (
 
 // sayLostPools warns where Services have addresses from pools and there is none: who deletes the definition of
 // AddressPool deletes all pools, and apply brings back the definition only.
-func sayLostPools(ctx context.Context, d *workflow.Data) error {
-	if !d.Existing || d.DryRun && !d.Trial {
+func sayLostPools(ctx context.Context, env *workflow.Env) error {
+	if !env.Existing || env.DryRun && !env.Preview {
 		return nil
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
 	names, err := withoutPool(ctx, client)
 	switch {
 	case err != nil:
-		d.Sayf("warning, it is not known whether Services have lost their AddressPool: %v", err)
+		env.Sayf("warning, it is not known whether Services have lost their AddressPool: %v", err)
 	case len(names) > 0:
-		d.Sayf("warning, there is no AddressPool, and these have addresses from one: Service/%s; deleting the definition "+
+		env.Sayf("warning, there is no AddressPool, and these have addresses from one: Service/%s; deleting the definition "+
 			"deleted the pools: apply them again from a backup", strings.Join(names, ", Service/"))
 	}
 	return nil

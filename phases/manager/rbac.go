@@ -19,26 +19,26 @@ func RBAC() workflow.Phase {
 is not a static pod. No permission is wider than the profile says. For a provider with load balancers of ours, also an
 admission policy that keeps ports of the Nodes from Services that have their addresses.`,
 		Only: workflow.ManagedModes(),
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			former, err := record.Established(ctx, d)
+			former, err := record.Established(ctx, r)
 			if former && err == nil {
-				former, err = formerManager(ctx, d, s)
+				former, err = formerManager(ctx, r.Host, s)
 			}
 			if err != nil {
 				return err
 			}
-			return applyRBAC(ctx, d, former)
+			return applyRBAC(ctx, r, former)
 		},
 	}
 }
 
 // applyRBAC gives the permissions, while there is a former manager of another kind to that one, too.
-func applyRBAC(ctx context.Context, d *workflow.Data, former bool) error {
-	s, v, err := valuesWithFiles(ctx, d)
+func applyRBAC(ctx context.Context, r *workflow.Run, former bool) error {
+	s, v, err := valuesWithFiles(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -47,5 +47,5 @@ func applyRBAC(ctx context.Context, d *workflow.Data, former bool) error {
 	if err != nil {
 		return err
 	}
-	return workflow.ApplySet(ctx, d, apply.RBAC, workflow.BootstrapConf(d.Machine), objects)
+	return workflow.ApplySet(ctx, r.Env, apply.RBAC, workflow.BootstrapConf(r.Machine), objects)
 }

@@ -16,9 +16,9 @@ import (
 
 // recordedLifecycle is what the record says of it, and whether it is off for the time of an adoption alone. That outlives
 // other changes, but not what a user says.
-func recordedLifecycle(d *workflow.Data, s *settings.Settings) (to v1alpha1.Lifecycle, held bool) {
+func recordedLifecycle(r *workflow.Run, s *settings.Settings) (to v1alpha1.Lifecycle, held bool) {
 	if s.Lifecycle == v1alpha1.LifecycleOff {
-		return s.Lifecycle, s.Recorded != nil && s.Recorded.LifecycleHeld && d.Said.Lifecycle == ""
+		return s.Lifecycle, s.Recorded != nil && s.Recorded.LifecycleHeld && r.Said.Lifecycle == ""
 	}
 	if s.LifecycleHeld {
 		return v1alpha1.LifecycleOff, true
@@ -34,22 +34,22 @@ func Record() workflow.Phase {
 		Short:  "Publish the cluster's settings for machines that join",
 		Long: `Reads the settings and the cluster's CA. Writes the ConfigMap kube-system/` + v1alpha1.RecordName + `, and a Role that lets
 bootstrap tokens and nodes read it. It holds no secret.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			rec := NewRecord(d, s)
-			if rec.Configuration.ClusterName, err = record.ClusterName(d, s); err != nil {
+			rec := NewRecord(r, s)
+			if rec.Configuration.ClusterName, err = record.ClusterName(r.Host, s); err != nil {
 				return err
 			}
-			if rec.Configuration.ControllerManager.Image, err = image(d, s); err != nil {
+			if rec.Configuration.ControllerManager.Image, err = image(r.Host, s); err != nil {
 				return err
 			}
-			if rec.ImageBy, err = ImageBy(d, s, rec.Configuration.ControllerManager.Image); err != nil {
+			if rec.ImageBy, err = ImageBy(r, s, rec.Configuration.ControllerManager.Image); err != nil {
 				return err
 			}
-			if err := recordNodeAgent(d, s, rec); err != nil {
+			if err := recordNodeAgent(r.Host, s, rec); err != nil {
 				return err
 			}
 			rec.Configuration.ControllerManager.Version, rec.Configuration.NodeIP = "", record.ClusterNodeIP(rec.Configuration.NodeIP)
@@ -62,16 +62,16 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 			if err != nil {
 				return err
 			}
-			if err := workflow.ApplySet(ctx, d, apply.Record, machine.AdminConf, objects); err != nil {
+			if err := workflow.ApplySet(ctx, r.Env, apply.Record, machine.AdminConf, objects); err != nil {
 				return err
 			}
-			return keepRecord(d, s, rec)
+			return keepRecord(r, s, rec)
 		},
 	}
 }
 
 // NewRecord gathers what is known on this machine.
-func NewRecord(d *workflow.Data, s *settings.Settings) *v1alpha1.Record {
+func NewRecord(r *workflow.Run, s *settings.Settings) *v1alpha1.Record {
 	rec := &v1alpha1.Record{
 		TypeMeta:          metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.RecordKind},
 		Configuration:     s.CloudConfiguration,
@@ -79,22 +79,22 @@ func NewRecord(d *workflow.Data, s *settings.Settings) *v1alpha1.Record {
 		PodSubnet:         s.PodSubnet,
 		ImageRepository:   s.ImageRepository,
 		KubernetesVersion: s.KubernetesVersion,
-		WrittenBy:         d.Version,
-		NextImage:         nextImage(d, s),
+		WrittenBy:         r.Version,
+		NextImage:         nextImage(r, s),
 	}
 	rec.Configuration.Profile = "" // it is a file of this machine; its text goes along
-	rec.Configuration.Lifecycle, rec.LifecycleHeld = recordedLifecycle(d, s)
+	rec.Configuration.Lifecycle, rec.LifecycleHeld = recordedLifecycle(r, s)
 	if s.Recorded != nil && s.Recorded.Configuration.ControllerManager.Image == s.ControllerManager.Image {
 		rec.ImageBy = s.Recorded.ImageBy // a phase by itself knows no more
 	}
 	switch {
 	case s.Recorded == nil:
-	case !d.Single || d.Existing:
+	case !r.Inputs.Single || r.Existing:
 		rec.Configuration.Wait = s.Recorded.Configuration.Wait // how long this run waits is no setting of the cluster
-		if !d.Existing || record.ClusterNodeIP(d.Said.NodeIP) != d.Said.NodeIP {
+		if !r.Existing || record.ClusterNodeIP(r.Said.NodeIP) != r.Said.NodeIP {
 			rec.Configuration.NodeIP = s.Recorded.Configuration.NodeIP // nor is this machine's address
 		}
-	case d.Said.NodeIP == "":
+	case r.Said.NodeIP == "":
 		rec.Configuration.NodeIP = s.Recorded.Configuration.NodeIP
 	}
 	if s.CertificatesDir != machine.PKIDir {
@@ -105,24 +105,24 @@ func NewRecord(d *workflow.Data, s *settings.Settings) *v1alpha1.Record {
 
 // keepRecord brings this machine's copy up to date: the cluster's name, which a new CA would give another, and the
 // image. The names of its files are this machine's own.
-func keepRecord(d *workflow.Data, s *settings.Settings, published *v1alpha1.Record) error {
-	kept := NewRecord(d, s)
+func keepRecord(r *workflow.Run, s *settings.Settings, published *v1alpha1.Record) error {
+	kept := NewRecord(r, s)
 	kept.Configuration.ClusterName = published.Configuration.ClusterName
 	kept.Configuration.ControllerManager = published.Configuration.ControllerManager
 	kept.ImageBy, kept.Configuration.NodeAgent = published.ImageBy, published.Configuration.NodeAgent
-	if d.Single && !d.Existing {
+	if r.Inputs.Single && !r.Existing {
 		kept.Configuration.NodeIP = s.NodeIP // this machine's own
 	}
-	before, err := d.Machine.Record()
+	before, err := r.Machine.Record()
 	if err != nil {
 		return err
 	}
 	switch {
 	case before == nil:
 	case before.Configuration.Provider == kept.Configuration.Provider:
-		record.KeepOwn(d, &kept.Configuration, before.Configuration)
+		record.KeepOwn(r.Env, &kept.Configuration, before.Configuration)
 	default: // the files of another provider's are none of this one's
 		kept.Configuration.NodeIP = before.Configuration.NodeIP
 	}
-	return record.WriteRecord(d, kept)
+	return record.WriteRecord(r.Env, kept)
 }

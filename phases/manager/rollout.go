@@ -37,8 +37,8 @@ nothing. Control planes that still run another static pod are named: the same co
 	}
 }
 
-func planRollout(ctx context.Context, d *workflow.Data) (string, error) {
-	s, err := d.Settings(ctx)
+func planRollout(ctx context.Context, r *workflow.Run) (string, error) {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -46,16 +46,16 @@ func planRollout(ctx context.Context, d *workflow.Data) (string, error) {
 }
 
 // RunRollout waits until the manager that was applied runs, and leads or stands by.
-func RunRollout(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func RunRollout(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
-	wanted, err := wantedManager(d, s)
+	wanted, err := wantedManager(r.Host, s)
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func RunRollout(ctx context.Context, d *workflow.Data) error {
 	if err := Await(ctx, Renewed(client, s.Profile.LeaseName())); err != nil {
 		return err
 	}
-	d.Sayf("the cloud-controller-manager runs, and its Lease is renewed")
-	return wanted.NameOthers(ctx, d, client)
+	r.Sayf("the cloud-controller-manager runs, and its Lease is renewed")
+	return wanted.NameOthers(ctx, r, client)
 }
 
 // Wanted is the cloud-controller-manager as it was applied.
@@ -79,11 +79,11 @@ type Wanted struct {
 	Node string
 }
 
-func wantedManager(d *workflow.Data, s *settings.Settings) (*Wanted, error) {
+func wantedManager(h *workflow.Host, s *settings.Settings) (*Wanted, error) {
 	if s.Mode == v1alpha1.ModeStaticPod {
-		return StaticManager(d)
+		return StaticManager(h)
 	}
-	node, err := workflow.NodeName(d)
+	node, err := workflow.NodeName(h)
 	return &Wanted{Mode: s.Mode, Name: manifests.WorkloadName(s.Profile), Node: node}, err
 }
 

@@ -17,21 +17,21 @@ import (
 )
 
 // StaticManager is the manager of this machine's manifest.
-func StaticManager(d *workflow.Data) (*Wanted, error) {
-	pod, err := record.ReadStaticPod(d.Machine, machine.CCMManifest)
+func StaticManager(h *workflow.Host) (*Wanted, error) {
+	pod, err := record.ReadStaticPod(h.Machine, machine.CCMManifest)
 	if err != nil {
 		return nil, err
 	}
 	if pod == nil {
 		return nil, fmt.Errorf("look for the static pod: there is no %s", machine.CCMManifest)
 	}
-	node, err := workflow.NodeName(d)
+	node, err := workflow.NodeName(h)
 	return &Wanted{Pod: pod, Node: node}, err
 }
 
 // NameOthers tells on which control planes the manager is not yet as it was applied here: those with another static
 // pod, or with none, or in the other modes with one.
-func (m *Wanted) NameOthers(ctx context.Context, d *workflow.Data, client kubernetes.Interface) error {
+func (m *Wanted) NameOthers(ctx context.Context, r *workflow.Run, client kubernetes.Interface) error {
 	pods, err := record.StaticPods(ctx, client)
 	if err != nil {
 		return err
@@ -46,10 +46,10 @@ func (m *Wanted) NameOthers(ctx context.Context, d *workflow.Data, client kubern
 	}
 	others = slices.DeleteFunc(others, func(node string) bool { return node == m.Node })
 	if slices.Sort(others); len(others) > 0 {
-		d.Sayf("not yet on %s: run `%s` there, too", strings.Join(others, ", "), d.Operation.Elsewhere())
+		r.Sayf("not yet on %s: run `%s` there, too", strings.Join(others, ", "), r.Operation.Elsewhere())
 	}
 	if m.Pod == nil {
-		return sayForgotten(ctx, d, client)
+		return sayForgotten(ctx, r.Env, client)
 	}
 	return nil
 }

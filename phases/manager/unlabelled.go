@@ -45,24 +45,24 @@ func RefuseForgotten(ctx context.Context, client kubernetes.Interface, skip []st
 }
 
 // sayForgotten names control planes that a run in another mode than static pods does not count as such.
-func sayForgotten(ctx context.Context, d *workflow.Data, client kubernetes.Interface) error {
+func sayForgotten(ctx context.Context, env *workflow.Env, client kubernetes.Interface) error {
 	names, err := forgottenPods(ctx, client)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	d.Sayf("warning, the manager's static pod is still on Node/%s, which shows an API server and has no label %s; %s; "+
+	env.Sayf("warning, the manager's static pod is still on Node/%s, which shows an API server and has no label %s; %s; "+
 		"then run `ccmadm apply` there. Its permissions stay", strings.Join(names, ", Node/"), v1alpha1.ControlPlaneLabel,
 		nodes.UnlabelledHint(names))
 	return nil
 }
 
 // SayUnlabelled names control planes whose Node has lost the label.
-func SayUnlabelled(ctx context.Context, d *workflow.Data, client kubernetes.Interface) error {
+func SayUnlabelled(ctx context.Context, env *workflow.Env, client kubernetes.Interface) error {
 	names, err := nodes.Unlabelled(ctx, client)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	d.Sayf("warning, no label %s on Node/%s; %s", v1alpha1.ControlPlaneLabel, strings.Join(names, ", Node/"),
+	env.Sayf("warning, no label %s on Node/%s; %s", v1alpha1.ControlPlaneLabel, strings.Join(names, ", Node/"),
 		nodes.UnlabelledHint(names))
 	return nil
 }

@@ -17,40 +17,40 @@ import (
 )
 
 // valuesWithFiles are the settings, and the values with what the user's configuration gives the provider.
-func valuesWithFiles(ctx context.Context, d *workflow.Data) (*settings.Settings, templates.Values, error) {
-	s, err := d.Settings(ctx)
+func valuesWithFiles(ctx context.Context, r *workflow.Run) (*settings.Settings, templates.Values, error) {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return nil, templates.Values{}, err
 	}
-	files, err := CloudFiles(ctx, d, s)
+	files, err := CloudFiles(ctx, r, s)
 	if err == nil {
-		err = record.RefuseLostCredentials(d, s, files)
+		err = record.RefuseLostCredentials(r.Host, s, files)
 	}
 	if err != nil {
 		return nil, templates.Values{}, err
 	}
-	v, err := values(d, s, files)
+	v, err := values(r.Host, s, files)
 	return s, v, err
 }
 
 // values gathers what the templates vary in. The cloud's files change them by their names and a digest.
-func values(d *workflow.Data, s *settings.Settings, cloudFiles map[string][]byte) (templates.Values, error) {
-	v, err := NamelessValues(d, s, cloudFiles)
+func values(h *workflow.Host, s *settings.Settings, cloudFiles map[string][]byte) (templates.Values, error) {
+	v, err := NamelessValues(h.Env, s, cloudFiles)
 	if err != nil {
 		return v, err
 	}
-	v.ClusterName, err = record.ClusterName(d, s)
+	v.ClusterName, err = record.ClusterName(h, s)
 	return v, err
 }
 
 // NamelessValues are those that are known before there is a CA, from which the cluster may have its name.
-func NamelessValues(d *workflow.Data, s *settings.Settings, cloudFiles map[string][]byte) (templates.Values, error) {
+func NamelessValues(env *workflow.Env, s *settings.Settings, cloudFiles map[string][]byte) (templates.Values, error) {
 	if err := settings.Compatible(&s.CloudConfiguration, s.Profile); err != nil {
 		return templates.Values{}, err
 	}
 	v := templates.Values{
 		Mode:                templates.Mode(s.Mode),
-		Version:             d.Version,
+		Version:             env.Version,
 		Image:               s.ControllerManager.Image,
 		ImageTag:            s.ControllerManager.Version,
 		KubernetesVersion:   s.KubernetesVersion,
@@ -78,11 +78,11 @@ func NamelessValues(d *workflow.Data, s *settings.Settings, cloudFiles map[strin
 }
 
 // image is the complete reference, for machines that join. In mode Manual it is the user's affair.
-func image(d *workflow.Data, s *settings.Settings) (string, error) {
+func image(h *workflow.Host, s *settings.Settings) (string, error) {
 	if s.Mode == v1alpha1.ModeManual {
 		return s.ControllerManager.Image, nil
 	}
-	v, err := values(d, s, nil)
+	v, err := values(h, s, nil)
 	if err != nil {
 		return "", err
 	}
@@ -91,16 +91,16 @@ func image(d *workflow.Data, s *settings.Settings) (string, error) {
 
 // ImageBy is who has chosen the image. What the record has already stays whose it was: a newer ccmadm would choose
 // another, and knows no more which one the former has chosen.
-func ImageBy(d *workflow.Data, s *settings.Settings, image string) (v1alpha1.ImageBy, error) {
+func ImageBy(r *workflow.Run, s *settings.Settings, image string) (v1alpha1.ImageBy, error) {
 	switch said := s.ControllerManager; {
 	case s.Mode == v1alpha1.ModeManual:
 		return "", nil
-	case d.ImageBy != "":
-		return d.ImageBy, nil
+	case r.Inputs.ImageBy != "":
+		return r.Inputs.ImageBy, nil
 	case said.Image == "" && said.Version == "":
 		return v1alpha1.ImageByProfile, nil
-	case d.Operation.Manager().By != "":
-		return d.Operation.Manager().By, nil
+	case r.Operation.Manager().By != "":
+		return r.Operation.Manager().By, nil
 	case s.Recorded == nil || s.Recorded.Configuration.ControllerManager.Image != image:
 		return v1alpha1.ImageByUser, nil
 	}

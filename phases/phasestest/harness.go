@@ -50,58 +50,58 @@ const InitConfig = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\
 
 // Run is one command line of init or join.
 type Run struct {
-	Options workflow.Options
-	Config  string // the file of --config
-	Args    []string
+	Inputs workflow.Inputs
+	Config string // the file of --config
+	Args   []string
 }
 
 // Data builds what the phases are given, and what they print.
-func (r Run) Data(t *testing.T, m *machine.Machine) (*workflow.Data, *bytes.Buffer, error) {
+func (r Run) Data(t *testing.T, m *machine.Machine) (*workflow.Run, *bytes.Buffer, error) {
 	t.Helper()
-	if r.Options.Role == "" {
-		r.Options.Role = kubeadm.RoleInit
+	if r.Inputs.Role == "" {
+		r.Inputs.Role = kubeadm.RoleInit
 	}
-	if r.Options.ReleaseBalancers == nil {
-		r.Options.ReleaseBalancers = func(context.Context, kubernetes.Interface) error { return nil }
+	if r.Inputs.ReleaseBalancers == nil {
+		r.Inputs.ReleaseBalancers = func(context.Context, kubernetes.Interface) error { return nil }
 	}
 	if r.Config != "" {
-		r.Options.ConfigFile = filepath.Join(t.TempDir(), "k.yaml")
-		if err := os.WriteFile(r.Options.ConfigFile, []byte(r.Config), 0o600); err != nil {
+		r.Inputs.ConfigFile = filepath.Join(t.TempDir(), "k.yaml")
+		if err := os.WriteFile(r.Inputs.ConfigFile, []byte(r.Config), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if r.Options.Operation == nil {
-		r.Options.Operation = record.Ordinary{}
-		if r.Options.Role == kubeadm.RoleInit && !r.Options.Existing {
-			r.Options.Operation = record.Initialization{}
+	if r.Inputs.Operation == nil {
+		r.Inputs.Operation = record.Ordinary{}
+		if r.Inputs.Role == kubeadm.RoleInit && !r.Inputs.Existing {
+			r.Inputs.Operation = record.Initialization{}
 		}
 	}
-	r.Options.Kubeadm = kubeadm.Flags(r.Options.Role)
-	if err := kubeadm.ParseFlags(r.Options.Role, r.Options.Kubeadm, r.Args); err != nil {
+	r.Inputs.Kubeadm = kubeadm.Flags(r.Inputs.Role)
+	if err := kubeadm.ParseFlags(r.Inputs.Role, r.Inputs.Kubeadm, r.Args); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	s := workflow.Streams{In: strings.NewReader(""), Out: &out, Err: &out, Env: func(string) string { return "" }}
-	d, err := workflow.New(t.Context(), m, r.Options, s, "test")
-	return d, &out, err
+	s := workflow.Streams{In: strings.NewReader(""), Out: &out, Err: &out, Getenv: func(string) string { return "" }}
+	run, err := workflow.New(t.Context(), m, r.Inputs, s, "test")
+	return run, &out, err
 }
 
 // Must is data without an error.
-func (r Run) Must(t *testing.T, m *machine.Machine) (*workflow.Data, *bytes.Buffer) {
+func (r Run) Must(t *testing.T, m *machine.Machine) (*workflow.Run, *bytes.Buffer) {
 	t.Helper()
-	d, out, err := r.Data(t, m)
+	run, out, err := r.Data(t, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d, out
+	return run, out
 }
 
 // Do runs a phase by itself, and returns what it printed.
 func (r Run) Do(t *testing.T, m *machine.Machine, p workflow.Phase) (string, error) {
 	t.Helper()
-	r.Options.Single = true
-	d, out := r.Must(t, m)
-	err := p.Do(t.Context(), d)
+	r.Inputs.Single = true
+	run, out := r.Must(t, m)
+	err := p.Do(t.Context(), run)
 	return out.String(), err
 }
 

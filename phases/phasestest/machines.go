@@ -48,12 +48,12 @@ func KubeconfigText(t *testing.T, config *rest.Config) string {
 }
 
 // Announced is by BGP, to one router.
-func Announced(address string) workflow.Options {
+func Announced(address string) workflow.Inputs {
 	said := v1alpha1.CloudConfiguration{}
 	said.ControlPlaneVIP = v1alpha1.ControlPlaneVIP{Address: address, BGP: &v1alpha1.ControlPlaneVIPBGP{
 		LocalASN: 64512, Peers: []v1alpha1.ControlPlaneVIPPeer{{Address: "192.0.2.1", ASN: 64500}},
 	}}
-	return workflow.Options{Flags: said}
+	return workflow.Inputs{Flags: said}
 }
 
 // TokenKubeconfig is one that an administrator made.

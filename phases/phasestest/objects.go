@@ -164,8 +164,8 @@ func Proxied(t *testing.T, answer func(http.ResponseWriter, *http.Request) bool)
 // InOneRun runs phases one after the other.
 func (r Run) InOneRun(t *testing.T, m *machine.Machine, phases ...workflow.Phase) (string, error) {
 	t.Helper()
-	d, out := r.Must(t, m)
-	err := workflow.Run(t.Context(), d, phases)
+	run, out := r.Must(t, m)
+	err := run.Do(t.Context(), phases)
 	return out.String(), err
 }
 

@@ -3,7 +3,6 @@ package record
 import (
 	"fmt"
 
-	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -22,19 +21,15 @@ func EtcdData(m *machine.Machine) (string, error) {
 	return "", fmt.Errorf("%s has no volume etcd-data of the machine's", machine.EtcdManifest)
 }
 
-// NewBare returns the data of a run that reads no configuration: it must work on a machine that is half done.
-func NewBare(m *machine.Machine, o workflow.Options, s workflow.Streams, version string) *workflow.Data {
-	o.Operation = Ordinary{}
-	d := &workflow.Data{Options: o, Streams: s, Version: version, Machine: m, Known: &workflow.Known{}}
-	if o.DryRun {
-		d.Machine = m.DryRun(s.Out, kubeadm.MaskSecrets)
-	}
-	return d
+// NewBare returns a run that reads no configuration: it must work on a machine that is half done.
+func NewBare(m *machine.Machine, in workflow.Inputs, s workflow.Streams, version string) *workflow.Run {
+	in.Operation = Ordinary{}
+	return workflow.NewRun(m, in, s, version)
 }
 
 // ClusterConf is what this machine may ask the cluster with.
-func ClusterConf(d *workflow.Data) string {
-	if d.Existing {
+func ClusterConf(env *workflow.Env) string {
+	if env.Existing {
 		return machine.AdminConf
 	}
 	return machine.KubeletConf

@@ -15,57 +15,57 @@ import (
 )
 
 // CheckProvider tells the user what the profile is worth, and what was seen where the machine was asked.
-func CheckProvider(ctx context.Context, d *workflow.Data) error {
-	s, err := d.Settings(ctx)
+func CheckProvider(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	if d.Said.Provider == v1alpha1.ProviderAuto && s.Recorded == nil {
-		found, err := settings.Detect(d.Machine)
+	if r.Said.Provider == v1alpha1.ProviderAuto && s.Recorded == nil {
+		found, err := settings.Detect(r.Machine)
 		if err != nil {
 			return err
 		}
-		d.Sayf("provider %s: this machine says %s", found.Provider, strings.Join(found.Saw, ", "))
+		r.Sayf("provider %s: this machine says %s", found.Provider, strings.Join(found.Saw, ", "))
 	}
 	if s.Profile.Instead != "" {
-		d.Sayf("warning, provider %s is %s: %s", s.Profile.Name, s.Profile.Status, s.Profile.Instead)
+		r.Sayf("warning, provider %s is %s: %s", s.Profile.Name, s.Profile.Status, s.Profile.Instead)
 	}
 	return settings.Compatible(&s.CloudConfiguration, s.Profile)
 }
 
 // WarnReadable tells of files with secrets that every user of the machine may read.
-func WarnReadable(d *workflow.Data, settings *v1alpha1.CloudConfiguration) {
+func WarnReadable(env *workflow.Env, settings *v1alpha1.CloudConfiguration) {
 	paths := []string{settings.CloudConfig.File}
 	for _, c := range settings.Credentials {
 		paths = append(paths, c.File)
 	}
 	for _, path := range paths {
 		if info, err := os.Stat(path); path != "" && err == nil && info.Mode().Perm()&0o004 != 0 {
-			d.Sayf("warning, every user of this machine can read %s (%s): chmod 600 %s", path, info.Mode().Perm(), path)
+			env.Sayf("warning, every user of this machine can read %s (%s): chmod 600 %s", path, info.Mode().Perm(), path)
 		}
 	}
 }
 
 // CheckKubeletInUse keeps off machines that are nodes already, unless it was ccmadm that made them so: then this is a
 // second run, which kubeadm has no part in once it has finished.
-func CheckKubeletInUse(ctx context.Context, d *workflow.Data) error {
-	s, err := workflow.MachineState(d)
+func CheckKubeletInUse(ctx context.Context, r *workflow.Run) error {
+	s, err := workflow.MachineState(r.Env)
 	if err != nil {
 		return err
 	}
-	done, err := workflow.KubeadmFinished(d)
+	done, err := workflow.KubeadmFinished(r.Host)
 	if err != nil {
 		return err
 	}
-	if done && s.Stage == "" && !d.Single {
-		if done, err = hasRecord(ctx, d); err != nil {
+	if done && s.Stage == "" && !r.Inputs.Single {
+		if done, err = hasRecord(ctx, r); err != nil {
 			return err
 		}
 	}
 	if done || s.Stage != "" {
-		return workflow.SameMachine(d, s)
+		return workflow.SameMachine(r.Host, s)
 	}
-	if prepared, err := preparedByCA(ctx, d); err != nil || prepared {
+	if prepared, err := preparedByCA(ctx, r); err != nil || prepared {
 		return err
 	}
 	for _, left := range []struct{ path, what, hint string }{
@@ -74,7 +74,7 @@ func CheckKubeletInUse(ctx context.Context, d *workflow.Data) error {
 		{machine.EtcdManifest, "this machine runs a control plane, or did", "removes it"},
 		{machine.APIServerPod, "this machine runs a control plane, or did", "removes it"},
 	} {
-		there, err := d.Machine.Exists(left.path)
+		there, err := r.Machine.Exists(left.path)
 		if err != nil {
 			return err
 		}
@@ -83,11 +83,11 @@ func CheckKubeletInUse(ctx context.Context, d *workflow.Data) error {
 				WithHint("`ccmadm reset` (or `kubeadm reset`) %s", left.hint)
 		}
 	}
-	there, err := d.Machine.Exists(machine.KubeletConfig)
+	there, err := r.Machine.Exists(machine.KubeletConfig)
 	if err != nil || !there {
 		return err
 	}
-	runs, err := d.Machine.ServiceActive(ctx, "kubelet")
+	runs, err := r.Machine.ServiceActive(ctx, "kubelet")
 	if err != nil || !runs {
 		return err
 	}
@@ -97,19 +97,19 @@ func CheckKubeletInUse(ctx context.Context, d *workflow.Data) error {
 
 // preparedByCA tells whether a control plane with an external CA has been given its kubeconfigs, as kubeadm demands
 // there, and nothing more: the kubelet's is no sign of a cluster then.
-func preparedByCA(ctx context.Context, d *workflow.Data) (bool, error) {
-	if d.Role != kubeadm.RoleInit {
+func preparedByCA(ctx context.Context, r *workflow.Run) (bool, error) {
+	if r.Role != kubeadm.RoleInit {
 		return false, nil
 	}
-	s, err := d.Settings(ctx)
+	s, err := r.Settings(ctx)
 	if err != nil {
 		return false, err
 	}
-	if external, err := identity.ExternalCA(d.Machine, s.CertificatesDir); err != nil || !external {
+	if external, err := identity.ExternalCA(r.Machine, s.CertificatesDir); err != nil || !external {
 		return false, err
 	}
 	for _, path := range []string{machine.KubeletConfig, machine.EtcdManifest, machine.APIServerPod} {
-		if there, err := d.Machine.Exists(path); err != nil || there {
+		if there, err := r.Machine.Exists(path); err != nil || there {
 			return false, err
 		}
 	}
@@ -118,10 +118,10 @@ func preparedByCA(ctx context.Context, d *workflow.Data) (bool, error) {
 
 // hasRecord tells whether the cluster is one of ccmadm's: its files on the machine may be those of a phase that was run by
 // itself on somebody else's. A machine that joined has been checked when it did.
-func hasRecord(ctx context.Context, d *workflow.Data) (bool, error) {
-	if d.Role != kubeadm.RoleInit {
+func hasRecord(ctx context.Context, r *workflow.Run) (bool, error) {
+	if r.Role != kubeadm.RoleInit {
 		return true, nil
 	}
-	rec, err := publishedRecord(ctx, d)
+	rec, err := publishedRecord(ctx, r)
 	return rec != nil, err
 }

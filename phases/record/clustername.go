@@ -18,22 +18,22 @@ import (
 // derived from the CA's public key: known before the API server is, the same on every control plane, and not shared by
 // all clusters as kubeadm's default is, which lets clusters take over each other's load balancers. Once it is in a
 // record it is not derived again: a CA may be replaced, and what was made under the name could not be found any more.
-func ClusterName(d *workflow.Data, s *settings.Settings) (string, error) {
+func ClusterName(h *workflow.Host, s *settings.Settings) (string, error) {
 	if s.ClusterName != "" {
 		return s.ClusterName, nil
 	}
-	if name := d.KubeadmFile.ClusterName(); name != "" && name != "kubernetes" {
+	if name := h.KubeadmFile.ClusterName(); name != "" && name != "kubernetes" {
 		return name, nil
 	}
-	rec, err := d.Machine.Record()
+	rec, err := h.Machine.Record()
 	if err != nil {
 		return "", err
 	}
 	if rec != nil && rec.Configuration.ClusterName != "" {
 		return rec.Configuration.ClusterName, nil
 	}
-	certs, err := certutil.CertsFromFile(filepath.Join(d.Machine.Path(s.CertificatesDir), "ca.crt"))
-	if errors.Is(err, fs.ErrNotExist) && d.DryRun {
+	certs, err := certutil.CertsFromFile(filepath.Join(h.Machine.Path(s.CertificatesDir), "ca.crt"))
+	if errors.Is(err, fs.ErrNotExist) && h.DryRun {
 		return "cluster-of-the-coming-ca", nil
 	}
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 )
 
 // saidOf is what the user said, without what finding it out again would change.
-func saidOf(d *workflow.Data, rec *v1alpha1.Record) v1alpha1.CloudConfiguration {
-	said := d.Said
-	d.Operation.Said(&said, rec)
+func saidOf(r *workflow.Run, rec *v1alpha1.Record) v1alpha1.CloudConfiguration {
+	said := r.Said
+	r.Operation.Said(&said, rec)
 	if rec != nil && said.ControllerManager.Version == settings.TagOf(rec.Configuration.ControllerManager.Image) {
 		said.ControllerManager.Version = "" // the image that is there, wherever it comes from
 	}

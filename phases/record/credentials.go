@@ -12,7 +12,7 @@ import (
 
 // moveCredentials takes credentials that the record of an earlier release has in extraEnv to the Secret. A static pod
 // cannot read that: there they stay until the user takes them away, and are named.
-func moveCredentials(d *workflow.Data, s *settings.Settings) {
+func moveCredentials(r *workflow.Run, s *settings.Settings) {
 	if s.Recorded == nil {
 		return
 	}
@@ -22,20 +22,20 @@ func moveCredentials(d *workflow.Data, s *settings.Settings) {
 		return
 	}
 	scheduled := s.Mode == v1alpha1.ModeDaemonSet || s.Mode == v1alpha1.ModeDeployment
-	if scheduled && d.Existing && !d.Single {
+	if scheduled && r.Existing && !r.Inputs.Single {
 		s.ControllerManager, s.Moved = manager, moved
 		return
 	}
-	if d.Existing {
-		d.Sayf("warning: controllerManager.extraEnv has a credential, and the cluster's record shows it: `ccmadm apply` in mode "+
+	if r.Existing {
+		r.Sayf("warning: controllerManager.extraEnv has a credential, and the cluster's record shows it: `ccmadm apply` in mode "+
 			"DaemonSet or Deployment moves it to Secret/%s/%s; in mode %s, take it out and change it",
 			v1alpha1.Namespace, v1alpha1.CloudConfigName, s.Mode)
 	}
 }
 
 // RefuseLostCredentials finds a variable that refers to a credential that is not given: its pod would never start.
-func RefuseLostCredentials(d *workflow.Data, s *settings.Settings, files map[string][]byte) error {
-	if d.Role != kubeadm.RoleInit || s.Mode == v1alpha1.ModeManual {
+func RefuseLostCredentials(h *workflow.Host, s *settings.Settings, files map[string][]byte) error {
+	if h.Role != kubeadm.RoleInit || s.Mode == v1alpha1.ModeManual {
 		return nil
 	}
 	for _, env := range s.ControllerManager.ExtraEnv {

@@ -17,15 +17,15 @@ import (
 
 // ExistingRecord is that of the cluster that lives. Nothing is known without it: neither what to repair nor what would
 // change.
-func ExistingRecord(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, error) {
-	return d.Known.Record.Get(func() (*v1alpha1.Record, error) {
-		client, err := workflow.AdminClient(d)
+func ExistingRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
+	return r.Cache.Record.Get(func() (*v1alpha1.Record, error) {
+		client, err := workflow.AdminClient(r.Env)
 		if err != nil {
 			return nil, err
 		}
 		rec, err := workflow.AskRecord(ctx, client)
 		switch {
-		case apierrors.IsNotFound(err) && d.Operation.Begins():
+		case apierrors.IsNotFound(err) && r.Operation.Begins():
 			return nil, nil // its first run has not come to the end yet
 		case apierrors.IsNotFound(err):
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
@@ -41,16 +41,16 @@ func ExistingRecord(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, er
 }
 
 // CheckChange is the first to ask for the settings, which are refused where they cannot become what is said.
-func CheckChange(ctx context.Context, d *workflow.Data) error {
-	_, err := d.Settings(ctx)
+func CheckChange(ctx context.Context, r *workflow.Run) error {
+	_, err := r.Settings(ctx)
 	return err
 }
 
 // refuseChange refuses what these phases cannot change, each by itself too.
-func refuseChange(ctx context.Context, d *workflow.Data, rec *v1alpha1.Record) error {
-	said, known := d.Said, rec.Configuration
+func refuseChange(ctx context.Context, r *workflow.Run, rec *v1alpha1.Record) error {
+	said, known := r.Said, rec.Configuration
 	if settings.SaysOther(said.Provider, known.Provider) {
-		changes, err := d.Operation.OtherProvider(ctx, d, &known)
+		changes, err := r.Operation.OtherProvider(ctx, r, &known)
 		if err != nil {
 			return err
 		}
@@ -73,8 +73,8 @@ func refuseChange(ctx context.Context, d *workflow.Data, rec *v1alpha1.Record) e
 
 // refuseProvider names the Nodes that another provider would not know: a provider ID cannot change. Without any, the
 // caller has its own words.
-func refuseProvider(ctx context.Context, d *workflow.Data, known string) error {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func refuseProvider(ctx context.Context, r *workflow.Run, known string) error {
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -96,9 +96,9 @@ func refuseProvider(ctx context.Context, d *workflow.Data, known string) error {
 		names = append(names[:workflow.ShownNodes], fmt.Sprintf("and %d more", count-workflow.ShownNodes))
 	}
 	return finding.Refusedf("apply with provider %q: the cluster's record says %q, and provider IDs cannot change: %s",
-		d.Said.Provider, known, strings.Join(names, ", ")).
+		r.Said.Provider, known, strings.Join(names, ", ")).
 		WithHint("leave it out; where the other provider has the same IDs, `ccmadm adopt --provider %s` changes it, "+
-			"and else a Node comes to it as a new one. Nothing was changed", d.Said.Provider)
+			"and else a Node comes to it as a new one. Nothing was changed", r.Said.Provider)
 }
 
 // refuseOtherLease keeps two managers from leading, each by a Lease of its own, while one replaces the other.

@@ -29,39 +29,39 @@ func FetchRecord() workflow.Phase {
 		Short: "Read the cluster's settings",
 		Long: `Reads, with the bootstrap token, the ConfigMap kube-system/` + v1alpha1.RecordName + ` that ` + "`ccmadm init`" + ` has published, and
 whether the cluster has a node of this machine's name. Refuses what contradicts the record. Writes ` + machine.RecordFile + `.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			cluster, err := joinedCluster(ctx, d)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			cluster, err := joinedCluster(ctx, r)
 			if err != nil {
 				return err
 			}
-			if err := refuseOtherCluster(d, cluster); err != nil {
+			if err := refuseOtherCluster(r.Env, cluster); err != nil {
 				return err
 			}
-			if err := refuseTakenName(ctx, d, cluster.Client); err != nil {
+			if err := refuseTakenName(ctx, r, cluster.Client); err != nil {
 				return err
 			}
-			rec, err := joinedRecord(ctx, d)
+			rec, err := joinedRecord(ctx, r)
 			if err != nil {
 				return err
 			}
-			if err := RefuseContradictions("join", d.Said, rec); err != nil {
+			if err := RefuseContradictions("join", r.Said, rec); err != nil {
 				return err
 			}
-			d.Sayf("cluster %s: provider %s, mode %s", rec.Configuration.ClusterName, rec.Configuration.Provider, rec.Configuration.Mode)
-			return WriteRecord(d, rec)
+			r.Sayf("cluster %s: provider %s, mode %s", rec.Configuration.ClusterName, rec.Configuration.Provider, rec.Configuration.Mode)
+			return WriteRecord(r.Env, rec)
 		},
 	}
 }
 
 // joinedCluster is the one to be joined, found once.
-func joinedCluster(ctx context.Context, d *workflow.Data) (*kubeadm.Cluster, error) {
-	return d.Known.Cluster.Get(func() (*kubeadm.Cluster, error) { return kubeadm.Discover(ctx, d.KubeadmFile) })
+func joinedCluster(ctx context.Context, r *workflow.Run) (*kubeadm.Cluster, error) {
+	return r.Cache.Cluster.Get(func() (*kubeadm.Cluster, error) { return kubeadm.Discover(ctx, r.KubeadmFile) })
 }
 
 // joinedRecord is the record of the cluster to be joined.
-func joinedRecord(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, error) {
-	return d.Known.Record.Get(func() (*v1alpha1.Record, error) {
-		cluster, err := joinedCluster(ctx, d)
+func joinedRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
+	return r.Cache.Record.Get(func() (*v1alpha1.Record, error) {
+		cluster, err := joinedCluster(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -85,12 +85,12 @@ func joinedRecord(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, erro
 // refuseTakenName finds a second machine with one name before it takes the first one's place in the cluster.
 // kubeadm looks only for ready nodes, and without a CNI plugin none is.
 // Bootstrap tokens may read Nodes for exactly this check (ClusterRole kubeadm:get-nodes).
-func refuseTakenName(ctx context.Context, d *workflow.Data, client kubernetes.Interface) error {
-	joined, err := workflow.HasJoined(ctx, d)
+func refuseTakenName(ctx context.Context, r *workflow.Run, client kubernetes.Interface) error {
+	joined, err := workflow.HasJoined(ctx, r.Host)
 	if err != nil || joined {
 		return err
 	}
-	name, err := workflow.NodeName(d)
+	name, err := workflow.NodeName(r.Host)
 	if err != nil {
 		return err
 	}
@@ -109,16 +109,16 @@ func refuseTakenName(ctx context.Context, d *workflow.Data, client kubernetes.In
 		return fmt.Errorf("look for Node/%s: %w", name, err)
 	}
 	other := node.Status.NodeInfo.MachineID
-	alive, err := Heartbeats(ctx, client, node, d.Machine.Now())
+	alive, err := Heartbeats(ctx, client, node, r.Machine.Now())
 	if err != nil {
 		return err
 	}
-	begun, err := d.Machine.Exists(machine.KubeletConf) // then it is this machine's own kubelet that speaks
+	begun, err := r.Machine.Exists(machine.KubeletConf) // then it is this machine's own kubelet that speaks
 	if err != nil {
 		return err
 	}
-	if workflow.Ignored(d, "NodeName") || other == d.Machine.ID() && (!alive || begun) {
-		d.Sayf("Node/%s is there already: this machine takes it over", name)
+	if workflow.Ignored(r, "NodeName") || other == r.Machine.ID() && (!alive || begun) {
+		r.Sayf("Node/%s is there already: this machine takes it over", name)
 		return nil
 	}
 	return finding.Preflightf("join as %q: NodeName: the cluster has a node of that name, machine %s", name, other).
@@ -166,12 +166,12 @@ func Heartbeats(ctx context.Context, client kubernetes.Interface, node *corev1.N
 }
 
 // refuseOtherCluster finds a machine that is a member of another cluster than the one that it is told to join.
-func refuseOtherCluster(d *workflow.Data, cluster *kubeadm.Cluster) error {
-	there, err := d.Machine.Exists(machine.KubeletConf)
+func refuseOtherCluster(env *workflow.Env, cluster *kubeadm.Cluster) error {
+	there, err := env.Machine.Exists(machine.KubeletConf)
 	if err != nil || !there || len(cluster.CA) == 0 {
 		return err
 	}
-	config, err := workflow.RESTConfig(d, machine.KubeletConf)
+	config, err := workflow.RESTConfig(env, machine.KubeletConf)
 	if err != nil {
 		return nil //nolint:nilerr // an identity that was cut short is of no cluster yet
 	}

@@ -19,80 +19,80 @@ type Initialization struct{ Ordinary }
 var _ workflow.Operation = Initialization{}
 
 // Step runs a phase. In the cluster that the machine has made it is a step of the journal where it changes something.
-func (Initialization) Step(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
-	return initStep(ctx, d, p)
+func (Initialization) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
+	return initStep(ctx, r, p)
 }
 
 // initStep runs a phase of init. In a cluster that lives it brings back what the record says, as apply does: what it
 // changes is a step of the journal, under the Lease of the one run that changes a cluster at a time.
-func initStep(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
-	lives, err := repairs(ctx, d, p)
+func initStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
+	lives, err := repairs(ctx, r, p)
 	if err != nil {
 		return err
 	}
 	if !lives {
-		return p.Run(ctx, d)
+		return p.Run(ctx, r)
 	}
-	trial, err := workflow.TryPhases(ctx, d, []workflow.Phase{p})
+	trial, err := workflow.TryPhases(ctx, r, []workflow.Phase{p})
 	if err == nil {
 		err = trial.Refusal()
 	}
 	if err != nil {
 		return err
 	}
-	found := d.Known.Previews[p.Name]
+	found := r.Course.Previews[p.Name]
 	if found.Change == "" {
-		fmt.Fprint(d.Progress(), found.Said)
+		fmt.Fprint(r.Progress(), found.Said)
 		return nil
 	}
-	c := *d
-	c.Command = string(kubeadm.RoleInit)
-	if d.Known.Journal == nil {
+	c := *r
+	c.Inputs.Command = string(kubeadm.RoleInit)
+	if r.Course.Journal == nil {
 		if err := openRepair(ctx, &c); err != nil {
 			return err
 		}
 	}
 	err = workflow.JournalStep(ctx, &c, p, found.Change, workflow.RollbackTo(&c))
-	if d.Single {
-		err = errors.Join(err, d.Close(ctx))
+	if r.Inputs.Single {
+		err = errors.Join(err, r.Close(ctx))
 	}
 	return err
 }
 
 // repairs tells whether a phase of init would write what belongs to all control planes, in a cluster whose record is
 // published, and with which this machine's Node has come through.
-func repairs(ctx context.Context, d *workflow.Data, p workflow.Phase) (bool, error) {
-	if d.Role != kubeadm.RoleInit || !p.Shared {
+func repairs(ctx context.Context, r *workflow.Run, p workflow.Phase) (bool, error) {
+	if r.Role != kubeadm.RoleInit || !p.Shared {
 		return false, nil
 	}
-	if lives, err := Established(ctx, d); err != nil || !lives {
+	if lives, err := Established(ctx, r); err != nil || !lives {
 		return false, err
 	}
-	if _, err := d.Settings(ctx); err != nil { // which ask for the record
+	if _, err := r.Settings(ctx); err != nil { // which ask for the record
 		return false, err
 	}
-	rec, err := publishedRecord(ctx, d)
+	rec, err := publishedRecord(ctx, r)
 	return rec != nil, err
 }
 
 // openRepair begins a run that goes by the record: that must be what the cluster is meant to be.
-func openRepair(ctx context.Context, d *workflow.Data) error {
-	if err := refuseUnended(ctx, d); err != nil {
+func openRepair(ctx context.Context, r *workflow.Run) error {
+	if err := refuseUnended(ctx, r.Env); err != nil {
 		return err
 	}
-	if err := workflow.OpenJournal(ctx, d); err != nil {
+	if err := workflow.OpenJournal(ctx, r); err != nil {
 		return err
 	}
-	if err := refuseUnended(ctx, d); err != nil { // one that has begun, and ended, in between
-		return errors.Join(err, d.Close(ctx))
+	if err := refuseUnended(ctx, r.Env); err != nil { // one that has begun, and ended, in between
+		return errors.Join(err, r.Close(ctx))
 	}
 	return nil
 }
 
 // refuseUnended finds a run that is under way, or has left the cluster between two states: the record is written last,
 // and by it init would take away what the new manager needs.
-func refuseUnended(ctx context.Context, d *workflow.Data) error {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func refuseUnended(ctx context.Context, env *workflow.Env) error {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}

@@ -26,13 +26,13 @@ import (
 
 // RunningPod is what the manager that runs was made from; nil: none is there. A change of mode that was cut short has
 // left one of another mode than the record says.
-func RunningPod(ctx context.Context, d *workflow.Data, s *settings.Settings) (*corev1.PodTemplateSpec, error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func RunningPod(ctx context.Context, env *workflow.Env, s *settings.Settings) (*corev1.PodTemplateSpec, error) {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
 	for _, mode := range append([]v1alpha1.Mode{s.Recorded.Configuration.Mode}, workflow.ManagedModes()...) {
-		pod, err := podOfMode(ctx, d.Machine, client, mode, manifests.WorkloadName(s.Profile))
+		pod, err := podOfMode(ctx, env.Machine, client, mode, manifests.WorkloadName(s.Profile))
 		if err != nil || pod != nil {
 			return pod, err
 		}
@@ -72,8 +72,8 @@ func GetWorkload(ctx context.Context, client kubernetes.Interface, mode v1alpha1
 }
 
 // LiveVersion is the cluster's by kubeadm's live configuration, which an upgrade changes; empty where there is none.
-func LiveVersion(ctx context.Context, d *workflow.Data) (string, error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func LiveVersion(ctx context.Context, env *workflow.Env) (string, error) {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return "", err
 	}

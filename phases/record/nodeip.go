@@ -17,29 +17,29 @@ import (
 // NodeIP turns the policy into the value of the kubelet's --node-ip. Without that flag a kubelet in external mode
 // publishes no address until the cloud-controller-manager does (kubernetes/kubernetes#121028), and onprem has no
 // other source to ask. The pod subnets tell which families the cluster has.
-func NodeIP(ctx context.Context, d *workflow.Data, policy, podSubnet string) (string, error) {
+func NodeIP(ctx context.Context, h *workflow.Host, policy, podSubnet string) (string, error) {
 	switch policy {
 	case v1alpha1.NodeIPDefault:
-		return anyAddress(ctx, d, podSubnet)
+		return anyAddress(ctx, h, podSubnet)
 	case v1alpha1.NodeIPAuto, "":
-		return autoNodeIP(ctx, d, podSubnet)
+		return autoNodeIP(ctx, h, podSubnet)
 	}
 	if prefix, err := netip.ParsePrefix(policy); err == nil {
-		addr, err := d.Machine.AddressIn(prefix)
+		addr, err := h.Machine.AddressIn(prefix)
 		return addr.String(), err
 	}
 	addrs, err := v1alpha1.ParseAddresses(policy)
 	if err != nil {
 		return "", err
 	}
-	return policy, d.Machine.CheckLocal(addrs)
+	return policy, h.Machine.CheckLocal(addrs)
 }
 
 // anyAddress makes the kubelet take that of the default route, of the cluster's family, whenever it starts.
-func anyAddress(ctx context.Context, d *workflow.Data, podSubnet string) (string, error) {
+func anyAddress(ctx context.Context, h *workflow.Host, podSubnet string) (string, error) {
 	v4, v6 := templates.IPFamilies(podSubnet)
 	if !v4 && !v6 {
-		ip, err := primaryAddress(ctx, d)
+		ip, err := primaryAddress(ctx, h)
 		if err != nil {
 			return "", err
 		}
@@ -53,47 +53,47 @@ func anyAddress(ctx context.Context, d *workflow.Data, podSubnet string) (string
 
 // autoNodeIP is the advertise address on a control plane, elsewhere the source of the route to the API server, and
 // in a dual-stack cluster an address of the other family on the same interface as well.
-func autoNodeIP(ctx context.Context, d *workflow.Data, podSubnet string) (string, error) {
-	ip, err := primaryAddress(ctx, d)
+func autoNodeIP(ctx context.Context, h *workflow.Host, podSubnet string) (string, error) {
+	ip, err := primaryAddress(ctx, h)
 	if err != nil {
 		return "", err
 	}
 	if v4, v6 := templates.IPFamilies(podSubnet); !v4 || !v6 {
 		return ip.String(), nil
 	}
-	other, err := d.Machine.OtherFamily(ip)
+	other, err := h.Machine.OtherFamily(ip)
 	if err != nil {
 		return "", err
 	}
 	return ip.String() + "," + other.String(), nil
 }
 
-func primaryAddress(ctx context.Context, d *workflow.Data) (netip.Addr, error) {
-	if workflow.IsControlPlane(d) {
-		return d.Machine.AdvertiseAddress(d.KubeadmFile.AdvertiseAddress(d.Role))
+func primaryAddress(ctx context.Context, h *workflow.Host) (netip.Addr, error) {
+	if workflow.IsControlPlane(h) {
+		return h.Machine.AdvertiseAddress(h.KubeadmFile.AdvertiseAddress(h.Role))
 	}
-	if !d.KubeadmFile.CanDiscover() {
-		return d.Machine.AdvertiseAddress("")
+	if !h.KubeadmFile.CanDiscover() {
+		return h.Machine.AdvertiseAddress("")
 	}
-	server, err := kubeadm.JoinServer(ctx, d.KubeadmFile)
+	server, err := kubeadm.JoinServer(ctx, h.KubeadmFile)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	return d.Machine.SourceAddress(ctx, server)
+	return h.Machine.SourceAddress(ctx, server)
 }
 
 // NodeIPToSet is empty where the administrator has set the flag in a file that wins over kubeadm's.
-func NodeIPToSet(ctx context.Context, d *workflow.Data, s *settings.Settings) (string, error) {
-	uses, err := d.Machine.KubeletFlags("node-ip")
+func NodeIPToSet(ctx context.Context, h *workflow.Host, s *settings.Settings) (string, error) {
+	uses, err := h.Machine.KubeletFlags("node-ip")
 	if err != nil {
 		return "", err
 	}
-	kubeadms := d.Machine.Path(machine.KubeadmFlags)
+	kubeadms := h.Machine.Path(machine.KubeadmFlags)
 	if uses = slices.DeleteFunc(uses, func(u machine.FlagUse) bool { return u.File == kubeadms }); len(uses) > 0 {
-		d.Sayf("node IP: %s stands and wins", uses[len(uses)-1])
+		h.Sayf("node IP: %s stands and wins", uses[len(uses)-1])
 		return "", nil
 	}
-	ip, err := NodeIP(ctx, d, s.NodeIP, s.PodSubnet)
+	ip, err := NodeIP(ctx, h, s.NodeIP, s.PodSubnet)
 	if err != nil {
 		return "", finding.Preflightf("%w", err)
 	}
@@ -101,11 +101,11 @@ func NodeIPToSet(ctx context.Context, d *workflow.Data, s *settings.Settings) (s
 }
 
 // GivenKubeletArg is what the user has set, in kubeadm's configuration or in a file that feeds the kubelet.
-func GivenKubeletArg(d *workflow.Data, name string) (string, error) {
-	if value, ok := d.KubeadmFile.KubeletArg(d.Role, name); ok {
+func GivenKubeletArg(h *workflow.Host, name string) (string, error) {
+	if value, ok := h.KubeadmFile.KubeletArg(h.Role, name); ok {
 		return value, nil
 	}
-	uses, err := d.Machine.KubeletFlags(name)
+	uses, err := h.Machine.KubeletFlags(name)
 	if err != nil || len(uses) == 0 {
 		return "", err
 	}

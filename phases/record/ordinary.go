@@ -15,32 +15,32 @@ type Ordinary struct{}
 var _ workflow.Operation = Ordinary{}
 
 // Settings lays what the user said over what the cluster, or an earlier phase, has recorded.
-func (Ordinary) Settings(ctx context.Context, d *workflow.Data) (*settings.Settings, error) {
-	return resolve(ctx, d)
+func (Ordinary) Settings(ctx context.Context, r *workflow.Run) (*settings.Settings, error) {
+	return resolve(ctx, r)
 }
 
 // Record asks the cluster, once in a run.
-func (Ordinary) Record(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, error) {
-	return ExistingRecord(ctx, d)
+func (Ordinary) Record(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
+	return ExistingRecord(ctx, r)
 }
 
 // Prepare does nothing.
-func (Ordinary) Prepare(context.Context, *workflow.Data) error { return nil }
+func (Ordinary) Prepare(context.Context, *workflow.Run) error { return nil }
 
 // Step runs the phase, and in an existing cluster notes in the journal what it changes.
-func (Ordinary) Step(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
-	if !d.Existing {
-		return p.Run(ctx, d)
+func (Ordinary) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
+	if !r.Existing {
+		return p.Run(ctx, r)
 	}
-	return workflow.ApplyStep(ctx, d, p)
+	return workflow.ApplyStep(ctx, r, p)
 }
 
 // End closes an apply that was killed, and notes on the Node which release has worked here.
-func (Ordinary) End(ctx context.Context, d *workflow.Data) error {
-	if err := workflow.CloseAbandoned(ctx, d); err != nil {
+func (Ordinary) End(ctx context.Context, r *workflow.Run) error {
+	if err := workflow.CloseAbandoned(ctx, r); err != nil {
 		return err
 	}
-	workflow.NoteRelease(ctx, d)
+	workflow.NoteRelease(ctx, r)
 	return nil
 }
 
@@ -51,8 +51,8 @@ func (Ordinary) Begins() bool { return false }
 func (Ordinary) ManagerMayBeAway() bool { return false }
 
 // OtherProvider names the Nodes that keep the cluster at its provider.
-func (Ordinary) OtherProvider(ctx context.Context, d *workflow.Data, known *v1alpha1.CloudConfiguration) (bool, error) {
-	return false, refuseProvider(ctx, d, known.Provider)
+func (Ordinary) OtherProvider(ctx context.Context, r *workflow.Run, known *v1alpha1.CloudConfiguration) (bool, error) {
+	return false, refuseProvider(ctx, r, known.Provider)
 }
 
 // Said changes nothing.

@@ -30,35 +30,35 @@ func proxySettings(env func(string) string) []string {
 
 // proxies are those of the manager that runs, once this machine's Node has come through with it: whoever runs ccmadm
 // again may have others.
-func proxies(ctx context.Context, d *workflow.Data, s *settings.Settings) ([]string, error) {
-	if s.Recorded == nil || d.Role != kubeadm.RoleInit || d.WithoutServer && !d.Existing {
-		return proxySettings(d.Env), nil
+func proxies(ctx context.Context, r *workflow.Run, s *settings.Settings) ([]string, error) {
+	if s.Recorded == nil || r.Role != kubeadm.RoleInit || r.WithoutServer && !r.Existing {
+		return proxySettings(r.Getenv), nil
 	}
-	if lives, err := Established(ctx, d); err != nil || !lives {
-		return proxySettings(d.Env), err
+	if lives, err := Established(ctx, r); err != nil || !lives {
+		return proxySettings(r.Getenv), err
 	}
-	return existingProxies(ctx, d, s)
+	return existingProxies(ctx, r, s)
 }
 
 // existingProxies are those of the manager that runs, here or, as a static pod, on another control plane: a change of
 // mode comes to one after the other. Where none is found, the environment says, as on the first day.
-func existingProxies(ctx context.Context, d *workflow.Data, s *settings.Settings) ([]string, error) {
-	pod, err := RunningPod(ctx, d, s)
+func existingProxies(ctx context.Context, r *workflow.Run, s *settings.Settings) ([]string, error) {
+	pod, err := RunningPod(ctx, r.Env, s)
 	if err == nil && pod == nil {
-		pod, err = elsewherePod(ctx, d)
+		pod, err = elsewherePod(ctx, r.Env)
 	}
-	if err == nil && pod == nil && !d.Operation.ManagerMayBeAway() && s.Recorded.Configuration.Mode != v1alpha1.ModeManual {
-		d.Sayf("there is no cloud-controller-manager whose proxy variables would hold: this shell's do")
+	if err == nil && pod == nil && !r.Operation.ManagerMayBeAway() && s.Recorded.Configuration.Mode != v1alpha1.ModeManual {
+		r.Sayf("there is no cloud-controller-manager whose proxy variables would hold: this shell's do")
 	}
 	if err != nil || pod == nil || len(pod.Spec.Containers) == 0 {
-		return proxySettings(d.Env), err
+		return proxySettings(r.Getenv), err
 	}
 	return proxySettings(proxiesOf(pod.ObjectMeta, pod.Spec, s.Recorded.Configuration.ControllerManager.ExtraEnv)), nil
 }
 
 // elsewherePod is the static pod of any other control plane; nil: none is there.
-func elsewherePod(ctx context.Context, d *workflow.Data) (*corev1.PodTemplateSpec, error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func elsewherePod(ctx context.Context, env *workflow.Env) (*corev1.PodTemplateSpec, error) {
+	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 
 // KeepOwn keeps what only this machine's copy says: where the provider's files were read from, all or, in a cluster
 // that lives, one by one; there its own address, too.
-func KeepOwn(d *workflow.Data, kept *v1alpha1.CloudConfiguration, before v1alpha1.CloudConfiguration) {
-	if !d.Existing {
+func KeepOwn(env *workflow.Env, kept *v1alpha1.CloudConfiguration, before v1alpha1.CloudConfiguration) {
+	if !env.Existing {
 		if kept.CloudConfig.File == "" && kept.Inventory == "" && kept.Credentials == nil {
 			kept.CloudConfig, kept.Inventory, kept.Credentials = before.CloudConfig, before.Inventory, before.Credentials
 		}
@@ -42,36 +42,36 @@ func ClusterNodeIP(policy string) string {
 }
 
 // WriteRecord keeps what this run was told, for phases that are called by themselves later.
-func WriteRecord(d *workflow.Data, rec *v1alpha1.Record) error {
+func WriteRecord(env *workflow.Env, rec *v1alpha1.Record) error {
 	data, err := rec.Encode()
 	if err != nil {
 		return err
 	}
-	return d.Write(machine.File{Path: machine.RecordFile, Data: data, Mode: 0o600})
+	return env.Write(machine.File{Path: machine.RecordFile, Data: data, Mode: 0o600})
 }
 
 // ClusterRecord is the record of the cluster that this control plane is one of already, or nil where it is none yet. What
 // was never published, or deleted, is known from this machine's own copy.
-func ClusterRecord(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, error) {
-	done, err := workflow.KubeadmFinished(d)
+func ClusterRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
+	done, err := workflow.KubeadmFinished(r.Host)
 	if err != nil || !done {
 		return nil, err
 	}
-	rec, err := publishedRecord(ctx, d)
+	rec, err := publishedRecord(ctx, r)
 	if err != nil || rec != nil {
 		return rec, err
 	}
-	if rec, err = d.Machine.Record(); err != nil || rec == nil {
+	if rec, err = r.Machine.Record(); err != nil || rec == nil {
 		return nil, err
 	}
-	return rec, forgetUntried(ctx, d, rec)
+	return rec, forgetUntried(ctx, r, rec)
 }
 
 // publishedRecord is the one in the cluster, or nil where there is none. Without an answer nothing is changed: the machine
 // may be one that lives.
-func publishedRecord(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, error) {
-	return d.Known.Record.Get(func() (*v1alpha1.Record, error) {
-		client, err := workflow.Connect(d, machine.AdminConf)
+func publishedRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
+	return r.Cache.Record.Get(func() (*v1alpha1.Record, error) {
+		client, err := workflow.Connect(r.Env, machine.AdminConf)
 		if err != nil {
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
 				WithHint("kubeadm has finished on this machine, so nothing is done here that the cluster has not been asked about; if kubeadm was reset: `ccmadm reset`. Nothing was changed")
@@ -81,7 +81,7 @@ func publishedRecord(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, e
 			return nil, nil // not published: the run that made the cluster was cut short before
 		}
 		if err == nil {
-			return rec, forgetUntried(ctx, d, rec)
+			return rec, forgetUntried(ctx, r, rec)
 		}
 		return nil, finding.Refusedf("compare with the cluster's record: %w", err).
 			WithHint("kubeadm has finished on this machine, so nothing is done here that the cluster has not been asked about; look at its API server: " +
@@ -92,17 +92,17 @@ func publishedRecord(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, e
 // forgetUntried takes out of the record what no node has come through with yet: until then the same command, corrected,
 // is how an image that cannot be pulled is replaced. Whether this machine's node has come through is asked, where no run of
 // ours has seen it.
-func forgetUntried(ctx context.Context, d *workflow.Data, rec *v1alpha1.Record) error {
-	s, err := workflow.MachineState(d)
+func forgetUntried(ctx context.Context, r *workflow.Run, rec *v1alpha1.Record) error {
+	s, err := workflow.MachineState(r.Env)
 	if err != nil || s.Stage != v1alpha1.StageFinished {
 		return err
 	}
-	through, err := Established(ctx, d)
+	through, err := Established(ctx, r)
 	if err != nil {
 		return err
 	}
 	if through {
-		return workflow.NoteInitialized(d)
+		return workflow.NoteInitialized(r.Host)
 	}
 	rec.Configuration.ControllerManager, rec.Configuration.NodeAgent.Image = v1alpha1.ControllerManager{}, ""
 	return nil

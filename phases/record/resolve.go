@@ -16,82 +16,82 @@ import (
 )
 
 // resolve lays what the user said over what the cluster, or an earlier phase, has recorded.
-func resolve(ctx context.Context, d *workflow.Data) (*settings.Settings, error) {
-	rec, err := recorded(ctx, d)
+func resolve(ctx context.Context, r *workflow.Run) (*settings.Settings, error) {
+	rec, err := recorded(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseOtherManager(d, rec); err != nil {
+	if err := refuseOtherManager(r, rec); err != nil {
 		return nil, err
 	}
 	s := &settings.Settings{Recorded: rec}
 	if rec != nil {
 		known := &rec.Configuration
-		if d.Existing && settings.SaysOther(d.Said.Provider, known.Provider) {
+		if r.Existing && settings.SaysOther(r.Said.Provider, known.Provider) {
 			known = settings.OfNoProvider(*known)
 		}
 		s.Override(known)
 		s.PodSubnet, s.CertificatesDir, s.ImageRepository = rec.PodSubnet, rec.CertificatesDir, rec.ImageRepository
-		if err := keepOwnNodeIP(d, s); err != nil {
+		if err := keepOwnNodeIP(r, s); err != nil {
 			return nil, err
 		}
 	}
-	said := saidOf(d, rec)
+	said := saidOf(r, rec)
 	s.Override(&said)
 	s.Default()
-	moveCredentials(d, s)
+	moveCredentials(r, s)
 	if err := settings.VIPWhole(s.ControlPlaneVIP); err != nil {
 		return nil, err
 	}
-	if rec == nil || d.Single && d.Role == kubeadm.RoleInit && d.KubeadmFile.HasConfiguration(kubeadm.RoleInit) {
-		s.PodSubnet, s.CertificatesDir, s.ImageRepository = d.KubeadmFile.PodSubnet(), d.KubeadmFile.CertificatesDir(), d.KubeadmFile.ImageRepository()
+	if rec == nil || r.Inputs.Single && r.Role == kubeadm.RoleInit && r.KubeadmFile.HasConfiguration(kubeadm.RoleInit) {
+		s.PodSubnet, s.CertificatesDir, s.ImageRepository = r.KubeadmFile.PodSubnet(), r.KubeadmFile.CertificatesDir(), r.KubeadmFile.ImageRepository()
 	}
 	if s.CertificatesDir == "" {
 		s.CertificatesDir = machine.PKIDir
 	}
-	if err := findProfile(d, s); err != nil {
+	if err := findProfile(r, s); err != nil {
 		return nil, err
 	}
-	d.Operation.Amend(s, rec)
-	if d.Existing && rec != nil {
+	r.Operation.Amend(s, rec)
+	if r.Existing && rec != nil {
 		if err := refuseOtherLease(s); err != nil && !s.ChangesProvider() { // then the former one has ended before
 			return nil, err
 		}
 	}
-	if s.Proxies, err = proxies(ctx, d, s); err != nil {
+	if s.Proxies, err = proxies(ctx, r, s); err != nil {
 		return nil, err
 	}
-	return s, findVersion(ctx, d, s)
+	return s, findVersion(ctx, r.Host, s)
 }
 
 // recorded is what is known already of the cluster that this machine is in or joins: nothing, on a machine that makes
 // one.
-func recorded(ctx context.Context, d *workflow.Data) (*v1alpha1.Record, error) {
+func recorded(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
 	switch {
-	case d.Existing:
-		rec, err := ExistingRecord(ctx, d)
+	case r.Existing:
+		rec, err := ExistingRecord(ctx, r)
 		if err == nil && rec != nil {
-			err = refuseChange(ctx, d, rec)
+			err = refuseChange(ctx, r, rec)
 		}
 		return rec, err
-	case d.Role == kubeadm.RoleInit && d.Single:
-		return phaseRecord(ctx, d)
-	case d.Role == kubeadm.RoleInit:
-		return ClusterRecord(ctx, d)
-	case !d.Single:
-		return joinedRecord(ctx, d)
+	case r.Role == kubeadm.RoleInit && r.Inputs.Single:
+		return phaseRecord(ctx, r)
+	case r.Role == kubeadm.RoleInit:
+		return ClusterRecord(ctx, r)
+	case !r.Inputs.Single:
+		return joinedRecord(ctx, r)
 	}
-	rec, err := phaseRecord(ctx, d)
-	if err == nil && rec == nil && d.DryRun && d.KubeadmFile.CanDiscover() {
-		return joinedRecord(ctx, d)
+	rec, err := phaseRecord(ctx, r)
+	if err == nil && rec == nil && r.DryRun && r.KubeadmFile.CanDiscover() {
+		return joinedRecord(ctx, r)
 	}
 	return rec, err
 }
 
 // findProfile replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.
-func findProfile(d *workflow.Data, s *settings.Settings) error {
+func findProfile(r *workflow.Run, s *settings.Settings) error {
 	if s.Provider == v1alpha1.ProviderAuto {
-		found, err := settings.Detect(d.Machine)
+		found, err := settings.Detect(r.Machine)
 		if err != nil {
 			return err
 		}
@@ -115,22 +115,22 @@ func findProfile(d *workflow.Data, s *settings.Settings) error {
 	}
 	s.Provider, s.OwnProfile = s.Profile.Name, text
 	if s.Mode == v1alpha1.ModeAuto {
-		s.Mode = d.Operation.Mode(s.Profile)
+		s.Mode = r.Operation.Mode(s.Profile)
 	}
 	return nil
 }
 
 // findVersion takes the cluster's version over that of the installed kubeadm, which may be newer.
-func findVersion(ctx context.Context, d *workflow.Data, s *settings.Settings) error {
+func findVersion(ctx context.Context, h *workflow.Host, s *settings.Settings) error {
 	if s.KubernetesVersion != "" { // the operation has said
 		return nil
 	}
-	said := d.KubeadmFile.KubernetesVersion()
+	said := h.KubeadmFile.KubernetesVersion()
 	if s.Recorded != nil && s.Recorded.KubernetesVersion != "" {
 		said = s.Recorded.KubernetesVersion
 	}
-	if d.Existing {
-		live, err := LiveVersion(ctx, d)
+	if h.Existing {
+		live, err := LiveVersion(ctx, h.Env)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func findVersion(ctx context.Context, d *workflow.Data, s *settings.Settings) er
 		s.KubernetesVersion = "v" + v.String()
 		return nil
 	}
-	v, err := d.KubeadmVersion(ctx) // kubeadm takes its own version for none, and for a label such as stable-1.36
+	v, err := h.KubeadmVersion(ctx) // kubeadm takes its own version for none, and for a label such as stable-1.36
 	if err != nil {
 		return err
 	}

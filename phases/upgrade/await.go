@@ -22,12 +22,12 @@ const cutShortPatience = 5 * time.Minute
 
 // awaitCutShort waits for the API server where this machine says that kubeadm was at work here and did not come to its
 // end: it may have been cut short between two static pods, which the kubelet starts meanwhile.
-func awaitCutShort(ctx context.Context, d *workflow.Data) error {
-	s, err := workflow.MachineState(d)
+func (u *Upgrade) awaitCutShort(ctx context.Context, env *workflow.Env) error {
+	s, err := workflow.MachineState(env)
 	if err != nil || s.KubeletFlags == "" {
 		return err
 	}
-	client, err := workflow.AdminClient(d)
+	client, err := workflow.AdminClient(env)
 	if err != nil {
 		return err
 	}
@@ -37,13 +37,13 @@ func awaitCutShort(ctx context.Context, d *workflow.Data) error {
 		defer cancel()
 		_, why := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		if why != nil && last == nil {
-			d.Sayf("an upgrade was cut short here, and the API server does not answer: waiting up to %s", cutShortPatience)
+			env.Sayf("an upgrade was cut short here, and the API server does not answer: waiting up to %s", cutShortPatience)
 		}
 		last = why
 		return why == nil, nil
 	})
 	if err == nil {
-		return awaitScheduler(ctx, d, client)
+		return u.awaitScheduler(ctx, env, client)
 	}
 	return finding.Refusedf("go on with the upgrade that was cut short: %w", last).
 		WithHint("crictl ps -a; journalctl -u kubelet; is a manifest missing in %s? kubeadm keeps the former ones in "+
@@ -61,8 +61,8 @@ const (
 // awaitScheduler waits for who schedules the pod of the Job that `kubeadm upgrade apply` makes: up to kubeadm 1.35 it has
 // 15 s to complete. A cluster with another scheduler, and one whose scheduler does not come back, are left to kubeadm,
 // which says so itself.
-func awaitScheduler(ctx context.Context, d *workflow.Data, client kubernetes.Interface) error {
-	if !upgradeOf(d).first() {
+func (u *Upgrade) awaitScheduler(ctx context.Context, env *workflow.Env, client kubernetes.Interface) error {
+	if !u.first() {
 		return nil
 	}
 	err := journal.Ask(ctx, func(ctx context.Context) error {
@@ -75,11 +75,11 @@ func awaitScheduler(ctx context.Context, d *workflow.Data, client kubernetes.Int
 	if err != nil {
 		return fmt.Errorf("read Lease/%s/%s: %w", metav1.NamespaceSystem, schedulerLease, err)
 	}
-	d.Sayf("an upgrade was cut short here: waiting up to %s for kube-scheduler", schedulerPatience)
+	env.Sayf("an upgrade was cut short here: waiting up to %s for kube-scheduler", schedulerPatience)
 	within, cancel := context.WithTimeout(ctx, schedulerPatience)
 	defer cancel()
 	if err := manager.Await(within, manager.Renewed(client, schedulerLease)); err != nil {
-		d.Sayf("warning, no pod may be scheduled: %v", err)
+		env.Sayf("warning, no pod may be scheduled: %v", err)
 	}
 	return ctx.Err()
 }

@@ -26,16 +26,16 @@ func cleanConfiguration() workflow.Phase {
 		Short:   "Take out of kubeadm's live configuration what components of the version refuse",
 		Long: `Reads and writes the ConfigMaps kubeadm-config, kubelet-config and kube-proxy in kube-system: arguments and
 feature gates that the plan names go. What they said before is in the journal.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
+		Run: func(ctx context.Context, r *workflow.Run) error {
 			for _, c := range []struct {
 				name, key string
-				clean     func(*workflow.Data, string, string) (string, []string, error)
+				clean     func(*workflow.Run, string, string) (string, []string, error)
 			}{
 				{workflow.KubeadmConfigName, workflow.ClusterConfigKey, cleanClusterConfiguration},
 				{kubeletConfigName, kubeletConfigKey, cleanGates(planner.Kubelet)},
 				{kubeProxyName, kubeProxyKey, cleanGates(planner.Proxy)},
 			} {
-				if err := cleanConfigMap(ctx, d, c.name, c.key, c.clean); err != nil {
+				if err := cleanConfigMap(ctx, r, c.name, c.key, c.clean); err != nil {
 					return err
 				}
 			}
@@ -45,12 +45,12 @@ feature gates that the plan names go. What they said before is in the journal.`,
 }
 
 func cleanConfigMap(
-	ctx context.Context, d *workflow.Data, name, key string, clean func(*workflow.Data, string, string) (string, []string, error),
+	ctx context.Context, r *workflow.Run, name, key string, clean func(*workflow.Run, string, string) (string, []string, error),
 ) error {
 	object := "ConfigMap/" + v1alpha1.Namespace + "/" + name
 	var removed []string
-	edited, err := workflow.EditConfigMap(ctx, d, name, key, func(object, text string) (after string, changes []string, err error) {
-		after, removed, err = clean(d, object, text)
+	edited, err := workflow.EditConfigMap(ctx, r.Env, name, key, func(object, text string) (after string, changes []string, err error) {
+		after, removed, err = clean(r, object, text)
 		for _, what := range removed {
 			changes = append(changes, what+" removed")
 		}
@@ -62,27 +62,27 @@ func cleanConfigMap(
 	if err != nil || edited == nil {
 		return err
 	}
-	if d.DryRun {
-		fmt.Fprintf(d.Out, "[dryrun] would remove from %s: %s\n", object, strings.Join(removed, ", "))
+	if r.DryRun {
+		fmt.Fprintf(r.Out, "[dryrun] would remove from %s: %s\n", object, strings.Join(removed, ", "))
 		return nil
 	}
 	step := journal.Step{
-		Name: d.PhaseName, What: cleanConfiguration().Short, Change: object + ": removed " + strings.Join(removed, ", "),
+		Name: r.Phase, What: cleanConfiguration().Short, Change: object + ": removed " + strings.Join(removed, ", "),
 		Before: string(kubeadm.MaskSecrets([]byte(edited.Before))),
 		Undo:   "kubectl -n " + v1alpha1.Namespace + " edit configmap " + name + ": the text of before is in the journal",
 	}
-	return workflow.NodeStep(ctx, d, step, edited.Write)
+	return workflow.NodeStep(ctx, r, step, edited.Write)
 }
 
 // cleanClusterConfiguration returns the text without what components of the target refuse, and what that was.
-func cleanClusterConfiguration(d *workflow.Data, object, text string) (string, []string, error) {
+func cleanClusterConfiguration(r *workflow.Run, object, text string) (string, []string, error) {
 	file, err := kubeadm.Parse(object, []byte(text))
 	if err != nil {
 		return "", nil, err
 	}
 	var removed []string
 	err = file.EditTold(func(t kubeadm.Told) (string, bool) {
-		kept, gone := withoutRefused(d, planner.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
+		kept, gone := upgradeOf(r).withoutRefused(r.Env, planner.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
 		for _, what := range gone {
 			removed = append(removed, t.Path+" "+what)
 		}
@@ -93,7 +93,7 @@ func cleanClusterConfiguration(d *workflow.Data, object, text string) (string, [
 	}
 	var gates []string
 	for _, gate := range file.FeatureGates() {
-		if planner.Refuses(upgradeOf(d).target, planner.Use{Component: planner.Kubeadm, Name: planner.GatePrefix + gate}) {
+		if planner.Refuses(upgradeOf(r).target, planner.Use{Component: planner.Kubeadm, Name: planner.GatePrefix + gate}) {
 			gates = append(gates, gate)
 			removed = append(removed, "featureGates."+gate)
 		}
@@ -106,13 +106,13 @@ func cleanClusterConfiguration(d *workflow.Data, object, text string) (string, [
 
 // withoutRefused is the value of an argument without what the target refuses, and what that was. Of --feature-gates
 // some may stay.
-func withoutRefused(d *workflow.Data, u planner.Use) (kept string, gone []string) {
-	uses := usesOf(u)
+func (u *Upgrade) withoutRefused(env *workflow.Env, use planner.Use) (kept string, gone []string) {
+	uses := usesOf(use)
 	var left []string
 	for _, one := range uses {
 		name := strings.TrimPrefix(one.Name, planner.GatePrefix)
 		switch {
-		case planner.Refuses(upgradeOf(d).target, one):
+		case planner.Refuses(u.target, one):
 			gone = append(gone, name+"="+one.Value)
 		case name != one.Name:
 			left = append(left, name+"="+one.Value)
@@ -120,7 +120,7 @@ func withoutRefused(d *workflow.Data, u planner.Use) (kept string, gone []string
 	}
 	switch {
 	case len(gone) == 0:
-		return u.Value, nil
+		return use.Value, nil
 	case len(left) == 0:
 		return "", gone
 	}
@@ -134,8 +134,8 @@ func componentOf(field string) planner.Component {
 }
 
 // cleanGates takes feature gates away that a component of the target does not know.
-func cleanGates(c planner.Component) func(*workflow.Data, string, string) (string, []string, error) {
-	return func(d *workflow.Data, object, text string) (string, []string, error) {
+func cleanGates(c planner.Component) func(*workflow.Run, string, string) (string, []string, error) {
+	return func(r *workflow.Run, object, text string) (string, []string, error) {
 		docs, err := edit.Split(object, text)
 		if err != nil {
 			return "", nil, err
@@ -146,7 +146,7 @@ func cleanGates(c planner.Component) func(*workflow.Data, string, string) (strin
 			if err := doc.Parse(); err != nil {
 				return "", nil, err
 			}
-			names, err := dropGates(upgradeOf(d), c, doc)
+			names, err := dropGates(upgradeOf(r), c, doc)
 			if err != nil {
 				return "", nil, fmt.Errorf("remove feature gates from %s: %w", object, err)
 			}

@@ -30,9 +30,9 @@ func TestCluster_Upgrade_CutShortBehindEachPhase(t *testing.T) {
 			u := newUpgradable(t)
 			u.kubelet(t, nil)
 			u.kubeadm(t, "cp1")
-			d, out, list := u.begun(t, apply)
+			r, out, list := u.begun(t, apply)
 			for _, p := range list[:n+1] {
-				if err := p.Do(t.Context(), d); err != nil {
+				if err := p.Do(t.Context(), r); err != nil {
 					t.Fatalf("%s: %v\n%s", p.Name, err, out)
 				}
 			}
@@ -76,8 +76,8 @@ func TestCluster_Upgrade_CutShortWaitsForTheScheduler(t *testing.T) {
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("cp1"), RenewTime: new(metav1.NowMicro())},
 	})
 	apply := Upgrade{Version: "v1.36.3"}
-	d, _, _ := u.begun(t, apply)
-	if err := noteUpgrading(d); err != nil {
+	r, _, _ := u.begun(t, apply)
+	if err := upgradeOf(r).noteUpgrading(r.Env); err != nil {
 		t.Fatal(err)
 	}
 	var back atomic.Bool
@@ -154,14 +154,14 @@ func TestRefuseOtherHalf(t *testing.T) {
 	for own, refused := range map[string]bool{"v1.36.3": true, "v1.35.4": false} {
 		m, _ := machinetest.New(t)
 		machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod(own))
-		d, _ := phasestest.Run{}.Must(t, m)
+		r, _ := phasestest.Run{}.Must(t, m)
 		target := version.MustParseSemantic("v1.36.3")
-		d.Operation = &Upgrade{Version: "v1.36.3", target: target}
-		if err := noteUpgrading(d); err != nil {
+		r.Operation = &Upgrade{Version: "v1.36.3", target: target}
+		if err := upgradeOf(r).noteUpgrading(r.Env); err != nil {
 			t.Fatal(err)
 		}
-		d.Operation = &Upgrade{target: target}
-		if err := refuseOtherHalf(d); refused != (err != nil) {
+		r.Operation = &Upgrade{target: target}
+		if err := upgradeOf(r).refuseOtherHalf(r.Env); refused != (err != nil) {
 			t.Errorf("own API server %s: %v", own, err)
 		}
 	}
@@ -175,8 +175,8 @@ func TestCluster_Upgrade_APartByHandIsNoUpgrade(t *testing.T) {
 	u.runner.During("kubeadm upgrade apply")
 	manifest := strings.Replace(machine.APIServerPod, "apiserver", "scheduler", 1)
 	machinetest.Put(t, u.m, manifest, strings.ReplaceAll(phasestest.APIServerPod("v1.35.4"), "apiserver", "scheduler"))
-	d, _ := phasestest.Run{Options: workflow.Options{Existing: true, Operation: &Upgrade{Version: "v1.36.3"}}}.Must(t, u.m)
-	facts, plan, err := planned(t.Context(), d)
+	r, _ := phasestest.Run{Inputs: workflow.Inputs{Existing: true, Operation: &Upgrade{Version: "v1.36.3"}}}.Must(t, u.m)
+	facts, plan, err := upgradeOf(r).planned(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,9 +197,9 @@ func TestCluster_Upgrade_APartByHandIsNoUpgrade(t *testing.T) {
 		machinetest.Put(t, u.m, manifest, strings.ReplaceAll(phasestest.APIServerPod(tt.scheduler), "apiserver", "scheduler"))
 		given := *facts
 		given.Proxy, given.Nodes = tt.proxy, append(tt.nodes, facts.Nodes...)
-		upgradeOf(d).target = version.MustParseSemantic("v1.36.3")
-		if err := decide(t.Context(), d, &given, plan, false); err != nil || upgradeOf(d).kubeadm != tt.want {
-			t.Errorf("%+v: kubeadm's half is run: %t, %v", tt, upgradeOf(d).kubeadm, err)
+		upgradeOf(r).target = version.MustParseSemantic("v1.36.3")
+		if err := upgradeOf(r).decide(t.Context(), r.Env, &given, plan, false); err != nil || upgradeOf(r).kubeadm != tt.want {
+			t.Errorf("%+v: kubeadm's half is run: %t, %v", tt, upgradeOf(r).kubeadm, err)
 		}
 	}
 }

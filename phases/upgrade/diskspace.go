@@ -16,13 +16,13 @@ import (
 )
 
 // checkRoom wants room for what kubeadm copies: before it upgrades an etcd of its own, all of its data.
-func checkRoom(_ context.Context, d *workflow.Data) error {
+func checkRoom(_ context.Context, r *workflow.Run) error {
 	const spare = 64 << 20 // bytes, for manifests, certificates, and what other programs write meanwhile
-	size, err := etcdSize(d.Machine)
+	size, err := etcdSize(r.Machine)
 	if err != nil {
 		return finding.Preflightf("measure etcd's data: %w", err)
 	}
-	dir := d.Machine.Path(filepath.Dir(machine.AdminConf))
+	dir := r.Machine.Path(filepath.Dir(machine.AdminConf))
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(dir, &stat); err != nil {
 		return fmt.Errorf("look at the file system of %s: %w", dir, os.NewSyscallError("statfs", err))

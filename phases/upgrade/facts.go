@@ -27,21 +27,21 @@ const kubeletConfigName, kubeletConfigKey = "kubelet-config", "kubelet"
 // LiveFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the
 // version that the user named, empty for the installed kubeadm's; image is the cloud-controller-manager's that is named
 // for it.
-func LiveFacts(ctx context.Context, d *workflow.Data, asked, image string) (*planner.Facts, error) {
-	rec, err := record.ExistingRecord(ctx, d)
+func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked, image string) (*planner.Facts, error) {
+	rec, err := record.ExistingRecord(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	f := &planner.Facts{
-		Asked: asked, Record: rec, Oldest: kubeadm.Oldest, Newest: kubeadm.Newest, Version: d.Version,
+		Asked: asked, Record: rec, Oldest: kubeadm.Oldest, Newest: kubeadm.Newest, Version: r.Version,
 	}
 	if f.Profile, err = settings.RecordedProfile(rec); err != nil {
 		return nil, err
 	}
-	if f.Here, err = workflow.NodeName(d); err != nil {
+	if f.Here, err = workflow.NodeName(r.Host); err != nil {
 		return nil, err
 	}
-	v, err := d.KubeadmVersion(ctx)
+	v, err := r.KubeadmVersion(ctx)
 	switch {
 	case err == nil:
 		f.Kubeadm = "v" + v.String()
@@ -56,24 +56,24 @@ func LiveFacts(ctx context.Context, d *workflow.Data, asked, image string) (*pla
 		return nil, err
 	}
 	f.Image = manager.NamedImage(rec, image, target)
-	if f.CutShort, err = cutShortHere(d, target); err != nil {
+	if f.CutShort, err = cutShortHere(r.Env, target); err != nil {
 		return nil, err
 	}
-	client, err := workflow.Connect(d, machine.AdminConf)
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
 	if err := liveConfiguration(ctx, client, f); err != nil {
 		return nil, err
 	}
-	if err := liveNodes(ctx, d.Machine, client, f); err != nil {
+	if err := liveNodes(ctx, r.Machine, client, f); err != nil {
 		return nil, err
 	}
-	if err := kubeletUses(ctx, d.Machine, client, f); err != nil {
+	if err := kubeletUses(ctx, r.Machine, client, f); err != nil {
 		return nil, err
 	}
 	if v != nil && v.Minor() >= target.Minor() && v.Minor() <= target.Minor()+1 { // what it lists images for
-		f.Images, err = kubeadmImages(ctx, d.Machine, "v"+target.String(), rec.ImageRepository)
+		f.Images, err = kubeadmImages(ctx, r.Machine, "v"+target.String(), rec.ImageRepository)
 	}
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func LiveFacts(ctx context.Context, d *workflow.Data, asked, image string) (*pla
 	if err := liveTroubles(ctx, client, f); err != nil {
 		return nil, err
 	}
-	return f, askOthers(ctx, d, client, f, target)
+	return f, u.askOthers(ctx, r.Env, client, f, target)
 }
 
 // liveConfiguration reads what kubeadm has in the cluster, and what our record gives the cloud-controller-manager.

@@ -100,14 +100,14 @@ func TestKubeletFlags_GivenBack(t *testing.T) {
 	m, _ := machinetest.New(t)
 	const before = "KUBELET_KUBEADM_ARGS=\"--register-node --cloud-provider=external\"\n"
 	machinetest.Put(t, m, machine.KubeadmFlags, before)
-	d, _ := phasestest.Run{Options: workflow.Options{Operation: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}}.Must(t, m)
-	if err := keepKubeletFlags(d); err != nil {
+	r, _ := phasestest.Run{Inputs: workflow.Inputs{Operation: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}}.Must(t, m)
+	if err := keepKubeletFlags(r.Env); err != nil {
 		t.Fatal(err)
 	}
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--register-node=--cloud-provider=external\"\n")
-	another := workflow.Options{Operation: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}
-	later, _ := phasestest.Run{Options: another}.Must(t, m) // another process
-	if err := keepKubeletFlags(later); err != nil {
+	another := workflow.Inputs{Operation: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}
+	later, _ := phasestest.Run{Inputs: another}.Must(t, m) // another process
+	if err := keepKubeletFlags(later.Env); err != nil {
 		t.Fatal(err)
 	}
 	if err := kubeletFlags().Run(t.Context(), later); err != nil {
@@ -126,11 +126,11 @@ func stepOnNode(t *testing.T, m *machine.Machine, plain bool, ip string) (string
 	t.Helper()
 	var out bytes.Buffer
 	o := kubelet.NodeOptions{NodeIP: ip, Timeout: time.Second}
-	d := kubelet.NewNode(m, o, workflow.Streams{Out: &out, Err: &out, Env: func(string) string { return "" }}, "test")
+	r := kubelet.NewNode(m, o, workflow.Streams{Out: &out, Err: &out, Getenv: func(string) string { return "" }}, "test")
 	if plain {
-		err := kubelet.Plain(t.Context(), d, o)
+		err := kubelet.Plain(t.Context(), r, o)
 		return out.String(), err
 	}
-	err := kubelet.External(t.Context(), d, o)
+	err := kubelet.External(t.Context(), r, o)
 	return out.String(), err
 }

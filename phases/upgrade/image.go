@@ -32,60 +32,60 @@ func renewIdentity() workflow.Phase {
 		Long: `Reads the cluster's CA. Writes ` + machine.CCMKubeconfig + ` where it is older than
 ` + machine.ControllerManagerConf + `, which kubeadm upgrade writes anew, and ` + machine.CertsTimer + `.`,
 		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
-		Plan: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Run) (string, error) {
 			return "would renew " + machine.CCMKubeconfig + ", where kubeadm has renewed its own", nil
 		},
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			s, err := d.Settings(ctx)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
 			}
-			lags, err := identityLags(ctx, d)
+			lags, err := identityLags(ctx, r)
 			if err != nil {
 				return err
 			}
 			if !lags {
-				return manager.RunKubeconfig(ctx, d)
+				return manager.RunKubeconfig(ctx, r)
 			}
-			data, err := identity.Sign(d.Machine.Path(s.CertificatesDir), workflow.LocalServer(d), d.Machine.Now())
+			data, err := identity.Sign(r.Machine.Path(s.CertificatesDir), workflow.LocalServer(r.Host), r.Machine.Now())
 			if err != nil {
 				return err
 			}
-			if err := d.Write(machine.File{Path: machine.CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true}); err != nil {
+			if err := r.Write(machine.File{Path: machine.CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true}); err != nil {
 				return err
 			}
-			if upgradeOf(d).manager == "" { // then no phase of this run writes the static pod
-				if err := manager.RestampStaticPod(d); err != nil {
+			if upgradeOf(r).manager == "" { // then no phase of this run writes the static pod
+				if err := manager.RestampStaticPod(r.Env); err != nil {
 					return err
 				}
 			}
-			return manager.InstallCertsTimer(ctx, d, s.CertificatesDir)
+			return manager.InstallCertsTimer(ctx, r.Env, s.CertificatesDir)
 		},
 	}
 }
 
 // identityLags tells whether the static pod's certificate is older than kubeadm's. One that somebody else has signed is
 // not ours to renew.
-func identityLags(ctx context.Context, d *workflow.Data) (bool, error) {
-	s, err := d.Settings(ctx)
+func identityLags(ctx context.Context, r *workflow.Run) (bool, error) {
+	s, err := r.Settings(ctx)
 	if err != nil || s.Mode != v1alpha1.ModeStaticPod {
 		return false, err
 	}
-	external, err := identity.ExternalCA(d.Machine, s.CertificatesDir)
+	external, err := identity.ExternalCA(r.Machine, s.CertificatesDir)
 	if err != nil || external {
 		return false, err
 	}
-	ours, err := os.Stat(d.Machine.Path(machine.CCMKubeconfig))
+	ours, err := os.Stat(r.Machine.Path(machine.CCMKubeconfig))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("look at the static pod's identity: %w", err)
 	}
-	if cert, err := identity.ClientCertificate(d.Machine, machine.CCMKubeconfig); err == nil && cert == nil {
+	if cert, err := identity.ClientCertificate(r.Machine, machine.CCMKubeconfig); err == nil && cert == nil {
 		return false, nil // a token, or files of the administrator's
 	}
-	kubeadms, err := os.Stat(d.Machine.Path(machine.ControllerManagerConf))
+	kubeadms, err := os.Stat(r.Machine.Path(machine.ControllerManagerConf))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -104,12 +104,12 @@ const (
 
 // checkManagerImage has this Node's kubelet pull the manager's image for the version: with its credentials and mirrors,
 // and before the present manager is touched. The pod runs nothing that matters, and has no token.
-func checkManagerImage(ctx context.Context, d *workflow.Data, image string) (err error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
+func checkManagerImage(ctx context.Context, h *workflow.Host, image string) (err error) {
+	client, err := workflow.Connect(h.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
-	node, err := workflow.NodeName(d)
+	node, err := workflow.NodeName(h)
 	if err != nil {
 		return err
 	}
@@ -124,11 +124,11 @@ func checkManagerImage(ctx context.Context, d *workflow.Data, image string) (err
 	if err := remove(ctx); err != nil { // of a run that was cut short
 		return err
 	}
-	d.Sayf("having %s pulled by the kubelet", image)
+	h.Sayf("having %s pulled by the kubelet", image)
 	options := metav1.CreateOptions{FieldManager: v1alpha1.FieldManager}
 	created, err := pods.Create(ctx, podOfImage(image, node), options)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // an admission that nothing is to be blamed for
-		d.Sayf("warning, whether %s can be pulled is not known: %v", image, err)
+		h.Sayf("warning, whether %s can be pulled is not known: %v", image, err)
 		return nil
 	}
 	if err != nil {

@@ -85,7 +85,7 @@ func TestCluster_Upgrade_ANamedImageWaitsForItsTurn(t *testing.T) {
 	if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err != nil {
 		t.Fatalf("once more: %v\n%s", err, out)
 	}
-	if out, _, err := existingtest.ApplyRun(t, u.m, phasestest.CloudDocument+"lifecycle: \"Off\"\n", workflow.Options{Command: "apply"}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, u.m, phasestest.CloudDocument+"lifecycle: \"Off\"\n", workflow.Inputs{Command: "apply"}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	u.second(t)

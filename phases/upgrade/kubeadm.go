@@ -25,89 +25,89 @@ func kubeadmUpgrade() workflow.Phase {
 		Long: `Runs "kubeadm upgrade apply VERSION --yes" or "kubeadm upgrade node", streams what it prints, and looks at what
 has become of this machine. Where ` + machine.StateFile + ` says that it has come to its end, it is not run again;
 where it was cut short, it is: it goes on by itself.`,
-		Plan: func(_ context.Context, d *workflow.Data) (string, error) {
-			if !upgradeOf(d).kubeadm {
+		Plan: func(_ context.Context, r *workflow.Run) (string, error) {
+			if !upgradeOf(r).kubeadm {
 				return "unchanged: kubeadm has upgraded this machine", nil
 			}
-			return "would run kubeadm " + strings.Join(kubeadm.MaskArgs(upgradeArgs(upgradeOf(d))), " "), nil
+			return "would run kubeadm " + strings.Join(kubeadm.MaskArgs(upgradeArgs(upgradeOf(r))), " "), nil
 		},
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			if !upgradeOf(d).kubeadm {
-				return tellUpgraded(d)
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			if !upgradeOf(r).kubeadm {
+				return upgradeOf(r).tellUpgraded(r.Env)
 			}
-			if err := noteUpgrading(d); err != nil {
+			if err := upgradeOf(r).noteUpgrading(r.Env); err != nil {
 				return err
 			}
-			if err := runUpgrade(ctx, d); err != nil {
+			if err := upgradeOf(r).runUpgrade(ctx, r.Env); err != nil {
 				return err
 			}
-			if err := lookUpgraded(ctx, d); err != nil {
+			if err := upgradeOf(r).lookUpgraded(ctx, r.Env); err != nil {
 				return err
 			}
-			return noteUpgraded(d)
+			return upgradeOf(r).noteUpgraded(r.Env)
 		},
 	}
 }
 
 // noteUpgrading writes down that kubeadm is about to begin: until it has come to its end with all that it does, that is
 // what this machine says, whoever looks and however half of it looks.
-func noteUpgrading(d *workflow.Data) error {
-	if err := keepKubeletFlags(d); err != nil {
+func (u *Upgrade) noteUpgrading(env *workflow.Env) error {
+	if err := keepKubeletFlags(env); err != nil {
 		return err
 	}
-	s, err := workflow.MachineState(d)
+	s, err := workflow.MachineState(env)
 	if err != nil {
 		return err
 	}
-	s.Upgrading = upgradeOf(d).command()
-	return s.Write(d.Machine)
+	s.Upgrading = u.command()
+	return s.Write(env.Machine)
 }
 
 // noteUpgraded writes down that kubeadm has come to its end, unless it was told to leave out what an upgrade needs.
-func noteUpgraded(d *workflow.Data) error {
-	left, err := upgradeOf(d).leftOut(upgradeArgs(upgradeOf(d))[1])
+func (u *Upgrade) noteUpgraded(env *workflow.Env) error {
+	left, err := u.leftOut(upgradeArgs(u)[1])
 	if err != nil {
 		return err
 	}
 	if !left.Whole() {
-		d.Sayf("kubeadm was told to leave something out: that is noted, and the same command without goes on")
+		env.Sayf("kubeadm was told to leave something out: that is noted, and the same command without goes on")
 		return nil
 	}
-	s, err := workflow.MachineState(d)
+	s, err := workflow.MachineState(env)
 	if err != nil {
 		return err
 	}
-	s.Upgraded, s.Upgrading, s.UpgradeSkipped = "v"+upgradeOf(d).target.String(), "", left.Phases
+	s.Upgraded, s.Upgrading, s.UpgradeSkipped = "v"+u.target.String(), "", left.Phases
 	if len(left.Phases) > 0 {
-		d.Sayf("kubeadm was told to skip %s: %s keeps that, and the upgrade counts as whole",
+		env.Sayf("kubeadm was told to skip %s: %s keeps that, and the upgrade counts as whole",
 			strings.Join(left.Phases, ", "), machine.StateFile)
 	}
-	return s.Write(d.Machine)
+	return s.Write(env.Machine)
 }
 
 // tellUpgraded says what an earlier run has done here.
-func tellUpgraded(d *workflow.Data) error {
-	s, err := workflow.MachineState(d)
+func (u *Upgrade) tellUpgraded(env *workflow.Env) error {
+	s, err := workflow.MachineState(env)
 	if err != nil {
 		return err
 	}
 	but := ""
-	if s.Upgraded == "v"+upgradeOf(d).target.String() && len(s.UpgradeSkipped) > 0 {
+	if s.Upgraded == "v"+u.target.String() && len(s.UpgradeSkipped) > 0 {
 		but = ", told to skip " + strings.Join(s.UpgradeSkipped, ", ")
 	}
-	d.Sayf("unchanged: kubeadm has upgraded this machine to v%s%s", upgradeOf(d).target, but)
+	env.Sayf("unchanged: kubeadm has upgraded this machine to v%s%s", u.target, but)
 	return nil
 }
 
 // runUpgrade runs kubeadm's half.
-func runUpgrade(ctx context.Context, d *workflow.Data) (err error) {
-	remove, err := carried(d)
+func (u *Upgrade) runUpgrade(ctx context.Context, env *workflow.Env) (err error) {
+	remove, err := u.carried(env)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	args := upgradeArgs(upgradeOf(d))
-	return workflow.Stream(ctx, d, args, machine.Command{Args: args, Changes: true})
+	args := upgradeArgs(u)
+	return workflow.Stream(ctx, env, args, machine.Command{Args: args, Changes: true})
 }
 
 func upgradeArgs(u *Upgrade) []string {
@@ -123,13 +123,13 @@ func upgradeArgs(u *Upgrade) []string {
 
 // upgradedHere tells, by what an earlier run has written down here, whether kubeadm has upgraded this machine; on a
 // control plane its static pod has to say so, too.
-func upgradedHere(d *workflow.Data) (bool, error) {
-	s, err := workflow.MachineState(d)
-	if err != nil || s.Upgraded != "v"+upgradeOf(d).target.String() {
+func (u *Upgrade) upgradedHere(env *workflow.Env) (bool, error) {
+	s, err := workflow.MachineState(env)
+	if err != nil || s.Upgraded != "v"+u.target.String() {
 		return false, err
 	}
-	v, err := ownAPIServer(d.Machine)
-	return v == nil || v.EqualTo(upgradeOf(d).target), err
+	v, err := ownAPIServer(env.Machine)
+	return v == nil || v.EqualTo(u.target), err
 }
 
 // ownAPIServer is the version of this machine's API server by its manifest; nil: it has none.
@@ -150,27 +150,27 @@ func ownAPIServer(m *machine.Machine) (*version.Version, error) {
 
 // lookUpgraded does not take kubeadm's word for it: its configuration may have said to leave half of it out, or to
 // change nothing.
-func lookUpgraded(ctx context.Context, d *workflow.Data) error {
-	own, err := ownAPIServer(d.Machine)
+func (u *Upgrade) lookUpgraded(ctx context.Context, env *workflow.Env) error {
+	own, err := ownAPIServer(env.Machine)
 	if err != nil || own == nil {
 		return err
 	}
 	wrong := func(what string, is any) error {
 		return finding.Errorf("upgrade this control plane: kubeadm has ended well, and %s is of v%s, not v%s", what, is,
-			upgradeOf(d).target).
+			u.target).
 			WithHint("look for dryRun and skipPhases in kubeadm's configuration and flags; the same command goes on")
 	}
-	if !own.EqualTo(upgradeOf(d).target) {
+	if !own.EqualTo(u.target) {
 		return wrong(machine.APIServerPod, own)
 	}
-	if !upgradeOf(d).first() {
+	if !u.first() {
 		return nil
 	}
-	live, err := record.LiveVersion(ctx, d)
+	live, err := record.LiveVersion(ctx, env)
 	if err != nil {
 		return err
 	}
-	if v, err := version.ParseSemantic(live); err != nil || !v.EqualTo(upgradeOf(d).target) {
+	if v, err := version.ParseSemantic(live); err != nil || !v.EqualTo(u.target) {
 		return wrong("the cluster's configuration", strings.TrimPrefix(live, "v"))
 	}
 	return nil

@@ -22,15 +22,15 @@ func kubeletFlags() workflow.Phase {
 		Long: `kubeadm writes ` + machine.KubeadmFlags + ` anew where an argument in it is gone, and takes a flag without a
 value for the name of the next. Reads the file as it was before, from ` + machine.StateFile + `; writes it where a
 flag of external mode is lost, and takes --` + podInfraImage + ` away, which ends a kubelet of 1.35 and newer.`,
-		Plan: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Run) (string, error) {
 			return "would look at " + machine.KubeadmFlags + " after that", nil
 		},
-		Run: func(_ context.Context, d *workflow.Data) error {
-			s, err := workflow.MachineState(d)
+		Run: func(_ context.Context, r *workflow.Run) error {
+			s, err := workflow.MachineState(r.Env)
 			if err != nil {
 				return err
 			}
-			data, err := d.Machine.Read(machine.KubeadmFlags)
+			data, err := r.Machine.Read(machine.KubeadmFlags)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("read kubeadm's flags of the kubelet: %w", err)
 			}
@@ -38,24 +38,24 @@ flag of external mode is lost, and takes --` + podInfraImage + ` away, which end
 			text := now
 			if s.KubeletFlags != "" {
 				if text, err = mergeFlags(s.KubeletFlags, now); err != nil {
-					d.Sayf("warning, it is left as it is: %v", err)
+					r.Sayf("warning, it is left as it is: %v", err)
 				}
 			}
-			if dropsPodInfraImage(upgradeOf(d), text) {
+			if dropsPodInfraImage(upgradeOf(r), text) {
 				text, _ = kubelet.WithoutFlag(text, podInfraImage)
 			}
 			if text != now {
-				if err := d.Write(machine.File{Path: machine.KubeadmFlags, Data: []byte(text), Mode: 0o644}); err != nil {
+				if err := r.Write(machine.File{Path: machine.KubeadmFlags, Data: []byte(text), Mode: 0o644}); err != nil {
 					return err
 				}
 			}
 			if s.KubeletFlags != "" {
 				s.KubeletFlags = ""
-				if err := s.Write(d.Machine); err != nil {
+				if err := s.Write(r.Machine); err != nil {
 					return err
 				}
 			}
-			return tellExternal(d)
+			return tellExternal(r.Env)
 		},
 	}
 }
@@ -83,12 +83,12 @@ func cleanedByUs(m *machine.Machine, u machine.FlagUse) bool {
 }
 
 // keepKubeletFlags notes kubeadm's file before kubeadm may write it. What an earlier run has noted is older, and stays.
-func keepKubeletFlags(d *workflow.Data) error {
-	s, err := workflow.MachineState(d)
+func keepKubeletFlags(env *workflow.Env) error {
+	s, err := workflow.MachineState(env)
 	if err != nil || s.KubeletFlags != "" {
 		return err
 	}
-	data, err := d.Machine.Read(machine.KubeadmFlags)
+	data, err := env.Machine.Read(machine.KubeadmFlags)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -96,27 +96,27 @@ func keepKubeletFlags(d *workflow.Data) error {
 		return fmt.Errorf("keep kubeadm's flags of the kubelet: %w", err)
 	}
 	s.KubeletFlags = string(data)
-	return s.Write(d.Machine)
+	return s.Write(env.Machine)
 }
 
 // tellExternal says where the kubelet has its mode from, or that it has none.
-func tellExternal(d *workflow.Data) error {
-	uses, err := d.Machine.KubeletFlags("cloud-provider")
+func tellExternal(env *workflow.Env) error {
+	uses, err := env.Machine.KubeletFlags("cloud-provider")
 	if err != nil {
 		return err
 	}
 	for _, u := range uses {
-		d.Sayf("the kubelet has %s", u)
+		env.Sayf("the kubelet has %s", u)
 	}
 	if len(uses) > 0 {
 		return nil
 	}
-	ours, err := d.Machine.Read(machine.KubeletEnvFile)
+	ours, err := env.Machine.Read(machine.KubeletEnvFile)
 	switch {
 	case err == nil && strings.Contains(string(ours), "--cloud-provider=external"):
-		d.Sayf("the kubelet has --cloud-provider=external by %s", machine.KubeletDropIn)
+		env.Sayf("the kubelet has --cloud-provider=external by %s", machine.KubeletDropIn)
 	case err == nil || errors.Is(err, fs.ErrNotExist):
-		d.Sayf("warning, this machine's kubelet is not in external cloud mode: `ccmadm node external` sets it")
+		env.Sayf("warning, this machine's kubelet is not in external cloud mode: `ccmadm node external` sets it")
 	default:
 		return fmt.Errorf("look for the kubelet's flags: %w", err)
 	}

@@ -30,7 +30,7 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	do := func(list ...workflow.Phase) {
 		t.Helper()
 		for _, p := range list {
-			if out, err := (phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}).Do(t, m, p); err != nil {
+			if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, p); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 		}
@@ -47,13 +47,13 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 			t.Errorf("the static pod is\n%s", machinetest.Content(m, machine.CCMManifest))
 		}
 	}
-	_, _, err := existingtest.ApplyRun(t, m, "", workflow.Options{})
+	_, _, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{})
 	wantRefused(err)
-	_, err = phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}.Do(t, m, manager.ControlPlane())
+	_, err = phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Do(t, m, manager.ControlPlane())
 	wantRefused(err)
 
 	machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod("v1.36.3"))
-	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || !changed ||
+	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{}); err != nil || !changed ||
 		!strings.Contains(machinetest.Content(m, machine.CCMManifest), images["1.36"]) {
 		t.Errorf("once it is upgraded: changed %v, %v\n%s", changed, err, out)
 	}
@@ -66,21 +66,21 @@ func TestCluster_Apply_OlderAPIServer_DaemonSet(t *testing.T) {
 	u.node(t, "cp2", true)
 	u.image(t, "cp1", "v1.36.3")
 	newer := phasestest.CloudDocument + "controllerManager: {image: '" + u.images["1.36"] + "'}\n"
-	_, _, err := existingtest.ApplyRun(t, u.m, newer, workflow.Options{})
+	_, _, err := existingtest.ApplyRun(t, u.m, newer, workflow.Inputs{})
 	phasestest.WantError(t, err, "newer than the API server of Node/cp2, v1.35.4", finding.ExitRefused)
 	if got := u.managerImage(t); got != u.images["1.35"] {
 		t.Errorf("the manager is %s", got)
 	}
-	if out, _, err := existingtest.ApplyRun(t, u.m, "", workflow.Options{}); err != nil || u.managerImage(t) != u.images["1.35"] {
+	if out, _, err := existingtest.ApplyRun(t, u.m, "", workflow.Inputs{}); err != nil || u.managerImage(t) != u.images["1.35"] {
 		t.Errorf("without naming it: %v\n%s", err, out)
 	}
 	u.image(t, "cp2", "v1.36.3")
-	if out, _, err := existingtest.ApplyRun(t, u.m, newer, workflow.Options{}); err != nil || u.managerImage(t) != u.images["1.36"] {
+	if out, _, err := existingtest.ApplyRun(t, u.m, newer, workflow.Inputs{}); err != nil || u.managerImage(t) != u.images["1.36"] {
 		t.Errorf("once all are of 1.36: %v\n%s", err, out)
 	}
 	u.image(t, "cp2", "v1.35.4")
 	argument := phasestest.CloudDocument + "controllerManager: {extraArgs: [--v=4]}\n"
-	if out, changed, err := existingtest.ApplyRun(t, u.m, argument, workflow.Options{}); err != nil || !changed {
+	if out, changed, err := existingtest.ApplyRun(t, u.m, argument, workflow.Inputs{}); err != nil || !changed {
 		t.Errorf("another change: changed %v, %v\n%s", changed, err, out)
 	}
 }

@@ -13,8 +13,8 @@ func TestNode_PlainInTheMiddleOfAnUpgrade(t *testing.T) {
 	m, _ := phasestest.KubeletOf(t)
 	const before = `KUBELET_KUBEADM_ARGS="--cloud-provider=external --node-ip=198.18.0.11 --v=2"` + "\n"
 	machinetest.Put(t, m, machine.KubeadmFlags, before)
-	d, _ := phasestest.Run{}.Must(t, m)
-	if err := keepKubeletFlags(d); err != nil {
+	r, _ := phasestest.Run{}.Must(t, m)
+	if err := keepKubeletFlags(r.Env); err != nil {
 		t.Fatal(err)
 	}
 	// As kubeadm mangles it.

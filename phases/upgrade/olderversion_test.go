@@ -27,8 +27,8 @@ func TestCluster_InitAgain_OlderVersion(t *testing.T) {
 			machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod(tt.runs))
 			config := phasestest.InitConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: " +
 				tt.said + "\n"
-			d, out := phasestest.Run{Config: config}.Must(t, m)
-			if err := bootstrap.CheckClusterRecord(t.Context(), d); err != nil {
+			r, out := phasestest.Run{Config: config}.Must(t, m)
+			if err := bootstrap.CheckClusterRecord(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 			want := "kubernetesVersion " + tt.said + " is not brought: the API server here is " + tt.runs

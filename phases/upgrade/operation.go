@@ -11,26 +11,10 @@ import (
 
 var _ workflow.Operation = (*Upgrade)(nil)
 
-// upgradeOf is what the run was told beside the settings: nothing, where it is no upgrade.
-func upgradeOf(d *workflow.Data) *Upgrade {
-	if u, is := d.Operation.(*Upgrade); is {
-		return u
-	}
-	return &Upgrade{}
-}
-
-// Step runs a phase, as a step of the journal where it changes something.
-func (u *Upgrade) Step(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
-	if !d.Existing {
-		return p.Run(ctx, d)
-	}
-	return upgradeStep(ctx, d, p)
-}
-
 // End notes on the Node which release has worked here, unless the run is driven from another machine, which knows its own.
-func (u *Upgrade) End(ctx context.Context, d *workflow.Data) error {
+func (u *Upgrade) End(ctx context.Context, r *workflow.Run) error {
 	if !u.Driven {
-		workflow.NoteRelease(ctx, d)
+		workflow.NoteRelease(ctx, r)
 	}
 	return nil
 }

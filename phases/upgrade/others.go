@@ -28,40 +28,42 @@ func upgradeOthers() workflow.Phase {
 		Long: `Runs "ccmadm upgrade node" on each other control plane, one after the other, then on the workers, and
 streams what it says. A control plane has a run of its own in the journal, and this one gives it the Lease; a worker
 is a step of a run of this machine's. It stops at the first machine that does not come through.`,
-		Plan: func(_ context.Context, d *workflow.Data) (string, error) {
-			if upgradeOf(d).ByHand() {
+		Plan: func(_ context.Context, r *workflow.Run) (string, error) {
+			if upgradeOf(r).ByHand() {
 				return "the other machines are upgraded there", nil
 			}
 			var lines []string
-			for _, o := range upgradeOf(d).others {
+			for _, o := range upgradeOf(r).others {
 				if !o.Skipped {
 					lines = append(lines, fmt.Sprintf("would run on %s: ccmadm upgrade node", o.Name))
 				}
 			}
-			return strings.Join(append(lines, fmt.Sprintf("%d machines looked at", len(upgradeOf(d).others))), "\n"), nil
+			return strings.Join(append(lines, fmt.Sprintf("%d machines looked at", len(upgradeOf(r).others))), "\n"), nil
 		},
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			if upgradeOf(d).ByHand() {
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			if upgradeOf(r).ByHand() {
 				return nil
 			}
-			client, err := workflow.AdminClient(d)
+			client, err := workflow.AdminClient(r.Env)
 			if err == nil {
-				err = d.Close(ctx) // each control plane takes the Lease itself
+				err = r.Close(ctx) // each control plane takes the Lease itself
 			}
 			if err != nil {
-				return stoppedHere(d, err)
+				return stoppedHere(r.Host, err)
 			}
-			if upgradeOf(d).Parallel > 1 {
-				d = d.Together()
+			u := upgradeOf(r)
+			if u.Parallel > 1 {
+				r = r.Together()
 			}
-			return (&upgrader{d: d, client: client, way: upgradeWay(d, client)}).run(ctx)
+			return (&upgrader{r: r, op: u, client: client, way: u.upgradeWay(r.Env, client)}).run(ctx)
 		},
 	}
 }
 
 // upgrader upgrades other machines.
 type upgrader struct {
-	d      *workflow.Data
+	r      *workflow.Run
+	op     *Upgrade
 	client kubernetes.Interface
 	way    fleet.Inspector
 
@@ -73,21 +75,21 @@ type upgrader struct {
 func (u *upgrader) run(ctx context.Context) error {
 	workers := u.workersLeft()
 	var controlPlanes []*other
-	for _, o := range upgradeOf(u.d).others {
+	for _, o := range u.op.others {
 		if o.ControlPlane && !o.Skipped {
 			controlPlanes = append(controlPlanes, o)
 		}
 	}
 	u.all = append(slices.Clone(controlPlanes), workers...)
-	u.progress = fleet.NewNodesProgress(u.d, nodesOf(u.all))
+	u.progress = fleet.NewNodesProgress(u.r.Env, nodesOf(u.all))
 	if err := u.each(ctx, controlPlanes, 1, u.upgrade); err != nil || len(workers) == 0 {
 		return err
 	}
 	if err := u.beginWorkers(ctx); err != nil {
-		return stoppedHere(u.d, err)
+		return stoppedHere(u.r.Host, err)
 	}
-	err := u.each(ctx, workers, upgradeOf(u.d).Parallel, u.upgradeWorker)
-	return workflow.JoinErrors(err, u.d.End(ctx, err))
+	err := u.each(ctx, workers, u.op.Parallel, u.upgradeWorker)
+	return workflow.JoinErrors(err, u.r.End(ctx, err))
 }
 
 // each upgrades machines, so many at a time, and begins no other once one has failed.
@@ -114,7 +116,7 @@ func (u *upgrader) each(
 // upgrade runs the command on a machine. Which ccmadm a control plane has, if any, is noted from here: in a pod it is
 // another one that has worked there.
 func (u *upgrader) upgrade(ctx context.Context, o *other) error {
-	args, err := upgradeNodeArgs(u.d, o)
+	args, err := u.op.upgradeNodeArgs(u.r, o)
 	if err != nil {
 		return err
 	}
@@ -124,10 +126,10 @@ func (u *upgrader) upgrade(ctx context.Context, o *other) error {
 	if o.report == nil {
 		return nil
 	}
-	o.report.Upgraded, o.report.Upgrading = "v"+upgradeOf(u.d).target.String(), ""
+	o.report.Upgraded, o.report.Upgrading = "v"+u.op.target.String(), ""
 	if o.ControlPlane {
 		if err := workflow.NoteReleaseOn(ctx, u.client, o.Name, finding.Clean(o.report.Ccmadm)); err != nil {
-			u.d.Sayf("%s: warning, %v", o.Name, err)
+			u.r.Sayf("%s: warning, %v", o.Name, err)
 		}
 	}
 	return nil
@@ -136,22 +138,22 @@ func (u *upgrader) upgrade(ctx context.Context, o *other) error {
 func (u *upgrader) upgradeWorker(ctx context.Context, o *other) error {
 	step := journal.Step{
 		Name: otherStep, Node: o.Name, What: "Upgrade the machine's configuration",
-		After: "v" + upgradeOf(u.d).target.String(), Undo: "Kubernetes does not go back",
+		After: "v" + u.op.target.String(), Undo: "Kubernetes does not go back",
 	}
-	return workflow.NodeStep(ctx, u.d, step, func(ctx context.Context) error { return u.upgrade(ctx, o) })
+	return workflow.NodeStep(ctx, u.r, step, func(ctx context.Context) error { return u.upgrade(ctx, o) })
 }
 
 // workersLeft are those on which kubeadm has something to do, and those whose last step did not come to its end.
 func (u *upgrader) workersLeft() []*other {
-	target := upgradeOf(u.d).target
+	target := u.op.target
 	var list []*other
-	for _, o := range upgradeOf(u.d).others {
+	for _, o := range u.op.others {
 		switch {
 		case o.ControlPlane || o.Skipped:
 		case o.left(target):
 			list = append(list, o)
 		default:
-			u.d.Sayf("%s: nothing is left to be done", o.Name)
+			u.r.Sayf("%s: nothing is left to be done", o.Name)
 		}
 	}
 	return list
@@ -176,9 +178,9 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := *u.d
-	d.Command = workflow.UpgradeWorkers + "v" + upgradeOf(&d).target.String()
-	return workflow.OpenRun(ctx, &d, u.client, string(before))
+	r := *u.r
+	r.Inputs.Command = workflow.UpgradeWorkers + "v" + u.op.target.String()
+	return workflow.OpenRun(ctx, &r, u.client, string(before))
 }
 
 // goesOn says how to go on and how to go back.
@@ -198,8 +200,8 @@ func (u *upgrader) stopped(failed []fleet.FailedNode) error {
 
 // stoppedHere is what keeps this machine from going on to others that are left, whatever exit status it has by itself:
 // something was changed, and not all was done.
-func stoppedHere(d *workflow.Data, err error) error {
-	name, failed := workflow.NodeName(d)
+func stoppedHere(h *workflow.Host, err error) error {
+	name, failed := workflow.NodeName(h)
 	if failed != nil {
 		return finding.Errorf("%w", errors.Join(err, failed)).WithHint(goesOn)
 	}
@@ -211,11 +213,11 @@ func stoppedHere(d *workflow.Data, err error) error {
 // beforeOthers has a phase that waits in vain end the run as one that has not done all, where other machines are left.
 func beforeOthers(p workflow.Phase) workflow.Phase {
 	run := p.Run
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		err := run(ctx, d)
-		left := slices.ContainsFunc(upgradeOf(d).others, func(o *other) bool { return o.left(upgradeOf(d).target) })
+	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		err := run(ctx, r)
+		left := slices.ContainsFunc(upgradeOf(r).others, func(o *other) bool { return o.left(upgradeOf(r).target) })
 		if err != nil && left {
-			return stoppedHere(d, err)
+			return stoppedHere(r.Host, err)
 		}
 		return err
 	}

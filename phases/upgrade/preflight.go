@@ -23,43 +23,43 @@ func upgradePreflight() workflow.Phase {
 		Short:   "Check that this control plane can be upgraded, and that the manager's image for the version is there",
 		Long: `Reads what ` + "`ccmadm upgrade plan`" + ` reads, the journal, and the file systems. Where the manager's image
 changes, a pod on this Node has it pulled, and is deleted.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			if err := workflow.CheckRoot(ctx, d); err != nil {
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			if err := workflow.CheckRoot(ctx, r); err != nil {
 				return err
 			}
-			if err := awaitCutShort(ctx, d); err != nil {
+			if err := upgradeOf(r).awaitCutShort(ctx, r.Env); err != nil {
 				return err
 			}
-			facts, plan, err := planned(ctx, d)
+			facts, plan, err := upgradeOf(r).planned(ctx, r)
 			if err != nil {
 				return err
 			}
-			if !upgradeOf(d).first() { // one of another version is no beginning of this one
-				d.Command = upgradeOf(d).command()
+			if !upgradeOf(r).first() { // one of another version is no beginning of this one
+				r.Inputs.Command = upgradeOf(r).command()
 			}
-			resumed, err := upgradeCutShort(ctx, d)
+			resumed, err := upgradeCutShort(ctx, r)
 			if err != nil {
 				return err
 			}
-			if err := refuseBlocked(d, plan, facts, resumed); err != nil {
+			if err := upgradeOf(r).refuseBlocked(r.Env, plan, facts, resumed); err != nil {
 				return err
 			}
-			if err := refuseByHand(d, facts, resumed); err != nil {
+			if err := upgradeOf(r).refuseByHand(r.Env, facts, resumed); err != nil {
 				return err
 			}
-			if err := decide(ctx, d, facts, plan, resumed); err != nil {
+			if err := upgradeOf(r).decide(ctx, r.Env, facts, plan, resumed); err != nil {
 				return err
 			}
-			if err := workflow.RunChecks(ctx, d, upgradeChecks()); err != nil {
+			if err := workflow.RunChecks(ctx, r, upgradeChecks()); err != nil {
 				return err
 			}
-			if image := imageToPull(upgradeOf(d)); image != "" && !d.DryRun {
-				check := func(ctx context.Context, d *workflow.Data) error { return checkManagerImage(ctx, d, image) }
-				if err := workflow.RunChecks(ctx, d, []workflow.Check{{ID: finding.ManagerImage, Run: check}}); err != nil {
+			if image := imageToPull(upgradeOf(r)); image != "" && !r.DryRun {
+				check := func(ctx context.Context, r *workflow.Run) error { return checkManagerImage(ctx, r.Host, image) }
+				if err := workflow.RunChecks(ctx, r, []workflow.Check{{ID: finding.ManagerImage, Run: check}}); err != nil {
 					return err
 				}
 			}
-			return beginUpgrade(ctx, d, resumed)
+			return upgradeOf(r).beginUpgrade(ctx, r, resumed)
 		},
 	}
 }
@@ -90,10 +90,10 @@ func upgradeChecks() []workflow.Check {
 }
 
 // planned is the plan for the version that is asked for, or for that of the cluster's configuration.
-func planned(ctx context.Context, d *workflow.Data) (*planner.Facts, *planner.Plan, error) {
-	asked := upgradeOf(d).Version
-	if !upgradeOf(d).first() {
-		client, err := workflow.AdminClient(d)
+func (u *Upgrade) planned(ctx context.Context, r *workflow.Run) (*planner.Facts, *planner.Plan, error) {
+	asked := u.Version
+	if !u.first() {
+		client, err := workflow.AdminClient(r.Env)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -103,11 +103,11 @@ func planned(ctx context.Context, d *workflow.Data) (*planner.Facts, *planner.Pl
 		}
 		asked = file.KubernetesVersion()
 	}
-	facts, err := LiveFacts(ctx, d, asked, upgradeOf(d).Image)
+	facts, err := u.LiveFacts(ctx, r, asked, u.Image)
 	if err != nil {
 		return nil, nil, err
 	}
-	if upgradeOf(d).target, err = planner.ParseTarget(asked); err != nil {
+	if u.target, err = planner.ParseTarget(asked); err != nil {
 		return nil, nil, err
 	}
 	plan, err := planner.New(*facts)
@@ -116,18 +116,18 @@ func planned(ctx context.Context, d *workflow.Data) (*planner.Facts, *planner.Pl
 
 // refuseBlocked goes by the plan's findings. What is wrong with the cluster in the middle of this very upgrade, here or
 // on another machine, does not keep it from going on, and kubeadm makes its Job in the first half only.
-func refuseBlocked(d *workflow.Data, plan *planner.Plan, facts *planner.Facts, resumed bool) error {
+func (u *Upgrade) refuseBlocked(env *workflow.Env, plan *planner.Plan, facts *planner.Facts, resumed bool) error {
 	blocked := slices.DeleteFunc(plan.Blocked(), func(f finding.Finding) bool {
 		trouble := slices.ContainsFunc(facts.Troubles, func(t finding.Finding) bool {
 			return t.ID == f.ID && t.Object == f.Object && t.Message == f.Message
 		})
-		return (resumed || upgradeOf(d).halfWay()) && trouble || f.ID == finding.NoNodeForJob && (resumed || !upgradeOf(d).first())
+		return (resumed || u.halfWay()) && trouble || f.ID == finding.NoNodeForJob && (resumed || !u.first())
 	})
-	d.Sayf("Kubernetes %s -> %s", plan.Now, plan.Then)
-	if err := plan.WriteMachines(d.Progress()); err != nil {
+	env.Sayf("Kubernetes %s -> %s", plan.Now, plan.Then)
+	if err := plan.WriteMachines(env.Progress()); err != nil {
 		return err
 	}
-	if err := finding.WriteText(d.Progress(), plan.Findings); err != nil {
+	if err := finding.WriteText(env.Progress(), plan.Findings); err != nil {
 		return err
 	}
 	if len(blocked) == 0 {
@@ -146,9 +146,9 @@ func refuseBlocked(d *workflow.Data, plan *planner.Plan, facts *planner.Facts, r
 }
 
 // refuseByHand finds an upgrade that somebody has begun in another way, and one that is not the first any more.
-func refuseByHand(d *workflow.Data, facts *planner.Facts, resumed bool) error {
-	if !upgradeOf(d).first() {
-		return refuseOtherHalf(d)
+func (u *Upgrade) refuseByHand(env *workflow.Env, facts *planner.Facts, resumed bool) error {
+	if !u.first() {
+		return u.refuseOtherHalf(env)
 	}
 	cluster, err := version.ParseSemantic(facts.Cluster)
 	if err != nil {
@@ -161,25 +161,25 @@ func refuseByHand(d *workflow.Data, facts *planner.Facts, resumed bool) error {
 		}
 		if cluster.LessThan(v) && !resumed {
 			return finding.Preflightf("upgrade to v%s: the API server of Node/%s is of v%s, and the cluster's configuration "+
-				"of v%s: an upgrade was begun by hand there", upgradeOf(d).target, n.Name, v, cluster).
+				"of v%s: an upgrade was begun by hand there", u.target, n.Name, v, cluster).
 				WithHint("finish it there: kubeadm upgrade apply v%s. Nothing was changed", v)
 		}
-		if n.Name == facts.Here && v.LessThan(upgradeOf(d).target) && !cluster.LessThan(upgradeOf(d).target) {
+		if n.Name == facts.Here && v.LessThan(u.target) && !cluster.LessThan(u.target) {
 			return finding.Preflightf("upgrade to v%s: the cluster's configuration is of v%s already, so this control plane "+
-				"follows it", upgradeOf(d).target, cluster).WithHint("ccmadm upgrade node. Nothing was changed")
+				"follows it", u.target, cluster).WithHint("ccmadm upgrade node. Nothing was changed")
 		}
 	}
 	return nil
 }
 
 // refuseOtherHalf finds a first upgrade that has no end: kubeadm's other command does not do all that is left of it.
-func refuseOtherHalf(d *workflow.Data) error {
-	command, err := cutShortHere(d, upgradeOf(d).target)
+func (u *Upgrade) refuseOtherHalf(env *workflow.Env) error {
+	command, err := cutShortHere(env, u.target)
 	if err != nil || command == "" || command == "ccmadm upgrade node" {
 		return err
 	}
-	own, err := ownAPIServer(d.Machine)
-	if err != nil || own != nil && own.LessThan(upgradeOf(d).target) { // another control plane has been the first since
+	own, err := ownAPIServer(env.Machine)
+	if err != nil || own != nil && own.LessThan(u.target) { // another control plane has been the first since
 		return err
 	}
 	return finding.Preflightf("follow the cluster's configuration: %s was begun on this machine, and has not come to its "+
@@ -187,31 +187,31 @@ func refuseOtherHalf(d *workflow.Data) error {
 }
 
 // checkKubeadmIs wants the installed kubeadm to be of the very version.
-func checkKubeadmIs(ctx context.Context, d *workflow.Data) error {
-	v, err := d.KubeadmVersion(ctx)
+func checkKubeadmIs(ctx context.Context, r *workflow.Run) error {
+	v, err := r.KubeadmVersion(ctx)
 	if err != nil {
 		return err
 	}
 	if err := kubeadm.CheckVersion(v); err != nil {
 		return err
 	}
-	if v.EqualTo(upgradeOf(d).target) {
+	if v.EqualTo(upgradeOf(r).target) {
 		return nil
 	}
-	hint := fmt.Sprintf("install kubeadm v%s first", upgradeOf(d).target)
-	if !upgradeOf(d).first() && upgradeOf(d).target.LessThan(v) {
+	hint := fmt.Sprintf("install kubeadm v%s first", upgradeOf(r).target)
+	if !upgradeOf(r).first() && upgradeOf(r).target.LessThan(v) {
 		hint = fmt.Sprintf("`ccmadm upgrade apply v%s` on one control plane comes first", v)
 	}
-	return finding.Preflightf("the installed kubeadm is of v%s, not v%s", v, upgradeOf(d).target).WithHint("%s", hint)
+	return finding.Preflightf("the installed kubeadm is of v%s, not v%s", v, upgradeOf(r).target).WithHint("%s", hint)
 }
 
 // tryUpgrade runs the phases that write as a dry run that nobody sees, and keeps what each would change.
-func tryUpgrade(ctx context.Context, d *workflow.Data) error {
-	if d.DryRun {
+func tryUpgrade(ctx context.Context, r *workflow.Run) error {
+	if r.DryRun {
 		return nil
 	}
 	shared := slices.DeleteFunc(ControlPlane(), func(p workflow.Phase) bool { return !p.Shared })
-	trial, err := workflow.TryPhases(ctx, d, shared)
+	trial, err := workflow.TryPhases(ctx, r, shared)
 	if err != nil {
 		return err
 	}

@@ -26,20 +26,20 @@ func TestCluster_NoteRelease(t *testing.T) {
 	revision := ""
 	for _, tt := range []struct {
 		name    string
-		options workflow.Options
+		options workflow.Inputs
 		want    string
 		writes  bool
 	}{
-		{name: "a dry run", options: workflow.Options{Existing: true, DryRun: true}},
-		{name: "a single phase", options: workflow.Options{Existing: true, Single: true}},
-		{name: "a run", options: workflow.Options{Existing: true}, want: "test", writes: true},
-		{name: "once more", options: workflow.Options{Existing: true}, want: "test"},
-		{name: "from afar", options: workflow.Options{Existing: true, Operation: &Upgrade{Driven: true}}, want: "test"},
-		{name: "leave", options: workflow.Options{Existing: true, Operation: &adoption.Adoption{Leave: true}}, writes: true},
+		{name: "a dry run", options: workflow.Inputs{Existing: true, DryRun: true}},
+		{name: "a single phase", options: workflow.Inputs{Existing: true, Single: true}},
+		{name: "a run", options: workflow.Inputs{Existing: true}, want: "test", writes: true},
+		{name: "once more", options: workflow.Inputs{Existing: true}, want: "test"},
+		{name: "from afar", options: workflow.Inputs{Existing: true, Operation: &Upgrade{Driven: true}}, want: "test"},
+		{name: "leave", options: workflow.Inputs{Existing: true, Operation: &adoption.Adoption{Leave: true}}, writes: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d, out := phasestest.Run{Options: tt.options}.Must(t, u.m)
-			if err := d.Operation.End(t.Context(), d); err != nil {
+			r, out := phasestest.Run{Inputs: tt.options}.Must(t, u.m)
+			if err := r.Operation.End(t.Context(), r); err != nil {
 				t.Error(err)
 			}
 			node, err := u.client.CoreV1().Nodes().Get(t.Context(), "cp1", metav1.GetOptions{})
@@ -70,10 +70,10 @@ func TestCluster_NoteRelease_OfNoCcmadm(t *testing.T) {
 	if err := workflow.NoteReleaseOn(t.Context(), u.client, "cp2", "v0.1.0"); err != nil {
 		t.Fatal(err)
 	}
-	d, out, _ := u.begun(t, Upgrade{Version: "v1.36.3", Remote: fleet.Remote{Via: fleet.ViaPods}})
-	upgradeOf(d).target = version.MustParseSemantic("v1.36.3")
+	r, out, _ := u.begun(t, Upgrade{Version: "v1.36.3", Remote: fleet.Remote{Via: fleet.ViaPods}})
+	upgradeOf(r).target = version.MustParseSemantic("v1.36.3")
 	cp2 := &other{Node: &fleet.Node{Name: "cp2", ControlPlane: true}, report: &kubelet.NodeReport{}}
-	if err := (&upgrader{d: d, client: u.client, way: idle{}}).upgrade(t.Context(), cp2); err != nil {
+	if err := (&upgrader{r: r, op: upgradeOf(r), client: u.client, way: idle{}}).upgrade(t.Context(), cp2); err != nil {
 		t.Fatal(err)
 	}
 	node, err := u.client.CoreV1().Nodes().Get(t.Context(), "cp2", metav1.GetOptions{})

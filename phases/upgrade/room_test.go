@@ -52,8 +52,8 @@ func TestCheckRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 			putSparse(t, m, tt.data, int64(stat.Bavail)*stat.Bsize+1<<30)
-			d, _ := phasestest.Run{}.Must(t, m)
-			phasestest.WantError(t, checkRoom(t.Context(), d), tt.wantErr, finding.ExitPreflight)
+			r, _ := phasestest.Run{}.Must(t, m)
+			phasestest.WantError(t, checkRoom(t.Context(), r), tt.wantErr, finding.ExitPreflight)
 		})
 	}
 }

@@ -37,18 +37,18 @@ func probeService() workflow.Phase {
 		Short: "Look whether a Service answers on this machine",
 		Long: `Reads the Service kubernetes in the namespace default, and asks the API server at its addresses from this
 machine. Writes nothing.`,
-		Plan: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Run) (string, error) {
 			return "would ask Service/default/kubernetes", nil
 		},
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			config, err := workflow.RESTConfig(d, record.ClusterConf(d))
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			config, err := workflow.RESTConfig(r.Env, record.ClusterConf(r.Env))
 			if err != nil {
 				return err
 			}
 			config.QPS = -1 // it waits for the machine, and never for a limiter of its own
 			client, err := kubernetes.NewForConfig(config)
 			if err != nil {
-				return fmt.Errorf("connect with %s: %w", record.ClusterConf(d), err)
+				return fmt.Errorf("connect with %s: %w", record.ClusterConf(r.Env), err)
 			}
 			ips, last := serviceIPs(ctx, client)
 			if last != nil { // which says nothing of kube-proxy
@@ -58,7 +58,7 @@ machine. Writes nothing.`,
 			}
 			last = errors.New("it was not asked yet")
 			err = wait.PollUntilContextTimeout(ctx, time.Second, servicePatience, true, func(ctx context.Context) (bool, error) {
-				if why := askService(d, ips, config); ctx.Err() == nil {
+				if why := askService(r.Env, ips, config); ctx.Err() == nil {
 					last = why
 				}
 				return last == nil, nil
@@ -68,7 +68,7 @@ machine. Writes nothing.`,
 			}
 			return &finding.Error{
 				Code: finding.ExitNotInTime, Err: fmt.Errorf("ask the API server by its Service, from this machine: %w", last),
-				Hint: "kube-proxy may have lost its rules: " + restartProxy(ctx, client, d.Machine) +
+				Hint: "kube-proxy may have lost its rules: " + restartProxy(ctx, client, r.Machine) +
 					"; the same command again looks once more",
 			}
 		},
@@ -90,7 +90,7 @@ func serviceIPs(ctx context.Context, client kubernetes.Interface) (ips []string,
 	return ips, nil
 }
 
-func askService(d *workflow.Data, ips []string, config *rest.Config) error {
+func askService(env *workflow.Env, ips []string, config *rest.Config) error {
 	for _, ip := range ips {
 		at := rest.CopyConfig(config)
 		at.Host, at.Timeout = "https://"+net.JoinHostPort(ip, "443"), serviceTimeout
@@ -103,7 +103,7 @@ func askService(d *workflow.Data, ips []string, config *rest.Config) error {
 		if err != nil {
 			return err
 		}
-		d.Sayf("Service/default/kubernetes answers at %s: %s", ip, v.GitVersion)
+		env.Sayf("Service/default/kubernetes answers at %s: %s", ip, v.GitVersion)
 	}
 	return nil
 }

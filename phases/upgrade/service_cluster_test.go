@@ -23,8 +23,8 @@ func TestCluster_ProbeService_NotLookedUp(t *testing.T) {
 		return asked
 	})
 	machinetest.Put(t, m, machine.KubeletConf, phasestest.KubeconfigText(t, config))
-	d, _ := phasestest.Run{}.Must(t, m)
-	err := probeService().Do(t.Context(), d)
+	run, _ := phasestest.Run{}.Must(t, m)
+	err := probeService().Do(t.Context(), run)
 	phasestest.WantError(t, err, "look for Service/default/kubernetes: ", finding.ExitNotInTime)
 	if known := new(finding.Error); !errors.As(err, &known) || strings.Contains(known.Hint, "kube-proxy") {
 		t.Errorf("it says %v, hint %s", err, known.Hint)

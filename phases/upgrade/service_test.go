@@ -35,8 +35,8 @@ func TestAskService_WithoutAProxy(t *testing.T) {
 	}
 	config.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	m, _ := machinetest.New(t)
-	d, out := phasestest.Run{}.Must(t, m)
-	if err := askService(d, []string{"127.0.0.1"}, config); err != nil {
+	r, out := phasestest.Run{}.Must(t, m)
+	if err := askService(r.Env, []string{"127.0.0.1"}, config); err != nil {
 		t.Fatal(err)
 	}
 	if want := "Service/default/kubernetes answers at 127.0.0.1: v1.36.3"; !strings.Contains(out.String(), want) {

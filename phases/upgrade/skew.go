@@ -17,9 +17,8 @@ import (
 )
 
 // decide says what this run does: whether kubeadm's half is left, and whether the manager's turn has come.
-func decide(ctx context.Context, d *workflow.Data, facts *planner.Facts, plan *planner.Plan, resumed bool) error {
-	u := upgradeOf(d)
-	marked, err := upgradedHere(d)
+func (u *Upgrade) decide(ctx context.Context, env *workflow.Env, facts *planner.Facts, plan *planner.Plan, resumed bool) error {
+	marked, err := u.upgradedHere(env)
 	if err != nil {
 		return err
 	}
@@ -27,11 +26,11 @@ func decide(ctx context.Context, d *workflow.Data, facts *planner.Facts, plan *p
 	if err != nil {
 		return err
 	}
-	s, err := workflow.MachineState(d)
+	s, err := workflow.MachineState(env)
 	if err != nil {
 		return err
 	}
-	there, err := wholeByHand(d, facts)
+	there, err := u.wholeByHand(env, facts)
 	if err != nil {
 		return err
 	}
@@ -42,14 +41,14 @@ func decide(ctx context.Context, d *workflow.Data, facts *planner.Facts, plan *p
 	}
 	asksItself := false
 	if mode == v1alpha1.ModeStaticPod {
-		asksItself = manager.AsksOwnServer(d.Machine)
+		asksItself = manager.AsksOwnServer(env.Machine)
 	}
 	if !asksItself {
 		u.waits = olderThan(facts, u.target)
 	}
 	if len(u.waits) > 0 {
 		u.next = facts.Image
-		d.Sayf("the cloud-controller-manager stays at %s: the API servers of %s come first", plan.Manager.Now,
+		env.Sayf("the cloud-controller-manager stays at %s: the API servers of %s come first", plan.Manager.Now,
 			strings.Join(u.waits, ", "))
 		return ctx.Err()
 	}
@@ -60,14 +59,14 @@ func decide(ctx context.Context, d *workflow.Data, facts *planner.Facts, plan *p
 
 // wholeByHand tells whether somebody has run all of kubeadm's upgrade here. The API server is not its last word: the
 // other static pods follow, and behind the last machine kube-proxy.
-func wholeByHand(d *workflow.Data, facts *planner.Facts) (bool, error) {
-	target := upgradeOf(d).target
+func (u *Upgrade) wholeByHand(env *workflow.Env, facts *planner.Facts) (bool, error) {
+	target := u.target
 	own, ok := apiServerOf(facts, facts.Here)
 	if !ok || own.LessThan(target) {
 		return false, nil
 	}
 	for _, c := range []planner.Component{planner.ControllerManager, planner.Scheduler} {
-		pod, err := record.ReadStaticPod(d.Machine, filepath.Join(machine.ManifestDir, string(c)+".yaml"))
+		pod, err := record.ReadStaticPod(env.Machine, filepath.Join(machine.ManifestDir, string(c)+".yaml"))
 		if err != nil {
 			return false, err
 		}
@@ -86,8 +85,8 @@ func wholeByHand(d *workflow.Data, facts *planner.Facts) (bool, error) {
 }
 
 // cutShortHere is the command that goes on with what kubeadm has begun here, and not finished; empty: nothing.
-func cutShortHere(d *workflow.Data, target *version.Version) (string, error) {
-	s, err := workflow.MachineState(d)
+func cutShortHere(env *workflow.Env, target *version.Version) (string, error) {
+	s, err := workflow.MachineState(env)
 	if err != nil {
 		return "", err
 	}

@@ -32,7 +32,7 @@ func TestCluster_Upgrade_StaticPod(t *testing.T) {
 	u := &upgradable{m: existingtest.LivingAs(t, said), client: client}
 	u.runner = u.m.Runner.(*machinetest.Commands)
 	for _, p := range []workflow.Phase{manager.Kubeconfig(), manager.ControlPlane()} {
-		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Options: workflow.Options{Flags: said}}).Do(t, u.m, p); err != nil {
+		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, u.m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
@@ -68,13 +68,13 @@ func TestCluster_Upgrade_StaticPod(t *testing.T) {
 	// Behind an address of all control planes it waits for the oldest.
 	machinetest.Put(t, u.m, machine.CCMKubeconfig, strings.Replace(machinetest.Content(u.m, machine.CCMKubeconfig), "server: https://",
 		"server: https://api.example.org:", 1))
-	d, _ := phasestest.Run{Options: workflow.Options{Existing: true, Operation: &Upgrade{}}}.Must(t, u.m)
-	facts, plan, err := planned(t.Context(), d)
+	r, _ := phasestest.Run{Inputs: workflow.Inputs{Existing: true, Operation: &Upgrade{}}}.Must(t, u.m)
+	facts, plan, err := upgradeOf(r).planned(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := decide(t.Context(), d, facts, plan, false); err != nil || strings.Join(upgradeOf(d).waits, " ") != "cp2" {
-		t.Errorf("it waits for %v, %v", upgradeOf(d).waits, err)
+	if err := upgradeOf(r).decide(t.Context(), r.Env, facts, plan, false); err != nil || strings.Join(upgradeOf(r).waits, " ") != "cp2" {
+		t.Errorf("it waits for %v, %v", upgradeOf(r).waits, err)
 	}
 }
 
@@ -95,9 +95,9 @@ func TestCluster_Upgrade_Worker(t *testing.T) {
 	const flags = "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external --pod-infra-container-image=p\"\n"
 	upgrade := func(u Upgrade) (string, error) {
 		t.Helper()
-		o := workflow.Options{Role: kubeadm.RoleJoin, Operation: &u}
-		d, out := phasestest.Run{Options: o}.Must(t, m)
-		err := workflow.Run(t.Context(), d, Worker()[:3])
+		o := workflow.Inputs{Role: kubeadm.RoleJoin, Operation: &u}
+		r, out := phasestest.Run{Inputs: o}.Must(t, m)
+		err := r.Do(t.Context(), Worker()[:3])
 		return out.String(), err
 	}
 	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--feature-gates=MemoryManager=true,Other=true\n")

@@ -152,20 +152,20 @@ func (u *upgradable) kubeletOf(t *testing.T, node string, waiting *corev1.Contai
 // do runs the phases but those that wait for pods and Services, which nobody runs here.
 func (u *upgradable) do(t *testing.T, up Upgrade) (string, error) {
 	t.Helper()
-	d, out, list := u.begun(t, up)
-	err := workflow.Run(t.Context(), d, list)
+	r, out, list := u.begun(t, up)
+	err := r.Do(t.Context(), list)
 	return out.String(), err
 }
 
-func (u *upgradable) begun(t *testing.T, up Upgrade) (*workflow.Data, *bytes.Buffer, []workflow.Phase) {
+func (u *upgradable) begun(t *testing.T, up Upgrade) (*workflow.Run, *bytes.Buffer, []workflow.Phase) {
 	t.Helper()
 	command := "upgrade node"
 	if up.Version != "" {
 		command = "upgrade apply " + up.Version
 	}
-	d, out := phasestest.Run{Options: workflow.Options{Existing: true, Command: command, Operation: &up}}.Must(t, u.m)
-	d.Version = cmp.Or(u.version, d.Version)
-	return d, out, upgradePhases()
+	r, out := phasestest.Run{Inputs: workflow.Inputs{Existing: true, Command: command, Operation: &up}}.Must(t, u.m)
+	r.Version = cmp.Or(u.version, r.Version)
+	return r, out, upgradePhases()
 }
 
 func upgradePhases() []workflow.Phase {

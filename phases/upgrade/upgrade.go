@@ -1,21 +1,12 @@
 package upgrade
 
 import (
-	"cmp"
-	"context"
-	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/util/version"
-
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
-	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
-	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // Upgrade is what `ccmadm upgrade apply` and `ccmadm upgrade node` are told beside the settings.
@@ -63,118 +54,10 @@ func (u *Upgrade) command() string {
 	return "upgrade node v" + u.target.String()
 }
 
-// ControlPlane lists the phases of `ccmadm upgrade apply`, and of `ccmadm upgrade node` on a control plane, in
-// their order. Those that apply has are the same ones.
-func ControlPlane() []workflow.Phase {
-	return []workflow.Phase{
-		upgradePreflight(),
-		cleanConfiguration(), // before kubeadm writes static pods from it
-		kubeadmUpgrade(),
-		noted(kubeletFlags()), // which kubeadm has written again
-		noted(renewIdentity()),
-		inTurn(manager.CloudConfig()),
-		inTurn(manager.RBAC()),
-		inTurn(manager.Addon()),
-		inTurn(manager.ApplyControlPlane()),
-		inTurn(manager.NodeAgent()),
-		beforeOthers(inTurn(noted(manager.Rollout()))),
-		manager.Record(), // until then, the record leads back
-		beforeOthers(probeService()),
-		upgradeOthers(), // once this machine is done, of which the others take the configuration
-		showRest(),
+// upgradeOf is what the run was told beside the settings: nothing, where it is no upgrade.
+func upgradeOf(r *workflow.Run) *Upgrade {
+	if u, is := r.Operation.(*Upgrade); is {
+		return u
 	}
-}
-
-// Worker lists the phases of `ccmadm upgrade node` on a worker. A kubelet's permissions give it no journal.
-func Worker() []workflow.Phase {
-	return []workflow.Phase{
-		workerPreflight(),
-		kubeadmUpgrade(),
-		kubeletFlags(),
-		probeService(),
-		showWorkersRest(),
-	}
-}
-
-// inTurn leaves a phase out until the manager's turn has come.
-func inTurn(p workflow.Phase) workflow.Phase {
-	run, plan := p.Run, p.Plan
-	p.Run = func(ctx context.Context, d *workflow.Data) error {
-		if upgradeOf(d).manager == "" {
-			return nil
-		}
-		return run(ctx, d)
-	}
-	if plan != nil {
-		p.Plan = func(ctx context.Context, d *workflow.Data) (string, error) {
-			if upgradeOf(d).manager == "" {
-				return "nothing yet", nil
-			}
-			return plan(ctx, d)
-		}
-	}
-	return p
-}
-
-// upgradeStep runs a phase, as a step of the journal where it changes something.
-func upgradeStep(ctx context.Context, d *workflow.Data, p workflow.Phase) error {
-	change := d.Known.Previews[p.Name].Change
-	if d.Known.Journal == nil || p.Journal == workflow.JournalItself || change == "" && p.Journal != workflow.JournalAlways {
-		return p.Run(ctx, d)
-	}
-	return workflow.JournalStep(ctx, d, p, change, cmp.Or(p.Undo, workflow.RollbackTo(d)))
-}
-
-// noted has a phase be a step of each upgrade that changes something, with nothing to be taken back.
-func noted(p workflow.Phase) workflow.Phase {
-	p.Journal, p.Undo = workflow.JournalAlways, "none is needed"
-	return p
-}
-
-// beginUpgrade opens the journal where something is to be done, and holds its Lease from then on. A run that was cut
-// short gets an end there even if nothing was left to do: as long as it has none, this machine counts as half upgraded.
-func beginUpgrade(ctx context.Context, d *workflow.Data, resumed bool) error {
-	if d.DryRun {
-		return nil
-	}
-	identity, err := identityLags(ctx, d)
-	if err != nil {
-		return err
-	}
-	pending := upgradeOf(d).kubeadm || identity || resumed
-	for _, found := range d.Known.Previews {
-		pending = pending || found.Change != ""
-	}
-	if !pending {
-		return nil
-	}
-	return workflow.OpenJournal(ctx, d)
-}
-
-// upgradeCutShort tells whether the last upgrade on this machine was this one, and did not come to its end.
-func upgradeCutShort(ctx context.Context, d *workflow.Data) (bool, error) {
-	client, err := workflow.Connect(d, machine.AdminConf)
-	if err != nil {
-		return false, err
-	}
-	runs, err := journal.Read(ctx, client)
-	if err != nil {
-		return false, err
-	}
-	node, err := workflow.NodeName(d)
-	if err != nil {
-		return false, err
-	}
-	last := lastUpgrade(runs, node)
-	return last.Command == d.Command && last.State != journal.Done, nil
-}
-
-// lastUpgrade is the last one that was begun on a control plane; the zero value: there was none.
-func lastUpgrade(runs []journal.Run, node string) journal.Run {
-	for _, run := range slices.Backward(runs) {
-		if run.Machine == node && strings.HasPrefix(run.Command, "upgrade ") {
-			return run
-		}
-	}
-	return journal.Run{}
+	return &Upgrade{}
 }

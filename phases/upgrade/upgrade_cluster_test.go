@@ -111,9 +111,9 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	machinetest.Put(t, m, machine.APIServerPod, "spec: {containers: [{name: a, command: [kube-apiserver, --cloud-provider=external]}]}\n")
 	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n")
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3\"\n")
-	d, _ := phasestest.Run{Options: workflow.Options{Existing: true}}.Must(t, m)
+	r, _ := phasestest.Run{Inputs: workflow.Inputs{Existing: true}}.Must(t, m)
 	before := phasestest.Snapshot(t, m)
-	facts, err := LiveFacts(t.Context(), d, "", "")
+	facts, err := upgradeOf(r).LiveFacts(t.Context(), r, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,22 +169,22 @@ func TestCluster_Apply_FollowsTheVersion(t *testing.T) {
 	m := existingtest.Living(t)
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	kubeadmsObjects(t, client)
-	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || !changed {
+	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{}); err != nil || !changed {
 		t.Fatalf("changed %v, %v\n%s", changed, err, out)
 	}
 	rec, err := workflow.ReadRecord(t.Context(), client)
 	if err != nil || rec.KubernetesVersion != "v1.35.4" {
 		t.Errorf("the record says %q, %v, want what kubeadm's live configuration says", rec.KubernetesVersion, err)
 	}
-	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Options{}); err != nil || changed {
+	if out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{}); err != nil || changed {
 		t.Errorf("once more: changed %v, %v\n%s", changed, err, out)
 	}
 }
 
 func TestUpgradeFacts_NoControlPlane(t *testing.T) {
 	m, _ := machinetest.New(t)
-	d, _ := phasestest.Run{Options: workflow.Options{Role: kubeadm.RoleInit, Existing: true}}.Must(t, m)
-	if _, err := LiveFacts(t.Context(), d, "v1.36.3", ""); err == nil || !strings.Contains(err.Error(), "find the cluster of this machine") {
+	r, _ := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleInit, Existing: true}}.Must(t, m)
+	if _, err := upgradeOf(r).LiveFacts(t.Context(), r, "v1.36.3", ""); err == nil || !strings.Contains(err.Error(), "find the cluster of this machine") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -172,20 +172,20 @@ func kubeadmImages(ctx context.Context, m *machine.Machine, version, mirror stri
 // finding: the upgrade begins with the same checks.
 func KubeadmUpgradePlan(
 	ctx context.Context,
-	d *workflow.Data,
+	env *workflow.Env,
 	version string,
 	rest []string,
 	asJSON bool,
 ) ([]byte, *finding.Finding, error) {
 	args := append([]string{"upgrade", "plan", version}, rest...)
 	var out, stderr bytes.Buffer
-	c := machine.Command{Name: "kubeadm", Args: args, Out: d.Out, Err: d.Err}
+	c := machine.Command{Name: "kubeadm", Args: args, Out: env.Out, Err: env.Err}
 	if asJSON {
 		c.Args, c.Out, c.Err = append(args, "--output=json"), &out, &stderr
 	} else {
-		fmt.Fprintf(d.Out, "[upgrade] running kubeadm %s\n", strings.Join(kubeadm.MaskArgs(args), " "))
+		fmt.Fprintf(env.Out, "[upgrade] running kubeadm %s\n", strings.Join(kubeadm.MaskArgs(args), " "))
 	}
-	err := d.Machine.Runner.Run(ctx, c)
+	err := env.Machine.Runner.Run(ctx, c)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {
 		words := lastWords(stderr.Bytes())

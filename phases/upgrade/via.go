@@ -83,29 +83,29 @@ func commandsTo(target *version.Version) (first, next string) {
 }
 
 // askOthers asks the machines that are upgraded from here, once in a run, before anything is changed.
-func askOthers(ctx context.Context, d *workflow.Data, client kubernetes.Interface, f *planner.Facts,
+func (u *Upgrade) askOthers(ctx context.Context, env *workflow.Env, client kubernetes.Interface, f *planner.Facts,
 	target *version.Version,
 ) error {
-	if upgradeOf(d).ByHand() {
+	if u.ByHand() {
 		return nil
 	}
-	if upgradeOf(d).others == nil {
-		others, err := otherMachines(ctx, d, client, f.Here)
+	if u.others == nil {
+		others, err := u.otherMachines(ctx, env, client, f.Here)
 		if err != nil {
 			return err
 		}
-		upgradeOf(d).others = others
+		u.others = others
 	}
 	runs, err := journal.Read(ctx, client)
 	if err != nil {
 		return err
 	}
 	last := fleet.LastStates(runs, otherStep)
-	f.Via, f.Told = string(upgradeOf(d).Via), map[string]planner.Told{}
-	for _, arg := range upgradeOf(d).Again {
+	f.Via, f.Told = string(u.Via), map[string]planner.Told{}
+	for _, arg := range u.Again {
 		f.Again = append(f.Again, machine.ShellQuote(arg))
 	}
-	for _, o := range upgradeOf(d).others {
+	for _, o := range u.others {
 		state, known := last[o.Name]
 		o.cutShort = known && state != journal.Done
 		if o.ControlPlane {
@@ -137,12 +137,12 @@ func (u *Upgrade) halfWay() bool {
 }
 
 // otherMachines are all but this one, control planes first. A dry run makes no pods, so that it asks over SSH only.
-func otherMachines(ctx context.Context, d *workflow.Data, client kubernetes.Interface, here string) ([]*other, error) {
+func (u *Upgrade) otherMachines(ctx context.Context, env *workflow.Env, client kubernetes.Interface, here string) ([]*other, error) {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	r := upgradeOf(d).Remote
+	r := u.Remote
 	var plan []*fleet.Node
 	for i := range list.Items {
 		n := fleet.NewNode(&list.Items[i], here, r.Skip)
@@ -160,13 +160,13 @@ func otherMachines(ctx context.Context, d *workflow.Data, client kubernetes.Inte
 		}
 		return cmp.Compare(a.Name, b.Name)
 	})
-	asked, err := upgradeOf(d).patches()
+	asked, err := u.patches()
 	if err != nil {
 		return nil, err
 	}
 	reports, failed := make([]*kubelet.NodeReport, len(plan)), make([]error, len(plan))
-	if !d.DryRun || r.Via == fleet.ViaSSH {
-		reports, failed = fleet.ShowEach(ctx, r.Via, upgradeWay(d, client), plan, asked.flags()...)
+	if !env.DryRun || r.Via == fleet.ViaSSH {
+		reports, failed = fleet.ShowEach(ctx, r.Via, u.upgradeWay(env, client), plan, asked.flags()...)
 	}
 	var others []*other
 	for i, n := range plan {
@@ -181,10 +181,10 @@ func otherMachines(ctx context.Context, d *workflow.Data, client kubernetes.Inte
 }
 
 // upgradeNodeArgs is the command on another machine: what this run was told and that one is to know, too.
-func upgradeNodeArgs(d *workflow.Data, o *other) ([]string, error) {
-	u, n, args := upgradeOf(d), o.Node, []string{"upgrade", "node", "--driven"}
+func (u *Upgrade) upgradeNodeArgs(r *workflow.Run, o *other) ([]string, error) {
+	n, args := o.Node, []string{"upgrade", "node", "--driven"}
 	if u.Via == fleet.ViaSSH {
-		wanted, err := fleet.ExpectedMachine(d, n)
+		wanted, err := fleet.ExpectedMachine(r.Env, n)
 		if err != nil {
 			return nil, err
 		}
@@ -197,10 +197,10 @@ func upgradeNodeArgs(d *workflow.Data, o *other) ([]string, error) {
 		if u.Image != "" {
 			args = append(args, "--image="+u.Image)
 		}
-		if d.Force {
+		if r.Force {
 			args = append(args, "--force")
 		}
-		if given := d.Flags.Wait.Timeout.Duration; given > 0 {
+		if given := r.Inputs.Flags.Wait.Timeout.Duration; given > 0 {
 			args = append(args, "--timeout="+given.String())
 		}
 	}
@@ -211,16 +211,16 @@ func upgradeNodeArgs(d *workflow.Data, o *other) ([]string, error) {
 }
 
 // carried lays kubeadm's configuration that another machine has sent where the kubeadm of this one reads it.
-func carried(d *workflow.Data) (remove func() error, err error) {
-	if !upgradeOf(d).Driven || upgradeOf(d).ConfigText == "" {
+func (u *Upgrade) carried(env *workflow.Env) (remove func() error, err error) {
+	if !u.Driven || u.ConfigText == "" {
 		return func() error { return nil }, nil
 	}
-	f := machine.File{Path: upgradeOf(d).Config, Data: []byte(upgradeOf(d).ConfigText), Mode: 0o600}
-	if _, err := d.Machine.Files.Write(f); err != nil {
+	f := machine.File{Path: u.Config, Data: []byte(u.ConfigText), Mode: 0o600}
+	if _, err := env.Machine.Files.Write(f); err != nil {
 		return nil, err
 	}
 	return func() error {
-		_, err := d.Machine.Files.Remove(f.Path)
+		_, err := env.Machine.Files.Remove(f.Path)
 		return err
 	}, nil
 }
@@ -237,11 +237,11 @@ func DecodeConfig(data string) (string, error) {
 }
 
 // upgradeWay is how the others are reached.
-func upgradeWay(d *workflow.Data, client kubernetes.Interface) fleet.Inspector {
-	if r := upgradeOf(d).Remote; r.Via == fleet.ViaPods {
-		pods := &fleet.Pods{D: d, Client: client, Image: r.Image, Prefix: fleet.UpgradePrefix}
+func (u *Upgrade) upgradeWay(env *workflow.Env, client kubernetes.Interface) fleet.Inspector {
+	if r := u.Remote; r.Via == fleet.ViaPods {
+		pods := &fleet.Pods{Env: env, Client: client, Image: r.Image, Prefix: fleet.UpgradePrefix}
 		pods.Begins, pods.Takes, pods.Grace = fleet.UpgradeBegins, fleet.UpgradeTakes, fleet.UpgradeGrace
 		return fleet.OneAtATime{Inspector: pods, Client: client, Answer: fleet.UpgradeAnswer}
 	}
-	return fleet.OneAtATime{Inspector: fleet.SSH{D: d, User: upgradeOf(d).SSHUser, Takes: fleet.UpgradeTakes}, Client: client, Answer: fleet.UpgradeAnswer}
+	return fleet.OneAtATime{Inspector: fleet.SSH{Env: env, User: u.SSHUser, Takes: fleet.UpgradeTakes}, Client: client, Answer: fleet.UpgradeAnswer}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
-	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // upgradeConfiguration is kubeadm's, which goes along.
@@ -242,9 +241,9 @@ func TestCluster_UpgradeVia_Refused(t *testing.T) {
 func TestCluster_UpgradeVia_Pods(t *testing.T) {
 	v := newDriven(t)
 	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x", Parallel: 1, Skip: []string{"cp2", "w2"}}
-	d, out, list := v.begun(t, Upgrade{Version: "v1.36.3", Remote: pods})
-	d.DryRun, d.Machine = true, d.Machine.DryRun(d.Out, func(b []byte) []byte { return b })
-	err := workflow.Run(t.Context(), d, list)
+	r, out, list := v.begun(t, Upgrade{Version: "v1.36.3", Remote: pods})
+	r.DryRun, r.Machine = true, r.Machine.DryRun(r.Out, func(b []byte) []byte { return b })
+	err := r.Do(t.Context(), list)
 	if err != nil || !strings.Contains(out.String(), "run on w1: ccmadm upgrade node") {
 		t.Errorf("%v\n%s", err, out)
 	}

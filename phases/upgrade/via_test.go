@@ -80,7 +80,7 @@ func TestUpgrade_Check_Patches(t *testing.T) {
 func TestUpgrade_SentConfiguration(t *testing.T) {
 	m, runner := machinetest.New(t)
 	u := &Upgrade{Config: machine.UpgradeConfig, ConfigText: "kind: X\n", Driven: true}
-	d, _ := phasestest.Run{Options: workflow.Options{Role: kubeadm.RoleJoin, Operation: u}}.Must(t, m)
+	r, _ := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Operation: u}}.Must(t, m)
 	during := ""
 	runner.During = func(string) { during = machinetest.Content(m, machine.UpgradeConfig) }
 	for _, fails := range []error{nil, exec.ErrNotFound} {
@@ -88,7 +88,7 @@ func TestUpgrade_SentConfiguration(t *testing.T) {
 		if fails == nil {
 			delete(runner.Fails, "kubeadm upgrade node --config="+machine.UpgradeConfig)
 		}
-		err := runUpgrade(t.Context(), d)
+		err := upgradeOf(r).runUpgrade(t.Context(), r.Env)
 		left := machinetest.Content(m, machine.UpgradeConfig)
 		if during != "kind: X\n" || left != "" || (err != nil) != (fails != nil) {
 			t.Errorf("%v; it said %q, and %q is left", err, during, left)
@@ -158,19 +158,19 @@ func TestShowNode_Astray(t *testing.T) {
 // An upgrade of another machine is refused, and one here begins once another step has ended.
 func TestHoldForUpgrade(t *testing.T) {
 	m, _ := phasestest.KubeletOf(t)
-	d := kubelet.NewNode(m, kubelet.NodeOptions{}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
-	_, err := fleet.HoldForUpgrade(t.Context(), d, kubelet.Whose{Node: "w9"})
+	env := kubelet.NewNode(m, kubelet.NodeOptions{}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
+	_, err := fleet.HoldForUpgrade(t.Context(), env, kubelet.Whose{Node: "w9"})
 	phasestest.WantError(t, err, "upgrade this machine: ", finding.ExitRefused)
-	release, err := fleet.HoldForUpgrade(t.Context(), d, kubelet.Whose{})
+	release, err := fleet.HoldForUpgrade(t.Context(), env, kubelet.Whose{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err = fleet.HoldForUpgrade(ctx, d, kubelet.Whose{})
+	_, err = fleet.HoldForUpgrade(ctx, env, kubelet.Whose{})
 	phasestest.WantError(t, err, "wait for the end of another step on this machine", finding.ExitRefused)
 	release()
-	if release, err = fleet.HoldForUpgrade(t.Context(), d, kubelet.Whose{}); err != nil {
+	if release, err = fleet.HoldForUpgrade(t.Context(), env, kubelet.Whose{}); err != nil {
 		t.Fatal(err)
 	}
 	release()
@@ -230,10 +230,10 @@ func TestUpgrade_HalfWay(t *testing.T) {
 			if told := o.told(target); told.Next != tt.next || (told.Do != "") != (tt.next != "ccmadm status") {
 				t.Errorf("%+v", told)
 			}
-			d := &workflow.Data{Options: workflow.Options{Operation: &Upgrade{Version: "v1.36.3", target: target, others: []*other{o}}}}
-			d.Streams = workflow.Streams{Out: io.Discard, Err: io.Discard}
+			env := &workflow.Env{Streams: workflow.Streams{Out: io.Discard, Err: io.Discard}}
+			u := &Upgrade{Version: "v1.36.3", target: target, others: []*other{o}}
 			facts := &planner.Facts{Troubles: []finding.Finding{finding.KubeletSkew.New("", "nobody leads")}}
-			err := refuseBlocked(d, &planner.Plan{Findings: facts.Troubles}, facts, false)
+			err := u.refuseBlocked(env, &planner.Plan{Findings: facts.Troubles}, facts, false)
 			if (err == nil) != tt.goes {
 				t.Errorf("%v", err)
 			}

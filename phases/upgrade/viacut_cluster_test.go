@@ -203,9 +203,9 @@ func TestCluster_UpgradeVia_NoServiceBeforeTheOthers(t *testing.T) {
 		skip []string
 		want finding.ExitCode
 	}{{want: finding.ExitError}, {skip: all, want: finding.ExitNotInTime}} {
-		d, out, _ := v.begun(t, Upgrade{Version: "v1.36.3", Remote: fleet.Remote{Via: fleet.ViaSSH, Parallel: 1, Skip: tt.skip}})
+		run, out, _ := v.begun(t, Upgrade{Version: "v1.36.3", Remote: fleet.Remote{Via: fleet.ViaSSH, Parallel: 1, Skip: tt.skip}})
 		list := slices.DeleteFunc(ControlPlane(), func(p workflow.Phase) bool { return p.Name == manager.Rollout().Name })
-		err := workflow.Run(t.Context(), d, list)
+		err := run.Do(t.Context(), list)
 		phasestest.WantError(t, err, "look for Service/default/kubernetes: ", tt.want)
 		known := new(finding.Error)
 		if left := tt.skip == nil; !errors.As(err, &known) || strings.Contains(known.Hint, goesOn) != left {
@@ -249,7 +249,7 @@ func TestCluster_UpgradeVia_PodThatHangs(t *testing.T) {
 			}
 		}
 	}()
-	d, _, _ := v.begun(t, Upgrade{Version: "v1.36.3"})
+	r, _, _ := v.begun(t, Upgrade{Version: "v1.36.3"})
 	n := &fleet.Node{Name: "w1"}
 	for _, tt := range []struct {
 		name, want           string
@@ -265,7 +265,7 @@ func TestCluster_UpgradeVia_PodThatHangs(t *testing.T) {
 				existingtest.PlayPodOf(t, v.client, fleet.UpgradePrefix, n, corev1.PodStatus{Phase: corev1.PodRunning})
 			}
 			b := &fleet.Pods{
-				D: d, Client: v.client, Image: "x", Prefix: fleet.UpgradePrefix, Begins: cmp.Or(tt.begins, time.Hour),
+				Env: r.Env, Client: v.client, Image: "x", Prefix: fleet.UpgradePrefix, Begins: cmp.Or(tt.begins, time.Hour),
 				Takes: cmp.Or(tt.takes, time.Hour), Grace: time.Minute,
 			}
 			ctx, stop := context.WithTimeout(t.Context(), tt.after)

@@ -18,11 +18,11 @@ func workerPreflight() workflow.Phase {
 		Short:   "Check that this worker can be upgraded",
 		Long: `Reads the cluster's configuration with the kubelet's permissions, the version of kubeadm, and the files behind
 the kubelet's arguments. Writes nothing.`,
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			if err := workflow.CheckRoot(ctx, d); err != nil {
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			if err := workflow.CheckRoot(ctx, r); err != nil {
 				return err
 			}
-			there, err := d.Machine.Exists(machine.KubeletConf)
+			there, err := r.Machine.Exists(machine.KubeletConf)
 			if err != nil {
 				return err
 			}
@@ -30,7 +30,7 @@ the kubelet's arguments. Writes nothing.`,
 				return finding.Refusedf("find the cluster of this machine: there is no %s", machine.KubeletConf).
 					WithHint("this machine is no node: `ccmadm join` makes it one")
 			}
-			client, err := workflow.Connect(d, machine.KubeletConf)
+			client, err := workflow.Connect(r.Env, machine.KubeletConf)
 			if err != nil {
 				return err
 			}
@@ -39,15 +39,15 @@ the kubelet's arguments. Writes nothing.`,
 				return finding.Refusedf("ask for the version of the cluster: %w", err).
 					WithHint("nothing was changed; the same command again, once the API server answers")
 			}
-			if upgradeOf(d).target, err = planner.ParseTarget(file.KubernetesVersion()); err != nil {
+			if upgradeOf(r).target, err = planner.ParseTarget(file.KubernetesVersion()); err != nil {
 				return err
 			}
-			marked, err := upgradedHere(d)
+			marked, err := upgradeOf(r).upgradedHere(r.Env)
 			if err != nil {
 				return err
 			}
-			upgradeOf(d).kubeadm = !marked
-			return workflow.RunChecks(ctx, d, []workflow.Check{
+			upgradeOf(r).kubeadm = !marked
+			return workflow.RunChecks(ctx, r, []workflow.Check{
 				{ID: finding.CheckKubeadmVersion, Run: checkKubeadmIs},
 				{ID: finding.CheckWritable, Run: workflow.CheckWritable},
 				{ID: finding.FlagGone, Run: checkKubeletRefuses},
@@ -57,19 +57,19 @@ the kubelet's arguments. Writes nothing.`,
 }
 
 // checkKubeletRefuses finds arguments of this machine's kubelet that end the next one.
-func checkKubeletRefuses(_ context.Context, d *workflow.Data) error {
-	found, err := d.Machine.KubeletFlags(planner.KubeletFlags()...)
+func checkKubeletRefuses(_ context.Context, r *workflow.Run) error {
+	found, err := r.Machine.KubeletFlags(planner.KubeletFlags()...)
 	if err != nil {
 		return err
 	}
 	var wrong []error
 	for _, u := range found {
-		if cleanedByUs(d.Machine, u) {
+		if cleanedByUs(r.Machine, u) {
 			continue
 		}
 		for _, one := range usesOf(planner.Use{Component: planner.Kubelet, Name: u.Flag, Value: u.Value}) {
-			if planner.Refuses(upgradeOf(d).target, one) {
-				wrong = append(wrong, fmt.Errorf("%s: kubelet v%s refuses it; remove it there", u, upgradeOf(d).target))
+			if planner.Refuses(upgradeOf(r).target, one) {
+				wrong = append(wrong, fmt.Errorf("%s: kubelet v%s refuses it; remove it there", u, upgradeOf(r).target))
 			}
 		}
 	}
@@ -82,28 +82,28 @@ func showRest() workflow.Phase {
 		Name:  "next",
 		Short: "Show what is left to be done",
 		Long:  "Reads what `ccmadm upgrade plan` reads. Writes nothing.",
-		Plan: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Run) (string, error) {
 			return "ccmadm upgrade plan shows what is left to be done", nil
 		},
-		Run: func(ctx context.Context, d *workflow.Data) error {
-			if upgradeOf(d).Driven {
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			if upgradeOf(r).Driven {
 				return nil
 			}
-			fresh := *d
-			fresh.Known = &workflow.Known{}
-			d.Sayf("this control plane is of v%s", upgradeOf(d).target)
-			plan, err := planAgain(ctx, &fresh)
+			fresh := *r
+			fresh.Cache = &workflow.Cache{}
+			r.Sayf("this control plane is of v%s", upgradeOf(r).target)
+			plan, err := upgradeOf(&fresh).planAgain(ctx, &fresh)
 			if err != nil { // all is done here
-				d.Sayf("what is left elsewhere cannot be seen now: %v; ccmadm upgrade plan shows it", err)
+				r.Sayf("what is left elsewhere cannot be seen now: %v; ccmadm upgrade plan shows it", err)
 				return ctx.Err()
 			}
-			return plan.WriteSteps(d.Progress())
+			return plan.WriteSteps(r.Progress())
 		},
 	}
 }
 
-func planAgain(ctx context.Context, d *workflow.Data) (*planner.Plan, error) {
-	facts, err := LiveFacts(ctx, d, "v"+upgradeOf(d).target.String(), upgradeOf(d).Image)
+func (u *Upgrade) planAgain(ctx context.Context, r *workflow.Run) (*planner.Plan, error) {
+	facts, err := u.LiveFacts(ctx, r, "v"+u.target.String(), u.Image)
 	if err != nil {
 		return nil, err
 	}
@@ -114,20 +114,20 @@ func showWorkersRest() workflow.Phase {
 	return workflow.Phase{
 		Name:  "next",
 		Short: "Show what is left to be done",
-		Plan: func(context.Context, *workflow.Data) (string, error) {
+		Plan: func(context.Context, *workflow.Run) (string, error) {
 			return "the kubelet would be left to be upgraded", nil
 		},
-		Run: func(_ context.Context, d *workflow.Data) error {
-			if upgradeOf(d).Driven {
+		Run: func(_ context.Context, r *workflow.Run) error {
+			if upgradeOf(r).Driven {
 				return nil
 			}
-			node := workflow.NodeOfKubelet(d.Machine)
-			d.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", upgradeOf(d).target)
+			node := workflow.NodeOfKubelet(r.Machine)
+			r.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", upgradeOf(r).target)
 			for _, line := range []string{
-				"kubectl drain " + node + " --ignore-daemonsets", "install kubelet and kubectl v" + upgradeOf(d).target.String(),
+				"kubectl drain " + node + " --ignore-daemonsets", "install kubelet and kubectl v" + upgradeOf(r).target.String(),
 				"systemctl daemon-reload && systemctl restart kubelet", "kubectl uncordon " + node,
 			} {
-				fmt.Fprintln(d.Progress(), "  "+line)
+				fmt.Fprintln(r.Progress(), "  "+line)
 			}
 			return nil
 		},

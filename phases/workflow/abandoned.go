@@ -11,15 +11,15 @@ import (
 // CloseAbandoned ends an apply in the journal that was killed: one that came after it and found nothing to change has
 // seen that nothing is left to do, on the same machine: a static pod is each machine's own. The journal marks it once another run
 // begins. A run that is alive has the Lease, and is left alone.
-func CloseAbandoned(ctx context.Context, d *Data) error {
-	if !d.Existing || d.DryRun || d.Single || d.Known.Journal != nil || !nothingLeft(d.Known) {
+func CloseAbandoned(ctx context.Context, r *Run) error {
+	if !r.Existing || r.DryRun || r.Inputs.Single || r.Course.Journal != nil || !nothingLeft(r.Course) {
 		return nil
 	}
-	here, err := NodeName(d)
+	here, err := NodeName(r.Host)
 	if err != nil {
 		return err
 	}
-	client, err := Connect(d, machine.AdminConf)
+	client, err := Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
@@ -28,23 +28,23 @@ func CloseAbandoned(ctx context.Context, d *Data) error {
 		return err
 	}
 	last := runs[len(runs)-1]
-	if last.Machine != here || last.State != journal.Begun || !slices.Contains([]string{"apply", d.Command}, last.Command) {
+	if last.Machine != here || last.State != journal.Begun || !slices.Contains([]string{"apply", r.Inputs.Command}, last.Command) {
 		return nil
 	}
-	if err := OpenJournal(ctx, d); err != nil {
-		d.Sayf("warning, run %d of the journal stays %s: %v", last.ID, journal.Begun, err)
+	if err := OpenJournal(ctx, r); err != nil {
+		r.Sayf("warning, run %d of the journal stays %s: %v", last.ID, journal.Begun, err)
 		return nil
 	}
-	d.Sayf("run %d of the journal was cut short, and nothing was left to change: closed", last.ID)
-	return d.Close(ctx)
+	r.Sayf("run %d of the journal was cut short, and nothing was left to change: closed", last.ID)
+	return r.Close(ctx)
 }
 
 // nothingLeft tells whether a dry run of all phases has found that none changes anything.
-func nothingLeft(k *Known) bool {
-	for _, found := range k.Previews {
+func nothingLeft(c *Course) bool {
+	for _, found := range c.Previews {
 		if found.Change != "" {
 			return false
 		}
 	}
-	return k.AllTried
+	return c.AllTried
 }

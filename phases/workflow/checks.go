@@ -19,14 +19,14 @@ type Check struct {
 	// ID is its entry in the catalogue, whose reason --ignore-preflight-errors takes.
 	ID finding.ID
 	// Run returns what is wrong, with a hint where there is one.
-	Run func(context.Context, *Data) error
+	Run func(context.Context, *Run) error
 }
 
 // RunChecks runs all of them and fails once, with every failure by its name. What several checks need and none gets,
 // such as a provider that is not found, is one failure, and the first of them says it. A refusal cannot be ignored, and
 // no hint says that it can. With
 // -o json the findings go to Out as a list.
-func RunChecks(ctx context.Context, d *Data, checks []Check) error {
+func RunChecks(ctx context.Context, r *Run, checks []Check) error {
 	var failed []error
 	var hints []string
 	var list []finding.Finding
@@ -34,7 +34,7 @@ func RunChecks(ctx context.Context, d *Data, checks []Check) error {
 	ignorable := false
 	code := finding.ExitPreflight
 	for _, c := range checks {
-		err := c.Run(ctx, d)
+		err := c.Run(ctx, r)
 		if err == nil {
 			continue
 		}
@@ -42,8 +42,8 @@ func RunChecks(ctx context.Context, d *Data, checks []Check) error {
 		isKnown := errors.As(err, &known)
 		refused := isKnown && known.Code == finding.ExitRefused
 		name := c.ID.Kind().Reason
-		if Ignored(d, name) && !refused {
-			d.Sayf("warning, %s: %v", name, err)
+		if Ignored(r, name) && !refused {
+			r.Sayf("warning, %s: %v", name, err)
 			continue
 		}
 		if slices.ContainsFunc(said, func(other error) bool { return errors.Is(err, other) }) {
@@ -64,16 +64,16 @@ func RunChecks(ctx context.Context, d *Data, checks []Check) error {
 		}
 	}
 	if len(failed) == 0 {
-		d.Sayf("%d checks passed", len(checks))
+		r.Sayf("%d checks passed", len(checks))
 		return nil
 	}
-	if d.Output == "json" {
-		if err := finding.WriteJSON(d.Out, list); err != nil {
+	if r.Output == "json" {
+		if err := finding.WriteJSON(r.Out, list); err != nil {
 			return err
 		}
 	}
 	last := "nothing was changed"
-	if ignorable && !d.Existing && !d.AllChecksHold {
+	if ignorable && !r.Existing && !r.Inputs.AllChecksHold {
 		last += "; --ignore-preflight-errors=NAME makes a check a warning"
 	}
 	hints = append(hints, last)
@@ -81,15 +81,15 @@ func RunChecks(ctx context.Context, d *Data, checks []Check) error {
 }
 
 // Ignored tells whether the user has made a failed check a warning.
-func Ignored(d *Data, check string) bool {
-	return slices.ContainsFunc(d.IgnorePreflightErrors, func(name string) bool {
+func Ignored(r *Run, check string) bool {
+	return slices.ContainsFunc(r.Inputs.IgnorePreflightErrors, func(name string) bool {
 		return strings.EqualFold(name, check) || strings.EqualFold(name, "all")
 	})
 }
 
 // CheckRoot fails where ccmadm does not run as root.
-func CheckRoot(_ context.Context, d *Data) error {
-	if !d.Machine.Superuser {
+func CheckRoot(_ context.Context, r *Run) error {
+	if !r.Machine.Superuser {
 		return finding.Preflightf("not root").WithHint("the same command behind sudo")
 	}
 	return nil
@@ -97,11 +97,11 @@ func CheckRoot(_ context.Context, d *Data) error {
 
 // CheckWritable finds a read-only or full file system before the first file is half done. It asks the kernel and
 // leaves no trace, since a dry run must not.
-func CheckWritable(_ context.Context, d *Data) error {
+func CheckWritable(_ context.Context, r *Run) error {
 	const enough = 1 << 20 // bytes; everything that ccmadm writes is below 100 kB
 	var wrong []error
 	for _, dir := range []string{machine.ConfigDir, filepath.Dir(machine.CCMKubeconfig), machine.ManifestDir, filepath.Dir(machine.KubeletDropIn)} {
-		existing := d.Machine.Path(dir)
+		existing := r.Machine.Path(dir)
 		for {
 			if _, err := os.Stat(existing); err == nil {
 				break

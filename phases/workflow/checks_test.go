@@ -13,15 +13,15 @@ import (
 
 // What the first check says, later ones need not say again; unless the user ignores the first.
 func TestRunChecks(t *testing.T) {
-	fails := func(err error) func(context.Context, *Data) error {
-		return func(context.Context, *Data) error { return err }
+	fails := func(err error) func(context.Context, *Run) error {
+		return func(context.Context, *Run) error { return err }
 	}
 	noProvider := finding.Usagef("no provider").WithHint("fix it") // found out once, so it is one and the same
 	checks := []Check{
 		{finding.CheckProvider, fails(noProvider)},
 		{finding.CheckNodeName, fails(noProvider)},
 		{finding.CheckWritable, fails(finding.Usagef("the disk is full").WithHint("fix it"))},
-		{finding.CheckKubeletFlags, func(context.Context, *Data) error { return nil }},
+		{finding.CheckKubeletFlags, func(context.Context, *Run) error { return nil }},
 	}
 	tests := []struct {
 		name   string
@@ -34,7 +34,7 @@ func TestRunChecks(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := RunChecks(t.Context(), &Data{Options: Options{IgnorePreflightErrors: tt.ignore}, Streams: Streams{Out: &out}}, checks)
+			err := RunChecks(t.Context(), NewRun(nil, Inputs{IgnorePreflightErrors: tt.ignore}, Streams{Out: &out}, ""), checks)
 			var known *finding.Error
 			if !errors.As(err, &known) {
 				t.Fatalf("got %v", err)
@@ -52,12 +52,12 @@ func TestRunChecks(t *testing.T) {
 
 // What cannot be ignored is not followed by the flag that ignores.
 func TestRunChecks_Refused(t *testing.T) {
-	refused := func(context.Context, *Data) error {
+	refused := func(context.Context, *Run) error {
 		return finding.Refusedf("another cluster").WithHint("leave it out")
 	}
-	o := Options{IgnorePreflightErrors: []string{"all"}}
-	d := &Data{Options: o, Streams: Streams{Out: new(bytes.Buffer)}}
-	err := RunChecks(t.Context(), d, []Check{{finding.CheckClusterRecord, refused}})
+	o := Inputs{IgnorePreflightErrors: []string{"all"}}
+	r := NewRun(nil, o, Streams{Out: new(bytes.Buffer)}, "")
+	err := RunChecks(t.Context(), r, []Check{{finding.CheckClusterRecord, refused}})
 	var known *finding.Error
 	if !errors.As(err, &known) || known.Code != finding.ExitRefused {
 		t.Fatalf("got %v", err)

@@ -28,32 +28,32 @@ import (
 )
 
 // KubeconfigPath is the kubeconfig that the user named, or else one of the machine's.
-func KubeconfigPath(d *Data, path string) string {
-	if d.Kubeconfig != "" {
-		return d.Kubeconfig
+func KubeconfigPath(env *Env, path string) string {
+	if env.Kubeconfig != "" {
+		return env.Kubeconfig
 	}
-	return d.Machine.Path(path)
+	return env.Machine.Path(path)
 }
 
 // RESTConfig is the client configuration of a kubeconfig of the machine, or of the one that the user named.
-func RESTConfig(d *Data, path string) (*rest.Config, error) {
-	config, err := clientConfig(d, path)
+func RESTConfig(env *Env, path string) (*rest.Config, error) {
+	config, err := clientConfig(env, path)
 	if err != nil {
-		return nil, unreadable(d, path, err)
+		return nil, unreadable(env, path, err)
 	}
 	config.QPS, config.Burst = 50, 100 // a handful of objects at once; the default would stretch them over seconds
-	config.UserAgent = "ccmadm/" + d.Version
+	config.UserAgent = "ccmadm/" + env.Version
 	return config, nil
 }
 
 // clientConfig is that of the kubeconfig that the user named, or else of the machine's, whose files are below its root.
-func clientConfig(d *Data, path string) (*rest.Config, error) {
+func clientConfig(env *Env, path string) (*rest.Config, error) {
 	var config *clientcmdapi.Config
 	var err error
-	if d.Kubeconfig != "" {
-		config, err = (&clientcmd.ClientConfigLoadingRules{ExplicitPath: d.Kubeconfig}).Load()
+	if env.Kubeconfig != "" {
+		config, err = (&clientcmd.ClientConfigLoadingRules{ExplicitPath: env.Kubeconfig}).Load()
 	} else {
-		config, err = identity.Kubeconfig(d.Machine, path)
+		config, err = identity.Kubeconfig(env.Machine, path)
 	}
 	if err != nil {
 		return nil, err
@@ -65,10 +65,10 @@ func clientConfig(d *Data, path string) (*rest.Config, error) {
 }
 
 // unreadable says what to do about a kubeconfig that leads to no cluster.
-func unreadable(d *Data, path string, err error) error {
-	file := KubeconfigPath(d, path)
+func unreadable(env *Env, path string, err error) error {
+	file := KubeconfigPath(env, path)
 	switch {
-	case d.Kubeconfig != "":
+	case env.Kubeconfig != "":
 		return finding.Usagef("load kubeconfig %s: %w", file, err).WithHint("--kubeconfig names another one")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
 		return finding.Errorf("load kubeconfig %s: %w", file, err).WithHint("root can read it, on a control plane")
@@ -84,8 +84,8 @@ func unreadable(d *Data, path string, err error) error {
 }
 
 // Connect is a client with a kubeconfig of the machine, or with the one that the user named.
-func Connect(d *Data, path string) (*kubernetes.Clientset, error) {
-	config, err := RESTConfig(d, path)
+func Connect(env *Env, path string) (*kubernetes.Clientset, error) {
+	config, err := RESTConfig(env, path)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func Connect(d *Data, path string) (*kubernetes.Clientset, error) {
 const ApplyTimeout = 2 * time.Minute
 
 // ApplySet brings a set of objects to the cluster, or in a dry run shows what it would change.
-func ApplySet(ctx context.Context, d *Data, set apply.Set, path string, objects []*manifests.Object) error {
-	applier, err := NewApplier(d, path)
+func ApplySet(ctx context.Context, env *Env, set apply.Set, path string, objects []*manifests.Object) error {
+	applier, err := NewApplier(env, path)
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,9 @@ func ApplySet(ctx context.Context, d *Data, set apply.Set, path string, objects 
 	defer cancel()
 	changes, err := applier.Apply(ctx, set, objects)
 	for _, c := range changes {
-		SayChange(d, c)
-		d.Known.Changed = d.Known.Changed || c.Differs()
-		d.Known.conflict = cmp.Or(d.Known.conflict, c.Conflict)
+		SayChange(env, c)
+		env.NoteChange(c.Differs())
+		env.seen.conflict = cmp.Or(env.seen.conflict, c.Conflict)
 	}
 	var conflict *apply.ConflictError
 	if errors.As(err, &conflict) {
@@ -124,31 +124,31 @@ func ApplySet(ctx context.Context, d *Data, set apply.Set, path string, objects 
 }
 
 // SayChange tells what became of an object. What a dry run would do, its printer has shown.
-func SayChange(d *Data, c apply.Change) {
-	if !d.DryRun || !c.Differs() {
-		d.Sayf("%s", c)
+func SayChange(env *Env, c apply.Change) {
+	if !env.DryRun || !c.Differs() {
+		env.Sayf("%s", c)
 	}
 }
 
 // NewApplier is the server's, or a printer. A dry run on a machine that has no cluster yet prints whole objects.
-func NewApplier(d *Data, path string) (apply.Applier, error) {
-	if d.DryRun {
-		if _, err := os.Stat(KubeconfigPath(d, path)); errors.Is(err, fs.ErrNotExist) && d.Kubeconfig == "" {
-			return apply.NewPrinter(nil, d.Out)
+func NewApplier(env *Env, path string) (apply.Applier, error) {
+	if env.DryRun {
+		if _, err := os.Stat(KubeconfigPath(env, path)); errors.Is(err, fs.ErrNotExist) && env.Kubeconfig == "" {
+			return apply.NewPrinter(nil, env.Out)
 		}
 	}
-	config, err := RESTConfig(d, path)
+	config, err := RESTConfig(env, path)
 	if err != nil {
 		return nil, err
 	}
-	if d.DryRun {
-		printer, err := apply.NewPrinter(config, d.Out)
-		if err == nil && (d.Existing || d.Trial) {
-			printer.Living(d.Force)
+	if env.DryRun {
+		printer, err := apply.NewPrinter(config, env.Out)
+		if err == nil && (env.Existing || env.Preview) {
+			printer.Living(env.Force)
 		}
 		return printer, err
 	}
-	return apply.NewCluster(config, d.Force)
+	return apply.NewCluster(config, env.Force)
 }
 
 // BootstrapConf is the strongest kubeconfig there is: until kubeadm's second half binds the administrators' group,
@@ -161,8 +161,8 @@ func BootstrapConf(m *machine.Machine) string {
 }
 
 // NodeConf is the kubeconfig with which this machine may look at its own Node.
-func NodeConf(d *Data) string {
-	if IsControlPlane(d) {
+func NodeConf(h *Host) string {
+	if IsControlPlane(h) {
 		return machine.AdminConf
 	}
 	return machine.KubeletConf
@@ -192,10 +192,10 @@ func ServerOf(config *clientcmdapi.Config, path string) (string, error) {
 }
 
 // EndpointForPods is the control-plane endpoint; a dry run before there is a cluster knows only this machine's.
-func EndpointForPods(d *Data) (string, error) {
-	url, err := ControlPlaneURL(KubeconfigPath(d, machine.AdminConf))
-	if err != nil && d.DryRun {
-		return LocalServer(d), nil
+func EndpointForPods(h *Host) (string, error) {
+	url, err := ControlPlaneURL(KubeconfigPath(h.Env, machine.AdminConf))
+	if err != nil && h.DryRun {
+		return LocalServer(h), nil
 	}
 	return url, err
 }
@@ -216,24 +216,24 @@ func FindKubeconfig(named string, env func(string) string) string {
 
 // LocalServer is this machine's API server, as in the kubeconfigs that kubeadm gives to the scheduler and the
 // controller manager: a control plane must not need a load balancer that may wait for it.
-func LocalServer(d *Data) string {
+func LocalServer(h *Host) string {
 	// What kubeadm gave them is right whatever this run was told: it may be a second one, without the first one's flags.
-	if server, err := ControlPlaneURL(d.Machine.Path(machine.ControllerManagerConf)); err == nil {
+	if server, err := ControlPlaneURL(h.Machine.Path(machine.ControllerManagerConf)); err == nil {
 		return server
 	}
-	host := d.KubeadmFile.AdvertiseAddress(d.Role)
-	if addr, err := d.Machine.AdvertiseAddress(host); err == nil {
+	host := h.KubeadmFile.AdvertiseAddress(h.Role)
+	if addr, err := h.Machine.AdvertiseAddress(host); err == nil {
 		host = addr.String()
 	}
-	return "https://" + net.JoinHostPort(host, strconv.Itoa(APIServerPort(d)))
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(APIServerPort(h)))
 }
 
 // AdminClient is the administrator's, on a control plane.
-func AdminClient(d *Data) (*kubernetes.Clientset, error) {
-	if err := refuseWithoutCluster(d.Machine); err != nil {
+func AdminClient(env *Env) (*kubernetes.Clientset, error) {
+	if err := refuseWithoutCluster(env.Machine); err != nil {
 		return nil, err
 	}
-	return Connect(d, machine.AdminConf)
+	return Connect(env, machine.AdminConf)
 }
 
 // KubeadmConfigName is the ConfigMap in which kubeadm keeps its live configuration, and clusterConfigKey the key.
@@ -258,6 +258,6 @@ func NodeOfKubelet(m *machine.Machine) string {
 }
 
 // APIServerPort is that of this machine's API server.
-func APIServerPort(d *Data) int {
-	return cmp.Or(d.KubeadmFile.BindPort(d.Role), kubeadm.DefaultBindPort)
+func APIServerPort(h *Host) int {
+	return cmp.Or(h.KubeadmFile.BindPort(h.Role), kubeadm.DefaultBindPort)
 }

@@ -19,10 +19,10 @@ type editedConfigMap struct {
 // EditConfigMap reads a ConfigMap in kube-system, has the text below the key edited, and says what changes; nil:
 // nothing does. The edit returns the new text, and the changes in words.
 func EditConfigMap(
-	ctx context.Context, d *Data, name, key string, edit func(object, text string) (string, []string, error),
+	ctx context.Context, env *Env, name, key string, edit func(object, text string) (string, []string, error),
 ) (*editedConfigMap, error) {
 	object := "ConfigMap/" + v1alpha1.Namespace + "/" + name
-	client, err := Connect(d, machine.AdminConf)
+	client, err := Connect(env, machine.AdminConf)
 	if err != nil {
 		return nil, err
 	}
@@ -37,12 +37,12 @@ func EditConfigMap(
 		return nil, err
 	}
 	if len(changes) == 0 {
-		d.Sayf("%s unchanged", object)
+		env.Sayf("%s unchanged", object)
 		return nil, nil
 	}
-	d.Known.Changed = true
+	env.NoteChange(true)
 	for _, c := range changes {
-		d.Sayf("%s: %s", object, c)
+		env.Sayf("%s: %s", object, c)
 	}
 	return &editedConfigMap{Before: before, Write: func(ctx context.Context) error {
 		live.Data[key] = after

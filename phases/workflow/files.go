@@ -13,50 +13,50 @@ import (
 )
 
 // Remove removes a file of the machine, and says so.
-func Remove(d *Data, path string) error {
-	removed, err := d.Machine.Files.Remove(path)
+func Remove(env *Env, path string) error {
+	removed, err := env.Machine.Files.Remove(path)
 	if err != nil {
 		return err
 	}
-	if removed && !d.DryRun {
-		d.Sayf("%s removed", path)
+	if removed && !env.DryRun {
+		env.Sayf("%s removed", path)
 	}
-	d.Known.Changed = d.Known.Changed || removed
+	env.NoteChange(removed)
 	return nil
 }
 
 // RemoveUnit takes the kubelet's drop-in and the boot-time unit away.
-func RemoveUnit(ctx context.Context, d *Data) error {
-	installed, err := d.Machine.Exists(machine.KubeletUnit)
+func RemoveUnit(ctx context.Context, env *Env) error {
+	installed, err := env.Machine.Exists(machine.KubeletUnit)
 	if err != nil {
 		return err
 	}
 	if installed {
-		if err := d.Machine.Systemctl(ctx, "disable", "--quiet", filepath.Base(machine.KubeletUnit)); err != nil {
+		if err := env.Machine.Systemctl(ctx, "disable", "--quiet", filepath.Base(machine.KubeletUnit)); err != nil {
 			return err
 		}
 	}
-	configured, err := d.Machine.Exists(machine.KubeletDropIn)
+	configured, err := env.Machine.Exists(machine.KubeletDropIn)
 	if err != nil || !installed && !configured {
 		return err
 	}
 	for _, path := range []string{machine.KubeletUnit, machine.KubeletDropIn} {
-		if err := Remove(d, path); err != nil {
+		if err := Remove(env, path); err != nil {
 			return err
 		}
 	}
-	if err := RemoveEmptyDir(d, filepath.Dir(machine.KubeletDropIn)); err != nil {
+	if err := RemoveEmptyDir(env, filepath.Dir(machine.KubeletDropIn)); err != nil {
 		return err
 	}
-	return d.Machine.DaemonReload(ctx)
+	return env.Machine.DaemonReload(ctx)
 }
 
 // RemoveEmptyDir leaves a directory that holds something we did not write.
-func RemoveEmptyDir(d *Data, dir string) error {
-	if d.DryRun {
+func RemoveEmptyDir(env *Env, dir string) error {
+	if env.DryRun {
 		return nil
 	}
-	left, err := os.ReadDir(d.Machine.Path(dir))
+	left, err := os.ReadDir(env.Machine.Path(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -64,10 +64,10 @@ func RemoveEmptyDir(d *Data, dir string) error {
 		return fmt.Errorf("look for files that are not ours: %w", err)
 	}
 	if len(left) > 0 {
-		d.Sayf("%s is kept: %s is not ours", dir, left[0].Name())
+		env.Sayf("%s is kept: %s is not ours", dir, left[0].Name())
 		return nil
 	}
-	if err := os.Remove(d.Machine.Path(dir)); err != nil {
+	if err := os.Remove(env.Machine.Path(dir)); err != nil {
 		return fmt.Errorf("remove directory: %w", err)
 	}
 	return nil

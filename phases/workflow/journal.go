@@ -20,11 +20,11 @@ import (
 )
 
 // NodeStep runs what changes one node, as a step of the journal.
-func NodeStep(ctx context.Context, d *Data, step journal.Step, run func(context.Context) error) error {
-	if d.Known.Journal == nil {
+func NodeStep(ctx context.Context, r *Run, step journal.Step, run func(context.Context) error) error {
+	if r.Course.Journal == nil {
 		return run(ctx)
 	}
-	return d.Known.Journal.Do(ctx, step, run)
+	return r.Course.Journal.Do(ctx, step, run)
 }
 
 // Preview is what a dry run of a phase has found.
@@ -34,19 +34,20 @@ type Preview struct {
 }
 
 // TryPhases runs phases as a dry run that nobody sees, and keeps what they would change.
-func TryPhases(ctx context.Context, d *Data, list []Phase) (trial *Data, err error) {
+func TryPhases(ctx context.Context, r *Run, list []Phase) (trial *Run, err error) {
 	var out, said bytes.Buffer
-	o := d.Options
-	o.DryRun = true
-	if trial, err = New(ctx, d.Machine, o, Streams{In: d.In, Out: &out, Err: &said, Env: d.Env}, d.Version); err != nil {
+	in := r.Inputs
+	in.DryRun, in.Operation = true, r.Operation
+	streams := Streams{In: r.In, Out: &out, Err: &said, Getenv: r.Getenv}
+	if trial, err = New(ctx, r.Machine, in, streams, r.Version); err != nil {
 		return nil, err
 	}
-	trial.Trial = true
-	d.Known.Previews = map[string]Preview{}
+	trial.Preview = true
+	r.Course.Previews = map[string]Preview{}
 	for _, p := range list {
 		out.Reset()
 		said.Reset()
-		trial.Known.Changed = false
+		trial.seen.changed = false
 		if err := p.Do(ctx, trial); err != nil {
 			return nil, err
 		}
@@ -54,7 +55,7 @@ func TryPhases(ctx context.Context, d *Data, list []Phase) (trial *Data, err err
 		if trial.Changed() {
 			found.Change = cmp.Or(string(kubeadm.MaskSecrets(out.Bytes())), "not shown")
 		}
-		d.Known.Previews[p.Name] = found
+		r.Course.Previews[p.Name] = found
 	}
 	return trial, nil
 }
@@ -62,73 +63,73 @@ func TryPhases(ctx context.Context, d *Data, list []Phase) (trial *Data, err err
 // journaled runs a phase. In a cluster that lives, it is written into the journal before, if it changes something. A
 // run that is to change something begins there with its first phase, and holds the Lease from then on; any other writes
 // nothing, waits for nobody, and only says what its dry run has found.
-func journaled(ctx context.Context, d *Data, p Phase) error {
-	if d.DryRun || p.Journal == JournalNever {
-		return p.Run(ctx, d)
+func journaled(ctx context.Context, r *Run, p Phase) error {
+	if r.DryRun || p.Journal == JournalNever {
+		return p.Run(ctx, r)
 	}
-	return d.Operation.Step(ctx, d, p)
+	return r.Operation.Step(ctx, r, p)
 }
 
 // ApplyStep is the step of a phase of apply. It notes what the phase changes.
-func ApplyStep(ctx context.Context, d *Data, p Phase) error {
-	if d.Known.Previews == nil {
-		if _, err := TryPhases(ctx, d, []Phase{p}); err != nil {
+func ApplyStep(ctx context.Context, r *Run, p Phase) error {
+	if r.Course.Previews == nil {
+		if _, err := TryPhases(ctx, r, []Phase{p}); err != nil {
 			return err
 		}
 	}
-	found := d.Known.Previews[p.Name]
+	found := r.Course.Previews[p.Name]
 	changes := func(f Preview) bool { return f.Change != "" }
-	if d.Known.Journal == nil && slices.ContainsFunc(slices.Collect(maps.Values(d.Known.Previews)), changes) {
-		if err := OpenJournal(ctx, d); err != nil {
+	if r.Course.Journal == nil && slices.ContainsFunc(slices.Collect(maps.Values(r.Course.Previews)), changes) {
+		if err := OpenJournal(ctx, r); err != nil {
 			return err
 		}
 	}
 	waits := p.Plan != nil
-	if d.Known.Journal == nil && !waits {
-		fmt.Fprint(d.Progress(), found.Said)
+	if r.Course.Journal == nil && !waits {
+		fmt.Fprint(r.Progress(), found.Said)
 		return nil
 	}
-	if d.Known.Journal == nil || found.Change == "" && !waits {
-		return p.Run(ctx, d)
+	if r.Course.Journal == nil || found.Change == "" && !waits {
+		return p.Run(ctx, r)
 	}
-	err := JournalStep(ctx, d, p, found.Change, RollbackTo(d))
-	if d.Single {
-		err = errors.Join(err, d.End(ctx, err))
+	err := JournalStep(ctx, r, p, found.Change, RollbackTo(r))
+	if r.Inputs.Single {
+		err = errors.Join(err, r.End(ctx, err))
 	}
 	return err
 }
 
 // JournalStep runs a phase as a step of the journal.
-func JournalStep(ctx context.Context, d *Data, p Phase, change, undo string) error {
-	node, err := NodeName(d)
+func JournalStep(ctx context.Context, r *Run, p Phase, change, undo string) error {
+	node, err := NodeName(r.Host)
 	if err != nil {
 		return err
 	}
 	step := journal.Step{Name: p.Name, Node: node, What: p.Short, Change: change, Undo: undo}
-	return d.Known.Journal.Do(ctx, step, func(ctx context.Context) error { return p.Run(ctx, d) })
+	return r.Course.Journal.Do(ctx, step, func(ctx context.Context) error { return p.Run(ctx, r) })
 }
 
 // OpenRun begins a run, with the record that it can be led back to, or none. It may have to wait for another one.
-func OpenRun(ctx context.Context, d *Data, client kubernetes.Interface, before string) error {
-	here, err := NodeName(d)
+func OpenRun(ctx context.Context, r *Run, client kubernetes.Interface, before string) error {
+	here, err := NodeName(r.Host)
 	if err != nil {
 		return err
 	}
-	d.Known.Journal, err = journal.Open(ctx, client, journal.Run{
-		Command: d.Command, Version: d.Version, Machine: here, Before: before,
+	r.Course.Journal, err = journal.Open(ctx, client, journal.Run{
+		Command: r.Inputs.Command, Version: r.Version, Machine: here, Before: before,
 		Waiting: func(holder string) {
-			d.Sayf("%s has not ended: watched for up to %s, until it is known to live or not", holder, journal.LeaseLasts)
+			r.Sayf("%s has not ended: watched for up to %s, until it is known to live or not", holder, journal.LeaseLasts)
 		},
 	})
 	return err
 }
 
 // RollbackTo is the way back of this run.
-func RollbackTo(d *Data) string { return fmt.Sprintf("ccmadm rollback %d", d.Known.Journal.ID()) }
+func RollbackTo(r *Run) string { return fmt.Sprintf("ccmadm rollback %d", r.Course.Journal.ID()) }
 
 // OpenJournal begins a run whose way back is the cluster's record. The record must be the one that this run goes by.
-func OpenJournal(ctx context.Context, d *Data) error {
-	rec, err := d.Operation.Record(ctx, d)
+func OpenJournal(ctx context.Context, r *Run) error {
+	rec, err := r.Operation.Record(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -136,15 +137,15 @@ func OpenJournal(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	client, err := Connect(d, machine.AdminConf)
+	client, err := Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
-	if err := OpenRun(ctx, d, client, string(before)); err != nil {
+	if err := OpenRun(ctx, r, client, string(before)); err != nil {
 		return err
 	}
 	if err := RefuseOtherRecord(ctx, client, string(before)); err != nil {
-		return errors.Join(err, d.Close(ctx)) // nothing is left to go on with
+		return errors.Join(err, r.Close(ctx)) // nothing is left to go on with
 	}
 	return nil
 }
@@ -168,32 +169,32 @@ func RefuseOtherRecord(ctx context.Context, client kubernetes.Interface, before 
 }
 
 // Close ends the run in the journal, if it has begun there, and nothing has failed beside its steps.
-func (d *Data) Close(ctx context.Context) error { return d.End(ctx, nil) }
+func (r *Run) Close(ctx context.Context) error { return r.End(ctx, nil) }
 
 // End is Close of a run that may have failed.
-func (d *Data) End(ctx context.Context, failed error) error {
-	j := d.Known.Journal
-	d.Known.Journal = nil
+func (r *Run) End(ctx context.Context, failed error) error {
+	j := r.Course.Journal
+	r.Course.Journal = nil
 	if j == nil {
 		return nil
 	}
 	return j.End(ctx, failed)
 }
 
-// Run runs all phases of a list, one after the other.
-func Run(ctx context.Context, d *Data, list []Phase) (err error) {
-	defer func() { err = AsError(errors.Join(err, d.End(ctx, err))) }()
+// Do runs all phases of a list, one after the other.
+func (r *Run) Do(ctx context.Context, list []Phase) (err error) {
+	defer func() { err = AsError(errors.Join(err, r.End(ctx, err))) }()
 	for _, p := range list {
-		if err := p.Do(ctx, d); err != nil {
+		if err := p.Do(ctx, r); err != nil {
 			return err
 		}
 	}
-	return d.Operation.End(ctx, d)
+	return r.Operation.End(ctx, r)
 }
 
 // ControlPlaneClient is how this control plane reaches its cluster, as ccmadm apply does.
 func ControlPlaneClient(m *machine.Machine, version string) (kubernetes.Interface, error) {
-	return AdminClient(&Data{Machine: m, Version: version})
+	return AdminClient(&Env{Machine: m, Version: version})
 }
 
 // KeepsSettings tells a run that writes none, however far it has come: init brings back what the record says, and workers

@@ -26,26 +26,26 @@ func IsInitialized(n *corev1.Node) bool { return n.Spec.ProviderID != "" && !nod
 
 // HasJoined tells whether this machine is a node of the cluster: what it has written down, else its Node, which its own
 // certificate may ask for. An API server that does not answer is an error, not a no.
-func HasJoined(ctx context.Context, d *Data) (bool, error) {
-	there, err := d.Machine.Exists(machine.KubeletConf)
+func HasJoined(ctx context.Context, h *Host) (bool, error) {
+	there, err := h.Machine.Exists(machine.KubeletConf)
 	if err != nil || !there {
 		return false, err
 	}
-	s, err := MachineState(d)
+	s, err := MachineState(h.Env)
 	if err != nil || s.Stage == v1alpha1.StageFinished {
 		return err == nil, err
 	}
-	name, err := NodeName(d)
+	name, err := NodeName(h)
 	if err != nil {
 		return false, err
 	}
-	client, err := Connect(d, machine.KubeletConf)
+	client, err := Connect(h.Env, machine.KubeletConf)
 	if err != nil {
 		return false, nil //nolint:nilerr // kubeadm writes it before the kubelet's certificate: that run was cut short
 	}
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
-		if done, failed := KubeadmFinished(d); failed != nil || done { // by a version of ccmadm that kept no state
+		if done, failed := KubeadmFinished(h); failed != nil || done { // by a version of ccmadm that kept no state
 			return false, cmp.Or(failed, error(finding.Refusedf("ask for Node/%s: %w", name, err).
 				WithHint("this machine has joined before, and kubeadm is not run over it: restart its kubelet, or `ccmadm reset` and join again")))
 		}
@@ -56,20 +56,20 @@ func HasJoined(ctx context.Context, d *Data) (bool, error) {
 			WithHint("whether this machine has joined cannot be told before the API server answers; nothing was changed")
 	}
 	marked := nodes.IsControlPlane(node)
-	return marked || !d.KubeadmFile.JoinsControlPlane(), nil
+	return marked || !h.KubeadmFile.JoinsControlPlane(), nil
 }
 
 // NodeName follows kubeadm: a hostname-override among the kubelet's arguments, the configured name, the host name.
-func NodeName(d *Data) (string, error) {
-	configured := d.KubeadmFile.NodeName(d.Role)
+func NodeName(h *Host) (string, error) {
+	configured := h.KubeadmFile.NodeName(h.Role)
 	if configured == "" {
-		s, err := MachineState(d)
+		s, err := MachineState(h.Env)
 		if err != nil {
 			return "", err
 		}
 		configured = s.NodeName // that of an earlier run, whose flags this one may not have
-		if configured == "" && d.Existing {
-			configured = NodeOfKubelet(d.Machine)
+		if configured == "" && h.Existing {
+			configured = NodeOfKubelet(h.Machine)
 		}
 	}
 	name, err := nodeutil.GetHostname(configured)
@@ -80,8 +80,8 @@ func NodeName(d *Data) (string, error) {
 }
 
 // IsControlPlane tells whether this machine is a control plane, or joins as one.
-func IsControlPlane(d *Data) bool {
-	return d.Role == kubeadm.RoleInit || d.KubeadmFile.JoinsControlPlane()
+func IsControlPlane(h *Host) bool {
+	return h.Role == kubeadm.RoleInit || h.KubeadmFile.JoinsControlPlane()
 }
 
 // AskNode returns a Node; an API server that does not answer is asked again.

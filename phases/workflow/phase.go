@@ -39,9 +39,9 @@ type Phase struct {
 	Undo string
 	// Plan says what Run would do, in a dry run of a phase that has nothing to show for it. Nil: Run shows it itself,
 	// through the machine and the applier.
-	Plan func(context.Context, *Data) (string, error)
+	Plan func(context.Context, *Run) (string, error)
 	// Run does it.
-	Run func(context.Context, *Data) error
+	Run func(context.Context, *Run) error
 }
 
 // Journaling says when a phase is a step of the journal.
@@ -60,22 +60,22 @@ const (
 
 // Bind puts phases on a workflow runner for cmd. The runner asks for its data once per command; build must return
 // the same for a single phase and for the whole list, told apart by its second argument.
-func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *cobra.Command, args []string, single bool) (*Data, error)) {
+func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *cobra.Command, args []string, single bool) (*Run, error)) {
 	runner := workflow.NewRunner()
 	for _, p := range list {
 		runner.AppendPhase(workflow.Phase{
 			Name: p.Name, Short: p.Short, Long: p.Long, InheritFlags: inherit,
 			Run: func(data workflow.RunData) error {
-				d := data.(*Data) // build below makes nothing else
-				return p.Do(d.ctx, d)
+				r := data.(*Run) // build below makes nothing else
+				return p.Do(r.ctx, r)
 			},
 		})
 	}
-	var made *Data
+	var made *Run
 	runner.SetDataInitializer(func(sub *cobra.Command, args []string) (workflow.RunData, error) {
-		d, err := build(sub, args, sub != cmd)
-		made = d
-		return d, err
+		r, err := build(sub, args, sub != cmd)
+		made = r
+		return r, err
 	})
 	runner.BindToCommand(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -92,39 +92,39 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 
 // Do leaves out a phase that the mode has no use for, and gives plain errors their exit code, so that main can
 // print them without the runner's own prefix.
-func (p Phase) Do(ctx context.Context, d *Data) error {
+func (p Phase) Do(ctx context.Context, r *Run) error {
 	if err := ctx.Err(); err != nil {
 		return &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("stopped before phase %s: %w", p.Name, err), Hint: "the same command again goes on from here"}
 	}
-	d = d.InPhase(p.Name)
-	d.WithoutServer = p.WithoutServer
-	if wanted, err := p.wanted(ctx, d); err != nil || !wanted {
+	r = r.InPhase(p.Name)
+	r.WithoutServer = p.WithoutServer
+	if wanted, err := p.wanted(ctx, r); err != nil || !wanted {
 		return AsError(err)
 	}
-	if p.Plan == nil || !d.DryRun {
-		return AsError(journaled(ctx, d, p))
+	if p.Plan == nil || !r.DryRun {
+		return AsError(journaled(ctx, r, p))
 	}
-	text, err := p.Plan(ctx, d)
+	text, err := p.Plan(ctx, r)
 	if err != nil {
 		return AsError(err)
 	}
-	d.Sayf("%s", text)
+	r.Sayf("%s", text)
 	return nil
 }
 
-func (p Phase) wanted(ctx context.Context, d *Data) (bool, error) {
+func (p Phase) wanted(ctx context.Context, r *Run) (bool, error) {
 	if len(p.Only) == 0 {
 		return true, nil
 	}
-	settings, err := d.Settings(ctx)
+	settings, err := r.Settings(ctx)
 	if err != nil {
 		return false, err
 	}
 	if slices.Contains(p.Only, settings.Mode) {
 		return true, nil
 	}
-	if d.Single {
-		d.Sayf("nothing to do in mode %s", settings.Mode)
+	if r.Inputs.Single {
+		r.Sayf("nothing to do in mode %s", settings.Mode)
 	}
 	return false, nil
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Sayf prints a line of progress, as kubeadm does.
-func (d *Data) Sayf(format string, args ...any) {
-	fmt.Fprintf(d.Progress(), "[%s] %s\n", d.PhaseName, fmt.Sprintf(format, args...))
+func (env *Env) Sayf(format string, args ...any) {
+	fmt.Fprintf(env.Progress(), "[%s] %s\n", env.Phase, fmt.Sprintf(format, args...))
 }
 
 // Event is a line of -o json beside those of Nodes: how far a change of a node has come.
@@ -32,52 +32,45 @@ type Event struct {
 }
 
 // Event writes a line for programs that follow a run.
-func (d *Data) Event(e Event) {
-	if d.Output != "json" {
+func (env *Env) Event(e Event) {
+	if env.Output != "json" {
 		return
 	}
 	data, err := json.Marshal(e)
 	if err != nil {
-		d.Sayf("%v", err)
+		env.Sayf("%v", err)
 		return
 	}
-	fmt.Fprintf(d.Out, "%s\n", data)
+	fmt.Fprintf(env.Out, "%s\n", data)
 }
 
 // Progress is where lines for people go: not into the way of a program that reads JSON.
-func (d *Data) Progress() io.Writer {
-	if d.Output == "json" || d.DryRun && (d.Existing || d.Trial) { // of a diff, Out is what differs
-		return d.Err
+func (env *Env) Progress() io.Writer {
+	if env.Output == "json" || env.DryRun && (env.Existing || env.Preview) { // of a diff, Out is what differs
+		return env.Err
 	}
-	return d.Out
+	return env.Out
 }
 
 // Write writes a file and says what became of it.
-func (d *Data) Write(f machine.File) error {
-	_, err := WriteChanged(d, f)
+func (env *Env) Write(f machine.File) error {
+	_, err := WriteChanged(env, f)
 	return err
 }
 
 // WriteChanged writes a file, too, and tells whether it was another one.
-func WriteChanged(d *Data, f machine.File) (changed bool, err error) {
-	if changed, err = d.Machine.Files.Write(f); err != nil {
+func WriteChanged(env *Env, f machine.File) (changed bool, err error) {
+	if changed, err = env.Machine.Files.Write(f); err != nil {
 		return false, err
 	}
 	switch {
 	case !changed:
-		d.Sayf("%s unchanged", f.Path)
-	case !d.DryRun:
-		d.Sayf("%s written", f.Path)
+		env.Sayf("%s unchanged", f.Path)
+	case !env.DryRun:
+		env.Sayf("%s written", f.Path)
 	}
-	d.Known.Changed = d.Known.Changed || changed
+	env.NoteChange(changed)
 	return changed, nil
-}
-
-// Together returns the data for steps that are done at the same time, which write a line after the other.
-func (d *Data) Together() *Data {
-	c := *d
-	c.Out, c.Err = &SharedWriter{Out: d.Out}, &SharedWriter{Out: d.Err}
-	return &c
 }
 
 // SharedWriter lets steps that are done at the same time write to one writer, a line after the other.

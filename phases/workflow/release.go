@@ -14,31 +14,31 @@ import (
 // NoteRelease notes on the Node of a control plane which ccmadm has worked there, at the end of a run that has come
 // through: by that, others are found that are of another release. Leaving takes all notes back. The end of the run is
 // not at stake.
-func NoteRelease(ctx context.Context, d *Data) {
-	UpdateReleases(d, func(client kubernetes.Interface) error {
-		name, err := NodeName(d)
+func NoteRelease(ctx context.Context, r *Run) {
+	UpdateReleases(r, func(client kubernetes.Interface) error {
+		name, err := NodeName(r.Host)
 		if err != nil {
 			return err
 		}
-		return NoteReleaseOn(ctx, client, name, d.Version)
+		return NoteReleaseOn(ctx, client, name, r.Version)
 	})
 }
 
 // UpdateReleases changes notes of Nodes at the end of a run on a control plane. A failure is a warning.
-func UpdateReleases(d *Data, update func(kubernetes.Interface) error) {
-	if d.DryRun || d.Single {
+func UpdateReleases(r *Run, update func(kubernetes.Interface) error) {
+	if r.DryRun || r.Inputs.Single {
 		return
 	}
-	controlPlane, err := ControlPlaneHere(d.Machine)
+	controlPlane, err := ControlPlaneHere(r.Machine)
 	if err != nil || !controlPlane {
 		return
 	}
-	client, err := Connect(d, machine.AdminConf)
+	client, err := Connect(r.Env, machine.AdminConf)
 	if err == nil {
 		err = update(client)
 	}
 	if err != nil {
-		d.InPhase("release").Sayf("warning: update the ccmadm versions noted on Nodes: %v", err)
+		r.InPhase("release").Sayf("warning: update the ccmadm versions noted on Nodes: %v", err)
 	}
 }
 

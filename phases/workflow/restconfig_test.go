@@ -52,7 +52,7 @@ func TestRestConfig_NoCluster(t *testing.T) {
 			if !tt.missing {
 				machinetest.Put(t, m, path, tt.file)
 			}
-			_, err := RESTConfig(&Data{Machine: m, Options: Options{Kubeconfig: tt.named}}, path)
+			_, err := RESTConfig(&Env{Machine: m, Kubeconfig: tt.named}, path)
 			var known *finding.Error
 			if !errors.As(err, &known) || known.Code != tt.code || !strings.Contains(known.Error(), tt.want) ||
 				!strings.Contains(known.Hint, tt.hint) {

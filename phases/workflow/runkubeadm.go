@@ -18,9 +18,9 @@ import (
 
 // RunKubeadm runs the installed kubeadm and streams what it prints. kubeadm's own dry run gets a directory outside
 // /etc, and there the configuration that this dry run has not written.
-func RunKubeadm(ctx context.Context, d *Data, args ...string) error {
-	if !d.DryRun {
-		return Stream(ctx, d, args, machine.Command{Args: args, Changes: true})
+func RunKubeadm(ctx context.Context, h *Host, args ...string) error {
+	if !h.DryRun {
+		return Stream(ctx, h.Env, args, machine.Command{Args: args, Changes: true})
 	}
 	dir, err := os.MkdirTemp("", "ccmadm-dryrun-")
 	if err != nil {
@@ -28,10 +28,10 @@ func RunKubeadm(ctx context.Context, d *Data, args ...string) error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // below the temporary directory
 	config := filepath.Join(dir, "kubeadm.yaml")
-	if err := os.WriteFile(config, d.KubeadmFile.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(config, h.KubeadmFile.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write the configuration of kubeadm's dry run: %w", err)
 	}
-	return Stream(ctx, d, args, machine.Command{
+	return Stream(ctx, h.Env, args, machine.Command{
 		Args: append(slices.Clone(args), "--config="+config), // the last one wins
 		Env:  []string{"KUBEADM_INIT_DRYRUN_DIR=" + dir, "KUBEADM_JOIN_DRYRUN_DIR=" + dir},
 	})
@@ -39,15 +39,15 @@ func RunKubeadm(ctx context.Context, d *Data, args ...string) error {
 
 // Stream shows what is run, as the user would have to type it, and all that it prints. What a dry run prints has objects
 // and files in it, and is shown without credentials once it is complete: kubeadm asks for nothing then.
-func Stream(ctx context.Context, d *Data, shown []string, c machine.Command) error {
-	c.Name, c.In, c.Out, c.Err = "kubeadm", d.In, d.Progress(), d.Err
-	d.Sayf("running kubeadm %s", strings.Join(kubeadm.MaskArgs(shown), " "))
+func Stream(ctx context.Context, env *Env, shown []string, c machine.Command) error {
+	c.Name, c.In, c.Out, c.Err = "kubeadm", env.In, env.Progress(), env.Err
+	env.Sayf("running kubeadm %s", strings.Join(kubeadm.MaskArgs(shown), " "))
 	var dry bytes.Buffer
-	if d.DryRun {
+	if env.DryRun {
 		c.Out, c.Err = &dry, &dry
 	}
-	err := d.Machine.Runner.Run(ctx, c)
-	fmt.Fprint(d.Progress(), redact.Fields(dry.String()))
+	err := env.Machine.Runner.Run(ctx, c)
+	fmt.Fprint(env.Progress(), redact.Fields(dry.String()))
 	if errors.Is(err, machine.ErrNotFound) {
 		return kubeadm.ErrNotInstalled()
 	}
@@ -60,17 +60,17 @@ func Stream(ctx context.Context, d *Data, shown []string, c machine.Command) err
 
 // InitHalf returns the arguments for one half of `kubeadm init`. The phases to be skipped are given as a flag, and
 // the flag makes kubeadm ignore skipPhases in the file, so the user's own are added to it.
-func InitHalf(d *Data, skip []string) []string {
-	args := []string{"init", "--config=" + machine.KubeadmConfig, "--skip-phases=" + strings.Join(append(slices.Clone(skip), d.SkipPhases...), ",")}
-	return append(KubeadmFlags(d, args), d.KubeadmRest...)
+func InitHalf(r *Run, skip []string) []string {
+	args := []string{"init", "--config=" + machine.KubeadmConfig, "--skip-phases=" + strings.Join(append(slices.Clone(skip), r.SkipPhases...), ",")}
+	return append(KubeadmFlags(r, args), r.KubeadmRest...)
 }
 
 // KubeadmFlags appends what kubeadm and ccmadm have in common.
-func KubeadmFlags(d *Data, args []string) []string {
-	if len(d.IgnorePreflightErrors) > 0 {
-		args = append(args, "--ignore-preflight-errors="+strings.Join(d.IgnorePreflightErrors, ","))
+func KubeadmFlags(r *Run, args []string) []string {
+	if len(r.Inputs.IgnorePreflightErrors) > 0 {
+		args = append(args, "--ignore-preflight-errors="+strings.Join(r.Inputs.IgnorePreflightErrors, ","))
 	}
-	if d.DryRun {
+	if r.DryRun {
 		args = append(args, "--dry-run")
 	}
 	return args

@@ -17,13 +17,13 @@ import (
 )
 
 // NoteInitialized remembers that the cluster's settings have proven themselves on this machine.
-func NoteInitialized(d *Data) error {
-	s, err := MachineState(d)
-	if err != nil || d.DryRun || !s.Known || s.Initialized || d.Role != kubeadm.RoleInit {
+func NoteInitialized(h *Host) error {
+	s, err := MachineState(h.Env)
+	if err != nil || h.DryRun || !s.Known || s.Initialized || h.Role != kubeadm.RoleInit {
 		return err
 	}
 	s.Initialized = true
-	return s.Write(d.Machine)
+	return s.Write(h.Machine)
 }
 
 // Wait follows nodes until each is in the wanted state, or ctx ends. It shows every change.

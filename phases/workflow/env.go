@@ -1,0 +1,93 @@
+package workflow
+
+import (
+	"io"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests/apply"
+)
+
+// Streams connect a run to its caller.
+type Streams struct {
+	// In answers the question that kubeadm reset asks.
+	In io.Reader
+	// Out takes the result: the node table, the join command, a dry run's diff.
+	Out io.Writer
+	// Err takes errors and hints.
+	Err io.Writer
+	// Getenv reads the environment.
+	Getenv func(string) string
+}
+
+// Env is where a run works and how: its machine, its streams, its way to the API server. A dry run is chosen when it is
+// made: the machine and the appliers of a dry run show what they would do.
+type Env struct {
+	Streams
+	// Version is ccmadm's own.
+	Version string
+	// Machine is the one that the run works on.
+	Machine *machine.Machine
+	// Phase is the prefix of what the run prints.
+	Phase string
+	// Kubeconfig replaces the administrator's, or on a worker the kubelet's.
+	Kubeconfig string
+	// Output is "text" or "json", for the progress of waiting.
+	Output string
+	// DryRun says that the run changes nothing.
+	DryRun bool
+	// Force replaces a file that was edited by hand, and takes back fields that others have changed.
+	Force bool
+	// Existing says that the machine is a control plane of an existing cluster, which has a record.
+	Existing bool
+	// Preview says that the dry run goes before a run, and that nothing of it is shown.
+	Preview bool
+	// WithoutServer says that the phase may reach no API server.
+	WithoutServer bool
+
+	seen *seen // by all phases of a run
+}
+
+// seen is what the phases of a run have found and done on its machine.
+type seen struct {
+	state    Once[*State]
+	changed  bool                 // something was written, or in a dry run would be
+	conflict *apply.ConflictError // that a dry run has found
+}
+
+// NewEnv returns that of a run on a machine, or of a dry run.
+func NewEnv(m *machine.Machine, s Streams, version string, dryRun bool) *Env {
+	if dryRun {
+		m = m.DryRun(s.Out, kubeadm.MaskSecrets)
+	}
+	return &Env{Streams: s, Version: version, Machine: m, DryRun: dryRun, seen: &seen{}}
+}
+
+// InPhase returns a copy for a phase by name.
+func (env *Env) InPhase(phase string) *Env {
+	c := *env
+	c.Phase = phase
+	return &c
+}
+
+// Together returns a copy for steps that are done at the same time, which write a line after the other.
+func (env *Env) Together() *Env {
+	c := *env
+	c.Out, c.Err = &SharedWriter{Out: env.Out}, &SharedWriter{Out: env.Err}
+	return &c
+}
+
+// Refusal is why a dry run would end without writing anything; nil: it would not.
+func (env *Env) Refusal() error {
+	if c := env.seen.conflict; c != nil && !env.Force {
+		return finding.Refusedf("%w", c).WithHint("ccmadm diff shows the difference; --force takes the fields back. Nothing was changed")
+	}
+	return nil
+}
+
+// Changed tells whether the run has changed something, or in a dry run would have.
+func (env *Env) Changed() bool { return env.seen.changed }
+
+// NoteChange remembers that something was changed, or in a dry run would be.
+func (env *Env) NoteChange(changed bool) { env.seen.changed = env.seen.changed || changed }
