@@ -82,7 +82,7 @@ func cleanClusterConfiguration(r *workflow.Run, object, text string) (string, []
 	}
 	var removed []string
 	err = file.EditTold(func(t kubeadm.Told) (string, bool) {
-		kept, gone := upgradeOf(r).withoutRefused(r.Env, planner.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
+		kept, gone := upgradeOf(r).withoutRefused(planner.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
 		for _, what := range gone {
 			removed = append(removed, t.Path+" "+what)
 		}
@@ -106,7 +106,7 @@ func cleanClusterConfiguration(r *workflow.Run, object, text string) (string, []
 
 // withoutRefused is the value of an argument without what the target refuses, and what that was. Of --feature-gates
 // some may stay.
-func (u *Upgrade) withoutRefused(env *workflow.Env, use planner.Use) (kept string, gone []string) {
+func (u *Upgrade) withoutRefused(use planner.Use) (kept string, gone []string) {
 	uses := usesOf(use)
 	var left []string
 	for _, one := range uses {

@@ -1,12 +1,13 @@
 package upgrade
 
 import (
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
-	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // Upgrade is what `ccmadm upgrade apply` and `ccmadm upgrade node` are told beside the settings.
