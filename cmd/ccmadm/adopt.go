@@ -26,7 +26,7 @@ const (
 // adopter is the flags of adopt and leave.
 type adopter struct {
 	options     workflow.Inputs
-	adoption    *adoption.Adoption // the options' operation
+	adoption    *adoption.Adoption // the inputs' operation
 	credentials []string
 	mode        string
 	via         string
@@ -127,7 +127,7 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	workflow.Bind(cmd, list, names, func(sub *cobra.Command, _ []string, _ bool) (*workflow.Run, error) {
-		return a.data(sub, s)
+		return a.newRun(sub, s)
 	})
 	for _, phase := range cmd.Commands() {
 		cmd.RemoveCommand(phase) // they are one way, which goes on where it stopped
@@ -147,7 +147,7 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	}
 }
 
-func (a *adopter) data(cmd *cobra.Command, s workflow.Streams) (*workflow.Run, error) {
+func (a *adopter) newRun(cmd *cobra.Command, s workflow.Streams) (*workflow.Run, error) {
 	o := a.options
 	a.adoption.Via = fleet.Via(a.via)
 	o.Flags.Mode = v1alpha1.Mode(a.mode)
@@ -167,7 +167,7 @@ func (a *adopter) data(cmd *cobra.Command, s workflow.Streams) (*workflow.Run, e
 // rehearse runs the provider's program against the cluster beforehand, and lets it write nothing. A node that it does
 // not know, or would delete, ends it.
 func (a *adopter) rehearse(cmd *cobra.Command, s workflow.Streams) error {
-	r, err := a.data(cmd, s)
+	r, err := a.newRun(cmd, s)
 	if err != nil {
 		return err
 	}

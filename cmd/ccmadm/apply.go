@@ -56,8 +56,8 @@ server would have it, each file on this machine, each deletion. Values of Secret
 		Args: noArgs,
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "as with ccmadm apply")
-	var data *workflow.Run
-	bindApply(cmd, s, &o, func(r *workflow.Run) { data = r })
+	var run *workflow.Run
+	bindApply(cmd, s, &o, func(r *workflow.Run) { run = r })
 	for _, phase := range cmd.Commands() {
 		cmd.RemoveCommand(phase) // the difference is one, of all phases
 	}
@@ -66,10 +66,10 @@ server would have it, each file on this machine, each deletion. Values of Secret
 		if err := show(cmd, args); err != nil {
 			return observed(err)
 		}
-		if err := data.Refusal(); err != nil {
+		if err := run.Refusal(); err != nil {
 			return err
 		}
-		if data.Changed() {
+		if run.Changed() {
 			return errFound
 		}
 		return nil

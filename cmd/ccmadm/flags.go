@@ -56,8 +56,8 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.DurationVar(&w.timeout.Duration, "timeout", 0, "how long to wait for the node (default 5m)")
 }
 
-// data builds what the phases are given.
-func (w *workflowFlags) data(cmd *cobra.Command, s workflow.Streams, single bool) (*workflow.Run, error) {
+// newRun builds what the phases are given.
+func (w *workflowFlags) newRun(cmd *cobra.Command, s workflow.Streams, single bool) (*workflow.Run, error) {
 	o := w.options
 	o.Single = single
 	o.CheckFiles = checkFiles
@@ -129,6 +129,6 @@ func bindWorkflow(cmd *cobra.Command, s workflow.Streams, w *workflowFlags, list
 		if err := kubeadm.ParseFlags(w.options.Role, w.options.Kubeadm, args); err != nil {
 			return nil, finding.Usagef("%w", err)
 		}
-		return w.data(sub, s, single)
+		return w.newRun(sub, s, single)
 	})
 }

@@ -98,7 +98,7 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 	if err != nil {
 		return observed(err)
 	}
-	facts, err := planned.LiveFacts(ctx, r, asked, u.image)
+	facts, err := planned.LiveFacts(ctx, r, asked)
 	if err != nil {
 		return observed(err)
 	}

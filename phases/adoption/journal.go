@@ -9,13 +9,13 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// beginAdoption opens the journal where something is to be done, and holds its Lease from then on. What the phases would
+// openJournal opens the journal where something is to be done, and holds its Lease from then on. What the phases would
 // change is found by a dry run beforehand, and so is what they would be refused.
-func (a *Adoption) beginAdoption(ctx context.Context, r *workflow.Run, rest []workflow.Phase, plan []*fleet.Node) error {
+func (a *Adoption) openJournal(ctx context.Context, r *workflow.Run, rest []workflow.Phase, plan []*fleet.Node) error {
 	if r.DryRun {
 		return nil
 	}
-	trial, err := workflow.TryPhases(ctx, r, rest)
+	trial, err := workflow.PreviewPhases(ctx, r, rest)
 	if err != nil {
 		return err
 	}
@@ -70,24 +70,19 @@ func settled(a *Adoption, n *fleet.Node) bool {
 	return n.External && n.Initialized
 }
 
-// undoOfAdoption is the way back of a step that is the cluster's.
-func (a *Adoption) undoOfAdoption(r *workflow.Run) string {
+// wayBack is the way back of a step that is the cluster's.
+func (a *Adoption) wayBack(r *workflow.Run) string {
 	if a.Leave {
 		return workflow.RollbackTo(r)
 	}
 	return "ccmadm leave"
 }
 
-// adoptionStep runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
-func (a *Adoption) adoptionStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
+// Step runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
+func (a *Adoption) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
 	change := r.Course.Previews[p.Name].Change
 	if r.Course.Journal == nil || p.Journal == workflow.JournalItself || change == "" && p.Plan == nil {
 		return p.Run(ctx, r)
 	}
-	return workflow.JournalStep(ctx, r, p, change, a.undoOfAdoption(r))
-}
-
-// Step runs a phase, as a step of the journal where it changes something. Nodes have steps of their own.
-func (a *Adoption) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
-	return a.adoptionStep(ctx, r, p)
+	return workflow.JournalStep(ctx, r, p, change, a.wayBack(r))
 }

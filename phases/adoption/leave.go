@@ -124,7 +124,7 @@ func leavePreflight() workflow.Phase {
 			if err := adoptionOf(r).confirm(r.Env, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
 				return err
 			}
-			return adoptionOf(r).beginAdoption(ctx, r, Leave()[1:], plan)
+			return adoptionOf(r).openJournal(ctx, r, Leave()[1:], plan)
 		},
 	}
 }

@@ -68,7 +68,7 @@ Writes nothing.`,
 			if err != nil {
 				return err
 			}
-			return adoptionOf(r).beginAdoption(ctx, r, Adopt()[1:], plan)
+			return adoptionOf(r).openJournal(ctx, r, Adopt()[1:], plan)
 		},
 	}
 }

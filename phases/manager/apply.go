@@ -57,7 +57,7 @@ func tryOut(ctx context.Context, r *workflow.Run) error {
 	if r.DryRun || r.Inputs.Single {
 		return nil
 	}
-	trial, err := workflow.TryPhases(ctx, r, Apply()[1:])
+	trial, err := workflow.PreviewPhases(ctx, r, Apply()[1:])
 	if err != nil {
 		return err
 	}

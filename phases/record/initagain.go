@@ -33,7 +33,7 @@ func initStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
 	if !lives {
 		return p.Run(ctx, r)
 	}
-	trial, err := workflow.TryPhases(ctx, r, []workflow.Phase{p})
+	trial, err := workflow.PreviewPhases(ctx, r, []workflow.Phase{p})
 	if err == nil {
 		err = trial.Refusal()
 	}
@@ -45,14 +45,14 @@ func initStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
 		fmt.Fprint(r.Progress(), found.Said)
 		return nil
 	}
-	c := *r
-	c.Inputs.Command = string(kubeadm.RoleInit)
+	c := r.InPhase(r.Phase)
+	c.Command = string(kubeadm.RoleInit)
 	if r.Course.Journal == nil {
-		if err := openRepair(ctx, &c); err != nil {
+		if err := openRepair(ctx, c); err != nil {
 			return err
 		}
 	}
-	err = workflow.JournalStep(ctx, &c, p, found.Change, workflow.RollbackTo(&c))
+	err = workflow.JournalStep(ctx, c, p, found.Change, workflow.RollbackTo(c))
 	if r.Inputs.Single {
 		err = errors.Join(err, r.Close(ctx))
 	}

@@ -74,7 +74,7 @@ type Settings struct {
 	Proxies []string
 	// moved are credentials that a record of an earlier release has in clear, by their keys in the Secret.
 	Moved map[string][]byte
-	// LifecycleHeld keeps the manager from deleting Nodes for the time of an adoption, whatever the settings say.
+	// LifecycleHeld keeps the manager from deleting Nodes in a phase of adopt or leave, whatever the settings say.
 	LifecycleHeld bool
 	// Recorded is what was known already of the cluster; nil on a machine that makes one.
 	Recorded *v1alpha1.Record

@@ -27,7 +27,7 @@ const kubeletConfigName, kubeletConfigKey = "kubelet-config", "kubelet"
 // LiveFacts gathers, from a control plane, what a plan to upgrade is made of. It writes nothing. Asked is the
 // version that the user named, empty for the installed kubeadm's; image is the cloud-controller-manager's that is named
 // for it.
-func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked, image string) (*planner.Facts, error) {
+func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) (*planner.Facts, error) {
 	rec, err := record.ExistingRecord(ctx, r)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked, image s
 	if err != nil {
 		return nil, err
 	}
-	f.Image = manager.NamedImage(rec, image, target)
+	f.Image = manager.NamedImage(rec, u.Image, target)
 	if f.CutShort, err = cutShortHere(r.Env, target); err != nil {
 		return nil, err
 	}

@@ -11,8 +11,11 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// upgradeStep runs a phase, as a step of the journal where it changes something.
-func upgradeStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
+// Step runs a phase, as a step of the journal where it changes something.
+func (*Upgrade) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
+	if !r.Existing {
+		return p.Run(ctx, r)
+	}
 	change := r.Course.Previews[p.Name].Change
 	if r.Course.Journal == nil || p.Journal == workflow.JournalItself || change == "" && p.Journal != workflow.JournalAlways {
 		return p.Run(ctx, r)
@@ -20,9 +23,9 @@ func upgradeStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
 	return workflow.JournalStep(ctx, r, p, change, cmp.Or(p.Undo, workflow.RollbackTo(r)))
 }
 
-// beginUpgrade opens the journal where something is to be done, and holds its Lease from then on. A run that was cut
+// begin opens the journal where something is to be done, and holds its Lease from then on. A run that was cut
 // short gets an end there even if nothing was left to do: as long as it has none, this machine counts as half upgraded.
-func (u *Upgrade) beginUpgrade(ctx context.Context, r *workflow.Run, resumed bool) error {
+func (u *Upgrade) begin(ctx context.Context, r *workflow.Run, resumed bool) error {
 	if r.DryRun {
 		return nil
 	}
@@ -66,12 +69,4 @@ func lastUpgrade(runs []journal.Run, node string) journal.Run {
 		}
 	}
 	return journal.Run{}
-}
-
-// Step runs a phase, as a step of the journal where it changes something.
-func (u *Upgrade) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
-	if !r.Existing {
-		return p.Run(ctx, r)
-	}
-	return upgradeStep(ctx, r, p)
 }

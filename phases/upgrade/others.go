@@ -55,7 +55,7 @@ is a step of a run of this machine's. It stops at the first machine that does no
 			if u.Parallel > 1 {
 				r = r.Together()
 			}
-			return (&upgrader{r: r, op: u, client: client, way: u.upgradeWay(r.Env, client)}).run(ctx)
+			return (&upgrader{r: r, op: u, client: client, way: u.way(r.Env, client)}).run(ctx)
 		},
 	}
 }
@@ -178,9 +178,9 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := *u.r
-	r.Inputs.Command = workflow.UpgradeWorkers + "v" + u.op.target.String()
-	return workflow.OpenRun(ctx, &r, u.client, string(before))
+	r := u.r.InPhase(u.r.Phase)
+	r.Command = workflow.UpgradeWorkers + "v" + u.op.target.String()
+	return workflow.OpenRun(ctx, r, u.client, string(before))
 }
 
 // goesOn says how to go on and how to go back.

@@ -35,7 +35,7 @@ changes, a pod on this Node has it pulled, and is deleted.`,
 				return err
 			}
 			if !upgradeOf(r).first() { // one of another version is no beginning of this one
-				r.Inputs.Command = upgradeOf(r).command()
+				r.Command = upgradeOf(r).command()
 			}
 			resumed, err := upgradeCutShort(ctx, r)
 			if err != nil {
@@ -59,7 +59,7 @@ changes, a pod on this Node has it pulled, and is deleted.`,
 					return err
 				}
 			}
-			return upgradeOf(r).beginUpgrade(ctx, r, resumed)
+			return upgradeOf(r).begin(ctx, r, resumed)
 		},
 	}
 }
@@ -103,7 +103,7 @@ func (u *Upgrade) planned(ctx context.Context, r *workflow.Run) (*planner.Facts,
 		}
 		asked = file.KubernetesVersion()
 	}
-	facts, err := u.LiveFacts(ctx, r, asked, u.Image)
+	facts, err := u.LiveFacts(ctx, r, asked)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,7 +211,7 @@ func tryUpgrade(ctx context.Context, r *workflow.Run) error {
 		return nil
 	}
 	shared := slices.DeleteFunc(ControlPlane(), func(p workflow.Phase) bool { return !p.Shared })
-	trial, err := workflow.TryPhases(ctx, r, shared)
+	trial, err := workflow.PreviewPhases(ctx, r, shared)
 	if err != nil {
 		return err
 	}

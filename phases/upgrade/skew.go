@@ -30,7 +30,7 @@ func (u *Upgrade) decide(ctx context.Context, env *workflow.Env, facts *planner.
 	if err != nil {
 		return err
 	}
-	there, err := u.wholeByHand(env, facts)
+	there, err := u.wholeByHand(env.Machine, facts)
 	if err != nil {
 		return err
 	}
@@ -59,14 +59,14 @@ func (u *Upgrade) decide(ctx context.Context, env *workflow.Env, facts *planner.
 
 // wholeByHand tells whether somebody has run all of kubeadm's upgrade here. The API server is not its last word: the
 // other static pods follow, and behind the last machine kube-proxy.
-func (u *Upgrade) wholeByHand(env *workflow.Env, facts *planner.Facts) (bool, error) {
+func (u *Upgrade) wholeByHand(m *machine.Machine, facts *planner.Facts) (bool, error) {
 	target := u.target
 	own, ok := apiServerOf(facts, facts.Here)
 	if !ok || own.LessThan(target) {
 		return false, nil
 	}
 	for _, c := range []planner.Component{planner.ControllerManager, planner.Scheduler} {
-		pod, err := record.ReadStaticPod(env.Machine, filepath.Join(machine.ManifestDir, string(c)+".yaml"))
+		pod, err := record.ReadStaticPod(m, filepath.Join(machine.ManifestDir, string(c)+".yaml"))
 		if err != nil {
 			return false, err
 		}

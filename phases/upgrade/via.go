@@ -166,7 +166,7 @@ func (u *Upgrade) otherMachines(ctx context.Context, env *workflow.Env, client k
 	}
 	reports, failed := make([]*kubelet.NodeReport, len(plan)), make([]error, len(plan))
 	if !env.DryRun || r.Via == fleet.ViaSSH {
-		reports, failed = fleet.ShowEach(ctx, r.Via, u.upgradeWay(env, client), plan, asked.flags()...)
+		reports, failed = fleet.ShowEach(ctx, r.Via, u.way(env, client), plan, asked.flags()...)
 	}
 	var others []*other
 	for i, n := range plan {
@@ -236,8 +236,8 @@ func DecodeConfig(data string) (string, error) {
 	return string(text), nil
 }
 
-// upgradeWay is how the others are reached.
-func (u *Upgrade) upgradeWay(env *workflow.Env, client kubernetes.Interface) fleet.Inspector {
+// way is how the others are reached.
+func (u *Upgrade) way(env *workflow.Env, client kubernetes.Interface) fleet.Inspector {
 	if r := u.Remote; r.Via == fleet.ViaPods {
 		pods := &fleet.Pods{Env: env, Client: client, Image: r.Image, Prefix: fleet.UpgradePrefix}
 		pods.Begins, pods.Takes, pods.Grace = fleet.UpgradeBegins, fleet.UpgradeTakes, fleet.UpgradeGrace

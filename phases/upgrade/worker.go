@@ -89,10 +89,8 @@ func showRest() workflow.Phase {
 			if upgradeOf(r).Driven {
 				return nil
 			}
-			fresh := *r
-			fresh.Cache = &workflow.Cache{}
 			r.Sayf("this control plane is of v%s", upgradeOf(r).target)
-			plan, err := upgradeOf(&fresh).planAgain(ctx, &fresh)
+			plan, err := upgradeOf(r).planAgain(ctx, r.Afresh())
 			if err != nil { // all is done here
 				r.Sayf("what is left elsewhere cannot be seen now: %v; ccmadm upgrade plan shows it", err)
 				return ctx.Err()
@@ -103,7 +101,7 @@ func showRest() workflow.Phase {
 }
 
 func (u *Upgrade) planAgain(ctx context.Context, r *workflow.Run) (*planner.Plan, error) {
-	facts, err := u.LiveFacts(ctx, r, "v"+u.target.String(), u.Image)
+	facts, err := u.LiveFacts(ctx, r, "v"+u.target.String())
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ type Streams struct {
 	Getenv func(string) string
 }
 
-// Env is where a run works and how: its machine, its streams, its way to the API server. A dry run is chosen when it is
-// made: the machine and the appliers of a dry run show what they would do.
+// Env is where a run works and how: its machine, its streams, its way to the API server. The machine and the appliers of a
+// dry run show what they would do.
 type Env struct {
 	Streams
 	// Version is ccmadm's own.

@@ -27,11 +27,6 @@ type answers struct {
 	metadata Once[map[string]string]
 }
 
-// NewHost returns that of a machine with a configuration of kubeadm's.
-func NewHost(env *Env, role kubeadm.Role, file *kubeadm.File) *Host {
-	return &Host{Env: env, Role: role, KubeadmFile: file, answers: &answers{}}
-}
-
 // InPhase returns a copy for a phase by name.
 func (h *Host) InPhase(phase string) *Host {
 	c := *h

@@ -33,11 +33,12 @@ type Preview struct {
 	Said   string // what it says of what is as it should be
 }
 
-// TryPhases runs phases as a dry run that nobody sees, and keeps what they would change.
-func TryPhases(ctx context.Context, r *Run, list []Phase) (trial *Run, err error) {
+// PreviewPhases runs phases as a dry run that nobody sees, and keeps what they would change.
+func PreviewPhases(ctx context.Context, r *Run, list []Phase) (trial *Run, err error) {
 	var out, said bytes.Buffer
 	in := r.Inputs
-	in.DryRun, in.Operation = true, r.Operation
+	in.DryRun, in.Operation, in.Command = true, r.Operation, r.Command
+	in.Role, in.Existing, in.Force, in.Kubeconfig, in.Output = r.Role, r.Existing, r.Force, r.Kubeconfig, r.Output
 	streams := Streams{In: r.In, Out: &out, Err: &said, Getenv: r.Getenv}
 	if trial, err = New(ctx, r.Machine, in, streams, r.Version); err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func TryPhases(ctx context.Context, r *Run, list []Phase) (trial *Run, err error
 	return trial, nil
 }
 
-// journaled runs a phase. In a cluster that lives, it is written into the journal before, if it changes something. A
+// journaled runs a phase. In an existing cluster, it is written into the journal before, if it changes something. A
 // run that is to change something begins there with its first phase, and holds the Lease from then on; any other writes
 // nothing, waits for nobody, and only says what its dry run has found.
 func journaled(ctx context.Context, r *Run, p Phase) error {
@@ -73,7 +74,7 @@ func journaled(ctx context.Context, r *Run, p Phase) error {
 // ApplyStep is the step of a phase of apply. It notes what the phase changes.
 func ApplyStep(ctx context.Context, r *Run, p Phase) error {
 	if r.Course.Previews == nil {
-		if _, err := TryPhases(ctx, r, []Phase{p}); err != nil {
+		if _, err := PreviewPhases(ctx, r, []Phase{p}); err != nil {
 			return err
 		}
 	}
@@ -116,7 +117,7 @@ func OpenRun(ctx context.Context, r *Run, client kubernetes.Interface, before st
 		return err
 	}
 	r.Course.Journal, err = journal.Open(ctx, client, journal.Run{
-		Command: r.Inputs.Command, Version: r.Version, Machine: here, Before: before,
+		Command: r.Command, Version: r.Version, Machine: here, Before: before,
 		Waiting: func(holder string) {
 			r.Sayf("%s has not ended: watched for up to %s, until it is known to live or not", holder, journal.LeaseLasts)
 		},

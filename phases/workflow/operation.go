@@ -12,22 +12,22 @@ import (
 // operations embed it, and replace what they do otherwise.
 type Operation interface {
 	// Settings resolves the settings. It is asked once in a run.
-	Settings(ctx context.Context, d *Run) (*settings.Settings, error)
+	Settings(ctx context.Context, r *Run) (*settings.Settings, error)
 	// Record is the record of the existing cluster that the run goes by; nil: it has none.
-	Record(ctx context.Context, d *Run) (*v1alpha1.Record, error)
+	Record(ctx context.Context, r *Run) (*v1alpha1.Record, error)
 	// Prepare completes what the run begins with, before its first phase.
-	Prepare(ctx context.Context, d *Run) error
+	Prepare(ctx context.Context, r *Run) error
 	// Step runs a phase, as a step of the journal where it changes something.
-	Step(ctx context.Context, d *Run, p Phase) error
+	Step(ctx context.Context, r *Run, p Phase) error
 	// End is called after the last phase of a run in which none has failed.
-	End(ctx context.Context, d *Run) error
+	End(ctx context.Context, r *Run) error
 	// Begins says that the cluster may have no record yet, because the operation publishes the first one.
 	Begins() bool
 	// ManagerMayBeAway says that it is no news where no manager is found.
 	ManagerMayBeAway() bool
 	// OtherProvider judges a run that names another provider than the cluster's record, and tells whether the operation
 	// changes it.
-	OtherProvider(ctx context.Context, d *Run, known *v1alpha1.CloudConfiguration) (changes bool, err error)
+	OtherProvider(ctx context.Context, r *Run, known *v1alpha1.CloudConfiguration) (changes bool, err error)
 	// Said completes what the user said. There may be no record.
 	Said(said *v1alpha1.CloudConfiguration, rec *v1alpha1.Record)
 	// Mode is what mode Auto stands for.

@@ -29,7 +29,7 @@ func refuseWithoutCluster(m *machine.Machine) error {
 // ShownNodes is how many Nodes an error names.
 const ShownNodes = 5
 
-// refuseWithout finds a file that says nothing of the cluster that lives. Kubeadm's documents are for a machine's first
+// refuseWithout finds a file that says nothing of the existing cluster. Kubeadm's documents are for a machine's first
 // day: the file of that day may be the one that is applied later.
 func refuseWithout(r *Run, found bool, kinds []string) error {
 	switch {
@@ -52,7 +52,7 @@ type Inputs struct {
 	// Existing says that the machine is a control plane of an existing cluster: what its record says holds, and what is said
 	// in this run changes it.
 	Existing bool
-	// Command is what the journal of an existing cluster calls the run.
+	// Command is what the journal of an existing cluster calls the run, unless the run is given another name.
 	Command string
 	// Single is set when one phase was asked for by name.
 	Single bool
@@ -91,8 +91,10 @@ type Inputs struct {
 // Run is one command of ccmadm at work. A phase is given a copy, whose pointers lead to what all phases share.
 type Run struct {
 	*Host
-	// Inputs are as the command line says.
+	// Inputs are as the command line says, and kubeadm's flags in it. What Env and Host have of them, they have once.
 	Inputs Inputs
+	// Command is what the journal calls the run.
+	Command string
 	// Operation is what the command decides about this run.
 	Operation Operation
 	// Said is what the user said in this run: flags over the file.
@@ -151,7 +153,8 @@ func NewRun(m *machine.Machine, in Inputs, s Streams, version string) *Run {
 	env := NewEnv(m, s, version, in.DryRun)
 	env.Kubeconfig, env.Output, env.Force, env.Existing = in.Kubeconfig, in.Output, in.Force, in.Existing
 	return &Run{
-		Host: NewHost(env, in.Role, nil), Inputs: in, Operation: in.Operation, Cache: &Cache{}, Course: &Course{},
+		Host:   &Host{Env: env, Role: in.Role, answers: &answers{}},
+		Inputs: in, Command: in.Command, Operation: in.Operation, Cache: &Cache{}, Course: &Course{},
 	}
 }
 
@@ -234,6 +237,14 @@ func (r *Run) InPhase(phase string) *Run {
 	c := *r
 	c.Host = r.Host.InPhase(phase)
 	return &c
+}
+
+// Afresh returns a copy that has found out nothing yet, and asks everything again.
+func (r *Run) Afresh() *Run {
+	c := r.InPhase(r.Phase)
+	c.seen, c.answers = &seen{}, &answers{}
+	c.Cache, c.Course = &Cache{}, &Course{}
+	return c
 }
 
 // Together returns a copy for steps that are done at the same time, which write a line after the other.
