@@ -80,47 +80,47 @@ type Inspector interface {
 	Show(ctx context.Context, n *Node, more ...string) (*kubelet.NodeReport, error)
 }
 
-// byHandPatience is for whoever has to go to the machine.
-const byHandPatience = 30 * time.Minute
+// manualPatience is for whoever has to go to the machine.
+const manualPatience = 30 * time.Minute
 
 // NewRunner goes by what Remote.check lets through.
 func NewRunner(env *workflow.Env, client kubernetes.Interface, r Remote, timeout time.Duration) Runner {
 	takes := 2*timeout + time.Minute // a kubelet that does not come back is given its former flags
 	switch r.Via {
 	case ViaPods:
-		return here{env, r, timeout, &Pods{Env: env, Client: client, Image: r.Image, Prefix: StepPrefix, Takes: takes, Grace: takes}}
+		return local{env, r, timeout, &Pods{Env: env, Client: client, Image: r.Image, Prefix: StepPrefix, Takes: takes, Grace: takes}}
 	case ViaSSH:
-		return here{env, r, timeout, SSH{Env: env, User: r.SSHUser, Takes: takes}}
+		return local{env, r, timeout, SSH{Env: env, User: r.SSHUser, Takes: takes}}
 	default:
-		return here{env, r, timeout, byHand{env}}
+		return local{env, r, timeout, manual{env}}
 	}
 }
 
-// here does `ccmadm node ...` on this machine in this process, and leaves other machines to another way.
-type here struct {
+// local does `ccmadm node ...` on this machine in this process, and leaves other machines to another way.
+type local struct {
 	env     *workflow.Env
 	remote  Remote
 	timeout time.Duration // of a kubelet that is restarted
 	others  Runner
 }
 
-func (h here) Run(ctx context.Context, n *Node, t Task) error {
+func (l local) Run(ctx context.Context, n *Node, t Task) error {
 	if !n.Here {
 		args := t.command()
-		if h.timeout != NodeTimeout {
-			args = append(args, "--timeout="+h.timeout.String())
+		if l.timeout != NodeTimeout {
+			args = append(args, "--timeout="+l.timeout.String())
 		}
-		if h.remote.Via == ViaSSH {
-			wanted, err := ExpectedMachine(h.env, n)
+		if l.remote.Via == ViaSSH {
+			wanted, err := ExpectedMachine(l.env, n)
 			if err != nil {
 				return err
 			}
 			args = append(args, wanted.Flags()...)
 		}
-		return h.others.Run(ctx, n, Command(args))
+		return l.others.Run(ctx, n, Command(args))
 	}
-	env := kubelet.NewNode(h.env.Machine, kubelet.NodeOptions{}, h.env.Streams, h.env.Version).InPhase(n.Name)
-	o := kubelet.NodeOptions{Timeout: h.timeout}
+	env := kubelet.NewNode(l.env.Machine, kubelet.NodeOptions{}, l.env.Streams, l.env.Version).InPhase(n.Name)
+	o := kubelet.NodeOptions{Timeout: l.timeout}
 	switch t := t.(type) {
 	case External:
 		o.NodeIP = t.NodeIP
@@ -131,17 +131,17 @@ func (h here) Run(ctx context.Context, n *Node, t Task) error {
 	return fmt.Errorf("run ccmadm %s: it is for other machines", strings.Join(t.command(), " "))
 }
 
-func (h here) Patience() time.Duration { return h.others.Patience() }
+func (l local) Patience() time.Duration { return l.others.Patience() }
 
-type byHand struct{ env *workflow.Env }
+type manual struct{ env *workflow.Env }
 
-func (b byHand) Run(_ context.Context, n *Node, t Task) error {
-	b.env.Sayf("on %s, as root, run: ccmadm %s", n.Name, strings.Join(t.command(), " "))
-	b.env.Sayf("waiting for it; Ctrl-C stops here, and the same command goes on")
+func (m manual) Run(_ context.Context, n *Node, t Task) error {
+	m.env.Sayf("on %s, as root, run: ccmadm %s", n.Name, strings.Join(t.command(), " "))
+	m.env.Sayf("waiting for it; Ctrl-C stops here, and the same command goes on")
 	return nil
 }
 
-func (b byHand) Patience() time.Duration { return byHandPatience }
+func (m manual) Patience() time.Duration { return manualPatience }
 
 // nodeLines repeats what is said on another machine, line by line, as it is said.
 type nodeLines struct {
