@@ -42,7 +42,7 @@ type Extra func(*Snapshot) []finding.Finding
 // Diagnose judges a snapshot. It asks nobody.
 func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 	v := newView(s)
-	v.report = nodes.Judge(v.facts(), nil)
+	v.report = nodes.Judge(v.facts, nil)
 	d := &Diagnosis{NotSeen: s.NotSeen, NotLooked: map[string]string{}, Summary: v.summary(), picture: v.picture()}
 	if s.notSeen(partNodes) == nil {
 		d.Nodes = v.report.Nodes

@@ -72,14 +72,14 @@ func waitingNodes(v *view) []finding.Finding {
 			list = append(list, *s.Cause)
 		}
 	}
-	list = append(list, v.facts().Silent(v.report.Nodes)...)
+	list = append(list, v.facts.Silent(v.report.Nodes)...)
 	return append(list, v.report.Findings...)
 }
 
 // Behind says whether nobody leads, or a Node waits to be initialized.
 func (s *Snapshot) Behind() bool {
 	v := newView(s)
-	v.report = nodes.Judge(v.facts(), nil)
+	v.report = nodes.Judge(v.facts, nil)
 	return !v.leads() || v.waits()
 }
 
@@ -90,7 +90,7 @@ func (v *view) waits() bool {
 
 // bySilence says that where all of the manager's machines are silent, that is why nobody leads.
 func bySilence(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
-	pods := v.facts().Pods
+	pods := v.facts.Pods
 	if f.ID != finding.KubeletSilent || v.leads() || len(pods) == 0 {
 		return explains
 	}

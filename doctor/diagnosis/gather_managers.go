@@ -99,10 +99,10 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 	}
 	l.wg.Wait()
 	v := newView(s)
-	f := v.facts()
-	statuses := nodes.Judge(f, nil).Nodes
+	f := v.facts
+	statuses := f.Statuses(nil)
 	l.ask(partReviews, func() (func(), error) {
-		f.AskLease(ctx, c, v.leaseNamespace(), v.leaseName())
+		f.AskLease(ctx, c)
 		f.AskPods(ctx, c)
 		return func() { s.keepFacts(f) }, nil
 	})

@@ -16,7 +16,7 @@ func permissions(v *view) []finding.Finding {
 	if m == nil || said || m.arg("kubeconfig") != "" && !strings.HasPrefix(m.object, "Pod/") { // it may be another user
 		return nil
 	}
-	f := v.facts().Lacks()
+	f := v.facts.Lacks()
 	if f == nil {
 		return nil
 	}

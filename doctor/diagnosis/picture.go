@@ -43,7 +43,7 @@ func (v *view) picture() picture {
 			}
 		}
 		if shown.Main {
-			shown.Leader = v.facts().Leader()
+			shown.Leader = v.facts.Leader()
 		}
 		p.managers = append(p.managers, shown)
 	}

@@ -33,7 +33,7 @@ func (v *view) summary() string {
 	default:
 		parts = append(parts, "no cloud-controller-manager")
 	}
-	if leader := v.facts().Leader(); leader != "" {
+	if leader := v.facts.Leader(); leader != "" {
 		parts = append(parts, "led by "+leader)
 	}
 	return finding.Clean(strings.Join(parts, ", "))

@@ -19,8 +19,10 @@ import (
 type view struct {
 	*Snapshot
 	managers []manager
-	report   *nodes.Report
-	byName   map[string]*corev1.Node
+	// facts are what package nodes judges by, and report is its judgement.
+	facts  *nodes.Facts
+	report *nodes.Report
+	byName map[string]*corev1.Node
 }
 
 // manager is one cloud-controller-manager: a workload, or static pods that have the same program.
@@ -44,6 +46,7 @@ func newView(s *Snapshot) *view {
 		v.byName[s.Nodes[i].Name] = &s.Nodes[i]
 	}
 	v.findManagers(templates.Known())
+	v.facts = v.findFacts()
 	return v
 }
 
@@ -169,8 +172,8 @@ func (v *view) leaseNamespace() string {
 	return v1alpha1.Namespace
 }
 
-// facts are what the engine of wait and status goes by.
-func (v *view) facts() *nodes.Facts {
+// findFacts makes of the snapshot what wait and status go by, too.
+func (v *view) findFacts() *nodes.Facts {
 	f := &nodes.Facts{
 		Now: v.Taken, Nodes: v.Nodes, LeaseNamespace: v.leaseNamespace(), LeaseName: v.leaseName(), Logs: v.Logs,
 		Reviews: v.Reviews, Flags: v.Flags, Heartbeats: v.Heartbeats, Recorded: v.Provider != "",
@@ -179,8 +182,10 @@ func (v *view) facts() *nodes.Facts {
 		f.Balances, f.Asks = m.Profile.Has(templates.Services), !m.Profile.OwnFlags
 	}
 	f.Lease = v.lease(f.LeaseNamespace, f.LeaseName)
-	if n := v.notSeen(leasesIn(f.LeaseNamespace)); n != nil && f.Lease == nil {
-		f.LeaseErr = n
+	unseen := v.notSeen(leasesIn(f.LeaseNamespace))
+	f.LeaseListed = f.LeaseNamespace == v1alpha1.Namespace && unseen == nil
+	if unseen != nil && f.Lease == nil {
+		f.LeaseErr = unseen
 	}
 	if v.Renewed != nil {
 		f.Renewed = *v.Renewed
@@ -227,7 +232,7 @@ func (v *view) podsNotSeen() *NotSeen {
 }
 
 // leads says whether the main manager's Lease was being renewed, or it works without.
-func (v *view) leads() bool { return v.facts().Led() }
+func (v *view) leads() bool { return v.facts.Led() }
 
 // since is how long before the snapshot something was.
 func (v *view) since(t time.Time) time.Duration { return v.Taken.Sub(t) }

@@ -29,16 +29,6 @@ func lastRemark(lines []string, node string) remark {
 	return remark{}
 }
 
-// remarkOn is the leader's where it has one.
-func (e *evidence) remarkOn(node string) remark {
-	for _, p := range e.pods {
-		if r := lastRemark(e.logs[p.Name], node); r.line != "" {
-			return r
-		}
-	}
-	return remark{}
-}
-
 // mentions tells whether a line names the node, and not one whose name has this one in it: w1 is not w10, and not
 // w1.example.com.
 func mentions(line, node string) bool {

@@ -87,22 +87,6 @@ func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, now time.
 	}
 }
 
-// Silent finds the kubelets that have stopped renewing their Lease and whose Node waits for something else, too: what
-// that is explains no silence.
-func (f *Facts) Silent(statuses []Status) []finding.Finding {
-	var list []finding.Finding
-	behind := behindOthers(f.Heartbeats, f.Now)
-	for _, s := range statuses {
-		if s.Cause == nil || s.State == Absent || s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.MachineOff {
-			continue
-		}
-		if quiet := behind(s.Node); quiet > 0 {
-			list = append(list, silent(s, "its kubelet has not renewed its Lease for "+quiet.String()))
-		}
-	}
-	return list
-}
-
 // behindOthers says for how long a Node's kubelet has been silent; 0 where it is not, or nothing is known of it.
 func behindOthers(leases []coordinationv1.Lease, now time.Time) func(node string) time.Duration {
 	renewed := map[string]time.Time{}

@@ -1,14 +1,13 @@
 package nodes
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -23,11 +22,6 @@ func (e *evidence) logsCommand() string {
 		return managerLogs
 	}
 	return kubectl(&e.pods[0]) + "logs " + e.pods[0].Name
-}
-
-// kubectl is how a command about a pod starts.
-func kubectl(p *corev1.Pod) string {
-	return "kubectl -n " + cmp.Or(p.Namespace, v1alpha1.Namespace) + " "
 }
 
 // managerCause says what is wrong with the manager itself, which keeps all nodes waiting; nil if nothing is seen.
@@ -131,15 +125,6 @@ func (e *evidence) endsAgain() *finding.Finding {
 	return nil
 }
 
-// failed says whether a container has failed so lately that this run of it has proven nothing yet.
-func failed(s *corev1.ContainerStatus, now time.Time) bool {
-	last := s.LastTerminationState.Terminated
-	return last != nil && last.ExitCode != 0 && now.Sub(last.FinishedAt.Time) < failedLately
-}
-
-// failedLately is a little more than a Lease lasts, which the next run has to wait for.
-const failedLately = 30 * time.Second
-
 func (e *evidence) leaderCause(pod *corev1.Pod) *finding.Finding {
 	message := "the cloud-controller-manager runs, but " + e.leader.leaderless(e.now)
 	if last := lastRemark(e.allLines(), ""); last.line != "" {
@@ -202,3 +187,5 @@ func (e *evidence) withoutNodes() string {
 	}
 	return ""
 }
+
+func isForbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

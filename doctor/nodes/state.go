@@ -153,3 +153,13 @@ func IsPodReady(pod *corev1.Pod) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
+
+func below(statuses []Status, until State) []Status {
+	var list []Status
+	for _, s := range statuses {
+		if s.State < until {
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -34,15 +34,19 @@ func IsMirror(p *corev1.Pod) bool {
 	return static
 }
 
-// withoutStrays asks who is a control plane where pods are static.
-func withoutStrays(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) ([]corev1.Pod, error) {
+// withoutStrays lists the control planes where pods are static, and not all Nodes are known.
+func (f *Facts) withoutStrays(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) ([]corev1.Pod, error) {
 	if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return IsMirror(&p) }) {
 		return pods, nil
 	}
-	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
-	if err != nil {
-		return nil, fmt.Errorf("list the control planes: %w", err)
+	nodes := f.Nodes
+	if !f.every {
+		list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
+		if err != nil {
+			return nil, fmt.Errorf("list the control planes: %w", err)
+		}
+		nodes = list.Items
 	}
-	stray := Strays(list.Items)
+	stray := Strays(nodes)
 	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return stray(&p) }), nil
 }

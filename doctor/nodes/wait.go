@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -104,16 +103,6 @@ func (o WaitOptions) show(seen map[string]Status, statuses []Status) {
 	}
 }
 
-func below(statuses []Status, until State) []Status {
-	var list []Status
-	for _, s := range statuses {
-		if s.State < until {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
 // late finds out why it was not enough. It reads the nodes again: a watch that gets no answer keeps that to itself.
 func (o WaitOptions) late(
 	ctx context.Context,
@@ -152,7 +141,7 @@ func (o WaitOptions) late(
 	case len(e.Nodes) == 0:
 		return statuses, nil
 	}
-	f := &Facts{Nodes: nodes, Now: now, Recorded: o.Lease != ""}
+	f := &Facts{Nodes: nodes, every: len(o.Nodes) == 0, Now: now, Recorded: o.Lease != ""}
 	f.keep(w.leader)
 	if len(below(e.Nodes, Ready)) > 0 {
 		f.askManager(ctx, c)
@@ -162,44 +151,4 @@ func (o WaitOptions) late(
 		o.Changed(s)
 	}
 	return statuses, e
-}
-
-// Tell says what is wrong with nodes, those with the same trouble together, and for each trouble what to do next.
-func Tell(statuses []Status) (lines, next []string) {
-	type trouble struct {
-		text, next string
-		nodes      []string
-	}
-	var troubles []*trouble
-	for _, s := range statuses {
-		t := &trouble{text: s.State.String()}
-		if s.Cause != nil {
-			t.text, t.next = t.text+": "+s.Cause.Message, s.Cause.Next
-		}
-		i := slices.IndexFunc(troubles, func(o *trouble) bool { return o.text == t.text })
-		if i < 0 {
-			i, troubles = len(troubles), append(troubles, t)
-		}
-		troubles[i].nodes = append(troubles[i].nodes, s.Node)
-	}
-	for _, t := range troubles {
-		lines = append(lines, some(t.nodes)+" "+t.text)
-		if len(troubles) > 1 && t.next != "" {
-			t.next = some(t.nodes) + ": " + t.next
-		}
-		if t.next != "" {
-			next = append(next, t.next)
-		}
-	}
-	return lines, next
-}
-
-func some(names []string) string { return Some(names, 5) }
-
-// Some names as many as that, and counts the rest.
-func Some(names []string, most int) string {
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
