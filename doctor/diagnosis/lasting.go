@@ -152,9 +152,6 @@ func machineTwice(v *view) []finding.Finding {
 	return list
 }
 
-// clocksApart is by how much a kubelet's clock may differ from the API server's.
-const clocksApart = 5 * time.Minute
-
 // spokeAfter says whether a kubelet that is silent now was heard after another one had come, by what it said last: a
 // condition has the time of its last word also when others have set it to Unknown.
 func (v *view) spokeAfter(silent *corev1.Node, ready *corev1.NodeCondition, other *corev1.Node) bool {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -160,9 +159,6 @@ func withoutNodeController(m *manager) bool {
 		!slices.Contains(names, "*") && !slices.Contains(names, "cloud-node-controller"))
 }
 
-// renewed says whether a Lease was held when the snapshot was taken.
-func (v *view) renewed(l *coordinationv1.Lease) bool { return nodes.Renewed(l, v.Taken) }
-
 // kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them. The Lease
 // goes with the Node where a kube-controller-manager runs, and is not made again: then only the machine tells
 // (withoutNode).
@@ -191,3 +187,6 @@ func (v *view) kubeletWithoutNode(name, message string) finding.Finding {
 	f.Next = "once the cause is corrected, on " + name + ": systemctl restart kubelet"
 	return f
 }
+
+// clocksApart is by how much a kubelet's clock may differ from the API server's.
+const clocksApart = 5 * time.Minute

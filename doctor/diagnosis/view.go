@@ -251,3 +251,71 @@ func kubectlObject(object string) string {
 	}
 	return kind + "/" + parts[len(parts)-1]
 }
+
+// waits says whether a Node has not come as far as being initialized.
+func (v *view) waits() bool {
+	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool { return s.State < nodes.Initialized })
+}
+
+// waitingNodes are the causes that wait and status name: one engine says them (package doctor/nodes).
+func waitingNodes(v *view) []finding.Finding {
+	var list []finding.Finding
+	for _, s := range v.report.Nodes {
+		if s.Cause != nil {
+			list = append(list, *s.Cause)
+		}
+	}
+	list = append(list, v.facts.Silent(v.report.Nodes)...)
+	return append(list, v.report.Findings...)
+}
+
+// Behind says whether nobody leads, or a Node waits to be initialized.
+func (s *Snapshot) Behind() bool {
+	v := newView(s)
+	v.report = nodes.Judge(v.facts, nil)
+	return !v.leads() || v.waits()
+}
+
+// renewed says whether a Lease was held when the snapshot was taken.
+func (v *view) renewed(l *coordinationv1.Lease) bool { return nodes.Renewed(l, v.Taken) }
+
+// recent is for how long an Event is taken for what is so now.
+const recent = 15 * 60 // seconds
+
+// eventsOf are recent warnings about a manager's workload, its ReplicaSets and its pods.
+func (v *view) eventsOf(m *manager) []corev1.Event {
+	var list []corev1.Event
+	for _, e := range v.Events {
+		last := lastSeen(&e)
+		about := e.InvolvedObject.Namespace == m.namespace && ofKind(m, e.InvolvedObject.Kind) &&
+			(e.InvolvedObject.Name == m.name || strings.HasPrefix(e.InvolvedObject.Name, m.name+"-"))
+		if about && v.since(last).Seconds() < recent {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// ofKind says whether an object of a kind is the manager's workload, or made by it: two workloads may have one name.
+func ofKind(m *manager, kind string) bool {
+	workload, _, _ := strings.Cut(m.object, "/")
+	return kind == "" || kind == "Pod" || kind == workload || kind == "ReplicaSet" && workload == "Deployment"
+}
+
+func lastSeen(e *corev1.Event) time.Time {
+	if e.LastTimestamp.IsZero() {
+		return e.EventTime.Time
+	}
+	return e.LastTimestamp.Time
+}
+
+// latest is the last Event of a reason about a manager: what was refused before, for another reason, is over.
+func (v *view) latest(m *manager, reason string) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range v.eventsOf(m) {
+		if e.Reason == reason && (last == nil || lastSeen(&e).After(lastSeen(last))) {
+			last = &e
+		}
+	}
+	return last
+}

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -86,3 +87,20 @@ const (
 	logBytes = 384 << 10 // no more than this is read, with the lines before them, however long lines are
 	logPods  = 3         // the leader, and what has just crashed
 )
+
+// withoutStrays lists the control planes where pods are static, and not all Nodes are known.
+func (f *Facts) withoutStrays(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) ([]corev1.Pod, error) {
+	if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return IsMirror(&p) }) {
+		return pods, nil
+	}
+	nodes := f.Nodes
+	if !f.every {
+		list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
+		if err != nil {
+			return nil, fmt.Errorf("list the control planes: %w", err)
+		}
+		nodes = list.Items
+	}
+	stray := Strays(nodes)
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return stray(&p) }), nil
+}

@@ -5,10 +5,10 @@
 //
 //  1. watch.go (Wait) or status.go (Observe) reads Nodes and the Lease; lease.go judges whether somebody leads.
 //  2. state.go makes a [Status] of each: [StatusOf].
-//  3. Where one is behind, evidence.go gathers once for all: the manager's pods, the last lines of their logs; reviews.go
+//  3. Where one is behind, ask.go reads once for all: the manager's pods, the last lines of their logs; reviews.go
 //     asks the API server what the manager may do. [Facts] is all that was seen, and [Judge] goes by nothing else: package
 //     doctor/diagnosis has it judge a snapshot.
-//  4. permissions.go says what the manager may not do; complaint.go reads the log.
+//  4. permissions.go says what the manager may not do; complaint.go and evidence.go read the log.
 //  5. cause.go walks the states in the order in which one has to look. What is wrong with the manager itself is in
 //     manager.go, with its pods in podcause.go, with a kubelet in kubelet.go.
 //  6. Each cause is a [finding.Finding], its ID in the catalogue of package finding.

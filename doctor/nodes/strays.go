@@ -1,15 +1,7 @@
 package nodes
 
 import (
-	"context"
-	"fmt"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Strays returns what tells static pods that workers show from those of control planes. A kubelet may show any pod as
@@ -32,21 +24,4 @@ func Strays(nodes []corev1.Node) func(*corev1.Pod) bool {
 func IsMirror(p *corev1.Pod) bool {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	return static
-}
-
-// withoutStrays lists the control planes where pods are static, and not all Nodes are known.
-func (f *Facts) withoutStrays(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) ([]corev1.Pod, error) {
-	if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return IsMirror(&p) }) {
-		return pods, nil
-	}
-	nodes := f.Nodes
-	if !f.every {
-		list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
-		if err != nil {
-			return nil, fmt.Errorf("list the control planes: %w", err)
-		}
-		nodes = list.Items
-	}
-	stray := Strays(nodes)
-	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return stray(&p) }), nil
 }
