@@ -8,7 +8,7 @@
 //  3. Where one is behind, ask.go reads once for all: the manager's pods, the last lines of their logs; reviews.go
 //     asks the API server what the manager may do. [Facts] is all that was seen, and [Judge] goes by nothing else: package
 //     doctor/diagnosis has it judge a snapshot.
-//  4. permissions.go says what the manager may not do; complaint.go and evidence.go read the log.
+//  4. permissions.go says what the manager may not do; logline.go and evidence.go read the log.
 //  5. cause.go walks the states in the order in which one has to look. What is wrong with the manager itself is in
 //     manager.go, with its pods in podcause.go, with a kubelet in kubelet.go.
 //  6. Each cause is a [finding.Finding], its ID in the catalogue of package finding.
