@@ -10,7 +10,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// Diagnose judges a snapshot. It asks nobody.
+// Diagnose judges a snapshot. It reads nothing else.
 func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 	v := newView(s)
 	v.report = nodes.Judge(v.facts, nil)

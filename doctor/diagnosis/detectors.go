@@ -16,7 +16,7 @@ func detectors() []detector {
 	leaderless := []finding.ID{
 		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
 	}
-	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to somebody else
+	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to another holder
 	return []detector{
 		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
 		{"scheduling", []string{partPods, partDeployments, partDaemonSets, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
@@ -50,7 +50,7 @@ func detectors() []detector {
 	}
 }
 
-// bySilence says that where all of the manager's machines are silent, that is why nobody leads.
+// bySilence says that where all of the manager's machines are silent, that is why there is no leader.
 func bySilence(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
 	pods := v.facts.Pods
 	if f.ID != finding.KubeletSilent || v.leads() || len(pods) == 0 {

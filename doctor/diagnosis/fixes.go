@@ -37,7 +37,7 @@ type Patch struct {
 	Subresource           string
 }
 
-// Command is what somebody would type; whatever comes from the cluster is quoted for a shell.
+// Command is the line for a shell; text that comes from the cluster is quoted for a shell.
 func (f *Fix) Command() string {
 	if p := f.Patch; p != nil {
 		words := []string{"kubectl"}

@@ -12,7 +12,7 @@ import (
 // specifiers.
 var expanded = regexp.MustCompile(`\$|%[A-Za-z%]`)
 
-// open says that nobody can tell the value of the process by this text.
+// open says that this text does not show the value of the process.
 func (p HostPlace) open() bool { return expanded.MatchString(p.Value) }
 
 // mapFlags have keys with values, of which later uses of the flag add some or replace single ones.
@@ -154,5 +154,5 @@ func (h *Host) restartIsSafe() bool {
 	}) {
 		return false
 	}
-	return h.Unit != nil && h.Unit.PID > 0 && !h.Unit.Stale // nobody knows what somebody has written there
+	return h.Unit != nil && h.Unit.PID > 0 && !h.Unit.Stale // its new content is not known
 }

@@ -129,7 +129,7 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	})
 }
 
-// admission asks for what is between the cluster and whoever writes to it.
+// admission reads what can refuse a write: webhooks, and unanswered certificate requests.
 func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	l.ask(partValidating, func() (func(), error) {

@@ -131,7 +131,7 @@ func (s *Snapshot) keepFacts(f *nodes.Facts) {
 		renewed := f.Renewed.UTC()
 		s.Renewed = &renewed
 	}
-	if f.LeaseErr != nil && f.LeaseNamespace != v1alpha1.Namespace { // nobody else asks for it there
+	if f.LeaseErr != nil && f.LeaseNamespace != v1alpha1.Namespace { // no list of Leases has it
 		s.NotSeen = append(s.NotSeen, Unseen(leasesIn(f.LeaseNamespace), f.LeaseErr))
 	}
 	if f.Lease == nil {

@@ -78,7 +78,7 @@ type HostPlace struct {
 	Value string `json:"value"`
 }
 
-// HostPort is one on which somebody listens. PID is 0 where it is not known who.
+// HostPort is one on which a process listens. PID is 0 where the process is not known.
 type HostPort struct {
 	Port    int    `json:"port"`
 	Program string `json:"program,omitempty"`

@@ -19,7 +19,7 @@ const (
 	endsSoon, rotationLate = 30 * 24 * time.Hour, 3 * 24 * time.Hour
 	// fullBytes is no room whatever the kubelet is told, fullPercent the kubelet's own limit (nodefs.available).
 	fullBytes, fullPercent, fullInodes = 64 << 20, 10, 5
-	// ccmPort is where a cloud-controller-manager listens that nobody has told otherwise.
+	// ccmPort is the default port of a cloud-controller-manager.
 	ccmPort = 10258
 )
 
@@ -153,7 +153,7 @@ func staticPods(_ *view, h *Host) []finding.Finding {
 }
 
 // wantedPorts are those of this machine that its static pods want, and managers that run here or would, each with who
-// wants it. A manager that systemd runs has its port, and nobody wants that besides.
+// wants it. A manager that systemd runs has its port, and no pod wants it.
 func wantedPorts(v *view, h *Host) map[int]string {
 	wanted := map[int]string{}
 	for i := range v.managers {

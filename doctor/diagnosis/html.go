@@ -269,7 +269,7 @@ func (d *Diagnosis) groups() []nodeGroup {
 	return list
 }
 
-// class is one of three colours: it runs, it waits, nobody works on it.
+// class is one of three colours: it runs, it waits, no controller works on it.
 func class(s nodes.State) string {
 	switch {
 	case s == nodes.Ready:

@@ -14,7 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// foreignLeader finds a Lease that is renewed by somebody who is no pod of the manager, while those run.
+// foreignLeader finds a Lease whose holder is no pod of the manager, while those run.
 func foreignLeader(v *view) []finding.Finding {
 	m := v.main()
 	if m == nil || nodes.Unelected(m.pod) || !v.leads() || !slices.ContainsFunc(m.pods, running) || v.leader(m) != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // noManager says that what ccmadm has installed is gone. In a cluster of others a manager may have any name: that
-// nobody leads is all that is known there.
+// that there is no leader is all that is known there.
 func noManager(v *view) []finding.Finding {
 	said := slices.ContainsFunc(waitingNodes(v), func(f finding.Finding) bool { return f.ID == finding.NoPod })
 	if v.Provider == "" || v.Mode == "Manual" || len(v.managers) > 0 || v.leads() || said {

@@ -61,7 +61,7 @@ func brokenPools(v *view) []finding.Finding {
 // shownServices is how many Services a message names.
 const shownServices = 3
 
-// lostPools says that there is no pool while Services have addresses from one: whoever deletes the definition of
+// lostPools says that there is no pool while Services have addresses from one: deleting the definition of
 // AddressPool deletes every pool.
 func lostPools(v *view) []finding.Finding {
 	if len(v.Pools) > 0 {

@@ -38,7 +38,7 @@ const (
 	Kind       = "Snapshot"
 )
 
-// Snapshot is what was seen of a cluster at one moment. As JSON it can be sent to somebody, and diagnosed there.
+// Snapshot is what was seen of a cluster at one moment. As JSON it can be diagnosed elsewhere.
 type Snapshot struct {
 	metav1.TypeMeta `json:",inline"`
 	// Taken is when it was gathered.
@@ -214,7 +214,7 @@ type Pool struct {
 	Ready *metav1.Condition `json:"ready,omitempty"`
 	// Old says that the condition is not about the pool as it is.
 	Old bool `json:"old,omitempty"`
-	// Disabled is what somebody has wanted.
+	// Disabled is spec.disabled.
 	Disabled bool `json:"disabled,omitempty"`
 }
 
@@ -239,7 +239,7 @@ const (
 )
 
 // Unreached is a snapshot of a cluster that could not be asked at all, for what a machine tells without it. Where
-// nobody has tried, because nobody said where the cluster is, tried is false.
+// no cluster was named, so that none was asked, tried is false.
 func Unreached(err error, tried bool) *Snapshot {
 	s := &Snapshot{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Taken: time.Now().UTC()}
 	n := Unseen(partCluster, err)

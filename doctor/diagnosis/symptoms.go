@@ -131,7 +131,7 @@ func asksClusterDNS(m *manager) bool {
 	return !m.pod.HostNetwork
 }
 
-// byClusterDNS says that nobody answers whom the manager asks for names.
+// byClusterDNS says that no pod of the manager's name server is ready.
 func byClusterDNS(v *view, m *manager) bool {
 	return asksClusterDNS(m) && v.DNS.Pods > 0 && v.DNS.Ready == 0
 }

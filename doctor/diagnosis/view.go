@@ -269,7 +269,7 @@ func waitingNodes(v *view) []finding.Finding {
 	return append(list, v.report.Findings...)
 }
 
-// Behind says whether nobody leads, or a Node waits to be initialized.
+// Behind says whether there is no leader, or a Node waits to be initialized.
 func (s *Snapshot) Behind() bool {
 	v := newView(s)
 	v.report = nodes.Judge(v.facts, nil)

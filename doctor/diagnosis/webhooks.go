@@ -187,7 +187,7 @@ func byGuards(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
 
 func unserved(v *view) []finding.Finding { return blocked(v.Snapshot) }
 
-// blocked says that nobody answers for the webhook.
+// blocked finds webhooks without a ready endpoint.
 func blocked(s *Snapshot) []finding.Finding {
 	var list []finding.Finding
 	for _, w := range s.Webhooks {
@@ -202,8 +202,8 @@ func blocked(s *Snapshot) []finding.Finding {
 	return list
 }
 
-// Admission looks only at what whoever is about to change Nodes would meet: the webhooks that fail closed, each with
-// its endpoints, and kubelets' requests for certificates that nobody has answered. Where a part cannot be seen it is an
+// Admission looks only at what can refuse a change of Nodes: the webhooks that fail closed, each with
+// its endpoints, and kubelets' requests for certificates without an answer. Where a part cannot be seen it is an
 // error.
 func Admission(ctx context.Context, c kubernetes.Interface) (*Snapshot, error) {
 	s := &Snapshot{}

@@ -49,7 +49,7 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 	return cause
 }
 
-// neverTainted offers the taint where somebody leads: nobody else takes it away again.
+// neverTainted offers the taint where there is a leader: only a leader removes it.
 func neverTainted(s Status, e *evidence) finding.Finding {
 	taint := "once a cloud-controller-manager leads: ccmadm doctor"
 	if e.led() {

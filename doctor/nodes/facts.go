@@ -50,8 +50,8 @@ type Facts struct {
 	every bool
 }
 
-// Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It asks
-// nobody.
+// Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It reads
+// nothing else.
 func Judge(f *Facts, names []string) *Report {
 	r := &Report{Nodes: f.Statuses(names)}
 	e := f.evidence()
@@ -84,13 +84,13 @@ func (f *Facts) Statuses(names []string) []Status {
 	return list
 }
 
-// Led says whether somebody held the Lease, or leads without.
+// Led says whether there is a leader, with the Lease or without.
 func (f *Facts) Led() bool {
 	l := f.leader()
 	return l.held(f.Now)
 }
 
-// Leader is who leads: the Lease's holder, or a pod that asks for none. Empty where nobody does.
+// Leader is the Lease's holder, or a ready pod that asks for no Lease. Empty where there is no leader.
 func (f *Facts) Leader() string {
 	l := f.leader()
 	if !l.held(f.Now) {
@@ -166,7 +166,7 @@ func (f *Facts) Silent(statuses []Status) []finding.Finding {
 }
 
 // Lacks names what the API server says that the manager may not do, be a Node waiting for it or not; nil where it may
-// do all. What no Node can be initialized without is an error. A Lease need not be made that somebody holds.
+// do all. What no Node can be initialized without is an error. A Lease that is held need not be made.
 func (f *Facts) Lacks() *finding.Finding {
 	var missing []permission
 	severity := finding.SeverityWarning

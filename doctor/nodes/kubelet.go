@@ -23,7 +23,7 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 	next := "kubectl describe node " + s.Node
 	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
 	switch {
-	case isShutdown(node):
+	case IsShutDown(node):
 		cause := finding.MachineOff.New("", "its machine is switched off, by the cloud's word (taint "+v1alpha1.ShutdownTaint+")")
 		cause.Next = next
 		return cause
@@ -45,8 +45,8 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 	return cause
 }
 
-// isShutdown tells whether a manager has seen the machine switched off.
-func isShutdown(node *corev1.Node) bool {
+// IsShutDown tells whether a manager has seen the machine switched off.
+func IsShutDown(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.ShutdownTaint })
 }
 
@@ -143,7 +143,7 @@ const (
 	flagsTimeout = 3 * time.Second
 )
 
-// AskFlags asks kubelets for their --cloud-provider, by name of the node: those of nodes that nobody will initialize,
+// AskFlags asks kubelets for their --cloud-provider, by name of the node: those of nodes that no manager will initialize,
 // and of those that are Ready. Kubelets that do not tell, or cannot be asked, are left out.
 func AskFlags(ctx context.Context, c kubernetes.Interface, statuses []Status) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)

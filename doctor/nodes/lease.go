@@ -46,7 +46,7 @@ func (l *leadership) see(lease *coordinationv1.Lease, now time.Time) {
 	l.lease = lease
 }
 
-// held tells whether somebody leads. Before the first renewal was seen, it believes the holder's clock.
+// held tells whether there is a leader. Before the first renewal was seen, it goes by the holder's clock.
 func (l *leadership) held(now time.Time) bool {
 	if l.alone != "" {
 		return true
@@ -169,7 +169,7 @@ func (l *leadership) awaitRenewal(ctx context.Context, c kubernetes.Interface) {
 			l.see(lease, time.Now())
 		}
 	}
-	if l.renewed.IsZero() && l.age(time.Now()) < l.duration() { // a clock that is behind, and nobody renews it
+	if l.renewed.IsZero() && l.age(time.Now()) < l.duration() { // a clock that is behind, and no renewal
 		l.renewed = deadline.Add(-l.duration())
 	}
 }

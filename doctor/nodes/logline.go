@@ -64,7 +64,9 @@ var (
 )
 
 // IsErrorLine tells whether a line of a log is an error.
-func IsErrorLine(line string) bool { return klogError.MatchString(line) || otherError.MatchString(line) }
+func IsErrorLine(line string) bool {
+	return klogError.MatchString(line) || otherError.MatchString(line)
+}
 
 // Shorten cleans a line of a log, drops its header and keeps both ends of a long line: what it is about stands at the
 // front, and the reason at the end.

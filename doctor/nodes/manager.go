@@ -84,7 +84,7 @@ func (e *evidence) notVisible() *finding.Finding {
 
 func (e *evidence) noPod() *finding.Finding {
 	label := v1alpha1.ComponentLabel + "=" + v1alpha1.Component
-	if e.led() { // somebody else's, with labels of its own
+	if e.led() { // of another vendor, with labels of its own
 		return nil
 	}
 	if e.unmanaged {
@@ -99,7 +99,7 @@ func (e *evidence) noPod() *finding.Finding {
 	return &found
 }
 
-// notExternal is about a cluster that waits for nobody: what is wrong with its Nodes has other causes.
+// notExternal is about a cluster that waits for no manager: what is wrong with its Nodes has other causes.
 func (e *evidence) notExternal() *finding.Finding {
 	found := finding.NoPod.New("", "this cluster is not in external cloud mode: ccmadm has no record of it, no "+
 		"cloud-controller-manager runs, and "+e.leader.leaderless(e.now))

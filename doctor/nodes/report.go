@@ -14,11 +14,11 @@ import (
 type Report struct {
 	// Nodes are in the order asked for, or by name.
 	Nodes []Status
-	// Findings are what is wrong whatever the nodes' states are: nobody leads, there is no node.
+	// Findings are what is wrong whatever the nodes' states are: no leader, no node.
 	Findings []finding.Finding
 }
 
-// addLeaderless says that nobody leads, unless that is what a node waits for. A cluster with neither Lease nor pod may
+// addLeaderless says that there is no leader, unless that is what a node waits for. A cluster with neither Lease nor pod may
 // have a manager under names of its own: that is a warning.
 func (r *Report) addLeaderless(e *evidence) {
 	lease := e.leader.object()

@@ -5,7 +5,7 @@ import (
 )
 
 // Strays returns what tells static pods that workers show from those of control planes. A kubelet may show any pod as
-// its own, under any labels; who is a control plane it may not say. Where no Node has kubeadm's label nobody knows, and
+// its own, under any labels; who is a control plane it may not say. Where no Node has kubeadm's label that is not known, and
 // there are none.
 func Strays(nodes []corev1.Node) func(*corev1.Pod) bool {
 	controlPlanes := map[string]bool{}

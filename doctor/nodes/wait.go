@@ -55,7 +55,7 @@ func (e *WaitError) Hint() string {
 const minExplaining, maxExplaining = 800 * time.Millisecond, 10 * time.Second
 
 // Wait follows nodes until each has come as far as wanted. It watches; nothing is polled. The error is a *WaitError
-// when ctx's deadline passes before; another one says what could not be asked. It returns the last status of each node
+// when ctx's deadline passes before; any other error says what could not be asked. It returns the last status of each node
 // in any case.
 func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]Status, error) {
 	explaining := maxExplaining
@@ -67,7 +67,7 @@ func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]Status,
 		return nil, err
 	}
 	defer w.stop()
-	clock := time.NewTicker(time.Second) // a lease that nobody renews is no event
+	clock := time.NewTicker(time.Second) // a Lease that runs out is no event
 	defer clock.Stop()
 	seen := map[string]Status{}
 	for {

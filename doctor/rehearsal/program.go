@@ -23,7 +23,7 @@ const (
 // KubeconfigPlace stands in Options.Args for the kubeconfig that the program gets.
 const KubeconfigPlace = "${kubeconfig}"
 
-// ours are flags that hold the rehearsal together: nobody else may set them. Leader election stays on, by a Lease in
+// ours are flags that hold the rehearsal together: no argument may set them. Leader election stays on, by a Lease in
 // our memory, so that a program that outlives us ends by itself.
 func ours(controller, kubeconfig string) []string {
 	return []string{
@@ -147,7 +147,7 @@ func (r *rehearsal) attempt(ctx context.Context, args []string, w *logParser, do
 	}
 }
 
-// endedEarly is the program's own end, or that of whoever waits for it.
+// endedEarly is the program's own end, or that of the run.
 func endedEarly(ctx context.Context, err error, w *logParser) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("rehearse: %w", ctx.Err())

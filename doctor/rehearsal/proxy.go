@@ -24,7 +24,7 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// proxy is the API server that the program knows. It serves HTTPS on loopback, to whoever has its token.
+// proxy is the API server that the program knows. It serves HTTPS on loopback, to clients with its token.
 type proxy struct {
 	*shadow
 	kubeconfig string

@@ -29,7 +29,7 @@ import (
 
 // Options say what is rehearsed. As JSON they are a task for another process: what is of this process stays here.
 type Options struct {
-	// Cluster is how the API server is reached. Whoever it names has to be able to read what the program reads.
+	// Cluster is how the API server is reached. Its user has to be able to read what the program reads.
 	Cluster *rest.Config `json:"-"`
 	// Program is the cloud-controller-manager's file.
 	Program string `json:"program"`
@@ -44,9 +44,9 @@ type Options struct {
 	MayRead []templates.Rule `json:"mayRead"`
 	// Timeout is how long a pass may take.
 	Timeout time.Duration `json:"timeout"`
-	// Log takes the program's own log. Nil: nobody wants it.
+	// Log takes the program's own log. Nil: it is dropped.
 	Log io.Writer `json:"-"`
-	// Progress is told what has begun. Nil: nobody is.
+	// Progress is told what has begun. Nil: it is dropped.
 	Progress func(string) `json:"-"`
 }
 

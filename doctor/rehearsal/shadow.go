@@ -183,7 +183,7 @@ func (s *shadow) begin(n int) {
 
 // Phantoms are Nodes that only the program sees: Ready, and with the taint of a machine that is switched off, which the
 // lifecycle controller takes away without asking the cloud. Its marks tell when it has come round. With several of them
-// the next round is seen near its beginning: it visits Nodes in an order of its own, another one each time.
+// the next round is seen near its beginning: it visits Nodes in an order that differs each time.
 const phantoms = 4
 
 func (s *shadow) addPhantoms() {

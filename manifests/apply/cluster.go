@@ -58,7 +58,7 @@ type Change struct {
 
 func (c Change) String() string { return c.Subject + " " + c.Action }
 
-// Differs tells whether the object was, or would be, another one.
+// Differs tells whether the object was, or would be, changed.
 func (c Change) Differs() bool {
 	return c.Action != ssa.UnchangedAction.String() && c.Action != ssa.SkippedAction.String()
 }
@@ -71,7 +71,7 @@ type Cluster struct {
 var _ Applier = (*Cluster)(nil)
 
 // NewCluster returns an Applier for the cluster. With force, fields that others have taken over are taken back.
-// It talks to nobody yet: the API server may come up later.
+// It sends no request yet: the API server may come up later.
 func NewCluster(cfg *rest.Config, force bool) (*Cluster, error) {
 	manager, err := newManager(cfg, force)
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *Cluster) remove(ctx context.Context) ([]Change, error) {
 	return c.delete(ctx, all)
 }
 
-// delete leaves alone what does not carry our label: somebody has made it theirs.
+// delete leaves alone what does not carry our label: it was taken over.
 func (c *Cluster) delete(ctx context.Context, objects []*manifests.Object) ([]Change, error) {
 	opts := ssa.DefaultDeleteOptions()
 	opts.Inclusions = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager}

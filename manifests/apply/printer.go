@@ -22,16 +22,16 @@ import (
 
 // Printer is the Applier of a dry run: it prints the difference that each object would make, and writes nothing.
 // The API server works out the difference, defaults and admission included. Values of Secrets are masked, and
-// so are credentials that somebody has put into another object.
+// so are credentials in other objects.
 type Printer struct {
 	out            io.Writer
 	manager, force *ssa.ResourceManager // nil: no cluster yet
-	living         bool                 // there is one, whether it answers or not
+	existing       bool                 // there is one, whether it answers or not
 }
 
 var _ Applier = (*Printer)(nil)
 
-// NewPrinter returns an Applier that prints to out. Without a configuration, or if nobody listens there, it takes the
+// NewPrinter returns an Applier that prints to out. Without a configuration, or if the connection is refused, it takes the
 // cluster as empty: that is what a machine looks like before its first control plane.
 func NewPrinter(cfg *rest.Config, out io.Writer) (*Printer, error) {
 	p := &Printer{out: out}
@@ -46,10 +46,10 @@ func NewPrinter(cfg *rest.Config, out io.Writer) (*Printer, error) {
 	return p, err
 }
 
-// Living says that there is a cluster: one that does not answer is not an empty one. With force, what others have taken
-// over is shown without a word.
-func (p *Printer) Living(force bool) {
-	p.living = true
+// Existing says that there is a cluster: one that does not answer is not an empty one. With force, conflicts are not
+// mentioned.
+func (p *Printer) Existing(force bool) {
+	p.existing = true
 	if force {
 		p.manager = p.force
 	}
@@ -97,7 +97,7 @@ func (p *Printer) applied(ctx context.Context) (list applied, former *manifests.
 		return applied{}, nil, nil
 	}
 	list, former, err = readApplied(ctx, p.manager.Client())
-	if utilnet.IsConnectionRefused(err) && !p.living {
+	if utilnet.IsConnectionRefused(err) && !p.existing {
 		p.manager = nil
 		return applied{}, nil, nil
 	}

@@ -144,7 +144,7 @@ func NewApplier(d *Data, path string) (apply.Applier, error) {
 	if d.DryRun {
 		printer, err := apply.NewPrinter(config, d.Out)
 		if err == nil && (d.Existing || d.Trial) {
-			printer.Living(d.Force)
+			printer.Existing(d.Force)
 		}
 		return printer, err
 	}
