@@ -18,7 +18,7 @@ import (
 // nodeAgentName is that of the node agent's cluster-wide objects.
 func nodeAgentName(p *templates.Profile) string { return v1alpha1.Prefix + p.Name + ":node-agent" }
 
-// NodeAgent returns the definitions of AddressPool, BGPPeer, NodeAgent and NodeRoutes, which whoever has the provider may use; and
+// NodeAgent returns the definitions of AddressPool, BGPPeer, NodeAgent and NodeRoutes, for users of the provider; and
 // where the agent is wanted, its identity, all that it may do, and its DaemonSet. Its Secret is [HeartbeatSecret].
 func NodeAgent(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if p.NodeAgent == nil {

@@ -73,7 +73,7 @@ func coreRules(p *templates.Profile) ([]templates.Rule, error) {
 	return rules, nil
 }
 
-// granted are the rules that have a use. Nobody may delete Nodes with lifecycle Off, whatever a profile says: what was
+// granted are the rules that have a use. Deleting Nodes is never granted with lifecycle Off, whatever a profile says: what was
 // switched off must not come back by a mistake, in a vendor's program or in a profile.
 func granted(rules []templates.Rule, p *templates.Profile, v templates.Values) []templates.Rule {
 	var list []templates.Rule

@@ -141,7 +141,7 @@ func (r *RehearsalRun) policy() []metav1.Object {
 }
 
 // RehearsalPod returns the pod, in which ccmadm runs the provider's program. It is no Job: a second attempt would ask
-// the cloud all over again, and whoever waits for the report sees the pod itself.
+// the cloud all over again, and the run that waits for the report sees the pod itself.
 func RehearsalPod(p *templates.Profile, v templates.Values, r RehearsalRun) (*corev1.Pod, error) {
 	pod := &corev1.Pod{ObjectMeta: r.meta()}
 	pod.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})

@@ -173,8 +173,23 @@ func TestCluster_Apply_Credentials(t *testing.T) {
 	if err := os.Remove(m.Path(machine.RecordFile)); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = existingtest.ApplyRun(t, m, "", workflow.Inputs{})
-	phasestest.WantError(t, err, "Secret/kube-system/ccmadm-cloud-config is gone", finding.ExitRefused)
+	refused := func() {
+		t.Helper()
+		_, _, err = existingtest.ApplyRun(t, m, "", workflow.Inputs{})
+		phasestest.WantError(t, err, "Secret/kube-system/ccmadm-cloud-config is gone", finding.ExitRefused)
+	}
+	refused()
+	lists := client.CoreV1().ConfigMaps("kube-system")
+	list, err := lists.Get(t.Context(), v1alpha1.AppliedName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.FormerAppliedName, Labels: list.Labels}, Data: list.Data}
+	phasestest.Made(t, lists, former) // a cluster whose list has its former name
+	if err := lists.Delete(t.Context(), v1alpha1.AppliedName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refused()
 }
 
 // A proxy of the first day stays, and that of this shell does not come in.

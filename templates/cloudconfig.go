@@ -11,54 +11,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Format is how a configuration file is written.
-type Format string
-
-// The formats. Required keys can be checked in all but Opaque.
-const (
-	YAML   Format = "yaml"
-	JSON   Format = "json"
-	INI    Format = "ini"
-	Opaque Format = "opaque"
-)
-
-// Config describes the file that --cloud-config names.
-type Config struct {
-	// Format is yaml, json, ini or opaque.
-	Format Format `json:"format"`
-	// File is its name in /etc/kubernetes/cloud-config, on the machine as in the pod.
-	File string `json:"file"`
-	// Required says that the provider does not start without it.
-	Required bool `json:"required,omitempty"`
-	// RequiredKeys must be there when the file is: dotted paths, for ini "Section.key".
-	RequiredKeys []string `json:"requiredKeys,omitempty"`
-	// Example is the smallest file that works, shown where one is missing or incomplete.
-	Example string `json:"example,omitempty"`
-	// Inventory is for a provider that serves the machines of a list.
-	Inventory *Inventory `json:"inventory,omitempty"`
-}
-
-// Inventory is how a configuration file, which must be YAML, names a list of machines. The list is in one place for all
-// control planes: copies of a file would differ some day.
-type Inventory struct {
-	// ConfigMap is the name of the one in kube-system that holds the list.
-	ConfigMap string `json:"configMap"`
-	// Key is the list's in the ConfigMap.
-	Key string `json:"key"`
-	// Setting is the key of the configuration file, a dotted path, that takes the name of the ConfigMap.
-	Setting string `json:"setting"`
-}
-
-// Credential is one more file in the configuration's directory.
-type Credential struct {
-	// Key is the file's name.
-	Key string `json:"key"`
-	// Required says that the provider does not start without it.
-	Required bool `json:"required,omitempty"`
-	// Why says what the provider does with it.
-	Why string `json:"why"`
-}
-
 func (p *Profile) knowsFile(name string) bool {
 	if p.Config != nil && p.Config.File == name {
 		return true

@@ -232,3 +232,19 @@ func (p *Profile) example() Values {
 	}
 	return v
 }
+
+// CanRehearse is what is known of the program; Unknown where the profile says nothing.
+func (p *Profile) CanRehearse() Rehearsal {
+	if p.Rehearsal == nil {
+		return Rehearsal{Verdict: RehearsalUnknown, Why: "the profile does not say"}
+	}
+	return *p.Rehearsal
+}
+
+// ProgramInImage is the file that the image starts, as far as the profile knows.
+func (p *Profile) ProgramInImage() string {
+	if len(p.Command) == 1 {
+		return p.Command[0]
+	}
+	return p.CanRehearse().Program
+}

@@ -11,18 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Image names a container image, and which release of it goes with which Kubernetes.
-type Image struct {
-	// Repository is the image without its tag. Empty: only the user can name the image.
-	Repository string `json:"repository,omitempty"`
-	// Tag is the one for every Kubernetes version. It may be ${version}, which is that of ccmadm.
-	Tag string `json:"tag,omitempty"`
-	// Tags are by Kubernetes minor version, like "1.36". Neither Tag nor Tags: only the user can name one.
-	Tags map[string]string `json:"tags,omitempty"`
-	// Rule says for people how releases follow those of Kubernetes.
-	Rule string `json:"rule,omitempty"`
-}
-
 // kubeadmRegistry is kubeadm's default imageRepository (kubeadmapiv1.DefaultImageRepository). Vendors publish their
 // images elsewhere, so it says nothing about them.
 const kubeadmRegistry = "registry.k8s.io"
@@ -107,4 +95,12 @@ func (i Image) nearest(v *version.Version) string {
 		return max(d, -d)*2 - min(max(d, 0), 1)
 	}
 	return slices.MinFunc(slices.Sorted(maps.Keys(i.Tags)), func(a, b string) int { return cmp.Compare(away(a), away(b)) })
+}
+
+// NodeAgentImage is the image of the node agent: the user's own, or the profile's with the tag that holds for all.
+func (p *Profile) NodeAgentImage(v Values) (string, error) {
+	if v.NodeAgentImage != "" {
+		return v.NodeAgentImage, nil
+	}
+	return p.ContainerImage(p.NodeAgent.Image, v)
 }

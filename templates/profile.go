@@ -235,18 +235,117 @@ const (
 	WhenRoutes    Condition = "Routes"
 )
 
-// Holds says whether a rule under that condition is granted to the provider.
-func (c Condition) Holds(p *Profile, v Values) bool {
-	switch c {
-	case WhenConfig:
-		return v.hasConfig(p)
-	case WhenLifecycle:
-		return p.Has(Lifecycle) && v.NodeLifecycle
-	case WhenServices:
-		return p.Has(Services)
-	case WhenRoutes:
-		return v.Routes
-	default:
-		return true
-	}
+// Format is how a configuration file is written.
+type Format string
+
+// The formats. Required keys can be checked in all but Opaque.
+const (
+	YAML   Format = "yaml"
+	JSON   Format = "json"
+	INI    Format = "ini"
+	Opaque Format = "opaque"
+)
+
+// Config describes the file that --cloud-config names.
+type Config struct {
+	// Format is yaml, json, ini or opaque.
+	Format Format `json:"format"`
+	// File is its name in /etc/kubernetes/cloud-config, on the machine as in the pod.
+	File string `json:"file"`
+	// Required says that the provider does not start without it.
+	Required bool `json:"required,omitempty"`
+	// RequiredKeys must be there when the file is: dotted paths, for ini "Section.key".
+	RequiredKeys []string `json:"requiredKeys,omitempty"`
+	// Example is the smallest file that works, shown where one is missing or incomplete.
+	Example string `json:"example,omitempty"`
+	// Inventory is for a provider that serves the machines of a list.
+	Inventory *Inventory `json:"inventory,omitempty"`
+}
+
+// Inventory is how a configuration file, which must be YAML, names a list of machines. The list is in one place for all
+// control planes: copies of a file would differ some day.
+type Inventory struct {
+	// ConfigMap is the name of the one in kube-system that holds the list.
+	ConfigMap string `json:"configMap"`
+	// Key is the list's in the ConfigMap.
+	Key string `json:"key"`
+	// Setting is the key of the configuration file, a dotted path, that takes the name of the ConfigMap.
+	Setting string `json:"setting"`
+}
+
+// Credential is one more file in the configuration's directory.
+type Credential struct {
+	// Key is the file's name.
+	Key string `json:"key"`
+	// Required says that the provider does not start without it.
+	Required bool `json:"required,omitempty"`
+	// Why says what the provider does with it.
+	Why string `json:"why"`
+}
+
+// Image names a container image, and which release of it goes with which Kubernetes.
+type Image struct {
+	// Repository is the image without its tag. Empty: only the user can name the image.
+	Repository string `json:"repository,omitempty"`
+	// Tag is the one for every Kubernetes version. It may be ${version}, which is that of ccmadm.
+	Tag string `json:"tag,omitempty"`
+	// Tags are by Kubernetes minor version, like "1.36". Neither Tag nor Tags: only the user can name one.
+	Tags map[string]string `json:"tags,omitempty"`
+	// Rule says for people how releases follow those of Kubernetes.
+	Rule string `json:"rule,omitempty"`
+}
+
+// NodeRules say what a provider expects of a machine's kubelet. A node that breaks them is never found in the cloud:
+// its taint stays, or it is taken for a machine that is gone, and deleted.
+type NodeRules struct {
+	// Name says for people what the node's name has to be.
+	Name string `json:"name,omitempty"`
+	// NameFrom are texts over the values of Metadata; the node's name has to be one of them, where * stands for any
+	// letters. Empty: not checked.
+	NameFrom []string `json:"nameFrom,omitempty"`
+	// NamePattern is a regular expression that the node's name has to match. Empty: any name.
+	NamePattern string `json:"namePattern,omitempty"`
+	// AddressesFrom are texts over the values of Metadata that give addresses by which the cloud knows the machine, one
+	// or several. A node IP that is none of them is warned of: if the cloud does not list it, the taint stays.
+	AddressesFrom []string `json:"addressesFrom,omitempty"`
+	// ProviderID says for people what a provider ID looks like.
+	ProviderID string `json:"providerID,omitempty"`
+	// ProviderIDFrom is a text over the values of Metadata that gives it. Empty: only the cloud knows.
+	ProviderIDFrom string `json:"providerIDFrom,omitempty"`
+	// KubeletProviderID says that the kubelet has to be started with --provider-id, for the provider finds the machine
+	// by nothing else. It is then set from ProviderIDFrom unless the user has done so.
+	KubeletProviderID bool `json:"kubeletProviderID,omitempty"`
+}
+
+// Metadata is an HTTP service at a link-local address, by which a machine learns who it is.
+type Metadata struct {
+	// URL is its address, without a path.
+	URL string `json:"url"`
+	// Headers are sent with each request.
+	Headers map[string]string `json:"headers,omitempty"`
+	// Token is fetched first, where the service wants one.
+	Token *MetadataToken `json:"token,omitempty"`
+	// Values are what can be learnt: a name, and the path that gives it. Behind a # stand the keys that lead to it in
+	// a JSON answer: /v1.json#instance.id
+	Values map[string]string `json:"values"`
+}
+
+// MetadataToken is a secret that a PUT request returns and that is sent with every later one.
+type MetadataToken struct {
+	// Path gives it.
+	Path string `json:"path"`
+	// Headers are sent with the PUT request.
+	Headers map[string]string `json:"headers,omitempty"`
+	// Header is the one that carries it.
+	Header string `json:"header"`
+}
+
+// NodeAgent is the program of this project that runs on each node where it is asked for, and puts into effect what the
+// cloud-controller-manager decides: addresses of load balancers, and routes to pods. What else it needs (the machine's
+// network, NET_ADMIN, NET_RAW) is the same for every provider that has one.
+type NodeAgent struct {
+	// Image is where it comes from.
+	Image Image `json:"image"`
+	// RBAC is all that it may do.
+	RBAC []Rule `json:"rbac"`
 }

@@ -54,32 +54,6 @@ func (p *Profile) validateBuiltIn() field.ErrorList {
 	return errs
 }
 
-func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
-	if slices.Contains(allowed, value) {
-		return nil
-	}
-	return field.ErrorList{field.NotSupported(path, value, allowed)}
-}
-
-func listOf[T ~string](path *field.Path, values []T, allowed ...T) field.ErrorList {
-	if len(values) == 0 {
-		return field.ErrorList{field.NotSupported(path, T(""), allowed)}
-	}
-	var errs field.ErrorList
-	for i, v := range values {
-		errs = append(errs, oneOf(path.Index(i), v, allowed...)...)
-	}
-	return errs
-}
-
-// child is a field of path, which is nil for the profile itself.
-func child(path *field.Path, name string) *field.Path {
-	if path == nil {
-		return field.NewPath(name)
-	}
-	return path.Child(name)
-}
-
 // validateAgents also keeps images apart in a mirror, which knows them by the last part of their names.
 func (p *Profile) validateAgents(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -142,4 +116,15 @@ func (r Rule) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(path.Child("why"), "name the caller of these verbs"))
 	}
 	return errs
+}
+
+func (a *NodeAgent) validate(at *field.Path, p *Profile) field.ErrorList {
+	if a == nil {
+		return nil
+	}
+	errs := a.Image.validate(at.Child("image"), p)
+	if a.Image.Repository == "" {
+		errs = append(errs, field.Required(at.Child("image", "repository"), "name the image"))
+	}
+	return append(errs, validateRules(at.Child("rbac"), a.RBAC)...)
 }

@@ -107,3 +107,19 @@ func (v Values) ConfigPath(p *Profile) string {
 	}
 	return path.Join(ConfigDir, p.Config.File)
 }
+
+// Holds says whether a rule under that condition is granted to the provider.
+func (c Condition) Holds(p *Profile, v Values) bool {
+	switch c {
+	case WhenConfig:
+		return v.hasConfig(p)
+	case WhenLifecycle:
+		return p.Has(Lifecycle) && v.NodeLifecycle
+	case WhenServices:
+		return p.Has(Services)
+	case WhenRoutes:
+		return v.Routes
+	default:
+		return true
+	}
+}

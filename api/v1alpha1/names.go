@@ -17,8 +17,10 @@ const (
 	RecordKey = "record.yaml"
 	// CloudConfigName is the Secret with the provider's configuration and credentials.
 	CloudConfigName = "ccmadm-cloud-config"
-	// AppliedName is the ConfigMap that lists what was applied.
-	AppliedName = "ccmadm-inventory"
+	// AppliedName is the ConfigMap that lists the applied objects. FormerAppliedName is its name until November 2026: it
+	// is read, too, and the next apply removes it.
+	AppliedName       = "ccmadm-applied"
+	FormerAppliedName = "ccmadm-inventory"
 	// JournalName is the ConfigMap that says what runs of ccmadm have done to the cluster, and do. RunLeaseName is the
 	// Lease of the run that is under way.
 	JournalName  = "ccmadm-journal"

@@ -58,7 +58,7 @@ func sarifOf(t *testing.T, findings []finding.Finding) *sarif.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The defaults that the library does not put in where something is left out.
+	// The defaults that the library does not write.
 	run := report.Runs[0].WithLanguage("en-US").WithNewlineSequences([]string{"\n"})
 	run.Tool.Driver.WithLanguage("en-US")
 	return report

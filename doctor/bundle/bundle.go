@@ -1,4 +1,4 @@
-// Package bundle makes one archive of what somebody needs who is to find out, elsewhere, what is wrong with a cluster.
+// Package bundle makes one archive for finding out elsewhere what is wrong with a cluster.
 //
 // Start at [Bundle]: what is added to it is redacted as it comes in, and nothing gets into the archive another way.
 // [Bundle.Cluster] asks the API server, [Bundle.WriteFile] writes.
@@ -90,7 +90,7 @@ func (b *Bundle) Object(name string, object any) {
 			data, err = yaml.Marshal(value)
 		case len(data) < mostBytes:
 			data, err = json.MarshalIndent(value, "", " ")
-		default: // nobody reads that, and a third of it would be blanks
+		default: // a third of it would be blanks
 			data, err = json.Marshal(value)
 		}
 	}

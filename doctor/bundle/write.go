@@ -41,8 +41,8 @@ func Vacant(name string) error {
 	return finding.Usagef("write the bundle: %s is there already", name).WithHint("--output names another file")
 }
 
-// WriteFile writes the archive, only for its owner to read. Nobody sees a part of it: it gets its name when it is
-// complete, and only if nobody has taken that meanwhile.
+// WriteFile writes the archive, only for its owner to read. It gets its name when it is
+// complete, and only if the name is still free.
 func (b *Bundle) WriteFile(name string) error {
 	if err := Vacant(name); err != nil {
 		return err

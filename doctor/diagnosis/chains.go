@@ -10,39 +10,10 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// Cause is a finding with all objects that it is about, and what follows from it.
-type Cause struct {
-	finding.Finding
-	// Objects are all that have it; Finding.Object is the first.
-	Objects []string `json:"objects,omitempty"`
-	// Consequences are gone when it is.
-	Consequences []Cause `json:"consequences,omitempty"`
-
-	explains []finding.ID
-}
-
-// Diagnosis is what was found, and what could not be looked for.
-type Diagnosis struct {
-	// Causes are in the order in which to deal with them: errors first.
-	Causes []Cause `json:"causes"`
-	// Nodes is how far each has come.
-	Nodes []nodes.Status `json:"nodes"`
-	// NotSeen is what could not be asked for; NotLooked which detectors therefore did not look, and what each lacked.
-	NotSeen   []NotSeen         `json:"notSeen,omitempty"`
-	NotLooked map[string]string `json:"notLooked,omitempty"`
-	// Summary is a line about the cluster.
-	Summary string `json:"summary"`
-
-	picture picture
-}
-
-// Extra is a look at a snapshot from elsewhere. Its findings explain nothing.
-type Extra func(*Snapshot) []finding.Finding
-
-// Diagnose judges a snapshot. It asks nobody.
+// Diagnose judges a snapshot. It reads nothing else.
 func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 	v := newView(s)
-	v.report = nodes.Judge(v.facts(), nil)
+	v.report = nodes.Judge(v.facts, nil)
 	d := &Diagnosis{NotSeen: s.NotSeen, NotLooked: map[string]string{}, Summary: v.summary(), picture: v.picture()}
 	if s.notSeen(partNodes) == nil {
 		d.Nodes = v.report.Nodes

@@ -8,6 +8,9 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
+// clockWarns and clockFails are by how much clocks may differ; an HTTP date counts whole seconds.
+const clockWarns, clockFails = 30 * time.Second, 5 * time.Minute
+
 // clocks finds machines whose kubelet renews its Lease by a clock that is not the API server's. The machine on which
 // the doctor runs says so itself (clockOff). Where most differ, which clock is off is not decided.
 func clocks(v *view) []finding.Finding {

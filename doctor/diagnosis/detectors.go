@@ -2,24 +2,10 @@ package diagnosis
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
-
-// detector looks for what is wrong in one place of a snapshot.
-type detector struct {
-	name string
-	// needs are the parts of the snapshot without which it does not look.
-	needs []string
-	find  func(*view) []finding.Finding
-	// explains are what follows from its findings: they stand below.
-	explains []finding.ID
-	// narrows leaves of them what one finding explains. Nil: all.
-	narrows func(*view, *finding.Finding, []finding.ID) []finding.ID
-	// explainsAll says that each of its findings does; else only those about the manager itself (managerWide).
-	explainsAll bool
-}
 
 // detectors lists everything that is looked for, causes before what they explain.
 func detectors() []detector {
@@ -30,7 +16,7 @@ func detectors() []detector {
 	leaderless := []finding.ID{
 		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
 	}
-	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to somebody else
+	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to another holder
 	return []detector{
 		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
 		{"scheduling", []string{partPods, partDeployments, partDaemonSets, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
@@ -64,33 +50,9 @@ func detectors() []detector {
 	}
 }
 
-// waitingNodes are the causes that wait and status name: one engine says them (package doctor/nodes).
-func waitingNodes(v *view) []finding.Finding {
-	var list []finding.Finding
-	for _, s := range v.report.Nodes {
-		if s.Cause != nil {
-			list = append(list, *s.Cause)
-		}
-	}
-	list = append(list, v.facts().Silent(v.report.Nodes)...)
-	return append(list, v.report.Findings...)
-}
-
-// Behind says whether nobody leads, or a Node waits to be initialized.
-func (s *Snapshot) Behind() bool {
-	v := newView(s)
-	v.report = nodes.Judge(v.facts(), nil)
-	return !v.leads() || v.waits()
-}
-
-// waits says whether a Node has not come as far as being initialized.
-func (v *view) waits() bool {
-	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool { return s.State < nodes.Initialized })
-}
-
-// bySilence says that where all of the manager's machines are silent, that is why nobody leads.
+// bySilence says that where all of the manager's machines are silent, that is why there is no leader.
 func bySilence(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
-	pods := v.facts().Pods
+	pods := v.facts.Pods
 	if f.ID != finding.KubeletSilent || v.leads() || len(pods) == 0 {
 		return explains
 	}
@@ -106,5 +68,58 @@ func bySilence(v *view, f *finding.Finding, explains []finding.ID) []finding.ID 
 	return []finding.ID{
 		finding.NoLeader, finding.LeaderSilent, finding.CrashLoop, finding.BalancerPending, finding.BalancerStuck,
 		finding.ShutdownStays,
+	}
+}
+
+// hostDetectors look at the machine on which the doctor runs; without --host they find nothing.
+func hostDetectors() []detector {
+	leaderless := []finding.ID{
+		finding.NoPod, finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck,
+	}
+	node := []finding.ID{finding.KubeletSilent, finding.NotReady}
+	runs := []finding.ID{finding.KubeletNotRun}
+	identity := []finding.ID{finding.IdentityEnds, finding.IdentityEnded, finding.Unauthorized, finding.KubeletNotRun, finding.KubeletSilent}
+	crash := []finding.ID{finding.CrashLoop, finding.PodTerminated}
+	return []detector{
+		{"clock", []string{HostClockPart}, onHost(clockOff), []finding.ID{finding.CertificateEnded}, byClock, true},
+		{"disks", []string{HostDisksPart}, onHost(fullDisks), nil, nil, true},
+		{"kubelet flags", []string{HostFlagsPart}, onHost(hostFlags), slices.Concat(runs, node), onlyOf("A4", "A5"), true},
+		{"kubelet process", []string{HostKubeletPart, HostFlagsPart}, onHost(staleFlags), nil, nil, true},
+		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless), onlyOf(finding.CertificateEnded), true},
+		{"container runtime", []string{HostRuntimePart}, onHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
+		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), node, onlyOf(finding.KubeletNotRun), true},
+		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), slices.Concat(node, []finding.ID{finding.ServiceUnanswered}), onlyOf(finding.KubeletWithoutNode), true},
+		{"static pods", []string{HostManifestsPart}, onHost(staticPods), leaderless, ofManager, true},
+		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless), onlyOf("B10"), true},
+		{"the API server's Service", []string{HostServicePart}, onHost(unansweredService), nil, nil, true},
+		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
+	}
+}
+
+// onlyOf says which findings of a detector explain anything.
+func onlyOf(ids ...finding.ID) func(*view, *finding.Finding, []finding.ID) []finding.ID {
+	return func(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+		if slices.Contains(ids, f.ID) {
+			return explains
+		}
+		return nil
+	}
+}
+
+// ofManager says that another static pod's file does not keep a manager from running.
+func ofManager(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+	if strings.Contains(f.Message, "cloud-controller") || strings.Contains(f.Message, "ccm") {
+		return explains
+	}
+	return nil
+}
+
+// onHost looks where there is a machine to be looked at.
+func onHost(find func(*view, *Host) []finding.Finding) func(*view) []finding.Finding {
+	return func(v *view) []finding.Finding {
+		if v.Host == nil {
+			return nil
+		}
+		return find(v, v.Host)
 	}
 }

@@ -37,7 +37,7 @@ type Patch struct {
 	Subresource           string
 }
 
-// Command is what somebody would type; whatever comes from the cluster is quoted for a shell.
+// Command is the line for a shell; text that comes from the cluster is quoted for a shell.
 func (f *Fix) Command() string {
 	if p := f.Patch; p != nil {
 		words := []string{"kubectl"}
@@ -155,22 +155,6 @@ func (v *view) tolerate(ids []finding.ID, object string) *Fix {
 	return patch(what, strings.ToLower(kind), m.namespace, m.name, tolerating(m.pod.Tolerations, keys)...)
 }
 
-// tolerating are the operations of a JSON patch. A list that is not there cannot be appended to.
-func tolerating(there []corev1.Toleration, keys []string) []map[string]any {
-	const path = "/spec/template/spec/tolerations"
-	var ops []map[string]any
-	var all []corev1.Toleration
-	for _, key := range keys {
-		one := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists}
-		ops = append(ops, map[string]any{"op": "add", "path": path + "/-", "value": one})
-		all = append(all, one)
-	}
-	if len(there) == 0 {
-		return []map[string]any{{"op": "add", "path": path, "value": all}}
-	}
-	return ops
-}
-
 func (v *view) withoutShutdown(name string) *Fix {
 	n := v.byName[name]
 	if n == nil {
@@ -206,23 +190,4 @@ func patch(what, kind, namespace, name string, ops ...map[string]any) *Fix {
 		What:  what,
 		Patch: &Patch{Kind: kind, Namespace: namespace, Name: name, Type: types.JSONPatchType, Data: data},
 	}
-}
-
-// restartIsSafe says that the kubelet would come back: what differs are flags of external cloud mode that are right.
-func (h *Host) restartIsSafe() bool {
-	for _, f := range h.unlike() {
-		wanted, _ := f.wanted()
-		known := f.Name == "cloud-provider" && wanted == "external" ||
-			f.Name == "node-ip" && slices.Contains(h.Addresses, wanted)
-		if !known {
-			return false
-		}
-	}
-	if slices.ContainsFunc(h.Flags, func(f HostFlag) bool { // what it would become cannot be told
-		wanted, is := f.wanted()
-		return is && f.Value != wanted && f.Places[len(f.Places)-1].open()
-	}) {
-		return false
-	}
-	return h.Unit != nil && h.Unit.PID > 0 && !h.Unit.Stale // nobody knows what somebody has written there
 }

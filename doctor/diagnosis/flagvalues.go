@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -11,7 +12,7 @@ import (
 // specifiers.
 var expanded = regexp.MustCompile(`\$|%[A-Za-z%]`)
 
-// open says that nobody can tell the value of the process by this text.
+// open says that this text does not show the value of the process.
 func (p HostPlace) open() bool { return expanded.MatchString(p.Value) }
 
 // mapFlags have keys with values, of which later uses of the flag add some or replace single ones.
@@ -80,4 +81,78 @@ func (p HostPlace) contradicts(flag string, other HostPlace) bool {
 		return false
 	}
 	return !sameValue(flag, p.Value, other.Value)
+}
+
+// flag is the one of the name; an empty one where there is none.
+func (h *Host) flag(name string) HostFlag {
+	i := slices.IndexFunc(h.Flags, func(f HostFlag) bool { return f.Name == name })
+	if i < 0 {
+		return HostFlag{Name: name}
+	}
+	return h.Flags[i]
+}
+
+// wanted is the value by the files.
+func (f *HostFlag) wanted() (string, bool) {
+	if len(f.Places) == 0 {
+		return "", false
+	}
+	return f.Places[len(f.Places)-1].Value, true
+}
+
+// twice says that two places contradict each other.
+func (f *HostFlag) twice() bool {
+	for i, p := range f.Places {
+		if slices.ContainsFunc(f.Places[:i], func(first HostPlace) bool { return first.contradicts(f.Name, p) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// effective is the value of the process, or of the files where there is none.
+func (h *Host) effective(name string) (string, bool) {
+	f := h.flag(name)
+	if h.Unit != nil && h.Unit.PID > 0 {
+		return f.Value, f.Runs
+	}
+	return f.wanted()
+}
+
+func (p HostPlace) String() string {
+	if p.Line == 0 {
+		return fmt.Sprintf("%s: %s", p.File, p.Value)
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Value)
+}
+
+// unlike are the flags that files say, and that the process does not have, or has otherwise.
+func (h *Host) unlike() []HostFlag {
+	var list []HostFlag
+	for _, f := range h.Flags {
+		wanted, is := f.wanted()
+		if is && (!f.Runs || !f.Places[len(f.Places)-1].open() && !sameValue(f.Name, f.Value, wanted)) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// restartIsSafe says that the kubelet would come back: what differs are flags of external cloud mode that are right.
+func (h *Host) restartIsSafe() bool {
+	for _, f := range h.unlike() {
+		wanted, _ := f.wanted()
+		known := f.Name == "cloud-provider" && wanted == "external" ||
+			f.Name == "node-ip" && slices.Contains(h.Addresses, wanted)
+		if !known {
+			return false
+		}
+	}
+	if slices.ContainsFunc(h.Flags, func(f HostFlag) bool { // what it would become cannot be told
+		wanted, is := f.wanted()
+		return is && f.Value != wanted && f.Places[len(f.Places)-1].open()
+	}) {
+		return false
+	}
+	return h.Unit != nil && h.Unit.PID > 0 && !h.Unit.Stale // its new content is not known
 }

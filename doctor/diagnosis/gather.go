@@ -20,36 +20,6 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// The parts of a snapshot, as NotSeen names them.
-const (
-	partNodes       = "nodes"
-	partHeartbeats  = "leases in kube-node-lease"
-	partLeases      = "leases in kube-system"
-	partPods        = "pods in kube-system"
-	partDeployments = "deployments"
-	partDaemonSets  = "daemonsets"
-	partEvents      = "events in kube-system"
-	partDeletions   = "events in default"
-	partServices    = "services"
-	partValidating  = "validating webhook configurations"
-	partMutating    = "mutating webhook configurations"
-	partRequests    = "certificate signing requests"
-	partKubeadm     = "kubeadm's configuration"
-	partRecord      = "the cluster's record"
-	partVersion     = "the API server's version"
-	partReviews     = "subject access reviews"
-	partInventory   = "the last good inventory"
-	partPools       = "address pools"
-)
-
-// podsIn is the part with the pods of a namespace, leasesIn that with its Leases.
-func podsIn(namespace string) string { return "pods in " + namespace }
-
-func leasesIn(namespace string) string { return "leases in " + namespace }
-
-// mostNodes bounds the lists of what there is one of for each Node, most all others.
-const mostNodes, most = 20_000, 2_000
-
 // Gather looks at a cluster once: one list for each resource and namespace, in pages, at most for as long as ctx lasts.
 // What it may not see, or was too slow, is in NotSeen; the error says that nothing could be seen.
 func Gather(ctx context.Context, c kubernetes.Interface) (*Snapshot, error) {
@@ -159,7 +129,7 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	})
 }
 
-// admission asks for what is between the cluster and whoever writes to it.
+// admission reads what can refuse a write: webhooks, and unanswered certificate requests.
 func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	l.ask(partValidating, func() (func(), error) {

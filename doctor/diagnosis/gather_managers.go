@@ -99,10 +99,10 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 	}
 	l.wg.Wait()
 	v := newView(s)
-	f := v.facts()
-	statuses := nodes.Judge(f, nil).Nodes
+	f := v.facts
+	statuses := f.Statuses(nil)
 	l.ask(partReviews, func() (func(), error) {
-		f.AskLease(ctx, c, v.leaseNamespace(), v.leaseName())
+		f.AskLease(ctx, c)
 		f.AskPods(ctx, c)
 		return func() { s.keepFacts(f) }, nil
 	})
@@ -131,7 +131,7 @@ func (s *Snapshot) keepFacts(f *nodes.Facts) {
 		renewed := f.Renewed.UTC()
 		s.Renewed = &renewed
 	}
-	if f.LeaseErr != nil && f.LeaseNamespace != v1alpha1.Namespace { // nobody else asks for it there
+	if f.LeaseErr != nil && f.LeaseNamespace != v1alpha1.Namespace { // no list of Leases has it
 		s.NotSeen = append(s.NotSeen, Unseen(leasesIn(f.LeaseNamespace), f.LeaseErr))
 	}
 	if f.Lease == nil {

@@ -3,7 +3,7 @@ package diagnosis
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 // The parts of a machine, as NotSeen names them.
@@ -20,36 +20,6 @@ const (
 	HostNodePart      = "this machine's Node"
 	HostServicePart   = "this machine's way to the API server's Service"
 )
-
-const (
-	// hostPart is how all of them begin.
-	hostPart = "this machine's "
-	// partCluster stands for every part that is no machine's.
-	partCluster = "the cluster"
-)
-
-// Unreached is a snapshot of a cluster that could not be asked at all, for what a machine tells without it. Where
-// nobody has tried, because nobody said where the cluster is, tried is false.
-func Unreached(err error, tried bool) *Snapshot {
-	s := &Snapshot{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Taken: time.Now().UTC()}
-	n := Unseen(partCluster, err)
-	if !tried {
-		n.Reason = reasonNotAsked
-	}
-	s.NotSeen = []NotSeen{n}
-	return s
-}
-
-// Unreached says why the cluster could not be asked at all; nil where it was.
-func (s *Snapshot) Unreached() error {
-	if n := s.notSeen(partCluster); n != nil {
-		return n
-	}
-	return nil
-}
-
-// reasonNotAsked is that of NotSeen where it was not tried.
-const reasonNotAsked metav1.StatusReason = "NotAsked"
 
 // Host is what was seen of the machine on which the doctor runs. A part that was not seen is empty, and in NotSeen.
 type Host struct {
@@ -108,7 +78,7 @@ type HostPlace struct {
 	Value string `json:"value"`
 }
 
-// HostPort is one on which somebody listens. PID is 0 where it is not known who.
+// HostPort is one on which a process listens. PID is 0 where the process is not known.
 type HostPort struct {
 	Port    int    `json:"port"`
 	Program string `json:"program,omitempty"`
@@ -189,3 +159,7 @@ type HostDisk struct {
 	FreeInodes  uint64 `json:"freeInodes"`
 	EvictsBelow int    `json:"evictsBelow,omitempty"` // percent of FreeBytes, by the kubelet's configuration
 }
+
+func (h *Host) node() string { return "Node/" + finding.Clean(h.Node) }
+
+func (h *Host) machine() string { return "Machine/" + finding.Clean(h.Name) }

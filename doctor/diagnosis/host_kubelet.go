@@ -11,105 +11,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// hostDetectors look at the machine on which the doctor runs; without --host they find nothing.
-func hostDetectors() []detector {
-	leaderless := []finding.ID{
-		finding.NoPod, finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck,
-	}
-	node := []finding.ID{finding.KubeletSilent, finding.NotReady}
-	runs := []finding.ID{finding.KubeletNotRun}
-	identity := []finding.ID{finding.IdentityEnds, finding.IdentityEnded, finding.Unauthorized, finding.KubeletNotRun, finding.KubeletSilent}
-	crash := []finding.ID{finding.CrashLoop, finding.PodTerminated}
-	return []detector{
-		{"clock", []string{HostClockPart}, onHost(clockOff), []finding.ID{finding.CertificateEnded}, byClock, true},
-		{"disks", []string{HostDisksPart}, onHost(fullDisks), nil, nil, true},
-		{"kubelet flags", []string{HostFlagsPart}, onHost(hostFlags), slices.Concat(runs, node), onlyOf("A4", "A5"), true},
-		{"kubelet process", []string{HostKubeletPart, HostFlagsPart}, onHost(staleFlags), nil, nil, true},
-		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless), onlyOf(finding.CertificateEnded), true},
-		{"container runtime", []string{HostRuntimePart}, onHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
-		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), node, onlyOf(finding.KubeletNotRun), true},
-		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), slices.Concat(node, []finding.ID{finding.ServiceUnanswered}), onlyOf(finding.KubeletWithoutNode), true},
-		{"static pods", []string{HostManifestsPart}, onHost(staticPods), leaderless, ofManager, true},
-		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless), onlyOf("B10"), true},
-		{"the API server's Service", []string{HostServicePart}, onHost(unansweredService), nil, nil, true},
-		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
-	}
-}
-
-// onlyOf says which findings of a detector explain anything.
-func onlyOf(ids ...finding.ID) func(*view, *finding.Finding, []finding.ID) []finding.ID {
-	return func(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
-		if slices.Contains(ids, f.ID) {
-			return explains
-		}
-		return nil
-	}
-}
-
-// ofManager says that another static pod's file does not keep a manager from running.
-func ofManager(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
-	if strings.Contains(f.Message, "cloud-controller") || strings.Contains(f.Message, "ccm") {
-		return explains
-	}
-	return nil
-}
-
-// onHost looks where there is a machine to be looked at.
-func onHost(find func(*view, *Host) []finding.Finding) func(*view) []finding.Finding {
-	return func(v *view) []finding.Finding {
-		if v.Host == nil {
-			return nil
-		}
-		return find(v, v.Host)
-	}
-}
-
-func (h *Host) node() string    { return "Node/" + finding.Clean(h.Node) }
-func (h *Host) machine() string { return "Machine/" + finding.Clean(h.Name) }
-
-// flag is the one of the name; an empty one where there is none.
-func (h *Host) flag(name string) HostFlag {
-	i := slices.IndexFunc(h.Flags, func(f HostFlag) bool { return f.Name == name })
-	if i < 0 {
-		return HostFlag{Name: name}
-	}
-	return h.Flags[i]
-}
-
-// wanted is the value by the files.
-func (f *HostFlag) wanted() (string, bool) {
-	if len(f.Places) == 0 {
-		return "", false
-	}
-	return f.Places[len(f.Places)-1].Value, true
-}
-
-// twice says that two places contradict each other.
-func (f *HostFlag) twice() bool {
-	for i, p := range f.Places {
-		if slices.ContainsFunc(f.Places[:i], func(first HostPlace) bool { return first.contradicts(f.Name, p) }) {
-			return true
-		}
-	}
-	return false
-}
-
-// effective is the value of the process, or of the files where there is none.
-func (h *Host) effective(name string) (string, bool) {
-	f := h.flag(name)
-	if h.Unit != nil && h.Unit.PID > 0 {
-		return f.Value, f.Runs
-	}
-	return f.wanted()
-}
-
-func (p HostPlace) String() string {
-	if p.Line == 0 {
-		return fmt.Sprintf("%s: %s", p.File, p.Value)
-	}
-	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Value)
-}
-
 const restartKubelet = "systemctl daemon-reload && systemctl restart kubelet"
 
 // hostFlags finds flags that keep the kubelet from external cloud mode, or from starting.
@@ -162,18 +63,6 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 		f := finding.ID("A5").New(h.node(), "--cloud-config="+gone+" is set, and a kubelet of "+h.Version+" does not know it")
 		f.Next = "ccmadm node show says where it stands; remove it there, then: " + restartKubelet
 		list = append(list, f)
-	}
-	return list
-}
-
-// unlike are the flags that files say, and that the process does not have, or has otherwise.
-func (h *Host) unlike() []HostFlag {
-	var list []HostFlag
-	for _, f := range h.Flags {
-		wanted, is := f.wanted()
-		if is && (!f.Runs || !f.Places[len(f.Places)-1].open() && !sameValue(f.Name, f.Value, wanted)) {
-			list = append(list, f)
-		}
 	}
 	return list
 }

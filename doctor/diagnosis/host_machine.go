@@ -14,14 +14,12 @@ import (
 )
 
 const (
-	// clockWarns and clockFails are by how much clocks may differ; an HTTP date counts whole seconds.
-	clockWarns, clockFails = 30 * time.Second, 5 * time.Minute
 	// endsSoon is when a certificate that nothing renews is worth a word, and rotationLate one that the kubelet renews
 	// itself, in the last third of its time.
 	endsSoon, rotationLate = 30 * 24 * time.Hour, 3 * 24 * time.Hour
 	// fullBytes is no room whatever the kubelet is told, fullPercent the kubelet's own limit (nodefs.available).
 	fullBytes, fullPercent, fullInodes = 64 << 20, 10, 5
-	// ccmPort is where a cloud-controller-manager listens that nobody has told otherwise.
+	// ccmPort is the default port of a cloud-controller-manager.
 	ccmPort = 10258
 )
 
@@ -155,7 +153,7 @@ func staticPods(_ *view, h *Host) []finding.Finding {
 }
 
 // wantedPorts are those of this machine that its static pods want, and managers that run here or would, each with who
-// wants it. A manager that systemd runs has its port, and nobody wants that besides.
+// wants it. A manager that systemd runs has its port, and no pod wants it.
 func wantedPorts(v *view, h *Host) map[int]string {
 	wanted := map[int]string{}
 	for i := range v.managers {
@@ -227,5 +225,28 @@ func resolver(_ *view, h *Host) []finding.Finding {
 	}
 	f := finding.NoResolver.New(h.machine(), seen)
 	f.Next = "grep resolvConf /var/lib/kubelet/config.yaml; ls -l /etc/resolv.conf /run/systemd/resolve/resolv.conf"
+	return []finding.Finding{f}
+}
+
+// unansweredService is what kube-proxy on a machine makes of the API server's Service, with the pod that is to be restarted.
+func unansweredService(_ *view, h *Host) []finding.Finding {
+	s := h.Service
+	if s == nil || s.Error == "" {
+		return nil
+	}
+	seen := "Service/default/kubernetes does not answer at " + s.Address + ": " + s.Error
+	var next string
+	switch {
+	case s.Proxy == "":
+		seen += "; no pod of kube-proxy is on this Node"
+		next = "kubectl -n kube-system get pods -o wide --field-selector spec.nodeName=" + h.Node
+	case s.ProxyState != "":
+		seen += "; kube-proxy does not run: " + s.ProxyState
+		next = "kubectl -n kube-system logs --previous " + s.Proxy
+	default:
+		next = "kubectl -n kube-system delete pod " + s.Proxy
+	}
+	f := finding.ServiceUnanswered.New(h.node(), seen)
+	f.Next = next
 	return []finding.Finding{f}
 }

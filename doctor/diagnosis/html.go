@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"golang.org/x/net/html"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 //go:embed page.css
@@ -224,4 +227,99 @@ func (d *Diagnosis) notSeen() *html.Node {
 		c.AppendChild(element("p", "faint", text("Therefore not looked for: "+names+".")))
 	}
 	return c
+}
+
+// mostTiles is how many Nodes of one state are named on the page; the others are counted.
+const mostTiles = 120
+
+// The roles of Nodes on the page.
+const (
+	controlPlane = "control plane"
+	worker       = "node"
+)
+
+// nodeGroup are Nodes of one role and state.
+type nodeGroup struct {
+	Role, State, Class string
+	Count              int
+	Tiles              []tile
+}
+
+type tile struct{ Name, Detail, Cause, Class string }
+
+// groups puts control planes first, and those first that are furthest behind.
+func (d *Diagnosis) groups() []nodeGroup {
+	var list []nodeGroup
+	for _, role := range []string{controlPlane, worker} {
+		for state := nodes.Absent; state <= nodes.Ready; state++ {
+			g := nodeGroup{Role: role, State: state.String(), Class: class(state)}
+			for _, s := range d.Nodes {
+				if s.State != state || d.picture.controls[s.Node] != (role == controlPlane) {
+					continue
+				}
+				if g.Count++; len(g.Tiles) < mostTiles {
+					g.Tiles = append(g.Tiles, tileOf(s))
+				}
+			}
+			if g.Count > 0 {
+				list = append(list, g)
+			}
+		}
+	}
+	return list
+}
+
+// class is one of three colours: it runs, it waits, no controller works on it.
+func class(s nodes.State) string {
+	switch {
+	case s == nodes.Ready:
+		return "ok"
+	case s <= nodes.Registered:
+		return "bad"
+	}
+	return "waits"
+}
+
+func tileOf(s nodes.Status) tile {
+	t := tile{Class: class(s.State), Name: s.Node, Detail: strings.Join(s.InternalIPs, ", ")}
+	if s.Cause != nil {
+		t.Cause = string(s.Cause.ID)
+		if t.Class == class(nodes.Ready) { // it is called so, and something is wrong with it
+			t.Class = class(nodes.Registered)
+		}
+	}
+	return t
+}
+
+func card(title string, content ...*html.Node) *html.Node {
+	return element("div", "card", append([]*html.Node{element("h3", "", text(title))}, content...)...)
+}
+
+// element is one of a page, with its classes and what is in it.
+func element(tag, class string, content ...*html.Node) *html.Node {
+	e := &html.Node{Type: html.ElementNode, Data: tag}
+	if class != "" {
+		set(e, "class", class)
+	}
+	for _, c := range content {
+		e.AppendChild(c)
+	}
+	return e
+}
+
+// set gives an element an attribute, and returns it.
+func set(e *html.Node, key, value string) *html.Node {
+	e.Attr = append(e.Attr, html.Attribute{Key: key, Val: finding.Clean(value)})
+	return e
+}
+
+// text is whatever a cluster says: without what changes a terminal or a text's direction, and escaped when it is
+// written.
+func text(s string) *html.Node { return &html.Node{Type: html.TextNode, Data: finding.Clean(s)} }
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // readySince says for how long a Node has been Ready; less than 0 where it is not.
@@ -44,7 +44,7 @@ func routes(v *view) []finding.Finding {
 	return list
 }
 
-// podNetworks finds pod networks of which two Nodes have the same, or that routes would need and nobody gave.
+// podNetworks finds pod networks of which two Nodes have the same, or that routes need and no Node has.
 func podNetworks(v *view) []finding.Finding {
 	var list []finding.Finding
 	owners := map[string]string{}
@@ -75,8 +75,7 @@ func shutdown(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.ShutdownTaint })
-		if tainted && v.readySince(n) > time.Minute {
+		if nodes.IsShutDown(n) && v.readySince(n) > time.Minute {
 			f := finding.ShutdownStays.New("Node/"+n.Name, fmt.Sprintf("it has taint %s, and is Ready", v1alpha1.ShutdownTaint))
 			f.Next = "kubectl taint node " + n.Name + " " + v1alpha1.ShutdownTaint + "-"
 			list = append(list, f)
@@ -112,7 +111,7 @@ func zones(v *view) []finding.Finding {
 			f.Next = "kubectl label node " + n.Name + " " + corev1.LabelTopologyZone + "=ZONE"
 		case v.leads():
 			f.Next = "kubectl taint node " + n.Name + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule"
-		default: // nobody would take the taint away
+		default: // no controller would remove the taint
 			f.Next = "once a cloud-controller-manager leads: ccmadm doctor"
 		}
 		list = append(list, f)
@@ -152,10 +151,7 @@ func machineTwice(v *view) []finding.Finding {
 	return list
 }
 
-// clocksApart is by how much a kubelet's clock may differ from the API server's.
-const clocksApart = 5 * time.Minute
-
-// spokeAfter says whether a kubelet that is silent now was heard after another one had come, by what it said last: a
+// spokeAfter says whether a kubelet that is silent now was heard after the other had come, by what it said last: a
 // condition has the time of its last word also when others have set it to Unknown.
 func (v *view) spokeAfter(silent *corev1.Node, ready *corev1.NodeCondition, other *corev1.Node) bool {
 	last := ready.LastHeartbeatTime.Time
@@ -190,7 +186,7 @@ func skew(v *view) []finding.Finding {
 	return list
 }
 
-// servingCertificates counts what nobody has answered.
+// servingCertificates finds requests without an answer.
 func servingCertificates(v *view) []finding.Finding {
 	var list []finding.Finding
 	for _, r := range v.Requests {

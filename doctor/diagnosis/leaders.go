@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -15,7 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// foreignLeader finds a Lease that is renewed by somebody who is no pod of the manager, while those run.
+// foreignLeader finds a Lease whose holder is no pod of the manager, while those run.
 func foreignLeader(v *view) []finding.Finding {
 	m := v.main()
 	if m == nil || nodes.Unelected(m.pod) || !v.leads() || !slices.ContainsFunc(m.pods, running) || v.leader(m) != nil {
@@ -25,16 +24,16 @@ func foreignLeader(v *view) []finding.Finding {
 	if lease == nil || lease.Spec.HolderIdentity == nil {
 		return nil
 	}
-	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	host := nodes.HolderHost(lease)
 	if m.nodeOf(host) || !v.standsBy(m) && (!v.waits() || !v.isElsewhere(m, host)) {
 		return nil
 	}
 	does := "renews it"
-	if age := v.facts().LeaseAge(); age > time.Minute { // what lasts longer may be held, and its holder gone
+	if age := v.facts.LeaseAge(); age > time.Minute { // what lasts longer may be held, and its holder gone
 		does = "has renewed it last " + age.Round(time.Second).String() + " ago, and holds it until it runs out"
 	}
 	f := finding.ForeignLeader.New("Lease/"+lease.Namespace+"/"+lease.Name,
-		fmt.Sprintf("%s %s, which is no pod of %s", *lease.Spec.HolderIdentity, does, m.object))
+		fmt.Sprintf("%s %s, which is no pod of %s", nodes.Holder(lease), does, m.object))
 	f.Next = "kubectl get pods -A -o wide | grep " + host
 	return []finding.Finding{f}
 }
@@ -42,13 +41,7 @@ func foreignLeader(v *view) []finding.Finding {
 // leader is the manager's pod that the Lease names; nil where it names none of them.
 func (v *view) leader(m *manager) *corev1.Pod {
 	lease := v.leaseOf(m)
-	if lease == nil || lease.Spec.HolderIdentity == nil {
-		return nil
-	}
-	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	i := slices.IndexFunc(m.pods, func(p *corev1.Pod) bool {
-		return p.Name == host || p.Spec.NodeName == host || p.Spec.Hostname == host
-	})
+	i := slices.IndexFunc(m.pods, func(p *corev1.Pod) bool { return nodes.Holds(lease, p) })
 	if i < 0 {
 		return nil
 	}
@@ -66,8 +59,7 @@ func abandonedLease(v *view) []finding.Finding {
 		return nil
 	}
 	lease := v.leaseOf(m)
-	if lease == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" ||
-		lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+	if nodes.Holder(lease) == "" || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return nil
 	}
 	lasts, age := time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second, v.since(lease.Spec.RenewTime.Time)
@@ -77,7 +69,7 @@ func abandonedLease(v *view) []finding.Finding {
 	f := finding.LeaseAbandoned.New("Lease/"+lease.Namespace+"/"+lease.Name,
 		fmt.Sprintf("%s has not renewed it for %s, and all pods of %s wait for it; it lasts %s, counted from each of their "+
 			"starts",
-			*lease.Spec.HolderIdentity, age.Round(time.Second), m.object, lasts))
+			nodes.Holder(lease), age.Round(time.Second), m.object, lasts))
 	f.Next = "kubectl -n " + lease.Namespace + " delete lease " + lease.Name
 	return []finding.Finding{f}
 }
@@ -167,14 +159,6 @@ func withoutNodeController(m *manager) bool {
 		!slices.Contains(names, "*") && !slices.Contains(names, "cloud-node-controller"))
 }
 
-// renewed says whether a Lease was held when the snapshot was taken.
-func (v *view) renewed(l *coordinationv1.Lease) bool {
-	if l == nil || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
-		return false
-	}
-	return v.since(l.Spec.RenewTime.Time) < time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
-}
-
 // kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them. The Lease
 // goes with the Node where a kube-controller-manager runs, and is not made again: then only the machine tells
 // (withoutNode).
@@ -203,3 +187,6 @@ func (v *view) kubeletWithoutNode(name, message string) finding.Finding {
 	f.Next = "once the cause is corrected, on " + name + ": systemctl restart kubelet"
 	return f
 }
+
+// clocksApart is by how much a kubelet's clock may differ from the API server's.
+const clocksApart = 5 * time.Minute

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
-
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/redact"
 )
 
 const (
@@ -55,19 +51,6 @@ func (l *looking) ask(what string, question func() (keep func(), err error)) {
 	})
 }
 
-// Unseen says why something could not be asked for, without credentials.
-func Unseen(what string, err error) NotSeen {
-	reason := apierrors.ReasonForError(err)
-	message := finding.Clean(redact.Text(err.Error()))
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		reason = metav1.StatusReasonTimeout
-	case apierrors.IsUnauthorized(err):
-		message = "Unauthorized" // as the API server says it; client-go words it otherwise where the answer is taken raw
-	}
-	return NotSeen{What: what, Reason: reason, Message: message}
-}
-
 // errMany says that a list was cut.
 var errMany = errors.New("there are more than are read")
 
@@ -102,3 +85,6 @@ func all[T any, P interface {
 func simple[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
 }
+
+// mostNodes bounds the lists of what there is one of for each Node, most all others.
+const mostNodes, most = 20_000, 2_000

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,16 +15,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
-
-// Pool is an AddressPool of the provider onprem, with what its manager says of it.
-type Pool struct {
-	Name  string            `json:"name"`
-	Ready *metav1.Condition `json:"ready,omitempty"`
-	// Old says that the condition is not about the pool as it is.
-	Old bool `json:"old,omitempty"`
-	// Disabled is what somebody has wanted.
-	Disabled bool `json:"disabled,omitempty"`
-}
 
 // pools asks for AddressPools. A cluster that does not know them has none.
 func (l *looking) pools(ctx context.Context, c kubernetes.Interface) {
@@ -64,4 +56,41 @@ func brokenPools(v *view) []finding.Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// shownServices is how many Services a message names.
+const shownServices = 3
+
+// lostPools says that there is no pool while Services have addresses from one: deleting the definition of
+// AddressPool deletes every pool.
+func lostPools(v *view) []finding.Finding {
+	if len(v.Pools) > 0 {
+		return nil
+	}
+	var names []string
+	for i := range v.Services {
+		svc := &v.Services[i]
+		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil &&
+			svc.Annotations[v1alpha1.AllocatedAnnotation] != "" && !HasNodeAddresses(svc) {
+			names = append(names, svc.Namespace+"/"+svc.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	shown := strings.Join(names[:min(len(names), shownServices)], ", ")
+	f := finding.PoolNotFound.New("AddressPool", fmt.Sprintf(
+		"there is no AddressPool, and Services have addresses from one: %d, such as %s", len(names), shown))
+	f.Next = "kubectl apply -f FILE with the AddressPools, from a backup; kubectl get crd addresspools." +
+		v1alpha1.GroupName + " shows whether they are defined, and ccmadm apply brings the definition back"
+	return []finding.Finding{f}
+}
+
+// nodeIPReason is what the manager says of a Service that needs no pool any more.
+const nodeIPReason = "NodeIP"
+
+// HasNodeAddresses tells whether a Service has the addresses of Nodes, and so needs no pool.
+func HasNodeAddresses(svc *corev1.Service) bool {
+	c := meta.FindStatusCondition(svc.Status.Conditions, v1alpha1.LoadBalancerReady)
+	return c != nil && c.Reason == nodeIPReason
 }

@@ -179,3 +179,19 @@ func selectorText(pod *corev1.PodSpec) string {
 	}
 	return "label " + some(list, 4)
 }
+
+// tolerating are the operations of a JSON patch. A list that is not there cannot be appended to.
+func tolerating(there []corev1.Toleration, keys []string) []map[string]any {
+	const path = "/spec/template/spec/tolerations"
+	var ops []map[string]any
+	var all []corev1.Toleration
+	for _, key := range keys {
+		one := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists}
+		ops = append(ops, map[string]any{"op": "add", "path": path + "/-", "value": one})
+		all = append(all, one)
+	}
+	if len(there) == 0 {
+		return []map[string]any{{"op": "add", "path": path, "value": all}}
+	}
+	return ops
+}

@@ -81,7 +81,7 @@ func (v *view) allExcluded() bool {
 	})
 }
 
-// stuckServices are being deleted, and wait for somebody to take the finalizer away.
+// stuckServices are being deleted, and wait for their finalizer to be removed.
 func stuckServices(v *view) []finding.Finding {
 	var list []finding.Finding
 	for i := range v.Services {

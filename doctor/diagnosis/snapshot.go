@@ -10,6 +10,7 @@
 package diagnosis
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,9 +23,11 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
@@ -35,7 +38,7 @@ const (
 	Kind       = "Snapshot"
 )
 
-// Snapshot is what was seen of a cluster at one moment. As JSON it can be sent to somebody, and diagnosed there.
+// Snapshot is what was seen of a cluster at one moment. As JSON it can be diagnosed elsewhere.
 type Snapshot struct {
 	metav1.TypeMeta `json:",inline"`
 	// Taken is when it was gathered.
@@ -160,4 +163,113 @@ func (s *Snapshot) lease(namespace, name string) *coordinationv1.Lease {
 		return nil
 	}
 	return &s.Leases[i]
+}
+
+// The parts of a snapshot, as NotSeen names them.
+const (
+	partNodes       = "nodes"
+	partHeartbeats  = "leases in kube-node-lease"
+	partLeases      = "leases in kube-system"
+	partPods        = "pods in kube-system"
+	partDeployments = "deployments"
+	partDaemonSets  = "daemonsets"
+	partEvents      = "events in kube-system"
+	partDeletions   = "events in default"
+	partServices    = "services"
+	partValidating  = "validating webhook configurations"
+	partMutating    = "mutating webhook configurations"
+	partRequests    = "certificate signing requests"
+	partKubeadm     = "kubeadm's configuration"
+	partRecord      = "the cluster's record"
+	partVersion     = "the API server's version"
+	partReviews     = "subject access reviews"
+	partInventory   = "the last good inventory"
+	partPools       = "address pools"
+)
+
+// podsIn is the part with the pods of a namespace, leasesIn that with its Leases.
+func podsIn(namespace string) string { return "pods in " + namespace }
+
+func leasesIn(namespace string) string { return "leases in " + namespace }
+
+// PartJournal is what commands have done, as NotSeen names it. Who gathers reads it: this package does not know its
+// form.
+const PartJournal = "the cluster's journal"
+
+// Misread is a document of ccmadm's that is there, and that this version cannot go by.
+type Misread struct {
+	Message string `json:"message"`
+	// Next is what to run.
+	Next string `json:"next"`
+}
+
+// NewMisread is one by the error of reading it, without credentials, and what to run.
+func NewMisread(err error, next string) *Misread {
+	return &Misread{Message: finding.Clean(redact.Text(err.Error())), Next: next}
+}
+
+// Pool is an AddressPool of the provider onprem, with what its manager says of it.
+type Pool struct {
+	Name  string            `json:"name"`
+	Ready *metav1.Condition `json:"ready,omitempty"`
+	// Old says that the condition is not about the pool as it is.
+	Old bool `json:"old,omitempty"`
+	// Disabled is spec.disabled.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Webhook is one that is asked before Nodes or pods of kube-system are written, and whose silence is a refusal.
+type Webhook struct {
+	// Object is the configuration, Name the webhook in it.
+	Object string `json:"object"`
+	Name   string `json:"name"`
+	// Guards are nodes, pods, leases or services.
+	Guards []string `json:"guards"`
+	// Namespace and Service serve it; Ready is how many endpoints do. Less than 0: not known.
+	Namespace string `json:"namespace"`
+	Service   string `json:"service"`
+	Ready     int    `json:"ready"`
+}
+
+const (
+	// hostPart is how all of them begin.
+	hostPart = "this machine's "
+	// partCluster stands for every part that is no machine's.
+	partCluster = "the cluster"
+)
+
+// Unreached is a snapshot of a cluster that could not be asked at all, for what a machine tells without it. Where
+// no cluster was named, so that none was asked, tried is false.
+func Unreached(err error, tried bool) *Snapshot {
+	s := &Snapshot{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Taken: time.Now().UTC()}
+	n := Unseen(partCluster, err)
+	if !tried {
+		n.Reason = reasonNotAsked
+	}
+	s.NotSeen = []NotSeen{n}
+	return s
+}
+
+// Unreached says why the cluster could not be asked at all; nil where it was.
+func (s *Snapshot) Unreached() error {
+	if n := s.notSeen(partCluster); n != nil {
+		return n
+	}
+	return nil
+}
+
+// reasonNotAsked is that of NotSeen where it was not tried.
+const reasonNotAsked metav1.StatusReason = "NotAsked"
+
+// Unseen says why something could not be asked for, without credentials.
+func Unseen(what string, err error) NotSeen {
+	reason := apierrors.ReasonForError(err)
+	message := finding.Clean(redact.Text(err.Error()))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		reason = metav1.StatusReasonTimeout
+	case apierrors.IsUnauthorized(err):
+		message = "Unauthorized" // as the API server says it; client-go words it otherwise where the answer is taken raw
+	}
+	return NotSeen{What: what, Reason: reason, Message: message}
 }

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -132,50 +131,9 @@ func asksClusterDNS(m *manager) bool {
 	return !m.pod.HostNetwork
 }
 
-// byClusterDNS says that nobody answers whom the manager asks for names.
+// byClusterDNS says that no pod of the manager's name server is ready.
 func byClusterDNS(v *view, m *manager) bool {
 	return asksClusterDNS(m) && v.DNS.Pods > 0 && v.DNS.Ready == 0
-}
-
-// recent is for how long an Event is taken for what is so now.
-const recent = 15 * 60 // seconds
-
-// eventsOf are recent warnings about a manager's workload, its ReplicaSets and its pods.
-func (v *view) eventsOf(m *manager) []corev1.Event {
-	var list []corev1.Event
-	for _, e := range v.Events {
-		last := lastSeen(&e)
-		about := e.InvolvedObject.Namespace == m.namespace && ofKind(m, e.InvolvedObject.Kind) &&
-			(e.InvolvedObject.Name == m.name || strings.HasPrefix(e.InvolvedObject.Name, m.name+"-"))
-		if about && v.since(last).Seconds() < recent {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
-// ofKind says whether an object of a kind is the manager's workload, or made by it: two workloads may have one name.
-func ofKind(m *manager, kind string) bool {
-	workload, _, _ := strings.Cut(m.object, "/")
-	return kind == "" || kind == "Pod" || kind == workload || kind == "ReplicaSet" && workload == "Deployment"
-}
-
-func lastSeen(e *corev1.Event) time.Time {
-	if e.LastTimestamp.IsZero() {
-		return e.EventTime.Time
-	}
-	return e.LastTimestamp.Time
-}
-
-// latest is the last Event of a reason about a manager: what was refused before, for another reason, is over.
-func (v *view) latest(m *manager, reason string) *corev1.Event {
-	var last *corev1.Event
-	for _, e := range v.eventsOf(m) {
-		if e.Reason == reason && (last == nil || lastSeen(&e).After(lastSeen(last))) {
-			last = &e
-		}
-	}
-	return last
 }
 
 var (

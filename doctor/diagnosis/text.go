@@ -33,7 +33,7 @@ func (v *view) summary() string {
 	default:
 		parts = append(parts, "no cloud-controller-manager")
 	}
-	if leader := v.facts().Leader(); leader != "" {
+	if leader := v.facts.Leader(); leader != "" {
 		parts = append(parts, "led by "+leader)
 	}
 	return finding.Clean(strings.Join(parts, ", "))
@@ -128,7 +128,7 @@ func (d *Diagnosis) Findings() []finding.Finding {
 }
 
 // Blind says that nothing was seen of Nodes: that nothing was found then is no sign of health. Of a machine that does
-// not know where its cluster is, nobody has asked more than what it tells itself.
+// not know where its cluster is, nothing more was asked than what it tells itself.
 func (d *Diagnosis) Blind() bool {
 	return slices.ContainsFunc(d.NotSeen, func(n NotSeen) bool {
 		return n.What == partNodes || n.What == partCluster && n.Reason != reasonNotAsked

@@ -19,8 +19,10 @@ import (
 type view struct {
 	*Snapshot
 	managers []manager
-	report   *nodes.Report
-	byName   map[string]*corev1.Node
+	// facts are what package nodes judges by, and report is its judgement.
+	facts  *nodes.Facts
+	report *nodes.Report
+	byName map[string]*corev1.Node
 }
 
 // manager is one cloud-controller-manager: a workload, or static pods that have the same program.
@@ -44,6 +46,7 @@ func newView(s *Snapshot) *view {
 		v.byName[s.Nodes[i].Name] = &s.Nodes[i]
 	}
 	v.findManagers(templates.Known())
+	v.facts = v.findFacts()
 	return v
 }
 
@@ -169,8 +172,8 @@ func (v *view) leaseNamespace() string {
 	return v1alpha1.Namespace
 }
 
-// facts are what the engine of wait and status goes by.
-func (v *view) facts() *nodes.Facts {
+// findFacts makes of the snapshot what wait and status go by, too.
+func (v *view) findFacts() *nodes.Facts {
 	f := &nodes.Facts{
 		Now: v.Taken, Nodes: v.Nodes, LeaseNamespace: v.leaseNamespace(), LeaseName: v.leaseName(), Logs: v.Logs,
 		Reviews: v.Reviews, Flags: v.Flags, Heartbeats: v.Heartbeats, Recorded: v.Provider != "",
@@ -179,8 +182,10 @@ func (v *view) facts() *nodes.Facts {
 		f.Balances, f.Asks = m.Profile.Has(templates.Services), !m.Profile.OwnFlags
 	}
 	f.Lease = v.lease(f.LeaseNamespace, f.LeaseName)
-	if n := v.notSeen(leasesIn(f.LeaseNamespace)); n != nil && f.Lease == nil {
-		f.LeaseErr = n
+	unseen := v.notSeen(leasesIn(f.LeaseNamespace))
+	f.LeaseListed = f.LeaseNamespace == v1alpha1.Namespace && unseen == nil
+	if unseen != nil && f.Lease == nil {
+		f.LeaseErr = unseen
 	}
 	if v.Renewed != nil {
 		f.Renewed = *v.Renewed
@@ -227,7 +232,7 @@ func (v *view) podsNotSeen() *NotSeen {
 }
 
 // leads says whether the main manager's Lease was being renewed, or it works without.
-func (v *view) leads() bool { return v.facts().Led() }
+func (v *view) leads() bool { return v.facts.Led() }
 
 // since is how long before the snapshot something was.
 func (v *view) since(t time.Time) time.Duration { return v.Taken.Sub(t) }
@@ -245,4 +250,72 @@ func kubectlObject(object string) string {
 		return "-n " + parts[1] + " " + kind + "/" + parts[2]
 	}
 	return kind + "/" + parts[len(parts)-1]
+}
+
+// waits says whether a Node has not come as far as being initialized.
+func (v *view) waits() bool {
+	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool { return s.State < nodes.Initialized })
+}
+
+// waitingNodes are the causes that wait and status name: one engine says them (package doctor/nodes).
+func waitingNodes(v *view) []finding.Finding {
+	var list []finding.Finding
+	for _, s := range v.report.Nodes {
+		if s.Cause != nil {
+			list = append(list, *s.Cause)
+		}
+	}
+	list = append(list, v.facts.Silent(v.report.Nodes)...)
+	return append(list, v.report.Findings...)
+}
+
+// Behind says whether there is no leader, or a Node waits to be initialized.
+func (s *Snapshot) Behind() bool {
+	v := newView(s)
+	v.report = nodes.Judge(v.facts, nil)
+	return !v.leads() || v.waits()
+}
+
+// renewed says whether a Lease was held when the snapshot was taken.
+func (v *view) renewed(l *coordinationv1.Lease) bool { return nodes.Renewed(l, v.Taken) }
+
+// recent is for how long an Event is taken for what is so now.
+const recent = 15 * 60 // seconds
+
+// eventsOf are recent warnings about a manager's workload, its ReplicaSets and its pods.
+func (v *view) eventsOf(m *manager) []corev1.Event {
+	var list []corev1.Event
+	for _, e := range v.Events {
+		last := lastSeen(&e)
+		about := e.InvolvedObject.Namespace == m.namespace && ofKind(m, e.InvolvedObject.Kind) &&
+			(e.InvolvedObject.Name == m.name || strings.HasPrefix(e.InvolvedObject.Name, m.name+"-"))
+		if about && v.since(last).Seconds() < recent {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// ofKind says whether an object of a kind is the manager's workload, or made by it: two workloads may have one name.
+func ofKind(m *manager, kind string) bool {
+	workload, _, _ := strings.Cut(m.object, "/")
+	return kind == "" || kind == "Pod" || kind == workload || kind == "ReplicaSet" && workload == "Deployment"
+}
+
+func lastSeen(e *corev1.Event) time.Time {
+	if e.LastTimestamp.IsZero() {
+		return e.EventTime.Time
+	}
+	return e.LastTimestamp.Time
+}
+
+// latest is the last Event of a reason about a manager: what was refused before, for another reason, is over.
+func (v *view) latest(m *manager, reason string) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range v.eventsOf(m) {
+		if e.Reason == reason && (last == nil || lastSeen(&e).After(lastSeen(last))) {
+			last = &e
+		}
+	}
+	return last
 }

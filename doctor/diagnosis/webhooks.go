@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,19 +18,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
-
-// Webhook is one that is asked before Nodes or pods of kube-system are written, and whose silence is a refusal.
-type Webhook struct {
-	// Object is the configuration, Name the webhook in it.
-	Object string `json:"object"`
-	Name   string `json:"name"`
-	// Guards are nodes, pods, leases or services.
-	Guards []string `json:"guards"`
-	// Namespace and Service serve it; Ready is how many endpoints do. Less than 0: not known.
-	Namespace string `json:"namespace"`
-	Service   string `json:"service"`
-	Ready     int    `json:"ready"`
-}
 
 // guarded are the resources that a cloud-controller-manager or its pods depend on.
 func guarded() []string {
@@ -199,7 +187,7 @@ func byGuards(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
 
 func unserved(v *view) []finding.Finding { return blocked(v.Snapshot) }
 
-// blocked says that nobody answers for the webhook.
+// blocked finds webhooks without a ready endpoint.
 func blocked(s *Snapshot) []finding.Finding {
 	var list []finding.Finding
 	for _, w := range s.Webhooks {
@@ -212,4 +200,24 @@ func blocked(s *Snapshot) []finding.Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// Admission looks only at what can refuse a change of Nodes: the webhooks that fail closed, each with
+// its endpoints, and kubelets' requests for certificates without an answer. Where a part cannot be seen it is an
+// error.
+func Admission(ctx context.Context, c kubernetes.Interface) (*Snapshot, error) {
+	s := &Snapshot{}
+	l := newLooking(s)
+	l.admission(ctx, c)
+	l.wg.Wait()
+	l.webhooks(ctx, c)
+	l.wg.Wait()
+	var unseen []error
+	for i := range s.NotSeen {
+		unseen = append(unseen, &s.NotSeen[i])
+	}
+	if err := errors.Join(unseen...); err != nil {
+		return nil, fmt.Errorf("look at what stands before the API server: %w", err)
+	}
+	return s, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/machine"
 )
 
-// File is something of a machine that somebody needs who looks for a fault in it.
+// File is a file of a machine that helps to find a fault in it.
 type File struct {
 	// Name is its path, or for what a program says, a name without a slash.
 	Name string

@@ -167,7 +167,7 @@ func announces(a *v1alpha1.NodeAgent, address string) *v1alpha1.Announcement {
 
 func nameOf(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
 
-// PoolReady is the condition of a pool, or nil where nobody has looked at it yet.
+// PoolReady is the condition of a pool, or nil where no manager has looked at it yet.
 func PoolReady(p *v1alpha1.AddressPool) *metav1.Condition {
 	return meta.FindStatusCondition(p.Status.Conditions, "Ready")
 }

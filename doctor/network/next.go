@@ -60,7 +60,7 @@ func (s *Snapshot) next(w *Why) string {
 	return "kubectl describe node " + node
 }
 
-// intended says that somebody has wanted the Node left out: what is broken elsewhere comes first.
+// intended says that the Node was left out on purpose: what is broken elsewhere comes first.
 func intended(r Rule) bool {
 	return r.Name == "label" || r.Name == "draining" && r.Note == "label "+v1alpha1.DrainLabel
 }

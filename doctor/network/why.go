@@ -128,7 +128,7 @@ func (s *Snapshot) muted() []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// conflicts are the agents' reports of somebody else who answers for the address.
+// conflicts are the agents' reports of other machines that answer for the address.
 func (s *Snapshot) conflicts(address string) []finding.Finding {
 	var list []finding.Finding
 	for i := range s.Agents {

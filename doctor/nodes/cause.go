@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/nodestatus"
@@ -50,7 +49,7 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 	return cause
 }
 
-// neverTainted offers the taint where somebody leads: nobody else takes it away again.
+// neverTainted offers the taint where there is a leader: only a leader removes it.
 func neverTainted(s Status, e *evidence) finding.Finding {
 	taint := "once a cloud-controller-manager leads: ccmadm doctor"
 	if e.led() {
@@ -179,5 +178,3 @@ func notServed(r remark, e *evidence) finding.Finding {
 	}
 	return cause
 }
-
-func isForbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

@@ -35,7 +35,7 @@ func (l *leadership) elect(pods []corev1.Pod, now time.Time) {
 		l.alone = "" // one that asks for no Lease says nothing of those that do
 		return
 	}
-	l.err = nil // whoever does not ask for the Lease needs none
+	l.err = nil // a manager that asks for no Lease needs none
 }
 
 // works says that a pod is ready, and has not just begun after it failed.

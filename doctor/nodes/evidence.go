@@ -1,20 +1,10 @@
 package nodes
 
 import (
-	"context"
-	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/redact"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // evidence is what there is to know of the cloud-controller-manager itself. It is gathered once for all nodes.
@@ -37,88 +27,15 @@ type evidence struct {
 	now       time.Time
 }
 
-const (
-	logLines = 200       // enough for a round over all nodes of a small cluster
-	logBytes = 384 << 10 // no more than this is read, with the lines before them, however long lines are
-	logPods  = 3         // the leader, and what has just crashed
-)
-
-// askManager reads what it may of the manager. What it may not see is left out: half an answer is better than none.
-func (f *Facts) askManager(ctx context.Context, c kubernetes.Interface) {
-	selector := metav1.ListOptions{LabelSelector: v1alpha1.ComponentLabel + "=" + v1alpha1.Component}
-	list, err := c.CoreV1().Pods(v1alpha1.Namespace).List(ctx, selector)
-	if err != nil {
-		f.PodsErr = fmt.Errorf("list pods of the cloud-controller-manager: %w", err)
-		return
-	}
-	if f.Pods, f.PodsErr = withoutStrays(ctx, c, list.Items); f.PodsErr == nil {
-		f.AskPods(ctx, c)
-	}
-}
-
-// AskPods reads the last lines of the manager's pods, and asks what it may do.
-func (f *Facts) AskPods(ctx context.Context, c kubernetes.Interface) {
-	f.Logs = map[string][]string{}
-	e := f.evidence()
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for _, p := range e.pods[:min(len(e.pods), logPods)] {
-		wg.Go(func() {
-			lines := e.tail(ctx, c, &p)
-			mu.Lock()
-			defer mu.Unlock()
-			f.Logs[p.Name] = lines
-		})
-	}
-	wg.Wait()
-	f.Reviews = e.review(ctx, c)
-}
-
-// leads tells whether the pod holds the lease, or leads without. A holder is HOSTNAME_UUID, and our pods have their machine's name.
+// leads tells whether the pod holds the Lease, or leads without.
 func (e *evidence) leads(p *corev1.Pod) bool {
 	if e.leader.alone != "" {
 		return p.Name == e.leader.alone
 	}
-	host, _, _ := strings.Cut(e.leader.holder(), "_")
-	return host != "" && host == p.Spec.NodeName
+	return Holds(e.leader.lease, p)
 }
 
 func (e *evidence) led() bool { return e.leader.held(e.now) }
-
-// tail returns the last lines of a pod; of the run before, if it has crashed and waits to be started again, and of both
-// if it was started again a moment ago.
-func (e *evidence) tail(ctx context.Context, c kubernetes.Interface, p *corev1.Pod) []string {
-	status := mainStatus(p)
-	if status == nil {
-		return nil
-	}
-	waits := status.State.Waiting != nil
-	if waits && status.LastTerminationState.Terminated == nil {
-		return nil // it has never run
-	}
-	lines := linesOf(ctx, c, p, status.Name, waits)
-	if !waits && failed(status, e.now) {
-		lines = append(linesOf(ctx, c, p, status.Name, true), lines...)
-	}
-	return lines
-}
-
-func linesOf(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, container string, previous bool) []string {
-	data, err := c.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: container, Previous: previous, TailLines: new(int64(logLines + redact.Further)), LimitBytes: new(int64(logBytes)),
-	}).DoRaw(ctx)
-	if err != nil {
-		return nil // the API server does not reach every kubelet, least of all one whose node has no address yet
-	}
-	var lines []string
-	for line := range strings.Lines(redact.Tail(string(data), logLines)) {
-		line = finding.Clean(strings.TrimSpace(line))
-		if line != "" && !strings.HasPrefix(line, "unable to retrieve container logs") { // the kubelet's own words
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
 
 // mainStatus is that of the container that does not run, or of the first. Nil where none has been started.
 func mainStatus(p *corev1.Pod) *corev1.ContainerStatus {
@@ -138,3 +55,31 @@ func (e *evidence) allLines() []string {
 	}
 	return lines
 }
+
+// remarkOn is the leader's where it has one.
+func (e *evidence) remarkOn(node string) remark {
+	for _, p := range e.pods {
+		if r := lastRemark(e.logs[p.Name], node); r.line != "" {
+			return r
+		}
+	}
+	return remark{}
+}
+
+// lastWord is what a process wrote last before it died.
+func (e *evidence) lastWord(p *corev1.Pod) string {
+	lines := e.logs[p.Name]
+	if len(lines) == 0 {
+		return ""
+	}
+	return Shorten(lines[len(lines)-1])
+}
+
+// failed says whether a container has failed so lately that this run of it has proven nothing yet.
+func failed(s *corev1.ContainerStatus, now time.Time) bool {
+	last := s.LastTerminationState.Terminated
+	return last != nil && last.ExitCode != 0 && now.Sub(last.FinishedAt.Time) < failedLately
+}
+
+// failedLately is a little more than a Lease lasts, which the next run has to wait for.
+const failedLately = 30 * time.Second

@@ -26,10 +26,11 @@ type Facts struct {
 	// Balances says that it serves load balancers, Asks that it asks the API server about who calls it.
 	Balances, Asks bool
 	// LeaseName is what the leader's Lease is called, LeaseNamespace where it is; Lease is nil where there is none, and
-	// where LeaseErr is set.
+	// where LeaseErr is set. LeaseListed says that it was read with others: it is not asked for again.
 	LeaseName, LeaseNamespace string
 	Lease                     *coordinationv1.Lease
 	LeaseErr                  error
+	LeaseListed               bool
 	// Renewed is when a renewal of it was seen, by this machine's clock. Zero: the holder's clock is believed.
 	Renewed time.Time
 	// Logs are the last lines of the manager's pods by name, cleaned.
@@ -44,12 +45,15 @@ type Facts struct {
 	// Unmanaged says that nothing of external cloud mode was seen beside Nodes: no record of ccmadm's, no manager, no
 	// Lease of one.
 	Unmanaged bool
+
+	// every says that Nodes are all that there are.
+	every bool
 }
 
-// Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It asks
-// nobody.
+// Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It reads
+// nothing else.
 func Judge(f *Facts, names []string) *Report {
-	r := &Report{Nodes: f.statuses(names)}
+	r := &Report{Nodes: f.Statuses(names)}
 	e := f.evidence()
 	explain(e, finder(f.Nodes), r.Nodes)
 	judgeHeartbeats(r.Nodes, f.Heartbeats, f.Now)
@@ -65,7 +69,8 @@ func Judge(f *Facts, names []string) *Report {
 	return r
 }
 
-func (f *Facts) statuses(names []string) []Status {
+// Statuses says how far nodes have come, all of them if none are named. Causes are left to [Judge].
+func (f *Facts) Statuses(names []string) []Status {
 	if len(names) == 0 {
 		for _, n := range f.Nodes {
 			names = append(names, n.Name)
@@ -79,13 +84,13 @@ func (f *Facts) statuses(names []string) []Status {
 	return list
 }
 
-// Led says whether somebody held the Lease, or leads without.
+// Led says whether there is a leader, with the Lease or without.
 func (f *Facts) Led() bool {
 	l := f.leader()
 	return l.held(f.Now)
 }
 
-// Leader is who leads: the Lease's holder, or a pod that asks for none. Empty where nobody does.
+// Leader is the Lease's holder, or a ready pod that asks for no Lease. Empty where there is no leader.
 func (f *Facts) Leader() string {
 	l := f.leader()
 	if !l.held(f.Now) {
@@ -134,7 +139,51 @@ func (f *Facts) notExternal() bool {
 	return f.Unmanaged && !tainted && !slices.Contains(slices.Collect(maps.Values(f.Flags)), "external")
 }
 
-// AskLease looks at the leader's Lease, and where clocks make it doubtful, for long enough to see a renewal.
-func (f *Facts) AskLease(ctx context.Context, c kubernetes.Interface, namespace, name string) {
-	f.keep(getLeadership(ctx, c, namespace, cmp.Or(name, v1alpha1.LeaseName)))
+// AskLease reads the leader's Lease, and where clocks make it doubtful, looks at it for long enough to see a renewal.
+func (f *Facts) AskLease(ctx context.Context, c kubernetes.Interface) {
+	l := leadership{namespace: f.LeaseNamespace, name: cmp.Or(f.LeaseName, v1alpha1.LeaseName), lease: f.Lease}
+	if !f.LeaseListed {
+		l.lease, l.err = l.get(ctx, c)
+	}
+	l.awaitRenewal(ctx, c)
+	f.keep(l)
+}
+
+// Silent finds the kubelets that have stopped renewing their Lease and whose Node waits for something else, too: what
+// that is explains no silence.
+func (f *Facts) Silent(statuses []Status) []finding.Finding {
+	var list []finding.Finding
+	behind := behindOthers(f.Heartbeats, f.Now)
+	for _, s := range statuses {
+		if s.Cause == nil || s.State == Absent || s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.MachineOff {
+			continue
+		}
+		if quiet := behind(s.Node); quiet > 0 {
+			list = append(list, silent(s, "its kubelet has not renewed its Lease for "+quiet.String()))
+		}
+	}
+	return list
+}
+
+// Lacks names what the API server says that the manager may not do, be a Node waiting for it or not; nil where it may
+// do all. What no Node can be initialized without is an error. A Lease that is held need not be made.
+func (f *Facts) Lacks() *finding.Finding {
+	var missing []permission
+	severity := finding.SeverityWarning
+	leader := f.leader()
+	for _, p := range answeredNo(f.Reviews, &leader) {
+		if p.resource == "leases" && p.verb == "create" && leader.held(f.Now) {
+			continue
+		}
+		if slices.Contains(vital(&leader), p) {
+			severity = finding.SeverityError
+		}
+		missing = append(missing, p)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	cause := f.evidence().missingCause(missing)
+	cause.Severity = severity
+	return cause
 }

@@ -23,7 +23,7 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 	next := "kubectl describe node " + s.Node
 	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
 	switch {
-	case isShutdown(node):
+	case IsShutDown(node):
 		cause := finding.MachineOff.New("", "its machine is switched off, by the cloud's word (taint "+v1alpha1.ShutdownTaint+")")
 		cause.Next = next
 		return cause
@@ -45,8 +45,8 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 	return cause
 }
 
-// isShutdown tells whether a manager has seen the machine switched off.
-func isShutdown(node *corev1.Node) bool {
+// IsShutDown tells whether a manager has seen the machine switched off.
+func IsShutDown(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.ShutdownTaint })
 }
 
@@ -85,22 +85,6 @@ func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, now time.
 			statuses[i].Cause = &cause
 		}
 	}
-}
-
-// Silent finds the kubelets that have stopped renewing their Lease and whose Node waits for something else, too: what
-// that is explains no silence.
-func (f *Facts) Silent(statuses []Status) []finding.Finding {
-	var list []finding.Finding
-	behind := behindOthers(f.Heartbeats, f.Now)
-	for _, s := range statuses {
-		if s.Cause == nil || s.State == Absent || s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.MachineOff {
-			continue
-		}
-		if quiet := behind(s.Node); quiet > 0 {
-			list = append(list, silent(s, "its kubelet has not renewed its Lease for "+quiet.String()))
-		}
-	}
-	return list
 }
 
 // behindOthers says for how long a Node's kubelet has been silent; 0 where it is not, or nothing is known of it.
@@ -159,7 +143,7 @@ const (
 	flagsTimeout = 3 * time.Second
 )
 
-// AskFlags asks kubelets for their --cloud-provider, by name of the node: those of nodes that nobody will initialize,
+// AskFlags asks kubelets for their --cloud-provider, by name of the node: those of nodes that no manager will initialize,
 // and of those that are Ready. Kubelets that do not tell, or cannot be asked, are left out.
 func AskFlags(ctx context.Context, c kubernetes.Interface, statuses []Status) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)

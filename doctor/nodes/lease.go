@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -43,7 +46,7 @@ func (l *leadership) see(lease *coordinationv1.Lease, now time.Time) {
 	l.lease = lease
 }
 
-// held tells whether somebody leads. Before the first renewal was seen, it believes the holder's clock.
+// held tells whether there is a leader. Before the first renewal was seen, it goes by the holder's clock.
 func (l *leadership) held(now time.Time) bool {
 	if l.alone != "" {
 		return true
@@ -70,18 +73,40 @@ func (l *leadership) who() string {
 	return l.holder()
 }
 
-func (l *leadership) holder() string {
-	if l.lease == nil || l.lease.Spec.HolderIdentity == nil {
+func (l *leadership) holder() string { return Holder(l.lease) }
+
+func (l *leadership) duration() time.Duration { return duration(l.lease) }
+
+// Holder is the identity that holds a Lease; empty where none does.
+func Holder(l *coordinationv1.Lease) string {
+	if l == nil {
 		return ""
 	}
-	return *l.lease.Spec.HolderIdentity
+	return ptr.Deref(l.Spec.HolderIdentity, "")
 }
 
-func (l *leadership) duration() time.Duration {
-	if l.lease == nil || l.lease.Spec.LeaseDurationSeconds == nil {
+// HolderHost is the holder's hostname: identities are HOSTNAME_UUID.
+func HolderHost(l *coordinationv1.Lease) string {
+	host, _, _ := strings.Cut(Holder(l), "_")
+	return host
+}
+
+// Holds tells whether a pod holds the Lease. Its hostname is its own name, or that of its machine.
+func Holds(l *coordinationv1.Lease, p *corev1.Pod) bool {
+	host := HolderHost(l)
+	return host != "" && (p.Name == host || p.Spec.NodeName == host || p.Spec.Hostname == host)
+}
+
+// Renewed tells whether a Lease has not run out, by the clock of its holder.
+func Renewed(l *coordinationv1.Lease, now time.Time) bool {
+	return l != nil && !renewTime(l).IsZero() && now.Sub(renewTime(l)) < duration(l)
+}
+
+func duration(l *coordinationv1.Lease) time.Duration {
+	if l == nil {
 		return 0
 	}
-	return time.Duration(*l.lease.Spec.LeaseDurationSeconds) * time.Second
+	return time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
 }
 
 func renewTime(l *coordinationv1.Lease) time.Time {
@@ -113,38 +138,38 @@ const (
 	clockSlack = 2 * time.Second
 )
 
-// getLeadership looks at the Lease, and where clocks make it doubtful, for long enough to see a renewal.
-func getLeadership(ctx context.Context, c kubernetes.Interface, namespace, name string) leadership {
-	l := leadership{namespace: namespace, name: name}
-	get := func() (*coordinationv1.Lease, error) {
-		lease, err := c.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("get %s: %w", l.object(), err)
-		}
-		return lease, nil
+// get reads the Lease.
+func (l *leadership) get(ctx context.Context, c kubernetes.Interface) (*coordinationv1.Lease, error) {
+	lease, err := c.CoordinationV1().Leases(l.namespace).Get(ctx, l.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	if l.lease, l.err = get(); l.err != nil || l.holder() == "" || renewTime(l.lease).IsZero() {
-		return l
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", l.object(), err)
+	}
+	return lease, nil
+}
+
+// awaitRenewal looks at a Lease that clocks make doubtful, for long enough to see a renewal.
+func (l *leadership) awaitRenewal(ctx context.Context, c kubernetes.Interface) {
+	if l.err != nil || l.holder() == "" || renewTime(l.lease).IsZero() {
+		return
 	}
 	if age := l.age(time.Now()); age < l.duration() && age > -clockSlack {
-		return l
+		return
 	}
 	deadline := time.Now().Add(min(max(l.duration()/5, minRenewal), maxRenewal))
 	for l.renewed.IsZero() && time.Now().Before(deadline) {
 		select {
 		case <-ctx.Done():
-			return l
+			return
 		case <-time.After(minRenewal / 5):
 		}
-		if lease, err := get(); err == nil {
+		if lease, err := l.get(ctx, c); err == nil {
 			l.see(lease, time.Now())
 		}
 	}
-	if l.renewed.IsZero() && l.age(time.Now()) < l.duration() { // a clock that is behind, and nobody renews it
+	if l.renewed.IsZero() && l.age(time.Now()) < l.duration() { // a clock that is behind, and no renewal
 		l.renewed = deadline.Add(-l.duration())
 	}
-	return l
 }

@@ -1,14 +1,13 @@
 package nodes
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -23,11 +22,6 @@ func (e *evidence) logsCommand() string {
 		return managerLogs
 	}
 	return kubectl(&e.pods[0]) + "logs " + e.pods[0].Name
-}
-
-// kubectl is how a command about a pod starts.
-func kubectl(p *corev1.Pod) string {
-	return "kubectl -n " + cmp.Or(p.Namespace, v1alpha1.Namespace) + " "
 }
 
 // managerCause says what is wrong with the manager itself, which keeps all nodes waiting; nil if nothing is seen.
@@ -90,7 +84,7 @@ func (e *evidence) notVisible() *finding.Finding {
 
 func (e *evidence) noPod() *finding.Finding {
 	label := v1alpha1.ComponentLabel + "=" + v1alpha1.Component
-	if e.led() { // somebody else's, with labels of its own
+	if e.led() { // of another vendor, with labels of its own
 		return nil
 	}
 	if e.unmanaged {
@@ -105,7 +99,7 @@ func (e *evidence) noPod() *finding.Finding {
 	return &found
 }
 
-// notExternal is about a cluster that waits for nobody: what is wrong with its Nodes has other causes.
+// notExternal is about a cluster that waits for no manager: what is wrong with its Nodes has other causes.
 func (e *evidence) notExternal() *finding.Finding {
 	found := finding.NoPod.New("", "this cluster is not in external cloud mode: ccmadm has no record of it, no "+
 		"cloud-controller-manager runs, and "+e.leader.leaderless(e.now))
@@ -130,15 +124,6 @@ func (e *evidence) endsAgain() *finding.Finding {
 	}
 	return nil
 }
-
-// failed says whether a container has failed so lately that this run of it has proven nothing yet.
-func failed(s *corev1.ContainerStatus, now time.Time) bool {
-	last := s.LastTerminationState.Terminated
-	return last != nil && last.ExitCode != 0 && now.Sub(last.FinishedAt.Time) < failedLately
-}
-
-// failedLately is a little more than a Lease lasts, which the next run has to wait for.
-const failedLately = 30 * time.Second
 
 func (e *evidence) leaderCause(pod *corev1.Pod) *finding.Finding {
 	message := "the cloud-controller-manager runs, but " + e.leader.leaderless(e.now)
@@ -202,3 +187,5 @@ func (e *evidence) withoutNodes() string {
 	}
 	return ""
 }
+
+func isForbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

@@ -51,30 +51,6 @@ func (p permission) asked() string {
 	return text
 }
 
-// Lacks names what the API server says that the manager may not do, be a Node waiting for it or not; nil where it may
-// do all. What no Node can be initialized without is an error. A Lease need not be made that somebody holds.
-func (f *Facts) Lacks() *finding.Finding {
-	var missing []permission
-	severity := finding.SeverityWarning
-	leader := f.leader()
-	for _, r := range f.Reviews {
-		p := r.permission()
-		if r.Answer != no || !leader.asks(p) || p.resource == "leases" && p.verb == "create" && leader.held(f.Now) {
-			continue
-		}
-		if slices.Contains(vital(&leader), p) {
-			severity = finding.SeverityError
-		}
-		missing = append(missing, p)
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	cause := f.evidence().missingCause(missing)
-	cause.Severity = severity
-	return cause
-}
-
 // missingVital is what keeps every node from being initialized. Permissions for the Lease are not asked for by a
 // manager that leads without them.
 func (e *evidence) missingVital() []permission {

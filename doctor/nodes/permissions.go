@@ -103,7 +103,7 @@ func besides(balances, asks bool) []permission {
 	return list
 }
 
-// user is somebody that the API server is asked about.
+// user is whose permissions the API server is asked about.
 type user struct {
 	name   string
 	groups []string

@@ -1,11 +1,13 @@
 package nodes
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // podCause says why a pod does not run; nil if it does.
@@ -74,15 +76,6 @@ func withLine(message, line string) string {
 	return message + "; its last word: " + line
 }
 
-// lastWord is what a process wrote last before it died.
-func (e *evidence) lastWord(p *corev1.Pod) string {
-	lines := e.logs[p.Name]
-	if len(lines) == 0 {
-		return ""
-	}
-	return Shorten(lines[len(lines)-1])
-}
-
 func termination(t *corev1.ContainerStateTerminated) string {
 	if t == nil {
 		return "for reasons that are not known"
@@ -92,4 +85,9 @@ func termination(t *corev1.ContainerStateTerminated) string {
 		text += ": " + Shorten(t.Message)
 	}
 	return text
+}
+
+// kubectl is how a command about a pod starts.
+func kubectl(p *corev1.Pod) string {
+	return "kubectl -n " + cmp.Or(p.Namespace, v1alpha1.Namespace) + " "
 }

@@ -77,21 +77,25 @@ func (e *evidence) review(ctx context.Context, c kubernetes.Interface) []Review 
 // deniedBy returns what the API server says that the manager may not do, those first that a node waits for. Where it
 // cannot be asked, what the log says that it refused.
 func (e *evidence) deniedBy(reviews []Review) []permission {
-	var denied []permission
-	answered := false
-	for _, r := range reviews {
-		answered = answered || r.Answer == yes
-		if r.Answer == no && !slices.Contains(e.besides, r.permission()) && e.leader.asks(r.permission()) {
-			denied = append(denied, r.permission())
-		}
-	}
-	if len(denied) > 0 || answered {
+	denied := slices.DeleteFunc(answeredNo(reviews, &e.leader), func(p permission) bool { return slices.Contains(e.besides, p) })
+	if len(denied) > 0 || slices.ContainsFunc(reviews, func(r Review) bool { return r.Answer == yes }) {
 		return denied
 	}
 	for _, r := range refusedInLog(e.allLines()) {
 		denied = append(denied, r.permission)
 	}
 	return denied
+}
+
+// answeredNo is what the API server says that the manager may not do, and it would.
+func answeredNo(reviews []Review, leader *leadership) []permission {
+	var list []permission
+	for _, r := range reviews {
+		if r.Answer == no && leader.asks(r.permission()) {
+			list = append(list, r.permission())
+		}
+	}
+	return list
 }
 
 // ask is a SubjectAccessReview.

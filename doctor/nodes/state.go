@@ -3,12 +3,12 @@
 //
 // Start at [State], then [Wait] and [Observe]. A Node to its cause:
 //
-//  1. watch.go (Wait) or status.go (Observe) reads Nodes and the Lease; lease.go judges whether somebody leads.
+//  1. watch.go (Wait) or status.go (Observe) reads Nodes and the Lease; lease.go judges whether there is a leader.
 //  2. state.go makes a [Status] of each: [StatusOf].
-//  3. Where one is behind, evidence.go gathers once for all: the manager's pods, the last lines of their logs; reviews.go
+//  3. Where one is behind, ask.go reads once for all: the manager's pods, the last lines of their logs; reviews.go
 //     asks the API server what the manager may do. [Facts] is all that was seen, and [Judge] goes by nothing else: package
 //     doctor/diagnosis has it judge a snapshot.
-//  4. permissions.go says what the manager may not do; complaint.go reads the log.
+//  4. permissions.go says what the manager may not do; logline.go and evidence.go read the log.
 //  5. cause.go walks the states in the order in which one has to look. What is wrong with the manager itself is in
 //     manager.go, with its pods in podcause.go, with a kubelet in kubelet.go.
 //  6. Each cause is a [finding.Finding], its ID in the catalogue of package finding.
@@ -16,7 +16,7 @@
 //
 // Reads: Nodes, Leases, pods and logs of the cloud-controller-manager, and what it may do. What it may not read it
 // leaves out, and says so: what cannot be asked is never taken for what is not there. What a Node or a log says is
-// cleaned ([finding.Clean]) before anybody sees it. Writes: nothing.
+// cleaned ([finding.Clean]) before it is shown. Writes: nothing.
 package nodes
 
 import (
@@ -39,7 +39,7 @@ type State int
 const (
 	// Absent: there is no Node of that name.
 	Absent State = iota
-	// Registered: the Node is there and nobody will initialize it, for it has neither taint nor provider ID.
+	// Registered: the Node is there and no manager will initialize it, for it has neither taint nor provider ID.
 	Registered
 	// Tainted: it waits for a cloud-controller-manager.
 	Tainted
@@ -97,12 +97,12 @@ type Status struct {
 	Zone string `json:"zone,omitempty"`
 	// Version is the kubelet's.
 	Version string `json:"version,omitempty"`
-	// Cause says why it is not further, or what is wrong with it. Nil as long as nobody has asked.
+	// Cause says why it is not further, or what is wrong with it. Nil until it was looked for.
 	Cause *finding.Finding `json:"cause,omitempty"`
 }
 
-// StatusOf works out the state of the node of that name. A nil node is one that is not there. Where nobody leads, or
-// where that cannot be seen, Claimed is skipped.
+// StatusOf works out the state of the node of that name. A nil node is one that is not there. Where there is no leader, or
+// that cannot be seen, Claimed is skipped.
 func StatusOf(name string, node *corev1.Node, led bool, now time.Time) Status {
 	s := Status{Time: now, Node: finding.Clean(name)}
 	if node == nil {
@@ -152,4 +152,14 @@ func IsPodReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
+}
+
+func below(statuses []Status, until State) []Status {
+	var list []Status
+	for _, s := range statuses {
+		if s.State < until {
+			list = append(list, s)
+		}
+	}
+	return list
 }

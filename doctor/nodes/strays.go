@@ -1,19 +1,11 @@
 package nodes
 
 import (
-	"context"
-	"fmt"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Strays returns what tells static pods that workers show from those of control planes. A kubelet may show any pod as
-// its own, under any labels; who is a control plane it may not say. Where no Node has kubeadm's label nobody knows, and
+// its own, under any labels; who is a control plane it may not say. Where no Node has kubeadm's label that is not known, and
 // there are none.
 func Strays(nodes []corev1.Node) func(*corev1.Pod) bool {
 	controlPlanes := map[string]bool{}
@@ -32,17 +24,4 @@ func Strays(nodes []corev1.Node) func(*corev1.Pod) bool {
 func IsMirror(p *corev1.Pod) bool {
 	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
 	return static
-}
-
-// withoutStrays asks who is a control plane where pods are static.
-func withoutStrays(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) ([]corev1.Pod, error) {
-	if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return IsMirror(&p) }) {
-		return pods, nil
-	}
-	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
-	if err != nil {
-		return nil, fmt.Errorf("list the control planes: %w", err)
-	}
-	stray := Strays(list.Items)
-	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return stray(&p) }), nil
 }

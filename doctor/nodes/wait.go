@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ func (e *WaitError) Hint() string {
 const minExplaining, maxExplaining = 800 * time.Millisecond, 10 * time.Second
 
 // Wait follows nodes until each has come as far as wanted. It watches; nothing is polled. The error is a *WaitError
-// when ctx's deadline passes before; another one says what could not be asked. It returns the last status of each node
+// when ctx's deadline passes before; any other error says what could not be asked. It returns the last status of each node
 // in any case.
 func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]Status, error) {
 	explaining := maxExplaining
@@ -68,7 +67,7 @@ func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]Status,
 		return nil, err
 	}
 	defer w.stop()
-	clock := time.NewTicker(time.Second) // a lease that nobody renews is no event
+	clock := time.NewTicker(time.Second) // a Lease that runs out is no event
 	defer clock.Stop()
 	seen := map[string]Status{}
 	for {
@@ -102,16 +101,6 @@ func (o WaitOptions) show(seen map[string]Status, statuses []Status) {
 			o.Changed(s)
 		}
 	}
-}
-
-func below(statuses []Status, until State) []Status {
-	var list []Status
-	for _, s := range statuses {
-		if s.State < until {
-			list = append(list, s)
-		}
-	}
-	return list
 }
 
 // late finds out why it was not enough. It reads the nodes again: a watch that gets no answer keeps that to itself.
@@ -152,7 +141,7 @@ func (o WaitOptions) late(
 	case len(e.Nodes) == 0:
 		return statuses, nil
 	}
-	f := &Facts{Nodes: nodes, Now: now, Recorded: o.Lease != ""}
+	f := &Facts{Nodes: nodes, every: len(o.Nodes) == 0, Now: now, Recorded: o.Lease != ""}
 	f.keep(w.leader)
 	if len(below(e.Nodes, Ready)) > 0 {
 		f.askManager(ctx, c)
@@ -162,44 +151,4 @@ func (o WaitOptions) late(
 		o.Changed(s)
 	}
 	return statuses, e
-}
-
-// Tell says what is wrong with nodes, those with the same trouble together, and for each trouble what to do next.
-func Tell(statuses []Status) (lines, next []string) {
-	type trouble struct {
-		text, next string
-		nodes      []string
-	}
-	var troubles []*trouble
-	for _, s := range statuses {
-		t := &trouble{text: s.State.String()}
-		if s.Cause != nil {
-			t.text, t.next = t.text+": "+s.Cause.Message, s.Cause.Next
-		}
-		i := slices.IndexFunc(troubles, func(o *trouble) bool { return o.text == t.text })
-		if i < 0 {
-			i, troubles = len(troubles), append(troubles, t)
-		}
-		troubles[i].nodes = append(troubles[i].nodes, s.Node)
-	}
-	for _, t := range troubles {
-		lines = append(lines, some(t.nodes)+" "+t.text)
-		if len(troubles) > 1 && t.next != "" {
-			t.next = some(t.nodes) + ": " + t.next
-		}
-		if t.next != "" {
-			next = append(next, t.next)
-		}
-	}
-	return lines, next
-}
-
-func some(names []string) string { return Some(names, 5) }
-
-// Some names as many as that, and counts the rest.
-func Some(names []string, most int) string {
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

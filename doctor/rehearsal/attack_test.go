@@ -42,7 +42,7 @@ func TestCluster_Attack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStage(list.Items, uninitialized)
+	s := newShadow(list.Items, uninitialized)
 	p, err := serve(t.Context(), readOnly(victim.Config), s, nil, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestCluster_Attack(t *testing.T) {
 // TestCluster_ProxyReads: what is read is what the cluster has, and no Secret that the profile does not name.
 func TestCluster_ProxyReads(t *testing.T) {
 	client := adminClient(t)
-	p, err := serve(t.Context(), readOnly(plane.Config), newStage(nil, uninitialized), nil, t.TempDir())
+	p, err := serve(t.Context(), readOnly(plane.Config), newShadow(nil, uninitialized), nil, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

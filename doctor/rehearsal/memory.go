@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// memory keeps the Leases that the program makes, by namespace and name, and takes its Events, which nobody reads.
+// memory keeps the Leases that the program makes, by namespace and name, and drops its Events.
 type memory struct {
 	mu     sync.Mutex
 	leases map[string]runtime.Object

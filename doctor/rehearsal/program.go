@@ -23,7 +23,7 @@ const (
 // KubeconfigPlace stands in Options.Args for the kubeconfig that the program gets.
 const KubeconfigPlace = "${kubeconfig}"
 
-// ours are flags that hold the rehearsal together: nobody else may set them. Leader election stays on, by a Lease in
+// ours are flags that hold the rehearsal together: no argument may set them. Leader election stays on, by a Lease in
 // our memory, so that a program that outlives us ends by itself.
 func ours(controller, kubeconfig string) []string {
 	return []string{
@@ -72,7 +72,7 @@ func (r *rehearsal) arguments(controller, kubeconfig string) ([]string, error) {
 }
 
 // pass runs the program with one controller until done says so, it ends, or the time is up.
-func (r *rehearsal) pass(ctx context.Context, controller string, s *stage, done func(*words) bool) (*result, error) {
+func (r *rehearsal) pass(ctx context.Context, controller string, s *shadow, done func(*logParser) bool) (*result, error) {
 	p, err := serve(ctx, r.upstream, s, r.MayRead, r.dir)
 	if err != nil {
 		return nil, err
@@ -83,10 +83,10 @@ func (r *rehearsal) pass(ctx context.Context, controller string, s *stage, done 
 		return nil, err
 	}
 	for {
-		w := newWords(r.Log)
+		w := newLogParser(r.Log)
 		complete, err := r.attempt(ctx, args, w, done)
 		if err == nil {
-			return &result{stage: s, words: w, complete: complete}, nil
+			return &result{shadow: s, logParser: w, complete: complete}, nil
 		}
 		var adapted bool
 		if args, adapted = adapt(args, w); !adapted {
@@ -97,14 +97,14 @@ func (r *rehearsal) pass(ctx context.Context, controller string, s *stage, done 
 
 // result is what a pass has found.
 type result struct {
-	*stage
-	*words
+	*shadow
+	*logParser
 	// complete says that every Node has had its turn.
 	complete bool
 }
 
 // attempt starts the program, and ends it when done says so. It is false where the time was up before.
-func (r *rehearsal) attempt(ctx context.Context, args []string, w *words, done func(*words) bool) (bool, error) {
+func (r *rehearsal) attempt(ctx context.Context, args []string, w *logParser, done func(*logParser) bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	running, end := context.WithCancel(ctx)
@@ -147,8 +147,8 @@ func (r *rehearsal) attempt(ctx context.Context, args []string, w *words, done f
 	}
 }
 
-// endedEarly is the program's own end, or that of whoever waits for it.
-func endedEarly(ctx context.Context, err error, w *words) error {
+// endedEarly is the program's own end, or that of the run.
+func endedEarly(ctx context.Context, err error, w *logParser) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("rehearse: %w", ctx.Err())
 	}
@@ -160,8 +160,8 @@ func endedEarly(ctx context.Context, err error, w *words) error {
 
 // adapt returns arguments for a program that has refused those of a newer one: tuning that it lacks, and the names that
 // controllers had before Kubernetes 1.28.
-func adapt(args []string, w *words) ([]string, bool) {
-	flag, oldNames := w.misunderstood()
+func adapt(args []string, w *logParser) ([]string, bool) {
+	flag, oldNames := w.refusedArgs()
 	if oldNames {
 		i := slices.IndexFunc(args, func(arg string) bool {
 			return strings.HasPrefix(arg, "--controllers=") && strings.HasSuffix(arg, "-controller")

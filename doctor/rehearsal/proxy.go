@@ -24,9 +24,9 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// proxy is the API server that the program knows. It serves HTTPS on loopback, to whoever has its token.
+// proxy is the API server that the program knows. It serves HTTPS on loopback, to clients with its token.
 type proxy struct {
-	*stage
+	*shadow
 	kubeconfig string
 	token      string
 	mayRead    []templates.Rule
@@ -58,7 +58,7 @@ func readOnly(config *rest.Config) *rest.Config {
 }
 
 // serve starts a proxy, and writes its kubeconfig into dir.
-func serve(ctx context.Context, upstream *rest.Config, s *stage, mayRead []templates.Rule, dir string) (*proxy, error) {
+func serve(ctx context.Context, upstream *rest.Config, s *shadow, mayRead []templates.Rule, dir string) (*proxy, error) {
 	target, _, err := rest.DefaultServerUrlFor(upstream)
 	if err != nil {
 		return nil, fmt.Errorf("read the API server's address: %w", err)
@@ -67,7 +67,7 @@ func serve(ctx context.Context, upstream *rest.Config, s *stage, mayRead []templ
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	p := &proxy{stage: s, token: rand.Text(), mayRead: mayRead, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	p := &proxy{shadow: s, token: rand.Text(), mayRead: mayRead, kubeconfig: filepath.Join(dir, "kubeconfig")}
 	quiet := log.New(io.Discard, "", 0) // what the program does to its connections is its own affair
 	p.reads = &httputil.ReverseProxy{
 		//nolint:contextcheck // a request has its own
@@ -141,7 +141,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.inMemory():
 		p.memory.serve(w, r, q)
 	case r.Method != http.MethodGet:
-		p.answer(w, r, q)
+		p.respond(w, r, q)
 	case q.isNodes() && p.phantom(q.name) != nil:
 		reply(w, http.StatusOK, p.phantom(q.name))
 	case !p.readable(q):

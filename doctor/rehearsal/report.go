@@ -105,10 +105,10 @@ func (r *result) confirm(again *result) {
 	for what, times := range again.refused {
 		r.refused[what] += times
 	}
-	still := again.complainedOf()
-	for name := range r.complainedOf() {
+	still := again.failedNodes()
+	for name := range r.failedNodes() {
 		if again.complete && !still[name] {
-			delete(r.complaints, name)
+			delete(r.failures, name)
 		}
 	}
 }
@@ -116,10 +116,10 @@ func (r *result) confirm(again *result) {
 // judge says what would become of a Node. A deletion counts more than anything that was said of it before.
 func judge(n *corev1.Node, one, two *result) Verdict {
 	v := Verdict{Node: n.Name, Before: factsOf(n)}
-	first, _ := one.about(n.Name)
+	first, _ := one.errorOf(n.Name)
 	second, times := "", 0
 	if two != nil {
-		second, times = two.about(n.Name)
+		second, times = two.errorOf(n.Name)
 	}
 	if after := one.left(n.Name); after != nil && one.untainted[n.Name] {
 		facts := factsOf(after)

@@ -71,7 +71,7 @@ func general(parts []string) bool {
 
 func (q request) isNodes() bool { return q.group == "" && q.resource == "nodes" }
 
-// inMemory says that a rehearsal has its own of these: nobody else is to see who leads it, or what happens in it.
+// inMemory says that a rehearsal has its own of these: the cluster is to show neither its leader nor its Events.
 func (q request) inMemory() bool {
 	events := q.resource == "events" && (q.group == "" || q.group == "events.k8s.io")
 	return events || q.group == "coordination.k8s.io" && q.resource == "leases"

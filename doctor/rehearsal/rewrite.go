@@ -56,7 +56,7 @@ func isTrue(q url.Values, name string) bool {
 }
 
 // rewriteObject changes a Node or a NodeList; other kinds, like what a table or a client of metadata asks for, stay.
-func (s *stage) rewriteObject(data []byte) ([]byte, error) {
+func (s *shadow) rewriteObject(data []byte) ([]byte, error) {
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(data, &meta); err != nil {
 		return nil, fmt.Errorf("decode nodes: %w", err)
@@ -98,7 +98,7 @@ func (s stream) Close() error { return errors.Join(s.PipeReader.Close(), s.upstr
 
 // rewriteWatch changes events as they come. Phantoms come behind all Nodes that were there before: who has a phantom
 // has those.
-func (s *stage) rewriteWatch(body io.ReadCloser, query url.Values) io.ReadCloser {
+func (s *shadow) rewriteWatch(body io.ReadCloser, query url.Values) io.ReadCloser {
 	reader, writer := io.Pipe()
 	whole := query.Get("fieldSelector") == "" && query.Get("labelSelector") == ""
 	initial := isTrue(query, "sendInitialEvents")
@@ -130,7 +130,7 @@ func (s *stage) rewriteWatch(body io.ReadCloser, query url.Values) io.ReadCloser
 
 // rewriteEvent changes the Node in an event. It also returns the resource version of the bookmark that ends the Nodes
 // that were there before.
-func (s *stage) rewriteEvent(e event) (event, string, error) {
+func (s *shadow) rewriteEvent(e event) (event, string, error) {
 	var object metav1.PartialObjectMetadata
 	if err := json.Unmarshal(e.Object, &object); err != nil {
 		return e, "", fmt.Errorf("decode an event of a watch: %w", err)
@@ -152,7 +152,7 @@ func (s *stage) rewriteEvent(e event) (event, string, error) {
 	return e, "", err
 }
 
-func (s *stage) sendPhantoms(out *json.Encoder, version string) error {
+func (s *shadow) sendPhantoms(out *json.Encoder, version string) error {
 	for _, n := range s.allPhantoms(version) {
 		data, err := json.Marshal(n)
 		if err != nil {

@@ -2,9 +2,9 @@
 // says of each Node whether the cloud recognizes it, what would be written to it, and whether it would be deleted.
 //
 // Start at [Run], which has two passes. In the first only upstream's node controller runs, and is shown every Node
-// uninitialized; what it writes is what it would initialize (stage.go, answers.go). In the second only the lifecycle
+// uninitialized; what it writes is what it would initialize (shadow.go, responses.go). In the second only the lifecycle
 // controller runs, and is shown every Node as one whose kubelet has gone silent, so that it asks the cloud for each.
-// proxy.go is the only API server that the program knows; words.go has the reasons, which are in its log alone. What is
+// proxy.go is the only API server that the program knows; logparser.go has the reasons, which are in its log alone. What is
 // said elsewhere, in a pod say, comes back as a stream (stream.go).
 //
 // Reads: Nodes, and whatever the program reads of the cluster, by GET; the program's cloud, as the program does.
@@ -29,7 +29,7 @@ import (
 
 // Options say what is rehearsed. As JSON they are a task for another process: what is of this process stays here.
 type Options struct {
-	// Cluster is how the API server is reached. Whoever it names has to be able to read what the program reads.
+	// Cluster is how the API server is reached. Its user has to be able to read what the program reads.
 	Cluster *rest.Config `json:"-"`
 	// Program is the cloud-controller-manager's file.
 	Program string `json:"program"`
@@ -44,9 +44,9 @@ type Options struct {
 	MayRead []templates.Rule `json:"mayRead"`
 	// Timeout is how long a pass may take.
 	Timeout time.Duration `json:"timeout"`
-	// Log takes the program's own log. Nil: nobody wants it.
+	// Log takes the program's own log. Nil: it is dropped.
 	Log io.Writer `json:"-"`
-	// Progress is told what has begun. Nil: nobody is.
+	// Progress is told what has begun. Nil: it is dropped.
 	Progress func(string) `json:"-"`
 }
 
@@ -83,7 +83,7 @@ type rehearsal struct {
 
 func (r *rehearsal) run(ctx context.Context) (*Report, error) {
 	r.tell("pass 1 of 2: %d Nodes, shown uninitialized to the node controller", len(r.nodes))
-	first := newStage(r.nodes, uninitialized)
+	first := newShadow(r.nodes, uninitialized)
 	one, err := r.pass(ctx, nodeController, first, first.initialized)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (r *rehearsal) run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if unclear := two.complainedOf(); two.complete && len(unclear) > 0 {
+	if unclear := two.failedNodes(); two.complete && len(unclear) > 0 {
 		r.tell("asking again about %d Nodes", len(unclear))
 		again, err := r.lifecycle(ctx, silentOf(unclear, silent))
 		if err != nil {
@@ -110,7 +110,7 @@ func (r *rehearsal) run(ctx context.Context) (*Report, error) {
 
 // lifecycle is a pass with the lifecycle controller.
 func (r *rehearsal) lifecycle(ctx context.Context, view func(*corev1.Node)) (*result, error) {
-	s := newStage(r.nodes, view)
+	s := newShadow(r.nodes, view)
 	s.addPhantoms()
 	return r.pass(ctx, lifecycleController, s, s.asked)
 }

@@ -9,7 +9,7 @@ import (
 func TestWords_Secrets(t *testing.T) {
 	const secret = "hunter2hunter2"
 	var log strings.Builder
-	w := newWords(&log)
+	w := newLogParser(&log)
 	for _, part := range []string{
 		"E1122 09:00:00.1 1 x.go:1] error syncing 'w1': auth with password=" + secret[:5], secret[5:] + " fails, requeuing\n",
 		"I1122 read -----BEGIN PRIVATE KEY-----\nI1122 " + secret + "\nI1122 -----END PRIVATE KEY-----\n",
@@ -20,8 +20,8 @@ func TestWords_Secrets(t *testing.T) {
 		}
 	}
 	w.end()
-	about, times := w.about("w1")
-	for what, text := range map[string]string{"log": log.String(), "complaint": about, "end": w.final()} {
+	about, times := w.errorOf("w1")
+	for what, text := range map[string]string{"log": log.String(), "error": about, "end": w.final()} {
 		if strings.Contains(text, secret) || text == "" {
 			t.Errorf("%s: %q", what, text)
 		}

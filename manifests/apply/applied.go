@@ -16,29 +16,47 @@ import (
 	"github.com/ccmadm/ccmadm/manifests"
 )
 
-// applied is what was applied: the set of each object, by an ID that is a valid key of a ConfigMap.
+// applied has the set of each object that was applied, by an ID that is a valid key of a ConfigMap.
 type applied map[string]string
 
-func readApplied(ctx context.Context, c client.Client) (applied, error) {
-	o := applied{}.object()
-	err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if apierrors.IsNotFound(err) {
-		return applied{}, nil
+// readApplied returns the list with what only the former list has, and that former list's ConfigMap, or nil. Both exist
+// where a migration was interrupted, or an older ccmadm has run after it: what that applied is pruned as well.
+func readApplied(ctx context.Context, c client.Client) (list applied, former *manifests.Object, err error) {
+	list = applied{}
+	for _, name := range []string{v1alpha1.AppliedName, v1alpha1.FormerAppliedName} {
+		o := configMap(name)
+		err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read ConfigMap/%s/%s: %w", v1alpha1.Namespace, name, err)
+		}
+		data, _, err := unstructured.NestedStringMap(o.Object, "data")
+		if err != nil {
+			return nil, nil, fmt.Errorf("read ConfigMap/%s/%s: %w", v1alpha1.Namespace, name, err)
+		}
+		list.add(data)
+		if name == v1alpha1.FormerAppliedName {
+			former = o
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", v1alpha1.Namespace, v1alpha1.AppliedName, err)
-	}
-	data, _, err := unstructured.NestedStringMap(o.Object, "data")
-	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", v1alpha1.Namespace, v1alpha1.AppliedName, err)
-	}
-	return data, nil
+	return list, former, nil
 }
 
-// with returns the inventory as it is when the set consists of these objects.
-func (inv applied) with(set Set, objects []*manifests.Object) applied {
+// add keeps what the list has.
+func (list applied) add(other applied) {
+	for id, set := range other {
+		if _, known := list[id]; !known {
+			list[id] = set
+		}
+	}
+}
+
+// with returns the list as it is when the set consists of these objects.
+func (list applied) with(set Set, objects []*manifests.Object) applied {
 	next := applied{}
-	for id, s := range inv {
+	for id, s := range list {
 		if s != string(set) {
 			next[id] = s
 		}
@@ -49,21 +67,17 @@ func (inv applied) with(set Set, objects []*manifests.Object) applied {
 	return next
 }
 
-// union has what is in inv, and these objects.
-func (inv applied) union(set Set, objects []*manifests.Object) applied {
-	all := inv.with(set, objects)
-	for id, s := range inv {
-		if _, known := all[id]; !known {
-			all[id] = s
-		}
-	}
+// union has what is in the list, and these objects.
+func (list applied) union(set Set, objects []*manifests.Object) applied {
+	all := list.with(set, objects)
+	all.add(list)
 	return all
 }
 
 // stale returns what the set loses.
-func (inv applied) stale(set Set, objects []*manifests.Object) ([]*manifests.Object, error) {
-	next, lost := inv.with(set, objects), applied{}
-	for id, s := range inv {
+func (list applied) stale(set Set, objects []*manifests.Object) ([]*manifests.Object, error) {
+	next, lost := list.with(set, objects), applied{}
+	for id, s := range list {
 		if _, kept := next[id]; !kept {
 			lost[id] = s
 		}
@@ -72,10 +86,10 @@ func (inv applied) stale(set Set, objects []*manifests.Object) ([]*manifests.Obj
 }
 
 // objects returns all of it, with no more than is needed for deletion.
-func (inv applied) objects() ([]*manifests.Object, error) {
+func (list applied) objects() ([]*manifests.Object, error) {
 	mapper := kinds()
-	var list []*manifests.Object
-	for _, id := range slices.Sorted(maps.Keys(inv)) {
+	var all []*manifests.Object
+	for _, id := range slices.Sorted(maps.Keys(list)) {
 		m, err := object.ParseObjMetadata(id)
 		if err != nil {
 			return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", v1alpha1.Namespace, v1alpha1.AppliedName, err)
@@ -88,19 +102,19 @@ func (inv applied) objects() ([]*manifests.Object, error) {
 		o.SetGroupVersionKind(mapping.GroupVersionKind)
 		o.SetNamespace(m.Namespace)
 		o.SetName(m.Name)
-		list = append(list, o)
+		all = append(all, o)
 	}
-	return list, nil
+	return all, nil
 }
 
 // removal returns all that was applied, in the order in which it is deleted: then the list of it, and the cluster's
-// record behind that, which may be there when the list has gone.
+// record after that, which may be there when the list has gone.
 func removal(ctx context.Context, c client.Client) ([]*manifests.Object, error) {
-	inv, err := readApplied(ctx, c)
+	list, _, err := readApplied(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	all, err := inv.objects()
+	all, err := list.objects()
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +123,7 @@ func removal(ctx context.Context, c client.Client) ([]*manifests.Object, error) 
 		return o.GroupVersionKind() == record.GroupVersionKind() && o.GetNamespace() == record.GetNamespace() &&
 			o.GetName() == record.GetName()
 	})
-	for _, name := range []string{v1alpha1.AppliedName, v1alpha1.RecordName} { // an empty list is one, too
+	for _, name := range []string{v1alpha1.AppliedName, v1alpha1.FormerAppliedName, v1alpha1.RecordName} { // an empty list is one, too
 		last := configMap(name)
 		switch err := c.Get(ctx, client.ObjectKeyFromObject(last), last); {
 		case apierrors.IsNotFound(err):
@@ -123,12 +137,12 @@ func removal(ctx context.Context, c client.Client) ([]*manifests.Object, error) 
 }
 
 // object returns the ConfigMap.
-func (inv applied) object() *manifests.Object {
+func (list applied) object() *manifests.Object {
 	o := configMap(v1alpha1.AppliedName)
 	o.SetLabels(map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager})
-	if len(inv) > 0 {
+	if len(list) > 0 {
 		data := map[string]any{}
-		for id, set := range inv {
+		for id, set := range list {
 			data[id] = set
 		}
 		o.Object["data"] = data

@@ -63,7 +63,7 @@ func wantKey(t *testing.T, letter byte) {
 
 // What is only ever created stays as it is, whatever a look at it is answered.
 func TestCluster_Apply_CreatesOnce(t *testing.T) {
-	subjects := []string{"Secret/kube-system/" + v1alpha1.AgentName, "ConfigMap/kube-system/ccmadm-inventory"}
+	subjects := []string{"Secret/kube-system/" + v1alpha1.AgentName, "ConfigMap/kube-system/ccmadm-applied"}
 	first := newCluster(t, cluster.Config, false)
 	wantChanges(t, changesWith("created", subjects...), apply(t, first, NodeAgent, keySecret(t, 'a')))
 	notFound := strings.Replace(leaderChanged, "500", `404, "reason": "NotFound"`, 1)

@@ -1,12 +1,12 @@
 // Package apply makes a cluster agree with objects, by server-side apply, or shows what that would change.
 //
-// Start at [Applier]: [Cluster] writes, [Printer] is the dry run. What was applied is listed in the ConfigMap
-// ccmadm-inventory, by set, so that what a set loses can be deleted.
+// Start at [Applier]: [Cluster] writes, [Printer] is the dry run. The ConfigMap ccmadm-applied lists the applied objects
+// by set, so that objects that a set loses can be deleted.
 //
 // Reads: the objects it is given, and the cluster's.
-// Writes: those objects as field manager "ccmadm", and that ConfigMap. Only what drifted is written: a second run changes
-// nothing. It will not: overwrite a field that somebody else has taken over, which is a [ConflictError], unless force was
-// asked for; delete what is not in the list and labelled as ours.
+// Writes: those objects as field manager "ccmadm", and that ConfigMap; removes ccmadm-inventory, its former name. Only
+// what drifted is written: a second run changes nothing. It will not: overwrite a field that another field manager owns,
+// which is a [ConflictError], unless force was asked for; delete an object that is not in the list or lacks our label.
 package apply
 
 import (
@@ -15,7 +15,10 @@ import (
 	"slices"
 
 	"github.com/fluxcd/pkg/ssa"
+	"github.com/fluxcd/pkg/ssa/utils"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
@@ -39,7 +42,7 @@ type Applier interface {
 	// Apply makes the named set consist of exactly these objects. What an earlier run applied under this name and is
 	// not among them is deleted, if it still is ours. What has not drifted is not written.
 	Apply(ctx context.Context, set Set, objects []*manifests.Object) ([]Change, error)
-	// Remove deletes all that was applied, in whatever set, and the inventory last.
+	// Remove deletes the applied objects of all sets, then the list of them, and the cluster's record last.
 	Remove(ctx context.Context) ([]Change, error)
 }
 
@@ -55,7 +58,7 @@ type Change struct {
 
 func (c Change) String() string { return c.Subject + " " + c.Action }
 
-// Differs tells whether the object was, or would be, another one.
+// Differs tells whether the object was, or would be, changed.
 func (c Change) Differs() bool {
 	return c.Action != ssa.UnchangedAction.String() && c.Action != ssa.SkippedAction.String()
 }
@@ -68,7 +71,7 @@ type Cluster struct {
 var _ Applier = (*Cluster)(nil)
 
 // NewCluster returns an Applier for the cluster. With force, fields that others have taken over are taken back.
-// It talks to nobody yet: the API server may come up later.
+// It sends no request yet: the API server may come up later.
 func NewCluster(cfg *rest.Config, force bool) (*Cluster, error) {
 	manager, err := newManager(cfg, force)
 	if err != nil {
@@ -90,13 +93,13 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 	if err := c.refuseLeaving(ctx, objects); err != nil {
 		return nil, err
 	}
-	inv, err := readApplied(ctx, c.manager.Client())
+	list, former, err := readApplied(ctx, c.manager.Client())
 	if err != nil {
 		return nil, err
 	}
-	// Before, so that a run that is cut short leaves nothing that no list has: deletion spares what is not labelled as ours.
+	// Before, so that an interrupted run leaves no object that is in no list: deletion spares what lacks our label.
 	var noted *ssa.ChangeSetEntry
-	if union := inv.union(set, objects); len(union) > len(inv) {
+	if union := list.union(set, objects); len(union) > len(list) {
 		if noted, err = c.manager.Apply(ctx, union.object(), applyOptions()); err != nil {
 			return nil, explainConflict(err)
 		}
@@ -107,7 +110,7 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 		return nil, explainConflict(err)
 	}
 	changes := changesOf(applied)
-	stale, err := inv.stale(set, objects)
+	stale, err := list.stale(set, objects)
 	if err != nil {
 		return changes, err
 	}
@@ -116,14 +119,35 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 	if err != nil {
 		return changes, err
 	}
-	written, err := c.manager.Apply(ctx, inv.with(set, objects).object(), applyOptions())
+	written, err := c.manager.Apply(ctx, list.with(set, objects).object(), applyOptions())
 	if err != nil {
 		return changes, explainConflict(err)
 	}
 	if noted != nil && written.Action == ssa.UnchangedAction {
 		written = noted
 	}
-	return append(changes, changeOf(*written)), nil
+	changes = append(changes, changeOf(*written))
+	if former == nil {
+		return changes, nil
+	}
+	change, err := c.removeFormer(ctx, former)
+	return append(changes, change), err
+}
+
+// removeFormer deletes the list under its former name as it was read. An older ccmadm may have written it since: then it
+// stays, and the next run reads it.
+func (c *Cluster) removeFormer(ctx context.Context, former *manifests.Object) (Change, error) {
+	change := Change{Subject: utils.FmtUnstructured(former), Action: ssa.DeletedAction.String()}
+	version := former.GetResourceVersion()
+	err := c.manager.Client().Delete(ctx, former, client.Preconditions{ResourceVersion: &version})
+	switch {
+	case apierrors.IsConflict(err):
+		change.Action = ssa.SkippedAction.String()
+	case err != nil && !apierrors.IsNotFound(err):
+		change.Action = ssa.UnknownAction.String()
+		return change, fmt.Errorf("delete %s: %w", change.Subject, err)
+	}
+	return change, nil
 }
 
 // Remove retries while the API server is coming up. The cluster's record goes last: it is what a removal that was cut
@@ -144,7 +168,7 @@ func (c *Cluster) remove(ctx context.Context) ([]Change, error) {
 	return c.delete(ctx, all)
 }
 
-// delete leaves alone what does not carry our label: somebody has made it theirs.
+// delete leaves alone what does not carry our label: it was taken over.
 func (c *Cluster) delete(ctx context.Context, objects []*manifests.Object) ([]Change, error) {
 	opts := ssa.DefaultDeleteOptions()
 	opts.Inclusions = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager}

@@ -84,7 +84,7 @@ func rbacSubjects() []string {
 		"RoleBinding/kube-node-lease" + name, "RoleBinding/kube-system" + name, "RoleBinding/kube-system" + name +
 			":authentication-reader", policy + "/ccmadm-endpoints", policy + "/ccmadm-external-ips", policy + "/ccmadm-node-ports",
 		policy + "Binding/ccmadm-endpoints", policy + "Binding/ccmadm-external-ips", policy + "Binding/ccmadm-node-ports",
-		"ConfigMap/kube-system/ccmadm-inventory",
+		"ConfigMap/kube-system/ccmadm-applied",
 	}
 }
 
@@ -195,12 +195,12 @@ func TestCluster_Apply_Prunes(t *testing.T) {
 	want := []Change{
 		{Subject: "Deployment/kube-system/onprem-cloud-controller-manager", Action: "created"},
 		{Subject: "DaemonSet/kube-system/onprem-cloud-controller-manager", Action: "deleted"},
-		{Subject: "ConfigMap/kube-system/ccmadm-inventory", Action: "configured"},
+		{Subject: "ConfigMap/kube-system/ccmadm-applied", Action: "configured"},
 	}
 	wantChanges(t, want, apply(t, c, "addon", workload))
 	want = []Change{
 		{Subject: "Deployment/kube-system/onprem-cloud-controller-manager", Action: "deleted"},
-		{Subject: "ConfigMap/kube-system/ccmadm-inventory", Action: "configured"},
+		{Subject: "ConfigMap/kube-system/ccmadm-applied", Action: "configured"},
 	}
 	wantChanges(t, want, apply(t, c, "addon", nil))
 	if got := versions(t, mustRecord(t)); len(got) != 4 {

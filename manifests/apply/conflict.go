@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ConflictError says that somebody else has taken over fields of an object that is ours. Nothing was written.
+// ConflictError says that another field manager owns fields of an object that is ours. Nothing was written.
 type ConflictError struct {
 	// Subject is the object.
 	Subject string

@@ -31,7 +31,7 @@ func TestCluster_Apply_WhatIsBeingDeleted(t *testing.T) {
 	}}
 	set := []*manifests.Object{definition}
 	awaited := ""
-	subjects := []string{"CustomResourceDefinition/things.leaving.example", "ConfigMap/kube-system/ccmadm-inventory"}
+	subjects := []string{"CustomResourceDefinition/things.leaving.example", "ConfigMap/kube-system/ccmadm-applied"}
 	wantChanges(t, changesWith("created", subjects...), apply(t, c, "things", set))
 	held := func(finalizers string) {
 		t.Helper()

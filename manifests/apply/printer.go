@@ -22,16 +22,16 @@ import (
 
 // Printer is the Applier of a dry run: it prints the difference that each object would make, and writes nothing.
 // The API server works out the difference, defaults and admission included. Values of Secrets are masked, and
-// so are credentials that somebody has put into another object.
+// so are credentials in other objects.
 type Printer struct {
 	out            io.Writer
 	manager, force *ssa.ResourceManager // nil: no cluster yet
-	living         bool                 // there is one, whether it answers or not
+	existing       bool                 // there is one, whether it answers or not
 }
 
 var _ Applier = (*Printer)(nil)
 
-// NewPrinter returns an Applier that prints to out. Without a configuration, or if nobody listens there, it takes the
+// NewPrinter returns an Applier that prints to out. Without a configuration, or if the connection is refused, it takes the
 // cluster as empty: that is what a machine looks like before its first control plane.
 func NewPrinter(cfg *rest.Config, out io.Writer) (*Printer, error) {
 	p := &Printer{out: out}
@@ -46,10 +46,10 @@ func NewPrinter(cfg *rest.Config, out io.Writer) (*Printer, error) {
 	return p, err
 }
 
-// Living says that there is a cluster: one that does not answer is not an empty one. With force, what others have taken
-// over is shown without a word.
-func (p *Printer) Living(force bool) {
-	p.living = true
+// Existing says that there is a cluster: one that does not answer is not an empty one. With force, conflicts are not
+// mentioned.
+func (p *Printer) Existing(force bool) {
+	p.existing = true
 	if force {
 		p.manager = p.force
 	}
@@ -57,28 +57,31 @@ func (p *Printer) Living(force bool) {
 
 // Apply prints what it would change.
 func (p *Printer) Apply(ctx context.Context, set Set, objects []*manifests.Object) ([]Change, error) {
-	inv, err := p.inventory(ctx)
+	list, former, err := p.applied(ctx)
 	if err != nil {
 		return nil, err
 	}
-	stale, err := inv.stale(set, objects)
+	gone, err := list.stale(set, objects)
 	if err != nil {
 		return nil, err
+	}
+	if former != nil {
+		gone = append(gone, former)
 	}
 	var changes []Change
-	for _, o := range append(slices.Clone(objects), inv.with(set, objects).object()) {
+	for _, o := range append(slices.Clone(objects), list.with(set, objects).object()) {
 		change, err := p.show(ctx, o)
 		if err != nil {
 			return changes, err
 		}
 		changes = append(changes, change)
 	}
-	return append(changes, p.showDeleted(stale)...), nil
+	return append(changes, p.showDeleted(gone)...), nil
 }
 
 // Remove prints what it would delete.
 func (p *Printer) Remove(ctx context.Context) ([]Change, error) {
-	if _, err := p.inventory(ctx); err != nil || p.manager == nil {
+	if _, _, err := p.applied(ctx); err != nil || p.manager == nil {
 		return nil, err
 	}
 	all, err := removal(ctx, p.manager.Client())
@@ -88,17 +91,17 @@ func (p *Printer) Remove(ctx context.Context) ([]Change, error) {
 	return p.showDeleted(all), nil
 }
 
-// inventory finds out at the same time whether there is a cluster.
-func (p *Printer) inventory(ctx context.Context) (applied, error) {
+// applied finds out at the same time whether there is a cluster.
+func (p *Printer) applied(ctx context.Context) (list applied, former *manifests.Object, err error) {
 	if p.manager == nil {
-		return applied{}, nil
+		return applied{}, nil, nil
 	}
-	inv, err := readApplied(ctx, p.manager.Client())
-	if utilnet.IsConnectionRefused(err) && !p.living {
+	list, former, err = readApplied(ctx, p.manager.Client())
+	if utilnet.IsConnectionRefused(err) && !p.existing {
 		p.manager = nil
-		return applied{}, nil
+		return applied{}, nil, nil
 	}
-	return inv, err
+	return list, former, err
 }
 
 func (p *Printer) show(ctx context.Context, o *manifests.Object) (Change, error) {

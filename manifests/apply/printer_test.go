@@ -49,7 +49,7 @@ func TestPrinter_NoCluster(t *testing.T) {
 	p, out := printer(t, nil)
 	wantChanges(t, changesWith("created", "ConfigMap/kube-system/ccmadm-config", "Role/kube-system/ccmadm:record",
 		"RoleBinding/kube-system/ccmadm:record", "Role/kube-node-lease/ccmadm:record",
-		"RoleBinding/kube-node-lease/ccmadm:record", "ConfigMap/kube-system/ccmadm-inventory"), apply(t, p, "record", mustRecord(t)))
+		"RoleBinding/kube-node-lease/ccmadm:record", "ConfigMap/kube-system/ccmadm-applied"), apply(t, p, "record", mustRecord(t)))
 	goldenText(t, out.String())
 }
 
@@ -93,7 +93,7 @@ func TestCluster_Printer(t *testing.T) {
 	want := []Change{
 		{Subject: "ConfigMap/kube-system/ccmadm-config", Action: "configured"},
 		{Subject: "RoleBinding/kube-system/ccmadm:record", Action: "unchanged"},
-		{Subject: "ConfigMap/kube-system/ccmadm-inventory", Action: "configured"},
+		{Subject: "ConfigMap/kube-system/ccmadm-applied", Action: "configured"},
 		{Subject: "Role/kube-node-lease/ccmadm:record", Action: "deleted"},
 		{Subject: "RoleBinding/kube-node-lease/ccmadm:record", Action: "deleted"},
 		{Subject: "Role/kube-system/ccmadm:record", Action: "deleted"},
@@ -156,6 +156,6 @@ func TestCluster_Printer_MasksSecrets(t *testing.T) {
 		}
 	}
 	if got := strings.Count(out.String(), "[dryrun] would"); got != 3 {
-		t.Errorf("got %d objects, want the Secret created, the inventory created, the Secret changed:\n%s", got, out)
+		t.Errorf("got %d objects, want the Secret created, the list created, the Secret changed:\n%s", got, out)
 	}
 }

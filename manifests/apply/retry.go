@@ -22,7 +22,7 @@ const (
 )
 
 // retry runs what is safe to run again until it works, the error is one that waiting does not cure, or ctx ends.
-// What it returns then is the last answer, for "deadline exceeded" helps nobody.
+// What it returns then is the last answer: "deadline exceeded" does not say why.
 func retry(ctx context.Context, run func(context.Context) error) error {
 	ctx = klog.NewContext(ctx, logr.Discard()) // what matters comes back as an error
 	if _, ok := ctx.Deadline(); !ok {
@@ -71,5 +71,5 @@ func unreachable(err error) bool {
 func unsettled(err error) bool {
 	leaving := new(LeavingError)
 	return errors.As(err, &leaving) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
-		apierrors.IsInternalError(err) || apierrors.IsAlreadyExists(err) // somebody else has just created it
+		apierrors.IsInternalError(err) || apierrors.IsAlreadyExists(err) // it has just been created
 }

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// hostNetwork offers no fix where the port on the machine would be taken by another one.
+// hostNetwork offers no fix where the port on the machine would be taken by another pod.
 func hostNetwork(s *Set) []problem {
 	taken := map[string]bool{}
 	for _, w := range s.workloads {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -45,15 +43,6 @@ func podSecurity(w *workload) []problem {
 		return nil
 	}
 	return w.problem(nil, fmt.Sprintf("namespace %s enforces pod security %q", w.namespace, level), nil)
-}
-
-func enforcedLevel(namespaces []*corev1.Namespace, name string) string {
-	for _, n := range namespaces {
-		if n.Name == name {
-			return n.Labels["pod-security.kubernetes.io/enforce"]
-		}
-	}
-	return ""
 }
 
 func imageTag(w *workload) []problem {

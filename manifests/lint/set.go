@@ -46,7 +46,7 @@ func (s *Set) read() error {
 	}
 	for _, w := range s.workloads {
 		w.enforced = enforcedLevel(s.namespaces, w.namespace)
-		w.granted = s.grantsOf(w)
+		w.granted = grantsOf(w, s.roles, s.bindings)
 	}
 	return errors.Join(errs...)
 }
@@ -102,4 +102,13 @@ func (s *Set) has(kind, namespace, name string) bool {
 	return slices.ContainsFunc(s.objects, func(o *object) bool {
 		return o.kind == kind && o.namespace == namespace && o.name == name
 	})
+}
+
+func enforcedLevel(namespaces []*corev1.Namespace, name string) string {
+	for _, n := range namespaces {
+		if n.Name == name {
+			return n.Labels["pod-security.kubernetes.io/enforce"]
+		}
+	}
+	return ""
 }

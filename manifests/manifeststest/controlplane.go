@@ -65,6 +65,7 @@ func binaries(minor string) (apiServer, etcd string) {
 		return "", ""
 	}
 	found, err := filepath.Glob(filepath.Join(cache, "ccmadm-lab", "kubernetes-"+minor+"*", "kube-apiserver"))
+	found = slices.DeleteFunc(found, func(path string) bool { return strings.HasSuffix(filepath.Dir(path), ".new") }) // being built
 	if err != nil || len(found) == 0 {
 		return "", ""
 	}

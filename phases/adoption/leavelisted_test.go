@@ -13,6 +13,7 @@ func TestSplitApplied(t *testing.T) {
 		"Deployment/gitops/cloud-controller-manager", "ClusterRole/listed", "ClusterRole/theirs",
 		"Pod/kube-system/ccmadm-node-1", "Pod/default/ccmadm-node-1", "IPAddress/192.0.2.1",
 		"Namespace/ccmadm-rehearsal-abcde", "ConfigMap/ccmadm-rehearsal-abcde/task", "Lease/kube-system/ccmadm-run",
+		"ConfigMap/kube-system/ccmadm-applied", "ConfigMap/kube-system/ccmadm-inventory",
 	} {
 		found = append(found, leftover{subject: subject})
 	}
@@ -24,6 +25,7 @@ func TestSplitApplied(t *testing.T) {
 	want := []string{
 		"ClusterRole/listed", "Pod/kube-system/ccmadm-node-1", "IPAddress/192.0.2.1",
 		"Namespace/ccmadm-rehearsal-abcde", "ConfigMap/ccmadm-rehearsal-abcde/task", "Lease/kube-system/ccmadm-run",
+		"ConfigMap/kube-system/ccmadm-applied", "ConfigMap/kube-system/ccmadm-inventory",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)

@@ -60,13 +60,18 @@ func writtenByRuns(subject string) bool {
 	if strings.Contains(subject, "/"+v1alpha1.RehearsalPrefix) { // of a rehearsal that was cut short
 		return true
 	}
-	return slices.Contains([]string{
+	return isAppliedList(subject) || slices.Contains([]string{
 		"ConfigMap" + namespace + v1alpha1.RecordName,
-		"ConfigMap" + namespace + v1alpha1.AppliedName,
 		"ConfigMap" + namespace + v1alpha1.JournalName,
 		"ConfigMap" + namespace + v1alpha1.LastGoodMachinesName,
 		leaseKind().Kind + namespace + v1alpha1.RunLeaseName,
 	}, subject)
+}
+
+// isAppliedList tells the list of what was applied, under both of its names.
+func isAppliedList(subject string) bool {
+	const maps = "ConfigMap/" + v1alpha1.Namespace + "/"
+	return subject == maps+v1alpha1.AppliedName || subject == maps+v1alpha1.FormerAppliedName
 }
 
 func removeObjects() workflow.Phase {
@@ -245,7 +250,7 @@ func removeSets(ctx context.Context, env *workflow.Env, applier apply.Applier, s
 
 func sayDeleted(env *workflow.Env, changes []apply.Change) {
 	for _, c := range changes {
-		if c.Differs() && !strings.HasSuffix(c.Subject, "/"+v1alpha1.AppliedName) {
+		if c.Differs() && !isAppliedList(c.Subject) {
 			workflow.SayChange(env, c)
 			env.NoteChange(true)
 		}

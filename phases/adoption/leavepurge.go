@@ -80,7 +80,7 @@ type leftover struct {
 // ledBy tells of what a run that was cut short goes on by: the record, and the list of what was applied.
 func (o *leftover) ledBy() bool {
 	const maps = "ConfigMap/" + v1alpha1.Namespace + "/"
-	return o.subject == maps+v1alpha1.RecordName || o.subject == maps+v1alpha1.AppliedName
+	return o.subject == maps+v1alpha1.RecordName || isAppliedList(o.subject)
 }
 
 func (o *leftover) remove(ctx context.Context) error {

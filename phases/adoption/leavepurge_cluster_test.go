@@ -41,6 +41,9 @@ func TestCluster_Leave_Purge(t *testing.T) {
 	for _, path := range cut {
 		machinetest.Put(t, m, path, "x")
 	}
+	phasestest.Made(t, client.CoreV1().ConfigMaps(v1alpha1.Namespace), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: v1alpha1.FormerAppliedName, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
+	}})
 	phasestest.Made(t, client.CoreV1().ConfigMaps("default"), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: "forgotten", Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 	}})

@@ -69,14 +69,19 @@ func refuseLostFiles(ctx context.Context, env *workflow.Env) error {
 	if err != nil {
 		return err
 	}
-	applied, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, v1alpha1.AppliedName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	listed := false
+	for _, name := range []string{v1alpha1.AppliedName, v1alpha1.FormerAppliedName} {
+		applied, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
+		}
+		_, has := applied.Data[v1alpha1.Namespace+"_"+v1alpha1.CloudConfigName+"__Secret"]
+		listed = listed || has
 	}
-	if err != nil {
-		return finding.Refusedf("look for the provider's files: %w", err).WithHint("nothing was changed")
-	}
-	if _, listed := applied.Data[v1alpha1.Namespace+"_"+v1alpha1.CloudConfigName+"__Secret"]; !listed {
+	if !listed {
 		return nil
 	}
 	_, err = client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})

@@ -144,7 +144,7 @@ func NewApplier(env *Env, path string) (apply.Applier, error) {
 	if env.DryRun {
 		printer, err := apply.NewPrinter(config, env.Out)
 		if err == nil && (env.Existing || env.Preview) {
-			printer.Living(env.Force)
+			printer.Existing(env.Force)
 		}
 		return printer, err
 	}

@@ -162,7 +162,7 @@ func (s *secrets) commands(t *testing.T) {
 		"kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get cm,ds,deploy,sa,role,rolebinding -l app.kubernetes.io/managed-by=ccmadm -o yaml",
 		"kubectl --kubeconfig /etc/kubernetes/admin.conf get nodeagents,addresspools,bgppeers,clusterroles,crd -l app.kubernetes.io/managed-by=ccmadm -o yaml; "+
 			"kubectl --kubeconfig /etc/kubernetes/admin.conf get nodeagents -o yaml",
-		"kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get cm ccmadm-config ccmadm-journal ccmadm-inventory -o yaml",
+		"kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get cm ccmadm-config ccmadm-journal ccmadm-applied -o yaml",
 		"kubectl --kubeconfig /etc/kubernetes/admin.conf get events -A -o yaml --field-selector reason!=Planted"))
 	s.collect(t, "w1", []string{"ccmadm doctor --host; ccmadm node show; ccmadm status", "ccmadm support-bundle -o /root/b.tgz && mkdir -p b && tar xzf /root/b.tgz -C b"})
 	s.collect(t, "w2", append(look, "ccmadm adopt --provider onprem --dry-run; ccmadm adopt --provider onprem --dry-run -o json",

@@ -85,7 +85,7 @@ func (r *run) look(ctx context.Context) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// temporary says that it may be asked again: nobody has said that the pod is gone.
+// temporary says that it may be asked again: no answer said that the pod is gone.
 func temporary(err error) bool {
 	var gone *finding.Error
 	return !errors.As(err, &gone)

@@ -57,7 +57,7 @@ func (r *run) inForce(ctx context.Context) error {
 	return err
 }
 
-// probe is nil where the policy, and nobody else, has denied a write.
+// probe is nil where the policy, and nothing else, has denied a write.
 func (r *run) probe(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

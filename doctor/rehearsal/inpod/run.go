@@ -7,7 +7,7 @@
 //
 // Reads: Nodes, the API server's version, what its user may do. Writes: a namespace and some cluster-wide objects, all
 // named and labelled as that namespace, and removes them in every case but that of its own sudden end. What is left
-// then the next run finds by the label, and removes if nobody renews its Lease (leftovers.go).
+// then the next run finds by the label, and removes if its Lease has run out (leftovers.go).
 package inpod
 
 import (
@@ -35,7 +35,7 @@ import (
 
 // Options say what is rehearsed, and with which images.
 type Options struct {
-	// Cluster is how the API server is reached, by somebody who may make what a rehearsal in a pod takes.
+	// Cluster is how the API server is reached, by a user who may make what a rehearsal in a pod takes.
 	Cluster *rest.Config
 	// Profile is the provider's. Values need no version of Kubernetes: it is the cluster's.
 	Profile *templates.Profile
@@ -50,7 +50,7 @@ type Options struct {
 	Holder string
 }
 
-// elsewhere is the way out for whoever cannot have a pod.
+// elsewhere is the hint where a pod is not possible.
 const elsewhere = "--binary rehearses on this machine, with a kubeconfig that need not be able to write"
 
 // requestTimeout is how long a single question to the API server may take.

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // noManager says that what ccmadm has installed is gone. In a cluster of others a manager may have any name: that
-// nobody leads is all that is known there.
+// that there is no leader is all that is known there.
 func noManager(v *view) []finding.Finding {
 	said := slices.ContainsFunc(waitingNodes(v), func(f finding.Finding) bool { return f.ID == finding.NoPod })
 	if v.Provider == "" || v.Mode == "Manual" || len(v.managers) > 0 || v.leads() || said {
@@ -58,3 +59,49 @@ func noReplicas(v *view) []finding.Finding {
 
 // scaledToNothing says that it is a Deployment that wants no pod.
 func (m *manager) scaledToNothing() bool { return m.replicas != nil && *m.replicas == 0 }
+
+// misread finds what ccmadm has written down and cannot read.
+func misread(v *view) []finding.Finding {
+	var list []finding.Finding
+	add := func(id finding.ID, name string, m *Misread) {
+		if m != nil {
+			f := id.New("ConfigMap/"+v1alpha1.Namespace+"/"+name, m.Message)
+			f.Next = m.Next
+			list = append(list, f)
+		}
+	}
+	add(finding.RecordUnreadable, v1alpha1.RecordName, v.RecordMisread)
+	add(finding.JournalUnreadable, v1alpha1.JournalName, v.JournalMisread)
+	return list
+}
+
+// permissions finds what the manager may not do before a Node waits for it. What a Node waits for already stands there.
+func permissions(v *view) []finding.Finding {
+	said := slices.ContainsFunc(waitingNodes(v), func(f finding.Finding) bool {
+		return f.Reason == finding.MissingPermission.Kind().Reason
+	})
+	m := v.main()
+	if m == nil || said || m.arg("kubeconfig") != "" && !strings.HasPrefix(m.object, "Pod/") { // it may be another user
+		return nil
+	}
+	f := v.facts.Lacks()
+	if f == nil {
+		return nil
+	}
+	f.Object = m.object
+	return []finding.Finding{*f}
+}
+
+// byVerbs leaves what a permission can explain: without those for Services, only what waits for load balancers, and
+// without those for ConfigMaps, a list of machines that is in one.
+func byVerbs(_ *view, f *finding.Finding, all []finding.ID) []finding.ID {
+	switch {
+	case f.ID == "D9":
+		return []finding.ID{finding.BalancerPending, finding.BalancerStuck}
+	case strings.Contains(f.Message, "configmaps"):
+		return []finding.ID{finding.ReadingRejected, finding.NoInventory, finding.ManagerFails, finding.NotServed}
+	case f.Severity != finding.SeverityError:
+		return nil
+	}
+	return all
+}

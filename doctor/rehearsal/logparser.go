@@ -13,36 +13,36 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// words is what the program says in its log. Nothing else tells why a Node is not initialized: upstream's controllers
+// logParser reads the program's log. Nothing else shows why a Node is not initialized: upstream's controllers
 // write no Event about it. It takes the log as an io.Writer, in upstream's texts, which are those of every provider.
-type words struct {
+type logParser struct {
 	copy io.Writer
 
 	mu   sync.Mutex
 	rest []byte
 	// key is how many lines may still belong to a block of PEM whose beginning was read.
 	key int
-	// complaints are by Node.
-	complaints map[string]*complaint
-	// news is when a Node was complained of for the first time.
-	news time.Time
+	// failures are by Node.
+	failures map[string]*logError
+	// failed is when a Node had its first error.
+	failed time.Time
 	// disabled says why the controller does not run, where it says so.
 	disabled string
 	// unknownFlag is one that the program does not have; unknownName says that it does not know the controller's.
 	unknownFlag string
 	unknownName bool
-	// last are the last lines; loud those of them that are errors.
-	last, loud []string
+	// last are the last lines; errors those of them that are errors.
+	last, errors []string
 }
 
-// complaint is about one Node.
-type complaint struct {
+// logError is the last error of one Node, and how often there was one.
+type logError struct {
 	text  string
 	times int
 }
 
-func newWords(log io.Writer) *words {
-	return &words{copy: log, complaints: map[string]*complaint{}}
+func newLogParser(log io.Writer) *logParser {
+	return &logParser{copy: log, failures: map[string]*logError{}}
 }
 
 var (
@@ -63,7 +63,7 @@ var (
 )
 
 // Write takes a part of the log. Whole lines are copied, without credentials; a copy that fails stops nothing.
-func (w *words) Write(part []byte) (int, error) {
+func (w *logParser) Write(part []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rest = append(w.rest, part...)
@@ -78,7 +78,7 @@ func (w *words) Write(part []byte) (int, error) {
 }
 
 // whole takes a line.
-func (w *words) whole(line string) {
+func (w *logParser) whole(line string) {
 	const longestKey = 400 // lines
 	switch ends := strings.Contains(line, "-----END "); {
 	case w.key > 0 && !ends:
@@ -97,7 +97,7 @@ func (w *words) whole(line string) {
 }
 
 // end takes what the program has written last without ending the line.
-func (w *words) end() {
+func (w *logParser) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.rest) > 0 {
@@ -108,10 +108,10 @@ func (w *words) end() {
 
 const kept = 20
 
-func (w *words) line(line string) {
+func (w *logParser) line(line string) {
 	w.last = append(w.last[max(0, len(w.last)+1-kept):], line)
-	if nodes.Complains(line) {
-		w.loud = append(w.loud[max(0, len(w.loud)+1-kept):], line)
+	if nodes.IsErrorLine(line) {
+		w.errors = append(w.errors[max(0, len(w.errors)+1-kept):], line)
 	}
 	text := line
 	if m := structured.FindStringSubmatch(line); m != nil {
@@ -122,77 +122,77 @@ func (w *words) line(line string) {
 	switch {
 	case syncFailed.MatchString(text):
 		m := syncFailed.FindStringSubmatch(text)
-		w.complain(m[1], m[2], 1)
+		w.fail(m[1], m[2], 1)
 	case emptyAnswer.MatchString(text):
-		w.complain(emptyAnswer.FindStringSubmatch(text)[1], "the provider has no metadata for it", enough)
+		w.fail(emptyAnswer.FindStringSubmatch(text)[1], "the provider has no metadata for it", enough)
 	case askFailed.MatchString(text):
 		m := askFailed.FindStringSubmatch(text)
-		w.complain(m[1], m[2], 1)
+		w.fail(m[1], m[2], 1)
 	case noFlag.MatchString(text):
 		w.unknownFlag = noFlag.FindStringSubmatch(text)[1]
 	case noName.MatchString(text):
 		w.unknownName = true
 	case notStarted.MatchString(text):
 		w.disabled = notStarted.FindStringSubmatch(text)[1]
-		if len(w.loud) > 1 { // the provider's own words stand before those of the program
-			w.disabled += ": " + nodes.Shorten(w.loud[len(w.loud)-2])
+		if len(w.errors) > 1 { // the provider's own error stands before the program's
+			w.disabled += ": " + nodes.Shorten(w.errors[len(w.errors)-2])
 		}
 	}
 }
 
-// enough is how often the node controller has to complain of a Node before it counts as its answer: two attempts at
+// enough is how often the node controller has to log an error of a Node before it counts as its answer: two attempts at
 // least, since each is said in one line or two.
 const enough = 4
 
-func (w *words) complain(node, text string, times int) {
-	c := w.complaints[node]
+func (w *logParser) fail(node, text string, times int) {
+	c := w.failures[node]
 	if c == nil {
-		c = &complaint{}
-		w.complaints[node] = c
-		w.news = time.Now()
+		c = &logError{}
+		w.failures[node] = c
+		w.failed = time.Now()
 	}
 	c.text = nodes.Shorten(text)
 	c.times += times
 }
 
-// about returns what is said of a Node, and how often.
-func (w *words) about(node string) (string, int) {
+// errorOf returns the last error of a Node, and how often there was one.
+func (w *logParser) errorOf(node string) (string, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c := w.complaints[node]; c != nil {
+	if c := w.failures[node]; c != nil {
 		return c.text, c.times
 	}
 	return "", 0
 }
 
-// complainedOf are the Nodes of which anything was said.
-func (w *words) complainedOf() map[string]bool {
+// failedNodes are the Nodes that an error was logged of.
+func (w *logParser) failedNodes() map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names := map[string]bool{}
-	for name := range w.complaints {
+	for name := range w.failures {
 		names[name] = true
 	}
 	return names
 }
 
-func (w *words) lastNews() time.Time {
+func (w *logParser) lastFailure() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.news
+	return w.failed
 }
 
-func (w *words) reasonDisabled() string {
+func (w *logParser) reasonDisabled() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.disabled
 }
 
 // final is the line that tells most of why the program has ended: its last error, or its last line.
-func (w *words) final() string {
+func (w *logParser) final() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, lines := range [][]string{w.loud, w.last} {
+	for _, lines := range [][]string{w.errors, w.last} {
 		if len(lines) > 0 {
 			return nodes.Shorten(lines[len(lines)-1])
 		}
@@ -200,8 +200,8 @@ func (w *words) final() string {
 	return ""
 }
 
-// misunderstood are arguments that the program has refused.
-func (w *words) misunderstood() (flag string, name bool) {
+// refusedArgs are arguments that the program has refused.
+func (w *logParser) refusedArgs() (flag string, name bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.unknownFlag, w.unknownName

@@ -21,7 +21,7 @@ import (
 const largest = 3 << 20
 
 // answer answers a write as the API server would, and sends it nowhere. Nodes are all that may be written.
-func (p *proxy) answer(w http.ResponseWriter, r *http.Request, q request) {
+func (p *proxy) respond(w http.ResponseWriter, r *http.Request, q request) {
 	p.begin(1)
 	defer p.begin(-1)
 	verb := map[string]string{"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[r.Method]

@@ -20,20 +20,10 @@ type remark struct {
 func lastRemark(lines []string, node string) remark {
 	for _, want := range []remark{{about: true, complains: true}, {about: true}, {complains: true}} {
 		for _, line := range slices.Backward(lines) {
-			if (!want.about || mentions(line, node)) && (!want.complains || Complains(line)) {
+			if (!want.about || mentions(line, node)) && (!want.complains || IsErrorLine(line)) {
 				want.line = Shorten(line)
 				return want
 			}
-		}
-	}
-	return remark{}
-}
-
-// remarkOn is the leader's where it has one.
-func (e *evidence) remarkOn(node string) remark {
-	for _, p := range e.pods {
-		if r := lastRemark(e.logs[p.Name], node); r.line != "" {
-			return r
 		}
 	}
 	return remark{}
@@ -73,8 +63,10 @@ var (
 	otherError = regexp.MustCompile(`(?i)\b(error|forbidden|failed|unauthorized|panic)\b`)
 )
 
-// Complains tells whether a line of a log is an error.
-func Complains(line string) bool { return klogError.MatchString(line) || otherError.MatchString(line) }
+// IsErrorLine tells whether a line of a log is an error.
+func IsErrorLine(line string) bool {
+	return klogError.MatchString(line) || otherError.MatchString(line)
+}
 
 // Shorten cleans a line of a log, drops its header and keeps both ends of a long line: what it is about stands at the
 // front, and the reason at the end.

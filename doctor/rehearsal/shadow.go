@@ -12,8 +12,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// stage is what the program is shown of Nodes in one pass, and what it has written to them.
-type stage struct {
+// shadow holds the Nodes as the program is shown them in one pass, and what it has written to them.
+type shadow struct {
 	// view changes a Node on its way to the program.
 	view func(*corev1.Node)
 	// names are the Nodes that are to have an answer.
@@ -36,8 +36,8 @@ type stage struct {
 	changed time.Time
 }
 
-func newStage(nodes []corev1.Node, view func(*corev1.Node)) *stage {
-	s := &stage{
+func newShadow(nodes []corev1.Node, view func(*corev1.Node)) *shadow {
+	s := &shadow{
 		view: view, latest: map[string]*corev1.Node{}, written: map[string]*corev1.Node{}, untainted: map[string]bool{},
 		off: map[string]bool{}, deleted: map[string]bool{}, marks: map[string]int{}, refused: map[string]int{},
 		changed: time.Now(),
@@ -58,7 +58,7 @@ func uninitialized(n *corev1.Node) {
 
 // silentWith shows a Node as initialized, with its provider ID or else the one of the first pass, and its kubelet as
 // silent: the lifecycle controller asks the cloud about no other.
-func silentWith(first *stage) func(*corev1.Node) {
+func silentWith(first *shadow) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Spec.Taints = without(without(n.Spec.Taints, v1alpha1.UninitializedTaint), v1alpha1.ShutdownTaint)
 		if w := first.left(n.Name); n.Spec.ProviderID == "" && w != nil {
@@ -96,7 +96,7 @@ func has(n *corev1.Node, key string) bool {
 }
 
 // show takes a Node from the cluster, and returns what the program sees.
-func (s *stage) show(n *corev1.Node) *corev1.Node {
+func (s *shadow) show(n *corev1.Node) *corev1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latest[n.Name] = n
@@ -104,20 +104,20 @@ func (s *stage) show(n *corev1.Node) *corev1.Node {
 }
 
 // forget takes a Node away that has left the cluster.
-func (s *stage) forget(name string) {
+func (s *shadow) forget(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.latest, name)
 }
 
 // get returns what the program sees of a Node; nil where there is none.
-func (s *stage) get(name string) *corev1.Node {
+func (s *shadow) get(name string) *corev1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shown(name)
 }
 
-func (s *stage) shown(name string) *corev1.Node {
+func (s *shadow) shown(name string) *corev1.Node {
 	n := s.latest[name]
 	if n == nil {
 		return nil
@@ -137,14 +137,14 @@ func (s *stage) shown(name string) *corev1.Node {
 }
 
 // left is a Node as the program left it; nil where it did nothing.
-func (s *stage) left(name string) *corev1.Node {
+func (s *shadow) left(name string) *corev1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.written[name]
 }
 
 // write takes what the program has made of a Node that it was shown.
-func (s *stage) write(before, after *corev1.Node) {
+func (s *shadow) write(before, after *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed = time.Now()
@@ -161,21 +161,21 @@ func (s *stage) write(before, after *corev1.Node) {
 	s.written[before.Name] = after
 }
 
-func (s *stage) remove(name string) {
+func (s *shadow) remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed = time.Now()
 	s.deleted[name] = true
 }
 
-func (s *stage) refuse(what string) {
+func (s *shadow) refuse(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused[what]++
 }
 
 // begin and end count writes that are being answered.
-func (s *stage) begin(n int) {
+func (s *shadow) begin(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending += n
@@ -183,10 +183,10 @@ func (s *stage) begin(n int) {
 
 // Phantoms are Nodes that only the program sees: Ready, and with the taint of a machine that is switched off, which the
 // lifecycle controller takes away without asking the cloud. Its marks tell when it has come round. With several of them
-// the next round is seen near its beginning: it visits Nodes in an order of its own, another one each time.
+// the next round is seen near its beginning: it visits Nodes in an order that differs each time.
 const phantoms = 4
 
-func (s *stage) addPhantoms() {
+func (s *shadow) addPhantoms() {
 	for i := range phantoms {
 		n := &corev1.Node{}
 		n.Name = fmt.Sprintf("ccmadm-rehearsal-%d", i+1)
@@ -199,7 +199,7 @@ func (s *stage) addPhantoms() {
 }
 
 // phantom is one of them; nil for another name.
-func (s *stage) phantom(name string) *corev1.Node {
+func (s *shadow) phantom(name string) *corev1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, there := s.marks[name]; !there {
@@ -209,7 +209,7 @@ func (s *stage) phantom(name string) *corev1.Node {
 }
 
 // allPhantoms are those that there are, with the resource version of the watch that they come in.
-func (s *stage) allPhantoms(version string) []*corev1.Node {
+func (s *shadow) allPhantoms(version string) []*corev1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []*corev1.Node
