@@ -155,7 +155,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	p := allocate(s)
 	j.plan = p
 	outcomes := j.outcomes()
-	err := b.write(ctx, p, outcomes, forgotten(list[*corev1.Service](b.caches.services)))
+	err := b.write(ctx, p, outcomes, forgotten(objects.List[*corev1.Service](b.caches.services.GetStore())))
 	b.mu.Lock()
 	b.outcomes = outcomes
 	b.mu.Unlock()
@@ -186,13 +186,13 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.caches
-	hosts := hostsOf(list[*corev1.Node](c.nodes), b.Listed)
+	hosts := hostsOf(objects.List[*corev1.Node](c.nodes.GetStore()), b.Listed)
 	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now, rankOf(hosts)), missing: b.missing}
 	j.machines = newMachines(hosts, j.reports.lately, c.endpoints())
 	j.machines.namespaces = c.namespaceLabels()
 	j.machines.plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
 	cidrs := c.serviceCIDRs()
-	j.machines.routers = routersOf(list[*v1alpha1.BGPPeer](c.peers), j.reports.lately)
+	j.machines.routers = routersOf(objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()), j.reports.lately)
 	j.pools = readPools(c.addressPools(), hosts, cidrs, j.machines.plane, j.machines.routers)
 	s := &snapshot{
 		now: now, nodes: j.machines.addresses, pools: j.pools, peers: len(c.peers.GetStore().ListKeys()) > 0,
@@ -210,7 +210,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot
 		s.taken[address] = true
 	}
 	there := map[types.UID]bool{}
-	for _, service := range list[*corev1.Service](c.services) {
+	for _, service := range objects.List[*corev1.Service](c.services.GetStore()) {
 		there[service.UID] = true
 		s.note(service)
 		if !b.letGo[service.UID] || service.Spec.LoadBalancerClass != nil {

@@ -152,15 +152,6 @@ func (c *caches) unknown() *watched {
 	return nil
 }
 
-// list returns what is in the store, which must not be changed.
-func list[T any](w *watched) []T {
-	var typed []T
-	for _, object := range w.GetStore().List() {
-		typed = append(typed, object.(T))
-	}
-	return typed
-}
-
 func nodeMatters(before, after any) bool {
 	a, b := before.(*corev1.Node), after.(*corev1.Node)
 	return a == b || carries(a) != carries(b) || hasLabel(a, v1alpha1.ExcludeLabel) != hasLabel(b, v1alpha1.ExcludeLabel) ||
@@ -197,20 +188,24 @@ func agentMatters(before, after any) bool {
 		!slices.Equal(a.Status.Gateways, b.Status.Gateways)
 }
 
-func (c *caches) nodeAgents() []*v1alpha1.NodeAgent     { return list[*v1alpha1.NodeAgent](c.agents) }
-func (c *caches) addressPools() []*v1alpha1.AddressPool { return list[*v1alpha1.AddressPool](c.pools) }
+func (c *caches) nodeAgents() []*v1alpha1.NodeAgent {
+	return objects.List[*v1alpha1.NodeAgent](c.agents.GetStore())
+}
+func (c *caches) addressPools() []*v1alpha1.AddressPool {
+	return objects.List[*v1alpha1.AddressPool](c.pools.GetStore())
+}
 func (c *caches) serviceCIDRs() []*networkingv1.ServiceCIDR {
-	return list[*networkingv1.ServiceCIDR](c.cidrs)
+	return objects.List[*networkingv1.ServiceCIDR](c.cidrs.GetStore())
 }
 
 func (c *caches) endpoints() []*discoveryv1.EndpointSlice {
-	return list[*discoveryv1.EndpointSlice](c.slices)
+	return objects.List[*discoveryv1.EndpointSlice](c.slices.GetStore())
 }
 
 // present are the claims that there are.
 func (c *caches) present() []*claim {
 	var claims []*claim
-	for _, object := range list[*networkingv1.IPAddress](c.claims) {
+	for _, object := range objects.List[*networkingv1.IPAddress](c.claims.GetStore()) {
 		if parsed, ok := parseClaim(object); ok {
 			claims = append(claims, parsed)
 		}
@@ -220,7 +215,7 @@ func (c *caches) present() []*claim {
 
 func (c *caches) namespaceLabels() map[string]labels.Set {
 	byName := map[string]labels.Set{}
-	for _, namespace := range list[*corev1.Namespace](c.namespaces) {
+	for _, namespace := range objects.List[*corev1.Namespace](c.namespaces.GetStore()) {
 		byName[namespace.Name] = namespace.Labels
 	}
 	return byName

@@ -142,7 +142,7 @@ func (c *cluster) announce(ctx context.Context) {
 	_, _ = agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		announcements := []v1alpha1.Announcement{}
-		for _, object := range list[*networkingv1.IPAddress](c.leader.caches.claims) {
+		for _, object := range objects.List[*networkingv1.IPAddress](c.leader.caches.claims.GetStore()) {
 			if claim, ok := parseClaim(object); ok && claim.live() && !c.silent.Load() {
 				announcements = append(announcements, v1alpha1.Announcement{Address: object.Name, Level: claim.level})
 			}

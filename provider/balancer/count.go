@@ -18,6 +18,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 // readyCondition is that of AddressPools and BGPPeers.
@@ -42,7 +43,7 @@ func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1
 			b.nameOverlaps(pool)
 		}
 	}
-	for _, peer := range list[*v1alpha1.BGPPeer](b.caches.peers) {
+	for _, peer := range objects.List[*v1alpha1.BGPPeer](b.caches.peers.GetStore()) {
 		status := peerStatus(peer, agents, s.now)
 		if equality.Semantic.DeepEqual(status, &peer.Status) {
 			continue

@@ -12,6 +12,8 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/service/helpers"
+
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 const (
@@ -134,7 +136,7 @@ func (b *Balancer) outcomeOf(service *corev1.Service) *outcome {
 
 // claims says whether the Service has any that is not released.
 func (b *Balancer) claims(name types.NamespacedName) bool {
-	for _, object := range list[*networkingv1.IPAddress](b.caches.claims) {
+	for _, object := range objects.List[*networkingv1.IPAddress](b.caches.claims.GetStore()) {
 		if c, ok := parseClaim(object); ok && c.live() && c.has(name) {
 			return true
 		}

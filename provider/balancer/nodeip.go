@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
@@ -127,9 +128,7 @@ func carries(node *corev1.Node) bool {
 			return false
 		}
 	}
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	return nodestatus.IsReady(node)
 }
 
 func hasLabel(node *corev1.Node, key string) bool { _, ok := node.Labels[key]; return ok }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 // proxyName is the ConfigMap that kubeadm makes for kube-proxy, and proxyKey the file in it.
@@ -70,7 +71,7 @@ func (c *caches) proxyMode() proxy {
 		return proxy{unknown: true}
 	}
 	var p proxy
-	for _, cm := range list[*corev1.ConfigMap](c.proxy) {
+	for _, cm := range objects.List[*corev1.ConfigMap](c.proxy.GetStore()) {
 		p = readProxy(cm)
 	}
 	if p.ipvs {

@@ -33,6 +33,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/nodestatus"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 const (
@@ -183,9 +184,8 @@ func (w *Watcher) see(ctx context.Context, silent []*corev1.Node, answering, her
 func (w *Watcher) others() (nodes []*corev1.Node, here map[string]bool) {
 	machines, own := map[types.UID]*machine{}, w.Own()
 	here = map[string]bool{}
-	for _, object := range w.Nodes.GetStore().List() {
-		node, ok := object.(*corev1.Node)
-		if !ok || !nodestatus.IsReady(node) || !addressOf(node).IsValid() {
+	for _, node := range objects.List[*corev1.Node](w.Nodes.GetStore()) {
+		if !nodestatus.IsReady(node) || !addressOf(node).IsValid() {
 			continue
 		}
 		if own[addressOf(node)] {
