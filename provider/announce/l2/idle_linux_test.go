@@ -28,7 +28,7 @@ func (a *agents) udpSent() (n int) {
 
 // An agent sends heartbeats while there are addresses of level L2, and none where there are none; those that rest are
 // there for the first address at once.
-func TestL2_Rests(t *testing.T) {
+func TestL2_Idle(t *testing.T) {
 	address := netip.MustParseAddr("10.8.0.100")
 	a := newAgents(t, announce.Claim{Address: address, Probed: true})
 	a.linger = time.Second

@@ -20,9 +20,9 @@ func (w *world) sentIn(d time.Duration) int {
 	return w.sent - before
 }
 
-// Where nobody claims an address nobody sends anything. The first claim has an owner as soon as those who know of it have
+// Where no address is claimed no member sends anything. The first claim has an owner as soon as those who know of it have
 // heard each other, whether the others know or not.
-func TestQuorum_Rests(t *testing.T) {
+func TestQuorum_Idle(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		knows func(w *world) []*simulated
@@ -36,7 +36,7 @@ func TestQuorum_Rests(t *testing.T) {
 		{"one is off", func(w *world) []*simulated {
 			w.members[4].off = true
 			return w.members[:4]
-		}, gatherFor + 40*time.Millisecond},
+		}, wakeFor + 40*time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for seed := range uint64(50) {
@@ -70,9 +70,9 @@ func TestQuorum_Rests(t *testing.T) {
 	}
 }
 
-// A new list of members ends a rest for as long as it takes until all are bound by it alone. One that does not have it
+// A new list of members ends idleness for as long as it takes until all are bound by it alone. One that does not have it
 // keeps the others from it, which go on.
-func TestQuorum_RestsWithNewMembers(t *testing.T) {
+func TestQuorum_IdleWithNewMembers(t *testing.T) {
 	w := newWorld(t, 1, 4, 1)
 	learn := func(n int, who ...*simulated) {
 		for _, m := range who {

@@ -56,7 +56,7 @@ func TestQuorum_LooksSeldomWhereSomebodyWaits(t *testing.T) {
 	waiting := 0
 	for _, m := range w.members {
 		for _, c := range w.claims {
-			if m.quorum.wants[c.Address] != nil && !m.quorum.Owns(w.clock(m), c.Address) {
+			if m.quorum.requests[c.Address] != nil && !m.quorum.Owns(w.clock(m), c.Address) {
 				waiting++
 			}
 		}

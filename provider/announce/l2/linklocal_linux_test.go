@@ -51,16 +51,16 @@ func TestL2_WaitsForLinkLocal(t *testing.T) {
 	a.owner(old.Address, "", 10*time.Second)
 	o := a.observe(old.Address)
 	var calm time.Duration
-	for _, d := range shouts() {
+	for _, d := range gratuitousTimes() {
 		calm = max(calm, d)
 	}
 	time.Sleep(calm + 500*time.Millisecond) // from now on it is due once a minute
 	state := func() (*segment, int) {
 		l2.mu.Lock()
 		defer l2.mu.Unlock()
-		return l2.segments["lan-a"], l2.owned[old.Address].shouted
+		return l2.segments["lan-a"], l2.owned[old.Address].gratuitous
 	}
-	segment, shouted := state()
+	segment, sent := state()
 	began := time.Now()
 	reports.Store(0)
 	a.set(func(v *announce.View) { v.Claims = []announce.Claim{old, fresh} })
@@ -68,8 +68,8 @@ func TestL2_WaitsForLinkLocal(t *testing.T) {
 	if gap, _ := o.gaps(began); gap > 300*time.Millisecond {
 		t.Errorf("nobody answered for %s", gap)
 	}
-	if s, n := state(); s != segment || n < shouted {
-		t.Errorf("sockets %p became %p; what was told %d times is told for the %d. time", segment, s, shouted, n)
+	if s, n := state(); s != segment || n < sent {
+		t.Errorf("sockets %p became %p; what was told %d times is told for the %d. time", segment, s, sent, n)
 	}
 	if n := complaints.Load(); n != 1 {
 		t.Errorf("it said %d times that the address is not answered for", n)
@@ -85,7 +85,7 @@ func TestL2_WaitsForLinkLocal(t *testing.T) {
 	if gap, _ := late.gaps(time.Now().Add(-150 * time.Millisecond)); gap > 100*time.Millisecond {
 		t.Errorf("nobody answered for %s for %s", fresh.Address, gap)
 	}
-	if s, n := state(); s != segment || n < shouted {
-		t.Errorf("with the link-local address, sockets %p became %p, told %d times, then %d", segment, s, shouted, n)
+	if s, n := state(); s != segment || n < sent {
+		t.Errorf("with the link-local address, sockets %p became %p, told %d times, then %d", segment, s, sent, n)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Who drains hands over to one of which it could not learn: its API server was away when that joined. Once it has, it
 // does not hear those who are deleted.
-func TestL2_HandsOverToANewcomer(t *testing.T) {
+func TestL2_HandsOverToDiscoveredAgent(t *testing.T) {
 	address := netip.MustParseAddr("10.8.0.100")
 	a := newAgents(t, announce.Claim{Address: address, Probed: true})
 	all := a.view
