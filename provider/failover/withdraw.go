@@ -1,4 +1,4 @@
-package unreachable
+package failover
 
 import (
 	"context"
@@ -27,21 +27,21 @@ const (
 
 // withdraw marks pods on machines that are gone as not Ready, and the controller of EndpointSlices does the rest. What
 // cannot be marked is tried again.
-func (w *Watcher) withdraw(ctx context.Context, gone []*corev1.Node, there map[string]bool) {
+func (n *NodeProber) withdraw(ctx context.Context, gone []*corev1.Node, there map[string]bool) {
 	ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
 	defer cancel()
 	for _, node := range gone {
-		w.machines[node.UID].tried = w.Now()
+		n.machines[node.UID].tried = n.Now()
 	}
-	e, err := readEndpoints(ctx, w.Client, gone, there)
+	e, err := readEndpoints(ctx, n.Client, gone, there)
 	if err != nil {
 		klog.ErrorS(err, "Machines are gone, and their endpoints are not withdrawn", "machines", len(gone))
 		return
 	}
 	for _, node := range gone {
 		pods, others := e.dispensable(node.Name)
-		count, err := w.markAll(ctx, pods)
-		m := w.machines[node.UID]
+		count, err := n.markAll(ctx, pods)
+		m := n.machines[node.UID]
 		m.withdrawn = err == nil && others == 0
 		klog.InfoS("A machine is gone, and endpoints are withdrawn", "node", node.Name, "pods", count,
 			"others", others, "err", err)
@@ -49,7 +49,7 @@ func (w *Watcher) withdraw(ctx context.Context, gone []*corev1.Node, there map[s
 			continue
 		}
 		m.told = true
-		w.Recorder.Eventf(node, corev1.EventTypeWarning, "EndpointsWithdrawn",
+		n.Recorder.Eventf(node, corev1.EventTypeWarning, "EndpointsWithdrawn",
 			"it does not answer at %s, nor does its kubelet renew its Lease: %d pods are not Ready, so that Services send to "+
 				"others; %d pods stay, whose Services have no other on a machine that answers", addressOf(node), count, others)
 	}
@@ -57,7 +57,7 @@ func (w *Watcher) withdraw(ctx context.Context, gone []*corev1.Node, there map[s
 
 // markAll marks pods, some at a time, and returns how many were. One that is gone meanwhile, or another one of its
 // name, is none.
-func (w *Watcher) markAll(ctx context.Context, pods []pod) (int, error) {
+func (n *NodeProber) markAll(ctx context.Context, pods []pod) (int, error) {
 	var mu sync.Mutex
 	var marking sync.WaitGroup
 	var errs []error
@@ -67,7 +67,7 @@ func (w *Watcher) markAll(ctx context.Context, pods []pod) (int, error) {
 		tokens <- struct{}{}
 		marking.Go(func() {
 			defer func() { <-tokens }()
-			err := w.markNotReady(ctx, p)
+			err := n.markNotReady(ctx, p)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -85,7 +85,7 @@ func (w *Watcher) markAll(ctx context.Context, pods []pod) (int, error) {
 }
 
 // markNotReady writes the one condition that says where Services send. The UID is that of the pod that was meant.
-func (w *Watcher) markNotReady(ctx context.Context, p pod) error {
+func (n *NodeProber) markNotReady(ctx context.Context, p pod) error {
 	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{
@@ -93,13 +93,13 @@ func (w *Watcher) markNotReady(ctx context.Context, p pod) error {
 		"status": map[string]any{"conditions": []corev1.PodCondition{{
 			Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: v1alpha1.MachineUnreachable,
 			Message:            "the machine does not answer, nor does its kubelet renew its Lease",
-			LastTransitionTime: metav1.NewTime(w.Now().Truncate(time.Second)),
+			LastTransitionTime: metav1.NewTime(n.Now().Truncate(time.Second)),
 		}}},
 	})
 	if err != nil {
 		return err
 	}
-	_, err = w.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch,
+	_, err = n.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("mark Pod/%s/%s not Ready: %w", p.Namespace, p.Name, err)

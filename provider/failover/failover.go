@@ -1,8 +1,8 @@
-// Package unreachable takes the endpoints of a machine that is gone out of Services, some seconds after it went.
+// Package failover takes the endpoints of a machine that is gone out of Services, some seconds after it went.
 // Kubernetes does so when its Node has been silent for 50 seconds, and until then a share of all connections goes to
 // pods that do not answer, whoever announces the address.
 //
-// Start at [Watcher.Run]. ask.go asks machines, leases.go looks at their kubelets' Leases, machine.go says when one
+// Start at [NodeProber.Run]. ask.go asks machines, leases.go looks at their kubelets' Leases, machine.go says when one
 // counts as gone, endpoints.go which of its pods others can do without, withdraw.go marks these.
 //
 // A machine is gone where two ways to it are silent: it no longer answers by TCP, though it did, and its kubelet has
@@ -14,9 +14,9 @@
 // when one is gone, EndpointSlices. Writes: condition Ready of pods that are endpoints on a machine that is gone, as
 // kube-controller-manager does later (MarkPodsNotReady, k8s.io/kubernetes/pkg/controller/util/node), and an Event on
 // its Node. A kubelet that is alive after all puts its pods right within ten seconds. Running it twice: a pod that is
-// not Ready is left alone. Who leads anew knows of no machine that it has answered. It will not: touch a Node, delete
+// not Ready is left alone. A new leader does not know yet which machines have ever answered. It will not: touch a Node, delete
 // or evict a pod.
-package unreachable
+package failover
 
 import (
 	"context"
@@ -44,7 +44,7 @@ const (
 	tellAfter = 60
 )
 
-// Settings are what machines are watched with.
+// Settings are what machines are probed with.
 type Settings struct {
 	Client   kubernetes.Interface
 	Nodes    cache.SharedIndexInformer
@@ -56,8 +56,8 @@ type Settings struct {
 	Own func() map[netip.Addr]bool
 }
 
-// Watcher watches the machines of a cluster, from Run on.
-type Watcher struct {
+// NodeProber probes the machines of a cluster, from Run on.
+type NodeProber struct {
 	Settings
 
 	machines map[types.UID]*machine
@@ -65,26 +65,26 @@ type Watcher struct {
 	cutOff   bool
 }
 
-// New makes a watcher. It asks nobody anything.
-func New(s Settings) *Watcher {
+// New makes a prober. It sends nothing yet.
+func New(s Settings) *NodeProber {
 	if s.Ask == nil {
 		s.Ask = ask
 	}
 	if s.Own == nil {
 		s.Own = own
 	}
-	return &Watcher{Settings: s, machines: map[types.UID]*machine{}}
+	return &NodeProber{Settings: s, machines: map[types.UID]*machine{}}
 }
 
-// Run watches until ctx is done.
-func (w *Watcher) Run(ctx context.Context) {
-	if !cache.WaitForCacheSync(ctx.Done(), w.Nodes.HasSynced) {
+// Run probes until ctx is done.
+func (n *NodeProber) Run(ctx context.Context) {
+	if !cache.WaitForCacheSync(ctx.Done(), n.Nodes.HasSynced) {
 		return
 	}
 	for {
-		begun := w.Now()
-		asked := w.round(ctx)
-		pause := max(interval, time.Duration(asked)*time.Second/perSecond) - w.Now().Sub(begun)
+		begun := n.Now()
+		asked := n.round(ctx)
+		pause := max(interval, time.Duration(asked)*time.Second/perSecond) - n.Now().Sub(begun)
 		select {
 		case <-ctx.Done():
 			return
@@ -94,12 +94,12 @@ func (w *Watcher) Run(ctx context.Context) {
 }
 
 // round asks every other machine once, and sees to those that are gone. It returns how many were asked.
-func (w *Watcher) round(ctx context.Context) int {
-	nodes, here := w.others()
+func (n *NodeProber) round(ctx context.Context) int {
+	nodes, here := n.others()
 	known, answering := 0, map[string]bool{}
 	var silent []*corev1.Node
-	for i, answer := range w.askAll(ctx, nodes) {
-		m := w.machines[nodes[i].UID]
+	for i, answer := range n.askAll(ctx, nodes) {
+		m := n.machines[nodes[i].UID]
 		m.heard(answer)
 		if m.missed == tellAfter && !m.answered {
 			klog.InfoS("A machine cannot be watched: it has never answered", "node", nodes[i].Name,
@@ -119,40 +119,40 @@ func (w *Watcher) round(ctx context.Context) int {
 		case Unknown:
 		}
 	}
-	if cutOff := 2*len(answering) < known; cutOff != w.cutOff {
-		w.cutOff = cutOff
+	if cutOff := 2*len(answering) < known; cutOff != n.cutOff {
+		n.cutOff = cutOff
 		klog.InfoS("Whether most other machines answer", "cutOff", cutOff, "answer", len(answering), "of", known)
 	}
-	if len(silent) == 0 || w.cutOff {
-		w.beginAnew()
+	if len(silent) == 0 || n.cutOff {
+		n.beginAnew()
 		return len(nodes)
 	}
-	w.see(ctx, silent, answering, here)
+	n.see(ctx, silent, answering, here)
 	return len(nodes)
 }
 
 // beginAnew is for a time in which no kubelet may have been able to renew its Lease: what was seen of them before it
 // does not count.
-func (w *Watcher) beginAnew() {
-	w.leases = leases{}
-	for _, m := range w.machines {
+func (n *NodeProber) beginAnew() {
+	n.leases = leases{}
+	for _, m := range n.machines {
 		m.lease = ""
 	}
 }
 
 // see looks at machines that do not answer, and withdraws the endpoints of those that are gone.
-func (w *Watcher) see(ctx context.Context, silent []*corev1.Node, answering, here map[string]bool) {
+func (n *NodeProber) see(ctx context.Context, silent []*corev1.Node, answering, here map[string]bool) {
 	// What a kubelet has not done until the question began, it has not: an answer that takes long says no more.
-	asked := w.Now()
-	if err := w.leases.look(ctx, w.Client, w.Now); err != nil {
+	asked := n.Now()
+	if err := n.leases.look(ctx, n.Client, n.Now); err != nil {
 		klog.V(2).InfoS("Machines do not answer, and Leases cannot be read", "machines", len(silent), "err", err)
-		w.beginAnew()
+		n.beginAnew()
 		return
 	}
 	var suspects []*corev1.Node
 	for _, node := range silent {
-		m := w.machines[node.UID]
-		if m.gone(w.leases.of(node.Name), asked, w.Now()) {
+		m := n.machines[node.UID]
+		if m.gone(n.leases.of(node.Name), asked, n.Now()) {
 			suspects = append(suspects, node)
 		}
 		if m.alive {
@@ -163,28 +163,28 @@ func (w *Watcher) see(ctx context.Context, silent []*corev1.Node, answering, her
 	if len(suspects) == 0 {
 		return
 	}
-	if !w.leases.mostRenew(answering, asked) {
-		w.beginAnew()
+	if !n.leases.mostRenew(answering, asked) {
+		n.beginAnew()
 		return
 	}
 	var gone []*corev1.Node
-	for i, answer := range w.askAll(ctx, suspects) { // the API server may have taken long
+	for i, answer := range n.askAll(ctx, suspects) { // the API server may have taken long
 		if answer == Silent {
 			gone = append(gone, suspects[i])
 		}
 	}
 	if len(gone) > 0 {
 		maps.Copy(answering, here)
-		w.withdraw(ctx, gone, answering)
+		n.withdraw(ctx, gone, answering)
 	}
 }
 
 // others are the Nodes on other machines that Kubernetes has not given up; what is known of any other Node is
 // forgotten. The names are of those on this machine.
-func (w *Watcher) others() (nodes []*corev1.Node, here map[string]bool) {
-	machines, own := map[types.UID]*machine{}, w.Own()
+func (n *NodeProber) others() (nodes []*corev1.Node, here map[string]bool) {
+	machines, own := map[types.UID]*machine{}, n.Own()
 	here = map[string]bool{}
-	for _, node := range objects.List[*corev1.Node](w.Nodes.GetStore()) {
+	for _, node := range objects.List[*corev1.Node](n.Nodes.GetStore()) {
 		if !nodestatus.IsReady(node) || !addressOf(node).IsValid() {
 			continue
 		}
@@ -193,12 +193,12 @@ func (w *Watcher) others() (nodes []*corev1.Node, here map[string]bool) {
 			continue
 		}
 		nodes = append(nodes, node)
-		machines[node.UID] = w.machines[node.UID]
+		machines[node.UID] = n.machines[node.UID]
 		if machines[node.UID] == nil {
 			machines[node.UID] = &machine{}
 		}
 	}
-	w.machines = machines
+	n.machines = machines
 	return nodes, here
 }
 

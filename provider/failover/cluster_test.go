@@ -1,4 +1,4 @@
-package unreachable
+package failover
 
 import (
 	"context"
@@ -27,7 +27,7 @@ var leasesKind = coordinationv1.SchemeGroupVersion.WithResource("leases")
 // cluster has Nodes n1, n2 ..., of which n1 is on this process's machine, and each has a pod of Service web. Time
 // passes in rounds of a second. Kubelets renew their Leases every ten.
 type cluster struct {
-	*Watcher
+	*NodeProber
 
 	client  *fake.Clientset
 	now     time.Time
@@ -52,7 +52,7 @@ func newCluster(t *testing.T, count int) *cluster {
 		c.add(t, lease(name, "1"), slice("web", name), podOn(name))
 	}
 	nameOf := func(address netip.Addr) string { return fmt.Sprintf("n%d", address.As4()[3]) }
-	c.Watcher = New(Settings{
+	c.NodeProber = New(Settings{
 		Client: c.client, Nodes: nodes, Recorder: c.events, Now: func() time.Time { return c.now },
 		Own: func() map[netip.Addr]bool { return map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true} },
 		Ask: func(_ context.Context, address netip.Addr) Answer {

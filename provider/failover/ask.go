@@ -1,4 +1,4 @@
-package unreachable
+package failover
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func meaning(err error) Answer {
 }
 
 // askAll returns an answer for each Node, in their order.
-func (w *Watcher) askAll(ctx context.Context, nodes []*corev1.Node) []Answer {
+func (n *NodeProber) askAll(ctx context.Context, nodes []*corev1.Node) []Answer {
 	answers := make([]Answer, len(nodes))
 	tokens := make(chan struct{}, atOnce)
 	var asking sync.WaitGroup
@@ -71,7 +71,7 @@ func (w *Watcher) askAll(ctx context.Context, nodes []*corev1.Node) []Answer {
 		tokens <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-tokens }()
-			answers[i] = w.Ask(ctx, addressOf(node))
+			answers[i] = n.Ask(ctx, addressOf(node))
 		})
 	}
 	asking.Wait()

@@ -1,4 +1,4 @@
-package unreachable
+package failover
 
 import (
 	"context"
