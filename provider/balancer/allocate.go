@@ -15,8 +15,8 @@ import (
 type allocation struct {
 	*snapshot
 	plan
-	order []*assignment
-	kept  map[types.NamespacedName][]netip.Addr // in quarantine
+	order    []*assignment
+	reserved map[types.NamespacedName][]netip.Addr // in quarantine
 }
 
 // allocate plans who has which address. What is claimed stays; then Services get what they had according to their
@@ -25,20 +25,20 @@ type allocation struct {
 func allocate(s *snapshot) *plan {
 	a := &allocation{snapshot: s, plan: plan{
 		claims: map[netip.Addr]*claim{}, services: map[types.NamespacedName]*assignment{},
-	}, kept: map[types.NamespacedName][]netip.Addr{}}
+	}, reserved: map[types.NamespacedName][]netip.Addr{}}
 	a.begin()
 	a.keep()
 	a.each(a.restore)
 	for _, as := range a.order {
-		as.nodeIP = as.nodeIP || len(a.pools) == 0 && len(as.by) == 0 && len(as.wish.addresses) == 0 && as.wish.pool == "" &&
+		as.nodeIP = as.nodeIP || len(a.pools) == 0 && len(as.by) == 0 && len(as.request.addresses) == 0 && as.request.pool == "" &&
 			as.problem == nil
 	}
-	a.each(a.revive, a.adoptAnnotation, a.adoptStatus)
+	a.each(a.restoreReserved, a.adoptAnnotation, a.adoptStatus)
 	for _, as := range a.order {
-		as.moot = as.wish.reassign && !as.knowsAddress()
-		as.wish.reassign = as.wish.reassign && !as.moot
+		as.moot = as.request.reassign && !as.knowsAddress()
+		as.request.reassign = as.request.reassign && !as.moot
 	}
-	a.each(a.revive, a.request, a.choose) // what is kept for a Service is for one that asked in vain, too
+	a.each(a.restoreReserved, a.giveRequested, a.choose) // what is kept for a Service is for one that asked in vain, too
 	for _, as := range a.order {
 		a.allOrNone(as)
 	}
@@ -68,10 +68,10 @@ func (a *allocation) begin() {
 		}
 		as := &assignment{service: service, by: map[bool]netip.Addr{}}
 		var problem *finding.Finding
-		if as.wish, problem = wishOf(service); problem != nil {
+		if as.request, problem = requestOf(service); problem != nil {
 			as.fail(problem)
 		}
-		as.nodeIP = as.wish.nodeIP
+		as.nodeIP = as.request.nodeIP
 		a.services[nameOf(service)] = as
 		a.order = append(a.order, as)
 	}
@@ -107,7 +107,7 @@ func (a *allocation) keep() {
 		}
 		if !c.released.IsZero() {
 			for _, owner := range c.owners {
-				a.kept[owner] = append(a.kept[owner], c.address)
+				a.reserved[owner] = append(a.reserved[owner], c.address)
 			}
 			continue
 		}
@@ -124,7 +124,7 @@ func (a *allocation) keep() {
 
 func (a *allocation) rank(c *claim) int {
 	for _, owner := range c.owners {
-		if as := a.services[owner]; as != nil && slices.Contains(as.wish.addresses, c.address) {
+		if as := a.services[owner]; as != nil && slices.Contains(as.request.addresses, c.address) {
 			return 0
 		}
 	}
@@ -219,7 +219,7 @@ func (a *allocation) settle() {
 // so that an edit of pools does not look like a Service which asks for another one.
 func (a *allocation) named(c *claim) bool {
 	return c.pool != "" && slices.ContainsFunc(c.owners, func(owner types.NamespacedName) bool {
-		return a.services[owner] != nil && a.services[owner].wish.pool == c.pool
+		return a.services[owner] != nil && a.services[owner].request.pool == c.pool
 	})
 }
 

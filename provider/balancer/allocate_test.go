@@ -86,7 +86,7 @@ func TestAllocate_Requests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(addressPool("lan", lan))
 			w.add("first", annotated(v1alpha1.AddressesAnnotation, "192.0.2.10"))
-			w.taken[netip.MustParseAddr("203.0.113.7")] = true
+			w.conflicts[netip.MustParseAddr("203.0.113.7")] = true
 			w.pass()
 			if tt.pools != nil {
 				w.pools = tt.pools

@@ -24,13 +24,13 @@ func forgotten(services []*corev1.Service) []*corev1.Service {
 
 // forget removes from such a Service the condition and, if it is being deleted, the addresses. kube-proxy serves them until
 // the object is gone, also when another Service has them.
-func forget(service *corev1.Service) *outcome {
-	o := &outcome{service: service, after: service.DeepCopy()}
-	meta.RemoveStatusCondition(&o.after.Status.Conditions, v1alpha1.LoadBalancerReady)
+func forget(service *corev1.Service) *status {
+	st := &status{service: service, after: service.DeepCopy()}
+	meta.RemoveStatusCondition(&st.after.Status.Conditions, v1alpha1.LoadBalancerReady)
 	if service.DeletionTimestamp != nil {
-		o.after.Status.LoadBalancer.Ingress = nil
+		st.after.Status.LoadBalancer.Ingress = nil
 	}
-	return o
+	return st
 }
 
 // note adds the addresses that kube-proxy serves for a Service that is no longer ours. Their claims stay.

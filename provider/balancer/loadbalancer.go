@@ -42,11 +42,11 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	status := service.Status.LoadBalancer.DeepCopy()
-	if o := b.outcomes[nameOf(service)]; o != nil && o.service.UID == service.UID {
-		status = o.after.Status.LoadBalancer.DeepCopy()
+	if st := b.statuses[nameOf(service)]; st != nil && st.service.UID == service.UID {
+		status = st.after.Status.LoadBalancer.DeepCopy()
 	}
 	object, there, _ := b.caches.services.GetStore().GetByKey(nameOf(service).String())
-	if there && !b.letGo[service.UID] {
+	if there && !b.released[service.UID] {
 		known := object.(*corev1.Service)
 		exists = exists || known.UID == service.UID && (helpers.HasLBFinalizer(known) || helpers.HasLBFinalizer(service))
 	}
@@ -57,23 +57,23 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 // announced the address yet, upstream has nothing to do, and would leave a Warning for each attempt.
 func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	b.mu.Lock()
-	delete(b.letGo, service.UID)
+	delete(b.released, service.UID)
 	b.mu.Unlock()
 	b.changed()
-	var o *outcome
+	var st *status
 	b.until(ctx, func() bool {
-		o = b.outcomeOf(service)
-		return o != nil && (o.complete || o.elsewhere || o.problem != nil)
+		st = b.statusOf(service)
+		return st != nil && (st.complete || st.elsewhere || st.problem != nil)
 	})
 	switch {
-	case o == nil:
+	case st == nil:
 		if w := b.caches.unknown(); w != nil {
 			return nil, b.notYet(w)
 		}
-	case o.complete:
-		return o.after.Status.LoadBalancer.DeepCopy(), nil
-	case o.problem != nil && !o.elsewhere:
-		return nil, fmt.Errorf("%s: %w; %s", o.problem.Reason, o.problem, o.problem.Do)
+	case st.complete:
+		return st.after.Status.LoadBalancer.DeepCopy(), nil
+	case st.problem != nil && !st.elsewhere:
+		return nil, fmt.Errorf("%s: %w; %s", st.problem.Reason, st.problem, st.problem.Do)
 	}
 	return nil, cloudprovider.ImplementedElsewhere
 }
@@ -92,7 +92,7 @@ func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, serv
 		return b.notYet(w)
 	}
 	b.mu.Lock()
-	b.letGo[service.UID] = true
+	b.released[service.UID] = true
 	b.mu.Unlock()
 	b.changed()
 	if b.until(ctx, func() bool { return !b.claims(nameOf(service)) }) {
@@ -120,18 +120,18 @@ func (b *Balancer) until(ctx context.Context, done func() bool) bool {
 }
 
 // outcomeOf returns nil as long as no pass has seen the Service as it is asked about, or newer.
-func (b *Balancer) outcomeOf(service *corev1.Service) *outcome {
+func (b *Balancer) statusOf(service *corev1.Service) *status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o := b.outcomes[nameOf(service)]
-	if o == nil || o.service.UID != service.UID {
+	st := b.statuses[nameOf(service)]
+	if st == nil || st.service.UID != service.UID {
 		return nil
 	}
-	order, err := resourceversion.CompareResourceVersion(o.service.ResourceVersion, service.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(st.service.ResourceVersion, service.ResourceVersion)
 	if err == nil && order < 0 {
 		return nil
 	}
-	return o
+	return st
 }
 
 // claims says whether the Service has any that is not released.

@@ -21,7 +21,7 @@ type snapshot struct {
 	pools      []*pool
 	peers      bool // there is a BGPPeer
 	namespaces map[string]labels.Set
-	taken      map[netip.Addr]bool // by objects of others
+	conflicts  map[netip.Addr]bool // by objects of others
 	lingering  map[netip.Addr]bool // published for Services that are no longer ours
 	nodes      map[netip.Addr]bool // addresses of Nodes
 	announced  map[netip.Addr]bool // by agents that live
@@ -43,7 +43,7 @@ type plan struct {
 // assignment is what a Service gets.
 type assignment struct {
 	service *corev1.Service
-	wish    wish
+	request request
 	// nodeIP: it has the addresses of Nodes, and no claims.
 	nodeIP bool
 	// by family; true is IPv6.

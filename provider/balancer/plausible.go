@@ -18,7 +18,7 @@ type evidence struct {
 	plane    controlplane.Addresses
 	routers  routers
 	alone    bool
-	taken    map[netip.Addr]bool
+	claimed  map[netip.Addr]bool
 	// networks are those of the configuration; else reports has the networks that each Node's agent reports.
 	networks []netip.Prefix
 	reports  map[string][]netip.Prefix
@@ -38,12 +38,12 @@ type evidence struct {
 // Of an address that two Nodes name, the ports count on which either says that it listens.
 func (m *machines) plausible(hosts []*host, cidrs []*networkingv1.ServiceCIDR, claims []*claim, networks []netip.Prefix) {
 	e := &evidence{
-		plane: m.plane, routers: m.routers, alone: len(hosts) == 1, taken: map[netip.Addr]bool{}, networks: networks,
+		plane: m.plane, routers: m.routers, alone: len(hosts) == 1, claimed: map[netip.Addr]bool{}, networks: networks,
 		reports: networksOf(m.agents, hosts), owners: map[netip.Addr]*host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
 		own: ownOf(m.agents), rank: rankOf(hosts),
 	}
 	for _, c := range claims {
-		e.taken[c.address] = true
+		e.claimed[c.address] = true
 		delete(m.addresses, c.address) // whatever a kubelet says
 	}
 	for _, object := range cidrs {
@@ -58,7 +58,7 @@ func (m *machines) plausible(hosts []*host, cidrs []*networkingv1.ServiceCIDR, c
 	}
 	m.nodes = nil
 	for _, h := range hosts {
-		m.nodes = append(m.nodes, e.judged(h))
+		m.nodes = append(m.nodes, e.evaluate(h))
 	}
 	for _, h := range hosts {
 		for _, a := range h.addresses {
@@ -69,8 +69,8 @@ func (m *machines) plausible(hosts []*host, cidrs []*networkingv1.ServiceCIDR, c
 	}
 }
 
-// judged returns the Node with the addresses that may be its own.
-func (e *evidence) judged(h *host) *corev1.Node {
+// evaluate returns the Node with the addresses that may be its own.
+func (e *evidence) evaluate(h *host) *corev1.Node {
 	var addresses []corev1.NodeAddress
 	for _, a := range h.addresses {
 		if e.free(h, a.Addr) && (h.listed || e.near(h.Name, a.Addr) && !e.ofPods(a.Addr)) {
@@ -83,9 +83,9 @@ func (e *evidence) judged(h *host) *corev1.Node {
 	for _, p := range h.pods {
 		e.pods[p], e.lengths[p.Bits()] = true, true
 	}
-	judged := *h.Node // the cache's stays as it is
-	judged.Status.Addresses = addresses
-	return &judged
+	evaluated := *h.Node // the cache's stays as it is
+	evaluated.Status.Addresses = addresses
+	return &evaluated
 }
 
 // near says whether the address is in a network where Nodes are: one of the configuration, or one that the agent of
@@ -115,7 +115,7 @@ func (e *evidence) near(name string, address netip.Addr) bool {
 
 // free says whether the address is not that of something else.
 func (e *evidence) free(h *host, address netip.Addr) bool {
-	if owner := e.owners[address]; owner != nil && owner != h || e.taken[address] ||
+	if owner := e.owners[address]; owner != nil && owner != h || e.claimed[address] ||
 		!e.plane.IsOf(h.Node, address, e.alone) || e.routers[address].against(h.Name, e.rank) && !h.proven() {
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 const ipvsMode = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n"
 
 // In mode ipvs kube-proxy would bind what is published on every Node: no Node may lose another one by a Service.
-func TestOutcome_ProxyBinds(t *testing.T) {
+func TestStatus_ProxyBinds(t *testing.T) {
 	const both = "198.18.0.1,198.18.0.2"
 	onNodes := func(w *world) { w.add("web") }
 	there := func(w *world) { w.add("web", withStatus("198.18.0.1")) }

@@ -12,15 +12,15 @@ import (
 
 // due are the claimed addresses which have been announced once, or were published before. At level BGP there is no network
 // to be probed: an address that waits for an endpoint alone is due.
-func (j *judge) due(as *assignment) []netip.Addr {
+func (e *evaluation) due(as *assignment) []netip.Addr {
 	before := earlier(as.service, true)
 	var list []netip.Addr
 	for _, address := range as.addresses() {
-		c := j.plan.claims[address]
-		if j.machines.proxy.answers(c.level) && !slices.Contains(before, address) {
+		c := e.plan.claims[address]
+		if e.machines.proxy.answers(c.level) && !slices.Contains(before, address) {
 			continue
 		}
-		if !c.probed.IsZero() || slices.Contains(before, address) || c.level == v1alpha1.LevelBGP && j.machines.unserved(as.service) {
+		if !c.probed.IsZero() || slices.Contains(before, address) || c.level == v1alpha1.LevelBGP && e.machines.unserved(as.service) {
 			list = append(list, address)
 		}
 	}
@@ -28,48 +28,48 @@ func (j *judge) due(as *assignment) []netip.Addr {
 }
 
 // onNodes says that the Service has addresses of Nodes still, and that there is nothing to put in their place.
-func (j *judge) onNodes(as *assignment) bool {
-	return len(j.due(as)) == 0 && slices.ContainsFunc(earlier(as.service, true), j.machines.have)
+func (e *evaluation) onNodes(as *assignment) bool {
+	return len(e.due(as)) == 0 && slices.ContainsFunc(earlier(as.service, true), e.machines.have)
 }
 
 // publishClaimed publishes what is due. Until something is, a Service with addresses of Nodes follows these as long as
 // there are any, and what another implementation has published stays. What was ours, and is not any more, goes.
-func (j *judge) publishClaimed(as *assignment, o *outcome) {
-	list, allocated := j.due(as), earlier(as.service, false)
+func (e *evaluation) publishClaimed(as *assignment, st *status) {
+	list, allocated := e.due(as), earlier(as.service, false)
 	ours := func(address netip.Addr) bool {
-		return slices.Contains(allocated, address) || j.machines.plane.Has(address)
+		return slices.Contains(allocated, address) || e.machines.plane.Has(address)
 	}
 	switch {
-	case len(list) > 0, j.ports[nameOf(as.service)] != nil:
-		o.publish(list)
-	case j.onNodes(as):
-		if nodes, _, _ := j.machines.nodeAddresses(as.service); len(nodes) > 0 {
-			o.publishOnNodes(nodes)
+	case len(list) > 0, e.ports[nameOf(as.service)] != nil:
+		st.publish(list)
+	case e.onNodes(as):
+		if nodes, _, _ := e.machines.nodeAddresses(as.service); len(nodes) > 0 {
+			st.publishOnNodes(nodes)
 		}
 	case slices.ContainsFunc(earlier(as.service, true), ours):
-		o.publish(nil)
+		st.publish(nil)
 	}
-	o.complete = len(list) > 0 && len(list) == len(as.addresses())
+	st.complete = len(list) > 0 && len(list) == len(as.addresses())
 }
 
 // publishOnNodes notes the ports, too, that the Service has of the Nodes.
-func (o *outcome) publishOnNodes(list []netip.Addr) {
+func (st *status) publishOnNodes(list []netip.Addr) {
 	var ports []corev1.PortStatus
-	for _, p := range o.service.Spec.Ports {
+	for _, p := range st.service.Spec.Ports {
 		ports = append(ports, corev1.PortStatus{Port: p.Port, Protocol: p.Protocol})
 	}
-	o.publish(list, ports...)
+	st.publish(list, ports...)
 }
 
 // publish sets the addresses that kube-proxy and clients see, unless they are the same.
-func (o *outcome) publish(list []netip.Addr, ports ...corev1.PortStatus) {
+func (st *status) publish(list []netip.Addr, ports ...corev1.PortStatus) {
 	var ingress []corev1.LoadBalancerIngress
 	for _, address := range list {
 		ingress = append(ingress, corev1.LoadBalancerIngress{
 			IP: address.String(), IPMode: new(corev1.LoadBalancerIPModeVIP), Ports: ports,
 		})
 	}
-	if !helpers.LoadBalancerStatusEqual(&o.after.Status.LoadBalancer, &corev1.LoadBalancerStatus{Ingress: ingress}) {
-		o.after.Status.LoadBalancer.Ingress = ingress
+	if !helpers.LoadBalancerStatusEqual(&st.after.Status.LoadBalancer, &corev1.LoadBalancerStatus{Ingress: ingress}) {
+		st.after.Status.LoadBalancer.Ingress = ingress
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // A Service that asks for another address while it has none gets one, and not two in a row.
-func TestOutcome_NothingToReassign(t *testing.T) {
+func TestStatus_NothingToReassign(t *testing.T) {
 	wants := annotated(v1alpha1.ReassignAnnotation, "true")
 	for _, tt := range []struct {
 		name, want string

@@ -28,7 +28,7 @@ func (r refusals) rests(now time.Time, s *corev1.Service) bool {
 	return there && before.version == s.ResourceVersion && now.Before(before.until)
 }
 
-// note takes the outcome of a patch.
+// note takes the result of a patch.
 func (r refusals) note(now time.Time, s *corev1.Service, err error) {
 	if !objects.Refused(err) {
 		delete(r, s.UID)

@@ -12,8 +12,8 @@ import (
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
-// listeningTime is how long ports stay taken on which an agent has said that something listens, since the last sign of
-// its life was seen here: a machine that is off for a night frees none, nor does a manager that begins.
+// listeningTime is how long ports stay taken on which an agent has said that something listens, since its last report was
+// seen here: a machine that is off for a night frees none, nor does a manager that begins.
 const listeningTime = 12 * time.Hour
 
 // reports are what the agents say, by address.
@@ -25,10 +25,10 @@ type reports struct {
 	silent    []string              // Nodes of all others
 }
 
-// readReports leaves out what agents have said that are silent since, and brings the signs of life up to date. Where one agent
+// readReports leaves out what agents have said that are silent since, and notes when each has reported. Where one agent
 // announces an address and another one reports that a stranger answers for it, that of the Node with the lower rank is believed:
 // else one agent could have an address published that is a stranger's.
-func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Time, rank map[string]int) reports {
+func readReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.Time, rank map[string]int) reports {
 	r := reports{announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
 	announcer, warner := map[netip.Addr]int{}, map[netip.Addr]int{} // the lowest rank of those who do
 	lowest := func(of map[netip.Addr]int, address netip.Addr, name string) bool {
@@ -45,11 +45,11 @@ func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Tim
 	there := map[string]bool{}
 	for _, agent := range agents {
 		there[agent.Name] = true
-		signs.Take(now, agent)
-		if signs.Within(listeningTime, now, agent.Name) {
+		alive.Observe(now, agent)
+		if alive.Within(listeningTime, now, agent.Name) {
 			r.lately = append(r.lately, agent)
 		}
-		if !signs.Live(now, agent.Name) {
+		if !alive.Live(now, agent.Name) {
 			r.silent = append(r.silent, agent.Name)
 			continue
 		}
@@ -70,7 +70,7 @@ func readReports(agents []*v1alpha1.NodeAgent, signs objects.Signs, now time.Tim
 		warned, is := warner[address]
 		return is && warned < announcer[address]
 	})
-	maps.DeleteFunc(signs, func(name string, _ objects.Sign) bool { return !there[name] })
+	maps.DeleteFunc(alive, func(name string, _ objects.LastReport) bool { return !there[name] })
 	slices.Sort(r.silent)
 	return r
 }

@@ -21,7 +21,7 @@ func TestReports_ClocksOfAgents(t *testing.T) {
 	address := netip.MustParseAddr("192.0.2.1")
 	for name, skew := range map[string]time.Duration{"the same": 0, "behind": -2 * time.Minute, "ahead": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			signs := objects.Signs{}
+			alive := objects.Liveness{}
 			agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 			agent.Status.Announcements = []v1alpha1.Announcement{{Address: address.String(), Level: v1alpha1.LevelL2}}
 			now := start
@@ -29,16 +29,16 @@ func TestReports_ClocksOfAgents(t *testing.T) {
 				now = now.Add(20 * time.Second)
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(now.Add(skew))
-				if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now, nil); !r.announced[address] || len(r.agents) != 1 {
+				if r := readReports([]*v1alpha1.NodeAgent{agent}, alive, now, nil); !r.announced[address] || len(r.agents) != 1 {
 					t.Fatalf("after %s its report counts for nothing: %+v", now.Sub(start), r)
 				}
 			}
 			now = now.Add(objects.LiveTime)
-			if r := readReports([]*v1alpha1.NodeAgent{agent}, signs, now, nil); r.announced[address] || !slices.Equal(r.silent, []string{"a"}) {
+			if r := readReports([]*v1alpha1.NodeAgent{agent}, alive, now, nil); r.announced[address] || !slices.Equal(r.silent, []string{"a"}) {
 				t.Errorf("it was silent for %s, and its report counts: %+v", objects.LiveTime, r)
 			}
-			if readReports(nil, signs, now, nil); len(signs) > 0 {
-				t.Errorf("its Node is gone, and remembered: %v", signs)
+			if readReports(nil, alive, now, nil); len(alive) > 0 {
+				t.Errorf("its Node is gone, and remembered: %v", alive)
 			}
 		})
 	}
@@ -127,15 +127,15 @@ func TestReports_OneAgentAgainstAnother(t *testing.T) {
 		{"an agent without a Node announces", []*v1alpha1.NodeAgent{report("gone", true, false), report("young", false, true)}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			signs := objects.Signs{}
+			alive := objects.Liveness{}
 			var again []*v1alpha1.NodeAgent
-			readReports(tt.agents, signs, start, nil)
+			readReports(tt.agents, alive, start, nil)
 			for _, agent := range tt.agents {
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(start.Add(time.Second))
 				again = append(again, agent)
 			}
-			r := readReports(again, signs, start.Add(time.Second), map[string]int{"old": 0, "young": 1})
+			r := readReports(again, alive, start.Add(time.Second), map[string]int{"old": 0, "young": 1})
 			if len(r.agents) != len(tt.agents) {
 				t.Fatalf("%d agents live", len(r.agents))
 			}

@@ -11,12 +11,12 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// revive gives a Service back what is kept for it.
-func (a *allocation) revive(as *assignment, ipv6 bool) {
-	if as.wish.reassign {
+// restoreReserved gives a Service back the addresses that are reserved for it.
+func (a *allocation) restoreReserved(as *assignment, ipv6 bool) {
+	if as.request.reassign {
 		return
 	}
-	a.adopt(as, ipv6, a.kept[nameOf(as.service)], a.take)
+	a.adopt(as, ipv6, a.reserved[nameOf(as.service)], a.take)
 }
 
 func (a *allocation) adoptAnnotation(as *assignment, ipv6 bool) {
@@ -43,7 +43,7 @@ func (a *allocation) restore(as *assignment, ipv6 bool) {
 func (a *allocation) adopt(as *assignment, ipv6 bool, addresses []netip.Addr,
 	take func(*assignment, netip.Addr) *finding.Finding,
 ) {
-	wanted, asks := as.wish.of(ipv6)
+	wanted, asks := as.request.of(ipv6)
 	for _, address := range addresses {
 		_, has := as.by[ipv6]
 		if has || address.Is6() != ipv6 || asks && wanted != address {
@@ -53,9 +53,9 @@ func (a *allocation) adopt(as *assignment, ipv6 bool, addresses []netip.Addr,
 	}
 }
 
-// request gives a Service the address that it asks for. What it has stays, until it has that.
-func (a *allocation) request(as *assignment, ipv6 bool) {
-	wanted, asks := as.wish.of(ipv6)
+// giveRequested gives a Service the address that it requests. What it has stays, until it has that.
+func (a *allocation) giveRequested(as *assignment, ipv6 bool) {
+	wanted, asks := as.request.of(ipv6)
 	if !asks || as.by[ipv6] == wanted {
 		return
 	}
@@ -78,7 +78,7 @@ func (a *allocation) move(as *assignment, ipv6 bool, take func() *finding.Findin
 
 // share gives a Service with a share key the address of an older one that has the same, where there is one.
 func (a *allocation) share(as *assignment, ipv6 bool) bool {
-	if as.wish.shareKey == "" || as.problem != nil {
+	if as.request.shareKey == "" || as.problem != nil {
 		return false
 	}
 	for _, other := range a.order {
@@ -93,13 +93,13 @@ func (a *allocation) share(as *assignment, ipv6 bool) bool {
 // choose gives a Service any address, where it has none, or shall have another one.
 func (a *allocation) choose(as *assignment, ipv6 bool) {
 	current, has := as.by[ipv6]
-	_, asks := as.wish.of(ipv6)
+	_, asks := as.request.of(ipv6)
 	switch {
-	case asks, len(as.wish.addresses) == 0 && as.problem != nil && !has && as.problem.ID != finding.SharingConflict:
+	case asks, len(as.request.addresses) == 0 && as.problem != nil && !has && as.problem.ID != finding.SharingConflict:
 		return // what it asks for is wrong
-	case has && as.wish.reassign:
+	case has && as.request.reassign:
 		as.reassigned = a.move(as, ipv6, func() *finding.Finding { return a.takeAny(as, ipv6) }) || as.reassigned
-	case has && as.wish.pool != "" && as.wish.pool != a.claims[current].pool && !a.poolHas(as.wish.pool, current):
+	case has && as.request.pool != "" && as.request.pool != a.claims[current].pool && !a.poolHas(as.request.pool, current):
 		a.move(as, ipv6, func() *finding.Finding { return a.takeAny(as, ipv6) })
 	case !has && a.share(as, ipv6):
 	case !has:
@@ -126,7 +126,7 @@ func (a *allocation) takeAny(as *assignment, ipv6 bool) *finding.Finding {
 	if problem != nil {
 		return problem
 	}
-	free := func(address netip.Addr) bool { return a.claims[address] == nil && !a.taken[address] }
+	free := func(address netip.Addr) bool { return a.claims[address] == nil && !a.conflicts[address] }
 	for _, p := range pools {
 		if address, ok := firstFree(p.free.Ranges(), ipv6, nameOf(as.service).String(), free); ok {
 			a.claim(as, address, p)
@@ -145,10 +145,10 @@ func (a *allocation) poolsFor(as *assignment, ipv6 bool) ([]*pool, *finding.Find
 	var pools []*pool
 	named, broken, serve := false, (*pool)(nil), false
 	for _, p := range a.pools {
-		if p.Name == as.wish.pool {
+		if p.Name == as.request.pool {
 			named = true
 		}
-		if as.wish.pool != "" && p.Name != as.wish.pool || as.wish.pool == "" && !isTrue(p.Spec.AutoAssign, true) ||
+		if as.request.pool != "" && p.Name != as.request.pool || as.request.pool == "" && !isTrue(p.Spec.AutoAssign, true) ||
 			!p.serves(as.service, a.namespaces) {
 			continue
 		}
@@ -162,8 +162,8 @@ func (a *allocation) poolsFor(as *assignment, ipv6 bool) ([]*pool, *finding.Find
 		}
 	}
 	switch {
-	case as.wish.pool != "" && !named:
-		return nil, finding.PoolNotFound.Errorf("there is no AddressPool/%s", as.wish.pool)
+	case as.request.pool != "" && !named:
+		return nil, finding.PoolNotFound.Errorf("there is no AddressPool/%s", as.request.pool)
 	case len(pools) > 0:
 		return pools, nil
 	case serve:
@@ -184,8 +184,8 @@ func (a *allocation) take(as *assignment, address netip.Addr) *finding.Finding {
 		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
 	case p == nil:
 		return finding.AddressOutsidePools.Errorf("%s is in no AddressPool", address)
-	case as.wish.pool != "" && p.Name != as.wish.pool:
-		return finding.AddressOutsidePools.Errorf("%s is in AddressPool/%s, not in %s", address, p.Name, as.wish.pool)
+	case as.request.pool != "" && p.Name != as.request.pool:
+		return finding.AddressOutsidePools.Errorf("%s is in AddressPool/%s, not in %s", address, p.Name, as.request.pool)
 	case p.problem != nil:
 		return finding.PoolNotReady.Errorf("AddressPool/%s, which has %s, gives nothing: %w", p.Name, address, p.problem)
 	case !p.serves(as.service, a.namespaces):
@@ -205,7 +205,7 @@ func (a *allocation) join(as *assignment, address netip.Addr) *finding.Finding {
 	switch {
 	case a.plane.Has(address):
 		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
-	case a.taken[address]:
+	case a.conflicts[address]:
 		return finding.AddressInUse.Errorf("%s is claimed by an IPAddress that is not ours", address)
 	case c == nil:
 		a.claim(as, address, p)
@@ -233,7 +233,7 @@ func (a *allocation) shareWith(as *assignment, owner types.NamespacedName, addre
 	switch {
 	case err == nil:
 		return nil
-	case as.wish.shareKey != "" && as.wish.shareKey == other.wish.shareKey:
+	case as.request.shareKey != "" && as.request.shareKey == other.request.shareKey:
 		return finding.SharingConflict.Errorf("share %s: %w", address, err)
 	}
 	return finding.AddressInUse.Errorf("%s belongs to Service/%s", address, owner)
@@ -243,7 +243,7 @@ func (a *allocation) shareWith(as *assignment, owner types.NamespacedName, addre
 func (a *allocation) claim(as *assignment, address netip.Addr, p *pool) {
 	name := nameOf(as.service)
 	c := &claim{
-		address: address, pool: as.wish.pool, level: p.level("", a.peers), parent: name, owners: []types.NamespacedName{name},
+		address: address, pool: as.request.pool, level: p.level("", a.peers), parent: name, owners: []types.NamespacedName{name},
 	}
 	if p != nil && c.pool == "" {
 		c.pool = p.Name

@@ -19,23 +19,23 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // world is a cluster in memory: objects, and a clock.
 type world struct {
-	now      time.Time
-	services map[types.NamespacedName]*corev1.Service
-	objects  map[string]*networkingv1.IPAddress
-	pools    []*v1alpha1.AddressPool
-	taken    map[netip.Addr]bool
-	peers    bool
-	nodes    []*corev1.Node
-	agents   []*v1alpha1.NodeAgent
-	made     int
-	proxy    proxy
-	plane    controlplane.Addresses
+	now       time.Time
+	services  map[types.NamespacedName]*corev1.Service
+	objects   map[string]*networkingv1.IPAddress
+	pools     []*v1alpha1.AddressPool
+	conflicts map[netip.Addr]bool
+	peers     bool
+	nodes     []*corev1.Node
+	agents    []*v1alpha1.NodeAgent
+	made      int
+	proxy     proxy
+	plane     controlplane.Addresses
 }
 
 func newWorld(pools ...*v1alpha1.AddressPool) *world {
 	return &world{
 		now: start, services: map[types.NamespacedName]*corev1.Service{}, objects: map[string]*networkingv1.IPAddress{},
-		pools: pools, taken: map[netip.Addr]bool{},
+		pools: pools, conflicts: map[netip.Addr]bool{},
 	}
 }
 
@@ -80,7 +80,7 @@ func families(policy corev1.IPFamilyPolicy, list ...corev1.IPFamily) func(*corev
 
 func (w *world) snapshot() *snapshot {
 	s := &snapshot{
-		now: w.now, pools: readPools(w.pools, hostsOf(w.nodes, nil), nil, w.plane, nil), taken: w.taken, peers: w.peers,
+		now: w.now, pools: readPools(w.pools, hostsOf(w.nodes, nil), nil, w.plane, nil), conflicts: w.conflicts, peers: w.peers,
 		nodes: newMachines(hostsOf(w.nodes, nil), nil, nil).addresses, plane: w.plane,
 	}
 	for _, service := range w.services {

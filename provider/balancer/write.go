@@ -32,17 +32,17 @@ const (
 
 // write writes claims, then Services, whose addresses must not be published before they are claimed. It returns when
 // the caches have what was written: the next pass must not take its own work for somebody else's.
-func (b *Balancer) write(ctx context.Context, p *plan, outcomes map[types.NamespacedName]*outcome, forgotten []*corev1.Service) error {
+func (b *Balancer) write(ctx context.Context, p *plan, statuses map[types.NamespacedName]*status, forgotten []*corev1.Service) error {
 	w := &written{failed: map[types.NamespacedName]bool{}}
 	claims := slices.Concat(slices.Collect(maps.Values(p.claims)), p.drop)
 	w.each(len(claims), func(i int) error { return b.writeClaim(ctx, p, claims[i], w) })
-	names := slices.Collect(maps.Keys(outcomes))
+	names := slices.Collect(maps.Keys(statuses))
 	w.each(len(names), func(i int) error {
-		o := outcomes[names[i]]
-		if o.elsewhere || w.failed[names[i]] {
+		st := statuses[names[i]]
+		if st.elsewhere || w.failed[names[i]] {
 			return nil
 		}
-		return b.writeService(ctx, o, w)
+		return b.writeService(ctx, st, w)
 	})
 	w.each(len(forgotten), func(i int) error {
 		return b.writeService(ctx, forget(forgotten[i]), w)
@@ -140,7 +140,7 @@ func (b *Balancer) writeClaim(ctx context.Context, p *plan, c *claim, w *written
 	w.mu.Unlock()
 	if apierrors.IsAlreadyExists(err) {
 		b.mu.Lock()
-		b.taken[c.address] = b.Now()
+		b.conflicts[c.address] = b.Now()
 		b.mu.Unlock()
 		b.changed()
 		return nil
@@ -161,21 +161,21 @@ func (b *Balancer) hasClaim(before, after *networkingv1.IPAddress) bool {
 }
 
 // writeService patches metadata and status, as upstream's service controller does, and says what is wrong as an Event.
-func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) error {
-	patch, err := patchOf(o.service, o.after)
-	if err != nil || patch == nil || b.rests(o.service) {
+func (b *Balancer) writeService(ctx context.Context, st *status, w *written) error {
+	patch, err := patchOf(st.service, st.after)
+	if err != nil || patch == nil || b.rests(st.service) {
 		return err
 	}
-	after, err := b.Client.CoreV1().Services(o.after.Namespace).Patch(ctx, o.after.Name, types.StrategicMergePatchType,
+	after, err := b.Client.CoreV1().Services(st.after.Namespace).Patch(ctx, st.after.Name, types.StrategicMergePatchType,
 		patch, metav1.PatchOptions{}, "status")
 	b.mu.Lock()
-	b.refused.note(b.Now(), o.service, err)
+	b.refused.note(b.Now(), st.service, err)
 	b.mu.Unlock()
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the caches will say so, and ask for a pass
 		return nil
 	}
 	if err != nil {
-		err = fmt.Errorf("patch Service/%s: %w", nameOf(o.after), err)
+		err = fmt.Errorf("patch Service/%s: %w", nameOf(st.after), err)
 		if !objects.Refused(err) {
 			return err
 		}
@@ -183,18 +183,18 @@ func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) err
 		return nil
 	}
 	w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
-	if o.note != "" {
-		b.Recorder.Event(o.service, corev1.EventTypeNormal, "NothingToReassign", o.note)
+	if st.note != "" {
+		b.Recorder.Event(st.service, corev1.EventTypeNormal, "NothingToReassign", st.note)
 	}
-	before, now := condition(o.service), condition(o.after)
+	before, now := condition(st.service), condition(st.after)
 	switch {
 	case now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message:
-	case o.problem != nil && o.problem.ID == finding.NoReadyEndpoint: // pods of a new Service are on their way
-		b.Recorder.Event(o.service, corev1.EventTypeNormal, now.Reason, finding.Clean(now.Message))
-	case o.problem != nil:
-		b.Recorder.Event(o.service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
-	case o.mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, o.mistyped)):
-		b.Recorder.Event(o.service, corev1.EventTypeWarning, "UnknownAnnotation", o.mistyped)
+	case st.problem != nil && st.problem.ID == finding.NoReadyEndpoint: // pods of a new Service are on their way
+		b.Recorder.Event(st.service, corev1.EventTypeNormal, now.Reason, finding.Clean(now.Message))
+	case st.problem != nil:
+		b.Recorder.Event(st.service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
+	case st.mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, st.mistyped)):
+		b.Recorder.Event(st.service, corev1.EventTypeWarning, "UnknownAnnotation", st.mistyped)
 	}
 	return nil
 }

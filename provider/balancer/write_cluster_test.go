@@ -37,7 +37,7 @@ func TestCluster_LaggingCaches(t *testing.T) {
 		if err := b.writeClaim(t.Context(), p, stale, w); err != nil || !w.failed[nameOf(old)] {
 			t.Errorf("%s: write the claim: %v, failed: %v", when, err, w.failed)
 		}
-		if err := b.writeService(t.Context(), &outcome{service: old, after: after}, w); err != nil || len(w.seen) > 0 {
+		if err := b.writeService(t.Context(), &status{service: old, after: after}, w); err != nil || len(w.seen) > 0 {
 			t.Errorf("%s: write the Service: %v, and wait for it", when, err)
 		}
 		if len(b.dirty) > 0 {

@@ -17,12 +17,12 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
-// carriageEvery is how often this Node's kube-proxy is asked whether it knows of an endpoint.
-const carriageEvery = 20 * time.Millisecond
+// proxyPollInterval is how often this Node's kube-proxy is asked whether it knows of an endpoint.
+const proxyPollInterval = 20 * time.Millisecond
 
-// carriage knows whether this Node's kube-proxy carries packets to an endpoint of its own. It takes changes in once a
-// second, which an address need not come earlier than if its owner still answers.
-type carriage struct {
+// proxyReadiness knows whether this Node's kube-proxy sends packets to an endpoint of this Node. kube-proxy takes in changes
+// once a second; while its former owner still answers, an address need not move earlier.
+type proxyReadiness struct {
 	poke   func()
 	client *http.Client
 
@@ -36,20 +36,20 @@ type question struct {
 	end   context.CancelFunc
 }
 
-func newCarriage(poke func()) *carriage {
+func newProxyReadiness(poke func()) *proxyReadiness {
 	client := &http.Client{
 		Timeout:       time.Second,
 		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy of the environment: it is this machine
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &carriage{poke: poke, client: client, asked: map[string]*question{}}
+	return &proxyReadiness{poke: poke, client: client, asked: map[string]*question{}}
 }
 
 // mark sets Early of the claims that another Node should give to this one since its endpoints end. It does not wait for
 // answers, but pokes when there is one. Questions end with ctx, and with what they were asked for.
-func (c *carriage) mark(ctx context.Context, v *announce.View, services cache.Store) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (p *proxyReadiness) mark(ctx context.Context, v *announce.View, services cache.Store) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	wanted := map[string]bool{}
 	for i := range v.Claims {
 		claim := &v.Claims[i]
@@ -59,18 +59,18 @@ func (c *carriage) mark(ctx context.Context, v *announce.View, services cache.St
 		}
 		for _, url := range healthURLs(v.Addresses[v.Node], claim.Services, services) {
 			wanted[url] = true
-			if c.asked[url] == nil {
+			if p.asked[url] == nil {
 				asking, end := context.WithCancel(ctx)
-				c.asked[url] = &question{end: end}
-				go c.ask(asking, url, c.asked[url])
+				p.asked[url] = &question{end: end}
+				go p.ask(asking, url, p.asked[url])
 			}
-			claim.Early = claim.Early || !c.asked[url].known
+			claim.Early = claim.Early || !p.asked[url].known
 		}
 	}
-	for url, q := range c.asked {
+	for url, q := range p.asked {
 		if !wanted[url] {
 			q.end()
-			delete(c.asked, url)
+			delete(p.asked, url)
 		}
 	}
 }
@@ -91,10 +91,10 @@ func healthURLs(node netip.Addr, names []types.NamespacedName, services cache.St
 }
 
 // ask asks until the answer is another than that there are no endpoints. Where nobody answers, nobody knows better.
-func (c *carriage) ask(ctx context.Context, url string, q *question) {
-	ticker := time.NewTicker(carriageEvery)
+func (p *proxyReadiness) ask(ctx context.Context, url string, q *question) {
+	ticker := time.NewTicker(proxyPollInterval)
 	defer ticker.Stop()
-	for c.without(ctx, url) {
+	for p.without(ctx, url) {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
@@ -103,19 +103,19 @@ func (c *carriage) ask(ctx context.Context, url string, q *question) {
 	if ctx.Err() != nil {
 		return
 	}
-	c.mu.Lock()
+	p.mu.Lock()
 	q.known = true
-	c.mu.Unlock()
-	c.poke()
+	p.mu.Unlock()
+	p.poke()
 }
 
 // without says whether kube-proxy answers that it has no endpoints.
-func (c *carriage) without(ctx context.Context, url string) bool {
+func (p *proxyReadiness) without(ctx context.Context, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false
 	}
-	response, err := c.client.Do(request)
+	response, err := p.client.Do(request)
 	if err != nil {
 		return false
 	}

@@ -74,7 +74,7 @@ func TestCluster_LocalEndpointMoves(t *testing.T) {
 		slice = update(t, client, slice, false)
 		took := seen.until(t, "the address moves", moves)
 		if first == http.StatusServiceUnavailable {
-			time.Sleep(10 * carriageEvery)
+			time.Sleep(10 * proxyPollInterval)
 			if c, _ := seen.claim(); !c.Early {
 				t.Error("kube-proxy has no endpoint, and this Node may take the address")
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// wish is what a Service asks for.
-type wish struct {
+// request is what a Service asks for.
+type request struct {
 	addresses []netip.Addr
 	pool      string
 	shareKey  string
@@ -41,9 +41,9 @@ func shareAnnotations() []string {
 	}
 }
 
-// wishOf reads what the Service asks for. An address that cannot be read, or of a family that the Service does not
+// requestOf reads what the Service asks for. An address that cannot be read, or of a family that the Service does not
 // have, is a finding.
-func wishOf(service *corev1.Service) (wish, *finding.Finding) {
+func requestOf(service *corev1.Service) (request, *finding.Finding) {
 	first := func(keys []string) (string, string) {
 		for _, key := range keys {
 			if value := service.Annotations[key]; value != "" {
@@ -52,43 +52,43 @@ func wishOf(service *corev1.Service) (wish, *finding.Finding) {
 		}
 		return "", ""
 	}
-	w := wish{
+	r := request{
 		reassign: service.Annotations[v1alpha1.ReassignAnnotation] == "true",
 		nodeIP:   service.Annotations[v1alpha1.LevelAnnotation] == string(v1alpha1.LevelNodeIP),
 	}
-	_, w.pool = first(poolAnnotations())
-	_, w.shareKey = first(shareAnnotations())
+	_, r.pool = first(poolAnnotations())
+	_, r.shareKey = first(shareAnnotations())
 	from, text := first(addressAnnotations())
 	if text == "" {
 		from, text = "spec.loadBalancerIP", service.Spec.LoadBalancerIP
 	}
 	families := map[bool]bool{}
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, part := range strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }) {
 		address, err := netip.ParseAddr(part)
 		if err != nil {
-			return w, finding.AddressOutsidePools.Errorf("%s: %w", from, err)
+			return r, finding.AddressOutsidePools.Errorf("%s: %w", from, err)
 		}
 		address = address.Unmap().WithZone("")
 		if !slices.Contains(families6(service), address.Is6()) {
-			return w, finding.NoSuchFamily.Errorf("%s: %s is not of the Service's ipFamilies %v", from, address,
+			return r, finding.NoSuchFamily.Errorf("%s: %s is not of the Service's ipFamilies %v", from, address,
 				service.Spec.IPFamilies)
 		}
 		if families[address.Is6()] {
-			return w, finding.NoSuchFamily.Errorf("%s: %q has two addresses of one family", from, text)
+			return r, finding.NoSuchFamily.Errorf("%s: %q has two addresses of one family", from, text)
 		}
 		families[address.Is6()] = true
-		w.addresses = append(w.addresses, address)
+		r.addresses = append(r.addresses, address)
 	}
-	return w, nil
+	return r, nil
 }
 
 // of returns the address of the family that is asked for.
-func (w wish) of(ipv6 bool) (netip.Addr, bool) {
-	i := slices.IndexFunc(w.addresses, func(a netip.Addr) bool { return a.Is6() == ipv6 })
+func (r request) of(ipv6 bool) (netip.Addr, bool) {
+	i := slices.IndexFunc(r.addresses, func(a netip.Addr) bool { return a.Is6() == ipv6 })
 	if i < 0 {
 		return netip.Addr{}, false
 	}
-	return w.addresses[i], true
+	return r.addresses[i], true
 }
 
 // families6 are the families of the Service in its order; true is IPv6.
@@ -127,8 +127,8 @@ func nameOf(service *corev1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
 }
 
-// earlier are the addresses that the Service had, from its annotation and then from its status: wishes, since whoever
-// writes Services can write them.
+// earlier are the addresses that the Service had, from its annotation and then from its status: requests only, since
+// tenants who write Services can write them.
 func earlier(service *corev1.Service, fromStatus bool) []netip.Addr {
 	var texts []string
 	if fromStatus {
@@ -149,12 +149,12 @@ func earlier(service *corev1.Service, fromStatus bool) []netip.Addr {
 
 // mayShare says why two Services cannot have one address.
 func mayShare(a, b *corev1.Service) error {
-	wa, _ := wishOf(a)
-	wb, _ := wishOf(b)
+	ra, _ := requestOf(a)
+	rb, _ := requestOf(b)
 	switch {
 	case a.Namespace != b.Namespace:
 		return fmt.Errorf("Service/%s is in another namespace", nameOf(b)) //nolint:staticcheck // a kind is a name
-	case wa.shareKey == "" || wa.shareKey != wb.shareKey:
+	case ra.shareKey == "" || ra.shareKey != rb.shareKey:
 		return fmt.Errorf("Service/%s has not the same share key", nameOf(b)) //nolint:staticcheck // a kind is a name
 	}
 	for _, p := range a.Spec.Ports {

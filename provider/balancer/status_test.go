@@ -20,17 +20,17 @@ func (w *world) told(announced ...string) {
 		r.announced[netip.MustParseAddr(text)] = true
 	}
 	s.announced = r.announced
-	j := &judge{
+	e := &evaluation{
 		now: w.now, plan: allocate(s), pools: s.pools, machines: newMachines(hostsOf(w.nodes, nil), w.agents, nil), reports: r,
 		missing: map[types.NamespacedName]time.Time{},
 	}
-	j.machines.proxy, j.machines.plane = w.proxy, w.plane
-	outcomes := j.outcomes()
-	for _, do := range w.steps(j.plan) {
+	e.machines.proxy, e.machines.plane = w.proxy, w.plane
+	statuses := e.statuses()
+	for _, do := range w.steps(e.plan) {
 		do()
 	}
-	for name, o := range outcomes {
-		w.services[name] = o.after
+	for name, st := range statuses {
+		w.services[name] = st.after
 	}
 	w.now = w.now.Add(announceTime)
 }
@@ -54,7 +54,7 @@ func withStatus(address string) func(*corev1.Service) {
 }
 
 // Until the first pool's address is announced, a Service follows the Nodes, on the ports that it has of them.
-func TestOutcome_FollowsNodes(t *testing.T) {
+func TestStatus_FollowsNodes(t *testing.T) {
 	w := newWorld()
 	w.setNodes("198.18.0.1", "198.18.0.2", "198.18.0.3")
 	w.add("web")
@@ -101,7 +101,7 @@ func TestOutcome_FollowsNodes(t *testing.T) {
 }
 
 // What somebody else has published stays until there is something to put there; what was ours, and is not, goes.
-func TestOutcome_KeepsWhatIsNotOurs(t *testing.T) {
+func TestStatus_KeepsWhatIsNotOurs(t *testing.T) {
 	w := newWorld(addressPool("lan", "192.0.2.50-192.0.2.51"))
 	w.setNodes("198.18.0.1")
 	w.add("theirs", withStatus("203.0.113.9"))
@@ -126,7 +126,7 @@ func TestOutcome_KeepsWhatIsNotOurs(t *testing.T) {
 }
 
 // A Service keeps its ports of Nodes, whoever listens there, also when Nodes go.
-func TestOutcome_KeepsPorts(t *testing.T) {
+func TestStatus_KeepsPorts(t *testing.T) {
 	w := newWorld()
 	w.setNodes("198.18.0.1", "198.18.0.2")
 	w.add("web")

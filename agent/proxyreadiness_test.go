@@ -40,9 +40,9 @@ func newProxyOf(t *testing.T) *proxyOf {
 	return p
 }
 
-// marker is a carriage of Node b.
+// marker is the proxyReadiness of Node b.
 type marker struct {
-	*carriage
+	*proxyReadiness
 	services cache.Store
 	poked    chan struct{}
 }
@@ -50,7 +50,7 @@ type marker struct {
 func newMarker(t *testing.T, port uint16) *marker {
 	t.Helper()
 	a := &marker{services: cache.NewStore(cache.MetaNamespaceKeyFunc), poked: make(chan struct{}, 1)}
-	a.carriage = newCarriage(func() { a.poked <- struct{}{} })
+	a.proxyReadiness = newProxyReadiness(func() { a.poked <- struct{}{} })
 	if err := a.services.Add(localService(int32(port))); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func (a *marker) early(ctx context.Context, claims ...announce.Claim) bool {
 }
 
 // An address is early on a Node as long as its kube-proxy has not answered, or answers that it has no endpoints.
-func TestCarriage(t *testing.T) {
+func TestProxyReadiness(t *testing.T) {
 	p := newProxyOf(t)
 	_, silent, _ := strings.Cut(freePort(t), ":")
 	nobody, err := strconv.ParseUint(silent, 10, 16)
@@ -98,7 +98,7 @@ func TestCarriage(t *testing.T) {
 			if tt.asks && !tt.early {
 				<-a.poked
 			} else {
-				time.Sleep(5 * carriageEvery)
+				time.Sleep(5 * proxyPollInterval)
 			}
 			if got := a.early(t.Context(), tt.claim); got != tt.early {
 				t.Errorf("early: %t, want %t", got, tt.early)
@@ -108,12 +108,12 @@ func TestCarriage(t *testing.T) {
 }
 
 // kube-proxy is asked until it has endpoints, once more when the address moves again, and else not.
-func TestCarriage_AsksAgain(t *testing.T) {
+func TestProxyReadiness_AsksAgain(t *testing.T) {
 	p := newProxyOf(t)
 	p.status.Store(503)
 	a := newMarker(t, p.at.Port())
 	a.early(t.Context(), moving("a"))
-	time.Sleep(5 * carriageEvery)
+	time.Sleep(5 * proxyPollInterval)
 	p.status.Store(200)
 	<-a.poked
 	if a.early(t.Context(), moving("a")) {
@@ -125,9 +125,9 @@ func TestCarriage_AsksAgain(t *testing.T) {
 		t.Error("an answer of the last time was taken for one of this time")
 	}
 	a.early(t.Context())
-	time.Sleep(5 * carriageEvery)
+	time.Sleep(5 * proxyPollInterval)
 	before := p.asked.Load()
-	time.Sleep(5 * carriageEvery)
+	time.Sleep(5 * proxyPollInterval)
 	if p.asked.Load() != before {
 		t.Error("it goes on asking for nothing")
 	}
