@@ -1,7 +1,7 @@
 // Package balancer gives Services of type LoadBalancer their addresses, and publishes them.
 //
-// Start at New and [Balancer.Run], which makes one pass after another: it takes a snapshot of the caches, [allocate]
-// plans who has which address, [evaluation] says what the status of each Service is, and write.go writes what differs. Everything
+// Start at New and [Balancer.Run], which makes one pass after another: it takes a snapshot of the caches, package allocator
+// plans who has which address, [evaluation] finds the status of each Service, and write.go writes what differs. Everything
 // before the writing is a function of the snapshot. The Balancer is upstream's cloudprovider.LoadBalancer as well, which
 // it answers from the last pass. [Release] gives everything back where load balancers are off.
 //
@@ -32,6 +32,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
@@ -152,7 +153,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	now := b.Now()
 	endpoints := b.names.Of(ctx, now, b.Endpoint, b.caches.proxyEndpoint())
 	s, e := b.look(now, endpoints)
-	p := allocate(s)
+	p := allocator.Allocate(s)
 	e.plan = p
 	statuses := e.statuses()
 	err := b.write(ctx, p, statuses, forgotten(objects.List[*corev1.Service](b.caches.services.GetStore())))
@@ -163,7 +164,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 		err = b.count(ctx, s, p, e.reports.agents)
 	}
 	err = errors.Join(err, b.markSilent(ctx)) // whatever else cannot be written
-	wake := p.wake
+	wake := p.Wake
 	for _, since := range e.missing {
 		wake = sooner(wake, since.Add(announceTime), now)
 	}
@@ -182,39 +183,39 @@ func sooner(wake, at, now time.Time) time.Time {
 }
 
 // look takes the snapshot.
-func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot, *evaluation) {
+func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocator.Snapshot, *evaluation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.caches
-	hosts := hostsOf(objects.List[*corev1.Node](c.nodes.GetStore()), b.Listed)
-	e := &evaluation{now: now, reports: readReports(c.nodeAgents(), b.liveness, now, rankOf(hosts)), missing: b.missing}
+	hosts := allocator.HostsOf(objects.List[*corev1.Node](c.nodes.GetStore()), b.Listed)
+	e := &evaluation{now: now, reports: readReports(c.nodeAgents(), b.liveness, now, allocator.RankOf(hosts)), missing: b.missing}
 	e.machines = newMachines(hosts, e.reports.lately, c.endpoints())
 	e.machines.namespaces = c.namespaceLabels()
 	e.machines.plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
 	cidrs := c.serviceCIDRs()
-	e.machines.routers = routersOf(objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()), e.reports.lately)
-	e.pools = readPools(c.addressPools(), hosts, cidrs, e.machines.plane, e.machines.routers)
-	s := &snapshot{
-		now: now, nodes: e.machines.addresses, pools: e.pools, peers: len(c.peers.GetStore().ListKeys()) > 0,
-		namespaces: e.machines.namespaces,
-		conflicts:  map[netip.Addr]bool{}, lingering: map[netip.Addr]bool{}, announced: e.reports.announced, present: c.present(),
-		plane: e.machines.plane,
+	e.machines.routers = allocator.RoutersOf(objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()), e.reports.lately)
+	e.pools = allocator.ReadPools(c.addressPools(), hosts, cidrs, e.machines.plane, e.machines.routers)
+	s := &allocator.Snapshot{
+		Now: now, Nodes: e.machines.addresses, Pools: e.pools, Peers: len(c.peers.GetStore().ListKeys()) > 0,
+		Namespaces: e.machines.namespaces,
+		Conflicts:  map[netip.Addr]bool{}, Lingering: map[netip.Addr]bool{}, Announced: e.reports.announced, Present: c.present(),
+		Plane: e.machines.plane,
 	}
 	e.machines.proxy = c.proxyMode()
-	e.machines.plausible(hosts, cidrs, s.present, b.NodeNetworks)
+	e.machines.plausible(hosts, cidrs, s.Present, b.NodeNetworks)
 	for address, since := range b.conflicts {
 		if now.Sub(since) > conflictTime {
 			delete(b.conflicts, address)
 			continue
 		}
-		s.conflicts[address] = true
+		s.Conflicts[address] = true
 	}
 	there := map[types.UID]bool{}
 	for _, service := range objects.List[*corev1.Service](c.services.GetStore()) {
 		there[service.UID] = true
-		s.note(service)
+		s.Note(service)
 		if !b.released[service.UID] || service.Spec.LoadBalancerClass != nil {
-			s.known = append(s.known, service)
+			s.Known = append(s.Known, service)
 		}
 	}
 	maps.DeleteFunc(b.released, func(uid types.UID, _ bool) bool { return !there[uid] })

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -154,7 +155,8 @@ func (c *caches) unknown() *watched {
 
 func nodeMatters(before, after any) bool {
 	a, b := before.(*corev1.Node), after.(*corev1.Node)
-	return a == b || carries(a) != carries(b) || hasLabel(a, v1alpha1.ExcludeLabel) != hasLabel(b, v1alpha1.ExcludeLabel) ||
+	excluded := func(n *corev1.Node) bool { return metav1.HasLabel(n.ObjectMeta, v1alpha1.ExcludeLabel) }
+	return a == b || carries(a) != carries(b) || excluded(a) != excluded(b) ||
 		!equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) ||
 		!equality.Semantic.DeepEqual(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
 }
@@ -162,7 +164,7 @@ func nodeMatters(before, after any) bool {
 func serviceMatters(before, after any) bool {
 	balanced := func(object any) bool {
 		s := object.(*corev1.Service)
-		return s.Spec.Type == corev1.ServiceTypeLoadBalancer || condition(s) != nil
+		return s.Spec.Type == corev1.ServiceTypeLoadBalancer || allocator.Condition(s) != nil
 	}
 	return balanced(before) || balanced(after)
 }
@@ -175,7 +177,7 @@ func (c *caches) sliceMatters(_, after any) bool {
 		return false
 	}
 	service := object.(*corev1.Service)
-	return served(service) && service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	return allocator.Served(service) && service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
 // agentMatters is false for a report that only says that the agent lives.
@@ -203,10 +205,10 @@ func (c *caches) endpoints() []*discoveryv1.EndpointSlice {
 }
 
 // present are the claims that there are.
-func (c *caches) present() []*claim {
-	var claims []*claim
+func (c *caches) present() []*allocator.Claim {
+	var claims []*allocator.Claim
 	for _, object := range objects.List[*networkingv1.IPAddress](c.claims.GetStore()) {
-		if parsed, ok := parseClaim(object); ok {
+		if parsed, ok := allocator.ParseClaim(object); ok {
 			claims = append(claims, parsed)
 		}
 	}

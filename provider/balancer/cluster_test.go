@@ -13,15 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // The life of an address, against a real API server.
 func TestCluster_Addresses(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.51"))
 	c.create("web")
-	s := c.within(5*time.Second, "web", reasonIs(announcedReason))
+	s := c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason))
 	first := address(s)
-	if first == "" || s.Annotations[v1alpha1.AllocatedAnnotation] != first || c.claimed(first).probed.IsZero() {
+	if first == "" || s.Annotations[v1alpha1.AllocatedAnnotation] != first || c.claimed(first).Probed.IsZero() {
 		t.Fatalf("got status %+v, annotations %v", s.Status, s.Annotations)
 	}
 	began := time.Now()
@@ -31,7 +32,7 @@ func TestCluster_Addresses(t *testing.T) {
 
 	c.lead() // another leader
 	c.create("second")
-	second := address(c.within(5*time.Second, "second", reasonIs(announcedReason)))
+	second := address(c.within(5*time.Second, "second", reasonIs(allocator.AnnouncedReason)))
 	c.create("third")
 	c.within(5*time.Second, "third", reasonIs("PoolExhausted"))
 	if got := address(c.within(time.Second, "web", hasAddress(first))); second == first || second == "" {
@@ -45,7 +46,7 @@ func TestCluster_Addresses(t *testing.T) {
 	if err := c.client.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for c.claimed(first).released.IsZero() {
+	for c.claimed(first).Released.IsZero() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	c.create("web")
@@ -58,7 +59,7 @@ func TestCluster_Addresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.within(5*time.Second, "third", hasAddress("192.0.2.99"))
-	c.within(5*time.Second, "web", reasonIs(outOfPoolReason))
+	c.within(5*time.Second, "web", reasonIs(allocator.OutOfPoolReason))
 	pool, err := c.objects.AddressPools.Get(t.Context(), "lan", metav1.GetOptions{})
 	if err != nil || pool.Status.Assigned != 1 || pool.Status.Available != "0" {
 		t.Errorf("pool: %+v, %v", pool.Status, err)
@@ -109,7 +110,7 @@ func TestCluster_Classes(t *testing.T) {
 	}
 	c.create("theirs", class("example.com/lb"))
 	c.create("ours", class(v1alpha1.LoadBalancerClass))
-	s := c.within(5*time.Second, "ours", reasonIs(announcedReason))
+	s := c.within(5*time.Second, "ours", reasonIs(allocator.AnnouncedReason))
 	if len(s.Finalizers) != 1 || address(s) == "" {
 		t.Errorf("finalizers %v, status %+v", s.Finalizers, s.Status)
 	}
@@ -119,7 +120,7 @@ func TestCluster_Classes(t *testing.T) {
 	if err := c.leader.EnsureLoadBalancerDeleted(t.Context(), "", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "never", Namespace: "default"}}); err != nil {
 		t.Error(err)
 	}
-	c.within(time.Second, "theirs", func(s *corev1.Service) bool { return address(s) == "" && condition(s) == nil })
+	c.within(time.Second, "theirs", func(s *corev1.Service) bool { return address(s) == "" && allocator.Condition(s) == nil })
 }
 
 // Without pools, Services have the addresses of Nodes, and follow them; the first pool takes over without a gap.

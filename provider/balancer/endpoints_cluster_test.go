@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // The order of upstream's tests, of operators and of `helm --wait`: the Service, its address, then a pod. Afterwards the last
@@ -26,8 +27,8 @@ func TestCluster_AddressBeforeEndpoint(t *testing.T) {
 		waits, answered string                // the addresses without an endpoint, and with one on n1
 		ready           string
 	}{
-		{"BGP", atBGP(addressPool("lan", "192.0.2.50")), "192.0.2.50", "192.0.2.50", announcedReason},
-		{"NodeIP", nil, "198.18.0.1,198.18.0.2", "198.18.0.1", nodeIPReason},
+		{"BGP", atBGP(addressPool("lan", "192.0.2.50")), "192.0.2.50", "192.0.2.50", allocator.AnnouncedReason},
+		{"NodeIP", nil, "198.18.0.1,198.18.0.2", "198.18.0.1", allocator.NodeIPReason},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var pools []*v1alpha1.AddressPool

@@ -6,6 +6,7 @@ import (
 	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // forgotten are Services that are no longer ours and still have our condition: of another type, of another class, or being
@@ -15,7 +16,7 @@ func forgotten(services []*corev1.Service) []*corev1.Service {
 	var list []*corev1.Service
 	for _, service := range services {
 		cleans := service.DeletionTimestamp != nil && helpers.HasLBFinalizer(service)
-		if !served(service) && !cleans && condition(service) != nil {
+		if !allocator.Served(service) && !cleans && allocator.Condition(service) != nil {
 			list = append(list, service)
 		}
 	}
@@ -31,14 +32,4 @@ func forget(service *corev1.Service) *status {
 		st.after.Status.LoadBalancer.Ingress = nil
 	}
 	return st
-}
-
-// note adds the addresses that kube-proxy serves for a Service that is no longer ours. Their claims stay.
-func (s *snapshot) note(service *corev1.Service) {
-	if served(service) {
-		return
-	}
-	for _, address := range earlier(service, true) {
-		s.lingering[address] = true
-	}
 }

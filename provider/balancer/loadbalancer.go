@@ -13,6 +13,7 @@ import (
 	"k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/service/helpers"
 
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -38,14 +39,14 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 	if w := b.caches.unknown(); w != nil {
 		return nil, false, b.notYet(w)
 	}
-	exists := b.claims(nameOf(service))
+	exists := b.claims(allocator.NameOf(service))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	status := service.Status.LoadBalancer.DeepCopy()
-	if st := b.statuses[nameOf(service)]; st != nil && st.service.UID == service.UID {
+	if st := b.statuses[allocator.NameOf(service)]; st != nil && st.service.UID == service.UID {
 		status = st.after.Status.LoadBalancer.DeepCopy()
 	}
-	object, there, _ := b.caches.services.GetStore().GetByKey(nameOf(service).String())
+	object, there, _ := b.caches.services.GetStore().GetByKey(allocator.NameOf(service).String())
 	if there && !b.released[service.UID] {
 		known := object.(*corev1.Service)
 		exists = exists || known.UID == service.UID && (helpers.HasLBFinalizer(known) || helpers.HasLBFinalizer(service))
@@ -95,7 +96,7 @@ func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, serv
 	b.released[service.UID] = true
 	b.mu.Unlock()
 	b.changed()
-	if b.until(ctx, func() bool { return !b.claims(nameOf(service)) }) {
+	if b.until(ctx, func() bool { return !b.claims(allocator.NameOf(service)) }) {
 		return nil
 	}
 	return api.NewRetryError("its addresses are still claimed", retryAfter)
@@ -123,7 +124,7 @@ func (b *Balancer) until(ctx context.Context, done func() bool) bool {
 func (b *Balancer) statusOf(service *corev1.Service) *status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	st := b.statuses[nameOf(service)]
+	st := b.statuses[allocator.NameOf(service)]
 	if st == nil || st.service.UID != service.UID {
 		return nil
 	}
@@ -137,7 +138,7 @@ func (b *Balancer) statusOf(service *corev1.Service) *status {
 // claims says whether the Service has any that is not released.
 func (b *Balancer) claims(name types.NamespacedName) bool {
 	for _, object := range objects.List[*networkingv1.IPAddress](b.caches.claims.GetStore()) {
-		if c, ok := parseClaim(object); ok && c.live() && c.has(name) {
+		if c, ok := allocator.ParseClaim(object); ok && c.Live() && c.Has(name) {
 			return true
 		}
 	}

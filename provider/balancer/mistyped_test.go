@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 func TestMistyped(t *testing.T) {
@@ -64,14 +65,14 @@ func TestCluster_Mistyped(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50"))
 	c.create("web", annotated("ccmadm.dev/address-pol", "other"))
 	const want = "annotation ccmadm.dev/address-pol is unknown: did you mean ccmadm.dev/address-pool?"
-	s := c.within(5*time.Second, "web", reasonIs(announcedReason))
-	if !strings.HasSuffix(condition(s).Message, "; "+want) {
-		t.Errorf("the condition says %q", condition(s).Message)
+	s := c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason))
+	if !strings.HasSuffix(allocator.Condition(s).Message, "; "+want) {
+		t.Errorf("the condition says %q", allocator.Condition(s).Message)
 	}
 	c.patch("web", `{"metadata":{"annotations":{"a":"b"}}}`)
 	c.patch("web", `{"metadata":{"annotations":{"ccmadm.dev/address-pol":null}}}`)
 	c.within(5*time.Second, "web", func(s *corev1.Service) bool {
-		return reasonIs(announcedReason)(s) && condition(s).Message == "192.0.2.50 at level L2"
+		return reasonIs(allocator.AnnouncedReason)(s) && allocator.Condition(s).Message == "192.0.2.50 at level L2"
 	})
 	if told := c.told(); strings.Count(told, "Warning UnknownAnnotation "+want) != 1 {
 		t.Errorf("Events: %s", told)

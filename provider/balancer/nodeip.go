@@ -7,12 +7,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
@@ -28,16 +31,16 @@ type machines struct {
 	namespaces map[string]labels.Set
 	proxy      proxy
 	plane      controlplane.Addresses
-	routers    routers
+	routers    allocator.Routers
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool
 }
 
-func newMachines(hosts []*host, agents []*v1alpha1.NodeAgent, slices []*discoveryv1.EndpointSlice) *machines {
+func newMachines(hosts []*allocator.Host, agents []*v1alpha1.NodeAgent, slices []*discoveryv1.EndpointSlice) *machines {
 	m := &machines{agents: agents, local: localNodes(slices), addresses: map[netip.Addr]bool{}, listening: listeningOf(agents)}
 	for _, h := range hosts {
 		m.nodes = append(m.nodes, h.Node)
-		for _, a := range h.addresses {
+		for _, a := range h.Addresses {
 			m.addresses[a.Addr] = true
 		}
 	}
@@ -51,22 +54,22 @@ func (m *machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, re
 	vacant := func(node *corev1.Node) bool { _, is := m.occupied(service, node); return !is }
 	eligible, remark := m.eligible(func(node *corev1.Node) bool { return m.serves(service, node) && vacant(node) })
 	if len(eligible) == 0 && isLocal(service) {
-		problem = m.noneEligible(service, families6(service)[0], 0)
+		problem = m.noneEligible(service, allocator.Families(service)[0], 0)
 		eligible, remark = m.eligible(vacant)
 	}
-	for _, ipv6 := range families6(service) {
+	for _, ipv6 := range allocator.Families(service) {
 		var family []netip.Addr
 		for _, node := range eligible {
 			family = append(family, addressesOf(node, ipv6)...)
 		}
-		if len(family) == 0 && needsAll(service) {
+		if len(family) == 0 && allocator.NeedsAll(service) {
 			return nil, "", m.noneEligible(service, ipv6, len(eligible))
 		}
 		slices.SortFunc(family, netip.Addr.Compare)
 		list = append(list, slices.Compact(family)...)
 	}
 	if len(list) == 0 {
-		return nil, "", m.noneEligible(service, families6(service)[0], len(eligible))
+		return nil, "", m.noneEligible(service, allocator.Families(service)[0], len(eligible))
 	}
 	return list, remark, problem
 }
@@ -77,7 +80,7 @@ func (m *machines) eligible(may func(*corev1.Node) bool) (nodes []*corev1.Node, 
 	for _, node := range m.nodes {
 		switch {
 		case !carries(node), !may(node):
-		case hasLabel(node, v1alpha1.ExcludeLabel):
+		case metav1.HasLabel(node.ObjectMeta, v1alpha1.ExcludeLabel):
 			excluded = append(excluded, node)
 		default:
 			nodes = append(nodes, node)
@@ -95,18 +98,18 @@ func isLocal(service *corev1.Service) bool {
 
 // serves says whether packets that reach the Node reach an endpoint of the Service.
 func (m *machines) serves(service *corev1.Service, node *corev1.Node) bool {
-	return !isLocal(service) || m.local[nameOf(service)][node.Name]
+	return !isLocal(service) || m.local[allocator.NameOf(service)][node.Name]
 }
 
 // unserved says that no Node has an endpoint which externalTrafficPolicy Local asks for.
 func (m *machines) unserved(service *corev1.Service) bool {
-	return isLocal(service) && len(m.local[nameOf(service)]) == 0
+	return isLocal(service) && len(m.local[allocator.NameOf(service)]) == 0
 }
 
 func (m *machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int) *finding.Finding {
 	switch {
 	case eligible > 0:
-		return finding.NoEligibleNode.Errorf("none of %d Nodes has an %s address", eligible, familyName(ipv6))
+		return finding.NoEligibleNode.Errorf("none of %d Nodes has an %s address", eligible, allocator.FamilyName(ipv6))
 	case m.unserved(service):
 		return finding.NoReadyEndpoint.Errorf("no ready endpoint; externalTrafficPolicy is Local")
 	case isLocal(service):
@@ -130,8 +133,6 @@ func carries(node *corev1.Node) bool {
 	}
 	return nodestatus.IsReady(node)
 }
-
-func hasLabel(node *corev1.Node, key string) bool { _, ok := node.Labels[key]; return ok }
 
 // addressesOf are a Node's external addresses of the family, or else its internal ones.
 func addressesOf(node *corev1.Node, ipv6 bool) []netip.Addr {
@@ -157,7 +158,7 @@ func localNodes(slices []*discoveryv1.EndpointSlice) map[types.NamespacedName]ma
 		name := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
 		for _, endpoint := range slice.Endpoints {
 			c := endpoint.Conditions
-			if endpoint.NodeName == nil || !isTrue(c.Ready, true) && (!isTrue(c.Serving, true) || !isTrue(c.Terminating, false)) {
+			if endpoint.NodeName == nil || !ptr.Deref(c.Ready, true) && (!ptr.Deref(c.Serving, true) || !ptr.Deref(c.Terminating, false)) {
 				continue
 			}
 			if local[name] == nil {

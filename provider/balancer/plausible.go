@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
@@ -16,7 +17,7 @@ import (
 type evidence struct {
 	services []netip.Prefix
 	plane    controlplane.Addresses
-	routers  routers
+	routers  allocator.Routers
 	alone    bool
 	claimed  map[netip.Addr]bool
 	// networks are those of the configuration; else reports has the networks that each Node's agent reports.
@@ -27,7 +28,7 @@ type evidence struct {
 	// rank is the order in which Nodes are believed.
 	rank map[string]int
 	// owners are Nodes by address, and pods the ranges of the Nodes so far, with the lengths of their prefixes.
-	owners  map[netip.Addr]*host
+	owners  map[netip.Addr]*allocator.Host
 	pods    map[netip.Prefix]bool
 	lengths map[int]bool
 }
@@ -36,22 +37,24 @@ type evidence struct {
 // which are listed there. Without a listed address, an InternalIP counts that is in a network of another Node. Left out
 // are the control plane's address, routers, cluster IPs, claimed addresses, and addresses and pods of Nodes before it.
 // Of an address that two Nodes name, the ports count on which either says that it listens.
-func (m *machines) plausible(hosts []*host, cidrs []*networkingv1.ServiceCIDR, claims []*claim, networks []netip.Prefix) {
+func (m *machines) plausible(
+	hosts []*allocator.Host, cidrs []*networkingv1.ServiceCIDR, claims []*allocator.Claim, networks []netip.Prefix,
+) {
 	e := &evidence{
 		plane: m.plane, routers: m.routers, alone: len(hosts) == 1, claimed: map[netip.Addr]bool{}, networks: networks,
-		reports: networksOf(m.agents, hosts), owners: map[netip.Addr]*host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
-		own: ownOf(m.agents), rank: rankOf(hosts),
+		reports: networksOf(m.agents, hosts), owners: map[netip.Addr]*allocator.Host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
+		own: ownOf(m.agents), rank: allocator.RankOf(hosts),
 	}
 	for _, c := range claims {
-		e.claimed[c.address] = true
-		delete(m.addresses, c.address) // whatever a kubelet says
+		e.claimed[c.Address] = true
+		delete(m.addresses, c.Address) // whatever a kubelet says
 	}
 	for _, object := range cidrs {
-		e.services = append(e.services, prefixes(object.Spec.CIDRs)...)
+		e.services = append(e.services, allocator.Prefixes(object.Spec.CIDRs)...)
 	}
 	for _, h := range hosts { // what is listed is nobody else's, however old
-		for _, a := range h.addresses {
-			if h.listed {
+		for _, a := range h.Addresses {
+			if h.Listed {
 				e.owners[a.Addr] = h
 			}
 		}
@@ -61,8 +64,8 @@ func (m *machines) plausible(hosts []*host, cidrs []*networkingv1.ServiceCIDR, c
 		m.nodes = append(m.nodes, e.evaluate(h))
 	}
 	for _, h := range hosts {
-		for _, a := range h.addresses {
-			if owner := e.owners[a.Addr]; owner != h && !owner.proven() {
+		for _, a := range h.Addresses {
+			if owner := e.owners[a.Addr]; owner != h && !owner.Proven() {
 				m.hears(owner.Name, m.listening[h.Name])
 			}
 		}
@@ -70,17 +73,17 @@ func (m *machines) plausible(hosts []*host, cidrs []*networkingv1.ServiceCIDR, c
 }
 
 // evaluate returns the Node with the addresses that may be its own.
-func (e *evidence) evaluate(h *host) *corev1.Node {
+func (e *evidence) evaluate(h *allocator.Host) *corev1.Node {
 	var addresses []corev1.NodeAddress
-	for _, a := range h.addresses {
-		if e.free(h, a.Addr) && (h.listed || e.near(h.Name, a.Addr) && !e.ofPods(a.Addr)) {
-			addresses = append(addresses, corev1.NodeAddress{Type: a.kind, Address: a.String()})
+	for _, a := range h.Addresses {
+		if e.free(h, a.Addr) && (h.Listed || e.near(h.Name, a.Addr) && !e.ofPods(a.Addr)) {
+			addresses = append(addresses, corev1.NodeAddress{Type: a.Kind, Address: a.String()})
 		}
 		if e.owners[a.Addr] == nil { // for the Nodes that follow
 			e.owners[a.Addr] = h
 		}
 	}
-	for _, p := range h.pods {
+	for _, p := range h.Pods {
 		e.pods[p], e.lengths[p.Bits()] = true, true
 	}
 	evaluated := *h.Node // the cache's stays as it is
@@ -114,9 +117,9 @@ func (e *evidence) near(name string, address netip.Addr) bool {
 }
 
 // free says whether the address is not that of something else.
-func (e *evidence) free(h *host, address netip.Addr) bool {
+func (e *evidence) free(h *allocator.Host, address netip.Addr) bool {
 	if owner := e.owners[address]; owner != nil && owner != h || e.claimed[address] ||
-		!e.plane.IsOf(h.Node, address, e.alone) || e.routers[address].against(h.Name, e.rank) && !h.proven() {
+		!e.plane.IsOf(h.Node, address, e.alone) || e.routers[address].Against(h.Name, e.rank) && !h.Proven() {
 		return false
 	}
 	return !slices.ContainsFunc(e.services, func(p netip.Prefix) bool { return p.Contains(address) })
@@ -137,7 +140,7 @@ func ownOf(agents []*v1alpha1.NodeAgent) map[string][]netip.Addr {
 	own := map[string][]netip.Addr{}
 	for _, agent := range agents {
 		for _, i := range agent.Status.Interfaces {
-			for _, p := range prefixes(i.Addresses) {
+			for _, p := range allocator.Prefixes(i.Addresses) {
 				own[agent.Name] = append(own[agent.Name], p.Addr())
 			}
 		}
@@ -147,15 +150,15 @@ func ownOf(agents []*v1alpha1.NodeAgent) map[string][]netip.Addr {
 
 // networksOf are the networks of the interfaces that agents report, by Node. A prefix of one address is no network, and that
 // of a Node's own pods is none where Nodes are.
-func networksOf(agents []*v1alpha1.NodeAgent, hosts []*host) map[string][]netip.Prefix {
+func networksOf(agents []*v1alpha1.NodeAgent, hosts []*allocator.Host) map[string][]netip.Prefix {
 	pods := map[string][]netip.Prefix{}
 	for _, h := range hosts {
-		pods[h.Name] = prefixes(h.Spec.PodCIDRs)
+		pods[h.Name] = allocator.Prefixes(h.Spec.PodCIDRs)
 	}
 	networks := map[string][]netip.Prefix{}
 	for _, agent := range agents {
 		for _, i := range agent.Status.Interfaces {
-			for _, p := range prefixes(i.Addresses) {
+			for _, p := range allocator.Prefixes(i.Addresses) {
 				ofPods := slices.ContainsFunc(pods[agent.Name], func(r netip.Prefix) bool { return r.Contains(p.Addr()) })
 				if !p.IsSingleIP() && !p.Addr().IsLinkLocalUnicast() && !ofPods {
 					networks[agent.Name] = append(networks[agent.Name], p.Masked())
@@ -164,15 +167,4 @@ func networksOf(agents []*v1alpha1.NodeAgent, hosts []*host) map[string][]netip.
 		}
 	}
 	return networks
-}
-
-// prefixes leaves out what cannot be read.
-func prefixes(texts []string) []netip.Prefix {
-	var list []netip.Prefix
-	for _, text := range texts {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			list = append(list, p)
-		}
-	}
-	return list
 }

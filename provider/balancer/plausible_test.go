@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
@@ -52,7 +53,7 @@ func TestPlausible(t *testing.T) {
 	}
 	cidrs := []*networkingv1.ServiceCIDR{{}}
 	cidrs[0].Spec.CIDRs = []string{"10.96.0.0/12", "fd00:96::/112"}
-	claims := []*claim{{address: netip.MustParseAddr("192.0.2.77")}}
+	claims := []*allocator.Claim{{Address: netip.MustParseAddr("192.0.2.77")}}
 	list := func(n *corev1.Node) []corev1.NodeAddress {
 		if n.Name != "liar" {
 			return nil
@@ -93,8 +94,8 @@ func TestPlausible(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := map[string]string{}
-			m := &machines{agents: tt.reports, plane: plane, routers: routersOf(nil, tt.reports)}
-			m.plausible(hostsOf(tt.nodes, tt.listed), cidrs, claims, tt.networks)
+			m := &machines{agents: tt.reports, plane: plane, routers: allocator.RoutersOf(nil, tt.reports)}
+			m.plausible(allocator.HostsOf(tt.nodes, tt.listed), cidrs, claims, tt.networks)
 			for _, n := range m.nodes {
 				for _, ipv6 := range []bool{false, true} {
 					if list := join(addressesOf(n, ipv6)); list != "" {
@@ -130,7 +131,7 @@ func TestPlausible_OthersAddresses(t *testing.T) {
 	}
 	cidrs := []*networkingv1.ServiceCIDR{{}}
 	cidrs[0].Spec.CIDRs = []string{"10.96.0.0/12", "fd00:96::/112"}
-	claims := []*claim{{address: netip.MustParseAddr("192.0.2.77")}}
+	claims := []*allocator.Claim{{Address: netip.MustParseAddr("192.0.2.77")}}
 	peers := []*v1alpha1.BGPPeer{{Spec: v1alpha1.BGPPeerSpec{Address: "192.0.2.2"}}}
 	for address, whose := range map[string]string{
 		"192.0.2.240": "the control plane's", "192.0.2.9": "an API server's", "192.0.2.10": "a control plane's",
@@ -147,8 +148,8 @@ func TestPlausible_OthersAddresses(t *testing.T) {
 			younger, c := of("younger", time.Minute, "10.244.3.0/24", "192.0.2.13")
 			liar, d := of("liar", 30*time.Minute, "192.0.2.0/24", address)
 			agents := []*v1alpha1.NodeAgent{a, b, c, d}
-			m := &machines{agents: agents, plane: plane, routers: routersOf(peers, agents)}
-			m.plausible(hostsOf([]*corev1.Node{liar, younger, older, cp}, nil), cidrs, claims, nil)
+			m := &machines{agents: agents, plane: plane, routers: allocator.RoutersOf(peers, agents)}
+			m.plausible(allocator.HostsOf([]*corev1.Node{liar, younger, older, cp}, nil), cidrs, claims, nil)
 			want := map[string]string{"cp": "192.0.2.10", "older": "192.0.2.11", "younger": "192.0.2.13", "liar": ""}
 			for _, n := range m.nodes {
 				if got := join(append(addressesOf(n, false), addressesOf(n, true)...)); got != want[n.Name] {
@@ -170,7 +171,7 @@ func TestPlausible_PortsOfAYoungerNode(t *testing.T) {
 	w.agents = []*v1alpha1.NodeAgent{{
 		ObjectMeta: metav1.ObjectMeta{Name: "younger"}, Status: v1alpha1.NodeAgentStatus{Listening: []string{"tcp/9100"}},
 	}}
-	hosts := hostsOf(w.nodes, nil)
+	hosts := allocator.HostsOf(w.nodes, nil)
 	m := newMachines(hosts, w.agents, nil)
 	m.plausible(hosts, nil, nil, nil)
 	for number, want := range map[int32]string{9100: "198.18.0.3", 80: "198.18.0.2,198.18.0.3"} {

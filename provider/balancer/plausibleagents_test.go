@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // site has a control plane and three workers, each with an agent that reports the Node's address and the gateway 192.0.2.1.
@@ -73,8 +74,8 @@ func TestPlausible_OneLiar(t *testing.T) {
 			tt.lie(nodes, agents)
 			want := map[string]string{"cp": "192.0.2.10", "first": "192.0.2.11", "second": "192.0.2.12", "third": "192.0.2.13"}
 			maps.Copy(want, tt.want)
-			m := &machines{agents: agents, routers: routersOf(nil, agents)}
-			m.plausible(hostsOf(nodes, nil), nil, nil, nil)
+			m := &machines{agents: agents, routers: allocator.RoutersOf(nil, agents)}
+			m.plausible(allocator.HostsOf(nodes, nil), nil, nil, nil)
 			got := map[string]string{}
 			for _, n := range m.nodes {
 				got[n.Name] = join(addressesOf(n, false))

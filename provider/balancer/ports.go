@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // port is one of a Service at level NodeIP.
@@ -23,23 +24,23 @@ type port struct {
 
 // ports gives each port of the Nodes to one Service with addresses of Nodes: to that which has it already, or else to
 // the older one. It returns what keeps the others from theirs.
-func (m *machines) ports(list []*assignment) map[types.NamespacedName]*finding.Finding {
-	list = slices.SortedFunc(slices.Values(list), func(a, b *assignment) int {
-		return cmp.Or(cmp.Compare(published(a.service), published(b.service)), older(a, b))
+func (m *machines) ports(list []*allocator.Assignment) map[types.NamespacedName]*finding.Finding {
+	list = slices.SortedFunc(slices.Values(list), func(a, b *allocator.Assignment) int {
+		return cmp.Or(cmp.Compare(published(a.Service), published(b.Service)), allocator.Older(a, b))
 	})
 	owners := m.holders(list)
 	problems := map[types.NamespacedName]*finding.Finding{}
 	for _, as := range list {
-		name := nameOf(as.service)
-		if problem := m.proxy.onNodes(len(m.nodes), published(as.service) == 0); problem != nil {
+		name := allocator.NameOf(as.Service)
+		if problem := m.proxy.onNodes(len(m.nodes), published(as.Service) == 0); problem != nil {
 			problems[name] = problem
 			continue
 		}
-		if problem := m.portProblem(as.service, owners); problem != nil {
+		if problem := m.portProblem(as.Service, owners); problem != nil {
 			problems[name] = problem
 			continue
 		}
-		for _, p := range as.service.Spec.Ports {
+		for _, p := range as.Service.Spec.Ports {
 			owners[port{p.Port, p.Protocol}] = name
 		}
 	}
@@ -48,13 +49,13 @@ func (m *machines) ports(list []*assignment) map[types.NamespacedName]*finding.F
 
 // holders are the Services which have a port already, by what was published of them: their specs are their owners' to
 // change, and a port that somebody asks for is not one that he has.
-func (m *machines) holders(list []*assignment) map[port]types.NamespacedName {
+func (m *machines) holders(list []*allocator.Assignment) map[port]types.NamespacedName {
 	owners := map[port]types.NamespacedName{}
 	for _, as := range list {
-		for _, p := range as.service.Spec.Ports {
+		for _, p := range as.Service.Spec.Ports {
 			at := port{p.Port, p.Protocol}
-			if _, has := owners[at]; !has && m.holds(as.service, at) {
-				owners[at] = nameOf(as.service)
+			if _, has := owners[at]; !has && m.holds(as.Service, at) {
+				owners[at] = allocator.NameOf(as.Service)
 			}
 		}
 	}
@@ -87,7 +88,7 @@ func published(service *corev1.Service) int {
 func (m *machines) portProblem(service *corev1.Service, owners map[port]types.NamespacedName) *finding.Finding {
 	for _, p := range service.Spec.Ports {
 		at := port{p.Port, p.Protocol}
-		if owner, has := owners[at]; has && owner != nameOf(service) {
+		if owner, has := owners[at]; has && owner != allocator.NameOf(service) {
 			return finding.PortReserved.Errorf("port %d/%s of the Nodes is that of Service/%s", p.Port, p.Protocol, owner)
 		}
 		if why := reserved(at); why != "" && !m.anyPort(service) {

@@ -8,19 +8,20 @@ import (
 	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // due are the claimed addresses which have been announced once, or were published before. At level BGP there is no network
 // to be probed: an address that waits for an endpoint alone is due.
-func (e *evaluation) due(as *assignment) []netip.Addr {
-	before := earlier(as.service, true)
+func (e *evaluation) due(as *allocator.Assignment) []netip.Addr {
+	before := allocator.Earlier(as.Service, true)
 	var list []netip.Addr
-	for _, address := range as.addresses() {
-		c := e.plan.claims[address]
-		if e.machines.proxy.answers(c.level) && !slices.Contains(before, address) {
+	for _, address := range as.Addresses() {
+		c := e.plan.Claims[address]
+		if e.machines.proxy.answers(c.Level) && !slices.Contains(before, address) {
 			continue
 		}
-		if !c.probed.IsZero() || slices.Contains(before, address) || c.level == v1alpha1.LevelBGP && e.machines.unserved(as.service) {
+		if !c.Probed.IsZero() || slices.Contains(before, address) || c.Level == v1alpha1.LevelBGP && e.machines.unserved(as.Service) {
 			list = append(list, address)
 		}
 	}
@@ -28,28 +29,28 @@ func (e *evaluation) due(as *assignment) []netip.Addr {
 }
 
 // onNodes says that the Service has addresses of Nodes still, and that there is nothing to put in their place.
-func (e *evaluation) onNodes(as *assignment) bool {
-	return len(e.due(as)) == 0 && slices.ContainsFunc(earlier(as.service, true), e.machines.have)
+func (e *evaluation) onNodes(as *allocator.Assignment) bool {
+	return len(e.due(as)) == 0 && slices.ContainsFunc(allocator.Earlier(as.Service, true), e.machines.have)
 }
 
 // publishClaimed publishes what is due. Until something is, a Service with addresses of Nodes follows these as long as
 // there are any, and what another implementation has published stays. What was ours, and is not any more, goes.
-func (e *evaluation) publishClaimed(as *assignment, st *status) {
-	list, allocated := e.due(as), earlier(as.service, false)
+func (e *evaluation) publishClaimed(as *allocator.Assignment, st *status) {
+	list, allocated := e.due(as), allocator.Earlier(as.Service, false)
 	ours := func(address netip.Addr) bool {
 		return slices.Contains(allocated, address) || e.machines.plane.Has(address)
 	}
 	switch {
-	case len(list) > 0, e.ports[nameOf(as.service)] != nil:
+	case len(list) > 0, e.ports[allocator.NameOf(as.Service)] != nil:
 		st.publish(list)
 	case e.onNodes(as):
-		if nodes, _, _ := e.machines.nodeAddresses(as.service); len(nodes) > 0 {
+		if nodes, _, _ := e.machines.nodeAddresses(as.Service); len(nodes) > 0 {
 			st.publishOnNodes(nodes)
 		}
-	case slices.ContainsFunc(earlier(as.service, true), ours):
+	case slices.ContainsFunc(allocator.Earlier(as.Service, true), ours):
 		st.publish(nil)
 	}
-	st.complete = len(list) > 0 && len(list) == len(as.addresses())
+	st.complete = len(list) > 0 && len(list) == len(as.Addresses())
 }
 
 // publishOnNodes notes the ports, too, that the Service has of the Nodes.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -81,7 +82,7 @@ func (r *reports) muted(level v1alpha1.Level) string {
 	if level == v1alpha1.LevelL2 {
 		what = "votes"
 	}
-	named := r.silent[:min(len(r.silent), namedErrors)]
+	named := r.silent[:min(len(r.silent), allocator.NamedErrors)]
 	text := fmt.Sprintf("%d of %d %s are silent: %s", len(r.silent), len(r.silent)+len(r.agents), what, strings.Join(named, ", "))
 	if len(named) < len(r.silent) {
 		text += ", ..."

@@ -14,19 +14,13 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 // announceTime is how long no agent may announce an address before the condition says so. An agent needs about a second to
 // probe the network, or to take over, and to report it; on a busy machine several.
 const announceTime = 10 * time.Second
-
-// The reasons of the condition when it is True.
-const (
-	announcedReason = "Announced"
-	nodeIPReason    = "NodeIP"
-	outOfPoolReason = "OutOfPool"
-)
 
 // status is what a pass has found for a Service.
 type status struct {
@@ -44,8 +38,8 @@ type status struct {
 // evaluation is what statuses depend on.
 type evaluation struct {
 	now      time.Time
-	plan     *plan
-	pools    []*pool
+	plan     *allocator.Plan
+	pools    []*allocator.Pool
 	machines *machines
 	ports    map[types.NamespacedName]*finding.Finding
 	reports  reports
@@ -57,20 +51,20 @@ type evaluation struct {
 
 // statuses evaluates all Services of the plan.
 func (e *evaluation) statuses() map[types.NamespacedName]*status {
-	var onNodes []*assignment
-	for _, as := range e.plan.services {
-		if as.nodeIP || e.onNodes(as) {
+	var onNodes []*allocator.Assignment
+	for _, as := range e.plan.Services {
+		if as.NodeIP || e.onNodes(as) {
 			onNodes = append(onNodes, as)
 		}
 		e.elsewhere = e.elsewhere || len(e.pools) == 0 && e.foreign(as)
 	}
 	e.ports = e.machines.ports(onNodes)
 	statuses := map[types.NamespacedName]*status{}
-	for name, as := range e.plan.services {
+	for name, as := range e.plan.Services {
 		statuses[name] = e.status(as)
 	}
 	for name := range e.missing {
-		if e.plan.services[name] == nil {
+		if e.plan.Services[name] == nil {
 			delete(e.missing, name)
 		}
 	}
@@ -78,23 +72,23 @@ func (e *evaluation) statuses() map[types.NamespacedName]*status {
 }
 
 // status evaluates one Service.
-func (e *evaluation) status(as *assignment) *status {
-	st := &status{service: as.service, after: as.service.DeepCopy(), problem: as.problem, mistyped: mistyped(as.service)}
-	asksUs := as.request.nodeIP || as.service.Spec.LoadBalancerClass != nil
-	if e.elsewhere && !asksUs && len(as.by) == 0 && condition(as.service) == nil {
+func (e *evaluation) status(as *allocator.Assignment) *status {
+	st := &status{service: as.Service, after: as.Service.DeepCopy(), problem: as.Problem, mistyped: mistyped(as.Service)}
+	asksUs := as.Request.NodeIP || as.Service.Spec.LoadBalancerClass != nil
+	if e.elsewhere && !asksUs && len(as.By) == 0 && allocator.Condition(as.Service) == nil {
 		st.elsewhere = true
 		return st
 	}
-	if as.service.Spec.LoadBalancerClass != nil && !helpers.HasLBFinalizer(as.service) {
+	if as.Service.Spec.LoadBalancerClass != nil && !helpers.HasLBFinalizer(as.Service) {
 		st.after.Finalizers = append(st.after.Finalizers, helpers.LoadBalancerCleanupFinalizer) // upstream does it for the others
 	}
-	if as.reassigned || as.moot {
+	if as.Reassigned || as.Moot {
 		delete(st.after.Annotations, v1alpha1.ReassignAnnotation)
 	}
-	if as.moot {
+	if as.Moot {
 		st.note = "annotation " + v1alpha1.ReassignAnnotation + " is removed: there was no address to give another one for"
 	}
-	if as.nodeIP {
+	if as.NodeIP {
 		e.nodeIP(as, st)
 	} else {
 		e.claimed(as, st)
@@ -105,25 +99,25 @@ func (e *evaluation) status(as *assignment) *status {
 	return st
 }
 
-func (e *evaluation) nodeIP(as *assignment, st *status) {
+func (e *evaluation) nodeIP(as *allocator.Assignment, st *status) {
 	if st.problem == nil {
-		st.problem = e.ports[nameOf(as.service)]
+		st.problem = e.ports[allocator.NameOf(as.Service)]
 	}
 	if st.problem != nil {
 		st.publish(nil)
 		return
 	}
-	list, remark, problem := e.machines.nodeAddresses(as.service)
+	list, remark, problem := e.machines.nodeAddresses(as.Service)
 	st.publishOnNodes(list)
 	st.complete = len(list) > 0
 	if st.problem = problem; problem != nil {
 		return
 	}
-	st.says(metav1.ConditionTrue, nodeIPReason, describe(list, remark), e.now)
+	st.says(metav1.ConditionTrue, allocator.NodeIPReason, describe(list, remark), e.now)
 }
 
-func (e *evaluation) claimed(as *assignment, st *status) {
-	name, addresses := nameOf(as.service), as.addresses()
+func (e *evaluation) claimed(as *allocator.Assignment, st *status) {
+	name, addresses := allocator.NameOf(as.Service), as.Addresses()
 	e.publishClaimed(as, st)
 	if len(addresses) > 0 {
 		metav1.SetMetaDataAnnotation(&st.after.ObjectMeta, v1alpha1.AllocatedAnnotation, join(addresses))
@@ -131,7 +125,7 @@ func (e *evaluation) claimed(as *assignment, st *status) {
 	if st.problem != nil || len(addresses) == 0 {
 		return
 	}
-	if e.machines.proxy.answers(e.plan.claims[addresses[0]].level) {
+	if e.machines.proxy.answers(e.plan.Claims[addresses[0]].Level) {
 		st.problem = finding.ProxyBinds.Errorf("kube-proxy is in mode ipvs without strictARP: every Node answers ARP for %s", join(addresses))
 		return
 	}
@@ -139,33 +133,33 @@ func (e *evaluation) claimed(as *assignment, st *status) {
 		return
 	}
 	if out := e.outOfPool(as); out != "" {
-		st.says(metav1.ConditionTrue, outOfPoolReason, out+" any more; annotation "+v1alpha1.ReassignAnnotation+
+		st.says(metav1.ConditionTrue, allocator.OutOfPoolReason, out+" any more; annotation "+v1alpha1.ReassignAnnotation+
 			": \"true\" gives the Service another one", e.now)
 		return
 	}
-	st.says(metav1.ConditionTrue, announcedReason, join(addresses)+" at level "+string(e.plan.claims[addresses[0]].level), e.now)
+	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, join(addresses)+" at level "+string(e.plan.Claims[addresses[0]].Level), e.now)
 }
 
 // outOfPool names an address of the Service which is in no pool, or not in the one that the Service names.
-func (e *evaluation) outOfPool(as *assignment) string {
-	for _, address := range as.addresses() {
-		in := func(p *pool) bool {
-			return p.set.Contains(address) && (as.request.pool == "" || as.request.pool == p.Name)
+func (e *evaluation) outOfPool(as *allocator.Assignment) string {
+	for _, address := range as.Addresses() {
+		in := func(p *allocator.Pool) bool {
+			return p.Set.Contains(address) && (as.Request.Pool == "" || as.Request.Pool == p.Name)
 		}
 		switch {
 		case slices.ContainsFunc(e.pools, in):
 			continue
-		case as.request.pool == "":
+		case as.Request.Pool == "":
 			return address.String() + " is in no AddressPool"
 		}
-		return address.String() + " is not in AddressPool/" + as.request.pool
+		return address.String() + " is not in AddressPool/" + as.Request.Pool
 	}
 	return ""
 }
 
 // silence says what keeps packets from the addresses, once it has lasted. Published says that all of them are.
-func (e *evaluation) silence(as *assignment, published bool) *finding.Finding {
-	name, addresses := nameOf(as.service), as.addresses()
+func (e *evaluation) silence(as *allocator.Assignment, published bool) *finding.Finding {
+	name, addresses := allocator.NameOf(as.Service), as.Addresses()
 	for _, address := range addresses {
 		if who, conflict := e.reports.conflicts[address]; conflict && !e.reports.announced[address] {
 			return finding.AddressConflict.Errorf("%s: %s", address, who)
@@ -175,7 +169,7 @@ func (e *evaluation) silence(as *assignment, published bool) *finding.Finding {
 		if e.reports.announced[address] {
 			continue
 		}
-		if published && e.machines.unserved(as.service) {
+		if published && e.machines.unserved(as.Service) {
 			delete(e.missing, name) // agents have the time again once there is an endpoint
 			return finding.NoReadyEndpoint.Errorf("no ready endpoint; externalTrafficPolicy is Local, so no Node announces %s", address)
 		}
@@ -189,9 +183,9 @@ func (e *evaluation) silence(as *assignment, published bool) *finding.Finding {
 		case silent > 0 && len(e.reports.agents) == 0:
 			return finding.AgentSilent.Errorf("nobody announces %s: no node agent has reported for %s", address, objects.LiveTime)
 		case silent >= len(e.reports.agents):
-			return finding.AgentSilent.Errorf("nobody announces %s: %s", address, e.reports.muted(e.plan.claims[address].level))
+			return finding.AgentSilent.Errorf("nobody announces %s: %s", address, e.reports.muted(e.plan.Claims[address].Level))
 		case silent > 0:
-			return finding.NotAnnounced.Errorf("nobody announces %s; %s", address, e.reports.muted(e.plan.claims[address].level))
+			return finding.NotAnnounced.Errorf("nobody announces %s; %s", address, e.reports.muted(e.plan.Claims[address].Level))
 		}
 		return finding.NotAnnounced.Errorf("nobody announces %s; %d node agents report", address, len(e.reports.agents))
 	}
@@ -212,21 +206,11 @@ func (st *status) says(status metav1.ConditionStatus, reason, message string, no
 	})
 }
 
-func condition(service *corev1.Service) *metav1.Condition {
-	return meta.FindStatusCondition(service.Status.Conditions, v1alpha1.LoadBalancerReady)
-}
-
-// saidToBeClaimed tells whether the last that we have said of a Service is that it has claimed addresses.
-func saidToBeClaimed(service *corev1.Service) bool {
-	c := condition(service)
-	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains([]string{announcedReason, outOfPoolReason}, c.Reason)
-}
-
 // foreign says whether somebody else has served the Service: it has addresses that are in no pool and of no Node, and
 // we have said nothing about it.
-func (e *evaluation) foreign(as *assignment) bool {
-	return as.service.Spec.LoadBalancerClass == nil && condition(as.service) == nil &&
-		slices.ContainsFunc(earlier(as.service, true), func(address netip.Addr) bool { return !e.machines.have(address) })
+func (e *evaluation) foreign(as *allocator.Assignment) bool {
+	return as.Service.Spec.LoadBalancerClass == nil && allocator.Condition(as.Service) == nil &&
+		slices.ContainsFunc(allocator.Earlier(as.Service, true), func(address netip.Addr) bool { return !e.machines.have(address) })
 }
 
 func join(list []netip.Addr) string {

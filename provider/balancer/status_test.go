@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // told is a pass with all that Services are told. Agents announce the addresses, and nothing else.
@@ -19,9 +20,9 @@ func (w *world) told(announced ...string) {
 	for _, text := range announced {
 		r.announced[netip.MustParseAddr(text)] = true
 	}
-	s.announced = r.announced
+	s.Announced = r.announced
 	e := &evaluation{
-		now: w.now, plan: allocate(s), pools: s.pools, machines: newMachines(hostsOf(w.nodes, nil), w.agents, nil), reports: r,
+		now: w.now, plan: allocator.Allocate(s), pools: s.Pools, machines: newMachines(allocator.HostsOf(w.nodes, nil), w.agents, nil), reports: r,
 		missing: map[types.NamespacedName]time.Time{},
 	}
 	e.machines.proxy, e.machines.plane = w.proxy, w.plane
@@ -36,7 +37,7 @@ func (w *world) told(announced ...string) {
 }
 
 func (w *world) has(name string) string {
-	return join(earlier(w.services[types.NamespacedName{Namespace: "default", Name: name}], true))
+	return join(allocator.Earlier(w.services[types.NamespacedName{Namespace: "default", Name: name}], true))
 }
 
 func (w *world) setNodes(addresses ...string) {

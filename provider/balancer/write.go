@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -32,9 +33,11 @@ const (
 
 // write writes claims, then Services, whose addresses must not be published before they are claimed. It returns when
 // the caches have what was written: the next pass must not take its own work for somebody else's.
-func (b *Balancer) write(ctx context.Context, p *plan, statuses map[types.NamespacedName]*status, forgotten []*corev1.Service) error {
+func (b *Balancer) write(
+	ctx context.Context, p *allocator.Plan, statuses map[types.NamespacedName]*status, forgotten []*corev1.Service,
+) error {
 	w := &written{failed: map[types.NamespacedName]bool{}}
-	claims := slices.Concat(slices.Collect(maps.Values(p.claims)), p.drop)
+	claims := slices.Concat(slices.Collect(maps.Values(p.Claims)), p.Drop)
 	w.each(len(claims), func(i int) error { return b.writeClaim(ctx, p, claims[i], w) })
 	names := slices.Collect(maps.Keys(statuses))
 	w.each(len(names), func(i int) error {
@@ -106,14 +109,14 @@ func (w *written) wait(ctx context.Context) {
 
 // writeClaim writes a claim that differs from its object. One that is somebody else's by now fails its Services, which
 // get another one in the next pass.
-func (b *Balancer) writeClaim(ctx context.Context, p *plan, c *claim, w *written) error {
+func (b *Balancer) writeClaim(ctx context.Context, p *allocator.Plan, c *allocator.Claim, w *written) error {
 	addresses := b.Client.NetworkingV1().IPAddresses()
-	object := c.render()
+	object := c.Render()
 	var err error
 	var after *networkingv1.IPAddress
 	verb := "update"
 	switch {
-	case p.claims[c.address] != c:
+	case p.Claims[c.Address] != c:
 		verb = "delete"
 		err = addresses.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 			UID: &object.UID, ResourceVersion: &object.ResourceVersion,
@@ -121,10 +124,10 @@ func (b *Balancer) writeClaim(ctx context.Context, p *plan, c *claim, w *written
 		if apierrors.IsNotFound(err) {
 			err = nil
 		}
-	case c.object == nil:
+	case c.Object == nil:
 		verb = "create"
 		after, err = addresses.Create(ctx, object, metav1.CreateOptions{})
-	case equality.Semantic.DeepEqual(object.Annotations, c.object.Annotations):
+	case equality.Semantic.DeepEqual(object.Annotations, c.Object.Annotations):
 		return nil
 	default:
 		after, err = addresses.Update(ctx, object, metav1.UpdateOptions{})
@@ -134,13 +137,13 @@ func (b *Balancer) writeClaim(ctx context.Context, p *plan, c *claim, w *written
 		return nil
 	}
 	w.mu.Lock()
-	for _, owner := range c.owners {
+	for _, owner := range c.Owners {
 		w.failed[owner] = true
 	}
 	w.mu.Unlock()
 	if apierrors.IsAlreadyExists(err) {
 		b.mu.Lock()
-		b.conflicts[c.address] = b.Now()
+		b.conflicts[c.Address] = b.Now()
 		b.mu.Unlock()
 		b.changed()
 		return nil
@@ -175,7 +178,7 @@ func (b *Balancer) writeService(ctx context.Context, st *status, w *written) err
 		return nil
 	}
 	if err != nil {
-		err = fmt.Errorf("patch Service/%s: %w", nameOf(st.after), err)
+		err = fmt.Errorf("patch Service/%s: %w", allocator.NameOf(st.after), err)
 		if !objects.Refused(err) {
 			return err
 		}
@@ -186,7 +189,7 @@ func (b *Balancer) writeService(ctx context.Context, st *status, w *written) err
 	if st.note != "" {
 		b.Recorder.Event(st.service, corev1.EventTypeNormal, "NothingToReassign", st.note)
 	}
-	before, now := condition(st.service), condition(st.after)
+	before, now := allocator.Condition(st.service), allocator.Condition(st.after)
 	switch {
 	case now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message:
 	case st.problem != nil && st.problem.ID == finding.NoReadyEndpoint: // pods of a new Service are on their way
@@ -217,7 +220,7 @@ func patchOf(before, after *corev1.Service) ([]byte, error) {
 	for i, service := range []*corev1.Service{from, to} {
 		text, err := json.Marshal(service)
 		if err != nil {
-			return nil, fmt.Errorf("encode Service/%s: %w", nameOf(before), err)
+			return nil, fmt.Errorf("encode Service/%s: %w", allocator.NameOf(before), err)
 		}
 		texts[i] = text
 	}

@@ -1,4 +1,4 @@
-package balancer
+package allocator
 
 import (
 	"net/netip"
@@ -6,9 +6,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// routers are the addresses of routers. None is a Service's: kube-proxy would take from every Node what the router is asked
+// Routers are the addresses of routers. None is a Service's: kube-proxy would take from every Node what the router is asked
 // there, such as names of hosts.
-type routers map[netip.Addr]router
+type Routers map[netip.Addr]router
 
 // router is what is known of one.
 type router struct {
@@ -18,10 +18,10 @@ type router struct {
 	agents []string
 }
 
-// against says whether the address is the router's rather than that of the Node. One agent's report does not count against a
+// Against says whether the address is the router's rather than that of the Node. One agent's report does not count against a
 // Node that is believed before the agent's: it could take each Node out of level NodeIP. Rank is the order in which Nodes are
 // believed.
-func (r router) against(node string, rank map[string]int) bool {
+func (r router) Against(node string, rank map[string]int) bool {
 	others := 0
 	for _, agent := range r.agents {
 		if agent == node {
@@ -35,9 +35,9 @@ func (r router) against(node string, rank map[string]int) bool {
 	return r.peer || others > 1
 }
 
-// routersOf are the BGPPeers, and the gateways that agents report: one of each family of each Node counts.
-func routersOf(peers []*v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent) routers {
-	r := routers{}
+// RoutersOf are the BGPPeers, and the gateways that agents report: one of each family of each Node counts.
+func RoutersOf(peers []*v1alpha1.BGPPeer, agents []*v1alpha1.NodeAgent) Routers {
+	r := Routers{}
 	note := func(address netip.Addr, whose string) router {
 		known := r[address]
 		if known.whose == "" || whose < known.whose { // so that what is said does not change with the order

@@ -1,4 +1,4 @@
-package balancer
+package allocator
 
 import (
 	"fmt"
@@ -7,23 +7,26 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// request is what a Service asks for.
-type request struct {
+// Request is what a Service asks for.
+type Request struct {
 	addresses []netip.Addr
-	pool      string
+	Pool      string
 	shareKey  string
 	reassign  bool
-	nodeIP    bool // LevelAnnotation
+	NodeIP    bool // LevelAnnotation
 }
 
-// Ours come first, then those of MetalLB, kube-vip and Cilium, so that nobody has to edit charts to come over.
-func addressAnnotations() []string {
+// AddressAnnotations are those that ask for addresses. Ours come first, then those of MetalLB, kube-vip and Cilium, so that
+// charts need no edits after a migration.
+func AddressAnnotations() []string {
 	return []string{
 		v1alpha1.AddressesAnnotation, "metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs",
 		"kube-vip.io/loadbalancerIPs", "lbipam.cilium.io/ips", "io.cilium/lb-ipam-ips",
@@ -43,7 +46,7 @@ func shareAnnotations() []string {
 
 // requestOf reads what the Service asks for. An address that cannot be read, or of a family that the Service does not
 // have, is a finding.
-func requestOf(service *corev1.Service) (request, *finding.Finding) {
+func requestOf(service *corev1.Service) (Request, *finding.Finding) {
 	first := func(keys []string) (string, string) {
 		for _, key := range keys {
 			if value := service.Annotations[key]; value != "" {
@@ -52,13 +55,13 @@ func requestOf(service *corev1.Service) (request, *finding.Finding) {
 		}
 		return "", ""
 	}
-	r := request{
+	r := Request{
 		reassign: service.Annotations[v1alpha1.ReassignAnnotation] == "true",
-		nodeIP:   service.Annotations[v1alpha1.LevelAnnotation] == string(v1alpha1.LevelNodeIP),
+		NodeIP:   service.Annotations[v1alpha1.LevelAnnotation] == string(v1alpha1.LevelNodeIP),
 	}
-	_, r.pool = first(poolAnnotations())
+	_, r.Pool = first(poolAnnotations())
 	_, r.shareKey = first(shareAnnotations())
-	from, text := first(addressAnnotations())
+	from, text := first(AddressAnnotations())
 	if text == "" {
 		from, text = "spec.loadBalancerIP", service.Spec.LoadBalancerIP
 	}
@@ -69,7 +72,7 @@ func requestOf(service *corev1.Service) (request, *finding.Finding) {
 			return r, finding.AddressOutsidePools.Errorf("%s: %w", from, err)
 		}
 		address = address.Unmap().WithZone("")
-		if !slices.Contains(families6(service), address.Is6()) {
+		if !slices.Contains(Families(service), address.Is6()) {
 			return r, finding.NoSuchFamily.Errorf("%s: %s is not of the Service's ipFamilies %v", from, address,
 				service.Spec.IPFamilies)
 		}
@@ -83,7 +86,7 @@ func requestOf(service *corev1.Service) (request, *finding.Finding) {
 }
 
 // of returns the address of the family that is asked for.
-func (r request) of(ipv6 bool) (netip.Addr, bool) {
+func (r Request) of(ipv6 bool) (netip.Addr, bool) {
 	i := slices.IndexFunc(r.addresses, func(a netip.Addr) bool { return a.Is6() == ipv6 })
 	if i < 0 {
 		return netip.Addr{}, false
@@ -91,8 +94,8 @@ func (r request) of(ipv6 bool) (netip.Addr, bool) {
 	return r.addresses[i], true
 }
 
-// families6 are the families of the Service in its order; true is IPv6.
-func families6(service *corev1.Service) []bool {
+// Families are the families of the Service in its order; true is IPv6.
+func Families(service *corev1.Service) []bool {
 	var list []bool
 	for _, family := range service.Spec.IPFamilies {
 		list = append(list, family == corev1.IPv6Protocol)
@@ -103,33 +106,34 @@ func families6(service *corev1.Service) []bool {
 	return list
 }
 
-// needsAll says that the Service wants all of its families or none.
-func needsAll(service *corev1.Service) bool {
+// NeedsAll says that the Service wants all of its families or none.
+func NeedsAll(service *corev1.Service) bool {
 	policy := service.Spec.IPFamilyPolicy
 	return policy == nil || *policy != corev1.IPFamilyPolicyPreferDualStack
 }
 
-// familyName is for messages.
-func familyName(ipv6 bool) corev1.IPFamily {
+// FamilyName is for messages.
+func FamilyName(ipv6 bool) corev1.IPFamily {
 	if ipv6 {
 		return corev1.IPv6Protocol
 	}
 	return corev1.IPv4Protocol
 }
 
-// served says whether the Service is ours: of type LoadBalancer, of our class or none, and not being deleted.
-func served(service *corev1.Service) bool {
+// Served says whether the Service is ours: of type LoadBalancer, of our class or none, and not being deleted.
+func Served(service *corev1.Service) bool {
 	return service.Spec.Type == corev1.ServiceTypeLoadBalancer && service.DeletionTimestamp == nil &&
 		(service.Spec.LoadBalancerClass == nil || *service.Spec.LoadBalancerClass == v1alpha1.LoadBalancerClass)
 }
 
-func nameOf(service *corev1.Service) types.NamespacedName {
+// NameOf is the key of a Service.
+func NameOf(service *corev1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
 }
 
-// earlier are the addresses that the Service had, from its annotation and then from its status: requests only, since
+// Earlier are the addresses that the Service had, from its annotation and then from its status: requests only, since
 // tenants who write Services can write them.
-func earlier(service *corev1.Service, fromStatus bool) []netip.Addr {
+func Earlier(service *corev1.Service, fromStatus bool) []netip.Addr {
 	var texts []string
 	if fromStatus {
 		for _, ingress := range service.Status.LoadBalancer.Ingress {
@@ -147,26 +151,26 @@ func earlier(service *corev1.Service, fromStatus bool) []netip.Addr {
 	return list
 }
 
-// mayShare says why two Services cannot have one address.
-func mayShare(a, b *corev1.Service) error {
+// MayShare says why two Services cannot have one address.
+func MayShare(a, b *corev1.Service) error {
 	ra, _ := requestOf(a)
 	rb, _ := requestOf(b)
 	switch {
 	case a.Namespace != b.Namespace:
-		return fmt.Errorf("Service/%s is in another namespace", nameOf(b)) //nolint:staticcheck // a kind is a name
+		return fmt.Errorf("Service/%s is in another namespace", NameOf(b)) //nolint:staticcheck // a kind is a name
 	case ra.shareKey == "" || ra.shareKey != rb.shareKey:
-		return fmt.Errorf("Service/%s has not the same share key", nameOf(b)) //nolint:staticcheck // a kind is a name
+		return fmt.Errorf("Service/%s has not the same share key", NameOf(b)) //nolint:staticcheck // a kind is a name
 	}
 	for _, p := range a.Spec.Ports {
 		for _, q := range b.Spec.Ports {
 			if p.Port == q.Port && p.Protocol == q.Protocol {
-				return fmt.Errorf("Service/%s has port %d/%s, too", nameOf(b), p.Port, p.Protocol) //nolint:staticcheck // a kind is a name
+				return fmt.Errorf("Service/%s has port %d/%s, too", NameOf(b), p.Port, p.Protocol) //nolint:staticcheck // a kind is a name
 			}
 		}
 	}
 	local := corev1.ServiceExternalTrafficPolicyLocal
 	if (a.Spec.ExternalTrafficPolicy == local || b.Spec.ExternalTrafficPolicy == local) && !samePods(a, b) {
-		return fmt.Errorf("externalTrafficPolicy is Local, and Service/%s has other pods", nameOf(b))
+		return fmt.Errorf("externalTrafficPolicy is Local, and Service/%s has other pods", NameOf(b))
 	}
 	return nil
 }
@@ -181,4 +185,22 @@ func samePods(a, b *corev1.Service) bool {
 		}
 	}
 	return true
+}
+
+// The reasons of the condition when it is True.
+const (
+	AnnouncedReason = "Announced"
+	NodeIPReason    = "NodeIP"
+	OutOfPoolReason = "OutOfPool"
+)
+
+// Condition is the one of ours; nil: nothing was said of the Service.
+func Condition(service *corev1.Service) *metav1.Condition {
+	return meta.FindStatusCondition(service.Status.Conditions, v1alpha1.LoadBalancerReady)
+}
+
+// saidToBeClaimed tells whether the last that we have said of a Service is that it has claimed addresses.
+func saidToBeClaimed(service *corev1.Service) bool {
+	c := Condition(service)
+	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains([]string{AnnouncedReason, OutOfPoolReason}, c.Reason)
 }

@@ -1,4 +1,4 @@
-package balancer
+package allocator
 
 import (
 	"fmt"
@@ -61,8 +61,8 @@ func setOf(ranges, without []netipx.IPRange) (*netipx.IPSet, error) {
 	return b.IPSet()
 }
 
-// size is how many addresses there are from one to the other, both counted.
-func size(r netipx.IPRange) *big.Int {
+// Size is how many addresses there are from one to the other, both counted.
+func Size(r netipx.IPRange) *big.Int {
 	n := new(big.Int).Sub(number(r.To()), number(r.From()))
 	return n.Add(n, big.NewInt(1))
 }
@@ -77,7 +77,7 @@ func firstFree(ranges []netipx.IPRange, ipv6 bool, name string, free func(netip.
 	for _, r := range ranges {
 		if r.From().Is6() == ipv6 {
 			family = append(family, r)
-			total.Add(total, size(r))
+			total.Add(total, Size(r))
 		}
 	}
 	if len(family) == 0 {
@@ -88,8 +88,8 @@ func firstFree(ranges []netipx.IPRange, ipv6 bool, name string, free func(netip.
 	start := new(big.Int).SetUint64(h.Sum64())
 	start.Mod(start, total)
 	at := 0
-	for start.Cmp(size(family[at])) >= 0 {
-		start.Sub(start, size(family[at]))
+	for start.Cmp(Size(family[at])) >= 0 {
+		start.Sub(start, Size(family[at]))
 		at++
 	}
 	bytes := make([]byte, family[at].From().BitLen()/8)
