@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // A tenant and a kubelet try to have the addresses of others published. The honest Service keeps its own throughout.
@@ -20,11 +21,13 @@ func TestCluster_AddressesOfOthers(t *testing.T) {
 	kubeconfig := fmt.Sprintf("clusters: [{name: default, cluster: {server: 'https://%s:6443'}}]", vip)
 	c := newCluster(t, addressPool("lan", "198.18.0.230-198.18.0.250"))
 	configMaps := c.client.CoreV1().ConfigMaps(v1alpha1.Namespace)
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: proxyName}, Data: map[string]string{proxyKubeconfig: kubeconfig}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: evaluation.ProxyName}, Data: map[string]string{proxyKubeconfig: kubeconfig}}
 	if _, err := configMaps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = configMaps.Delete(context.WithoutCancel(t.Context()), proxyName, metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		_ = configMaps.Delete(context.WithoutCancel(t.Context()), evaluation.ProxyName, metav1.DeleteOptions{})
+	})
 	c.node("n2", "198.18.0.2")
 	honest := address(c.within(10*time.Second, c.create("honest").Name, reasonIs(allocator.AnnouncedReason)))
 	nodes := func(s *corev1.Service) { s.Annotations[v1alpha1.LevelAnnotation] = string(v1alpha1.LevelNodeIP) }
@@ -69,4 +72,18 @@ func TestCluster_AddressesOfOthers(t *testing.T) {
 	if c.claimed(vip) != nil {
 		t.Error("the control plane's address is claimed")
 	}
+}
+
+// A cluster IP that a kubelet calls its own is no Service's address.
+func TestCluster_NodeIPOfAClusterIP(t *testing.T) {
+	c := newCluster(t)
+	c.create("web")
+	c.within(10*time.Second, "web", hasAddress("198.18.0.1"))
+	lie := []byte(`{"status":{"addresses":[
+		{"type":"InternalIP","address":"198.18.0.1"},{"type":"ExternalIP","address":"10.0.0.1"}]}}`)
+	if _, err := c.client.CoreV1().Nodes().PatchStatus(t.Context(), "n1", lie); err != nil {
+		t.Fatal(err)
+	}
+	c.node("n2", "198.18.0.2") // once its address is there, the other's was looked at
+	c.within(10*time.Second, "web", hasAddress("198.18.0.1,198.18.0.2"))
 }

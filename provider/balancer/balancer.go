@@ -1,7 +1,7 @@
 // Package balancer gives Services of type LoadBalancer their addresses, and publishes them.
 //
 // Start at New and [Balancer.Run], which makes one pass after another: it takes a snapshot of the caches, package allocator
-// plans who has which address, [evaluation] finds the status of each Service, and write.go writes what differs. Everything
+// plans who has which address, package evaluation finds the status of each Service, and write.go writes what differs. Everything
 // before the writing is a function of the snapshot. The Balancer is upstream's cloudprovider.LoadBalancer as well, which
 // it answers from the last pass. [Release] gives everything back where load balancers are off.
 //
@@ -33,6 +33,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
@@ -74,8 +75,8 @@ type Balancer struct {
 	dirty  chan struct{}
 
 	mu        sync.Mutex
-	statuses  map[types.NamespacedName]*status // of the last pass
-	released  map[types.UID]bool               // Services whose load balancer was deleted
+	statuses  map[types.NamespacedName]*evaluation.Status // of the last pass
+	released  map[types.UID]bool                          // Services whose load balancer was deleted
 	missing   map[types.NamespacedName]time.Time
 	conflicts map[netip.Addr]time.Time
 	refused   refusals
@@ -154,19 +155,19 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	endpoints := b.names.Of(ctx, now, b.Endpoint, b.caches.proxyEndpoint())
 	s, e := b.look(now, endpoints)
 	p := allocator.Allocate(s)
-	e.plan = p
-	statuses := e.statuses()
+	e.Plan = p
+	statuses := e.Statuses()
 	err := b.write(ctx, p, statuses, forgotten(objects.List[*corev1.Service](b.caches.services.GetStore())))
 	b.mu.Lock()
 	b.statuses = statuses
 	b.mu.Unlock()
 	if err == nil {
-		err = b.count(ctx, s, p, e.reports.agents)
+		err = b.count(ctx, s, p, e.Reports.Agents)
 	}
 	err = errors.Join(err, b.markSilent(ctx)) // whatever else cannot be written
 	wake := p.Wake
-	for _, since := range e.missing {
-		wake = sooner(wake, since.Add(announceTime), now)
+	for _, since := range e.Missing {
+		wake = sooner(wake, since.Add(evaluation.AnnounceTime), now)
 	}
 	for _, r := range b.refused {
 		wake = sooner(wake, r.until, now)
@@ -183,26 +184,27 @@ func sooner(wake, at, now time.Time) time.Time {
 }
 
 // look takes the snapshot.
-func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocator.Snapshot, *evaluation) {
+func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocator.Snapshot, *evaluation.Inputs) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.caches
 	hosts := allocator.HostsOf(objects.List[*corev1.Node](c.nodes.GetStore()), b.Listed)
-	e := &evaluation{now: now, reports: readReports(c.nodeAgents(), b.liveness, now, allocator.RankOf(hosts)), missing: b.missing}
-	e.machines = newMachines(hosts, e.reports.lately, c.endpoints())
-	e.machines.namespaces = c.namespaceLabels()
-	e.machines.plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
+	reports := evaluation.ReadReports(c.nodeAgents(), b.liveness, now, allocator.RankOf(hosts))
+	e := &evaluation.Inputs{Now: now, Reports: reports, Missing: b.missing}
+	e.Machines = evaluation.NewMachines(hosts, reports.Lately, c.endpoints())
+	e.Machines.Namespaces = c.namespaceLabels()
+	e.Machines.Plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
 	cidrs := c.serviceCIDRs()
-	e.machines.routers = allocator.RoutersOf(objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()), e.reports.lately)
-	e.pools = allocator.ReadPools(c.addressPools(), hosts, cidrs, e.machines.plane, e.machines.routers)
+	e.Machines.Routers = allocator.RoutersOf(objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()), reports.Lately)
+	e.Pools = allocator.ReadPools(c.addressPools(), hosts, cidrs, e.Machines.Plane, e.Machines.Routers)
 	s := &allocator.Snapshot{
-		Now: now, Nodes: e.machines.addresses, Pools: e.pools, Peers: len(c.peers.GetStore().ListKeys()) > 0,
-		Namespaces: e.machines.namespaces,
-		Conflicts:  map[netip.Addr]bool{}, Lingering: map[netip.Addr]bool{}, Announced: e.reports.announced, Present: c.present(),
-		Plane: e.machines.plane,
+		Now: now, Nodes: e.Machines.Addresses, Pools: e.Pools, Peers: len(c.peers.GetStore().ListKeys()) > 0,
+		Namespaces: e.Machines.Namespaces,
+		Conflicts:  map[netip.Addr]bool{}, Lingering: map[netip.Addr]bool{}, Announced: reports.Announced, Present: c.present(),
+		Plane: e.Machines.Plane,
 	}
-	e.machines.proxy = c.proxyMode()
-	e.machines.plausible(hosts, cidrs, s.Present, b.NodeNetworks)
+	e.Machines.Proxy = c.proxyMode()
+	e.Machines.Plausible(hosts, cidrs, s.Present, b.NodeNetworks)
 	for address, since := range b.conflicts {
 		if now.Sub(since) > conflictTime {
 			delete(b.conflicts, address)

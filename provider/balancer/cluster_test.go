@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // The life of an address, against a real API server.
@@ -77,7 +78,7 @@ func TestCluster_NotAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.create("web", annotated(v1alpha1.PoolAnnotation, "lan"))
-	s := c.within(announceTime+5*time.Second, "web", reasonIs("NotAnnounced"))
+	s := c.within(evaluation.AnnounceTime+5*time.Second, "web", reasonIs("NotAnnounced"))
 	if got := address(s); got != "" {
 		t.Errorf("%s is published", got)
 	}
@@ -223,4 +224,23 @@ func TestCluster_Thousand(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	t.Logf("%d Services created after %s, published after %s", count, created.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+}
+
+// Who mistypes an annotation is told in the condition, and once by an Event, also where the Service has an address.
+func TestCluster_Mistyped(t *testing.T) {
+	c := newCluster(t, addressPool("lan", "192.0.2.50"))
+	c.create("web", annotated("ccmadm.dev/address-pol", "other"))
+	const want = "annotation ccmadm.dev/address-pol is unknown: did you mean ccmadm.dev/address-pool?"
+	s := c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason))
+	if !strings.HasSuffix(allocator.Condition(s).Message, "; "+want) {
+		t.Errorf("the condition says %q", allocator.Condition(s).Message)
+	}
+	c.patch("web", `{"metadata":{"annotations":{"a":"b"}}}`)
+	c.patch("web", `{"metadata":{"annotations":{"ccmadm.dev/address-pol":null}}}`)
+	c.within(5*time.Second, "web", func(s *corev1.Service) bool {
+		return reasonIs(allocator.AnnouncedReason)(s) && allocator.Condition(s).Message == "192.0.2.50 at level L2"
+	})
+	if told := c.told(); strings.Count(told, "Warning UnknownAnnotation "+want) != 1 {
+		t.Errorf("Events: %s", told)
+	}
 }

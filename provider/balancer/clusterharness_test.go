@@ -24,6 +24,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -207,7 +208,7 @@ func (c *cluster) within(d time.Duration, name string, wanted func(*corev1.Servi
 	return nil
 }
 
-func address(s *corev1.Service) string { return join(allocator.Earlier(s, true)) }
+func address(s *corev1.Service) string { return evaluation.Join(allocator.Earlier(s, true)) }
 
 func hasAddress(want string) func(*corev1.Service) bool {
 	return func(s *corev1.Service) bool { return address(s) == want }

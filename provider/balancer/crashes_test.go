@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // Random Services come, change and go, pools change, claims are lost, and every pass ends anywhere. Nobody ever has an
@@ -42,7 +43,7 @@ func TestAllocate_Crashes(t *testing.T) {
 				}
 				w.check(t)
 				for name, as := range p.Services {
-					now := join(as.Addresses())
+					now := evaluation.Join(as.Addresses())
 					if was := before[name]; was != "" && now == "" && !moved[name] {
 						t.Errorf("seed %d: %s has lost %s: %v", seed, name, was, as.Problem)
 					}

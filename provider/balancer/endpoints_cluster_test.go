@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // The order of upstream's tests, of operators and of `helm --wait`: the Service, its address, then a pod. Afterwards the last
@@ -46,13 +47,13 @@ func TestCluster_AddressBeforeEndpoint(t *testing.T) {
 				t.Errorf("EnsureLoadBalancer: %v, %v", status, err)
 			}
 			for range 2 {
-				c.within(announceTime+5*time.Second, "web", reasonIs("NoReadyEndpoint"))
+				c.within(evaluation.AnnounceTime+5*time.Second, "web", reasonIs("NoReadyEndpoint"))
 				c.endpoint("web", "n1", true)
 				c.within(5*time.Second, "web", reasonIs(tt.ready))
 				c.within(5*time.Second, "web", hasAddress(tt.answered))
 				c.endpoint("web", "n1", false)
 			}
-			s = c.within(announceTime+5*time.Second, "web", reasonIs("NoReadyEndpoint"))
+			s = c.within(evaluation.AnnounceTime+5*time.Second, "web", reasonIs("NoReadyEndpoint"))
 			if got := address(s); got != tt.waits {
 				t.Errorf("without an endpoint again it has %q", got)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // forgotten are Services that are no longer ours and still have our condition: of another type, of another class, or being
@@ -25,11 +26,11 @@ func forgotten(services []*corev1.Service) []*corev1.Service {
 
 // forget removes from such a Service the condition and, if it is being deleted, the addresses. kube-proxy serves them until
 // the object is gone, also when another Service has them.
-func forget(service *corev1.Service) *status {
-	st := &status{service: service, after: service.DeepCopy()}
-	meta.RemoveStatusCondition(&st.after.Status.Conditions, v1alpha1.LoadBalancerReady)
+func forget(service *corev1.Service) *evaluation.Status {
+	st := &evaluation.Status{Service: service, After: service.DeepCopy()}
+	meta.RemoveStatusCondition(&st.After.Status.Conditions, v1alpha1.LoadBalancerReady)
 	if service.DeletionTimestamp != nil {
-		st.after.Status.LoadBalancer.Ingress = nil
+		st.After.Status.LoadBalancer.Ingress = nil
 	}
 	return st
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // A tenant removes upstream's finalizer from a Service, adds another one and deletes the Service. kube-proxy serves what is in
@@ -49,7 +50,7 @@ func TestLingering(t *testing.T) {
 	s.DeletionTimestamp = new(metav1.Now())
 	snapshot.Note(s)
 	if p := allocator.Allocate(snapshot); len(p.Drop) != 0 {
-		t.Errorf("the claim of %s is dropped, which kube-proxy serves for a Service that is being deleted", join(allocator.Earlier(s, true)))
+		t.Errorf("the claim of %s is dropped, which kube-proxy serves for a Service that is being deleted", evaluation.Join(allocator.Earlier(s, true)))
 	}
 	if p := w.pass(); len(p.Drop) != 1 {
 		t.Error("the claim of a Service that is gone is never dropped")

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -43,8 +44,8 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	status := service.Status.LoadBalancer.DeepCopy()
-	if st := b.statuses[allocator.NameOf(service)]; st != nil && st.service.UID == service.UID {
-		status = st.after.Status.LoadBalancer.DeepCopy()
+	if st := b.statuses[allocator.NameOf(service)]; st != nil && st.Service.UID == service.UID {
+		status = st.After.Status.LoadBalancer.DeepCopy()
 	}
 	object, there, _ := b.caches.services.GetStore().GetByKey(allocator.NameOf(service).String())
 	if there && !b.released[service.UID] {
@@ -61,20 +62,20 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 	delete(b.released, service.UID)
 	b.mu.Unlock()
 	b.changed()
-	var st *status
+	var st *evaluation.Status
 	b.until(ctx, func() bool {
 		st = b.statusOf(service)
-		return st != nil && (st.complete || st.elsewhere || st.problem != nil)
+		return st != nil && (st.Complete || st.Elsewhere || st.Problem != nil)
 	})
 	switch {
 	case st == nil:
 		if w := b.caches.unknown(); w != nil {
 			return nil, b.notYet(w)
 		}
-	case st.complete:
-		return st.after.Status.LoadBalancer.DeepCopy(), nil
-	case st.problem != nil && !st.elsewhere:
-		return nil, fmt.Errorf("%s: %w; %s", st.problem.Reason, st.problem, st.problem.Do)
+	case st.Complete:
+		return st.After.Status.LoadBalancer.DeepCopy(), nil
+	case st.Problem != nil && !st.Elsewhere:
+		return nil, fmt.Errorf("%s: %w; %s", st.Problem.Reason, st.Problem, st.Problem.Do)
 	}
 	return nil, cloudprovider.ImplementedElsewhere
 }
@@ -121,14 +122,14 @@ func (b *Balancer) until(ctx context.Context, done func() bool) bool {
 }
 
 // outcomeOf returns nil as long as no pass has seen the Service as it is asked about, or newer.
-func (b *Balancer) statusOf(service *corev1.Service) *status {
+func (b *Balancer) statusOf(service *corev1.Service) *evaluation.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	st := b.statuses[allocator.NameOf(service)]
-	if st == nil || st.service.UID != service.UID {
+	if st == nil || st.Service.UID != service.UID {
 		return nil
 	}
-	order, err := resourceversion.CompareResourceVersion(st.service.ResourceVersion, service.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(st.Service.ResourceVersion, service.ResourceVersion)
 	if err == nil && order < 0 {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // The ports of Nodes are taken from nobody: not from programs that listen there, nor from another Service.
@@ -85,9 +86,9 @@ func TestPorts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			older, s := w.add("older"), w.add("asks", tt.changes...)
-			m := newMachines([]*allocator.Host{{Node: node}}, []*v1alpha1.NodeAgent{agent}, nil)
-			m.namespaces = map[string]labels.Set{"default": {v1alpha1.PortsLabel: "allow"}, "tenant": {v1alpha1.PortsLabel: "any"}}
-			problems := m.ports([]*allocator.Assignment{{Service: older}, {Service: s}})
+			m := evaluation.NewMachines([]*allocator.Host{{Node: node}}, []*v1alpha1.NodeAgent{agent}, nil)
+			m.Namespaces = map[string]labels.Set{"default": {v1alpha1.PortsLabel: "allow"}, "tenant": {v1alpha1.PortsLabel: "any"}}
+			problems := m.Ports([]*allocator.Assignment{{Service: older}, {Service: s}})
 			got := ""
 			if p := problems[allocator.NameOf(s)]; p != nil {
 				got = p.Error()

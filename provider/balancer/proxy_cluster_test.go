@@ -16,6 +16,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // noConfigMaps answers as an API server does whose permissions are of a former release, and which is not there the
@@ -46,7 +47,7 @@ func TestCluster_ProxyChangesItsMode(t *testing.T) {
 	c.create("web")
 	c.within(5*time.Second, "web", reasonIs(allocator.NodeIPReason))
 	maps := c.client.CoreV1().ConfigMaps(v1alpha1.Namespace)
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: proxyName}, Data: map[string]string{proxyKey: ipvsMode}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: evaluation.ProxyName}, Data: map[string]string{evaluation.ProxyKey: ipvsMode}}
 	if _, err := maps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestCluster_ProxyChangesItsMode(t *testing.T) {
 		t.Errorf("%s is published still", got)
 	}
 	// The file says how kube-proxy begins: those that run are in mode ipvs still.
-	cm.Data[proxyKey] = "mode: nftables\n"
+	cm.Data[evaluation.ProxyKey] = "mode: nftables\n"
 	if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestCluster_ProxyChangesItsMode(t *testing.T) {
 	c.within(time.Second, "web", reasonIs("ProxyBinds"))
 	c.lead()
 	c.within(5*time.Second, "web", reasonIs(allocator.NodeIPReason))
-	if err := maps.Delete(t.Context(), proxyName, metav1.DeleteOptions{}); err != nil {
+	if err := maps.Delete(t.Context(), evaluation.ProxyName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 

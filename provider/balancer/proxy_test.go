@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 const ipvsMode = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n"
@@ -57,7 +58,7 @@ func TestStatus_ProxyBinds(t *testing.T) {
 				w.setNodes(tt.nodes...)
 			}
 			tt.world(w)
-			w.proxy = readProxy(&corev1.ConfigMap{Data: map[string]string{proxyKey: tt.config}})
+			w.proxy = evaluation.ReadProxy(&corev1.ConfigMap{Data: map[string]string{evaluation.ProxyKey: tt.config}})
 			w.told("192.0.2.1")
 			w.told("192.0.2.1")
 			s := w.services[types.NamespacedName{Namespace: "default", Name: "web"}]

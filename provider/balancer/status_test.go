@@ -11,33 +11,34 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // told is a pass with all that Services are told. Agents announce the addresses, and nothing else.
 func (w *world) told(announced ...string) {
 	s := w.snapshot()
-	r := reports{announced: map[netip.Addr]bool{}}
+	r := evaluation.Reports{Announced: map[netip.Addr]bool{}}
 	for _, text := range announced {
-		r.announced[netip.MustParseAddr(text)] = true
+		r.Announced[netip.MustParseAddr(text)] = true
 	}
-	s.Announced = r.announced
-	e := &evaluation{
-		now: w.now, plan: allocator.Allocate(s), pools: s.Pools, machines: newMachines(allocator.HostsOf(w.nodes, nil), w.agents, nil), reports: r,
-		missing: map[types.NamespacedName]time.Time{},
+	s.Announced = r.Announced
+	e := &evaluation.Inputs{
+		Now: w.now, Plan: allocator.Allocate(s), Pools: s.Pools, Machines: evaluation.NewMachines(allocator.HostsOf(w.nodes, nil), w.agents, nil), Reports: r,
+		Missing: map[types.NamespacedName]time.Time{},
 	}
-	e.machines.proxy, e.machines.plane = w.proxy, w.plane
-	statuses := e.statuses()
-	for _, do := range w.steps(e.plan) {
+	e.Machines.Proxy, e.Machines.Plane = w.proxy, w.plane
+	statuses := e.Statuses()
+	for _, do := range w.steps(e.Plan) {
 		do()
 	}
 	for name, st := range statuses {
-		w.services[name] = st.after
+		w.services[name] = st.After
 	}
-	w.now = w.now.Add(announceTime)
+	w.now = w.now.Add(evaluation.AnnounceTime)
 }
 
 func (w *world) has(name string) string {
-	return join(allocator.Earlier(w.services[types.NamespacedName{Namespace: "default", Name: name}], true))
+	return evaluation.Join(allocator.Earlier(w.services[types.NamespacedName{Namespace: "default", Name: name}], true))
 }
 
 func (w *world) setNodes(addresses ...string) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
@@ -29,7 +30,7 @@ type world struct {
 	nodes     []*corev1.Node
 	agents    []*v1alpha1.NodeAgent
 	made      int
-	proxy     proxy
+	proxy     evaluation.Proxy
 	plane     controlplane.Addresses
 }
 
@@ -82,7 +83,7 @@ func families(policy corev1.IPFamilyPolicy, list ...corev1.IPFamily) func(*corev
 func (w *world) snapshot() *allocator.Snapshot {
 	s := &allocator.Snapshot{
 		Now: w.now, Pools: allocator.ReadPools(w.pools, allocator.HostsOf(w.nodes, nil), nil, w.plane, nil), Conflicts: w.conflicts, Peers: w.peers,
-		Nodes: newMachines(allocator.HostsOf(w.nodes, nil), nil, nil).addresses, Plane: w.plane,
+		Nodes: evaluation.NewMachines(allocator.HostsOf(w.nodes, nil), nil, nil).Addresses, Plane: w.plane,
 	}
 	for _, service := range w.services {
 		s.Known = append(s.Known, service)
@@ -124,7 +125,7 @@ func (w *world) steps(p *allocator.Plan) []step {
 		if list := as.Addresses(); len(list) > 0 {
 			rest = append(rest, func() {
 				if s := w.services[name]; s != nil {
-					s.Annotations[v1alpha1.AllocatedAnnotation] = join(list)
+					s.Annotations[v1alpha1.AllocatedAnnotation] = evaluation.Join(list)
 					s.Status.LoadBalancer.Ingress = nil
 					for _, address := range list {
 						ingress := corev1.LoadBalancerIngress{IP: address.String()}
@@ -154,7 +155,7 @@ func (w *world) pass() planned {
 }
 
 func (p planned) of(s *corev1.Service) string {
-	return join(p.Services[allocator.NameOf(s)].Addresses())
+	return evaluation.Join(p.Services[allocator.NameOf(s)].Addresses())
 }
 
 func (p planned) reason(s *corev1.Service) string {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -34,7 +35,7 @@ const (
 // write writes claims, then Services, whose addresses must not be published before they are claimed. It returns when
 // the caches have what was written: the next pass must not take its own work for somebody else's.
 func (b *Balancer) write(
-	ctx context.Context, p *allocator.Plan, statuses map[types.NamespacedName]*status, forgotten []*corev1.Service,
+	ctx context.Context, p *allocator.Plan, statuses map[types.NamespacedName]*evaluation.Status, forgotten []*corev1.Service,
 ) error {
 	w := &written{failed: map[types.NamespacedName]bool{}}
 	claims := slices.Concat(slices.Collect(maps.Values(p.Claims)), p.Drop)
@@ -42,7 +43,7 @@ func (b *Balancer) write(
 	names := slices.Collect(maps.Keys(statuses))
 	w.each(len(names), func(i int) error {
 		st := statuses[names[i]]
-		if st.elsewhere || w.failed[names[i]] {
+		if st.Elsewhere || w.failed[names[i]] {
 			return nil
 		}
 		return b.writeService(ctx, st, w)
@@ -164,21 +165,21 @@ func (b *Balancer) hasClaim(before, after *networkingv1.IPAddress) bool {
 }
 
 // writeService patches metadata and status, as upstream's service controller does, and says what is wrong as an Event.
-func (b *Balancer) writeService(ctx context.Context, st *status, w *written) error {
-	patch, err := patchOf(st.service, st.after)
-	if err != nil || patch == nil || b.rests(st.service) {
+func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *written) error {
+	patch, err := patchOf(st.Service, st.After)
+	if err != nil || patch == nil || b.rests(st.Service) {
 		return err
 	}
-	after, err := b.Client.CoreV1().Services(st.after.Namespace).Patch(ctx, st.after.Name, types.StrategicMergePatchType,
+	after, err := b.Client.CoreV1().Services(st.After.Namespace).Patch(ctx, st.After.Name, types.StrategicMergePatchType,
 		patch, metav1.PatchOptions{}, "status")
 	b.mu.Lock()
-	b.refused.note(b.Now(), st.service, err)
+	b.refused.note(b.Now(), st.Service, err)
 	b.mu.Unlock()
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the caches will say so, and ask for a pass
 		return nil
 	}
 	if err != nil {
-		err = fmt.Errorf("patch Service/%s: %w", allocator.NameOf(st.after), err)
+		err = fmt.Errorf("patch Service/%s: %w", allocator.NameOf(st.After), err)
 		if !objects.Refused(err) {
 			return err
 		}
@@ -186,18 +187,18 @@ func (b *Balancer) writeService(ctx context.Context, st *status, w *written) err
 		return nil
 	}
 	w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
-	if st.note != "" {
-		b.Recorder.Event(st.service, corev1.EventTypeNormal, "NothingToReassign", st.note)
+	if st.Note != "" {
+		b.Recorder.Event(st.Service, corev1.EventTypeNormal, "NothingToReassign", st.Note)
 	}
-	before, now := allocator.Condition(st.service), allocator.Condition(st.after)
+	before, now := allocator.Condition(st.Service), allocator.Condition(st.After)
 	switch {
 	case now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message:
-	case st.problem != nil && st.problem.ID == finding.NoReadyEndpoint: // pods of a new Service are on their way
-		b.Recorder.Event(st.service, corev1.EventTypeNormal, now.Reason, finding.Clean(now.Message))
-	case st.problem != nil:
-		b.Recorder.Event(st.service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
-	case st.mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, st.mistyped)):
-		b.Recorder.Event(st.service, corev1.EventTypeWarning, "UnknownAnnotation", st.mistyped)
+	case st.Problem != nil && st.Problem.ID == finding.NoReadyEndpoint: // pods of a new Service are on their way
+		b.Recorder.Event(st.Service, corev1.EventTypeNormal, now.Reason, finding.Clean(now.Message))
+	case st.Problem != nil:
+		b.Recorder.Event(st.Service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
+	case st.Mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, st.Mistyped)):
+		b.Recorder.Event(st.Service, corev1.EventTypeWarning, "UnknownAnnotation", st.Mistyped)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // A write that the API server refuses, since the caches lag behind, asks for no other pass: what the caches get to know
@@ -39,7 +40,7 @@ func TestCluster_LaggingCaches(t *testing.T) {
 		if err := b.writeClaim(t.Context(), p, stale, w); err != nil || !w.failed[allocator.NameOf(old)] {
 			t.Errorf("%s: write the claim: %v, failed: %v", when, err, w.failed)
 		}
-		if err := b.writeService(t.Context(), &status{service: old, after: after}, w); err != nil || len(w.seen) > 0 {
+		if err := b.writeService(t.Context(), &evaluation.Status{Service: old, After: after}, w); err != nil || len(w.seen) > 0 {
 			t.Errorf("%s: write the Service: %v, and wait for it", when, err)
 		}
 		if len(b.dirty) > 0 {

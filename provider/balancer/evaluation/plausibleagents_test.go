@@ -1,4 +1,4 @@
-package balancer
+package evaluation
 
 import (
 	"maps"
@@ -74,11 +74,11 @@ func TestPlausible_OneLiar(t *testing.T) {
 			tt.lie(nodes, agents)
 			want := map[string]string{"cp": "192.0.2.10", "first": "192.0.2.11", "second": "192.0.2.12", "third": "192.0.2.13"}
 			maps.Copy(want, tt.want)
-			m := &machines{agents: agents, routers: allocator.RoutersOf(nil, agents)}
-			m.plausible(allocator.HostsOf(nodes, nil), nil, nil, nil)
+			m := &Machines{agents: agents, Routers: allocator.RoutersOf(nil, agents)}
+			m.Plausible(allocator.HostsOf(nodes, nil), nil, nil, nil)
 			got := map[string]string{}
 			for _, n := range m.nodes {
-				got[n.Name] = join(addressesOf(n, false))
+				got[n.Name] = Join(addressesOf(n, false))
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)

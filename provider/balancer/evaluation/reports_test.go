@@ -1,4 +1,4 @@
-package balancer
+package evaluation
 
 import (
 	"net/netip"
@@ -8,9 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/objects"
@@ -29,15 +26,15 @@ func TestReports_ClocksOfAgents(t *testing.T) {
 				now = now.Add(20 * time.Second)
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(now.Add(skew))
-				if r := readReports([]*v1alpha1.NodeAgent{agent}, alive, now, nil); !r.announced[address] || len(r.agents) != 1 {
+				if r := ReadReports([]*v1alpha1.NodeAgent{agent}, alive, now, nil); !r.Announced[address] || len(r.Agents) != 1 {
 					t.Fatalf("after %s its report counts for nothing: %+v", now.Sub(start), r)
 				}
 			}
 			now = now.Add(objects.LiveTime)
-			if r := readReports([]*v1alpha1.NodeAgent{agent}, alive, now, nil); r.announced[address] || !slices.Equal(r.silent, []string{"a"}) {
+			if r := ReadReports([]*v1alpha1.NodeAgent{agent}, alive, now, nil); r.Announced[address] || !slices.Equal(r.silent, []string{"a"}) {
 				t.Errorf("it was silent for %s, and its report counts: %+v", objects.LiveTime, r)
 			}
-			if readReports(nil, alive, now, nil); len(alive) > 0 {
+			if ReadReports(nil, alive, now, nil); len(alive) > 0 {
 				t.Errorf("its Node is gone, and remembered: %v", alive)
 			}
 		})
@@ -53,52 +50,27 @@ func TestReports_ListeningOfSilentAgents(t *testing.T) {
 			Listening: []string{"tcp/9100"}, RenewTime: metav1.NewMicroTime(start.Add(-30 * 24 * time.Hour)),
 		},
 	}
-	taken := func(b *Balancer, now time.Time) bool {
-		_, j := b.look(now, nil)
-		return j.machines.listening["a"][port{9100, corev1.ProtocolTCP}]
+	agents, alive := []*v1alpha1.NodeAgent{agent}, objects.Liveness{}
+	taken := func(alive objects.Liveness, now time.Time) bool {
+		r := ReadReports(agents, alive, now, nil)
+		return NewMachines(nil, r.Lately, nil).listening["a"][port{9100, corev1.ProtocolTCP}]
 	}
-	b := idle(t, agent)
 	for _, tt := range []struct {
 		at   time.Duration
 		want bool
 	}{{0, true}, {8 * time.Hour, true}, {listeningTime, false}, {24 * time.Hour, false}} {
-		if got := taken(b, start.Add(tt.at)); got != tt.want {
+		if got := taken(alive, start.Add(tt.at)); got != tt.want {
 			t.Errorf("silent for %s, its port is taken: %v", tt.at, got)
 		}
 	}
-	if !taken(idle(t, agent), start.Add(24*time.Hour)) {
+	if !taken(objects.Liveness{}, start.Add(24*time.Hour)) {
 		t.Error("a manager that begins gives its port away")
 	}
-	again := agent.DeepCopy()
-	again.Status.RenewTime = metav1.NewMicroTime(start)
-	if err := b.caches.agents.GetStore().Update(again); err != nil {
-		t.Fatal(err)
-	}
-	if !taken(b, start.Add(25*time.Hour)) {
+	agents[0] = agent.DeepCopy()
+	agents[0].Status.RenewTime = metav1.NewMicroTime(start)
+	if !taken(alive, start.Add(25*time.Hour)) {
 		t.Error("its machine is back, and its port is free")
 	}
-}
-
-// idle is a Balancer that has seen a NodeAgent, and asks nobody anything.
-func idle(t *testing.T, agent *v1alpha1.NodeAgent) *Balancer {
-	t.Helper()
-	config := &rest.Config{Host: "127.0.0.1:1"}
-	client := kubernetes.NewForConfigOrDie(config)
-	clients, err := objects.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	core := informers.NewSharedInformerFactory(client, 0).Core().V1()
-	b, err := New(Settings{
-		Client: client, Objects: clients, Nodes: core.Nodes().Informer(), Services: core.Services().Informer(),
-	})
-	if err == nil {
-		err = b.caches.agents.GetStore().Add(agent)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // An agent announces an address for which a stranger answers, as another agent reports. The one of the Node that is believed
@@ -129,18 +101,18 @@ func TestReports_OneAgentAgainstAnother(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			alive := objects.Liveness{}
 			var again []*v1alpha1.NodeAgent
-			readReports(tt.agents, alive, start, nil)
+			ReadReports(tt.agents, alive, start, nil)
 			for _, agent := range tt.agents {
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(start.Add(time.Second))
 				again = append(again, agent)
 			}
-			r := readReports(again, alive, start.Add(time.Second), map[string]int{"old": 0, "young": 1})
-			if len(r.agents) != len(tt.agents) {
-				t.Fatalf("%d agents live", len(r.agents))
+			r := ReadReports(again, alive, start.Add(time.Second), map[string]int{"old": 0, "young": 1})
+			if len(r.Agents) != len(tt.agents) {
+				t.Fatalf("%d agents live", len(r.Agents))
 			}
-			if r.announced[address] != tt.want {
-				t.Errorf("it is announced: %t", r.announced[address])
+			if r.Announced[address] != tt.want {
+				t.Errorf("it is announced: %t", r.Announced[address])
 			}
 		})
 	}

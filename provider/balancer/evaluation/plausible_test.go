@@ -1,4 +1,4 @@
-package balancer
+package evaluation
 
 import (
 	"net/netip"
@@ -15,6 +15,8 @@ import (
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Addresses that kubelets write for their Nodes: none of somebody else's is published for a Service.
 func TestPlausible(t *testing.T) {
@@ -94,11 +96,11 @@ func TestPlausible(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := map[string]string{}
-			m := &machines{agents: tt.reports, plane: plane, routers: allocator.RoutersOf(nil, tt.reports)}
-			m.plausible(allocator.HostsOf(tt.nodes, tt.listed), cidrs, claims, tt.networks)
+			m := &Machines{agents: tt.reports, Plane: plane, Routers: allocator.RoutersOf(nil, tt.reports)}
+			m.Plausible(allocator.HostsOf(tt.nodes, tt.listed), cidrs, claims, tt.networks)
 			for _, n := range m.nodes {
 				for _, ipv6 := range []bool{false, true} {
-					if list := join(addressesOf(n, ipv6)); list != "" {
+					if list := Join(addressesOf(n, ipv6)); list != "" {
 						got[n.Name] = strings.TrimPrefix(got[n.Name]+","+list, ",")
 					}
 				}
@@ -148,11 +150,11 @@ func TestPlausible_OthersAddresses(t *testing.T) {
 			younger, c := of("younger", time.Minute, "10.244.3.0/24", "192.0.2.13")
 			liar, d := of("liar", 30*time.Minute, "192.0.2.0/24", address)
 			agents := []*v1alpha1.NodeAgent{a, b, c, d}
-			m := &machines{agents: agents, plane: plane, routers: allocator.RoutersOf(peers, agents)}
-			m.plausible(allocator.HostsOf([]*corev1.Node{liar, younger, older, cp}, nil), cidrs, claims, nil)
+			m := &Machines{agents: agents, Plane: plane, Routers: allocator.RoutersOf(peers, agents)}
+			m.Plausible(allocator.HostsOf([]*corev1.Node{liar, younger, older, cp}, nil), cidrs, claims, nil)
 			want := map[string]string{"cp": "192.0.2.10", "older": "192.0.2.11", "younger": "192.0.2.13", "liar": ""}
 			for _, n := range m.nodes {
-				if got := join(append(addressesOf(n, false), addressesOf(n, true)...)); got != want[n.Name] {
+				if got := Join(append(addressesOf(n, false), addressesOf(n, true)...)); got != want[n.Name] {
 					t.Errorf("%s has %q, want %q", n.Name, got, want[n.Name])
 				}
 			}
@@ -163,34 +165,24 @@ func TestPlausible_OthersAddresses(t *testing.T) {
 // A kubelet names the address of a younger Node, and has it: nobody can tell whose it is. A port on which either of them
 // listens is no Service's there, else a tenant would get what the younger Node's program is sent.
 func TestPlausible_PortsOfAYoungerNode(t *testing.T) {
-	w := newWorld()
-	w.setNodes("198.18.0.2", "198.18.0.2", "198.18.0.3")
+	var nodes []*corev1.Node
 	for i, name := range []string{"liar", "younger", "third"} {
-		w.nodes[i].Name, w.nodes[i].CreationTimestamp = name, metav1.NewTime(start.Add(time.Duration(i)*time.Second))
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(start.Add(time.Duration(i) * time.Second))}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		address := []string{"198.18.0.2", "198.18.0.2", "198.18.0.3"}[i]
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		nodes = append(nodes, n)
 	}
-	w.agents = []*v1alpha1.NodeAgent{{
+	agents := []*v1alpha1.NodeAgent{{
 		ObjectMeta: metav1.ObjectMeta{Name: "younger"}, Status: v1alpha1.NodeAgentStatus{Listening: []string{"tcp/9100"}},
 	}}
-	hosts := allocator.HostsOf(w.nodes, nil)
-	m := newMachines(hosts, w.agents, nil)
-	m.plausible(hosts, nil, nil, nil)
+	hosts := allocator.HostsOf(nodes, nil)
+	m := NewMachines(hosts, agents, nil)
+	m.Plausible(hosts, nil, nil, nil)
 	for number, want := range map[int32]string{9100: "198.18.0.3", 80: "198.18.0.2,198.18.0.3"} {
-		if list, _, _ := m.nodeAddresses(w.add("web", onPort(number))); join(list) != want {
-			t.Errorf("port %d: %s, want %s", number, join(list), want)
+		web := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: number, Protocol: corev1.ProtocolTCP}}}}
+		if list, _, _ := m.nodeAddresses(web); Join(list) != want {
+			t.Errorf("port %d: %s, want %s", number, Join(list), want)
 		}
 	}
-}
-
-// A cluster IP that a kubelet calls its own is no Service's address.
-func TestCluster_NodeIPOfAClusterIP(t *testing.T) {
-	c := newCluster(t)
-	c.create("web")
-	c.within(10*time.Second, "web", hasAddress("198.18.0.1"))
-	lie := []byte(`{"status":{"addresses":[
-		{"type":"InternalIP","address":"198.18.0.1"},{"type":"ExternalIP","address":"10.0.0.1"}]}}`)
-	if _, err := c.client.CoreV1().Nodes().PatchStatus(t.Context(), "n1", lie); err != nil {
-		t.Fatal(err)
-	}
-	c.node("n2", "198.18.0.2") // once its address is there, the other's was looked at
-	c.within(10*time.Second, "web", hasAddress("198.18.0.1,198.18.0.2"))
 }

@@ -1,4 +1,4 @@
-package balancer
+package evaluation
 
 import (
 	"fmt"
@@ -19,29 +19,30 @@ import (
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
-// machines are what level NodeIP depends on.
-type machines struct {
+// Machines are what level NodeIP depends on.
+type Machines struct {
 	nodes  []*corev1.Node
 	agents []*v1alpha1.NodeAgent // that have said lately what listens
-	// addresses are those of all Nodes.
-	addresses map[netip.Addr]bool
+	// Addresses are those of all Nodes.
+	Addresses map[netip.Addr]bool
 	// listening are the ports on which programs of the machines listen, by Node.
 	listening map[string]map[port]bool
-	// namespaces have the labels of Namespaces.
-	namespaces map[string]labels.Set
-	proxy      proxy
-	plane      controlplane.Addresses
-	routers    allocator.Routers
+	// Namespaces have the labels of Namespaces.
+	Namespaces map[string]labels.Set
+	Proxy      Proxy
+	Plane      controlplane.Addresses
+	Routers    allocator.Routers
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool
 }
 
-func newMachines(hosts []*allocator.Host, agents []*v1alpha1.NodeAgent, slices []*discoveryv1.EndpointSlice) *machines {
-	m := &machines{agents: agents, local: localNodes(slices), addresses: map[netip.Addr]bool{}, listening: listeningOf(agents)}
+// NewMachines knows the Nodes and, of their agents and EndpointSlices, which ports listen and where endpoints are.
+func NewMachines(hosts []*allocator.Host, agents []*v1alpha1.NodeAgent, slices []*discoveryv1.EndpointSlice) *Machines {
+	m := &Machines{agents: agents, local: localNodes(slices), Addresses: map[netip.Addr]bool{}, listening: listeningOf(agents)}
 	for _, h := range hosts {
 		m.nodes = append(m.nodes, h.Node)
 		for _, a := range h.Addresses {
-			m.addresses[a.Addr] = true
+			m.Addresses[a.Addr] = true
 		}
 	}
 	return m
@@ -50,7 +51,7 @@ func newMachines(hosts []*allocator.Host, agents []*v1alpha1.NodeAgent, slices [
 // nodeAddresses returns the addresses of the Nodes that take traffic for the Service, and a remark where the exclude
 // label was ignored, since no Node would be left. Where externalTrafficPolicy Local leaves none, it returns those of all
 // Nodes together with the problem: a pod may wait for the address of its Service.
-func (m *machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, remark string, problem *finding.Finding) {
+func (m *Machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, remark string, problem *finding.Finding) {
 	vacant := func(node *corev1.Node) bool { _, is := m.occupied(service, node); return !is }
 	eligible, remark := m.eligible(func(node *corev1.Node) bool { return m.serves(service, node) && vacant(node) })
 	if len(eligible) == 0 && isLocal(service) {
@@ -75,11 +76,11 @@ func (m *machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, re
 }
 
 // eligible are the Nodes that take traffic from outside, as far as may allows.
-func (m *machines) eligible(may func(*corev1.Node) bool) (nodes []*corev1.Node, remark string) {
+func (m *Machines) eligible(may func(*corev1.Node) bool) (nodes []*corev1.Node, remark string) {
 	var excluded []*corev1.Node
 	for _, node := range m.nodes {
 		switch {
-		case !carries(node), !may(node):
+		case !Carries(node), !may(node):
 		case metav1.HasLabel(node.ObjectMeta, v1alpha1.ExcludeLabel):
 			excluded = append(excluded, node)
 		default:
@@ -97,16 +98,16 @@ func isLocal(service *corev1.Service) bool {
 }
 
 // serves says whether packets that reach the Node reach an endpoint of the Service.
-func (m *machines) serves(service *corev1.Service, node *corev1.Node) bool {
+func (m *Machines) serves(service *corev1.Service, node *corev1.Node) bool {
 	return !isLocal(service) || m.local[allocator.NameOf(service)][node.Name]
 }
 
 // unserved says that no Node has an endpoint which externalTrafficPolicy Local asks for.
-func (m *machines) unserved(service *corev1.Service) bool {
+func (m *Machines) unserved(service *corev1.Service) bool {
 	return isLocal(service) && len(m.local[allocator.NameOf(service)]) == 0
 }
 
-func (m *machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int) *finding.Finding {
+func (m *Machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int) *finding.Finding {
 	switch {
 	case eligible > 0:
 		return finding.NoEligibleNode.Errorf("none of %d Nodes has an %s address", eligible, allocator.FamilyName(ipv6))
@@ -119,8 +120,8 @@ func (m *machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int
 	return finding.NoEligibleNode.Errorf("none of %d Nodes is ready", len(m.nodes))
 }
 
-// carries says whether a Node takes traffic from outside: it is ready, initialized, and not about to go.
-func carries(node *corev1.Node) bool {
+// Carries says whether a Node takes traffic from outside: it is ready, initialized, and not about to go.
+func Carries(node *corev1.Node) bool {
 	if node.DeletionTimestamp != nil {
 		return false
 	}
@@ -171,7 +172,7 @@ func localNodes(slices []*discoveryv1.EndpointSlice) map[types.NamespacedName]ma
 }
 
 // have says whether the address is a Node's.
-func (m *machines) have(address netip.Addr) bool { return m.addresses[address] }
+func (m *Machines) have(address netip.Addr) bool { return m.Addresses[address] }
 
 // describe is for the condition of a Service at level NodeIP.
 func describe(list []netip.Addr, remark string) string {

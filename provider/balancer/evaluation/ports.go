@@ -1,4 +1,4 @@
-package balancer
+package evaluation
 
 import (
 	"cmp"
@@ -22,9 +22,9 @@ type port struct {
 	protocol corev1.Protocol
 }
 
-// ports gives each port of the Nodes to one Service with addresses of Nodes: to that which has it already, or else to
+// Ports gives each port of the Nodes to one Service with addresses of Nodes: to that which has it already, or else to
 // the older one. It returns what keeps the others from theirs.
-func (m *machines) ports(list []*allocator.Assignment) map[types.NamespacedName]*finding.Finding {
+func (m *Machines) Ports(list []*allocator.Assignment) map[types.NamespacedName]*finding.Finding {
 	list = slices.SortedFunc(slices.Values(list), func(a, b *allocator.Assignment) int {
 		return cmp.Or(cmp.Compare(published(a.Service), published(b.Service)), allocator.Older(a, b))
 	})
@@ -32,7 +32,7 @@ func (m *machines) ports(list []*allocator.Assignment) map[types.NamespacedName]
 	problems := map[types.NamespacedName]*finding.Finding{}
 	for _, as := range list {
 		name := allocator.NameOf(as.Service)
-		if problem := m.proxy.onNodes(len(m.nodes), published(as.Service) == 0); problem != nil {
+		if problem := m.Proxy.onNodes(len(m.nodes), published(as.Service) == 0); problem != nil {
 			problems[name] = problem
 			continue
 		}
@@ -49,7 +49,7 @@ func (m *machines) ports(list []*allocator.Assignment) map[types.NamespacedName]
 
 // holders are the Services which have a port already, by what was published of them: their specs are their owners' to
 // change, and a port that somebody asks for is not one that he has.
-func (m *machines) holders(list []*allocator.Assignment) map[port]types.NamespacedName {
+func (m *Machines) holders(list []*allocator.Assignment) map[port]types.NamespacedName {
 	owners := map[port]types.NamespacedName{}
 	for _, as := range list {
 		for _, p := range as.Service.Spec.Ports {
@@ -64,7 +64,7 @@ func (m *machines) holders(list []*allocator.Assignment) map[port]types.Namespac
 
 // holds says whether the Service was published with the port of the Nodes. What a former release has published names no
 // port, as the addresses of pools do, which are none of the Nodes'.
-func (m *machines) holds(service *corev1.Service, at port) bool {
+func (m *Machines) holds(service *corev1.Service, at port) bool {
 	return slices.ContainsFunc(service.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
 		address, err := netip.ParseAddr(i.IP)
 		if len(i.Ports) == 0 {
@@ -85,7 +85,7 @@ func published(service *corev1.Service) int {
 }
 
 // portProblem names what keeps a Service from its ports on every Node.
-func (m *machines) portProblem(service *corev1.Service, owners map[port]types.NamespacedName) *finding.Finding {
+func (m *Machines) portProblem(service *corev1.Service, owners map[port]types.NamespacedName) *finding.Finding {
 	for _, p := range service.Spec.Ports {
 		at := port{p.Port, p.Protocol}
 		if owner, has := owners[at]; has && owner != allocator.NameOf(service) {
@@ -108,13 +108,13 @@ func (m *machines) portProblem(service *corev1.Service, owners map[port]types.Na
 
 // anyPort says that the Service is to have ports of the Nodes whatever listens there. Tenants write Services; they do not
 // write the label of their Namespace.
-func (m *machines) anyPort(service *corev1.Service) bool {
-	return service.Annotations[v1alpha1.PortsAnnotation] == "any" && m.namespaces[service.Namespace][v1alpha1.PortsLabel] == "allow"
+func (m *Machines) anyPort(service *corev1.Service) bool {
+	return service.Annotations[v1alpha1.PortsAnnotation] == "any" && m.Namespaces[service.Namespace][v1alpha1.PortsLabel] == "allow"
 }
 
 // occupied names a port of the Service on which the agent of the Node says that a program listens: that Node is left out, and no
 // other one, since an agent may report any port. A Node that was published with the port stays, whatever listens there later.
-func (m *machines) occupied(service *corev1.Service, node *corev1.Node) (port, bool) {
+func (m *Machines) occupied(service *corev1.Service, node *corev1.Node) (port, bool) {
 	listening := m.listening[node.Name]
 	if len(listening) == 0 || m.anyPort(service) {
 		return port{}, false
@@ -128,7 +128,7 @@ func (m *machines) occupied(service *corev1.Service, node *corev1.Node) (port, b
 }
 
 // hears adds ports to those on which the Node listens.
-func (m *machines) hears(node string, more map[port]bool) {
+func (m *Machines) hears(node string, more map[port]bool) {
 	if len(more) == 0 {
 		return
 	}
@@ -141,7 +141,7 @@ func (m *machines) hears(node string, more map[port]bool) {
 }
 
 // publishedOn says whether the Service was published with the port at an address of the Node.
-func (m *machines) publishedOn(service *corev1.Service, at port, node *corev1.Node) bool {
+func (m *Machines) publishedOn(service *corev1.Service, at port, node *corev1.Node) bool {
 	return slices.ContainsFunc(service.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
 		of := slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == i.IP })
 		return of && (len(i.Ports) == 0 || slices.ContainsFunc(i.Ports, func(p corev1.PortStatus) bool {

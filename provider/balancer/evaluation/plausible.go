@@ -1,4 +1,4 @@
-package balancer
+package evaluation
 
 import (
 	"net/netip"
@@ -33,21 +33,21 @@ type evidence struct {
 	lengths map[int]bool
 }
 
-// plausible fills in the Nodes without IP addresses that may be those of others. A machine in the inventory has those
+// Plausible fills in the Nodes without IP addresses that may be those of others. A machine in the inventory has those
 // which are listed there. Without a listed address, an InternalIP counts that is in a network of another Node. Left out
 // are the control plane's address, routers, cluster IPs, claimed addresses, and addresses and pods of Nodes before it.
 // Of an address that two Nodes name, the ports count on which either says that it listens.
-func (m *machines) plausible(
+func (m *Machines) Plausible(
 	hosts []*allocator.Host, cidrs []*networkingv1.ServiceCIDR, claims []*allocator.Claim, networks []netip.Prefix,
 ) {
 	e := &evidence{
-		plane: m.plane, routers: m.routers, alone: len(hosts) == 1, claimed: map[netip.Addr]bool{}, networks: networks,
+		plane: m.Plane, routers: m.Routers, alone: len(hosts) == 1, claimed: map[netip.Addr]bool{}, networks: networks,
 		reports: networksOf(m.agents, hosts), owners: map[netip.Addr]*allocator.Host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
 		own: ownOf(m.agents), rank: allocator.RankOf(hosts),
 	}
 	for _, c := range claims {
 		e.claimed[c.Address] = true
-		delete(m.addresses, c.Address) // whatever a kubelet says
+		delete(m.Addresses, c.Address) // whatever a kubelet says
 	}
 	for _, object := range cidrs {
 		e.services = append(e.services, allocator.Prefixes(object.Spec.CIDRs)...)

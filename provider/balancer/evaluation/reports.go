@@ -1,4 +1,4 @@
-package balancer
+package evaluation
 
 import (
 	"fmt"
@@ -17,20 +17,20 @@ import (
 // seen here: a machine that is off for a night frees none, nor does a manager that begins.
 const listeningTime = 12 * time.Hour
 
-// reports are what the agents say, by address.
-type reports struct {
-	announced map[netip.Addr]bool
+// Reports are what the agents say, by address.
+type Reports struct {
+	Announced map[netip.Addr]bool
 	conflicts map[netip.Addr]string
-	agents    []*v1alpha1.NodeAgent // that live
-	lately    []*v1alpha1.NodeAgent // that have lived within listeningTime
+	Agents    []*v1alpha1.NodeAgent // that live
+	Lately    []*v1alpha1.NodeAgent // that have lived within listeningTime
 	silent    []string              // Nodes of all others
 }
 
-// readReports leaves out what agents have said that are silent since, and notes when each has reported. Where one agent
+// ReadReports leaves out what agents have said that are silent since, and notes when each has reported. Where one agent
 // announces an address and another one reports that a stranger answers for it, that of the Node with the lower rank is believed:
 // else one agent could have an address published that is a stranger's.
-func readReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.Time, rank map[string]int) reports {
-	r := reports{announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
+func ReadReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.Time, rank map[string]int) Reports {
+	r := Reports{Announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
 	announcer, warner := map[netip.Addr]int{}, map[netip.Addr]int{} // the lowest rank of those who do
 	lowest := func(of map[netip.Addr]int, address netip.Addr, name string) bool {
 		own, known := rank[name]
@@ -48,16 +48,16 @@ func readReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.
 		there[agent.Name] = true
 		alive.Observe(now, agent)
 		if alive.Within(listeningTime, now, agent.Name) {
-			r.lately = append(r.lately, agent)
+			r.Lately = append(r.Lately, agent)
 		}
 		if !alive.Live(now, agent.Name) {
 			r.silent = append(r.silent, agent.Name)
 			continue
 		}
-		r.agents = append(r.agents, agent)
+		r.Agents = append(r.Agents, agent)
 		for _, a := range agent.Status.Announcements {
 			if address, err := netip.ParseAddr(a.Address); err == nil {
-				r.announced[address] = true
+				r.Announced[address] = true
 				lowest(announcer, address, agent.Name)
 			}
 		}
@@ -67,7 +67,7 @@ func readReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.
 			}
 		}
 	}
-	maps.DeleteFunc(r.announced, func(address netip.Addr, _ bool) bool {
+	maps.DeleteFunc(r.Announced, func(address netip.Addr, _ bool) bool {
 		warned, is := warner[address]
 		return is && warned < announcer[address]
 	})
@@ -77,13 +77,13 @@ func readReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.
 }
 
 // muted names the agents that do not report, and says how many there are. At level L2 each is a vote.
-func (r *reports) muted(level v1alpha1.Level) string {
+func (r *Reports) muted(level v1alpha1.Level) string {
 	what := "node agents"
 	if level == v1alpha1.LevelL2 {
 		what = "votes"
 	}
 	named := r.silent[:min(len(r.silent), allocator.NamedErrors)]
-	text := fmt.Sprintf("%d of %d %s are silent: %s", len(r.silent), len(r.silent)+len(r.agents), what, strings.Join(named, ", "))
+	text := fmt.Sprintf("%d of %d %s are silent: %s", len(r.silent), len(r.silent)+len(r.Agents), what, strings.Join(named, ", "))
 	if len(named) < len(r.silent) {
 		text += ", ..."
 	}
